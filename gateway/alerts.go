@@ -18,7 +18,7 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	g.alerts, err = alert.Open(ctx, alert.Config{
 		Store: g.store, Ready: g.overview.Ready, Node: g.overview.Row, Halted: g.halted, Outage: g.outage.Lasts,
 		Sinks: g.failingSinks,
-		Nodes: func() []*api.Node {
+		Nodes: func() []*api.NodeRow {
 			rows, _ := g.overview.Rows(view.Query{})
 			return rows
 		},

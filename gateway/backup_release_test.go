@@ -11,10 +11,10 @@ import (
 	"runtime"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
-func (h *house) channel() (c client.Channel) {
+func (h *house) channel() (c api.Channel) {
 	h.t.Helper()
 	if err := json.Unmarshal([]byte(h.muster("release", "status", "--channel", "stable", "-o", "json")), &c); err != nil {
 		h.t.Fatal(err)

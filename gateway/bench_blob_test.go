@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 func (m *bench) blobs(t *table) {
 	g := m.serve(filepath.Join(m.dir, "blobs"))
 	defer g.end()
-	wanted := client.AccountRequest{Name: "pusher", Scopes: []string{client.ScopeReleasesWrite}}
+	wanted := api.AccountRequest{Name: "pusher", Scopes: []string{api.ScopeReleasesWrite}}
 	account, err := m.operator(g).CreateAccount(m.Context(), wanted)
 	m.must(err)
 	g.pushAndPull(account.Token, smallBlob)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -131,7 +131,7 @@ func (m *bench) firstPage(g *served) float64 {
 	var took []float64
 	for range pages {
 		started := time.Now()
-		page, err := operator.Nodes(m.Context(), client.NodeFilter{Limit: onePage})
+		page, err := operator.Nodes(m.Context(), api.NodeFilter{Limit: onePage})
 		m.must(err)
 		took = append(took, float64(time.Since(started))/float64(time.Millisecond))
 		if len(page.Nodes) != onePage {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -119,12 +120,12 @@ func (m *bench) operator(g *served) *client.Client {
 // heard is how many nodes are online and were heard since a time. It stops at the first that was not.
 func (m *bench) heard(operator *client.Client, since time.Time) (n int) {
 	const pageSize = 1000
-	filter := client.NodeFilter{Limit: pageSize}
+	filter := api.NodeFilter{Limit: pageSize}
 	for {
 		page, err := operator.Nodes(m.Context(), filter)
 		m.must(err)
 		for _, row := range page.Nodes {
-			var node client.Node
+			var node api.Node
 			m.must(json.Unmarshal(row, &node))
 			if node.Status != "online" || node.LastSeen == nil || node.LastSeen.Before(since) {
 				return n

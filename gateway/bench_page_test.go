@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
@@ -118,7 +118,7 @@ type browser struct {
 }
 
 func (m *bench) newBrowser(g *running) *browser {
-	who := store.Account{ID: "msa_page", Name: "visitor", Scopes: []string{client.ScopeAll}, CreatedAt: time.Now()}
+	who := store.Account{ID: "msa_page", Name: "visitor", Scopes: []string{api.ScopeAll}, CreatedAt: time.Now()}
 	m.must(g.store.CreateAccount(m.Context(), who))
 	cookie, err := g.logins.Begin(m.Context(), who, login.Visitor{})
 	m.must(err)
@@ -157,7 +157,7 @@ func (b *browser) openFleet() {
 	b.Logf("the page itself is %d bytes, with %d files", len(html), len(files))
 	cursor := ""
 	for more := true; more; more = cursor != "" {
-		var view client.FleetView
+		var view api.FleetView
 		b.must(json.NewDecoder(b.ask(b.Context(), "/ui/api/fleet?brief=true&limit="+pageAtOnce+"&cursor="+cursor)).Decode(&view))
 		cursor = view.Next
 		b.Logf("%d bytes so far", b.got.Load())

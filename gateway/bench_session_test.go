@@ -18,6 +18,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/client"
 )
@@ -64,7 +65,7 @@ func (m *bench) keys(t *table, g *served) {
 	c := m.operator(g)
 	params, err := json.Marshal(wire.ExecParams{Command: []string{"cat"}})
 	m.must(err)
-	s, err := attach.Open(m.Context(), c, "measured", client.SessionAsk{Type: wire.SessionExec, Params: params})
+	s, err := attach.Open(m.Context(), c, "measured", api.SessionAsk{Type: wire.SessionExec, Params: params})
 	m.must(err)
 	defer s.Leave()
 	_, err = s.Begin()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 const (
@@ -107,6 +107,6 @@ func (g *served) promote(agent, version string) {
 	if text, err := push.CombinedOutput(); err != nil {
 		g.Fatalf("release push: %v\n%s", err, text)
 	}
-	_, err := g.bench.operator(g).Promote(g.Context(), wire.DefaultChannel, client.Promotion{Digest: version, Wave: client.AllAtOnce()})
+	_, err := g.bench.operator(g).Promote(g.Context(), wire.DefaultChannel, api.Promotion{Digest: version, Wave: api.AllAtOnce()})
 	g.must(err)
 }

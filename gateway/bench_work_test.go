@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 const (
@@ -25,8 +25,8 @@ func (m *bench) tasks(t *table) {
 	nodes := min(c.nodes, workNodes)
 	g := m.serve(c.data)
 	defer g.end()
-	account, err := m.operator(g).CreateAccount(m.Context(), client.AccountRequest{Name: fmt.Sprint("bench-", time.Now().UnixNano()),
-		Scopes: []string{client.ScopeAll}})
+	account, err := m.operator(g).CreateAccount(m.Context(), api.AccountRequest{Name: fmt.Sprint("bench-", time.Now().UnixNano()),
+		Scopes: []string{api.ScopeAll}})
 	m.must(err)
 	env := []string{"MUSTER_API_TOKEN=" + account.Token}
 	flags := []string{"-gateway", g.url(), "-nodes", decimal(nodes), "-keep", c.keep, "-transport", "mtls", "-work", "-duration",

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // playedAgent is a program that says which one it is, and makes the sandbox a node.
@@ -50,9 +50,9 @@ func playAgent(t *testing.T, agents, mark string) {
 	}
 }
 
-func (h *house) releases() (all []client.Release) {
+func (h *house) releases() (all []api.Release) {
 	h.t.Helper()
-	var page struct{ Releases []client.Release }
+	var page struct{ Releases []api.Release }
 	if err := json.Unmarshal([]byte(h.muster("release", "ls", "-o", "json")), &page); err != nil {
 		h.t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func newOutdated(t *testing.T) *outdated {
 	releases := o.releases()
 	var m struct {
 		minted
-		Metadata client.BootstrapMetadata
+		Metadata api.BootstrapMetadata
 	}
 	text := o.muster("bootstrap", "gpu-7", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &m); err != nil || len(releases) != 1 {
@@ -99,7 +99,7 @@ func (o *outdated) update(mark string) string {
 	o.gateway.stop()
 	o.open()
 	for _, r := range o.releases() {
-		if !slices.ContainsFunc(known, func(k client.Release) bool { return k.Digest == r.Digest }) {
+		if !slices.ContainsFunc(known, func(k api.Release) bool { return k.Digest == r.Digest }) {
 			return r.Digest
 		}
 	}

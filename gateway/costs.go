@@ -10,7 +10,7 @@ import (
 // openCosts opens what sums what nodes cost. It knows the nodes by the picture of the fleet, which shows its sums.
 func (g *gateway) openCosts() {
 	g.costs = cost.New(cost.Config{Records: records.New(g.store.Records()), Ready: g.overview.Ready, Logger: g.log,
-		Nodes: func() []*api.Node {
+		Nodes: func() []*api.NodeRow {
 			rows, _ := g.overview.Rows(view.Query{})
 			return rows
 		}})

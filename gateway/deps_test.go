@@ -132,8 +132,8 @@ func TestImportRules(t *testing.T) {
 		{g + "console", g + "cli/help", true},
 		{g + "console", g + "cli/screen", false},
 		{g + "console/scrollback", g + "cli/columns", true},
-		{g + "oci", g + "client", true},
-		{g + "nodeapi", g + "client", true},
+		{g + "oci", g + "client", false},
+		{g + "nodeapi", g + "client", false},
 		{g + "client", g + "adminapi", false},
 		{g + "client", "store", false},
 		{g + "client", apiName, true},
@@ -223,12 +223,12 @@ func internalEdge(from, to string, below, records bool) bool {
 	case slices.Contains(listenerNames, folder):
 		own := room == folder
 		shown := folder == "console" && target == "cli/help" // the console shows the pages of muster help
-		asks := target == "client"
+		asks := target == "client" && folder == "console"
 		return records || own || shown || asks || in(partNames, sharedNames)
 	case slices.Contains(partNames, folder):
-		return records || room == folder || target == "client" && from == "session/recording" || in(sharedNames)
+		return records || room == folder || in(sharedNames)
 	case slices.Contains(sharedNames, folder):
-		return records || target == "client" || in(sharedNames)
+		return records || in(sharedNames)
 	}
 	return false // programs for tests, such as kit/swarm
 }

@@ -59,7 +59,7 @@ func (g *gateway) tellFindings(id string, found []health.Finding) {
 	g.overview.Findings(id, shapes)
 }
 
-func healthNode(g *api.Node) health.Node {
+func healthNode(g *api.NodeRow) health.Node {
 	return health.Node{
 		ID: g.ID, Reasons: g.StateReasons, LastSeen: g.LastSeen, RenewalOverdue: g.RenewalOverdue, PricePerHour: g.PricePerHour,
 		Subject: label.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/datadir"
 )
 
@@ -18,7 +18,7 @@ func TestHistory(t *testing.T) {
 	h.agentWith(nil, agentBinary(t), "gpu-1", h.token(), "--nvidia-smi", smi(t, 2))
 	h.until("gpu-1 is online", func() bool { return h.online("gpu-1") })
 	told := func() bool {
-		var s client.Series
+		var s api.Series
 		_, text, _ := h.try("node", "series", "gpu-1", "gpu_utilization_percent", "-o", "json") // refused until the file is open
 		_ = json.Unmarshal([]byte(text), &s)
 		return len(s.Series) == 2 && len(s.Series[1].Points) > 0 && *s.Series[1].Points[0][1] == 99 &&

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/adminapi/metrics"
@@ -180,13 +181,13 @@ func (g *gateway) console(mux *http.ServeMux, direct bool) {
 		g.info.WriteError(w, wire.Refuse(wire.CodeNotFound, "the console does not answer here",
 			"use the gateway's own TLS port; through a proxy only over https, and with --admin-behind-proxy"))
 	}
-	mux.HandleFunc(client.PathConsole, serve)
+	mux.HandleFunc(api.PathConsole, serve)
 	mux.HandleFunc("/{$}", serve)
 }
 
 // facts is what an operator needs to point machines at this gateway.
-func (g *gateway) facts() client.Gateway {
-	return client.Gateway{
+func (g *gateway) facts() api.Gateway {
+	return api.Gateway{
 		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
 		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
 	}

@@ -13,9 +13,9 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -92,14 +92,14 @@ func (m *matrix) callers() []caller {
 		made, token := m.accountOf(a)
 		all = append(all, caller{name: name, account: made, shows: shown{token, 'a', asBearer}})
 	}
-	for _, scope := range client.KnownScopes() {
+	for _, scope := range api.KnownScopes() {
 		add("an account with "+scope, store.Account{Scopes: []string{scope}})
 	}
-	add("an account of the tenant", store.Account{Scopes: []string{client.ScopeAll}, Tenant: ours})
-	add("an account of another tenant", store.Account{Scopes: []string{client.ScopeAll}, Tenant: theirs})
+	add("an account of the tenant", store.Account{Scopes: []string{api.ScopeAll}, Tenant: ours})
+	add("an account of another tenant", store.Account{Scopes: []string{api.ScopeAll}, Tenant: theirs})
 	past := time.Now().Add(-time.Hour)
-	add("a revoked account", store.Account{Scopes: []string{client.ScopeAll}, RevokedAt: &past})
-	add("an expired account", store.Account{Scopes: []string{client.ScopeAll}, ExpiresAt: &past})
+	add("a revoked account", store.Account{Scopes: []string{api.ScopeAll}, RevokedAt: &past})
+	add("an expired account", store.Account{Scopes: []string{api.ScopeAll}, ExpiresAt: &past})
 	for _, state := range []string{nodeActive, nodeBanned, nodeRetired, nodeExpired, nodeSuperseded, nodeReenrolled, nodeConflicted,
 		nodeUnknown} {
 		all = append(all, caller{name: state + " node, signed", node: state}, caller{name: state + " node, mTLS", node: state, mtls: true})
@@ -116,8 +116,8 @@ func (m *matrix) passes() []caller {
 	other := []account.Grant{{Repository: "other", Actions: []string{account.ActionPull}}}
 	all := []caller{{name: "nobody's pass", pass: &account.Pass{Grants: pull}},
 		{name: "nobody's pass elsewhere", pass: &account.Pass{Grants: other}}, {name: "nobody's pass to push", pass: &account.Pass{Grants: push}}}
-	for name, a := range map[string]store.Account{"a reader": {Scopes: []string{client.ScopeReleasesRead}},
-		"a writer": {Scopes: []string{client.ScopeReleasesWrite}}, "a writer of a tenant": {Scopes: []string{client.ScopeAll}, Tenant: theirs}} {
+	for name, a := range map[string]store.Account{"a reader": {Scopes: []string{api.ScopeReleasesRead}},
+		"a writer": {Scopes: []string{api.ScopeReleasesWrite}}, "a writer of a tenant": {Scopes: []string{api.ScopeAll}, Tenant: theirs}} {
 		made, _ := m.accountOf(a)
 		all = append(all, caller{name: name + "'s pass", account: made, pass: &account.Pass{Account: made.ID, Grants: push}})
 	}
@@ -130,7 +130,7 @@ func (m *matrix) passes() []caller {
 
 // leaks are callers who show tokens and PSKs where they do not belong.
 func (m *matrix) leaks() []caller {
-	_, api := m.accountOf(store.Account{Scopes: []string{client.ScopeAll}})
+	_, api := m.accountOf(store.Account{Scopes: []string{api.ScopeAll}})
 	enrol := m.enrolToken.Reveal()
 	kinds := []struct {
 		name, text string

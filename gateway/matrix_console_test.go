@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console"
 	"muster/store"
 )
@@ -21,7 +21,7 @@ import (
 // and live data are refused, and where accounts may not log in there is no console at all.
 func TestConsoleMatrix(t *testing.T) {
 	g, faces := matrixGateway(t)
-	a := store.Account{Name: "visitor", Scopes: []string{client.ScopeAll}, CreatedAt: time.Now()}
+	a := store.Account{Name: "visitor", Scopes: []string{api.ScopeAll}, CreatedAt: time.Now()}
 	token, err := account.Mint(&a, nil)
 	if err == nil {
 		err = g.store.CreateAccount(t.Context(), a)
@@ -57,18 +57,18 @@ func TestConsoleMatrix(t *testing.T) {
 // wantConsole is how the answer begins: its status, with the place of a redirect or the code of a refusal.
 func wantConsole(f face, route console.Route) string {
 	served := f.admin && !f.socket() && !f.overheard()
-	data := strings.HasPrefix(route.Path, client.PathConsole+"api/")
+	data := strings.HasPrefix(route.Path, api.PathConsole+"api/")
 	switch {
 	case !served:
 		return "404 " + wire.CodeNotFound
-	case route.Path == client.PathLogin && route.Method == http.MethodPost:
+	case route.Path == api.PathLogin && route.Method == http.MethodPost:
 		return "401 "
 	case route.Open:
 		return "200 "
 	case data:
 		return "401 " + wire.CodeUnauthorized
 	case route.Method == http.MethodGet:
-		return "303 " + client.PathLogin
+		return "303 " + api.PathLogin
 	}
 	return "401 "
 }

@@ -14,11 +14,11 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
@@ -265,7 +265,7 @@ func (m *matrix) self(r row, c caller, want string) *identity {
 
 // another is the caller with an account of its own where too many refusals of one would be answered in another way.
 func (m *matrix) another(c caller) caller {
-	if c.account == nil || account.Status(*c.account, time.Now()) == client.StatusLive {
+	if c.account == nil || account.Status(*c.account, time.Now()) == api.StatusLive {
 		return c
 	}
 	var token string

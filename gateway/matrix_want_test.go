@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
 )
@@ -94,7 +94,7 @@ func (m *matrix) wantAccount(f face, r row, need account.Need, c caller) string 
 		return wire.CodePlaintextSecret
 	case c.shows.where == asBearer && c.shows.kind == 'b' && c.shows.whole():
 		return wire.CodeTokenWrongRoute
-	case c.account == nil || c.pass != nil || account.Status(*c.account, time.Now()) != client.StatusLive:
+	case c.account == nil || c.pass != nil || account.Status(*c.account, time.Now()) != api.StatusLive:
 		return wire.CodeUnauthorized
 	case lacks(c.account.Scopes, need, r):
 		return wire.CodeForbidden
@@ -113,7 +113,7 @@ var registryCodes = map[int]string{http.StatusBadRequest: "DENIED", http.StatusU
 func wantRegistry(f face, r row, c caller) string {
 	logsIn := strings.HasSuffix(r.path, "/token")
 	nobodys := c.pass != nil && c.account == nil
-	scopes := []string{client.ScopeReleasesRead} // of nobody's pass
+	scopes := []string{api.ScopeReleasesRead} // of nobody's pass
 	if c.account != nil {
 		scopes = c.account.Scopes
 	}
@@ -126,7 +126,7 @@ func wantRegistry(f face, r row, c caller) string {
 		return wire.CodeUnauthorized
 	case (!f.admin || f.overheard()) && !nobodys:
 		return wire.CodeForbidden
-	case c.account == nil && !nobodys, c.account != nil && account.Status(*c.account, time.Now()) != client.StatusLive:
+	case c.account == nil && !nobodys, c.account != nil && account.Status(*c.account, time.Now()) != api.StatusLive:
 		return wire.CodeUnauthorized
 	case lacks(scopes, r.registry.Need, r), r.registry.Need.Reach == account.WholeFleet && c.account.Tenant != "":
 		return wire.CodeForbidden
@@ -147,9 +147,9 @@ func opens(p *account.Pass, action string) bool {
 func lacks(scopes []string, need account.Need, r row) bool {
 	has := func(s string) bool { return slices.Contains(scopes, s) }
 	return slices.ContainsFunc(need.Scopes, func(s string) bool {
-		part := need.Parts && slices.ContainsFunc(partsFor(r, s), func(p string) bool { return has(client.ScopePart(s, p)) })
-		implied := s == client.ScopeReleasesRead && has(client.ScopeReleasesWrite)
-		return !part && !implied && !has(s) && !has(client.ScopeAll)
+		part := need.Parts && slices.ContainsFunc(partsFor(r, s), func(p string) bool { return has(api.ScopePart(s, p)) })
+		implied := s == api.ScopeReleasesRead && has(api.ScopeReleasesWrite)
+		return !part && !implied && !has(s) && !has(api.ScopeAll)
 	})
 }
 
@@ -157,7 +157,7 @@ func lacks(scopes []string, need account.Need, r row) bool {
 // Lists of sessions, and sessions that do not exist, are open to every part.
 func partsFor(r row, scope string) []string {
 	switch {
-	case scope != client.ScopeSessions:
+	case scope != api.ScopeSessions:
 		return []string{taskOfMatrix}
 	case r.method == http.MethodPost && !r.absent():
 		return []string{wire.OpenerExec}
@@ -218,7 +218,7 @@ func wantNode(state string, purpose fleet.Purpose) string {
 func handling(t *testing.T) (files []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		testing := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/kit") 
+		testing := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/kit")
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || testing {
 			return err
 		}

@@ -22,7 +22,7 @@ import (
 func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
 	return &metrics.API{
 		Gate: g.gate(callers), Info: g.info, Ready: g.overview.Ready, Gateway: g.measure, Events: g.tally, Room: g.room,
-		Rows: func(q view.Query) []*api.Node {
+		Rows: func(q view.Query) []*api.NodeRow {
 			rows, _ := g.overview.Rows(q)
 			return rows
 		},

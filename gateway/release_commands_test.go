@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // terminal is a gateway, a real agent that updates itself, and the built muster as a process of its own for each command.
@@ -56,9 +56,9 @@ func (c terminal) says(want string, args ...string) {
 	}
 }
 
-func (c terminal) channelNow() client.Channel {
+func (c terminal) channelNow() api.Channel {
 	c.t.Helper()
-	var now client.Channel
+	var now api.Channel
 	if err := json.Unmarshal([]byte(c.does(exitDone, "release", "status", "--channel", "stable", "-o", "json")), &now); err != nil {
 		c.t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func (c terminal) channelNow() client.Channel {
 }
 
 // channelIs wants the channel stable in a state, at a version.
-func (c terminal) channelIs(state, version string) client.Channel {
+func (c terminal) channelIs(state, version string) api.Channel {
 	c.t.Helper()
 	now := c.channelNow()
 	if now.State != state || now.Version != version {
@@ -221,7 +221,7 @@ func (c terminal) signed() {
 // operatorsKey is the id of the release key that the gateway does not have.
 func (c terminal) operatorsKey() string {
 	c.t.Helper()
-	var list struct{ Keys []client.Key }
+	var list struct{ Keys []api.Key }
 	if err := json.Unmarshal([]byte(c.does(exitDone, "key", "ls", "-o", "json")), &list); err != nil {
 		c.t.Fatal(err)
 	}

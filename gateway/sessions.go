@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
@@ -60,8 +60,8 @@ func (g *gateway) mayStill(ctx context.Context, id, opener string) error {
 	if err != nil {
 		return err
 	}
-	if status := account.Status(a, time.Now()); status != client.StatusLive {
+	if status := account.Status(a, time.Now()); status != api.StatusLive {
 		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
 	}
-	return account.Caller{Scopes: a.Scopes}.Part(client.ScopeSessions, opener)
+	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
 }

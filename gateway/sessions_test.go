@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -56,7 +57,7 @@ func TestSessionWays(t *testing.T) {
 
 // killed ends a session whose program would go on for long.
 func (w way) killed(t *testing.T, h *house, c *client.Client) {
-	s, err := c.OpenSession(t.Context(), w.name, client.SessionAsk{Type: wire.SessionExec,
+	s, err := c.OpenSession(t.Context(), w.name, api.SessionAsk{Type: wire.SessionExec,
 		Params: json.RawMessage(`{"command":["sleep","1000"]}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func (w way) killed(t *testing.T, h *house, c *client.Client) {
 	if kind, data, err := frames.Next(); err != nil || kind != pipe.FrameReady {
 		t.Fatalf("got %c %s, %v", kind, data, err)
 	}
-	if s, err = c.KillSession(t.Context(), w.name, s.ID); err != nil || s.Status != client.SessionEnded {
+	if s, err = c.KillSession(t.Context(), w.name, s.ID); err != nil || s.Status != api.SessionEnded {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	if _, _, err := frames.Next(); err == nil {
@@ -79,11 +80,11 @@ func (w way) killed(t *testing.T, h *house, c *client.Client) {
 }
 
 // runSession opens a session, sends it some input, and reads to its end.
-func runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s client.Session) {
+func runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s api.Session) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	s, err := c.OpenSession(ctx, node, client.SessionAsk{Type: kind, Params: json.RawMessage(params)})
+	s, err := c.OpenSession(ctx, node, api.SessionAsk{Type: kind, Params: json.RawMessage(params)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func runSession(t *testing.T, c *client.Client, node, kind, params, input string
 			break
 		}
 	}
-	if s, err = c.Session(ctx, node, s.ID); err != nil || s.Status != client.SessionEnded {
+	if s, err = c.Session(ctx, node, s.ID); err != nil || s.Status != api.SessionEnded {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	return output, s

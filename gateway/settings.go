@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
@@ -21,7 +22,6 @@ import (
 	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/paste"
@@ -352,7 +352,7 @@ func (d *days) Set(value string) error {
 		*d = 0
 		return nil
 	}
-	parsed, err := client.ParseDuration(value)
+	parsed, err := api.ParseDuration(value)
 	*d = days(parsed)
 	return err
 }

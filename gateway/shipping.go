@@ -20,7 +20,7 @@ func (g *gateway) openShipping(ctx context.Context) error {
 	var err error
 	g.shipping, err = ship.Open(ctx, ship.Config{
 		Store: g.store, Folder: filepath.Join(g.settings.data, datadir.Logs), Bound: int64(g.settings.logsBuffer), Node: g.overview.Row,
-		Count: func(picks func(*api.Node) bool) int {
+		Count: func(picks func(*api.NodeRow) bool) int {
 			rows, _ := g.overview.Rows(view.Query{})
 			n := 0
 			for _, row := range rows {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/view/feed"
 	"muster/store"
@@ -105,7 +105,7 @@ func openShowcase(t *testing.T, dir string) *gateway {
 // enter makes an account and begins a session of it.
 func (s *showcase) enter(t *testing.T) {
 	t.Helper()
-	s.who = store.Account{ID: "msa_show", Name: "visitor", Scopes: []string{client.ScopeAll}, CreatedAt: time.Now()}
+	s.who = store.Account{ID: "msa_show", Name: "visitor", Scopes: []string{api.ScopeAll}, CreatedAt: time.Now()}
 	err := s.store.CreateAccount(t.Context(), s.who)
 	if err == nil {
 		s.cookie, err = s.logins.Begin(t.Context(), s.who, login.Visitor{})

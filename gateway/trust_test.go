@@ -10,13 +10,13 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // ca is what ca show says.
-func (h *house) ca() client.CA {
+func (h *house) ca() api.CA {
 	h.t.Helper()
-	var ca client.CA
+	var ca api.CA
 	if err := json.Unmarshal([]byte(h.muster("ca", "show", "-o", "json")), &ca); err != nil {
 		h.t.Fatal(err)
 	}

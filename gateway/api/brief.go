@@ -46,7 +46,7 @@ type Live struct {
 type Values [4]*float64
 
 // BriefOf takes what the page shows.
-func BriefOf(g *Node) Brief {
+func BriefOf(g *NodeRow) Brief {
 	b := Brief{Name: g.Name, Tenant: g.Tenant, Provider: g.Provider, Labels: g.Labels, State: g.State, StateReasons: g.StateReasons,
 		Status: g.Status, Fresh: g.Fresh, GPUsExpected: g.GPUsExpected, PricePerHour: g.PricePerHour, IdleSince: g.IdleSince,
 		Findings: g.Findings, Live: LiveOf(g)}
@@ -64,7 +64,7 @@ func briefGPU(g *GPU) BriefGPU {
 }
 
 // LiveOf takes what has changed since the heartbeat before. Times are cut to seconds: nobody sees more.
-func LiveOf(g *Node) Live {
+func LiveOf(g *NodeRow) Live {
 	l := Live{ID: g.ID, LastSeen: second(g.LastSeen), ReadAt: second(g.ReadAt)}
 	if g.GPUs != nil {
 		l.Values = make([]Values, len(g.GPUs))
@@ -89,7 +89,7 @@ func second(at *time.Time) *time.Time {
 }
 
 // Reshaped is true where a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
-func (g *Node) Reshaped(was *Node) bool {
+func (g *NodeRow) Reshaped(was *NodeRow) bool {
 	return g.Status != was.Status || g.Fresh != was.Fresh || !same(g.IdleSince, was.IdleSince) || (g.GPUs == nil) != (was.GPUs == nil) ||
 		!slices.EqualFunc(g.GPUs, was.GPUs, func(a, b GPU) bool {
 			return a.Name == b.Name && same(a.MemoryMiB, b.MemoryMiB) && a.MemorySource == b.MemorySource && same(a.MIG, b.MIG) &&

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/agent/wire"
 )
 
 // Count counts nodes and what they have. Retired nodes count as nodes alone, and only what is known of now is added up.
-func Count(rows []*Node) Totals {
+func Count(rows []*NodeRow) Totals {
 	t := Totals{Nodes: len(rows), States: map[string]int{}, Statuses: map[string]int{}, Findings: map[string]int{}}
 	said := 0
 	utilization := 0.0
@@ -41,7 +42,7 @@ func Count(rows []*Node) Totals {
 	return t
 }
 
-func (t *Totals) add(g *Node) {
+func (t *Totals) add(g *NodeRow) {
 	if len(g.Findings) > 0 {
 		t.Findings[g.Findings[0].Severity]++
 	}
@@ -113,13 +114,13 @@ func IsSort(sort string) bool {
 }
 
 // Sort sorts nodes that are sorted by name. Those that are equal stay in their order.
-func Sort(rows []*Node, sort string) {
+func Sort(rows []*NodeRow, sort string) {
 	by, turned := strings.CutPrefix(sort, "-")
-	keys := make(map[*Node]sortKey, len(rows))
+	keys := make(map[*NodeRow]sortKey, len(rows))
 	for _, g := range rows {
 		keys[g] = keyOf(g, by)
 	}
-	slices.SortStableFunc(rows, func(a, b *Node) int { return keys[a].compare(keys[b], turned) })
+	slices.SortStableFunc(rows, func(a, b *NodeRow) int { return keys[a].compare(keys[b], turned) })
 }
 
 // sortKey is what a node is sorted by: a text or a value.
@@ -143,7 +144,7 @@ func (k sortKey) compare(other sortKey, turned bool) int {
 	return order
 }
 
-func keyOf(g *Node, by string) sortKey {
+func keyOf(g *NodeRow, by string) sortKey {
 	switch by {
 	case SortAttention:
 		return sortKey{value: float64(g.attention()), known: true}
@@ -189,7 +190,7 @@ func valueKey(v *float64) sortKey {
 }
 
 // attention is higher where a node needs a person sooner; 0: it needs none.
-func (g *Node) attention() int {
+func (g *NodeRow) attention() int {
 	switch {
 	case g.State == wire.StateRetired:
 		return 0
@@ -200,7 +201,7 @@ func (g *Node) attention() int {
 }
 
 // severity is higher where the worst finding is worse; 0: there is none.
-func (g *Node) severity() int {
+func (g *NodeRow) severity() int {
 	if len(g.Findings) == 0 {
 		return 0
 	}
@@ -264,4 +265,26 @@ func highest(gpus []GPU, value func(*GPU) *float64) sortKey {
 		}
 	}
 	return k
+}
+
+// LargestFleet is how many nodes one page of GET fleet has at most.
+const LargestFleet = 20_000
+
+// FleetView answers GET fleet: the nodes that the query names, and the totals of all that match it.
+type FleetView struct {
+	At     time.Time `json:"at"` // of the gateway's clock
+	Totals Totals    `json:"totals"`
+	Next   string    `json:"next"`  // empty: this is the last page
+	Nodes  []NodeRow `json:"nodes"` // the last member: the gateway sends them as it goes
+}
+
+// FleetFilter picks nodes. A zero field does not count.
+type FleetFilter struct {
+	Selector, Tenant, Status, State string
+	Idle                            bool // nodes whose GPUs are all idle
+	Unwell                          bool // nodes with findings
+	All                             bool // retired ones too
+	Sort                            string
+	Limit                           int // 0: the totals alone
+	Cursor                          string
 }

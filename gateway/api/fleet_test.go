@@ -13,7 +13,7 @@ import (
 func some[T any](v T) *T { return &v }
 
 // sorted gives the names in an order.
-func sorted(rows []*api.Node, by string) string {
+func sorted(rows []*api.NodeRow, by string) string {
 	rows = slices.Clone(rows)
 	api.Sort(rows, by)
 	var names []string
@@ -30,14 +30,14 @@ func TestSortFleet(t *testing.T) {
 		return api.GPU{UtilizationPercent: &util, MemoryUsedMiB: some(int64(used)), MemoryMiB: some(int64(100)),
 			TemperatureCelsius: &temp, PowerWatts: &power}
 	}
-	a := &api.Node{Name: "a", Tenant: "y", State: "drained", Status: "stale", LastSeen: some(at), IdleSince: some(at),
+	a := &api.NodeRow{Name: "a", Tenant: "y", State: "drained", Status: "stale", LastSeen: some(at), IdleSince: some(at),
 		PricePerHour: some(1.0),
 		GPUs:         []api.GPU{gpu(0, 10, 90, 10), gpu(50, 10, 20, 10)}, Findings: []api.Finding{{Severity: api.SeverityWarn}}}
-	b := &api.Node{Name: "b", Tenant: "x", State: "active", Status: "online", IdleSince: some(at.Add(-time.Hour)),
+	b := &api.NodeRow{Name: "b", Tenant: "x", State: "active", Status: "online", IdleSince: some(at.Add(-time.Hour)),
 		GPUs: []api.GPU{gpu(30, 90, 50, 30)}, PricePerHour: some(2.0), Findings: []api.Finding{{Severity: api.SeveritySevere}}}
 	b.LastSeen = some(at.Add(time.Second))
-	c := &api.Node{Name: "c", Tenant: "z", State: "unavailable", Status: "pending"}
-	rows := []*api.Node{a, b, c}
+	c := &api.NodeRow{Name: "c", Tenant: "z", State: "unavailable", Status: "pending"}
+	rows := []*api.NodeRow{a, b, c}
 	used := 0
 	for by, want := range map[string][2]string{
 		api.SortName: {"abc", "cba"}, api.SortAttention: {"abc", "abc"}, api.SortTenant: {"bac", "cab"}, api.SortState: {"bac", "cab"}, api.SortStatus: {"bca", "acb"},
@@ -66,14 +66,14 @@ func TestSortFleet(t *testing.T) {
 
 // TestAttention: what cannot work or is not heard comes first, then what is wrong, and what was given back last.
 func TestAttention(t *testing.T) {
-	node := func(name, state, status, severity string) *api.Node {
-		g := &api.Node{Name: name, State: state, Status: status}
+	node := func(name, state, status, severity string) *api.NodeRow {
+		g := &api.NodeRow{Name: name, State: state, Status: status}
 		if severity != "" {
 			g.Findings = []api.Finding{{Severity: severity}}
 		}
 		return g
 	}
-	rows := []*api.Node{node("a", wire.StateActive, wire.StatusOnline, ""), node("b", wire.StateRetired, wire.StatusStale, ""),
+	rows := []*api.NodeRow{node("a", wire.StateActive, wire.StatusOnline, ""), node("b", wire.StateRetired, wire.StatusStale, ""),
 		node("c", wire.StateActive, wire.StatusOnline, api.SeverityNote), node("d", wire.StateActive, wire.StatusOnline, api.SeverityWarn),
 		node("e", wire.StateActive, wire.StatusStale, ""), node("f", wire.StateUnavailable, wire.StatusOnline, ""),
 		node("g", wire.StateDrained, wire.StatusOnline, api.SeveritySevere), node("h", wire.StateDrained, wire.StatusOnline, "")}

@@ -20,7 +20,7 @@ func (t *Today) KnownIdleCost() *float64 {
 }
 
 // IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.
-func (g *Node) IdleShare() *float64 {
+func (g *NodeRow) IdleShare() *float64 {
 	all := len(g.GPUs)
 	if g.GPUsExpected != nil {
 		all = max(all, *g.GPUsExpected)
@@ -33,7 +33,7 @@ func (g *Node) IdleShare() *float64 {
 }
 
 // IdleGPUs is how many of the node's GPUs are idle.
-func (g *Node) IdleGPUs() int {
+func (g *NodeRow) IdleGPUs() int {
 	idle := 0
 	for i := range g.GPUs {
 		if g.GPUs[i].IdleSince != nil {
@@ -44,7 +44,7 @@ func (g *Node) IdleGPUs() int {
 }
 
 // IdleCostPerHour is what the GPUs that are idle now cost in an hour; nil: there is no price, or nobody knows what the GPUs do.
-func (g *Node) IdleCostPerHour() *float64 {
+func (g *NodeRow) IdleCostPerHour() *float64 {
 	share := g.IdleShare()
 	if share == nil || g.PricePerHour == nil {
 		return nil

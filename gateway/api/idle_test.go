@@ -13,22 +13,22 @@ func TestIdleCost(t *testing.T) {
 	since := time.Unix(0, 0)
 	price := 4.0
 	expected := 8
-	good := func() *api.Node {
-		return &api.Node{State: wire.StateActive, Status: wire.StatusOnline, Fresh: true, PricePerHour: &price,
+	good := func() *api.NodeRow {
+		return &api.NodeRow{State: wire.StateActive, Status: wire.StatusOnline, Fresh: true, PricePerHour: &price,
 			GPUs: []api.GPU{{IdleSince: &since}, {}}}
 	}
 	for what, c := range map[string]struct {
-		change func(*api.Node)
+		change func(*api.NodeRow)
 		want   float64 // -1: not known
 	}{
-		"one of two":        {func(*api.Node) {}, 2},
-		"one of eight":      {func(g *api.Node) { g.GPUsExpected = &expected }, 0.5},
-		"no price":          {func(g *api.Node) { g.PricePerHour = nil }, -1},
-		"an old reading":    {func(g *api.Node) { g.Fresh = false }, -1},
-		"not heard":         {func(g *api.Node) { g.Status = wire.StatusStale }, -1},
-		"retired":           {func(g *api.Node) { g.State = wire.StateRetired }, -1},
-		"no GPU":            {func(g *api.Node) { g.GPUs = nil }, -1},
-		"no GPU of several": {func(g *api.Node) { g.GPUs = nil; g.GPUsExpected = &expected }, 0},
+		"one of two":        {func(*api.NodeRow) {}, 2},
+		"one of eight":      {func(g *api.NodeRow) { g.GPUsExpected = &expected }, 0.5},
+		"no price":          {func(g *api.NodeRow) { g.PricePerHour = nil }, -1},
+		"an old reading":    {func(g *api.NodeRow) { g.Fresh = false }, -1},
+		"not heard":         {func(g *api.NodeRow) { g.Status = wire.StatusStale }, -1},
+		"retired":           {func(g *api.NodeRow) { g.State = wire.StateRetired }, -1},
+		"no GPU":            {func(g *api.NodeRow) { g.GPUs = nil }, -1},
+		"no GPU of several": {func(g *api.NodeRow) { g.GPUs = nil; g.GPUsExpected = &expected }, 0},
 	} {
 		g := good()
 		c.change(g)
@@ -43,16 +43,16 @@ func TestIdleCost(t *testing.T) {
 	free := good()
 	free.PricePerHour = nil
 	free.Today = &api.Today{WatchedSeconds: 60}
-	totals := api.Count([]*api.Node{g, g, free, good()})
+	totals := api.Count([]*api.NodeRow{g, g, free, good()})
 	if *totals.IdleCostPerHour != 6 || *totals.IdleCostToday != 3 || *totals.CostToday != 12 || *totals.PricePerHour != 12 {
 		t.Errorf("%+v", totals)
 	}
 	hung := good()
 	hung.Today = &api.Today{IdleCost: new(float64), Cost: &all}
-	if totals := api.Count([]*api.Node{hung}); totals.IdleCostToday != nil || *totals.CostToday != 6 {
+	if totals := api.Count([]*api.NodeRow{hung}); totals.IdleCostToday != nil || *totals.CostToday != 6 {
 		t.Errorf("nobody watched its GPUs: %+v", totals)
 	}
-	none := api.Count([]*api.Node{free})
+	none := api.Count([]*api.NodeRow{free})
 	if none.PricePerHour != nil || none.IdleCostPerHour != nil || none.IdleCostToday != nil || none.CostToday != nil || none.PowerWatts != nil {
 		t.Errorf("of a node without a price: %+v", none)
 	}

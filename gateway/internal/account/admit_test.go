@@ -8,8 +8,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -28,7 +28,7 @@ func TestRefusedCallers(t *testing.T) {
 	}
 	expired := d.account(store.Account{Name: "old", Scopes: everything(), ExpiresAt: &past})
 	revoked := d.account(store.Account{Name: "gone", Scopes: everything(), RevokedAt: &past})
-	reader := d.account(store.Account{Name: "reader", Scopes: []string{client.ScopeTokensRead, client.ScopeNodesWrite}})
+	reader := d.account(store.Account{Name: "reader", Scopes: []string{api.ScopeTokensRead, api.ScopeNodesWrite}})
 	one := d.account(store.Account{Name: "one", Tenant: "platform", Scopes: everything()})
 	for _, c := range []struct {
 		name, header, want string
@@ -50,7 +50,7 @@ func TestRefusedCallers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d.gate = d.open(false)
-			w, code := d.call(request("GET", "/things", c.header), all(client.ScopeNodesRead), nil)
+			w, code := d.call(request("GET", "/things", c.header), all(api.ScopeNodesRead), nil)
 			if w.Code != c.status || code != c.want {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}
@@ -60,7 +60,7 @@ func TestRefusedCallers(t *testing.T) {
 			if c.want == "" {
 				return
 			}
-			if e := d.refusals()[0]; e.Outcome != c.want || !e.Security || e.Address != "192.0.2.1" || e.Detail["scope"] != client.ScopeNodesRead {
+			if e := d.refusals()[0]; e.Outcome != c.want || !e.Security || e.Address != "192.0.2.1" || e.Detail["scope"] != api.ScopeNodesRead {
 				t.Errorf("the log says %+v", e)
 			}
 		})
@@ -75,7 +75,7 @@ func TestRefusedCallers(t *testing.T) {
 func TestSocket(t *testing.T) {
 	d := newFixture(t)
 	d.gate = d.open(true)
-	if w, _ := d.call(request("GET", "/things", "Bearer hello"), all(client.ScopeKeysWrite), nil); w.Code != 200 ||
+	if w, _ := d.call(request("GET", "/things", "Bearer hello"), all(api.ScopeKeysWrite), nil); w.Code != 200 ||
 		!strings.Contains(w.Body.String(), "operator:socket") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
@@ -155,7 +155,7 @@ func TestBrokenStore(t *testing.T) {
 
 func TestCallers(t *testing.T) {
 	everyone := account.Caller{Scopes: everything()}
-	one := account.Caller{Tenant: "platform", Scopes: []string{client.ScopeNodesRead}}
+	one := account.Caller{Tenant: "platform", Scopes: []string{api.ScopeNodesRead}}
 	for _, c := range []struct {
 		who               account.Caller
 		asked, want, code string
@@ -172,11 +172,11 @@ func TestCallers(t *testing.T) {
 			t.Errorf("%s asks for %q: got %q, %v", c.who.Tenant, c.asked, got, err)
 		}
 	}
-	if missing := one.Lacks([]string{client.ScopeNodesRead, client.ScopeNodesWrite,
-		client.ScopeTokensRead}); missing != client.ScopeNodesWrite {
+	if missing := one.Lacks([]string{api.ScopeNodesRead, api.ScopeNodesWrite,
+		api.ScopeTokensRead}); missing != api.ScopeNodesWrite {
 		t.Errorf("it lacks %q first", missing)
 	}
-	if missing := everyone.Lacks(client.KnownScopes()); missing != "" {
+	if missing := everyone.Lacks(api.KnownScopes()); missing != "" {
 		t.Errorf("who may everything lacks %q", missing)
 	}
 }
@@ -201,18 +201,18 @@ func FuzzAuthorization(f *testing.F) {
 // TestParts: a part of a scope lets in where the route says so, and is good for that part alone. The whole scope is good for each part.
 func TestParts(t *testing.T) {
 	d := newFixture(t)
-	part := client.ScopePart(client.ScopeTasksWrite, wire.TaskDiagCollect)
-	parts := account.Need{Scopes: []string{client.ScopeTasksWrite}, Parts: true, Reach: account.OwnTenant}
+	part := api.ScopePart(api.ScopeTasksWrite, wire.TaskDiagCollect)
+	parts := account.Need{Scopes: []string{api.ScopeTasksWrite}, Parts: true, Reach: account.OwnTenant}
 	for i, c := range []struct {
 		scopes      []string
 		in          bool // where a part is enough
 		diag, other bool // the part of diag.collect, and of another type
 	}{
 		{[]string{part}, true, true, false},
-		{[]string{client.ScopeTasksWrite}, true, true, true},
+		{[]string{api.ScopeTasksWrite}, true, true, true},
 		{everything(), true, true, true},
-		{[]string{client.ScopeTasksRead}, false, false, false},
-		{[]string{client.ScopeTasksWrite + "x"}, false, false, false},
+		{[]string{api.ScopeTasksRead}, false, false, false},
+		{[]string{api.ScopeTasksWrite + "x"}, false, false, false},
 	} {
 		token := d.account(store.Account{Name: fmt.Sprint("a", i), Scopes: c.scopes})
 		w, code := d.look(token, parts)
@@ -223,8 +223,8 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s is not told that a part is enough: %s", c.scopes, w.Body)
 		}
 		who := account.Caller{Scopes: c.scopes}
-		diag := who.Part(client.ScopeTasksWrite, wire.TaskDiagCollect)
-		other := who.Part(client.ScopeTasksWrite, wire.TaskAgentRestart)
+		diag := who.Part(api.ScopeTasksWrite, wire.TaskDiagCollect)
+		other := who.Part(api.ScopeTasksWrite, wire.TaskAgentRestart)
 		if (diag == nil) != c.diag || (other == nil) != c.other {
 			t.Errorf("%s may not do its part: %v, %v", c.scopes, diag, other)
 		}
@@ -233,7 +233,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	token := d.account(store.Account{Name: "part", Scopes: []string{part}})
-	if w, code := d.look(token, own(client.ScopeTasksWrite)); w.Code != 403 || code != wire.CodeForbidden {
+	if w, code := d.look(token, own(api.ScopeTasksWrite)); w.Code != 403 || code != wire.CodeForbidden {
 		t.Errorf("a part where the whole is needed: got %d %s", w.Code, w.Body)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/secret"
 	"muster/store"
 )
@@ -32,7 +32,7 @@ func ActorName(a store.Account) string { return "account:" + a.Name }
 
 // May is true where a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
 func (c Caller) May(scope string) bool {
-	return slices.ContainsFunc(client.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
+	return slices.ContainsFunc(api.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
 }
 
 // MayPart is true where a caller has a scope or any part of it.
@@ -40,7 +40,7 @@ func (c Caller) MayPart(scope string) bool { return c.hasParts([]string{scope}) 
 
 // Part refuses a caller who has neither a scope nor this part of it.
 func (c Caller) Part(scope, part string) error {
-	if wanted := client.ScopePart(scope, part); !c.May(wanted) {
+	if wanted := api.ScopePart(scope, part); !c.May(wanted) {
 		return c.lacks(wanted, []string{wanted + " or " + scope})
 	}
 	return nil
@@ -104,7 +104,7 @@ func (c Caller) meets(need Need) error {
 // hasParts is true where the caller has each of the scopes or a part of it.
 func (c Caller) hasParts(scopes []string) bool {
 	for _, scope := range scopes {
-		within := func(s string) bool { return strings.HasPrefix(s, client.ScopePart(scope, "")) }
+		within := func(s string) bool { return strings.HasPrefix(s, api.ScopePart(scope, "")) }
 		if !c.May(scope) && !slices.ContainsFunc(c.Scopes, within) {
 			return false
 		}

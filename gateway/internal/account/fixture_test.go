@@ -13,10 +13,10 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -139,4 +139,4 @@ func own(scopes ...string) account.Need {
 }
 
 // everything are the scopes of an account that may do everything.
-func everything() []string { return []string{client.ScopeAll} }
+func everything() []string { return []string{api.ScopeAll} }

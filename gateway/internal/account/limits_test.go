@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -74,14 +74,14 @@ func TestLimiterIsBounded(t *testing.T) {
 // TestForbiddenCallsDoNotFillTheLog has an account that keeps asking for what it may not have.
 func TestForbiddenCallsDoNotFillTheLog(t *testing.T) {
 	d := newFixture(t)
-	token := d.account(store.Account{Name: "reader", Scopes: []string{client.ScopeNodesRead}})
+	token := d.account(store.Account{Name: "reader", Scopes: []string{api.ScopeNodesRead}})
 	for range 30 {
-		if w, code := d.look(token, all(client.ScopePSKWrite)); w.Code != 403 || code != wire.CodeForbidden {
+		if w, code := d.look(token, all(api.ScopePSKWrite)); w.Code != 403 || code != wire.CodeForbidden {
 			t.Fatalf("got %d %s", w.Code, w.Body)
 		}
 	}
 	events := d.refusals()
-	if len(events) != 10 || events[0].Actor != "account:reader" || events[0].Detail["scope"] != client.ScopePSKWrite {
+	if len(events) != 10 || events[0].Actor != "account:reader" || events[0].Detail["scope"] != api.ScopePSKWrite {
 		t.Errorf("the log has %d refusals: %+v", len(events), events)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/secret"
 	"muster/store"
 )
@@ -20,7 +20,7 @@ const shortest = time.Minute
 
 // usualScopes are the scopes of an account for which none were asked: it can read, and change nothing.
 func usualScopes() []string {
-	return []string{client.ScopeNodesRead, client.ScopeTokensRead, client.ScopeEventsRead}
+	return []string{api.ScopeNodesRead, api.ScopeTokensRead, api.ScopeEventsRead}
 }
 
 // Mint makes an account's API token, and puts the token's id and hash into the record. The token itself is kept nowhere.
@@ -37,7 +37,7 @@ func Mint(a *store.Account, random io.Reader) (sign.Token, error) {
 
 // First makes the account "operator" with all scopes, if there has never been an account. The token is good only if made is true.
 func First(ctx context.Context, accounts *store.Store, now time.Time) (token sign.Token, made bool, err error) {
-	a := store.Account{Name: "operator", Scopes: []string{client.ScopeAll}, CreatedAt: now, CreatedBy: "gateway"}
+	a := store.Account{Name: "operator", Scopes: []string{api.ScopeAll}, CreatedAt: now, CreatedBy: "gateway"}
 	if token, err = Mint(&a, nil); err != nil {
 		return token, false, err
 	}
@@ -48,7 +48,7 @@ func First(ctx context.Context, accounts *store.Store, now time.Time) (token sig
 }
 
 // Make returns the account that a caller asks for, without its API token. The account cannot do more, or live longer, than the caller.
-func (c Caller) Make(q client.AccountRequest, now time.Time) (store.Account, error) {
+func (c Caller) Make(q api.AccountRequest, now time.Time) (store.Account, error) {
 	a := store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.Actor.Name, Maker: c.Account.ID}
 	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || secret.HasToken(q.Name) {
 		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", secret.Redact(q.Name)),
@@ -78,7 +78,7 @@ func (c Caller) scopesFor(asked []string) ([]string, error) {
 	}
 	slices.Sort(scopes)
 	scopes = slices.Compact(scopes)
-	known := client.KnownScopes()
+	known := api.KnownScopes()
 	for _, scope := range scopes {
 		if !slices.Contains(known, scope) {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there is no scope %.60q", scope), "the scopes are "+strings.Join(known, ", "))

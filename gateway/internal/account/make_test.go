@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -18,33 +18,33 @@ func TestMake(t *testing.T) {
 	soon := now.Add(time.Hour)
 	operator := account.Caller{Actor: store.Actor{Name: "operator:socket"}, Scopes: everything()}
 	ci := account.Caller{Actor: store.Actor{Name: "account:ci"}, Account: store.Account{ID: "msa_ci", ExpiresAt: &soon}, Tenant: "platform",
-		Scopes: []string{client.ScopeAccountsWrite, client.ScopeNodesRead, client.ScopeTokensRead, client.ScopeEventsRead}}
+		Scopes: []string{api.ScopeAccountsWrite, api.ScopeNodesRead, api.ScopeTokensRead, api.ScopeEventsRead}}
 	for _, c := range []struct {
 		name         string
 		who          account.Caller
-		q            client.AccountRequest
+		q            api.AccountRequest
 		code         string // of the refusal; empty: it is made, with what follows
 		scopes, tent string
 		until        time.Duration // 0: for ever
 	}{
-		{"the usual", operator, client.AccountRequest{Name: "a"}, "", "events:read nodes:read tokens:read", "", 0},
-		{"everything", operator, client.AccountRequest{Name: "a", Scopes: []string{"*"}}, "", "*", "", 0},
-		{"one scope, twice", operator, client.AccountRequest{Name: "a", Scopes: []string{"psk:write", "psk:write"}}, "", "psk:write", "", 0},
-		{"of a tenant", operator, client.AccountRequest{Name: "a", Tenant: "research"}, "", "events:read nodes:read tokens:read", "research", 0},
-		{"for a day", operator, client.AccountRequest{Name: "a", TTL: day}, "", "events:read nodes:read tokens:read", "", 24 * time.Hour},
-		{"of one with an end", ci, client.AccountRequest{Name: "a"}, "", "events:read nodes:read tokens:read", "platform", time.Hour},
-		{"of one with an end, shorter", ci, client.AccountRequest{Name: "a", TTL: minute}, "", "events:read nodes:read tokens:read", "platform",
+		{"the usual", operator, api.AccountRequest{Name: "a"}, "", "events:read nodes:read tokens:read", "", 0},
+		{"everything", operator, api.AccountRequest{Name: "a", Scopes: []string{"*"}}, "", "*", "", 0},
+		{"one scope, twice", operator, api.AccountRequest{Name: "a", Scopes: []string{"psk:write", "psk:write"}}, "", "psk:write", "", 0},
+		{"of a tenant", operator, api.AccountRequest{Name: "a", Tenant: "research"}, "", "events:read nodes:read tokens:read", "research", 0},
+		{"for a day", operator, api.AccountRequest{Name: "a", TTL: day}, "", "events:read nodes:read tokens:read", "", 24 * time.Hour},
+		{"of one with an end", ci, api.AccountRequest{Name: "a"}, "", "events:read nodes:read tokens:read", "platform", time.Hour},
+		{"of one with an end, shorter", ci, api.AccountRequest{Name: "a", TTL: minute}, "", "events:read nodes:read tokens:read", "platform",
 			time.Minute},
-		{"no name", operator, client.AccountRequest{}, wire.CodeBadName, "", "", 0},
-		{"a token's name", operator, client.AccountRequest{Name: "msa_ab12"}, wire.CodeBadName, "", "", 0},
-		{"a bad tenant", operator, client.AccountRequest{Name: "a", Tenant: "a b"}, wire.CodeBadRequest, "", "", 0},
-		{"an unknown scope", operator, client.AccountRequest{Name: "a", Scopes: []string{"nodes:fly"}}, wire.CodeBadRequest, "", "", 0},
-		{"for a moment", operator, client.AccountRequest{Name: "a", TTL: minute - 1}, wire.CodeBadRequest, "", "", 0},
-		{"for less than nothing", operator, client.AccountRequest{Name: "a", TTL: -1}, wire.CodeBadRequest, "", "", 0},
-		{"of another tenant", ci, client.AccountRequest{Name: "a", Tenant: "research"}, wire.CodeForbidden, "", "", 0},
-		{"with more scopes", ci, client.AccountRequest{Name: "a", Scopes: []string{client.ScopeNodesWrite}}, wire.CodeForbidden, "", "", 0},
-		{"with all scopes", ci, client.AccountRequest{Name: "a", Scopes: everything()}, wire.CodeForbidden, "", "", 0},
-		{"that lives longer", ci, client.AccountRequest{Name: "a", TTL: day}, wire.CodeForbidden, "", "", 0},
+		{"no name", operator, api.AccountRequest{}, wire.CodeBadName, "", "", 0},
+		{"a token's name", operator, api.AccountRequest{Name: "msa_ab12"}, wire.CodeBadName, "", "", 0},
+		{"a bad tenant", operator, api.AccountRequest{Name: "a", Tenant: "a b"}, wire.CodeBadRequest, "", "", 0},
+		{"an unknown scope", operator, api.AccountRequest{Name: "a", Scopes: []string{"nodes:fly"}}, wire.CodeBadRequest, "", "", 0},
+		{"for a moment", operator, api.AccountRequest{Name: "a", TTL: minute - 1}, wire.CodeBadRequest, "", "", 0},
+		{"for less than nothing", operator, api.AccountRequest{Name: "a", TTL: -1}, wire.CodeBadRequest, "", "", 0},
+		{"of another tenant", ci, api.AccountRequest{Name: "a", Tenant: "research"}, wire.CodeForbidden, "", "", 0},
+		{"with more scopes", ci, api.AccountRequest{Name: "a", Scopes: []string{api.ScopeNodesWrite}}, wire.CodeForbidden, "", "", 0},
+		{"with all scopes", ci, api.AccountRequest{Name: "a", Scopes: everything()}, wire.CodeForbidden, "", "", 0},
+		{"that lives longer", ci, api.AccountRequest{Name: "a", TTL: day}, wire.CodeForbidden, "", "", 0},
 	} {
 		got, err := c.who.Make(c.q, now)
 		var refused *wire.ErrorDetail
@@ -64,8 +64,8 @@ func TestMake(t *testing.T) {
 }
 
 const (
-	day    = client.Duration(24 * time.Hour)
-	minute = client.Duration(time.Minute)
+	day    = api.Duration(24 * time.Hour)
+	minute = api.Duration(time.Minute)
 )
 
 // TestFirst: only a gateway without any account makes the first one, which may everything.
@@ -75,7 +75,7 @@ func TestFirst(t *testing.T) {
 	if err != nil || !made {
 		t.Fatalf("made %v, %v", made, err)
 	}
-	if w, _ := d.look(token.Reveal(), all(client.ScopeKeysWrite, client.ScopeBackupRead)); w.Code != 200 {
+	if w, _ := d.look(token.Reveal(), all(api.ScopeKeysWrite, api.ScopeBackupRead)); w.Code != 200 {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
 	if _, again, err := account.First(t.Context(), d.store, d.now); err != nil || again {

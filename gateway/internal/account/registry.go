@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/secret"
 	"muster/store"
 )
@@ -32,7 +32,7 @@ func (g *Gate) registry(r *http.Request, who Caller) (Caller, error) {
 	switch {
 	case err == nil && pass.Account == "":
 		who.Actor.Name = "pass:" + pass.ID
-		who.Scopes = []string{client.ScopeReleasesRead}
+		who.Scopes = []string{api.ScopeReleasesRead}
 		who.Pass = pass
 		return who, nil
 	case errors.Is(err, errLapsed):

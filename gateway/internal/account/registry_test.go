@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -44,9 +44,9 @@ func events(d *fixture) []store.Event {
 func TestRegistryCallers(t *testing.T) {
 	d := newFixture(t)
 	passes := d.registry(true)
-	token := d.account(store.Account{Name: "ci", Scopes: []string{client.ScopeReleasesWrite}})
+	token := d.account(store.Account{Name: "ci", Scopes: []string{api.ScopeReleasesWrite}})
 	id := token[:strings.LastIndex(token, "_")]
-	gone := d.account(store.Account{Name: "gone", Scopes: []string{client.ScopeReleasesRead}, RevokedAt: &d.now})
+	gone := d.account(store.Account{Name: "gone", Scopes: []string{api.ScopeReleasesRead}, RevokedAt: &d.now})
 	goneID := gone[:strings.LastIndex(gone, "_")]
 	grants := []account.Grant{{Repository: agents, Actions: []string{account.ActionPull}}}
 	good := passes.Issue(id, grants, time.Hour).Text
@@ -79,7 +79,7 @@ func TestRegistryCallers(t *testing.T) {
 		{"a pass that is too long", "Bearer " + strings.Repeat("A", 20<<10), 401, 1},
 	} {
 		before := len(events(d))
-		w, code := d.call(request("GET", "/v2/", c.header), own(client.ScopeReleasesRead), nil)
+		w, code := d.call(request("GET", "/v2/", c.header), own(api.ScopeReleasesRead), nil)
 		if w.Code != c.status || c.status == 401 && code != wire.CodeUnauthorized {
 			t.Errorf("%s: got %d %s", c.name, w.Code, w.Body)
 		}
@@ -130,7 +130,7 @@ func TestRegistryWithoutLogins(t *testing.T) {
 		basic("x", "y"):    403,
 		basic("pull", passes.PullToken(agents, 30*time.Second)): 200,
 	} {
-		if w, _ := d.call(request("GET", "/v2/", header), own(client.ScopeReleasesRead), nil); w.Code != status {
+		if w, _ := d.call(request("GET", "/v2/", header), own(api.ScopeReleasesRead), nil); w.Code != status {
 			t.Errorf("%.20s: got %d %s, want %d", header, w.Code, w.Body, status)
 		}
 	}
@@ -166,7 +166,7 @@ func TestPass(t *testing.T) {
 			t.Errorf("%+v of %+v", c, who)
 		}
 	}
-	if who := admit(pull); who.May(client.ScopeReleasesWrite) || !who.May(client.ScopeReleasesRead) || who.Account.ID != "" {
+	if who := admit(pull); who.May(api.ScopeReleasesWrite) || !who.May(api.ScopeReleasesRead) || who.Account.ID != "" {
 		t.Errorf("nobody's pass: %+v", who)
 	}
 	d.now = d.now.Add(59 * time.Minute)
@@ -183,13 +183,13 @@ func TestPass(t *testing.T) {
 // TestWriteImpliesRead: who may push may pull.
 func TestWriteImpliesRead(t *testing.T) {
 	for scope, want := range map[string]bool{
-		client.ScopeReleasesRead: true, client.ScopeReleasesWrite: true, client.ScopeAll: true, client.ScopeTasksWrite: false, "releases": true,
+		api.ScopeReleasesRead: true, api.ScopeReleasesWrite: true, api.ScopeAll: true, api.ScopeTasksWrite: false, "releases": true,
 	} {
-		if got := (account.Caller{Scopes: []string{scope}}).May(client.ScopeReleasesRead); got != want {
+		if got := (account.Caller{Scopes: []string{scope}}).May(api.ScopeReleasesRead); got != want {
 			t.Errorf("%s: %v", scope, got)
 		}
 	}
-	if (account.Caller{Scopes: []string{client.ScopeReleasesRead}}).May(client.ScopeReleasesWrite) {
+	if (account.Caller{Scopes: []string{api.ScopeReleasesRead}}).May(api.ScopeReleasesWrite) {
 		t.Error("who may pull may push")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/secret"
 	"muster/store"
 )
@@ -23,7 +23,7 @@ const touchEvery = time.Minute
 // authenticate finds out who calls. With an error, the caller is filled in as far as it is known.
 func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 	if g.Socket {
-		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{client.ScopeAll}}, nil
+		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{api.ScopeAll}}, nil
 	}
 	if g.Within {
 		return g.within(r.Context())
@@ -99,9 +99,9 @@ func (g *Gate) live(ctx context.Context, who Caller, account store.Account) (Cal
 	who.Scopes = account.Scopes
 	now := g.Now().UTC()
 	switch Status(account, now) {
-	case client.StatusRevoked:
+	case api.StatusRevoked:
 		return who, wire.Refuse(wire.CodeUnauthorized, "this account was revoked", "ask who runs the gateway for a new one")
-	case client.StatusExpired:
+	case api.StatusExpired:
 		return who, wire.Refuse(wire.CodeUnauthorized, "this account expired", "ask who runs the gateway for a new one")
 	}
 	g.touch(ctx, account, now)
@@ -122,9 +122,9 @@ func (g *Gate) touch(ctx context.Context, account store.Account, now time.Time) 
 func Status(a store.Account, now time.Time) string {
 	switch {
 	case a.RevokedAt != nil:
-		return client.StatusRevoked
+		return api.StatusRevoked
 	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
-		return client.StatusExpired
+		return api.StatusExpired
 	}
-	return client.StatusLive
+	return api.StatusLive
 }

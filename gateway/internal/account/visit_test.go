@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -24,7 +24,7 @@ func TestWithin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	a := store.Account{Name: "alice", Tenant: "platform", Scopes: []string{client.ScopeNodesRead}, CreatedAt: time.Now()}
+	a := store.Account{Name: "alice", Tenant: "platform", Scopes: []string{api.ScopeNodesRead}, CreatedAt: time.Now()}
 	token, err := account.Mint(&a, nil)
 	if err == nil {
 		err = s.CreateAccount(t.Context(), a)
@@ -41,15 +41,15 @@ func TestWithin(t *testing.T) {
 		if bearer != "" {
 			r.Header.Set("Authorization", "Bearer "+bearer)
 		}
-		return g.Admit(r, account.Need{Scopes: []string{client.ScopeNodesRead}, Reach: account.OwnTenant})
+		return g.Admit(r, account.Need{Scopes: []string{api.ScopeNodesRead}, Reach: account.OwnTenant})
 	}
 	entered := account.Enter(t.Context(), account.Visit{AccountID: a.ID, Address: "192.0.2.1 (console)"})
 	who, err := ask(gate(true), entered, "")
 	if err != nil || who.Actor.Name != "account:alice" || who.Tenant != "platform" || who.Actor.Address != "192.0.2.1 (console)" ||
-		!who.May(client.ScopeNodesRead) || who.May(client.ScopeTokensRead) {
+		!who.May(api.ScopeNodesRead) || who.May(api.ScopeTokensRead) {
 		t.Errorf("got %+v, %v", who, err)
 	}
-	if of := account.Of(a); of.Tenant != who.Tenant || !of.May(client.ScopeNodesRead) || of.May(client.ScopeTokensRead) {
+	if of := account.Of(a); of.Tenant != who.Tenant || !of.May(api.ScopeNodesRead) || of.May(api.ScopeTokensRead) {
 		t.Errorf("got %+v", of)
 	}
 	for what, err := range map[string]error{

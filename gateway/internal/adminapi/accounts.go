@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
 // whoami is open to every account, so that a caller can find out what its token is good for.
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
-	return client.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: shape.OrNone(who.Scopes),
+	return api.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: shape.OrNone(who.Scopes),
 		ExpiresAt: shape.UTC(who.Account.ExpiresAt)}, nil
 }
 
@@ -31,13 +31,13 @@ func (s *server) listAccounts(c *call) (any, error) {
 	now := s.now()
 	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
 	if !all {
-		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != client.StatusLive })
+		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != api.StatusLive })
 	}
-	return client.AccountList{Accounts: shape.Each(accounts, func(a store.Account) client.Account { return shape.Account(a, now) })}, err
+	return api.AccountList{Accounts: shape.Each(accounts, func(a store.Account) api.Account { return shape.Account(a, now) })}, err
 }
 
 // createAccount shows the API token once: the record has only its hash.
-func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
+func (s *server) createAccount(c *call, q api.AccountRequest) (any, error) {
 	a, err := c.caller.Make(q, s.now())
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return client.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
+	return api.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
 }
 
 // nameTaken tells nothing about an account of another tenant, except that its name is taken: names are unique in the fleet.
@@ -92,8 +92,8 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(name)
 	}
-	return client.RevokedAccount{
-		Done:        client.Done{ID: a.ID, Status: client.StatusRevoked},
+	return api.RevokedAccount{
+		Done:        api.Done{ID: a.ID, Status: api.StatusRevoked},
 		Made:        liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
 		PerhapsMade: liveNames(accounts, now, func(made store.Account) bool { return perhapsMade(made, a) }),
 	}, err
@@ -109,7 +109,7 @@ func perhapsMade(a, maker store.Account) bool {
 func liveNames(accounts []store.Account, now time.Time, asked func(store.Account) bool) []string {
 	names := []string{}
 	for _, a := range accounts {
-		if asked(a) && account.Status(a, now) == client.StatusLive {
+		if asked(a) && account.Status(a, now) == api.StatusLive {
 			names = append(names, a.Name)
 		}
 	}

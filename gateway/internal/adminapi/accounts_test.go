@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -17,7 +18,7 @@ func TestAccounts(t *testing.T) {
 	h := newHouse(t)
 	status, body := h.ask("POST", "accounts", "",
 		`{"name":"ci","scopes":["tokens:write","nodes:read","nodes:read"],"tenant":"platform","ttl":"30d"}`)
-	made := decode[client.NewAccount](t, body)
+	made := decode[api.NewAccount](t, body)
 	if status != 201 || made.Name != "ci" || made.Tenant != "platform" || !slices.Equal(made.Scopes, []string{"nodes:read", "tokens:write"}) ||
 		made.ExpiresAt == nil || !made.ExpiresAt.Equal(h.now.Add(30*24*time.Hour)) {
 		t.Fatalf("got %d %s", status, body)
@@ -25,17 +26,17 @@ func TestAccounts(t *testing.T) {
 	if token, err := sign.ParseToken(made.Token); err != nil || token.Public() != made.ID {
 		t.Errorf("token of %s: %v", made.ID, err)
 	}
-	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[client.Caller](t, body).Actor != "account:ci" {
+	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[api.Caller](t, body).Actor != "account:ci" {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	status, body = h.ask("GET", "accounts", "", "")
-	list := decode[client.AccountList](t, body)
+	list := decode[api.AccountList](t, body)
 	if status != 200 || len(list.Accounts) != 1 || list.Accounts[0].ID != made.ID || list.Accounts[0].Status != "live" ||
 		list.Accounts[0].LastUsedAt == nil ||
 		strings.Contains(string(body), "hash") || strings.Contains(string(body), made.Token) {
 		t.Errorf("list: %d %s", status, body)
 	}
-	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 || decode[client.Done](t, body).ID != made.ID {
+	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 || decode[api.Done](t, body).ID != made.ID {
 		t.Errorf("revoke: %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 401 {
@@ -44,14 +45,14 @@ func TestAccounts(t *testing.T) {
 	if _, body := h.ask("GET", "accounts", "", ""); string(body) != `{"accounts":[]}`+"\n" {
 		t.Errorf("list after revoking: %s", body)
 	}
-	if _, body := h.ask("GET", "accounts?all=true", "", ""); decode[client.AccountList](t, body).Accounts[0].Status != "revoked" {
+	if _, body := h.ask("GET", "accounts?all=true", "", ""); decode[api.AccountList](t, body).Accounts[0].Status != "revoked" {
 		t.Errorf("the whole list: %s", body)
 	}
 	if status, body := h.ask("DELETE", "accounts/"+made.ID, "", ""); status != 404 || code(body) != wire.CodeNotFound {
 		t.Errorf("revoke twice: %d %s", status, body)
 	}
 	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 ||
-		!slices.Equal(decode[client.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
+		!slices.Equal(decode[api.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
 		t.Errorf("the name again, no scopes: %d %s", status, body)
 	}
 }
@@ -59,7 +60,7 @@ func TestAccounts(t *testing.T) {
 func TestAccountEvents(t *testing.T) {
 	h := newHouse(t)
 	_, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["*"],"tenant":"platform"}`)
-	made := decode[client.NewAccount](t, body)
+	made := decode[api.NewAccount](t, body)
 	h.ask("DELETE", "accounts/"+made.ID, "", "")
 	events, err := h.store.Events(t.Context(), store.EventQuery{Security: true, Ascending: true, Tenant: "platform"})
 	if err != nil || len(events) != 2 {
@@ -128,7 +129,7 @@ func TestAccountLimits(t *testing.T) {
 	}
 	_, body := h.ask("GET", "accounts?all=true", tenant, "")
 	var names []string
-	for _, a := range decode[client.AccountList](t, body).Accounts {
+	for _, a := range decode[api.AccountList](t, body).Accounts {
 		names = append(names, a.Name)
 	}
 	if got := strings.Join(names, " "); got != "peer t1 tenant" {
@@ -196,7 +197,7 @@ func TestScopeOfBefore(t *testing.T) {
 	const former = "releases:sign"
 	ci := h.account("ci", "", "nodes:read", former)
 	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 ||
-		!slices.Equal(decode[client.Caller](t, body).Scopes, []string{"nodes:read", former}) {
+		!slices.Equal(decode[api.Caller](t, body).Scopes, []string{"nodes:read", former}) {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "nodes", ci, ""); status != 200 {
@@ -224,12 +225,12 @@ func TestScopeOfBefore(t *testing.T) {
 // TestAccountMakers: it is kept who made an account, and whoever revokes one hears of those that it made.
 func TestAccountMakers(t *testing.T) {
 	h := newHouse(t)
-	makes := func(name, token, ttl string) client.NewAccount {
+	makes := func(name, token, ttl string) api.NewAccount {
 		status, body := h.ask("POST", "accounts", token, `{"name":"`+name+`","scopes":["*"],"ttl":"`+ttl+`"}`)
 		if status != 201 {
 			t.Fatalf("%s: got %d %s", name, status, body)
 		}
-		return decode[client.NewAccount](t, body)
+		return decode[api.NewAccount](t, body)
 	}
 	root := makes("root", "", "30d")
 	for _, name := range []string{"one", "two", "gone"} {
@@ -242,14 +243,14 @@ func TestAccountMakers(t *testing.T) {
 	h.now = h.now.Add(2 * time.Minute)
 	by := map[string]string{}
 	_, body := h.ask("GET", "accounts", "", "")
-	for _, a := range decode[client.AccountList](t, body).Accounts {
+	for _, a := range decode[api.AccountList](t, body).Accounts {
 		by[a.Name] = a.CreatedBy
 	}
 	if by["root"] != "operator:socket" || by["one"] != "account:root" || by["of-more"] != "account:more" {
 		t.Errorf("makers: %v", by)
 	}
 	status, body := h.ask("DELETE", "accounts/root", "", "")
-	if got := decode[client.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID ||
+	if got := decode[api.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID ||
 		got.Status != "revoked" {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -274,8 +275,8 @@ func TestAccountClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateAccount(t.Context(), client.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform",
-		TTL: client.Duration(time.Hour)})
+	made, err := c.CreateAccount(t.Context(), api.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform",
+		TTL: api.Duration(time.Hour)})
 	if err != nil || made.ID == "" || made.Tenant != "platform" {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
@@ -293,16 +294,16 @@ func TestAccountClient(t *testing.T) {
 func TestWhoAmI(t *testing.T) {
 	h := newHouse(t)
 	_, body := h.ask("GET", "whoami", "", "")
-	if got := decode[client.Caller](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
+	if got := decode[api.Caller](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
 		t.Errorf("on the socket: %s", body)
 	}
 	_, body = h.ask("GET", "whoami", h.account("ci", "platform", "nodes:read"), "")
-	if got := decode[client.Caller](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
+	if got := decode[api.Caller](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
 		got.AccountID == "" {
 		t.Errorf("as an account: %s", body)
 	}
 	_, body = h.ask("GET", "gateway", "", "")
-	if got := decode[client.Gateway](t, body); got.URL != "https://gw:7443" || got.PublicURLs == nil {
+	if got := decode[api.Gateway](t, body); got.URL != "https://gw:7443" || got.PublicURLs == nil {
 		t.Errorf("gateway: %s", body)
 	}
 }

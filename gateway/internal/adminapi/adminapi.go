@@ -11,13 +11,13 @@ import (
 	"path"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/alert"
@@ -60,7 +60,7 @@ type API struct {
 	History   *history.Book      // nil: it is switched off
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
-	Gateway   client.Gateway
+	Gateway   api.Gateway
 	Command   func(token string) string // the joining command for an enrollment token; nil: none
 	Now       func() time.Time          // nil: time.Now
 	Logger    *slog.Logger              // nil: slog.Default

@@ -3,8 +3,8 @@ package adminapi
 import (
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health/alert"
 	records "muster/store/alerts"
 )
@@ -26,8 +26,8 @@ func (s *server) listAlerts(c *call) (any, error) {
 		return nil, err
 	}
 	found := s.Alerts.List(q)
-	list := client.AlertList{Total: len(found)}
-	list.Alerts = shape.Each(found[:min(len(found), client.MostAlerts)], func(a alert.Alert) client.Alert {
+	list := api.AlertList{Total: len(found)}
+	list.Alerts = shape.Each(found[:min(len(found), api.MostAlerts)], func(a alert.Alert) api.Alert {
 		if c.caller.Tenant != "" {
 			a = ofTenant(a)
 		}
@@ -51,10 +51,10 @@ func (s *server) listSilences(c *call) (any, error) {
 		return nil, err
 	}
 	tenant, err := c.caller.Within(p.text("tenant"))
-	return client.AlertSilenceList{Silences: shape.Each(s.Alerts.Silences(tenant), shape.Silence)}, err
+	return api.AlertSilenceList{Silences: shape.Each(s.Alerts.Silences(tenant), shape.Silence)}, err
 }
 
-func (s *server) addSilence(c *call, q client.AlertSilenceRequest) (any, error) {
+func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 	tenant, err := c.caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err
@@ -72,17 +72,17 @@ func (s *server) endSilence(c *call) (any, error) {
 		return nil, err
 	}
 	id := c.r.PathValue("silence")
-	return client.Done{ID: id, Status: "ended"}, s.Alerts.Unsilence(c.r.Context(), id, c.caller.Tenant, c.caller.Actor)
+	return api.Done{ID: id, Status: "ended"}, s.Alerts.Unsilence(c.r.Context(), id, c.caller.Tenant, c.caller.Actor)
 }
 
 func (s *server) listReceivers(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	return client.AlertReceiverList{Receivers: shape.Each(s.Alerts.Receivers(), shape.Receiver)}, nil
+	return api.AlertReceiverList{Receivers: shape.Each(s.Alerts.Receivers(), shape.Receiver)}, nil
 }
 
-func (s *server) setReceiver(c *call, q client.AlertReceiverRequest) (any, error) {
+func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
 	name := c.r.PathValue("receiver")
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *server) setReceiver(c *call, q client.AlertReceiverRequest) (any, error
 	if err != nil {
 		return nil, err
 	}
-	out := client.AlertReceiver{Name: name}
+	out := api.AlertReceiver{Name: name}
 	for _, r := range s.Alerts.Receivers() {
 		if r.Name == name {
 			out = shape.Receiver(r)
@@ -108,11 +108,11 @@ func (s *server) dropReceiver(c *call) (any, error) {
 		return nil, err
 	}
 	name := c.r.PathValue("receiver")
-	return client.Done{ID: name, Status: "deleted"}, s.Alerts.DropReceiver(c.r.Context(), name, c.caller.Actor)
+	return api.Done{ID: name, Status: "deleted"}, s.Alerts.DropReceiver(c.r.Context(), name, c.caller.Actor)
 }
 
 func (s *server) testReceiver(c *call, _ struct{}) (any, error) {
 	t, err := s.Alerts.Test(c.r.Context(), c.r.PathValue("receiver"), c.caller.Actor)
-	return client.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
+	return api.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
 		Next: t.Next}, err
 }

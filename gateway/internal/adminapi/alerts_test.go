@@ -9,12 +9,11 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health/alert"
 )
 
 // withAlerts opens a desk of alerts that sees two machines claim the identity of each of these nodes.
-func (h *house) withAlerts(nodes ...*api.Node) {
+func (h *house) withAlerts(nodes ...*api.NodeRow) {
 	h.t.Helper()
 	for _, n := range nodes {
 		n.ID = "id-" + n.Name
@@ -23,8 +22,8 @@ func (h *house) withAlerts(nodes ...*api.Node) {
 	}
 	var err error
 	h.api.Alerts, err = alert.Open(h.t.Context(), alert.Config{Store: h.store, Ready: func() bool { return true },
-		Nodes: func() []*api.Node { return nodes }, Now: func() time.Time { return h.now },
-		Node: func(id string) (*api.Node, bool) {
+		Nodes: func() []*api.NodeRow { return nodes }, Now: func() time.Time { return h.now },
+		Node: func(id string) (*api.NodeRow, bool) {
 			for _, n := range nodes {
 				if n.ID == id {
 					return n, true
@@ -41,11 +40,11 @@ func (h *house) withAlerts(nodes ...*api.Node) {
 // TestAlerts: each account sees and silences what is about its tenant, and no words of others.
 func TestAlerts(t *testing.T) {
 	h := newHouse(t)
-	h.withAlerts(&api.Node{Name: "ours", Tenant: "platform", Labels: map[string]string{"tier": "lab"}},
-		&api.Node{Name: "theirs", Tenant: "research"})
+	h.withAlerts(&api.NodeRow{Name: "ours", Tenant: "platform", Labels: map[string]string{"tier": "lab"}},
+		&api.NodeRow{Name: "theirs", Tenant: "research"})
 	reader := h.account("r", "research", "alerts:read", "alerts:write")
 	status, body := h.ask("POST", "alert-silences", "", `{"cause":"identity_conflict","for":"2h","reason":"of-the-whole-fleet"}`)
-	whole := decode[client.AlertSilence](t, body)
+	whole := decode[api.AlertSilence](t, body)
 	if status != 200 || !strings.HasPrefix(whole.ID, "si-") {
 		t.Fatalf("%d %s", status, body)
 	}
@@ -54,7 +53,7 @@ func TestAlerts(t *testing.T) {
 		{"?cause=node_stale", "", ""}, {"?all=true", reader, "theirs"}, {"?id=x", "", ""},
 	} {
 		status, body := h.ask("GET", "alerts"+c.query, c.token, "")
-		list := decode[client.AlertList](t, body)
+		list := decode[api.AlertList](t, body)
 		names := map[string]bool{}
 		for _, a := range list.Alerts {
 			names[a.Node] = true
@@ -94,11 +93,11 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	status, body = h.ask("POST", "alert-silences", reader, `{"selector":"tier=lab","for":"2h","reason":"x"}`)
-	if mine := decode[client.AlertSilence](t, body); status != 200 || mine.Tenant != "research" {
+	if mine := decode[api.AlertSilence](t, body); status != 200 || mine.Tenant != "research" {
 		t.Errorf("%d %s", status, body)
 	}
 	status, body = h.ask("GET", "alert-silences", reader, "")
-	if list := decode[client.AlertSilenceList](t, body); status != 200 || len(list.Silences) != 1 {
+	if list := decode[api.AlertSilenceList](t, body); status != 200 || len(list.Silences) != 1 {
 		t.Errorf("%d %s", status, body)
 	}
 	status, body = h.ask("POST", "alert-silences", reader, `{"cause":"identity_conflict","for":"2h","reason":"x"}`)
@@ -117,7 +116,7 @@ func TestAlertReceivers(t *testing.T) {
 	t.Cleanup(hook.Close)
 	set := `{"kind":"webhook","url":"` + hook.URL + `/path-9f8e7d","causes":["node_stale"],"severity":"warn"}`
 	status, body := h.ask("PUT", "alert-receivers/ops", "", set)
-	r := decode[client.AlertReceiver](t, body)
+	r := decode[api.AlertReceiver](t, body)
 	if status != 200 || r.Secret == "" || "http://"+r.Host != hook.URL || r.Causes[0] != "node_stale" {
 		t.Errorf("%d %s", status, body)
 	}

@@ -2,18 +2,18 @@ package adminapi
 
 import (
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/backup"
-	"muster/gateway/internal/client"
 )
 
 // backup sends a consistent copy of the database and, where the query asks for it, of the registry. A failure to copy the database is
 // answered as an error, and not in the middle.
 func (s *server) backup(c *call) (any, error) {
-	p, err := c.query(client.BackupRegistry)
+	p, err := c.query(api.BackupRegistry)
 	if err != nil {
 		return nil, err
 	}
-	whole, err := p.flag(client.BackupRegistry)
+	whole, err := p.flag(api.BackupRegistry)
 	if err != nil {
 		return nil, err
 	}

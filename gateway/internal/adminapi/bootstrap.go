@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 )
 
 // createNode makes a node that waits for its bootstrap, with a token and a script.
-func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
+func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	q.Mode = p.text("mode")
 	if text := p.text("ttl"); text != "" {
-		if q.TTL, err = client.ParseDuration(text); err != nil || q.TTL <= 0 {
+		if q.TTL, err = api.ParseDuration(text); err != nil || q.TTL <= 0 {
 			return q, wire.Refuse(wire.CodeBadRequest, "the parameter \"ttl\" is no duration", "write 30m, 12h or 7d")
 		}
 	}
@@ -113,7 +113,7 @@ func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 func wantsScript(c *call, p parameters) (bool, error) {
 	switch p.text("format") {
 	case "":
-		return reply.Prefers(c.r, client.ScriptType), nil
+		return reply.Prefers(c.r, api.ScriptType), nil
 	case "json":
 		return false, nil
 	case "script":
@@ -125,7 +125,7 @@ func wantsScript(c *call, p parameters) (bool, error) {
 // sendScript tells proxies to change nothing, because the operator compares the script's digest.
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	h := w.Header()
-	h.Set("Content-Type", client.ScriptType+"; charset=utf-8")
+	h.Set("Content-Type", api.ScriptType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell

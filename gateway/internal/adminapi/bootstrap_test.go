@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -28,7 +28,7 @@ func (h *house) withScripts() *house {
 func TestCreateNode(t *testing.T) {
 	h := newHouse(t).withScripts()
 	status, body := h.ask("POST", "nodes", "", `{"name":"gpu-7","tenant":"platform","labels":{"rack":"7"},"gpus":8}`)
-	made := decode[client.CreatedNode](t, body)
+	made := decode[api.CreatedNode](t, body)
 	if status != 201 || made.Node.Name != "gpu-7" || made.Node.Tenant != "platform" || made.Node.State != "ready" ||
 		made.Node.Labels["rack"] != "7" ||
 		!made.ExpiresAt.Equal(h.now.Add(15*time.Minute)) || time.Duration(made.FetchWindow) != 15*time.Minute ||
@@ -78,7 +78,7 @@ func TestCreateNode(t *testing.T) {
 
 func TestBootstrapScript(t *testing.T) {
 	h := newHouse(t).withScripts()
-	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	made := decode[api.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
 	for _, c := range []struct {
 		query, mode string
 		ends        time.Duration
@@ -87,7 +87,7 @@ func TestBootstrapScript(t *testing.T) {
 		{"?mode=cloud-init&ttl=7d", "cloud_init", 7 * 24 * time.Hour}, {"?again=true&format=json", "manual", 15 * time.Minute},
 	} {
 		status, body := h.ask("POST", "nodes/gpu-7/bootstrap-script"+c.query, "", "")
-		got := decode[client.BootstrapScript](t, body)
+		got := decode[api.BootstrapScript](t, body)
 		sum := sha256.Sum256([]byte(got.Script))
 		if status != 200 || got.NodeID != made.Node.ID || got.Mode != c.mode || !got.ExpiresAt.Equal(h.now.Add(c.ends)) ||
 			got.ScriptSHA256 != hex.EncodeToString(sum[:]) ||
@@ -194,10 +194,10 @@ func TestBootstrapStates(t *testing.T) {
 // TestBootstrapTenants: an account of one tenant makes and bootstraps that tenant's nodes, and learns nothing of others'.
 func TestBootstrapTenants(t *testing.T) {
 	h := newHouse(t).withScripts()
-	one := h.account("one", "one", client.ScopeNodesWrite, client.ScopeTokensWrite)
-	two := h.account("two", "two", client.ScopeNodesWrite, client.ScopeTokensWrite)
+	one := h.account("one", "one", api.ScopeNodesWrite, api.ScopeTokensWrite)
+	two := h.account("two", "two", api.ScopeNodesWrite, api.ScopeTokensWrite)
 	if status, body := h.ask("POST", "nodes", one, `{"name":"gpu-1"}`); status != 201 ||
-		decode[client.CreatedNode](t, body).Node.Tenant != "one" {
+		decode[api.CreatedNode](t, body).Node.Tenant != "one" {
 		t.Fatalf("got %d %s", status, body)
 	}
 	for name, c := range map[string]struct {
@@ -209,7 +209,7 @@ func TestBootstrapTenants(t *testing.T) {
 		"a name that another has":    {"nodes", two, `{"name":"gpu-1"}`, 409, wire.CodeNameInUse},
 		"bootstrap of another's":     {"nodes/gpu-1/bootstrap-script", two, "", 404, wire.CodeNotFound},
 		"bootstrap of its own":       {"nodes/gpu-1/bootstrap-script", one, "", 200, ""},
-		"an account that only reads": {"nodes", h.account("reader", "one", client.ScopeNodesRead), `{"name":"gpu-3"}`, 403, wire.CodeForbidden},
+		"an account that only reads": {"nodes", h.account("reader", "one", api.ScopeNodesRead), `{"name":"gpu-3"}`, 403, wire.CodeForbidden},
 	} {
 		status, body := h.ask("POST", c.path, c.token, c.body)
 		if status != c.status || code(body) != c.code || c.status >= 400 && strings.Contains(string(body), "tenant one") && c.token == two &&
@@ -223,9 +223,9 @@ func TestBootstrapTenants(t *testing.T) {
 func TestBootstrapScopes(t *testing.T) {
 	h := newHouse(t).withScripts()
 	h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)
-	nodes := h.account("nodes", "", client.ScopeNodesWrite, client.ScopeTokensRead)
-	tokens := h.account("tokens", "", client.ScopeTokensWrite)
-	both := h.account("both", "", client.ScopeNodesWrite, client.ScopeTokensWrite)
+	nodes := h.account("nodes", "", api.ScopeNodesWrite, api.ScopeTokensRead)
+	tokens := h.account("tokens", "", api.ScopeTokensWrite)
+	both := h.account("both", "", api.ScopeNodesWrite, api.ScopeTokensWrite)
 	for _, c := range []struct {
 		path, body, token string
 		status            int
@@ -260,7 +260,7 @@ func TestNoAgents(t *testing.T) {
 // TestBootstrapTokenAsAPIToken: a bootstrap token is no API token. Using it as one is a security event.
 func TestBootstrapTokenAsAPIToken(t *testing.T) {
 	h := newHouse(t).withScripts()
-	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	made := decode[api.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
 	if status, body := h.ask("GET", "nodes", made.BootstrapToken, ""); status != 403 || code(body) != wire.CodeTokenWrongRoute {
 		t.Errorf("in the header: got %d %s", status, body)
 	}
@@ -281,18 +281,18 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 
 // TestTrustVersionOfEarlierGateways: those send the number alone, and a muster of today mints tokens with them all the same.
 func TestTrustVersionOfEarlierGateways(t *testing.T) {
-	for text, want := range map[string]client.TrustVersion{`7`: "v7", `"v7"`: "v7"} {
-		var got client.BootstrapScript
+	for text, want := range map[string]api.TrustVersion{`7`: "v7", `"v7"`: "v7"} {
+		var got api.BootstrapScript
 		if err := json.Unmarshal([]byte(`{"metadata":{"trust_bundle_version":`+text+`}}`), &got); err != nil ||
 			got.Metadata.TrustBundleVersion != want {
 			t.Errorf("%s: got %q, %v", text, got.Metadata.TrustBundleVersion, err)
 		}
 	}
-	var got client.TrustVersion
+	var got api.TrustVersion
 	if err := json.Unmarshal([]byte(`[7]`), &got); err == nil {
 		t.Errorf("a list was read as %q", got)
 	}
-	if sent, err := json.Marshal(client.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil ||
+	if sent, err := json.Marshal(api.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil ||
 		!strings.Contains(string(sent), `"trust_bundle_version":"v7"`) {
 		t.Errorf("sent: %s, %v", sent, err)
 	}

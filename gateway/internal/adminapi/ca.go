@@ -4,9 +4,9 @@ import (
 	"errors"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/client"
 )
 
 // showGateway says where the gateway is and how it proves itself.
@@ -28,18 +28,18 @@ func (s *server) showCA(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(),
-		Intermediate: client.Intermediate(o.Intermediate),
-		Roots:        shape.Each(o.Roots, func(r authority.RootInfo) client.Root { return client.Root(r) }),
-		Keys:         shape.Each(o.Keys, func(k authority.KeyInfo) client.Key { return client.Key(k) })}, nil
+	return api.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(),
+		Intermediate: api.Intermediate(o.Intermediate),
+		Roots:        shape.Each(o.Roots, func(r authority.RootInfo) api.Root { return api.Root(r) }),
+		Keys:         shape.Each(o.Keys, func(k authority.KeyInfo) api.Key { return api.Key(k) })}, nil
 }
 
-func (s *server) rotateKey(c *call, q client.RotateRequest) (any, error) {
+func (s *server) rotateKey(c *call, q api.RotateRequest) (any, error) {
 	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor))
 }
 
 // addKey adds a key whose private half never comes to the gateway.
-func (s *server) addKey(c *call, q client.AddKeyRequest) (any, error) {
+func (s *server) addKey(c *call, q api.AddKeyRequest) (any, error) {
 	return trustChange(s.Authority.AddKey(c.r.Context(), q.Role, q.PublicKey, c.caller.Actor))
 }
 
@@ -47,7 +47,7 @@ func (s *server) dropKey(c *call) (any, error) {
 	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor))
 }
 
-func (s *server) addRoot(c *call, q client.RootRequest) (any, error) {
+func (s *server) addRoot(c *call, q api.RootRequest) (any, error) {
 	return trustChange(s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor))
 }
 
@@ -58,22 +58,22 @@ func (s *server) dropRoot(c *call) (any, error) {
 // trustChange answers with a set that nodes believe from now on. If the trust key is kept elsewhere, it answers with a draft: the
 // operator signs it there and publishes it.
 func trustChange(change authority.Change, err error) (any, error) {
-	out := client.TrustChange{Number: change.Number, Published: change.Published}
+	out := api.TrustChange{Number: change.Number, Published: change.Published}
 	if !change.Published {
 		out.Draft = change.Payload
 	}
 	return out, err
 }
 
-func (s *server) publishTrust(c *call, q client.SignedSet) (any, error) {
+func (s *server) publishTrust(c *call, q api.SignedSet) (any, error) {
 	number, err := s.Authority.Publish(c.r.Context(), q.Set, c.caller.Actor)
-	return client.TrustChange{Number: number, Published: true}, err
+	return api.TrustChange{Number: number, Published: true}, err
 }
 
 // intermediate changes the certificate that signs the nodes' certificates. If the root's key is kept elsewhere, that takes two calls:
 // the first prepares a request, and the second brings the certificates that were made from it.
-func (s *server) intermediate(c *call, q client.IntermediateRequest) (any, error) {
-	answer := client.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
+func (s *server) intermediate(c *call, q api.IntermediateRequest) (any, error) {
+	answer := api.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
 	var err error
 	switch {
 	case q.Prepare && q.Certificates != "":

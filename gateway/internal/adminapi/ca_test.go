@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/backup/archive"
@@ -35,7 +36,7 @@ func TestTrustRoutes(t *testing.T) {
 	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
 		t.Fatalf("ca: %+v, %v", first, err)
 	}
-	if change, err := c.RotateKey(ctx, client.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published ||
+	if change, err := c.RotateKey(ctx, api.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published ||
 		len(change.Draft) != 0 {
 		t.Errorf("rotate: %+v, %v", change, err)
 	}
@@ -50,10 +51,10 @@ func TestTrustRoutes(t *testing.T) {
 			}
 		}
 	}
-	if change, err := c.AddRoot(ctx, client.RootRequest{}); err != nil || change.Number != 4 {
+	if change, err := c.AddRoot(ctx, api.RootRequest{}); err != nil || change.Number != 4 {
 		t.Errorf("add a root: %+v, %v", change, err)
 	}
-	if _, err := c.Intermediate(ctx, client.IntermediateRequest{}); err != nil {
+	if _, err := c.Intermediate(ctx, api.IntermediateRequest{}); err != nil {
 		t.Error(err)
 	}
 	if change, err := c.DropRoot(ctx, first.Roots[0].Pin); err != nil || change.Number != 5 {
@@ -68,7 +69,7 @@ func TestTrustRoutes(t *testing.T) {
 		t.Errorf("the gateway's pin is %s, %v", g.RootPin, err)
 	}
 	for _, kind := range []string{"key.rotated", "key.dropped", "ca.root_announced", "ca.intermediate_changed", "ca.root_dropped"} {
-		if list, err := c.Events(ctx, client.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 ||
+		if list, err := c.Events(ctx, api.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 ||
 			list.Events[0].Actor != "operator:socket" {
 			t.Errorf("%s: %+v, %v", kind, list, err)
 		}
@@ -89,10 +90,10 @@ func TestTrustInTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := h.client()
-	if _, err := c.Intermediate(ctx, client.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
+	if _, err := c.Intermediate(ctx, api.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
 		t.Errorf("without a root: %v", err)
 	}
-	prepared, err := c.Intermediate(ctx, client.IntermediateRequest{Prepare: true})
+	prepared, err := c.Intermediate(ctx, api.IntermediateRequest{Prepare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +101,10 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Intermediate(ctx, client.IntermediateRequest{Certificates: signed}); err != nil {
+	if _, err := c.Intermediate(ctx, api.IntermediateRequest{Certificates: signed}); err != nil {
 		t.Error(err)
 	}
-	change, err := c.RotateKey(ctx, client.RotateRequest{Role: "answer", Now: true})
+	change, err := c.RotateKey(ctx, api.RotateRequest{Role: "answer", Now: true})
 	if err != nil || change.Published || len(change.Draft) == 0 {
 		t.Fatalf("rotate: %+v, %v", change, err)
 	}

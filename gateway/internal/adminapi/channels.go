@@ -10,8 +10,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
@@ -21,7 +21,7 @@ func (s *server) listChannels(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Channels(c.r.Context())
-	return client.ChannelList{Channels: shape.Each(all, shape.Channel)}, err
+	return api.ChannelList{Channels: shape.Each(all, shape.Channel)}, err
 }
 
 func (s *server) showChannel(c *call) (any, error) {
@@ -49,7 +49,7 @@ func shownChannel(ch release.Channel, err error) (any, error) {
 }
 
 // patchChannel points a channel at a release, which its version names too.
-func (s *server) patchChannel(c *call, q client.Promotion) (any, error) {
+func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
 	name, err := c.channel()
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (s *server) patchChannel(c *call, q client.Promotion) (any, error) {
 }
 
 // rollbackChannel goes back to the release before, or to the one that the request names, at once unless it asks for waves.
-func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
+func (s *server) rollbackChannel(c *call, q api.Promotion) (any, error) {
 	name, err := c.channel()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
 	return shownChannel(s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor))
 }
 
-func (s *server) abortChannel(c *call, q client.Promotion) (any, error) {
+func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
 	name, err := c.channel()
 	if err != nil {
 		return nil, err
@@ -117,10 +117,10 @@ func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 	switch {
 	case len(wave) == 0:
 		return usual, nil
-	case bytes.Equal(wave, client.AllAtOnce()):
+	case bytes.Equal(wave, api.AllAtOnce()):
 		return nil, nil
 	}
-	var w client.Waves
+	var w api.Waves
 	if err := sign.DecodeStrict(wave, &w); err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the wave cannot be read: "+err.Error(),
 			`such as {"canary":"1","steps":["25%","100%"],"soak_seconds":600,"max_failed":"10%"}, or null for all nodes at once`)
@@ -157,7 +157,7 @@ func (s *server) channelPointer(c *call) (any, error) {
 		digest = r.Digest
 	}
 	payload, err := s.Releases.Unsigned(ctx, name, digest)
-	return client.UnsignedPointer{Payload: payload}, err
+	return api.UnsignedPointer{Payload: payload}, err
 }
 
 // channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the page before.
@@ -186,7 +186,7 @@ func (s *server) channelNodes(c *call) (any, error) {
 		return p.has("phase") && n.Phase != p.text("phase") || p.has("state") && n.State != p.text("state")
 	})
 	slices.SortFunc(nodes, func(a, b release.NodeStatus) int { return strings.Compare(placeOf(a), placeOf(b)) })
-	out := client.ChannelNodes{Total: len(nodes), Nodes: []client.ChannelNode{}}
+	out := api.ChannelNodes{Total: len(nodes), Nodes: []api.ChannelNode{}}
 	at, there := slices.BinarySearchFunc(nodes, p.text("cursor"), func(n release.NodeStatus, cursor string) int {
 		return strings.Compare(placeOf(n), cursor)
 	})

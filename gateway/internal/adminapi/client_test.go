@@ -20,6 +20,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -63,29 +64,29 @@ func TestClientOnSocket(t *testing.T) {
 	check("whoami", who.Actor == "operator:socket", err)
 	g, err := c.Gateway(ctx)
 	check("gateway", g.Version == "test", err)
-	rows, err := c.Nodes(ctx, client.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
+	rows, err := c.Nodes(ctx, api.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
 	check("nodes", rows.Total == 1 && len(rows.Nodes) == 1, err)
 	raw, err := c.Node(ctx, "n")
 	check("node", strings.Contains(string(raw), `"skew_ms":`), err)
 	n, err := c.Apply(ctx, "n", "drain")
 	check("drain", n.State == "drained", err)
-	n, err = c.SetLabels(ctx, "n", client.LabelsRequest{Set: map[string]string{"a": "b"}})
+	n, err = c.SetLabels(ctx, "n", api.LabelsRequest{Set: map[string]string{"a": "b"}})
 	check("label", n.Labels["a"] == "b", err)
-	token, err := c.CreateToken(ctx, client.TokenRequest{TTL: client.Duration(90 * time.Minute)})
+	token, err := c.CreateToken(ctx, api.TokenRequest{TTL: api.Duration(90 * time.Minute)})
 	check("token", token.ExpiresAt.Equal(h.now.Add(90*time.Minute)), err)
 	check("revoke", true, c.RevokeToken(ctx, token.ID))
 	tokens, err := c.Tokens(ctx, "default", true)
 	check("tokens", len(tokens.Tokens) == 1 && tokens.Tokens[0].Status == "revoked", err)
-	psk, err := c.SetPSK(ctx, client.PSKRequest{Generate: true})
+	psk, err := c.SetPSK(ctx, api.PSKRequest{Generate: true})
 	check("psk", psk.Secret != "", err)
-	_, err = c.RotatePSK(ctx, client.PSKRequest{Generate: true})
+	_, err = c.RotatePSK(ctx, api.PSKRequest{Generate: true})
 	check("rotate", true, err)
 	check("clear", true, c.ClearPSK(ctx, psk.ID))
 	psks, err := c.PSKs(ctx)
 	check("psks", len(psks.PSKs) == 1, err)
-	events, err := c.Events(ctx, client.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
+	events, err := c.Events(ctx, api.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
 	check("events", len(events.Events) > 5 && events.Events[0].Kind == "node.drained", err)
-	events, err = c.Events(ctx, client.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
+	events, err = c.Events(ctx, api.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
 	check("security events", len(events.Events) == 1, err)
 	_, err = c.Node(ctx, "../tokens")
 	check("a name with a slash", client.IsNotFound(err), nil)
@@ -94,7 +95,7 @@ func TestClientOnSocket(t *testing.T) {
 	}
 	h.store.Close()
 	var detail *wire.ErrorDetail
-	if _, err := c.Nodes(ctx, client.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
+	if _, err := c.Nodes(ctx, api.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
 		t.Errorf("with a broken store: %v", err)
 	}
 }
@@ -256,7 +257,7 @@ func TestClientAnswersOfOthers(t *testing.T) {
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{`"90m"`: 90 * time.Minute, `"7d"`: 168 * time.Hour, `60`: time.Minute, `"0s"`: 0,
 		`"d"`: -1, `"-1d"`: -1, `"x"`: -1, `null`: 0, `true`: -1, `"99999999d"`: -1} {
-		var d client.Duration
+		var d api.Duration
 		err := json.Unmarshal([]byte(text), &d)
 		if (err != nil) != (want < 0) || want >= 0 && time.Duration(d) != want {
 			t.Errorf("%s: got %s, %v", text, time.Duration(d), err)

@@ -4,7 +4,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 )
 
 // listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
@@ -33,7 +32,7 @@ func (s *server) listCosts(c *call) (any, error) {
 	}
 	q.All = true
 	rows, _ := s.Overview.Rows(q)
-	if len(rows) > client.LargestFleet {
+	if len(rows) > api.LargestFleet {
 		return nil, wire.Refuse(wire.CodeBadRequest, "these are too many nodes for one answer", "name fewer with selector=")
 	}
 	picked := make(map[string]bool, len(rows))
@@ -44,7 +43,7 @@ func (s *server) listCosts(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := client.CostList{Costs: []client.NodeCost{}}
+	list := api.CostList{Costs: []api.NodeCost{}}
 	for _, row := range rows {
 		if sum := sums[row.ID]; sum != nil {
 			list.Costs = append(list.Costs, shape.Cost(row, sum))

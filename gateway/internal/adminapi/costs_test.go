@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store/costs"
 )
 
@@ -29,7 +29,7 @@ func TestCosts(t *testing.T) {
 	h.api.Overview.Load(t.Context())
 	reader := h.account("r", "research", "nodes:read")
 	status, body := h.ask("GET", "fleet/costs", reader, "")
-	list := decode[client.CostList](t, body)
+	list := decode[api.CostList](t, body)
 	if status != 200 || len(list.Costs) != 1 {
 		t.Fatalf("got %d %s", status, body)
 	}
@@ -41,11 +41,11 @@ func TestCosts(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	c := h.dial()
-	got, err := c.Costs(t.Context(), client.CostFilter{Selector: "name=b", Tenant: "research", Since: h.now, Until: h.now})
+	got, err := c.Costs(t.Context(), api.CostFilter{Selector: "name=b", Tenant: "research", Since: h.now, Until: h.now})
 	if err != nil || len(got.Costs) != 1 || got.Costs[0].Days != 1 {
 		t.Errorf("of one day: %+v, %v", got, err)
 	}
-	if got, err = c.Costs(t.Context(), client.CostFilter{Until: h.now.Add(-10 * 24 * time.Hour)}); err != nil || len(got.Costs) != 0 {
+	if got, err = c.Costs(t.Context(), api.CostFilter{Until: h.now.Add(-10 * 24 * time.Hour)}); err != nil || len(got.Costs) != 0 {
 		t.Errorf("before the records: %+v, %v", got, err)
 	}
 	for query, want := range map[string]int{"?since=yesterday": 400, "?until=x": 400, "?selector=%3D": 400, "?tenant=platform": 403,

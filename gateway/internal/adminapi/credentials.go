@@ -2,8 +2,8 @@ package adminapi
 
 import (
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 )
 
@@ -13,10 +13,10 @@ func (s *server) listCredentials(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Credentials(c.r.Context())
-	return client.RegistryCredentialList{Credentials: shape.Each(all, shape.Credential)}, err
+	return api.RegistryCredentialList{Credentials: shape.Each(all, shape.Credential)}, err
 }
 
-func (s *server) setCredential(c *call, q client.RegistryCredentialRequest) (any, error) {
+func (s *server) setCredential(c *call, q api.RegistryCredentialRequest) (any, error) {
 	name, err := c.credential()
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (s *server) dropCredential(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Done{ID: name, Status: "deleted"}, s.Releases.DropCredential(c.r.Context(), name, c.caller.Actor)
+	return api.Done{ID: name, Status: "deleted"}, s.Releases.DropCredential(c.r.Context(), name, c.caller.Actor)
 }
 
 // credential is the name that the path has. What is not a name is not repeated: it may be the password.

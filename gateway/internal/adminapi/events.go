@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -23,7 +23,7 @@ func (s *server) listEvents(c *call) (any, error) {
 		return nil, err
 	}
 	events, err := s.Store.Events(c.r.Context(), q)
-	return client.EventList{Events: shape.Each(events, shape.Event)}, err
+	return api.EventList{Events: shape.Each(events, shape.Event)}, err
 }
 
 func eventQuery(p parameters, now time.Time) (store.EventQuery, error) {

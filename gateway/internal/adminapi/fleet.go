@@ -7,7 +7,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/page"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 )
@@ -22,7 +21,7 @@ func (s *server) showFleet(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit, err := p.number("limit", 0, client.LargestFleet)
+	limit, err := p.number("limit", 0, api.LargestFleet)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +40,7 @@ func (s *server) showFleet(c *call) (any, error) {
 		return nil, stillReading()
 	}
 	rows, totals := s.Overview.Rows(q)
-	view := client.FleetView{At: s.now(), Totals: totals}
+	view := api.FleetView{At: s.now(), Totals: totals}
 	nodes, next := page.Cut(rows, after, int(limit), q.Sort)
 	view.Next = next
 	page.Send(c.w, view, nodes, brief)

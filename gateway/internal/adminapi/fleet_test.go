@@ -42,7 +42,7 @@ func TestFleet(t *testing.T) {
 		{"?selector=tenant%3Dplatform", theirs, "|0"},
 	} {
 		status, body := h.ask("GET", "fleet"+c.query, c.token, "")
-		view := decode[client.FleetView](t, body)
+		view := decode[api.FleetView](t, body)
 		var names []string
 		for _, n := range view.Nodes {
 			names = append(names, n.Name)
@@ -55,9 +55,9 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	_, body := h.ask("GET", "fleet?limit=3", "", "")
-	next := decode[client.FleetView](t, body).Next
+	next := decode[api.FleetView](t, body).Next
 	_, body = h.ask("GET", "fleet?limit=3&cursor="+next, "", "")
-	view := decode[client.FleetView](t, body)
+	view := decode[api.FleetView](t, body)
 	if len(view.Nodes) != 1 || view.Nodes[0].Name != "d" || view.Next != "" || !view.At.Equal(h.now) {
 		t.Errorf("second page: %s", body)
 	}
@@ -85,7 +85,7 @@ func TestFleetShape(t *testing.T) {
 	h.node("b", "platform", "")
 	h.api.Overview.Load(t.Context())
 	_, body := h.ask("GET", "fleet", "", "")
-	view := decode[client.FleetView](t, body)
+	view := decode[api.FleetView](t, body)
 	again, err := json.Marshal(view)
 	if err != nil {
 		t.Fatal(err)
@@ -149,15 +149,15 @@ func TestClientFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := c.Fleet(t.Context(), client.FleetFilter{Limit: 1, Sort: api.SortName, All: true})
+	view, err := c.Fleet(t.Context(), api.FleetFilter{Limit: 1, Sort: api.SortName, All: true})
 	if err != nil || len(view.Nodes) != 1 || view.Totals.Nodes != 2 {
 		t.Errorf("got %+v, %v", view, err)
 	}
-	view, err = c.WholeFleet(t.Context(), client.FleetFilter{Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
+	view, err = c.WholeFleet(t.Context(), api.FleetFilter{Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
 	if err != nil || len(view.Nodes) != 1 || view.Nodes[0].Name != "b" {
 		t.Errorf("got %+v, %v", view, err)
 	}
-	if _, err := c.WholeFleet(t.Context(), client.FleetFilter{Selector: "="}); err == nil {
+	if _, err := c.WholeFleet(t.Context(), api.FleetFilter{Selector: "="}); err == nil {
 		t.Error("a bad selector was taken")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -32,7 +33,7 @@ func TestFollowTask(t *testing.T) {
 	c := h.dial()
 	came := make(chan string)
 	type end struct {
-		task client.Task
+		task api.Task
 		err  error
 	}
 	ended := make(chan end, 1)
@@ -119,11 +120,11 @@ func TestClientOfTasks(t *testing.T) {
 	if err := c.DropSecret(ctx, "platform", "key"); !client.IsNotFound(err) {
 		t.Errorf("a secret that is gone: %v", err)
 	}
-	made, err := c.CreateTask(ctx, client.NewTask{Node: "n", Type: wire.TaskDiagCollect})
+	made, err := c.CreateTask(ctx, api.NewTask{Node: "n", Type: wire.TaskDiagCollect})
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Tasks(ctx, client.TaskFilter{Node: "n", Open: true})
+	page, err := c.Tasks(ctx, api.TaskFilter{Node: "n", Open: true})
 	if err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != made.ID {
 		t.Errorf("got %+v, %v", page, err)
 	}
@@ -134,7 +135,7 @@ func TestClientOfTasks(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
-	if change, err := c.AddKey(ctx, client.AddKeyRequest{Role: "task", PublicKey: key}); err != nil || !change.Published {
+	if change, err := c.AddKey(ctx, api.AddKeyRequest{Role: "task", PublicKey: key}); err != nil || !change.Published {
 		t.Errorf("got %+v, %v", change, err)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 func TestPatchNode(t *testing.T) {
@@ -38,13 +38,13 @@ func TestPatchNode(t *testing.T) {
 	}
 	h.ask("PATCH", "nodes/n", "", `{"gpus_expected":0}`)
 	_, body := h.ask("GET", "nodes/n", "", "")
-	if n := decode[client.Node](t, body); n.GPUsExpected == nil || *n.GPUsExpected != 0 || n.IntervalSeconds == nil ||
+	if n := decode[api.Node](t, body); n.GPUsExpected == nil || *n.GPUsExpected != 0 || n.IntervalSeconds == nil ||
 		*n.IntervalSeconds != 30 || n.StateDetails == nil {
 		t.Errorf("got %s", body)
 	}
 	h.ask("PATCH", "nodes/n", "", `{"gpus_as_seen":true}`)
 	_, body = h.ask("GET", "nodes/n", "", "")
-	if n := decode[client.Node](t, body); n.GPUsExpected != nil {
+	if n := decode[api.Node](t, body); n.GPUsExpected != nil {
 		t.Errorf("got %s", body)
 	}
 }

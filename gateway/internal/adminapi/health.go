@@ -5,7 +5,6 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -27,9 +26,9 @@ func (s *server) listFindings(c *call) (any, error) {
 		return nil, stillReading()
 	}
 	found := s.Health.List(q)
-	list := client.FindingList{Total: len(found)}
-	list.Findings = shape.Each(found[:min(len(found), client.MostFindings)], func(f health.NodeFinding) client.NodeFinding {
-		return client.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: shape.Finding(f.Finding)}
+	list := api.FindingList{Total: len(found)}
+	list.Findings = shape.Each(found[:min(len(found), api.MostFindings)], func(f health.NodeFinding) api.NodeFinding {
+		return api.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: shape.Finding(f.Finding)}
 	})
 	return list, nil
 }
@@ -46,10 +45,10 @@ func (s *server) listHealthRules(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	return client.HealthRuleList{Rules: shape.Each(s.Health.Rules(), shape.Rule)}, nil
+	return api.HealthRuleList{Rules: shape.Each(s.Health.Rules(), shape.Rule)}, nil
 }
 
-func (s *server) setHealthRule(c *call, q client.HealthRuleRequest) (any, error) {
+func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
 	name := c.r.PathValue("rule")
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (s *server) setHealthRule(c *call, q client.HealthRuleRequest) (any, error)
 			return shape.Rule(r), nil
 		}
 	}
-	return client.HealthRule{}, nil
+	return api.HealthRule{}, nil
 }
 
 func (s *server) unsetHealthRule(c *call) (any, error) {
@@ -72,5 +71,5 @@ func (s *server) unsetHealthRule(c *call) (any, error) {
 		return nil, err
 	}
 	rule := c.r.PathValue("rule")
-	return client.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, p.text("selector"), c.caller.Actor)
+	return api.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, p.text("selector"), c.caller.Actor)
 }

@@ -9,7 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view/feed"
@@ -66,7 +65,7 @@ func TestFindings(t *testing.T) {
 		{"?selector=name%3Dours", reader, ""},
 	} {
 		status, body := h.ask("GET", "findings"+c.query, c.token, "")
-		list := decode[client.FindingList](t, body)
+		list := decode[api.FindingList](t, body)
 		var names []string
 		for _, f := range list.Findings {
 			names = append(names, f.Node)
@@ -79,12 +78,12 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	_, body := h.ask("GET", "nodes/ours", "", "")
-	if d := decode[client.NodeDetail](t, body); len(d.Findings) != 1 || d.State != wire.StateUnavailable ||
+	if d := decode[api.NodeDetail](t, body); len(d.Findings) != 1 || d.State != wire.StateUnavailable ||
 		d.StateDetails[health.RemapFailed] == "" {
 		t.Errorf("the node: %s", body)
 	}
 	_, body = h.ask("GET", "nodes/well", "", "")
-	if d := decode[client.NodeDetail](t, body); d.Findings == nil || len(d.Findings) != 0 || d.State != wire.StateActive {
+	if d := decode[api.NodeDetail](t, body); d.Findings == nil || len(d.Findings) != 0 || d.State != wire.StateActive {
 		t.Errorf("a node that is well: %s", body)
 	}
 	for _, query := range []string{"?severe=perhaps", "?selector=,", "?selector=status%3Dasleep", "?since=now"} {
@@ -99,12 +98,12 @@ func TestHealthRules(t *testing.T) {
 	h := newHouse(t)
 	h.withHealth()
 	_, body := h.ask("GET", "health-rules", "", "")
-	if list := decode[client.HealthRuleList](t, body); len(list.Rules) != len(health.Rules()) || list.Rules[0].Settings == nil ||
+	if list := decode[api.HealthRuleList](t, body); len(list.Rules) != len(health.Rules()) || list.Rules[0].Settings == nil ||
 		list.Rules[0].Limit != nil {
 		t.Errorf("rules: %s", body)
 	}
 	status, body := h.ask("PUT", "health-rules/gpu_hot", "", `{"selector":"tier=lab","limit":80}`)
-	r := decode[client.HealthRule](t, body)
+	r := decode[api.HealthRule](t, body)
 	if status != 200 || r.Rule != "gpu_hot" || *r.Limit != 90 || len(r.Settings) != 1 || *r.Settings[0].Limit != 80 || r.Subject != "gpu" ||
 		r.Settings[0].Selector != "tier=lab" || r.Settings[0].SetBy == "" {
 		t.Errorf("set: %d %s", status, body)

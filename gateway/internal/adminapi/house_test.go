@@ -29,7 +29,6 @@ import (
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/httpserver/origin"
@@ -116,7 +115,7 @@ func newHouse(t testing.TB) *house {
 		Authority: ca,
 		Scratch:   t.TempDir(),
 		Info:      &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
-		Gateway: client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
+		Gateway: api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
 		Command: func(token string) string { return "join with " + token },
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
@@ -128,7 +127,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) rows() []*api.Node {
+func (h *house) rows() []*api.NodeRow {
 	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
 }

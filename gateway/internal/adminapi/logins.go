@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -14,7 +14,7 @@ import (
 const usualOperator = "operator"
 
 // createLogin mints a code for the caller's own account. On the socket, which may do everything, it can be for any account.
-func (s *server) createLogin(c *call, q client.LoginRequest) (any, error) {
+func (s *server) createLogin(c *call, q api.LoginRequest) (any, error) {
 	a, err := s.loginAccount(c, q.Account)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *server) createLogin(c *call, q client.LoginRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return client.Login{Account: a.Name, Code: code, URL: s.Gateway.URL + client.PathLogin + "#" + code, ExpiresAt: expires}, nil
+	return api.Login{Account: a.Name, Code: code, URL: s.Gateway.URL + api.PathLogin + "#" + code, ExpiresAt: expires}, nil
 }
 
 func (s *server) loginAccount(c *call, name string) (store.Account, error) {
@@ -45,7 +45,7 @@ func (s *server) loginAccount(c *call, name string) (store.Account, error) {
 	}
 	now := s.now()
 	at := slices.IndexFunc(accounts, func(a store.Account) bool {
-		return (a.Name == name || a.ID == name) && account.Status(a, now) == client.StatusLive
+		return (a.Name == name || a.ID == name) && account.Status(a, now) == api.StatusLive
 	})
 	if at < 0 {
 		return own, noAccount(name)

@@ -5,15 +5,15 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
 // TestLogins: an account gets a code for itself alone. The socket gets one for any live account.
 func TestLogins(t *testing.T) {
 	h := newHouse(t)
-	alice := h.account("alice", "platform", client.ScopeNodesRead)
-	h.account("operator", "", client.ScopeAll)
+	alice := h.account("alice", "platform", api.ScopeNodesRead)
+	h.account("operator", "", api.ScopeAll)
 	ended := h.now
 	h.accountWith(store.Account{Name: "gone", RevokedAt: &ended})
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestLogins(t *testing.T) {
 		{"", `{"account":"nobody"}`, 404, wire.CodeNotFound},
 	} {
 		status, body := h.ask("POST", "logins", c.token, c.body)
-		made := decode[client.Login](t, body)
+		made := decode[api.Login](t, body)
 		if status != c.status || status == 201 && (made.Account != c.of || made.URL != "https://gw:7443/ui/login#"+made.Code ||
 			len(made.Code) != 26 || made.ExpiresAt.Sub(h.now).Minutes() != 2) || status != 201 && code(body) != c.of {
 			t.Errorf("%q of %.8q: %d %s", c.body, c.token, status, body)

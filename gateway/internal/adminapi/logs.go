@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/view/livestream"
@@ -39,7 +39,7 @@ func (s *server) nodeLogs(c *call) (any, error) {
 			return err
 		}))
 	}()
-	out := &logs.Answer{To: httpserver.Patient(c.w), Type: client.LogsType, Now: s.now}
+	out := &logs.Answer{To: httpserver.Patient(c.w), Type: api.LogsType, Now: s.now}
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/logs"
 	"muster/store"
 )
@@ -76,7 +76,7 @@ func TestNodeLogsEnd(t *testing.T) {
 		h.enrolled("a", "platform")
 		h.api.Overview.Load(h.t.Context())
 		l := h.follow(h.routes(false), "nodes/a/logs?follow=true", h.account("gone", "", "logs:read"))
-		if got := l.hear(); l.isOver() || strings.Count(got, "hello") != 1 || l.Header().Get("Content-Type") != client.LogsType {
+		if got := l.hear(); l.isOver() || strings.Count(got, "hello") != 1 || l.Header().Get("Content-Type") != api.LogsType {
 			t.Fatalf("over %v, %q", l.isOver(), got)
 		}
 		h.ask("DELETE", "accounts/gone", "", "")

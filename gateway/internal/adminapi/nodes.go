@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 )
 
@@ -27,7 +27,7 @@ func (s *server) listNodes(c *call) (any, error) {
 		Tenant: c.caller.Tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
 		All: all, Limit: limit, Cursor: p.text("cursor"),
 	})
-	return client.NodePage{Nodes: shape.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
+	return api.NodePage{Nodes: shape.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 
 // showNode finds a node by its name or its id.
@@ -40,7 +40,7 @@ func (s *server) showNode(c *call) (any, error) {
 }
 
 // node is a node with what the release part knows of it.
-func (s *server) node(n fleet.Node) client.Node {
+func (s *server) node(n fleet.Node) api.Node {
 	out := shape.Node(n)
 	if s.Releases != nil {
 		out.Update = shape.Update(s.Releases.Updating(n.ID))
@@ -48,7 +48,7 @@ func (s *server) node(n fleet.Node) client.Node {
 	return out
 }
 
-func (s *server) detail(d fleet.Detail) client.NodeDetail {
+func (s *server) detail(d fleet.Detail) api.NodeDetail {
 	out := shape.Detail(d)
 	out.Node = s.node(d.Node)
 	out.Findings = s.findings(d.ID)
@@ -65,7 +65,7 @@ func apply(verb fleet.Verb) func(*server, *call) (any, error) {
 }
 
 // setLabels changes some of the operator's labels and leaves the others as they are.
-func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
+func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
 	if len(q.Set)+len(q.Remove) == 0 {
 		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove",
 			`send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
@@ -78,14 +78,14 @@ func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
 }
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
-func (s *server) allowRecovery(c *call, q client.RecoveryRequest) (any, error) {
+func (s *server) allowRecovery(c *call, q api.RecoveryRequest) (any, error) {
 	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
 		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)
 	return s.node(n), err
 }
 
 // patchNode sets how many GPUs a node should have.
-func (s *server) patchNode(c *call, q client.NodePatch) (any, error) {
+func (s *server) patchNode(c *call, q api.NodePatch) (any, error) {
 	const example = `send {"gpus_expected":7} or {"gpus_as_seen":true}`
 	n := -1 // the number that is seen
 	switch {

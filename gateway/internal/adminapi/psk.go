@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 )
 
 // listPSKs shows only ids. Nobody gets the keys that the gateway keeps.
@@ -14,16 +14,16 @@ func (s *server) listPSKs(c *call) (any, error) {
 		return nil, err
 	}
 	psks, err := s.Bootstrap.PSKs(c.r.Context())
-	return client.PSKList{PSKs: shape.Each(psks, shape.PSK)}, err
+	return api.PSKList{PSKs: shape.Each(psks, shape.PSK)}, err
 }
 
 // setPSK makes a PSK the only live one. If the gateway generated it, the answer holds it. It is never shown again.
-func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
+func (s *server) setPSK(c *call, q api.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	var answer client.NewPSK
+	var answer api.NewPSK
 	var err error
 	if q.Generate {
 		answer.Secret, answer.ID, err = s.Bootstrap.GeneratePSK(c.r.Context(), c.caller.Actor)
@@ -34,7 +34,7 @@ func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
 }
 
 // rotatePSK adds a second live PSK, so that nodes may come with either until the older one is cleared.
-func (s *server) rotatePSK(c *call, q client.PSKRequest) (any, error) {
+func (s *server) rotatePSK(c *call, q api.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
@@ -43,11 +43,11 @@ func (s *server) rotatePSK(c *call, q client.PSKRequest) (any, error) {
 	if !q.Generate {
 		secret = "" // the caller has it
 	}
-	return client.NewPSK{ID: id, Secret: secret}, err
+	return api.NewPSK{ID: id, Secret: secret}, err
 }
 
 // eitherPSK refuses a request that both gives a PSK and asks for one, or does neither.
-func eitherPSK(q client.PSKRequest) error {
+func eitherPSK(q api.PSKRequest) error {
 	if q.Generate == (q.Secret != "") {
 		return wire.Refuse(wire.CodeBadRequest, "a PSK is either generated or given", `send {"generate":true} or {"secret":"..."}`)
 	}
@@ -63,5 +63,5 @@ func (s *server) clearPSK(c *call) (any, error) {
 	if err := s.Bootstrap.ClearPSK(c.r.Context(), p.text("keep"), c.caller.Actor); err != nil {
 		return nil, err
 	}
-	return client.Done{ID: p.text("keep"), Status: "cleared"}, nil
+	return api.Done{ID: p.text("keep"), Status: "cleared"}, nil
 }

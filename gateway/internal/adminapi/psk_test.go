@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -21,16 +21,16 @@ func TestPSKInACall(t *testing.T) {
 
 func pskInACall(t *testing.T, chosen string) {
 	h := newHouse(t).withScripts()
-	set := func(body string) client.NewPSK {
-		return decode[client.NewPSK](t, second(h.ask("POST", "psk", "", body)))
+	set := func(body string) api.NewPSK {
+		return decode[api.NewPSK](t, second(h.ask("POST", "psk", "", body)))
 	}
 	first := set(`{"secret":"` + chosen + `"}`)
-	made := decode[client.NewPSK](t, second(h.ask("POST", "psk/rotate", "", `{"generate":true}`)))
+	made := decode[api.NewPSK](t, second(h.ask("POST", "psk/rotate", "", `{"generate":true}`)))
 	if sign.CheckPSK(made.Secret) != nil || !strings.HasPrefix(made.Secret, sign.PSKPrefix) || first.ID == "" {
 		t.Fatalf("made %+v and %+v", first, made.ID)
 	}
 	h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)
-	account := h.account("ops", "", client.ScopeAll)
+	account := h.account("ops", "", api.ScopeAll)
 	for _, psk := range []string{chosen, made.Secret} {
 		for name, c := range map[string]struct{ method, path, token, body string }{
 			"a node's name":     {"POST", "nodes", "", `{"name":"` + psk + `"}`},

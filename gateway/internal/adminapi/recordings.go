@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
 )
 
@@ -33,8 +33,8 @@ func (s *server) playSession(c *call) (any, error) {
 	}
 	w := httpserver.Patient(c.w)
 	h := w.Header()
-	h.Set("Content-Type", client.RecordingType)
-	h.Set(client.HeaderRecording, string(p.State))
+	h.Set("Content-Type", api.RecordingType)
+	h.Set(api.HeaderRecording, string(p.State))
 	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))
 	h.Set("Content-Disposition", attachment(v.ID+".cast"))
 	h.Set("Cache-Control", "no-store, no-transform")

@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 )
@@ -27,7 +27,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 	h.api.Recordings = shelf
 	node := h.sessionNode("n")
 	c := h.client()
-	s, err := c.OpenSession(t.Context(), "n", client.SessionAsk{Type: wire.SessionShell})
+	s, err := c.OpenSession(t.Context(), "n", api.SessionAsk{Type: wire.SessionShell})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 	if _, err := h.api.Sessions.NodeSend(t.Context(), node, s.ID, pipe.Main, 0, pipe.Piece{Data: frames.Bytes()}); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := c.FindSession(t.Context(), s.ID); err != nil || found.Node != "n" || found.Status != client.SessionOpen {
+	if found, err := c.FindSession(t.Context(), s.ID); err != nil || found.Node != "n" || found.Status != api.SessionOpen {
 		t.Errorf("%+v, %v", found, err)
 	}
 	var cast bytes.Buffer
@@ -54,7 +54,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	state, err := c.Recording(t.Context(), s.ID, &cast)
-	if err != nil || state != client.RecordingLive || !strings.Contains(cast.String(), `"hello"`) {
+	if err != nil || state != api.RecordingLive || !strings.Contains(cast.String(), `"hello"`) {
 		t.Errorf("%s, %v: %s", state, err, &cast)
 	}
 	if err := tape.End(time.Now(), ""); err != nil {
@@ -67,8 +67,8 @@ func TestRecordingOverHTTP(t *testing.T) {
 	}
 	bad := bytes.Clone(raw)
 	bad[len(bad)-1] ^= 1
-	for want, file := range map[string][]byte{client.RecordingComplete: raw, client.RecordingCutOff: raw[:len(raw)-1],
-		client.RecordingDamaged: bad} {
+	for want, file := range map[string][]byte{api.RecordingComplete: raw, api.RecordingCutOff: raw[:len(raw)-1],
+		api.RecordingDamaged: bad} {
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 			t.Errorf("%s, want %s, %v: %s", state, want, err, &cast)
 		}
 	}
-	events, err := c.Events(t.Context(), client.EventFilter{Kind: "session.played", Limit: 100})
+	events, err := c.Events(t.Context(), api.EventFilter{Kind: "session.played", Limit: 100})
 	if err != nil || len(events.Events) != 4 || events.Events[0].Detail["session"] != s.ID || !events.Events[0].Security {
 		t.Errorf("%+v, %v", events, err)
 	}
@@ -88,9 +88,9 @@ func TestRecordingOverHTTP(t *testing.T) {
 func TestRecordingRefusals(t *testing.T) {
 	h := newHouse(t)
 	h.sessionNode("n")
-	shells := h.account("shells", "", client.ScopePart(client.ScopeSessions, wire.OpenerShell))
-	programs := h.account("programs", "", client.ScopePart(client.ScopeSessions, wire.OpenerExec))
-	other := h.account("other", "other", client.ScopeSessions)
+	shells := h.account("shells", "", api.ScopePart(api.ScopeSessions, wire.OpenerShell))
+	programs := h.account("programs", "", api.ScopePart(api.ScopeSessions, wire.OpenerExec))
+	other := h.account("other", "other", api.ScopeSessions)
 	made, err := h.api.Sessions.Open(t.Context(), session.Caller{Account: "msa_other"}, session.Ask{Node: "n", Type: wire.SessionShell})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTenantsAreIsolated(t *testing.T) {
 		}
 	}
 	_, body = h.ask("GET", "events?limit=1000", me, "") // what it asked for itself is there, in its own words
-	for _, e := range decode[client.EventList](t, body).Events {
+	for _, e := range decode[api.EventList](t, body).Events {
 		if e.Tenant != "platform" || e.NodeID != "" && e.NodeID != "id-mine" {
 			t.Errorf("another tenant's event: %+v", e)
 		}

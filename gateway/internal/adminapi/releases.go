@@ -4,8 +4,8 @@ import (
 	"net/http"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 )
 
@@ -14,7 +14,7 @@ func (s *server) listReleases(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Releases(c.r.Context())
-	return client.ReleaseList{Releases: shape.Each(all, shape.Release)}, err
+	return api.ReleaseList{Releases: shape.Each(all, shape.Release)}, err
 }
 
 func (s *server) showRelease(c *call) (any, error) {
@@ -30,7 +30,7 @@ func (s *server) showRelease(c *call) (any, error) {
 
 // addRelease makes a release. With a channel it also points that at it, in the usual waves. Where that fails the release stays, and the
 // same request again goes on.
-func (s *server) addRelease(c *call, q client.NewRelease) (any, error) {
+func (s *server) addRelease(c *call, q api.NewRelease) (any, error) {
 	if !wire.IsDigest(q.Digest) {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a release is named by the digest of its index", `send {"digest":"sha256:<64 hex digits>"}`)
 	}
@@ -63,7 +63,7 @@ func (s *server) dropRelease(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Done{ID: r.Digest, Status: "dropped"}, s.Releases.Drop(ctx, r.Digest, c.caller.Actor)
+	return api.Done{ID: r.Digest, Status: "dropped"}, s.Releases.Drop(ctx, r.Digest, c.caller.Actor)
 }
 
 func (s *server) listPins(c *call) (any, error) {
@@ -84,11 +84,11 @@ func (s *server) pinList(c *call) (any, error) {
 			pins[i].Node = release.Ref{ID: n.ID, Name: n.Name, Tenant: n.Tenant}
 		}
 	}
-	return client.PinList{Pins: shape.Each(pins, shape.Pin)}, err
+	return api.PinList{Pins: shape.Each(pins, shape.Pin)}, err
 }
 
 // addPins pins nodes. A release of their own is looked up first, so that its version will do.
-func (s *server) addPins(c *call, q client.NewPins) (any, error) {
+func (s *server) addPins(c *call, q api.NewPins) (any, error) {
 	refs, err := s.refs(c, q.Nodes)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *server) addPins(c *call, q client.NewPins) (any, error) {
 	return s.pinList(c)
 }
 
-func (s *server) dropPins(c *call, q client.NewPins) (any, error) {
+func (s *server) dropPins(c *call, q api.NewPins) (any, error) {
 	if q.Digest != "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the nodes follow their channel again, so there is no digest", "leave digest out")
 	}
@@ -116,7 +116,7 @@ func (s *server) dropPins(c *call, q client.NewPins) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Done{Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, q.Pointer, c.caller.Actor)
+	return api.Done{Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, q.Pointer, c.caller.Actor)
 }
 
 // dropPin ends the pin of one node.
@@ -125,7 +125,7 @@ func (s *server) dropPin(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Done{ID: refs[0].ID, Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, nil, c.caller.Actor)
+	return api.Done{ID: refs[0].ID, Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, nil, c.caller.Actor)
 }
 
 // mostPinned is how many nodes one request may pin.

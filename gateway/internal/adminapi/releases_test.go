@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 const noRelease = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -66,14 +66,14 @@ func TestPins(t *testing.T) {
 	h.node("n", "platform", oneGPU)
 	for _, drop := range []struct{ method, path, body string }{{"DELETE", "pins/n", ""}, {"POST", "pins/drop", `{"nodes":["id-n"]}`}} {
 		status, body := h.ask("POST", "pins", "", `{"nodes":["n"]}`)
-		if list := decode[client.PinList](t, body); status != 200 || len(list.Pins) != 1 || list.Pins[0].NodeID != "id-n" ||
+		if list := decode[api.PinList](t, body); status != 200 || len(list.Pins) != 1 || list.Pins[0].NodeID != "id-n" ||
 			list.Pins[0].Node != "n" || list.Pins[0].By != "operator:socket" {
 			t.Fatalf("got %d %s", status, body)
 		}
 		if status, body := h.ask(drop.method, drop.path, "", drop.body); status != 200 {
 			t.Errorf("%s: %d %s", drop.path, status, body)
 		}
-		if status, body := h.ask("GET", "pins", "", ""); status != 200 || len(decode[client.PinList](t, body).Pins) != 0 {
+		if status, body := h.ask("GET", "pins", "", ""); status != 200 || len(decode[api.PinList](t, body).Pins) != 0 {
 			t.Errorf("after %s: %d %s", drop.path, status, body)
 		}
 	}
@@ -83,11 +83,11 @@ func TestPins(t *testing.T) {
 func TestRegistryCredentials(t *testing.T) {
 	h := newHouse(t)
 	status, body := h.ask("PUT", "registry-credentials/ghcr", "", `{"host":"ghcr.io","username":"robot","password":"very-secret-word"}`)
-	if set := decode[client.RegistryCredential](t, body); status != 200 || set.Name != "ghcr" || set.Username != "robot" {
+	if set := decode[api.RegistryCredential](t, body); status != 200 || set.Name != "ghcr" || set.Username != "robot" {
 		t.Errorf("got %d %s", status, body)
 	}
 	_, list := h.ask("GET", "registry-credentials", "", "")
-	if got := decode[client.RegistryCredentialList](t, list); len(got.Credentials) != 1 || got.Credentials[0].Host != "ghcr.io" {
+	if got := decode[api.RegistryCredentialList](t, list); len(got.Credentials) != 1 || got.Credentials[0].Host != "ghcr.io" {
 		t.Errorf("got %s", list)
 	}
 	if strings.Contains(string(body)+string(list), "very-secret-word") {

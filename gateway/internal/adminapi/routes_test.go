@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -20,7 +20,7 @@ func TestNodes(t *testing.T) {
 	h.node("b", "platform", oneGPU)
 	h.node("a", "research", "")
 	status, body := h.ask("GET", "nodes", "", "")
-	page := decode[client.NodePage](t, body)
+	page := decode[api.NodePage](t, body)
 	if status != 200 || page.Total != 2 || page.Next != "" || len(page.Nodes) != 2 || page.Nodes[0].Name != "a" {
 		t.Fatalf("got %d %s", status, body)
 	}
@@ -55,10 +55,10 @@ func TestNodes(t *testing.T) {
 			t.Errorf("%s is %s, want %s", key, got, want)
 		}
 	}
-	if status, body := h.ask("GET", "nodes/b", "", ""); status != 200 || decode[client.Node](t, body).ID != "id-b" {
+	if status, body := h.ask("GET", "nodes/b", "", ""); status != 200 || decode[api.Node](t, body).ID != "id-b" {
 		t.Errorf("by name: %d %s", status, body)
 	}
-	if status, body := h.ask("GET", "nodes/id-b", "", ""); status != 200 || decode[client.Node](t, body).Name != "b" {
+	if status, body := h.ask("GET", "nodes/id-b", "", ""); status != 200 || decode[api.Node](t, body).Name != "b" {
 		t.Errorf("by id: %d %s", status, body)
 	}
 }
@@ -84,7 +84,7 @@ func TestNodesFilter(t *testing.T) {
 		"?selector=tenant%3Dplatform,name!=n0": "n1 n2 n3",
 	} {
 		status, body := h.ask("GET", "nodes"+query, "", "")
-		page := decode[client.NodePage](t, body)
+		page := decode[api.NodePage](t, body)
 		var names []string
 		for _, n := range page.Nodes {
 			names = append(names, n.Name)
@@ -97,9 +97,9 @@ func TestNodesFilter(t *testing.T) {
 		}
 	}
 	_, body := h.ask("GET", "nodes?limit=2", "", "")
-	page := decode[client.NodePage](t, body)
+	page := decode[api.NodePage](t, body)
 	_, body = h.ask("GET", "nodes?limit=2&cursor="+page.Next, "", "")
-	if next := decode[client.NodePage](t, body); len(next.Nodes) != 2 || next.Nodes[0].Name != "n2" || next.Total != 5 {
+	if next := decode[api.NodePage](t, body); len(next.Nodes) != 2 || next.Nodes[0].Name != "n2" || next.Total != 5 {
 		t.Errorf("second page: %s", body)
 	}
 }
@@ -122,7 +122,7 @@ func TestMoves(t *testing.T) {
 		status, body := h.ask("POST", "nodes/id-n/"+c.verb, "", "{}")
 		got := code(body)
 		if status == 200 {
-			got = decode[client.Node](t, body).State
+			got = decode[api.Node](t, body).State
 		}
 		if status != c.status || got != c.want {
 			t.Errorf("%s: got %d %s, want %d %s", c.verb, status, body, c.status, c.want)
@@ -148,7 +148,7 @@ func TestLabels(t *testing.T) {
 	h := newHouse(t)
 	h.node("n", "platform", "")
 	status, body := h.ask("POST", "nodes/n/labels", "", `{"set":{"rack":"7"},"remove":["tier"]}`)
-	if got := decode[client.Node](t, body).Labels; status != 200 || len(got) != 1 || got["rack"] != "7" {
+	if got := decode[api.Node](t, body).Labels; status != 200 || len(got) != 1 || got["rack"] != "7" {
 		t.Errorf("got %d %s", status, body)
 	}
 	for body, want := range map[string]string{
@@ -167,13 +167,13 @@ func TestTokens(t *testing.T) {
 	h := newHouse(t)
 	status, body := h.ask("POST", "tokens", "",
 		`{"tenant":"platform","uses":2,"ttl":"2h","labels":{"tier":"x"},"gpus":8,"bind_instance":true}`)
-	made := decode[client.NewToken](t, body)
+	made := decode[api.NewToken](t, body)
 	if status != 201 || made.Tenant != "platform" || made.Uses != 2 || *made.GPUs != 8 || !made.BindInstance || made.Labels["tier"] != "x" ||
 		!made.ExpiresAt.Equal(h.now.Add(2*time.Hour)) || made.Command != "join with "+made.Token || !strings.HasPrefix(made.Token, made.ID+"_") {
 		t.Fatalf("got %d %s", status, body)
 	}
 	_, body = h.ask("POST", "tokens", "", "")
-	plain := decode[client.NewToken](t, body)
+	plain := decode[api.NewToken](t, body)
 	if plain.Tenant != "default" || plain.Uses != 1 || plain.GPUs != nil || !plain.ExpiresAt.Equal(h.now.Add(time.Hour)) {
 		t.Errorf("the defaults are %s", body)
 	}
@@ -181,7 +181,7 @@ func TestTokens(t *testing.T) {
 	if strings.Contains(string(body), made.Token) {
 		t.Error("a list shows a whole token")
 	}
-	if list := decode[client.TokenList](t, body); len(list.Tokens) != 2 || list.Tokens[0].Status != "live" ||
+	if list := decode[api.TokenList](t, body); len(list.Tokens) != 2 || list.Tokens[0].Status != "live" ||
 		list.Tokens[0].CreatedBy != "operator:socket" {
 		t.Errorf("got %s", body)
 	}
@@ -191,14 +191,14 @@ func TestTokens(t *testing.T) {
 	h.now = h.now.Add(time.Hour)
 	_, body = h.ask("GET", "tokens?all=true", "", "")
 	statuses := map[string]string{}
-	for _, k := range decode[client.TokenList](t, body).Tokens {
+	for _, k := range decode[api.TokenList](t, body).Tokens {
 		statuses[k.ID] = k.Status
 	}
 	if statuses[made.ID] != "revoked" || statuses[plain.ID] != "expired" {
 		t.Errorf("got %v", statuses)
 	}
 	_, body = h.ask("GET", "tokens?tenant=platform&all=true", "", "")
-	if list := decode[client.TokenList](t, body); len(list.Tokens) != 1 {
+	if list := decode[api.TokenList](t, body); len(list.Tokens) != 1 {
 		t.Errorf("of one tenant: %s", body)
 	}
 	if status, body := h.ask("DELETE", "tokens/mse_nothere", "", ""); status != 404 || code(body) != wire.CodeNotFound {
@@ -213,12 +213,12 @@ func TestPSK(t *testing.T) {
 		t.Errorf("none: %s", body)
 	}
 	status, body := h.ask("POST", "psk", "", `{"generate":true}`)
-	first := decode[client.NewPSK](t, body)
+	first := decode[api.NewPSK](t, body)
 	if status != 201 || len(first.Secret) < 20 || !strings.HasPrefix(first.ID, "psk-") {
 		t.Fatalf("got %d %s", status, body)
 	}
 	status, body = h.ask("POST", "psk/rotate", "", `{"secret":"correct horse battery staple"}`)
-	second := decode[client.NewPSK](t, body)
+	second := decode[api.NewPSK](t, body)
 	if status != 201 || second.Secret != "" || second.ID == first.ID {
 		t.Errorf("rotate: %d %s", status, body)
 	}
@@ -229,7 +229,7 @@ func TestPSK(t *testing.T) {
 		t.Errorf("clear: %d %s", status, body)
 	}
 	_, body = h.ask("GET", "psk", "", "")
-	if list := decode[client.PSKList](t, body); len(list.PSKs) != 1 || list.PSKs[0].ID != second.ID {
+	if list := decode[api.PSKList](t, body); len(list.PSKs) != 1 || list.PSKs[0].ID != second.ID {
 		t.Errorf("left: %s", body)
 	}
 	for in, want := range map[string]string{
@@ -270,7 +270,7 @@ func TestEvents(t *testing.T) {
 	} {
 		status, body := h.ask("GET", "events"+query, "", "")
 		var names []string
-		for _, e := range decode[client.EventList](t, body).Events {
+		for _, e := range decode[api.EventList](t, body).Events {
 			names = append(names, e.Node)
 		}
 		if got := strings.Join(names, " "); status != 200 || got != want {

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -25,11 +25,11 @@ func (s *server) listSecrets(c *call) (any, error) {
 		return nil, err
 	}
 	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
-	return client.SecretList{Secrets: shape.Each(secrets, shape.Lent)}, err
+	return api.SecretList{Secrets: shape.Each(secrets, shape.Lent)}, err
 }
 
 // setSecret answers 201 for a new secret.
-func (s *server) setSecret(c *call, q client.SecretRequest) (any, error) {
+func (s *server) setSecret(c *call, q api.SecretRequest) (any, error) {
 	tenant, name, err := c.secret()
 	if err != nil {
 		return nil, err
@@ -37,9 +37,9 @@ func (s *server) setSecret(c *call, q client.SecretRequest) (any, error) {
 	switch {
 	case q.Value == "":
 		return nil, wire.Refuse(wire.CodeBadRequest, "the value is empty", `send {"value":"..."}; muster secret rm deletes a secret`)
-	case len(q.Value) > client.MaxSecret || strings.ContainsRune(q.Value, 0):
+	case len(q.Value) > api.MaxSecret || strings.ContainsRune(q.Value, 0):
 		return nil, wire.Refuse(wire.CodeBadRequest, "a process cannot take the value as a variable",
-			fmt.Sprintf("a value has at most %d bytes, none of them zero", client.MaxSecret))
+			fmt.Sprintf("a value has at most %d bytes, none of them zero", api.MaxSecret))
 	}
 	row := store.LentSecret{Tenant: tenant, Name: name, CreatedAt: s.now(), ChangedAt: s.now(), ChangedBy: c.caller.Actor.Name}
 	if err := s.Store.SetLentSecret(c.r.Context(), row, []byte(q.Value), c.secretEvent("secret.set", row)); err != nil {
@@ -68,7 +68,7 @@ func (s *server) dropSecret(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the tenant %s has no secret %q", tenant, name), "muster secret ls shows them")
 	}
-	return client.Done{ID: name, Status: "deleted"}, err
+	return api.Done{ID: name, Status: "deleted"}, err
 }
 
 // secret is the tenant and the name of the secret that the call is about.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -16,14 +16,14 @@ func TestSecrets(t *testing.T) {
 	h := newHouse(t)
 	const value = "correct-horse-battery"
 	status, body := h.ask("PUT", "secrets/registry", "", `{"value":"ada:`+value+`"}`)
-	if made := decode[client.Secret](t, body); status != 201 || made.Name != "registry" || made.Tenant != "default" ||
+	if made := decode[api.Secret](t, body); status != 201 || made.Name != "registry" || made.Tenant != "default" ||
 		made.ChangedBy != "operator:socket" || !made.CreatedAt.Equal(h.now) {
 		t.Fatalf("got %d %s", status, body)
 	}
 	h.now = h.now.Add(time.Hour)
 	said := string(body)
 	status, body = h.ask("PUT", "secrets/registry?tenant=default", "", `{"value":"bob:`+value+`"}`)
-	if set := decode[client.Secret](t, body); status != 200 || !set.CreatedAt.Equal(h.now.Add(-time.Hour)) || !set.ChangedAt.Equal(h.now) {
+	if set := decode[api.Secret](t, body); status != 200 || !set.CreatedAt.Equal(h.now.Add(-time.Hour)) || !set.ChangedAt.Equal(h.now) {
 		t.Errorf("got %d %s", status, body)
 	}
 	kept, err := h.store.LentSecretValue(t.Context(), "default", "registry")
@@ -32,7 +32,7 @@ func TestSecrets(t *testing.T) {
 	}
 	said += string(body)
 	_, body = h.ask("GET", "secrets", "", "")
-	if list := decode[client.SecretList](t, body); len(list.Secrets) != 1 || list.Secrets[0].Name != "registry" {
+	if list := decode[api.SecretList](t, body); len(list.Secrets) != 1 || list.Secrets[0].Name != "registry" {
 		t.Errorf("got %s", body)
 	}
 	said += string(body)
@@ -67,8 +67,8 @@ func TestSecrets(t *testing.T) {
 // TestSecretsOfTenants: an account of one tenant has secrets of its own, also under a name that another tenant uses.
 func TestSecretsOfTenants(t *testing.T) {
 	h := newHouse(t)
-	ours := h.account("ours", "platform", client.ScopeSecretsWrite)
-	theirs := h.account("theirs", "research", client.ScopeSecretsWrite)
+	ours := h.account("ours", "platform", api.ScopeSecretsWrite)
+	theirs := h.account("theirs", "research", api.ScopeSecretsWrite)
 	for _, c := range []struct {
 		method, path, token, body string
 		status                    int
@@ -90,14 +90,14 @@ func TestSecretsOfTenants(t *testing.T) {
 		t.Errorf("platform's is %q, %v", value, err)
 	}
 	_, body := h.ask("GET", "secrets", "", "")
-	if list := decode[client.SecretList](t, body); len(list.Secrets) != 2 {
+	if list := decode[api.SecretList](t, body); len(list.Secrets) != 2 {
 		t.Errorf("all tenants: %s", body)
 	}
 }
 
 func TestSecretsRefused(t *testing.T) {
 	h := newHouse(t)
-	long := strings.Repeat("x", client.MaxSecret+1)
+	long := strings.Repeat("x", api.MaxSecret+1)
 	for _, c := range []struct{ path, body, code string }{
 		{"secrets/a", `{}`, wire.CodeBadRequest},
 		{"secrets/a", `{"value":""}`, wire.CodeBadRequest},
@@ -124,12 +124,12 @@ func TestAddKey(t *testing.T) {
 	h := newHouse(t)
 	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
 	status, body := h.ask("POST", "keys", "", `{"role":"task","public_key":"`+key+`"}`)
-	if change := decode[client.TrustChange](t, body); status != 200 || !change.Published || change.Number != 2 {
+	if change := decode[api.TrustChange](t, body); status != 200 || !change.Published || change.Number != 2 {
 		t.Fatalf("got %d %s", status, body)
 	}
 	_, body = h.ask("GET", "keys", "", "")
 	var id string
-	for _, k := range decode[client.CA](t, body).Keys {
+	for _, k := range decode[api.CA](t, body).Keys {
 		if k.Role == "task" && !k.Online {
 			id = k.ID
 		}

@@ -10,8 +10,8 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -23,9 +23,9 @@ import (
 func (c *call) operator() session.Caller {
 	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
 		if opener == "" {
-			return c.caller.Needs(client.ScopeSessions) // no part opens it
+			return c.caller.Needs(api.ScopeSessions) // no part opens it
 		}
-		return c.caller.Part(client.ScopeSessions, opener)
+		return c.caller.Part(api.ScopeSessions, opener)
 	}}
 }
 
@@ -48,12 +48,12 @@ func (s *server) listSessions(c *call) (any, error) {
 		}
 	}
 	status := p.text("status")
-	if known := client.SessionStatuses(); status != "" && !slices.Contains(known, status) {
+	if known := api.SessionStatuses(); status != "" && !slices.Contains(known, status) {
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a session", status),
 			"it is one of "+strings.Join(known, ", "))
 	}
 	if status != "" {
-		ended := status == client.SessionEnded
+		ended := status == api.SessionEnded
 		q.Ended = &ended
 	}
 	if q.Node != "" {
@@ -65,12 +65,12 @@ func (s *server) listSessions(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := slices.DeleteFunc(shape.Each(views, shape.Session), func(one client.Session) bool { return status != "" && one.Status != status })
-	return client.SessionPage{Sessions: shown, Next: next}, nil
+	shown := slices.DeleteFunc(shape.Each(views, shape.Session), func(one api.Session) bool { return status != "" && one.Status != status })
+	return api.SessionPage{Sessions: shown, Next: next}, nil
 }
 
 // openSession answers with the session that waits for its node. A document is verified before anything is read from it.
-func (s *server) openSession(c *call, q client.SessionAsk) (any, error) {
+func (s *server) openSession(c *call, q api.SessionAsk) (any, error) {
 	if q.Signed == nil && q.Type == "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a session needs a type", `send {"type":"`+wire.SessionShell+`"}`)
 	}
@@ -117,11 +117,11 @@ func (s *server) killSession(c *call) (any, error) {
 
 // piece reads which piece of which session a request is about. The desk looks at whose session it is.
 func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
-	p, err := c.query(client.ParamChannel, pipe.ParamAt, pipe.ParamWait)
+	p, err := c.query(api.ParamChannel, pipe.ParamAt, pipe.ParamWait)
 	if err != nil {
 		return "", 0, q, err
 	}
-	number, err := p.number(client.ParamChannel, 0, wire.MaxNumber)
+	number, err := p.number(api.ParamChannel, 0, wire.MaxNumber)
 	if err != nil {
 		return "", 0, q, err
 	}
@@ -183,7 +183,7 @@ func (s *server) watchSession(c *call) (any, error) {
 	defer watcher.Close()
 	w := httpserver.Patient(c.w)
 	h := w.Header()
-	h.Set("Content-Type", client.WatchKind)
+	h.Set("Content-Type", api.WatchKind)
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep it back

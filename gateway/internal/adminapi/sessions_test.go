@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/session"
 )
 
@@ -33,8 +33,8 @@ func TestSessionOverHTTP(t *testing.T) {
 	node := h.sessionNode("n")
 	c := h.client()
 	ctx := t.Context()
-	s, err := c.OpenSession(ctx, "n", client.SessionAsk{Type: wire.SessionShell, Params: json.RawMessage(`{"user":"me"}`)})
-	if err != nil || s.Status != client.SessionWaiting || s.Node != "n" || s.About["user"] != "me" || s.LimitSeconds != 24*60*60 {
+	s, err := c.OpenSession(ctx, "n", api.SessionAsk{Type: wire.SessionShell, Params: json.RawMessage(`{"user":"me"}`)})
+	if err != nil || s.Status != api.SessionWaiting || s.Node != "n" || s.About["user"] != "me" || s.LimitSeconds != 24*60*60 {
 		t.Fatalf("got %+v, %v", s, err)
 	}
 	if h.api.Sessions.Aside(node) == nil {
@@ -65,18 +65,18 @@ func TestSessionOverHTTP(t *testing.T) {
 	if kind, data, err := pipe.NewFrames(watched).Next(); err != nil || kind != pipe.FrameOutput || string(data) != "hello" {
 		t.Errorf("the watcher got %c %q, %v", kind, data, err)
 	}
-	if s, err = c.Session(ctx, "n", s.ID); err != nil || s.Status != client.SessionOpen || *s.BytesIn != 6 || *s.BytesOut == 0 {
+	if s, err = c.Session(ctx, "n", s.ID); err != nil || s.Status != api.SessionOpen || *s.BytesIn != 6 || *s.BytesOut == 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	for what, f := range map[string]client.SessionFilter{"all": {}, "of the node": {Node: "n"}, "open": {Status: client.SessionOpen}} {
+	for what, f := range map[string]api.SessionFilter{"all": {}, "of the node": {Node: "n"}, "open": {Status: api.SessionOpen}} {
 		if page, err := c.Sessions(ctx, f); err != nil || len(page.Sessions) != 1 || page.Sessions[0].ID != s.ID {
 			t.Errorf("%s: %+v, %v", what, page, err)
 		}
 	}
-	if page, err := c.Sessions(ctx, client.SessionFilter{Status: client.SessionEnded}); err != nil || len(page.Sessions) != 0 {
+	if page, err := c.Sessions(ctx, api.SessionFilter{Status: api.SessionEnded}); err != nil || len(page.Sessions) != 0 {
 		t.Errorf("ended: %+v, %v", page, err)
 	}
-	if s, err = c.KillSession(ctx, "n", s.ID); err != nil || s.Status != client.SessionEnded || s.End == "" {
+	if s, err = c.KillSession(ctx, "n", s.ID); err != nil || s.Status != api.SessionEnded || s.End == "" {
 		t.Errorf("killed: %+v, %v", s, err)
 	}
 	if _, err := c.SendPiece(ctx, "n", s.ID, pipe.Main, 6, pipe.Piece{Data: []byte("x")}); codeOf(err) != wire.CodeSessionOver {
@@ -85,7 +85,7 @@ func TestSessionOverHTTP(t *testing.T) {
 	if _, err := c.KillSession(ctx, "n", s.ID); codeOf(err) != wire.CodeSessionOver {
 		t.Errorf("killed twice: %v", err)
 	}
-	events, err := c.Events(ctx, client.EventFilter{Forward: true, Security: true, Limit: 100})
+	events, err := c.Events(ctx, api.EventFilter{Forward: true, Security: true, Limit: 100})
 	kinds := ""
 	for _, e := range events.Events {
 		if e.Detail["session"] != "" {
@@ -102,8 +102,8 @@ func TestSessionRefusals(t *testing.T) {
 	h := newHouse(t)
 	node := h.sessionNode("n")
 	h.sessionNode("m")
-	all := h.account("all", "", client.ScopeSessions)
-	only := h.account("only", "", client.ScopePart(client.ScopeSessions, wire.OpenerShell))
+	all := h.account("all", "", api.ScopeSessions)
+	only := h.account("only", "", api.ScopePart(api.ScopeSessions, wire.OpenerShell))
 	made, err := h.api.Sessions.Open(t.Context(), session.Caller{Account: "msa_other"}, session.Ask{Node: "n", Type: wire.SessionExec,
 		Params: json.RawMessage(`{"command":["ls"]}`)})
 	if err != nil {

@@ -1,8 +1,8 @@
 package adminapi
 
 import (
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/logs/ship"
 )
 
@@ -15,10 +15,10 @@ func (s *server) listShippings(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.LogShippingList{Shippings: shape.Each(s.Shipping.Rules(tenant), shape.Shipping)}, nil
+	return api.LogShippingList{Shippings: shape.Each(s.Shipping.Rules(tenant), shape.Shipping)}, nil
 }
 
-func (s *server) setShipping(c *call, q client.LogShippingRequest) (any, error) {
+func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
 	tenant, err := c.caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *server) setShipping(c *call, q client.LogShippingRequest) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := client.LogShipping{Name: name}
+	out := api.LogShipping{Name: name}
 	for _, r := range s.Shipping.Rules(tenant) {
 		if r.Name == name {
 			out = shape.Shipping(r)
@@ -47,11 +47,11 @@ func (s *server) dropShipping(c *call) (any, error) {
 		return nil, err
 	}
 	name := c.r.PathValue("shipping")
-	return client.Done{ID: name, Status: "deleted"}, s.Shipping.Drop(c.r.Context(), name, c.caller.Tenant, c.caller.Actor)
+	return api.Done{ID: name, Status: "deleted"}, s.Shipping.Drop(c.r.Context(), name, c.caller.Tenant, c.caller.Actor)
 }
 
 func (s *server) testShipping(c *call, _ struct{}) (any, error) {
 	t, err := s.Shipping.Test(c.r.Context(), c.r.PathValue("shipping"), c.caller.Tenant, c.caller.Actor)
-	return client.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
+	return api.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
 		Next: t.Next}, err
 }

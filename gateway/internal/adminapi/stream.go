@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/view/livestream"
 )
 
@@ -33,10 +33,10 @@ func (s *server) liveStream(c *call) (any, error) {
 	return streamed{}, s.Streams.Serve(c.w, c.r, from, to)
 }
 
-func (s *server) taskNow(ctx context.Context, tenant, id string) (client.Task, error) {
+func (s *server) taskNow(ctx context.Context, tenant, id string) (api.Task, error) {
 	t, err := s.Tasks.Task(ctx, tenant, id)
 	if err != nil {
-		return client.Task{}, err
+		return api.Task{}, err
 	}
 	return shape.Task(t), nil
 }
@@ -53,11 +53,11 @@ func (c *call) mayStillStream(kinds []string) bool {
 
 // streamKinds refuses a kind that the caller may not read. Nodes are open to everybody who may call the route.
 func (c *call) streamKinds(text string) ([]string, error) {
-	kinds := strings.Split(cmp.Or(text, client.StreamNode), ",")
+	kinds := strings.Split(cmp.Or(text, api.StreamNode), ",")
 	for _, kind := range kinds {
-		if !slices.Contains(client.StreamKinds(), kind) {
+		if !slices.Contains(api.StreamKinds(), kind) {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the stream has no kind %.40q", kind),
-				"it has "+strings.Join(client.StreamKinds(), ", "))
+				"it has "+strings.Join(api.StreamKinds(), ", "))
 		}
 	}
 	return kinds, c.mayStream(kinds)
@@ -65,11 +65,11 @@ func (c *call) streamKinds(text string) ([]string, error) {
 
 func (c *call) mayStream(kinds []string) error {
 	var scopes []string
-	if slices.Contains(kinds, client.StreamTask) {
-		scopes = append(scopes, client.ScopeTasksRead)
+	if slices.Contains(kinds, api.StreamTask) {
+		scopes = append(scopes, api.ScopeTasksRead)
 	}
-	if slices.Contains(kinds, client.StreamEvent) {
-		scopes = append(scopes, client.ScopeEventsRead)
+	if slices.Contains(kinds, api.StreamEvent) {
+		scopes = append(scopes, api.ScopeEventsRead)
 	}
 	return c.caller.Needs(scopes...)
 }

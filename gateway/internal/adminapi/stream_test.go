@@ -43,7 +43,7 @@ func (h *house) open(routes http.Handler, path, token, last string) *listener {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	if last != "" {
-		r.Header.Set(client.HeaderLastEvent, last)
+		r.Header.Set(api.HeaderLastEvent, last)
 	}
 	go func() {
 		defer close(l.ended)
@@ -106,7 +106,7 @@ func TestStreamNodes(t *testing.T) {
 		routes := h.routes(false)
 		all := h.listen(h.routes(true), "", "", "")
 		mine := h.listen(routes, "?selector=tier=sovereign", h.account("r", "research", "nodes:read"), "")
-		if all.Code != 200 || all.Header().Get("Content-Type") != client.StreamType || all.Body.String() != ": alive\n\n" {
+		if all.Code != 200 || all.Header().Get("Content-Type") != api.StreamType || all.Body.String() != ": alive\n\n" {
 			t.Fatalf("got %d %v %q", all.Code, all.Header(), all.Body)
 		}
 		all.hear()
@@ -268,12 +268,12 @@ func TestClientStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	var got []client.StreamNodes
+	var got []api.StreamNodes
 	begun := func() error { h.api.Overview.Findings("id-a", []api.Finding{{Rule: "x"}}); return nil }
-	filter := client.StreamFilter{Kinds: []string{client.StreamNode}, All: true, Tenant: "platform", Selector: "name=a"}
+	filter := api.StreamFilter{Kinds: []string{api.StreamNode}, All: true, Tenant: "platform", Selector: "name=a"}
 	err = c.Stream(t.Context(), filter, begun,
 		func(kind string, data []byte) error {
-			n, err := client.ReadStreamNodes(data)
+			n, err := api.ReadStreamNodes(data)
 			got = append(got, n)
 			stop()
 			_ = h.api.Streams.Run(ctx)
@@ -282,10 +282,10 @@ func TestClientStream(t *testing.T) {
 	if !client.IsLost(err) || len(got) != 1 || got[0].Nodes[0].Findings[0].Rule != "x" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if err := c.Stream(t.Context(), client.StreamFilter{Kinds: []string{"colour"}}, nil, nil); err == nil || client.IsLost(err) {
+	if err := c.Stream(t.Context(), api.StreamFilter{Kinds: []string{"colour"}}, nil, nil); err == nil || client.IsLost(err) {
 		t.Errorf("a refusal: %v", err)
 	}
-	if _, err := client.ReadStreamNodes([]byte("[")); err == nil {
+	if _, err := api.ReadStreamNodes([]byte("[")); err == nil {
 		t.Error("a broken line was taken")
 	}
 	if !bytes.Contains([]byte(err.Error()), []byte("broke off")) {

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
-	"muster/gateway/internal/client"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -47,11 +47,11 @@ func TestTable(t *testing.T) {
 
 // TestScopesAndRoutes: no scope without a route, and no route with a scope that an account cannot have.
 func TestScopesAndRoutes(t *testing.T) {
-	used := []string{client.ScopeAll, client.ScopeMetricsRead} // the routes of package metrics need that one
-	used = append(used, client.ScopeLogsWrite)                 // its routes come next
+	used := []string{api.ScopeAll, api.ScopeMetricsRead} // the routes of package metrics need that one
+	used = append(used, api.ScopeLogsWrite)              // its routes come next
 	for _, route := range adminapi.Table() {
 		for _, scope := range route.Need.Scopes {
-			if !slices.Contains(client.KnownScopes(), scope) || scope == client.ScopeAll {
+			if !slices.Contains(api.KnownScopes(), scope) || scope == api.ScopeAll {
 				t.Errorf("%s needs %q, which is no scope of accounts", route.Pattern(), scope)
 			}
 			used = append(used, scope)
@@ -60,7 +60,7 @@ func TestScopesAndRoutes(t *testing.T) {
 			}
 		}
 	}
-	for _, scope := range client.KnownScopes() {
+	for _, scope := range api.KnownScopes() {
 		if !slices.Contains(used, scope) {
 			t.Errorf("nothing needs the scope %s", scope)
 		}
@@ -69,7 +69,7 @@ func TestScopesAndRoutes(t *testing.T) {
 
 // partsOf are the known parts of a scope.
 func partsOf(scope string) []string {
-	return slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
+	return slices.DeleteFunc(api.KnownScopes(), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
 }
 
 // TestScopes has an account with every scope but one that is needed, for every route and each of its scopes.
@@ -81,11 +81,11 @@ func TestScopes(t *testing.T) {
 			path += "?kinds=nothing" // otherwise it would go on
 		}
 		for _, scope := range route.Need.Scopes {
-			opens := client.ScopesWith(scope)
+			opens := api.ScopesWith(scope)
 			if route.Need.Parts {
 				opens = append(opens, partsOf(scope)...)
 			}
-			others := slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return slices.Contains(opens, s) })
+			others := slices.DeleteFunc(api.KnownScopes(), func(s string) bool { return slices.Contains(opens, s) })
 			without := h.account(fmt.Sprintf("%d-without-%s", i, scope[:4]), "", others...)
 			if status, body := h.ask(route.Method, path, without, ""); status != 403 || !strings.Contains(string(body), "lacks the scope "+scope) {
 				t.Errorf("%s without %s: got %d %s", route.Pattern(), scope, status, body)

@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/transcript"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
@@ -88,7 +88,7 @@ func (s *server) taskArchive(c *call) (any, error) {
 	}
 	w := httpserver.Patient(c.w)
 	h := w.Header()
-	h.Set("Content-Type", client.TaskArchiveType)
+	h.Set("Content-Type", api.TaskArchiveType)
 	h.Set("Content-Length", strconv.FormatInt(t.Archive.Size, 10))
 	h.Set("Content-Disposition", attachment(t.Archive.Name))
 	h.Set("Cache-Control", "no-store, no-transform")

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/secret"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -39,7 +39,7 @@ func (s *server) listTasks(c *call) (any, error) {
 		return nil, err
 	}
 	tasks, next, err := s.Tasks.Tasks(c.r.Context(), q)
-	return client.TaskPage{Tasks: shape.Each(tasks, shape.Task), Next: next}, err
+	return api.TaskPage{Tasks: shape.Each(tasks, shape.Task), Next: next}, err
 }
 
 // knownTask refuses a type and a status that no task can have. Empty ones are not asked for.
@@ -56,7 +56,7 @@ func knownTask(kind, status string) error {
 }
 
 // createTask answers 200 where the same task is there already. An envelope is verified before anything is read from it, its type too.
-func (s *server) createTask(c *call, q client.NewTask) (any, error) {
+func (s *server) createTask(c *call, q api.NewTask) (any, error) {
 	if err := checkNewTask(q); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *server) createTask(c *call, q client.NewTask) (any, error) {
 }
 
 // checkNewTask refuses a request that asks for two things at once, and params with a token in them.
-func checkNewTask(q client.NewTask) error {
+func checkNewTask(q api.NewTask) error {
 	const longest = int(wire.MaxTaskLife / time.Second)
 	gateway := q.Node != "" || q.Type != "" || q.Params != nil || q.ExpiresSeconds != 0
 	switch {
@@ -99,7 +99,7 @@ func checkNewTask(q client.NewTask) error {
 }
 
 // mayTask refuses a caller who may not give nodes tasks of a type.
-func (c *call) mayTask(kind string) error { return c.caller.Part(client.ScopeTasksWrite, kind) }
+func (c *call) mayTask(kind string) error { return c.caller.Part(api.ScopeTasksWrite, kind) }
 
 func (s *server) showTask(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
@@ -151,7 +151,7 @@ func (s *server) shownTask(c *call, t store.Task) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Output = client.TaskLog{Head: text(log.Head), Tail: text(log.Tail), Bytes: log.Bytes, Truncated: log.Truncated}
+	out.Output = api.TaskLog{Head: text(log.Head), Tail: text(log.Tail), Bytes: log.Bytes, Truncated: log.Truncated}
 	return out, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
@@ -37,13 +37,13 @@ func (h *house) enrolled(name, tenant string) task.Claimer {
 }
 
 // give gives a node a task over the API.
-func (h *house) give(node, kind, params string) client.Task {
+func (h *house) give(node, kind, params string) api.Task {
 	h.t.Helper()
 	status, body := h.ask("POST", "tasks", "", `{"node":"`+node+`","type":"`+kind+`","params":`+params+`}`)
 	if status != 201 {
 		h.t.Fatalf("got %d %s", status, body)
 	}
-	return decode[client.Task](h.t, body)
+	return decode[api.Task](h.t, body)
 }
 
 // begin lets a node claim its next task and begin with it.
@@ -91,20 +91,20 @@ func TestTask(t *testing.T) {
 	id := wire.NewTaskID()
 	request := `{"id":"` + id + `","node":"n","type":"diag.collect","params":{"timeout_seconds":9},"expires_seconds":60}`
 	status, body := h.ask("POST", "tasks", "", request)
-	made := decode[client.Task](t, body)
+	made := decode[api.Task](t, body)
 	if status != 201 || made.ID != id || made.Node != "n" || made.NodeID != "id-n" || made.Tenant != "platform" ||
 		made.Status != wire.TaskQueued || made.CreatedBy != "operator:socket" || !made.ExpiresAt.Equal(h.now.Add(time.Minute)) ||
 		string(made.Params) != `{"timeout_seconds":9}` {
 		t.Fatalf("got %d %s", status, body)
 	}
-	if status, body := h.ask("POST", "tasks", "", request); status != 200 || decode[client.Task](t, body).ID != id {
+	if status, body := h.ask("POST", "tasks", "", request); status != 200 || decode[api.Task](t, body).ID != id {
 		t.Errorf("the same again: %d %s", status, body)
 	}
 	if payload := h.begin(node); payload.TaskID != id || payload.NodeID != "id-n" || payload.Enrolment != "e-n" {
 		t.Errorf("the node got %+v", payload)
 	}
 	h.writes(node, id, wire.TaskOutput{Data: []byte("one\n")})
-	if _, body := h.ask("GET", "tasks/"+id, "", ""); decode[client.Task](t, body).Output.Head != "one\n" {
+	if _, body := h.ask("GET", "tasks/"+id, "", ""); decode[api.Task](t, body).Output.Head != "one\n" {
 		t.Errorf("running: %s", body)
 	}
 	archive := []byte("what was found")
@@ -116,7 +116,7 @@ func TestTask(t *testing.T) {
 		Archive: &wire.TaskFile{Name: "logs.txt", Size: int64(len(archive)), SHA256: hex.EncodeToString(sum[:])},
 		Values:  wire.TaskValues{"lines": json.RawMessage("1")}})
 	_, body = h.ask("GET", "tasks/"+id, "", "")
-	ended := decode[client.Task](t, body)
+	ended := decode[api.Task](t, body)
 	if ended.Status != wire.TaskCompleted || *ended.ExitCode != 0 || ended.Output.Head != "one\n\ufffd" || ended.Output.Bytes != 5 ||
 		string(ended.Values["lines"]) != "1" || ended.Archive.Name != "logs.txt" || ended.ClaimFingerprint != "print-n" ||
 		ended.Proof != node.Proof || ended.FinishedAt == nil {
@@ -166,7 +166,7 @@ func TestTasksFilter(t *testing.T) {
 	h.begin(b)
 	ended := h.give("a", wire.TaskWorkloadStatus, "{}")
 	status, body := h.ask("POST", "tasks/"+ended.ID+"/cancel", "", "{}")
-	if status != 200 || decode[client.Task](t, body).Status != wire.TaskCanceled {
+	if status != 200 || decode[api.Task](t, body).Status != wire.TaskCanceled {
 		t.Fatalf("cancel: %d %s", status, body)
 	}
 	for query, want := range map[string]string{
@@ -182,7 +182,7 @@ func TestTasksFilter(t *testing.T) {
 		"?tenant=platform&limit=10": "a:canceled a:queued",
 	} {
 		status, body := h.ask("GET", "tasks"+query, "", "")
-		page := decode[client.TaskPage](t, body)
+		page := decode[api.TaskPage](t, body)
 		var got []string
 		for _, one := range page.Tasks {
 			got = append(got, one.Node+":"+one.Status)
@@ -190,7 +190,7 @@ func TestTasksFilter(t *testing.T) {
 		if page.Next != "" {
 			got = append(got, "+")
 			_, body := h.ask("GET", "tasks"+query+"&cursor="+page.Next, "", "")
-			if rest := decode[client.TaskPage](t, body); len(rest.Tasks) != 1 || rest.Next != "" {
+			if rest := decode[api.TaskPage](t, body); len(rest.Tasks) != 1 || rest.Next != "" {
 				t.Errorf("the next page is %s", body)
 			}
 		}
@@ -209,11 +209,11 @@ func TestTasksFilter(t *testing.T) {
 func TestTasksOfTenants(t *testing.T) {
 	h := newHouse(t)
 	node := h.enrolled("n", "platform")
-	ours := h.account("ours", "platform", client.ScopeAll)
-	theirs := h.account("theirs", "research", client.ScopeAll)
+	ours := h.account("ours", "platform", api.ScopeAll)
+	theirs := h.account("theirs", "research", api.ScopeAll)
 	const request = `{"node":"n","type":"diag.collect"}`
 	status, body := h.ask("POST", "tasks", ours, request)
-	made := decode[client.Task](t, body)
+	made := decode[api.Task](t, body)
 	if status != 201 || made.CreatedBy != "account:ours" {
 		t.Fatalf("got %d %s", status, body)
 	}
@@ -241,7 +241,7 @@ func TestTasksOfTenants(t *testing.T) {
 		}
 	}
 	if status, body := h.ask("POST", "tasks/"+made.ID+"/cancel", ours, ""); status != 200 ||
-		decode[client.Task](t, body).CancelAskedBy != "account:ours" {
+		decode[api.Task](t, body).CancelAskedBy != "account:ours" {
 		t.Errorf("cancel: %d %s", status, body)
 	}
 }
@@ -251,10 +251,10 @@ func TestTaskParts(t *testing.T) {
 	h := newHouse(t)
 	h.enrolled("n", "platform")
 	key := h.operatorKey()
-	part := h.account("part", "", client.ScopePart(client.ScopeTasksWrite, wire.TaskDiagCollect))
+	part := h.account("part", "", api.ScopePart(api.ScopeTasksWrite, wire.TaskDiagCollect))
 	other := h.give("n", wire.TaskWorkloadStatus, "{}")
 	status, body := h.ask("POST", "tasks", part, `{"node":"n","type":"diag.collect"}`)
-	own := decode[client.Task](t, body)
+	own := decode[api.Task](t, body)
 	if status != 201 {
 		t.Fatalf("got %d %s", status, body)
 	}
@@ -306,7 +306,7 @@ func (h *house) signedTask(key ed25519.PrivateKey, kind string, change func(*wir
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	body, err := json.Marshal(client.NewTask{Signed: new(sign.SealTask(key, raw))})
+	body, err := json.Marshal(api.NewTask{Signed: new(sign.SealTask(key, raw))})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -319,16 +319,16 @@ func TestSignedTask(t *testing.T) {
 	node := h.enrolled("n", "platform")
 	key := h.operatorKey()
 	_, body := h.ask("GET", "nodes/n", "", "")
-	if got := decode[client.Node](t, body).Enrolment; got != "e-n" {
+	if got := decode[api.Node](t, body).Enrolment; got != "e-n" {
 		t.Errorf("a node's enrolment is %q", got)
 	}
 	good := h.signedTask(key, wire.TaskDiagCollect, nil)
 	status, body := h.ask("POST", "tasks", "", good)
-	made := decode[client.Task](t, body)
+	made := decode[api.Task](t, body)
 	if status != 201 || made.SigningKeyID != sign.KeyID(key.Public().(ed25519.PublicKey)) {
 		t.Fatalf("got %d %s", status, body)
 	}
-	if status, body := h.ask("POST", "tasks", "", good); status != 200 || decode[client.Task](t, body).ID != made.ID {
+	if status, body := h.ask("POST", "tasks", "", good); status != 200 || decode[api.Task](t, body).ID != made.ID {
 		t.Errorf("the same again: %d %s", status, body)
 	}
 	if payload := h.begin(node); payload.TaskID != made.ID {
@@ -338,9 +338,9 @@ func TestSignedTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed := decode[client.NewTask](t, []byte(good)).Signed
+	signed := decode[api.NewTask](t, []byte(good)).Signed
 	signed.Payload[10] ^= 1
-	changed, err := json.Marshal(client.NewTask{Signed: signed})
+	changed, err := json.Marshal(api.NewTask{Signed: signed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +362,7 @@ func TestSignedTask(t *testing.T) {
 			t.Errorf("%s: got %d %s", name, status, body)
 		}
 	}
-	if _, body := h.ask("GET", "tasks", "", ""); len(decode[client.TaskPage](t, body).Tasks) != 1 {
+	if _, body := h.ask("GET", "tasks", "", ""); len(decode[api.TaskPage](t, body).Tasks) != 1 {
 		t.Errorf("a refused task is on record: %s", body)
 	}
 }

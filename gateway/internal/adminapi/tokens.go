@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -17,11 +17,11 @@ func (s *server) listTokens(c *call) (any, error) {
 	}
 	now := s.now()
 	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
-	return client.TokenList{Tokens: shape.Each(tokens, func(t store.Token) client.Token { return shape.Token(t, now) })}, err
+	return api.TokenList{Tokens: shape.Each(tokens, func(t store.Token) api.Token { return shape.Token(t, now) })}, err
 }
 
 // createToken shows the enrollment token once, with the command to join by it.
-func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
+func (s *server) createToken(c *call, q api.TokenRequest) (any, error) {
 	tenant, err := c.caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
 		return nil, err
 	}
 	made := shape.Token(row, s.now())
-	answer := client.NewToken{ID: made.ID, Token: secret.Reveal(), ExpiresAt: made.ExpiresAt, Tenant: made.Tenant, Uses: made.Uses,
+	answer := api.NewToken{ID: made.ID, Token: secret.Reveal(), ExpiresAt: made.ExpiresAt, Tenant: made.Tenant, Uses: made.Uses,
 		Labels: made.Labels, GPUs: made.GPUs, BindInstance: made.BindInstance}
 	if s.Command != nil {
 		answer.Command = s.Command(answer.Token)
@@ -51,5 +51,5 @@ func (s *server) revokeToken(c *call) (any, error) {
 	if err := s.Bootstrap.RevokeToken(c.r.Context(), c.caller.Tenant, id, c.caller.Actor); err != nil {
 		return nil, err
 	}
-	return client.Done{ID: id, Status: client.StatusRevoked}, nil
+	return api.Done{ID: id, Status: api.StatusRevoked}, nil
 }

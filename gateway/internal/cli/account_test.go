@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
 // accountToken makes an account for everything and gives its id.
 func (h *house) accountToken(name string) (id string) {
 	h.t.Helper()
-	var made client.NewAccount
+	var made api.NewAccount
 	if err := json.Unmarshal([]byte(h.done("account", "create", name, "--scope", "*", "-o", "json")), &made); err != nil {
 		h.t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func (h *house) accountBy(maker, name string) {
 
 func TestAccountCommands(t *testing.T) {
 	h := newHouse(t)
-	h.api.Gateway = client.Gateway{URL: "https://gw.example", RootPin: "sha256:00"}
+	h.api.Gateway = api.Gateway{URL: "https://gw.example", RootPin: "sha256:00"}
 	h.dir = h.listen()
 	out := h.done("account", "create", "alice", "--scope", "*")
 	token, _, _ := strings.Cut(out, "\n")
@@ -41,7 +41,7 @@ func TestAccountCommands(t *testing.T) {
 		t.Fatalf("the first line is no API token: %s", out)
 	}
 	golden(t, "account-create", strings.ReplaceAll(out, token, "msa_ID_SECRET"))
-	var made client.NewAccount
+	var made api.NewAccount
 	text := h.done("account", "create", "ci", "--scope", "tokens:write,nodes:read", "--scope", "events:read", "--tenant", "platform",
 		"--ttl", "90d", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Tenant != "platform" ||

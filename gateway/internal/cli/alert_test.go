@@ -18,11 +18,11 @@ import (
 // withAlerts is the example with an alert about one node.
 func withAlerts(t *testing.T) *house {
 	h := example(t)
-	sick := &api.Node{ID: "id-gpu-7", Name: "gpu-7", Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
+	sick := &api.NodeRow{ID: "id-gpu-7", Name: "gpu-7", Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
 		StateReasons: []string{wire.ReasonConflict}}
 	var err error
 	h.api.Alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Ready: func() bool { return true },
-		Nodes: func() []*api.Node { return []*api.Node{sick} }, Node: func(string) (*api.Node, bool) { return sick, true },
+		Nodes: func() []*api.NodeRow { return []*api.NodeRow{sick} }, Node: func(string) (*api.NodeRow, bool) { return sick, true },
 		Now: func() time.Time { return h.now }})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // Flags are the flags of one call. A flag that was not given has the value of its environment variable. The methods that read a value
@@ -114,8 +114,8 @@ func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error)
 	if text == "" {
 		return usual, nil
 	}
-	d, err := client.ParseDuration(text)
-	var wrong *client.DurationError
+	d, err := api.ParseDuration(text)
+	var wrong *api.DurationError
 	switch {
 	case errors.As(err, &wrong):
 		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which %s", s.Source(name), text, wrong.Problem)

@@ -87,7 +87,7 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) rows() []*api.Node {
+func (h *house) rows() []*api.NodeRow {
 	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
 }

@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -51,7 +52,7 @@ func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.Privat
 	if err != nil {
 		return nil, err
 	}
-	n, err := client.ReadNode(raw)
+	n, err := api.ReadNode(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -70,18 +71,18 @@ func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.Privat
 
 // Ask is how a command asks for a session with a node: signed here where there is a key.
 func (s *Session) Ask(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node, kind string,
-	params wire.SessionParams) (client.SessionAsk, error) {
+	params wire.SessionParams) (api.SessionAsk, error) {
 	raw, err := sign.Encode(params)
 	if err == nil {
 		err = params.Check()
 	}
 	var refusal *wire.ErrorDetail
 	if errors.As(err, &refusal) {
-		return client.SessionAsk{}, Usagef(refusal.Hint, "%s", refusal.Message)
+		return api.SessionAsk{}, Usagef(refusal.Hint, "%s", refusal.Message)
 	}
 	if err != nil || key == nil {
-		return client.SessionAsk{Type: kind, Params: raw}, err
+		return api.SessionAsk{Type: kind, Params: raw}, err
 	}
 	signed, err := s.Sign(ctx, c, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
-	return client.SessionAsk{Signed: signed}, err
+	return api.SessionAsk{Signed: signed}, err
 }

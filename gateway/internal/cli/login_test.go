@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -14,7 +14,7 @@ func TestLogin(t *testing.T) {
 	if code, _, errs := h.muster("login"); code != 1 || !strings.Contains(errs, "muster account ls") {
 		t.Errorf("without an account: %d %s", code, errs)
 	}
-	a := store.Account{ID: "msa_a", Name: "operator", Scopes: []string{client.ScopeAll}, CreatedAt: h.now}
+	a := store.Account{ID: "msa_a", Name: "operator", Scopes: []string{api.ScopeAll}, CreatedAt: h.now}
 	if err := h.store.CreateAccount(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

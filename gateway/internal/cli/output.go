@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 )
@@ -112,7 +113,7 @@ func ShowEach[T any](ctx context.Context, s *Session, format string, find func(c
 }
 
 // ShowTry shows how the try of a receiver or a sink went: as JSON, or with text where it was delivered. A try that failed is an error.
-func (s *Session) ShowTry(format string, t client.AlertTest, text string) error {
+func (s *Session) ShowTry(format string, t api.AlertTest, text string) error {
 	if format == FormatJSON {
 		if err := s.WriteJSON(t); err != nil {
 			return err

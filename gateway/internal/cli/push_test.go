@@ -14,9 +14,9 @@ import (
 	"testing/fstest"
 
 	"muster/agent/sign"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
-	"muster/gateway/internal/client"
 )
 
 // sshScript stands in for ssh: it notes its arguments and runs the remote command in the box's own folder, where nothing
@@ -51,7 +51,7 @@ type boxes struct {
 
 func newBoxes(t *testing.T) *boxes {
 	h := newHouse(t)
-	h.api.Gateway = client.Gateway{URL: "https://gw.example", RootPin: "sha256:0a"}
+	h.api.Gateway = api.Gateway{URL: "https://gw.example", RootPin: "sha256:0a"}
 	h.dir = h.listen()
 	b := &boxes{house: h, folder: t.TempDir(), agents: fstest.MapFS{"linux-amd64/muster-agent": {Data: []byte(agentScript)}}}
 	tools := filepath.Join(b.folder, "tools")

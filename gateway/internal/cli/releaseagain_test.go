@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // TestReleaseOrders: the release that a channel has already can be ordered anew, as status and help say where it failed or its pointer
 // ends; and a rollout is ended also where the channel has nothing to go back to.
 func TestReleaseOrders(t *testing.T) {
 	h := newHouse(t)
-	now := client.Channel{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Sequence: 3, State: "halted", Wave: 1, Waves: 2}
+	now := api.Channel{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Sequence: 3, State: "halted", Wave: 1, Waves: 2}
 	asked := map[string]int{}
 	mux := http.NewServeMux()
 	answer := func(pattern string, body any) {
@@ -59,7 +59,7 @@ func TestReleaseOrders(t *testing.T) {
 // TestSoak: what --soak says is sent, also that a wave need not wait.
 func TestSoak(t *testing.T) {
 	h := newHouse(t)
-	var got client.Promotion
+	var got api.Promotion
 	mux := http.NewServeMux()
 	const base = "/api/v1/admin/"
 	mux.HandleFunc("GET "+base+"node-agent-releases/0.4.0", func(w http.ResponseWriter, _ *http.Request) {
@@ -69,10 +69,10 @@ func TestSoak(t *testing.T) {
 	mux.HandleFunc(base+"channels/stable", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.Method == http.MethodPatch {
-			got = client.Promotion{}
+			got = api.Promotion{}
 			_ = json.NewDecoder(r.Body).Decode(&got)
 		}
-		_ = json.NewEncoder(w).Encode(client.Channel{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Sequence: 3})
+		_ = json.NewEncoder(w).Encode(api.Channel{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Sequence: 3})
 	})
 	h.dir = listen(t, mux)
 	for args, want := range map[string]string{"": "", " --soak 0": `"soak_seconds":0`, " --soak 0s": `"soak_seconds":0`,

@@ -8,19 +8,19 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // digestOf is a digest that is easy to tell from others.
 func digestOf(digit string) string { return "sha256:" + strings.Repeat(digit, 64) }
 
 // sampleReleases are two releases: one pushed, one that the gateway brought and that lies elsewhere besides.
-func sampleReleases(now time.Time) []client.Release {
+func sampleReleases(now time.Time) []api.Release {
 	program := func(digit, arch string) wire.ReleasePlatform {
 		return wire.ReleasePlatform{OS: "linux", Arch: arch, Digest: digestOf(digit), Size: 4 << 20, Program: digestOf(digit),
 			ProgramSize: 9 << 20}
 	}
-	return []client.Release{
+	return []api.Release{
 		{Digest: digestOf("4"), Version: "0.4.0", Channels: []string{"canary", "stable"}, Platforms: []string{"linux/amd64", "linux/arm64"},
 			Size: 734, SignedBy: "9f86d081884c7d65", CreatedAt: now.Add(-2 * time.Hour), CreatedBy: "account:ci",
 			Programs: []wire.ReleasePlatform{program("a", "amd64"), program("b", "arm64")}},
@@ -31,26 +31,26 @@ func sampleReleases(now time.Time) []client.Release {
 }
 
 // sampleChannels are a rollout that was halted, a channel that a restore has left behind, and a rollout whose first wave is watched.
-func sampleChannels(now time.Time) []client.Channel {
+func sampleChannels(now time.Time) []api.Channel {
 	next := now.Add(9 * time.Minute)
-	return []client.Channel{
+	return []api.Channel{
 		{Channel: "beta", Digest: digestOf("4"), Version: "0.4.0", Previous: digestOf("3"), Sequence: 3, SignedBy: "9f86d081884c7d65",
-			State: "behind", Why: "nodes have obeyed the number 7", Wave: 1, Waves: 1, Counts: client.RolloutCounts{Nodes: 2, Offline: 2},
+			State: "behind", Why: "nodes have obeyed the number 7", Wave: 1, Waves: 1, Counts: api.RolloutCounts{Nodes: 2, Offline: 2},
 			UpdatedAt: now.Add(-time.Hour), UpdatedBy: "account:ci", Expires: now.Add(89 * 24 * time.Hour)},
 		{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Previous: digestOf("3"), Sequence: 12, SignedBy: "9f86d081884c7d65",
 			State: "halted", Why: "2 of the wave's 4 nodes failed, fell silent or did not get on, and 0 may; online, and not through in time: gpu-2",
-			Wave: 2, Waves: 3, Counts: client.RolloutCounts{Nodes: 9, Running: 2, Waiting: 3, Failed: 1, Silent: 1, Late: 1, Held: 1,
+			Wave: 2, Waves: 3, Counts: api.RolloutCounts{Nodes: 9, Running: 2, Waiting: 3, Failed: 1, Silent: 1, Late: 1, Held: 1,
 				RolledBack: 1}, UpdatedAt: now.Add(-3 * time.Hour), UpdatedBy: "account:ci", Expires: now.Add(89 * 24 * time.Hour),
 			ToSign: "the release before, so that nodes go back: muster release sign --key FILE"},
 		{Channel: "spot", Digest: digestOf("4"), Version: "0.4.0", Previous: digestOf("3"), Sequence: 2, SignedBy: "9f86d081884c7d65",
-			State: "running", Wave: 1, Waves: 2, NextAt: &next, Counts: client.RolloutCounts{Nodes: 9, Running: 1, Waiting: 8},
+			State: "running", Wave: 1, Waves: 2, NextAt: &next, Counts: api.RolloutCounts{Nodes: 9, Running: 1, Waiting: 8},
 			UpdatedAt: now.Add(-time.Minute), UpdatedBy: "account:ci", Expires: now.Add(89 * 24 * time.Hour)},
 	}
 }
 
-func sampleNodes(now time.Time) []client.ChannelNode {
+func sampleNodes(now time.Time) []api.ChannelNode {
 	at := now.Add(-5 * time.Minute)
-	return []client.ChannelNode{
+	return []api.ChannelNode{
 		{ID: "n-1", Name: "gpu-1", Wave: 2, State: "rolled_back", Phase: "rolled_back", Code: "crashed", Detail: "it ended three times",
 			Log: "panic: no such device\n\x1b[31mgoroutine 1\nexit 2\n", At: &at},
 		{ID: "n-2", Name: "gpu-2", Wave: 2, State: "late"},
@@ -74,17 +74,17 @@ func playReleases(t *testing.T, now time.Time) string {
 	releases := sampleReleases(now)
 	channels := sampleChannels(now)
 	nodes := sampleNodes(now)
-	answer("node-agent-releases", client.ReleaseList{Releases: releases})
+	answer("node-agent-releases", api.ReleaseList{Releases: releases})
 	answer("node-agent-releases/0.4.0", releases[0])
 	answer("node-agent-releases/0.3.0", releases[1])
-	answer("channels", client.ChannelList{Channels: channels})
+	answer("channels", api.ChannelList{Channels: channels})
 	answer("channels/beta", channels[0])
-	answer("channels/beta/nodes", client.ChannelNodes{Nodes: []client.ChannelNode{}})
+	answer("channels/beta/nodes", api.ChannelNodes{Nodes: []api.ChannelNode{}})
 	answer("channels/stable", channels[1])
-	answer("channels/stable/nodes", client.ChannelNodes{Nodes: nodes, Total: len(nodes)})
+	answer("channels/stable/nodes", api.ChannelNodes{Nodes: nodes, Total: len(nodes)})
 	answer("channels/spot", channels[2])
-	answer("channels/spot/nodes", client.ChannelNodes{Nodes: []client.ChannelNode{}})
-	answer("pins", client.PinList{Pins: []client.Pin{
+	answer("channels/spot/nodes", api.ChannelNodes{Nodes: []api.ChannelNode{}})
+	answer("pins", api.PinList{Pins: []api.Pin{
 		{Node: "gpu-7", NodeID: "n-7", Tenant: "default", Channel: "stable", At: now.Add(-48 * time.Hour), By: "operator:socket"},
 		{Node: "gpu-8", NodeID: "n-8", Tenant: "lab", Digest: digestOf("3"), Version: "0.3.0", Channel: "stable", At: now.Add(-time.Minute),
 			By: "account:ci"},

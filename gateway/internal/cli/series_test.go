@@ -6,27 +6,27 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // seriesHouse answers every request with the same series: an hour of two GPUs, one of which was away for a while.
-func seriesHouse(t *testing.T, tracks ...client.SeriesTrack) (h *house, asked *string) {
+func seriesHouse(t *testing.T, tracks ...api.SeriesTrack) (h *house, asked *string) {
 	h = newHouse(t)
 	asked = new(string)
 	h.dir = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = r.URL.String()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(client.Series{Metric: "gpu_power_watts", Unit: "W", StepSeconds: 300, Series: tracks})
+		_ = json.NewEncoder(w).Encode(api.Series{Metric: "gpu_power_watts", Unit: "W", StepSeconds: 300, Series: tracks})
 	}))
 	return h, asked
 }
 
 // track has a point each five minutes of the last hour; below 0: missing.
-func track(h *house, gpu string, values ...float64) client.SeriesTrack {
-	t := client.SeriesTrack{GPU: gpu}
+func track(h *house, gpu string, values ...float64) api.SeriesTrack {
+	t := api.SeriesTrack{GPU: gpu}
 	for i, v := range values {
 		at := float64(h.now.Unix() - 3600 + int64(i)*300)
-		p := client.SeriesPoint{&at, &v}
+		p := api.SeriesPoint{&at, &v}
 		if v < 0 {
 			p[1] = nil
 		}
@@ -76,7 +76,7 @@ func TestNodeSeries(t *testing.T) {
 			t.Errorf("%q is not in the csv:\n%s", want, csv)
 		}
 	}
-	var back client.Series
+	var back api.Series
 	text := h.done("node", "series", "n", "gpu_power_watts", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &back); err != nil || len(back.Series) != 2 || back.Series[1].Points[2][1] != nil {
 		t.Errorf("%v in %s", err, text)

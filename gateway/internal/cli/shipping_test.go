@@ -17,8 +17,8 @@ func TestShipping(t *testing.T) {
 	h := example(t)
 	var err error
 	h.api.Shipping, err = ship.Open(t.Context(), ship.Config{Store: h.store, Folder: t.TempDir(),
-		Node: func(id string) (*api.Node, bool) {
-			return &api.Node{ID: id, Name: "gpu-1", Labels: map[string]string{"tier": "prod"}}, true
+		Node: func(id string) (*api.NodeRow, bool) {
+			return &api.NodeRow{ID: id, Name: "gpu-1", Labels: map[string]string{"tier": "prod"}}, true
 		}})
 	if err != nil {
 		t.Fatal(err)

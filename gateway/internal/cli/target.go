@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 )
@@ -36,7 +37,7 @@ func (s *Session) Targets(ctx context.Context, c *client.Client, names []string)
 	case selector == "":
 		return nil, false, Usagef("name nodes, or select them with -l tier=sovereign", "muster %s: which nodes?", s.Name)
 	}
-	err = c.EachNode(ctx, client.NodeFilter{Selector: selector}, func(n client.Node) error {
+	err = c.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
 		nodes = append(nodes, Target{ID: n.ID, Name: n.Name})
 		return nil
 	})

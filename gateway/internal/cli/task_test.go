@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -37,7 +37,7 @@ func TestTaskRun(t *testing.T) {
 	if code != 0 || !strings.HasPrefix(stdout, "made the account\n") || !strings.HasSuffix(stderr, "completed\n") {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
 	}
-	var page client.TaskPage
+	var page api.TaskPage
 	if err := json.Unmarshal([]byte(h.done("task", "ls", "-o", "json")), &page); err != nil || len(page.Tasks) != 1 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -100,7 +100,7 @@ func TestTaskRunMany(t *testing.T) {
 	if code != 1 || len(lines) != 2 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) {
 		t.Errorf("code %d\n%s", code, stdout)
 	}
-	var made client.Task
+	var made api.Task
 	text := h.done("task", "run", "gpu-1", "diag.collect", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Node != "gpu-1" {
 		t.Errorf("without --wait: %v in %s", err, text)

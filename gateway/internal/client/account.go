@@ -3,74 +3,30 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
+
+	"muster/gateway/api"
 )
 
-// AccountRequest asks for an account. No scopes: those that only read. No tenant: the caller's own, or all where the caller has none. No
-// TTL: as long as the caller's own account.
-type AccountRequest struct {
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes,omitempty"`
-	Tenant string   `json:"tenant,omitempty"`
-	TTL    Duration `json:"ttl,omitempty"`
-}
-
-// NewAccount answers an AccountRequest: the only time that the API token is shown.
-type NewAccount struct {
-	ID        string     `json:"id"`
-	Token     string     `json:"token"`
-	Name      string     `json:"name"`
-	Scopes    []string   `json:"scopes"`
-	Tenant    string     `json:"tenant"`     // empty: all
-	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
-}
-
-// Account is what the gateway shows of an account after it was made.
-type Account struct {
-	ID         string     `json:"id"`
-	Name       string     `json:"name"`
-	Scopes     []string   `json:"scopes"`
-	Tenant     string     `json:"tenant"` // empty: all
-	Status     string     `json:"status"` // live, expired or revoked
-	CreatedAt  time.Time  `json:"created_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`
-	RevokedAt  *time.Time `json:"revoked_at"`
-	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
-	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: an earlier version made it
-}
-
-// RevokedAccount answers DELETE accounts/{account}.
-type RevokedAccount struct {
-	Done
-	Made        []string `json:"made"`         // live accounts that it had made, which stay
-	PerhapsMade []string `json:"perhaps_made"` // live accounts whose maker is known by name alone, which is this name
-}
-
-// AccountList answers GET accounts.
-type AccountList struct {
-	Accounts []Account `json:"accounts"`
-}
-
 // CreateAccount makes an account; its API token is in the answer and nowhere else.
-func (c *Client) CreateAccount(ctx context.Context, q AccountRequest) (NewAccount, error) {
-	var a NewAccount
+func (c *Client) CreateAccount(ctx context.Context, q api.AccountRequest) (api.NewAccount, error) {
+	var a api.NewAccount
 	err := c.do(ctx, "POST", "accounts", nil, q, &a)
 	return a, err
 }
 
 // Accounts lists accounts by name; with all also the expired and revoked ones.
-func (c *Client) Accounts(ctx context.Context, tenant string, all bool) (AccountList, error) {
+func (c *Client) Accounts(ctx context.Context, tenant string, all bool) (api.AccountList, error) {
 	q := url.Values{}
 	set(q, "tenant", tenant)
 	setIf(q, "all", all)
-	var list AccountList
+	var list api.AccountList
 	err := c.do(ctx, "GET", "accounts", q, nil, &list)
 	return list, err
 }
 
 // RevokeAccount ends an account at once, named by its name or its id.
-func (c *Client) RevokeAccount(ctx context.Context, nameOrID string) (RevokedAccount, error) {
-	var revoked RevokedAccount
+func (c *Client) RevokeAccount(ctx context.Context, nameOrID string) (api.RevokedAccount, error) {
+	var revoked api.RevokedAccount
 	err := c.do(ctx, "DELETE", "accounts/"+url.PathEscape(nameOrID), nil, nil, &revoked)
 	return revoked, err
 }

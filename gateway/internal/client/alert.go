@@ -3,154 +3,32 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
+
+	"muster/gateway/api"
 )
 
-// Alert is one thing that people are told of.
-type Alert struct {
-	ID         string          `json:"id"`
-	Cause      string          `json:"cause"`
-	Subject    string          `json:"subject"`
-	Severity   string          `json:"severity"`
-	Tenant     string          `json:"tenant"` // empty: it is about the whole fleet
-	Node       string          `json:"node"`   // empty: it is about no single node
-	NodeID     string          `json:"node_id"`
-	NodeIDs    []string        `json:"node_ids"` // of those that it is about, where they are many
-	Text       string          `json:"text"`     // one sentence: what is wrong
-	Next       string          `json:"next"`     // one sentence: what to do
-	Topic      string          `json:"topic"`    // of muster help
-	Since      time.Time       `json:"since"`
-	FiredAt    time.Time       `json:"fired_at"`
-	ResolvedAt *time.Time      `json:"resolved_at"` // null: it is open
-	Silence    *AlertSilence   `json:"silence"`     // that keeps it from being told; null: none
-	Deliveries []AlertDelivery `json:"deliveries"`
-}
-
-// AlertDelivery is how far a receiver was told of an alert.
-type AlertDelivery struct {
-	Receiver string     `json:"receiver"`
-	Told     string     `json:"told"` // firing or resolved; empty: nothing
-	ToldAt   *time.Time `json:"told_at"`
-	Waiting  bool       `json:"waiting"`  // there is more to tell
-	GivenUp  bool       `json:"given_up"` // after a day of tries
-	Tries    int        `json:"tries"`    // that failed
-	Error    string     `json:"error"`
-}
-
-// AlertList answers GET alerts: the open ones first. At most MostAlerts are listed; Total counts all.
-type AlertList struct {
-	Alerts []Alert `json:"alerts"`
-	Total  int     `json:"total"`
-}
-
-// MostAlerts is how many alerts one answer lists.
-const MostAlerts = 2000
-
-// AlertFilter picks alerts. A zero field does not count.
-type AlertFilter struct {
-	ID, Selector, Tenant, Cause string
-	All                         bool // resolved ones too
-}
-
-// AlertSilence keeps alerts from being told for a while. An empty condition is true of every alert.
-type AlertSilence struct {
-	ID        string    `json:"id"`
-	Node      string    `json:"node"`
-	Selector  string    `json:"selector"`
-	Cause     string    `json:"cause"`
-	Tenant    string    `json:"tenant"`
-	Reason    string    `json:"reason"`
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
-	EndsAt    time.Time `json:"ends_at"`
-}
-
-// AlertSilenceList answers GET alert-silences.
-type AlertSilenceList struct {
-	Silences []AlertSilence `json:"silences"`
-}
-
-// AlertSilenceRequest silences alerts.
-type AlertSilenceRequest struct {
-	Node     string   `json:"node,omitempty"`
-	Selector string   `json:"selector,omitempty"`
-	Cause    string   `json:"cause,omitempty"`
-	Tenant   string   `json:"tenant,omitempty"`
-	For      Duration `json:"for"`
-	Reason   string   `json:"reason"`
-}
-
-// AlertReceiver is who is told of alerts. Its URL and its token are never shown.
-type AlertReceiver struct {
-	Name      string     `json:"name"`
-	Kind      string     `json:"kind"`
-	Host      string     `json:"host"`
-	Selector  string     `json:"selector"`
-	Tenant    string     `json:"tenant"`
-	Causes    []string   `json:"causes"`   // empty: all
-	Severity  string     `json:"severity"` // the least; empty: all
-	Priority  int        `json:"priority"` // of ntfy; 0: by severity
-	HasToken  bool       `json:"has_token"`
-	CreatedAt time.Time  `json:"created_at"`
-	CreatedBy string     `json:"created_by"`
-	SentAt    *time.Time `json:"sent_at"` // the last that it took
-	FailedAt  *time.Time `json:"failed_at"`
-	Error     string     `json:"error"` // of the last try; empty: it went well
-	Waiting   int        `json:"waiting"`
-	GivenUp   int        `json:"given_up"`
-	Secret    string     `json:"secret,omitempty"` // of a new webhook, shown once: it signs what the webhook gets
-}
-
-// AlertReceiverList answers GET alert-receivers.
-type AlertReceiverList struct {
-	Receivers []AlertReceiver `json:"receivers"`
-}
-
-// AlertReceiverRequest says what a receiver is to be. A name that is there is refused without Replace. With it and without a URL the one
-// before stays, with its token.
-type AlertReceiverRequest struct {
-	Kind     string   `json:"kind"`
-	URL      string   `json:"url,omitempty"`
-	Token    string   `json:"token,omitempty"`
-	Selector string   `json:"selector,omitempty"`
-	Tenant   string   `json:"tenant,omitempty"`
-	Causes   []string `json:"causes,omitempty"`
-	Severity string   `json:"severity,omitempty"`
-	Priority int      `json:"priority,omitempty"`
-	Replace  bool     `json:"replace,omitempty"` // a receiver of this name is changed
-}
-
-// AlertTest answers a test of a receiver.
-type AlertTest struct {
-	Delivered bool   `json:"delivered"`
-	Status    int    `json:"status"` // of the receiver's answer; 0: there was none
-	TookMS    int64  `json:"took_ms"`
-	Error     string `json:"error"`
-	Next      string `json:"next"`
-}
-
 // Alerts lists alerts.
-func (c *Client) Alerts(ctx context.Context, f AlertFilter) (AlertList, error) {
+func (c *Client) Alerts(ctx context.Context, f api.AlertFilter) (api.AlertList, error) {
 	q := inTenant(f.Tenant)
 	set(q, "id", f.ID)
 	set(q, "selector", f.Selector)
 	set(q, "cause", f.Cause)
 	setIf(q, "all", f.All)
-	var list AlertList
+	var list api.AlertList
 	err := c.do(ctx, "GET", "alerts", q, nil, &list)
 	return list, err
 }
 
 // AlertSilences lists the silences that last.
-func (c *Client) AlertSilences(ctx context.Context, tenant string) (AlertSilenceList, error) {
-	var list AlertSilenceList
+func (c *Client) AlertSilences(ctx context.Context, tenant string) (api.AlertSilenceList, error) {
+	var list api.AlertSilenceList
 	err := c.do(ctx, "GET", "alert-silences", inTenant(tenant), nil, &list)
 	return list, err
 }
 
 // SilenceAlerts keeps alerts from being told.
-func (c *Client) SilenceAlerts(ctx context.Context, q AlertSilenceRequest) (AlertSilence, error) {
-	var made AlertSilence
+func (c *Client) SilenceAlerts(ctx context.Context, q api.AlertSilenceRequest) (api.AlertSilence, error) {
+	var made api.AlertSilence
 	err := c.do(ctx, "POST", "alert-silences", nil, q, &made)
 	return made, err
 }
@@ -161,15 +39,15 @@ func (c *Client) EndAlertSilence(ctx context.Context, id string) error {
 }
 
 // AlertReceivers lists who is told.
-func (c *Client) AlertReceivers(ctx context.Context) (AlertReceiverList, error) {
-	var list AlertReceiverList
+func (c *Client) AlertReceivers(ctx context.Context) (api.AlertReceiverList, error) {
+	var list api.AlertReceiverList
 	err := c.do(ctx, "GET", "alert-receivers", nil, nil, &list)
 	return list, err
 }
 
 // SetAlertReceiver stores a receiver.
-func (c *Client) SetAlertReceiver(ctx context.Context, name string, q AlertReceiverRequest) (AlertReceiver, error) {
-	var set AlertReceiver
+func (c *Client) SetAlertReceiver(ctx context.Context, name string, q api.AlertReceiverRequest) (api.AlertReceiver, error) {
+	var set api.AlertReceiver
 	err := c.do(ctx, "PUT", "alert-receivers/"+url.PathEscape(name), nil, q, &set)
 	return set, err
 }
@@ -180,8 +58,8 @@ func (c *Client) DropAlertReceiver(ctx context.Context, name string) error {
 }
 
 // TestAlertReceiver sends a receiver a test alert.
-func (c *Client) TestAlertReceiver(ctx context.Context, name string) (AlertTest, error) {
-	var tried AlertTest
+func (c *Client) TestAlertReceiver(ctx context.Context, name string) (api.AlertTest, error) {
+	var tried api.AlertTest
 	err := c.do(ctx, "POST", "alert-receivers/"+url.PathEscape(name)+"/test", nil, nil, &tried)
 	return tried, err
 }

@@ -8,20 +8,16 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"muster/gateway/api"
 )
 
-// The forms of a backup, and the parameter that asks for the second one.
-const (
-	BackupType        = "application/vnd.sqlite3" // the database alone
-	BackupArchiveType = "application/x-tar"       // see package archive
-	BackupRegistry    = "registry"
-
-	backupTime = 12 * time.Hour // for the whole file to travel, as the client sees it
-)
+// backupTime is how long the whole file may take to travel.
+const backupTime = 12 * time.Hour
 
 // Backup writes a copy of the gateway's database to w and gives its size.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	response, err := c.long(ctx, "backup", url.Values{}, BackupType, backupTime)
+	response, err := c.long(ctx, "backup", url.Values{}, api.BackupType, backupTime)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +30,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 
 // BackupAll writes an archive of the gateway's database and registry to w and gives its size. Whether the archive is whole, its end tells.
 func (c *Client) BackupAll(ctx context.Context, w io.Writer) (int64, error) {
-	response, err := c.long(ctx, "backup", url.Values{BackupRegistry: {"true"}}, BackupArchiveType, backupTime)
+	response, err := c.long(ctx, "backup", url.Values{api.BackupRegistry: {"true"}}, api.BackupArchiveType, backupTime)
 	if err != nil {
 		return 0, err
 	}

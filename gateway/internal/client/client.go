@@ -1,5 +1,4 @@
-// Package client is the admin API as its callers see it: the Go client, and the shapes of requests and answers, which the server uses
-// too. Each entity has a file with its shapes and its calls.
+// Package client calls the admin API, whose shapes are in package api.
 package client
 
 import (
@@ -32,12 +31,6 @@ type Client struct {
 
 // longestAnswer is what a client takes, in bytes: a page of 1000 nodes with eight GPUs each is some 5 MB.
 const longestAnswer = 64 << 20
-
-// Done answers a change that has nothing else to show.
-type Done struct {
-	ID     string `json:"id,omitempty"`
-	Status string `json:"status"`
-}
 
 func set(q url.Values, name, value string) {
 	if value != "" {

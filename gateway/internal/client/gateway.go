@@ -2,38 +2,20 @@ package client
 
 import (
 	"context"
-	"time"
+
+	"muster/gateway/api"
 )
 
-// Caller answers GET whoami: the account or operator that asks. An identity is a node's.
-type Caller struct {
-	Actor     string     `json:"actor"`
-	AccountID string     `json:"account_id"` // empty on the socket
-	Tenant    string     `json:"tenant"`     // empty: all
-	Scopes    []string   `json:"scopes"`
-	ExpiresAt *time.Time `json:"expires_at"`
-}
-
 // WhoAmI tells whom the gateway takes this client for.
-func (c *Client) WhoAmI(ctx context.Context) (Caller, error) {
-	var who Caller
+func (c *Client) WhoAmI(ctx context.Context) (api.Caller, error) {
+	var who api.Caller
 	err := c.do(ctx, "GET", "whoami", nil, nil, &who)
 	return who, err
 }
 
-// Gateway answers GET gateway: what an operator needs to point machines at it.
-type Gateway struct {
-	URL             string   `json:"url"`
-	PublicURLs      []string `json:"public_urls"`
-	RootPin         string   `json:"root_pin"`          // sha256:<hex> of the root's public key
-	PinnedPublicKey string   `json:"pinned_public_key"` // sha256//<base64> of the serving key, as curl takes it
-	Version         string   `json:"version"`
-	TrustDomain     string   `json:"trust_domain"`
-}
-
 // Gateway tells how machines reach the gateway.
-func (c *Client) Gateway(ctx context.Context) (Gateway, error) {
-	var g Gateway
+func (c *Client) Gateway(ctx context.Context) (api.Gateway, error) {
+	var g api.Gateway
 	err := c.do(ctx, "GET", "gateway", nil, nil, &g)
 	return g, err
 }

@@ -3,84 +3,20 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
 
 	"muster/gateway/api"
 )
 
-// HealthRule is one thing that can be wrong with a node.
-type HealthRule struct {
-	Rule     string          `json:"rule"`
-	Severity string          `json:"severity"`
-	Subject  string          `json:"subject"` // gpu or node
-	Meaning  string          `json:"meaning"` // one sentence
-	Next     string          `json:"next"`    // one sentence: what to do
-	Topic    string          `json:"topic"`   // of muster help
-	Limit    *float64        `json:"limit"`   // null: the rule has none, or none before it is set
-	Unit     string          `json:"unit"`    // of the limit
-	Settings []HealthSetting `json:"settings"`
-
-	FoundAfterSeconds int `json:"found_after_seconds"` // so long it must be bad
-	CuredAfterSeconds int `json:"cured_after_seconds"` // so long it must be good
-}
-
-// HealthSetting is what an operator said of a rule, for the nodes that a selector names.
-type HealthSetting struct {
-	Selector string    `json:"selector"` // empty: all nodes
-	Off      bool      `json:"off"`
-	Limit    *float64  `json:"limit"` // null: the rule's own
-	For      Duration  `json:"for"`   // so long it must be bad; 0s: as the rule says
-	SetAt    time.Time `json:"set_at"`
-	SetBy    string    `json:"set_by"`
-}
-
-// HealthRuleList answers GET health-rules. Of a rule's settings the first one whose selector names a node counts for it.
-type HealthRuleList struct {
-	Rules []HealthRule `json:"rules"`
-}
-
-// HealthRuleRequest sets a rule for the nodes that a selector names, in the place of an earlier setting for that selector.
-type HealthRuleRequest struct {
-	Selector string   `json:"selector,omitempty"`
-	Off      bool     `json:"off,omitempty"`
-	Limit    *float64 `json:"limit,omitempty"`
-	For      Duration `json:"for,omitempty"`
-}
-
-// NodeFinding is a finding with its node.
-type NodeFinding struct {
-	Node   string `json:"node"`
-	NodeID string `json:"node_id"`
-	Tenant string `json:"tenant"`
-	api.Finding
-}
-
-// FindingList answers GET findings: the severe ones first. At most MostFindings are listed; Total counts all.
-type FindingList struct {
-	Findings []NodeFinding `json:"findings"`
-	Total    int           `json:"total"`
-}
-
-// MostFindings is how many findings one answer lists.
-const MostFindings = 10_000
-
-// FindingFilter picks findings. A zero field does not count.
-type FindingFilter struct {
-	Selector string
-	Tenant   string
-	Severe   bool
-}
-
 // HealthRules lists the rules with their settings.
-func (c *Client) HealthRules(ctx context.Context) (HealthRuleList, error) {
-	var list HealthRuleList
+func (c *Client) HealthRules(ctx context.Context) (api.HealthRuleList, error) {
+	var list api.HealthRuleList
 	err := c.do(ctx, "GET", "health-rules", nil, nil, &list)
 	return list, err
 }
 
 // SetHealthRule sets a rule for the nodes that a selector names.
-func (c *Client) SetHealthRule(ctx context.Context, rule string, q HealthRuleRequest) (HealthRule, error) {
-	var set HealthRule
+func (c *Client) SetHealthRule(ctx context.Context, rule string, q api.HealthRuleRequest) (api.HealthRule, error) {
+	var set api.HealthRule
 	err := c.do(ctx, "PUT", "health-rules/"+url.PathEscape(rule), nil, q, &set)
 	return set, err
 }
@@ -89,16 +25,16 @@ func (c *Client) SetHealthRule(ctx context.Context, rule string, q HealthRuleReq
 func (c *Client) UnsetHealthRule(ctx context.Context, rule, selector string) error {
 	q := url.Values{}
 	set(q, "selector", selector)
-	return c.do(ctx, "DELETE", "health-rules/"+url.PathEscape(rule), q, nil, &Done{})
+	return c.do(ctx, "DELETE", "health-rules/"+url.PathEscape(rule), q, nil, &api.Done{})
 }
 
 // Findings lists what is wrong with nodes now.
-func (c *Client) Findings(ctx context.Context, f FindingFilter) (FindingList, error) {
+func (c *Client) Findings(ctx context.Context, f api.FindingFilter) (api.FindingList, error) {
 	q := url.Values{}
 	set(q, "selector", f.Selector)
 	set(q, "tenant", f.Tenant)
 	setIf(q, "severe", f.Severe)
-	var list FindingList
+	var list api.FindingList
 	err := c.do(ctx, "GET", "findings", q, nil, &list)
 	return list, err
 }

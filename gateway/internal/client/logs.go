@@ -8,23 +8,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 )
-
-// LogsType is the media type of lines of logs: one wire.LogLine as JSON in each line, and an empty line now and then.
-const LogsType = "application/x-ndjson"
-
-// LogsQuery picks lines of a node's logs. A zero field does not count.
-type LogsQuery struct {
-	Sources []string  // none: the agent's own
-	Since   time.Time // none: what the gateway takes for usual
-	Follow  bool
-	Grep    string // a regular expression (RE2)
-	Limit   int    // the last ones of those that are there
-}
 
 // NodeLogs calls each with lines of a node's logs. It returns when the log ends. Where the gateway is lost before that, IsLost is true of
 // the error.
-func (c *Client) NodeLogs(ctx context.Context, node string, f LogsQuery, each func(wire.LogLine) error) error {
+func (c *Client) NodeLogs(ctx context.Context, node string, f api.LogsQuery, each func(wire.LogLine) error) error {
 	q := url.Values{}
 	set(q, "source", strings.Join(f.Sources, ","))
 	if !f.Since.IsZero() {
@@ -43,6 +32,6 @@ func (c *Client) NodeLogs(ctx context.Context, node string, f LogsQuery, each fu
 		}
 		return each(l)
 	}
-	return c.live(ctx, "nodes/"+url.PathEscape(node)+"/logs", q, LogsType, func() error { return nil },
+	return c.live(ctx, "nodes/"+url.PathEscape(node)+"/logs", q, api.LogsType, func() error { return nil },
 		func(from io.Reader, alive func()) error { return readLines(from, alive, show) })
 }

@@ -3,104 +3,13 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
-	"time"
+
+	"muster/gateway/api"
 )
 
-// Node is a node as the API shows it. Hardware is what the node reported; null: it never did.
-type Node struct {
-	ID           string            `json:"id"`
-	Name         string            `json:"name"`
-	Tenant       string            `json:"tenant"`
-	Labels       map[string]string `json:"labels"`
-	Provider     string            `json:"provider"`
-	InstanceID   string            `json:"instance_id"`
-	State        string            `json:"state"`
-	StateReasons []string          `json:"state_reasons"`
-	StateDetails map[string]string `json:"state_details"` // by reason: what is known beyond the reason
-	StateSince   time.Time         `json:"state_since"`
-	Status       string            `json:"status"`
-	LastSeen     *time.Time        `json:"last_seen"`
-	CreatedAt    time.Time         `json:"created_at"`
-	EnrolledAt   *time.Time        `json:"enrolled_at"` // null: it has not joined yet
-	RetiredAt    *time.Time        `json:"retired_at"`  // null: it is not given back
-	Banned       bool              `json:"banned"`
-	Recoveries   int               `json:"recoveries"` // renewals with an expired certificate
-	Address      string            `json:"address"`
-	SkewMillis   *int64            `json:"skew_ms"` // gateway's clock minus the node's
-	Notices      []string          `json:"notices"` // what is wrong on the machine, in the agent's words
-	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
-	Agent        *Agent            `json:"agent"`
-	Update       *NodeUpdate       `json:"update"` // null: nothing is known of releases
-	Certificate  *Certificate      `json:"certificate"`
-	Enrolment    string            `json:"enrolment"` // its last one, for a task that is signed elsewhere; empty: none
-
-	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
-	PricePerHour    *float64 `json:"price_per_hour"`   // by its label; null: no price, or none that can be read
-	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says
-
-	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in
-
-	Hardware json.RawMessage `json:"hardware"` // a wire.Hardware
-}
-
-// Agent is the program that a node runs.
-type Agent struct {
-	Version string `json:"version"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
-	Digest  string `json:"digest"`
-}
-
-// NodeUpdate is where a node stands with its channel.
-type NodeUpdate struct {
-	Channel  string     `json:"channel"`
-	Sequence int64      `json:"seq"`     // the highest number that it has obeyed there
-	Digest   string     `json:"digest"`  // of the release that it last spoke about; empty: none
-	Version  string     `json:"version"` // of that release
-	Phase    string     `json:"phase"`   // of that: one of wire.UpdatePhases
-	Code     string     `json:"code"`    // why it did not go on: one of wire.UpdateCodes
-	Detail   string     `json:"detail"`
-	At       *time.Time `json:"at"`   // when it said so
-	Held     string     `json:"held"` // why it gets nothing now
-	Pinned   bool       `json:"pinned"`
-	Unable   bool       `json:"unable"` // its agent cannot update itself
-}
-
-// Certificate is a node's current identity.
-type Certificate struct {
-	Fingerprint string    `json:"fingerprint"`
-	NotAfter    time.Time `json:"not_after"`
-	Generation  int       `json:"generation"`
-
-	RenewalOverdue bool `json:"renewal_overdue"` // it should have been renewed by now
-}
-
-// NodePage is one page of a list of nodes.
-type NodePage struct {
-	Nodes []Node `json:"nodes"`
-	Next  string `json:"next"` // cursor of the next page, empty on the last
-	Total int    `json:"total"`
-}
-
-// NodeRows is a NodePage whose nodes are as the gateway sent them, so that fields which this client does not know are kept.
-type NodeRows struct {
-	Nodes []json.RawMessage `json:"nodes"`
-	Next  string            `json:"next"`
-	Total int               `json:"total"`
-}
-
-// NodeFilter picks nodes. A zero field does not count.
-type NodeFilter struct {
-	Selector, Status, State string
-	All                     bool // retired ones too
-	Limit                   int
-	Cursor                  string
-}
-
 // Nodes gives one page.
-func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
+func (c *Client) Nodes(ctx context.Context, f api.NodeFilter) (api.NodeRows, error) {
 	q := url.Values{}
 	set(q, "selector", f.Selector)
 	set(q, "status", f.Status)
@@ -108,7 +17,7 @@ func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
 	set(q, "cursor", f.Cursor)
 	setIf(q, "all", f.All)
 	setNumber(q, "limit", int64(f.Limit))
-	var rows NodeRows
+	var rows api.NodeRows
 	err := c.do(ctx, "GET", "nodes", q, nil, &rows)
 	return rows, err
 }
@@ -117,7 +26,7 @@ func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
 const pageSize = 500
 
 // EachPage calls use with every page of the nodes that the filter picks.
-func (c *Client) EachPage(ctx context.Context, f NodeFilter, use func(NodeRows) error) error {
+func (c *Client) EachPage(ctx context.Context, f api.NodeFilter, use func(api.NodeRows) error) error {
 	f.Limit = pageSize
 	for {
 		rows, err := c.Nodes(ctx, f)
@@ -132,10 +41,10 @@ func (c *Client) EachPage(ctx context.Context, f NodeFilter, use func(NodeRows) 
 }
 
 // EachNode calls use with every node that the filter picks.
-func (c *Client) EachNode(ctx context.Context, f NodeFilter, use func(Node) error) error {
-	return c.EachPage(ctx, f, func(page NodeRows) error {
+func (c *Client) EachNode(ctx context.Context, f api.NodeFilter, use func(api.Node) error) error {
+	return c.EachPage(ctx, f, func(page api.NodeRows) error {
 		for _, raw := range page.Nodes {
-			n, err := ReadNode(raw)
+			n, err := api.ReadNode(raw)
 			if err == nil {
 				err = use(n)
 			}
@@ -147,15 +56,6 @@ func (c *Client) EachNode(ctx context.Context, f NodeFilter, use func(Node) erro
 	})
 }
 
-// ReadNode reads a node as the gateway sent it.
-func ReadNode(raw json.RawMessage) (Node, error) {
-	var n Node
-	if err := json.Unmarshal(raw, &n); err != nil {
-		return n, fmt.Errorf("a node in the gateway's answer is not as this version expects: %w", err)
-	}
-	return n, nil
-}
-
 // Node gives one node by name or id, as the gateway sent it.
 func (c *Client) Node(ctx context.Context, node string) (json.RawMessage, error) {
 	var row json.RawMessage
@@ -164,35 +64,22 @@ func (c *Client) Node(ctx context.Context, node string) (json.RawMessage, error)
 }
 
 // Apply moves a node; verb is drain, resume, retire or ban.
-func (c *Client) Apply(ctx context.Context, node, verb string) (Node, error) {
-	var n Node
+func (c *Client) Apply(ctx context.Context, node, verb string) (api.Node, error) {
+	var n api.Node
 	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/"+url.PathEscape(verb), nil, struct{}{}, &n)
 	return n, err
 }
 
-// LabelsRequest changes a node's labels as the operator.
-type LabelsRequest struct {
-	Set    map[string]string `json:"set,omitempty"`
-	Remove []string          `json:"remove,omitempty"`
-}
-
 // SetLabels sets and removes labels of a node as the operator.
-func (c *Client) SetLabels(ctx context.Context, node string, q LabelsRequest) (Node, error) {
-	var n Node
+func (c *Client) SetLabels(ctx context.Context, node string, q api.LabelsRequest) (api.Node, error) {
+	var n api.Node
 	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/labels", nil, q, &n)
 	return n, err
 }
 
-// NodePatch changes what is on record of a node: how many GPUs it has. GPUsExpected is a person's word and stands until another one,
-// or until the node enrols anew; GPUsAsSeen goes back to the highest number that is seen from now on.
-type NodePatch struct {
-	GPUsExpected *int `json:"gpus_expected,omitempty"`
-	GPUsAsSeen   bool `json:"gpus_as_seen,omitempty"`
-}
-
 // PatchNode changes what is on record of a node.
-func (c *Client) PatchNode(ctx context.Context, node string, q NodePatch) (Node, error) {
-	var n Node
+func (c *Client) PatchNode(ctx context.Context, node string, q api.NodePatch) (api.Node, error) {
+	var n api.Node
 	err := c.do(ctx, "PATCH", "nodes/"+url.PathEscape(node), nil, q, &n)
 	return n, err
 }

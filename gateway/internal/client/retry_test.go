@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -27,7 +28,7 @@ func TestRetryAfterReset(t *testing.T) {
 		{"two resets", 2, false, list(t), []string{"GET", "GET"}, false},
 		{"a change", 1, false, func(c *client.Client) error { return c.RevokeToken(t.Context(), "mse_1") }, []string{"DELETE"}, false},
 		{"another change", 1, false, func(c *client.Client) error {
-			_, err := c.CreateToken(t.Context(), client.TokenRequest{})
+			_, err := c.CreateToken(t.Context(), api.TokenRequest{})
 			return err
 		}, []string{"POST"}, false},
 	} {

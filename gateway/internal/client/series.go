@@ -4,18 +4,12 @@ import (
 	"context"
 	"net/url"
 	"time"
+
+	"muster/gateway/api"
 )
 
-// SeriesQuery asks for one metric of a node. What is zero is as the gateway chooses.
-type SeriesQuery struct {
-	Metric       string
-	Since, Until time.Time
-	Step         time.Duration // in whole seconds
-	Value        string        // mean, least or most
-}
-
 // Series gives what a node and its GPUs said.
-func (c *Client) Series(ctx context.Context, node string, q SeriesQuery) (Series, error) {
+func (c *Client) Series(ctx context.Context, node string, q api.SeriesQuery) (api.Series, error) {
 	values := url.Values{}
 	set(values, "metric", q.Metric)
 	set(values, "value", q.Value)
@@ -25,24 +19,7 @@ func (c *Client) Series(ctx context.Context, node string, q SeriesQuery) (Series
 			values.Set(name, at.UTC().Format(time.RFC3339))
 		}
 	}
-	var answer Series
+	var answer api.Series
 	err := c.do(ctx, "GET", "nodes/"+url.PathEscape(node)+"/series", values, nil, &answer)
 	return answer, err
 }
-
-// Series answers GET nodes/{node}/series.
-type Series struct {
-	Metric      string        `json:"metric"`
-	Unit        string        `json:"unit"`
-	StepSeconds int64         `json:"step_seconds"`
-	Series      []SeriesTrack `json:"series"`
-}
-
-// SeriesTrack is one line of a plot: of one GPU, or of the node itself where GPU is empty.
-type SeriesTrack struct {
-	GPU    string        `json:"gpu"`
-	Points []SeriesPoint `json:"points"`
-}
-
-// SeriesPoint is [unix seconds, value]. The value is null where nothing was heard: a gap, never 0.
-type SeriesPoint [2]*float64

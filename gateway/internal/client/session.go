@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,79 +11,18 @@ import (
 	"time"
 
 	"muster/agent/pipe"
-	"muster/agent/wire"
+	"muster/gateway/api"
 )
-
-// Session is a session as the API shows it: bytes that go between an operator and a node.
-type Session struct {
-	ID           string            `json:"id"`
-	Node         string            `json:"node"` // its name
-	NodeID       string            `json:"node_id"`
-	Tenant       string            `json:"tenant"`
-	Type         string            `json:"type"`   // one of wire.SessionTypes
-	Params       json.RawMessage   `json:"params"` // as they were signed, for who opened it and while it lives; else null
-	About        map[string]string `json:"about"`  // what of them everybody may see: no arguments of programs
-	Status       string            `json:"status"` // one of SessionStatuses
-	CreatedBy    string            `json:"created_by"`
-	Address      string            `json:"address"` // of who opened it
-	CreatedAt    time.Time         `json:"created_at"`
-	OpenedAt     *time.Time        `json:"opened_at"` // when the node said that it has begun
-	EndedAt      *time.Time        `json:"ended_at"`
-	End          string            `json:"end"` // why it ended, for people
-	ExitCode     *int              `json:"exit_code"`
-	BytesIn      *int64            `json:"bytes_in"`  // to the node; nil: lost with a gateway that was killed
-	BytesOut     *int64            `json:"bytes_out"` // from the node; likewise
-	Recorded     bool              `json:"recorded"`
-	SigningKeyID string            `json:"signing_key_id"`
-	IdleSeconds  int               `json:"idle_seconds"`  // it ends after so long without a byte
-	LimitSeconds int               `json:"limit_seconds"` // it ends after so long in any case
-}
-
-// States of a session.
-const (
-	SessionWaiting = "waiting" // for its node
-	SessionOpen    = "open"
-	SessionEnded   = "ended"
-)
-
-// SessionStatuses are all states of a session.
-func SessionStatuses() []string { return []string{SessionWaiting, SessionOpen, SessionEnded} }
-
-// SessionAsk asks for a session. Either Type and Params are given, and the gateway signs; or Signed is, with an operator's key.
-type SessionAsk struct {
-	Type   string           `json:"type,omitempty"`
-	Params json.RawMessage  `json:"params,omitempty"`
-	Signed *wire.SignedTask `json:"signed,omitempty"`
-}
-
-// SessionPage is one page of a list of sessions, newest first.
-type SessionPage struct {
-	Sessions []Session `json:"sessions"`
-	Next     string    `json:"next"` // cursor of the next page, empty on the last
-}
-
-// SessionFilter picks sessions. A zero field does not count.
-type SessionFilter struct {
-	Node, Type, Status, Tenant string
-	Limit                      int
-	Cursor                     string
-}
-
-// ParamChannel is the parameter of a session's stream that names the channel; without it, it is pipe.Main.
-const ParamChannel = "channel"
-
-// WatchKind is the media type of what a watcher of a session reads: frames of package pipe, Output and Size, and at last Exit.
-const WatchKind = "application/vnd.muster.frames"
 
 // OpenSession asks for a session with a node. It is there when the node has taken it, and its first frame says so.
-func (c *Client) OpenSession(ctx context.Context, node string, ask SessionAsk) (Session, error) {
-	var s Session
+func (c *Client) OpenSession(ctx context.Context, node string, ask api.SessionAsk) (api.Session, error) {
+	var s api.Session
 	err := c.do(ctx, http.MethodPost, sessionsPath(node), nil, ask, &s)
 	return s, err
 }
 
 // Sessions gives one page: of the node of the filter, or of all.
-func (c *Client) Sessions(ctx context.Context, f SessionFilter) (SessionPage, error) {
+func (c *Client) Sessions(ctx context.Context, f api.SessionFilter) (api.SessionPage, error) {
 	q := url.Values{}
 	set(q, "type", f.Type)
 	set(q, "status", f.Status)
@@ -95,21 +33,21 @@ func (c *Client) Sessions(ctx context.Context, f SessionFilter) (SessionPage, er
 	if f.Node != "" {
 		path = sessionsPath(f.Node)
 	}
-	var page SessionPage
+	var page api.SessionPage
 	err := c.do(ctx, http.MethodGet, path, q, nil, &page)
 	return page, err
 }
 
 // Session gives one session of a node.
-func (c *Client) Session(ctx context.Context, node, id string) (Session, error) {
-	var s Session
+func (c *Client) Session(ctx context.Context, node, id string) (api.Session, error) {
+	var s api.Session
 	err := c.do(ctx, http.MethodGet, sessionPath(node, id), nil, nil, &s)
 	return s, err
 }
 
 // KillSession ends a session.
-func (c *Client) KillSession(ctx context.Context, node, id string) (Session, error) {
-	var s Session
+func (c *Client) KillSession(ctx context.Context, node, id string) (api.Session, error) {
+	var s api.Session
 	err := c.do(ctx, http.MethodDelete, sessionPath(node, id), nil, nil, &s)
 	return s, err
 }
@@ -160,7 +98,7 @@ func (c *Client) FetchPiece(ctx context.Context, node, id string, channel int, a
 
 // WatchSession gives what the terminal of a session shows, as frames, from now on until the session ends. The caller closes it.
 func (c *Client) WatchSession(ctx context.Context, node, id string) (io.ReadCloser, error) {
-	response, err := c.long(ctx, sessionPath(node, id)+"/watch", nil, WatchKind, 0)
+	response, err := c.long(ctx, sessionPath(node, id)+"/watch", nil, api.WatchKind, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +106,7 @@ func (c *Client) WatchSession(ctx context.Context, node, id string) (io.ReadClos
 }
 
 func (c *Client) pieceAddress(node, id string, channel int, q pipe.Query) string {
-	return c.address(sessionPath(node, id)+"/stream", nil) + "?" + ParamChannel + "=" + strconv.Itoa(channel) + "&" + q.Encode()
+	return c.address(sessionPath(node, id)+"/stream", nil) + "?" + api.ParamChannel + "=" + strconv.Itoa(channel) + "&" + q.Encode()
 }
 
 func sessionsPath(node string) string { return "nodes/" + url.PathEscape(node) + "/sessions" }

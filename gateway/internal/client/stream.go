@@ -3,56 +3,15 @@ package client
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"muster/gateway/api"
 )
-
-// Kinds of what the stream tells, which are also the names of its server-sent events.
-const (
-	StreamNode  = "node"  // data: StreamNodes
-	StreamBrief = "brief" // data: StreamBriefs; instead of StreamNode, what the console's page of the fleet shows
-	StreamTask  = "task"  // data: TaskPage
-	StreamEvent = "event" // data: EventList
-	StreamLost  = "lost"  // something was left out: load again what is shown
-)
-
-// StreamType is the media type of server-sent events.
-const StreamType = "text/event-stream"
-
-// HeaderLastEvent says up to which event a reader has the log. The stream goes on there.
-const HeaderLastEvent = "Last-Event-ID"
-
-// StreamKinds are the kinds that a reader can ask for.
-func StreamKinds() []string { return []string{StreamNode, StreamBrief, StreamTask, StreamEvent} }
-
-// StreamNodes tells of nodes that changed, each as it is now, and of those that the reader's query picks no more, by id.
-type StreamNodes struct {
-	Nodes []*api.Node `json:"nodes"`
-	Gone  []string    `json:"gone"`
-}
-
-// StreamBriefs tells of nodes that changed: of most the live values alone.
-type StreamBriefs struct {
-	Nodes []api.Brief `json:"nodes"`
-	Alive []api.Live  `json:"alive"`
-	Gone  []string    `json:"gone"`
-}
-
-// StreamFilter picks what a stream tells. A zero field does not count.
-type StreamFilter struct {
-	Selector, Tenant string
-	All              bool     // retired nodes too
-	Kinds            []string // none: nodes
-}
 
 const (
 	streamQuiet = 45 * time.Second // the gateway says something every 15 s, so one that is quiet for longer is lost
@@ -61,13 +20,13 @@ const (
 
 // Stream calls each with what changes, until ctx ends, each returns an error, or the gateway is lost: then it returns why. begun is called
 // when the stream has begun. Who loads the fleet after that, and then takes what the stream tells, misses nothing.
-func (c *Client) Stream(ctx context.Context, f StreamFilter, begun func() error, each func(kind string, data []byte) error) error {
+func (c *Client) Stream(ctx context.Context, f api.StreamFilter, begun func() error, each func(kind string, data []byte) error) error {
 	q := url.Values{}
 	set(q, "selector", f.Selector)
 	set(q, "tenant", f.Tenant)
 	set(q, "kinds", strings.Join(f.Kinds, ","))
 	setIf(q, "all", f.All)
-	return c.live(ctx, "stream", q, StreamType, begun, func(from io.Reader, alive func()) error { return readStream(from, alive, each) })
+	return c.live(ctx, "stream", q, api.StreamType, begun, func(from io.Reader, alive func()) error { return readStream(from, alive, each) })
 }
 
 // errQuiet is why an answer that goes on is given up.
@@ -128,25 +87,8 @@ func readLines(from io.Reader, alive func(), each func(line string) error) error
 	return nil
 }
 
-// ReadStreamNodes reads what a StreamNode tells.
-func ReadStreamNodes(data []byte) (n StreamNodes, err error) {
-	if err = json.Unmarshal(data, &n); err != nil {
-		return n, fmt.Errorf("the gateway's stream is not as this version expects: %w", err)
-	}
-	return n, nil
-}
-
 // IsLost tells whether an error says that an answer of the gateway broke off, so that asking again may help.
 func IsLost(err error) bool {
 	var broken *brokenOff
 	return errors.As(err, &broken)
-}
-
-// LastEvent reads HeaderLastEvent; 0: there is none, or none that the gateway has given.
-func LastEvent(r *http.Request) int64 {
-	id, err := strconv.ParseInt(r.Header.Get(HeaderLastEvent), 10, 64)
-	if err != nil || id < 0 {
-		return 0
-	}
-	return id
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"muster/gateway/api"
 )
 
 func TestReadStream(t *testing.T) {
@@ -38,7 +40,7 @@ func FuzzReadStream(f *testing.F) {
 			if strings.Contains(string(data), "\n") {
 				t.Errorf("%q", data)
 			}
-			_, _ = ReadStreamNodes(data)
+			_, _ = api.ReadStreamNodes(data)
 			return nil
 		})
 		if err == nil {

@@ -2,87 +2,20 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
-	"time"
 
-	"muster/agent/wire"
+	"muster/gateway/api"
 )
 
-// Task is a task as the API shows it. Lists leave the head and the tail of the output empty.
-type Task struct {
-	ID               string          `json:"id"`
-	Node             string          `json:"node"` // its name
-	NodeID           string          `json:"node_id"`
-	Tenant           string          `json:"tenant"`
-	Type             string          `json:"type"`
-	Params           json.RawMessage `json:"params"`
-	Status           string          `json:"status"` // one of wire.TaskStatuses
-	ExitCode         *int            `json:"exit_code"`
-	Code             string          `json:"code"`  // why it did not complete: a word for programs
-	Error            string          `json:"error"` // why it did not complete: for people
-	Output           TaskLog         `json:"output"`
-	Archive          *wire.TaskFile  `json:"archive"` // a file that it made; null: none
-	Values           wire.TaskValues `json:"values"`  // what it found out, as its type documents
-	CreatedBy        string          `json:"created_by"`
-	CreatedAt        time.Time       `json:"created_at"`
-	ExpiresAt        time.Time       `json:"expires_at"`
-	ClaimedAt        *time.Time      `json:"claimed_at"`
-	StartedAt        *time.Time      `json:"started_at"`
-	FinishedAt       *time.Time      `json:"finished_at"`
-	CancelAskedAt    *time.Time      `json:"cancel_asked_at"` // a cancel waits for the node
-	CancelAskedBy    string          `json:"cancel_asked_by"`
-	ClaimFingerprint string          `json:"claim_fingerprint"`
-	SigningKeyID     string          `json:"signing_key_id"`
-	Proof            string          `json:"proof"`       // of the result: the node's signature, or the fingerprint of its TLS connection
-	RetryOf          string          `json:"retry_of"`    // the lost task that this one repeats
-	RetriedAs        string          `json:"retried_as"`  // the task that repeats this lost one
-	QueueReason      string          `json:"waiting_for"` // why a queued task is not given out, such as a drained node; empty: nothing
-}
-
-// TaskLog is what a task has written, as text. Bytes that are no UTF-8 are replaced; Client.TaskOutput has them.
-type TaskLog struct {
-	Head      string `json:"head"`
-	Tail      string `json:"tail"`
-	Bytes     int64  `json:"bytes"`
-	Truncated bool   `json:"truncated"` // something between head and tail was not kept
-}
-
-// NewTask asks for a task. Either Node, Type and Params are given, and the gateway signs; or Signed is, with an operator's key.
-type NewTask struct {
-	// ID is chosen by the caller, so that the same request again makes no second task: wire.NewTaskID gives one. Empty: the gateway chooses.
-	ID             string           `json:"id,omitempty"`
-	Node           string           `json:"node,omitempty"` // name or id
-	Type           string           `json:"type,omitempty"`
-	Params         json.RawMessage  `json:"params,omitempty"`
-	ExpiresSeconds int              `json:"expires_seconds,omitempty"` // until the node must have started it; 0: an hour
-	Signed         *wire.SignedTask `json:"signed,omitempty"`
-}
-
-// TaskPage is one page of a list of tasks, newest first.
-type TaskPage struct {
-	Tasks []Task `json:"tasks"`
-	Next  string `json:"next"` // cursor of the next page, empty on the last
-}
-
-// TaskFilter picks tasks. A zero field does not count.
-type TaskFilter struct {
-	Node, Type, Status, Tenant string
-	Open                       bool // only those that have not ended
-	Lost                       bool // only those that are lost, and in whose place none was queued
-	Limit                      int
-	Cursor                     string
-}
-
 // CreateTask queues a task.
-func (c *Client) CreateTask(ctx context.Context, q NewTask) (Task, error) {
-	var t Task
+func (c *Client) CreateTask(ctx context.Context, q api.NewTask) (api.Task, error) {
+	var t api.Task
 	err := c.do(ctx, "POST", "tasks", nil, q, &t)
 	return t, err
 }
 
 // Tasks gives one page.
-func (c *Client) Tasks(ctx context.Context, f TaskFilter) (TaskPage, error) {
+func (c *Client) Tasks(ctx context.Context, f api.TaskFilter) (api.TaskPage, error) {
 	q := url.Values{}
 	set(q, "node", f.Node)
 	set(q, "type", f.Type)
@@ -92,28 +25,28 @@ func (c *Client) Tasks(ctx context.Context, f TaskFilter) (TaskPage, error) {
 	setIf(q, "open", f.Open)
 	setIf(q, "lost", f.Lost)
 	setNumber(q, "limit", int64(f.Limit))
-	var page TaskPage
+	var page api.TaskPage
 	err := c.do(ctx, "GET", "tasks", q, nil, &page)
 	return page, err
 }
 
 // Task gives one task with the head and the tail of its output.
-func (c *Client) Task(ctx context.Context, id string) (Task, error) {
-	var t Task
+func (c *Client) Task(ctx context.Context, id string) (api.Task, error) {
+	var t api.Task
 	err := c.do(ctx, "GET", "tasks/"+url.PathEscape(id), nil, nil, &t)
 	return t, err
 }
 
 // CancelTask ends a task that waits at once, and asks the node to end one that runs.
-func (c *Client) CancelTask(ctx context.Context, id string) (Task, error) {
-	var t Task
+func (c *Client) CancelTask(ctx context.Context, id string) (api.Task, error) {
+	var t api.Task
 	err := c.do(ctx, "POST", "tasks/"+url.PathEscape(id)+"/cancel", nil, struct{}{}, &t)
 	return t, err
 }
 
 // RetryTask gives a lost task again. The answer is the new one.
-func (c *Client) RetryTask(ctx context.Context, id string) (Task, error) {
-	var t Task
+func (c *Client) RetryTask(ctx context.Context, id string) (api.Task, error) {
+	var t api.Task
 	err := c.do(ctx, "POST", "tasks/"+url.PathEscape(id)+"/retry", nil, struct{}{}, &t)
 	return t, err
 }

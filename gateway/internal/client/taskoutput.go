@@ -12,24 +12,18 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client/dial"
 )
 
-// What a task has written, and the file that it has made.
 const (
-	TaskOutputType  = "text/plain"
-	TaskArchiveType = "application/octet-stream"
-
-	// HeaderTaskOffset says where an answer's first byte stands in all that the task has written.
-	HeaderTaskOffset = "Muster-Task-Offset"
-
 	archiveTime = time.Hour // for the whole file to travel
 	followTries = 30        // in a row without an answer, which is half a minute or more
 )
 
 // TaskOutput writes what is kept of a task's output to w. A line stands for what was not kept.
 func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
-	response, err := c.long(ctx, outputPath(id), nil, TaskOutputType, dial.RequestTime)
+	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, dial.RequestTime)
 	if err != nil {
 		return err
 	}
@@ -43,32 +37,32 @@ func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
 // FollowTask calls each with what a task writes from an offset on, in order, until the task has ended, and gives the ended task. Where
 // an offset is beyond the one that was expected, what is between was not kept. A gateway that restarts meanwhile is asked again. Each
 // call holds a connection, of which the socket has few.
-func (c *Client) FollowTask(ctx context.Context, id string, from int64, each func(offset int64, data []byte) error) (Task, error) {
+func (c *Client) FollowTask(ctx context.Context, id string, from int64, each func(offset int64, data []byte) error) (api.Task, error) {
 	f := follower{client: c, id: id, next: from, each: each}
 	for {
 		task, err := f.step(ctx)
 		switch {
 		case f.final != nil:
-			return Task{}, f.final
+			return api.Task{}, f.final
 		case err != nil && !f.again(err):
-			return Task{}, err
+			return api.Task{}, err
 		case err == nil && task == nil:
 			continue // what came may not be all
 		case err == nil && wire.TaskEnded(task.Status):
 			return *task, nil
 		}
 		if err := c.rest(ctx); err != nil {
-			return Task{}, err
+			return api.Task{}, err
 		}
 	}
 }
 
 // TaskArchive writes the file that a task has made to w. The error says so where it is not the file whose digest the task gave.
-func (c *Client) TaskArchive(ctx context.Context, t Task, w io.Writer) error {
+func (c *Client) TaskArchive(ctx context.Context, t api.Task, w io.Writer) error {
 	if t.Archive == nil {
 		return errors.New("the task made no file")
 	}
-	response, err := c.long(ctx, "tasks/"+url.PathEscape(t.ID)+"/archive", nil, TaskArchiveType, archiveTime)
+	response, err := c.long(ctx, "tasks/"+url.PathEscape(t.ID)+"/archive", nil, api.TaskArchiveType, archiveTime)
 	if err != nil {
 		return err
 	}
@@ -97,7 +91,7 @@ type follower struct {
 }
 
 // step reads one answer. Where there was nothing in it there is nothing to wait for, and step gives the task as it is.
-func (f *follower) step(ctx context.Context) (*Task, error) {
+func (f *follower) step(ctx context.Context) (*api.Task, error) {
 	began := f.next
 	if err := f.read(ctx); err != nil || f.final != nil || f.next > began {
 		return nil, err
@@ -108,14 +102,14 @@ func (f *follower) step(ctx context.Context) (*Task, error) {
 
 func (f *follower) read(ctx context.Context) error {
 	q := url.Values{"follow": {"true"}, "from": {strconv.FormatInt(f.next, 10)}}
-	response, err := f.client.long(ctx, outputPath(f.id), q, TaskOutputType, 0)
+	response, err := f.client.long(ctx, outputPath(f.id), q, api.TaskOutputType, 0)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	f.answered = true
 	f.failures = 0
-	offset, err := strconv.ParseInt(response.Header.Get(HeaderTaskOffset), 10, 64)
+	offset, err := strconv.ParseInt(response.Header.Get(api.HeaderTaskOffset), 10, 64)
 	if err != nil || offset < f.next {
 		f.final = errors.New("the gateway's answer does not say where it begins; is the gateway of another version? Its path /version says")
 		return nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -56,9 +57,9 @@ func answer(t *testing.T, w http.ResponseWriter, now turn) {
 		fmt.Fprintf(w, `{"error":{"code":%q,"message":"no"}}`, now.code)
 		return
 	}
-	w.Header().Set("Content-Type", client.TaskOutputType+"; charset=utf-8")
+	w.Header().Set("Content-Type", api.TaskOutputType+"; charset=utf-8")
 	if now.offset != "" {
-		w.Header().Set(client.HeaderTaskOffset, now.offset)
+		w.Header().Set(api.HeaderTaskOffset, now.offset)
 	}
 	io.WriteString(w, now.text)
 	if now.cut {
@@ -89,9 +90,9 @@ func TestFollowTask(t *testing.T) {
 		{"a refusal", []turn{{"", "", false, wire.CodeForbidden}}, "", "0", "no"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			api, asked := outputs(t, c.turns)
+			gw, asked := outputs(t, c.turns)
 			var got []string
-			task, err := api.FollowTask(t.Context(), "t", 0, func(offset int64, data []byte) error {
+			task, err := gw.FollowTask(t.Context(), "t", 0, func(offset int64, data []byte) error {
 				got = append(got, fmt.Sprintf("%d:%s", offset, data))
 				return nil
 			})
@@ -112,8 +113,8 @@ func TestFollowGivesUp(t *testing.T) {
 	for i := range turns {
 		turns[i].code = wire.CodeUnavailable
 	}
-	api, asked := outputs(t, turns)
-	if _, err := api.FollowTask(t.Context(), "t", 0, nil); err == nil || len(*asked) != 31 {
+	gw, asked := outputs(t, turns)
+	if _, err := gw.FollowTask(t.Context(), "t", 0, nil); err == nil || len(*asked) != 31 {
 		t.Errorf("asked %d times: %v", len(*asked), err)
 	}
 	nobody := &client.Client{BaseURL: "http://127.0.0.1:1", HTTP: http.DefaultClient}
@@ -124,9 +125,9 @@ func TestFollowGivesUp(t *testing.T) {
 
 // TestFollowStops: the error of the reader ends it.
 func TestFollowStops(t *testing.T) {
-	api, asked := outputs(t, []turn{{"0", "ab", false, ""}, {"2", "c", false, ""}})
+	gw, asked := outputs(t, []turn{{"0", "ab", false, ""}, {"2", "c", false, ""}})
 	full := errors.New("the disk is full")
-	if _, err := api.FollowTask(t.Context(), "t", 0, func(int64, []byte) error { return full }); !errors.Is(err, full) || len(*asked) != 1 {
+	if _, err := gw.FollowTask(t.Context(), "t", 0, func(int64, []byte) error { return full }); !errors.Is(err, full) || len(*asked) != 1 {
 		t.Errorf("got %v after %q", err, *asked)
 	}
 }
@@ -146,20 +147,20 @@ func TestTaskArchive(t *testing.T) {
 		{"cut", text[:4], "broke off", int64(len(text)), len(text)},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", client.TaskArchiveType)
+			w.Header().Set("Content-Type", api.TaskArchiveType)
 			w.Header().Set("Content-Length", fmt.Sprint(c.announced))
 			io.WriteString(w, c.sent)
 		}))
-		api := &client.Client{BaseURL: server.URL, HTTP: &http.Client{}}
-		task := client.Task{ID: "t", Archive: &wire.TaskFile{Name: "diag.tar.gz", Size: c.size, SHA256: hex.EncodeToString(sum[:])}}
+		gw := &client.Client{BaseURL: server.URL, HTTP: &http.Client{}}
+		task := api.Task{ID: "t", Archive: &wire.TaskFile{Name: "diag.tar.gz", Size: c.size, SHA256: hex.EncodeToString(sum[:])}}
 		var got bytes.Buffer
-		err := api.TaskArchive(t.Context(), task, &got)
+		err := gw.TaskArchive(t.Context(), task, &got)
 		if !fails(err, c.want) || err == nil && got.String() != text {
 			t.Errorf("%s: got %q, %v", c.name, got.String(), err)
 		}
 		server.Close()
 	}
-	if err := new(client.Client).TaskArchive(t.Context(), client.Task{}, io.Discard); err == nil {
+	if err := new(client.Client).TaskArchive(t.Context(), api.Task{}, io.Discard); err == nil {
 		t.Error("a task without a file gave one")
 	}
 }

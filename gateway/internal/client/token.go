@@ -3,68 +3,23 @@ package client
 import (
 	"context"
 	"net/url"
-	"time"
+
+	"muster/gateway/api"
 )
 
-// TokenRequest asks for an enrollment token. Zero fields mean the defaults: tenant default, one use, one hour.
-type TokenRequest struct {
-	Tenant       string            `json:"tenant,omitempty"`
-	Uses         int               `json:"uses,omitempty"`
-	TTL          Duration          `json:"ttl,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	GPUs         int               `json:"gpus,omitempty"`
-	BindInstance bool              `json:"bind_instance,omitempty"`
-}
-
-// NewToken answers a TokenRequest: the only time that the token is shown.
-type NewToken struct {
-	ID           string            `json:"id"`
-	Token        string            `json:"token"`
-	ExpiresAt    time.Time         `json:"expires_at"`
-	Tenant       string            `json:"tenant"`
-	Uses         int               `json:"uses"`
-	Labels       map[string]string `json:"labels"`
-	GPUs         *int              `json:"gpus"`
-	BindInstance bool              `json:"bind_instance"`
-	Command      string            `json:"command"` // joins a machine; safe to paste into a shell
-}
-
-// Token is what the gateway shows of a token after it was made.
-type Token struct {
-	ID           string            `json:"id"`
-	Tenant       string            `json:"tenant"`
-	Status       string            `json:"status"` // live, used, expired or revoked
-	Uses         int               `json:"uses"`
-	Used         int               `json:"used"`
-	Labels       map[string]string `json:"labels"`
-	GPUs         *int              `json:"gpus"` // null: it names no number
-	BindInstance bool              `json:"bind_instance"`
-	NodeID       string            `json:"node_id"` // a bootstrap token's node
-	Node         string            `json:"node"`    // its name
-	CreatedAt    time.Time         `json:"created_at"`
-	ExpiresAt    time.Time         `json:"expires_at"`
-	RevokedAt    *time.Time        `json:"revoked_at"`
-	CreatedBy    string            `json:"created_by"`
-}
-
-// TokenList answers GET tokens.
-type TokenList struct {
-	Tokens []Token `json:"tokens"`
-}
-
 // CreateToken mints an enrollment token.
-func (c *Client) CreateToken(ctx context.Context, q TokenRequest) (NewToken, error) {
-	var t NewToken
+func (c *Client) CreateToken(ctx context.Context, q api.TokenRequest) (api.NewToken, error) {
+	var t api.NewToken
 	err := c.do(ctx, "POST", "tokens", nil, q, &t)
 	return t, err
 }
 
 // Tokens lists tokens, newest first; with all also those that are spent.
-func (c *Client) Tokens(ctx context.Context, tenant string, all bool) (TokenList, error) {
+func (c *Client) Tokens(ctx context.Context, tenant string, all bool) (api.TokenList, error) {
 	q := url.Values{}
 	set(q, "tenant", tenant)
 	setIf(q, "all", all)
-	var list TokenList
+	var list api.TokenList
 	err := c.do(ctx, "GET", "tokens", q, nil, &list)
 	return list, err
 }

@@ -3,14 +3,14 @@ package console
 import (
 	"strings"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 type accountsPage struct {
-	Accounts []client.Account
+	Accounts []api.Account
 	All      bool
-	Scopes   []client.Scope // that the form offers
-	Made     *client.NewAccount
+	Scopes   []api.Scope // that the form offers
+	Made     *api.NewAccount
 	Self     string // id
 }
 
@@ -22,9 +22,9 @@ func (v *visit) showAccounts() (page, error) {
 }
 
 // givable are the scopes that this account can give to another.
-func (v *visit) givable() []client.Scope {
-	var all []client.Scope
-	for _, scope := range client.Scopes() {
+func (v *visit) givable() []api.Scope {
+	var all []api.Scope
+	for _, scope := range api.Scopes() {
 		if v.may.May(scope.Name) {
 			scope.Opens = strings.ReplaceAll(scope.Opens, "`", "")
 			all = append(all, scope)
@@ -39,7 +39,7 @@ func (v *visit) makeAccount() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
 	}
-	made, err := v.api.CreateAccount(v.r.Context(), client.AccountRequest{Name: v.field("name"), Scopes: v.r.PostForm["scope"],
+	made, err := v.api.CreateAccount(v.r.Context(), api.AccountRequest{Name: v.field("name"), Scopes: v.r.PostForm["scope"],
 		Tenant: v.field("tenant"), TTL: ttl})
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
@@ -56,7 +56,7 @@ func (v *visit) makeAccount() (page, error) {
 
 func (v *visit) revokeAccount() (page, error) {
 	name := v.r.PathValue("account")
-	ask := question{Title: "Revoke the account " + name + "?", Button: "Revoke " + name, Danger: true, Back: client.PathConsole + "accounts",
+	ask := question{Title: "Revoke the account " + name + "?", Button: "Revoke " + name, Danger: true, Back: api.PathConsole + "accounts",
 		Says: []string{"Its API token and its sessions in the console end at once.", "Accounts that it made stay.",
 			"This cannot be undone: make the account again for a new token."}}
 	if asks, ok := v.sure(ask, "accounts"); !ok {
@@ -65,5 +65,5 @@ func (v *visit) revokeAccount() (page, error) {
 	if _, err := v.api.RevokeAccount(v.r.Context(), name); err != nil {
 		return v.stay((*visit).showAccounts, "list", err)
 	}
-	return page{to: client.PathConsole + "accounts"}, nil
+	return page{to: api.PathConsole + "accounts"}, nil
 }

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"strconv"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 )
 
 type addPage struct {
-	Made *client.CreatedNode // holds the token: shown once
-	Env  string              // what /etc/muster/agent.env holds
+	Made *api.CreatedNode // holds the token: shown once
+	Env  string           // what /etc/muster/agent.env holds
 }
 
 // showAdd mints nothing: opening a page changes nothing.
@@ -30,7 +30,7 @@ func (v *visit) addNode() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
-	_, made, err := v.api.CreateNode(v.r.Context(), client.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus,
+	_, made, err := v.api.CreateNode(v.r.Context(), api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus,
 		Labels: labels, Mode: v.field("mode")})
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
@@ -42,12 +42,12 @@ func (v *visit) addNode() (page, error) {
 // downloadScript mints a bootstrap token of its own for the script that it sends. The script holds that token, and no URL does.
 func (v *visit) downloadScript() (page, error) {
 	name := v.r.PathValue("node")
-	_, made, err := v.api.Bootstrap(v.r.Context(), name, client.BootstrapOptions{})
+	_, made, err := v.api.Bootstrap(v.r.Context(), name, api.BootstrapOptions{})
 	if err != nil {
 		return page{}, err
 	}
 	h := v.w.Header()
-	h.Set("Content-Type", client.ScriptType+"; charset=utf-8")
+	h.Set("Content-Type", api.ScriptType+"; charset=utf-8")
 	h.Set("Content-Length", strconv.Itoa(len(made.Script)))
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": "bootstrap-" + made.Node + ".sh"}))
 	v.w.WriteHeader(http.StatusOK)

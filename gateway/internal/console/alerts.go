@@ -4,28 +4,27 @@ import (
 	"fmt"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/health/alert"
 )
 
 type alertsPage struct {
-	Alerts     []client.Alert
+	Alerts     []api.Alert
 	More       int // that are not listed
 	All        bool
-	Silences   []client.AlertSilence
-	Receivers  []client.AlertReceiver
+	Silences   []api.AlertSilence
+	Receivers  []api.AlertReceiver
 	Fleet      bool // receivers are shown
 	Kinds      []string
 	Severities []string
-	Made       *client.AlertReceiver // a new webhook, whose secret is shown once
+	Made       *api.AlertReceiver // a new webhook, whose secret is shown once
 	Tried      *trial
 }
 
 // trial is how a test of a receiver went.
 type trial struct {
 	Receiver string
-	client.AlertTest
+	api.AlertTest
 }
 
 // showAlerts shows receivers to accounts of all tenants.
@@ -35,7 +34,7 @@ func (v *visit) showAlerts() (page, error) {
 		Kinds:      alert.Kinds(),
 		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
-	list, err := v.api.Alerts(ctx, client.AlertFilter{All: data.All, Selector: v.Asked("selector")})
+	list, err := v.api.Alerts(ctx, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {
 		return shown, err
 	}
@@ -57,12 +56,12 @@ func (v *visit) showAlerts() (page, error) {
 	return shown, nil
 }
 
-const alertsPath = client.PathConsole + "alerts"
+const alertsPath = api.PathConsole + "alerts"
 
 func (v *visit) silenceAlerts() (page, error) {
 	length, err := v.duration("for")
 	if err == nil {
-		_, err = v.api.SilenceAlerts(v.r.Context(), client.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
+		_, err = v.api.SilenceAlerts(v.r.Context(), api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
 			Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
 	}
 	if err != nil {
@@ -80,7 +79,7 @@ func (v *visit) endSilence() (page, error) {
 
 // addReceiver answers with the page itself where there is a secret to show: a redirect could not carry it.
 func (v *visit) addReceiver() (page, error) {
-	q := client.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
+	q := api.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
 		Severity: v.field("severity")}
 	q.Causes = form.Words(v.field("causes"))
 	made, err := v.api.SetAlertReceiver(v.r.Context(), v.field("name"), q)

@@ -15,7 +15,7 @@ import (
 // conflict lets an alert fire about a node.
 func (h *house) conflict(name string) {
 	h.t.Helper()
-	h.unwell = []*api.Node{{ID: "id-gpu-1", Name: name, Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
+	h.unwell = []*api.NodeRow{{ID: "id-gpu-1", Name: name, Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
 		StateReasons: []string{wire.ReasonConflict}}}
 	h.alerts.Round()
 	h.alerts.Round()

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -32,7 +32,7 @@ func (v *visit) showEvents() (page, error) {
 	}
 	data := eventsPage{Node: v.Asked("node"), Kind: v.Asked("kind"), All: v.Set("all")}
 	data.Filtered = data.Node != "" || data.Kind != ""
-	list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before,
+	list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before,
 		After: after, Forward: after > 0, Limit: eventsOfPage})
 	if err != nil {
 		return page{}, err
@@ -41,7 +41,7 @@ func (v *visit) showEvents() (page, error) {
 		slices.Reverse(list.Events)
 	}
 	for _, e := range list.Events { // each alone: the audit leaves nothing out
-		data.Events = append(data.Events, picture.EventsOf([]client.Event{e})...)
+		data.Events = append(data.Events, picture.EventsOf([]api.Event{e})...)
 	}
 	v.turn(&data, before, after)
 	return page{name: "events", title: "Audit", section: "events", data: data}, nil

@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -107,7 +106,7 @@ func (v *visit) fleetAsk() fleetAsk {
 // fillFleet asks the API for the page, and where a filter narrows it, for how many nodes each filter would pick.
 func (v *visit) fillFleet(data *fleetPage) error {
 	ask := data.Ask
-	f := client.FleetFilter{Selector: ask.Selector, Status: ask.Status, State: ask.State, Idle: ask.Idle, Unwell: ask.Unwell, All: ask.All,
+	f := api.FleetFilter{Selector: ask.Selector, Status: ask.Status, State: ask.State, Idle: ask.Idle, Unwell: ask.Unwell, All: ask.All,
 		Sort: ask.Sort, Limit: ask.rows, Cursor: v.Asked("cursor")}
 	if f.Sort == api.SortName {
 		f.Sort = "" // the API's own order, which alone has a next page
@@ -118,7 +117,7 @@ func (v *visit) fillFleet(data *fleetPage) error {
 	}
 	whole := list
 	if ask.Status != "" || ask.State != "" || ask.Idle || ask.Unwell {
-		whole, err = v.api.Fleet(v.r.Context(), client.FleetFilter{Selector: ask.Selector, All: ask.All})
+		whole, err = v.api.Fleet(v.r.Context(), api.FleetFilter{Selector: ask.Selector, All: ask.All})
 	}
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console"
 	"muster/gateway/internal/view/feed"
 	"muster/store"
@@ -121,7 +120,7 @@ func TestEmptyFleet(t *testing.T) {
 		}
 	}
 	whole(t, "empty", page)
-	_, token := h.account(store.Account{Name: "one", Scopes: []string{client.ScopeNodesRead}})
+	_, token := h.account(store.Account{Name: "one", Scopes: []string{api.ScopeNodesRead}})
 	if got := h.browser(token).get("/ui/fleet"); strings.Contains(got.body, "Mint a token and") ||
 		!strings.Contains(got.body, "may not mint") {
 		t.Errorf("to one who may not: %s", got.body)

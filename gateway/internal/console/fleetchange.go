@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
@@ -27,7 +27,7 @@ const (
 // a name may be another machine's by now.
 func (v *visit) changeNodes() (page, error) {
 	verb := v.field("verb")
-	var labels client.LabelsRequest
+	var labels api.LabelsRequest
 	var err error
 	if verb == verbLabel {
 		labels, err = form.Labels(v.field("labels"))
@@ -42,7 +42,7 @@ func (v *visit) changeNodes() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showFleet, "nodes", err)
 	}
-	back := cmp.Or(safePath(v.field("back")), client.PathConsole+"fleet")
+	back := cmp.Or(safePath(v.field("back")), api.PathConsole+"fleet")
 	if asks, ok := v.sure(changeQuestion(nodes, verb, labels, back), "fleet"); !ok {
 		return asks, nil
 	}
@@ -78,7 +78,7 @@ func (v *visit) selected() ([]pair, error) {
 	return nodes, nil
 }
 
-func (v *visit) changeNode(node, verb string, labels client.LabelsRequest) error {
+func (v *visit) changeNode(node, verb string, labels api.LabelsRequest) error {
 	if verb == verbLabel {
 		_, err := v.api.SetLabels(v.r.Context(), node, labels)
 		return err
@@ -103,7 +103,7 @@ func checkChange(nodes []string, verb string) error {
 }
 
 // changeQuestion names the nodes and what happens to them.
-func changeQuestion(nodes []pair, verb string, labels client.LabelsRequest, back string) question {
+func changeQuestion(nodes []pair, verb string, labels api.LabelsRequest, back string) question {
 	var all []string
 	for _, node := range nodes {
 		all = append(all, node.Value)
@@ -137,7 +137,7 @@ func changeQuestion(nodes []pair, verb string, labels client.LabelsRequest, back
 	return q
 }
 
-func labelsSay(labels client.LabelsRequest) []string {
+func labelsSay(labels api.LabelsRequest) []string {
 	var says []string
 	for _, p := range labelPairs(labels.Set) {
 		says = append(says, "Set "+p.Name+"="+p.Value+".")

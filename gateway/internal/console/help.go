@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/help"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/markdown"
 )
 
@@ -37,5 +37,5 @@ func topicPath(code string) string {
 	if !ok || help.Text(name) == "" {
 		return ""
 	}
-	return client.PathConsole + "help/" + name
+	return api.PathConsole + "help/" + name
 }

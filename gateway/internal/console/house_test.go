@@ -28,7 +28,6 @@ import (
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/health"
@@ -59,7 +58,7 @@ type house struct {
 	alerts  *alert.Desk
 	desks   *session.Desk
 	shelf   *recording.Shelf
-	unwell  []*api.Node // as alerts see the fleet
+	unwell  []*api.NodeRow // as alerts see the fleet
 	now     time.Time
 	server  *httptest.Server
 }
@@ -101,7 +100,7 @@ func newHouse(t testing.TB) *house {
 		Nodes: func() iter.Seq[health.Node] { return slices.Values([]health.Node{}) }})
 	h.must(err)
 	h.alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Now: clock, Ready: func() bool { return true },
-		Nodes: func() []*api.Node { return h.unwell }, Node: func(string) (*api.Node, bool) { return nil, false }})
+		Nodes: func() []*api.NodeRow { return h.unwell }, Node: func(string) (*api.NodeRow, bool) { return nil, false }})
 	h.must(err)
 	h.shelf, err = recording.Open(recording.Config{Folder: filepath.Join(t.TempDir(), "recordings"), Key: make([]byte, 32), Most: 1 << 20,
 		Now: clock, Logger: quiet})
@@ -109,7 +108,7 @@ func newHouse(t testing.TB) *house {
 	h.desks, err = session.New(t.Context(), session.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Ref: nodes.Ref,
 		Record: recorder{h.shelf}, Now: clock})
 	h.must(err)
-	facts := client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
+	facts := api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
 	h.picture = view.Open(view.Config{Store: h.store, Ref: nodes.Ref})
 	h.picture.Load(t.Context())
 	log, err := tail.Open(t.Context(), tail.Config{Store: h.store})
@@ -152,7 +151,7 @@ func (h *house) account(a store.Account) (store.Account, string) {
 // operator is a browser that is logged in as an account with all scopes.
 func (h *house) operator() *browser {
 	h.t.Helper()
-	_, token := h.account(store.Account{Name: "operator", Scopes: []string{client.ScopeAll}})
+	_, token := h.account(store.Account{Name: "operator", Scopes: []string{api.ScopeAll}})
 	return h.browser(token)
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/console/trouble"
 )
@@ -24,7 +23,7 @@ const (
 
 // nodePage is all that is known of a node, for one page.
 type nodePage struct {
-	Node     client.NodeDetail
+	Node     api.NodeDetail
 	Hardware *wire.Hardware // nil: it never said any
 	Cost     *wire.Cost     // nil: as well
 	Counted  bool           // it is known how many GPUs answer
@@ -36,9 +35,9 @@ type nodePage struct {
 	GPUs     []picture.GPU
 	Sheet    []picture.SheetRow // what else the GPUs say
 	Host     []picture.Meter
-	Tasks    []client.Task
+	Tasks    []api.Task
 	Sessions []picture.SessionRow // the newest; those that go on come first
-	Events   []client.Event
+	Events   []api.Event
 	Plots    plots
 	Logs     nodeLogs
 	Acts     []act
@@ -49,7 +48,7 @@ type nodePage struct {
 }
 
 // Told draws events beside the findings, which say their sentences already.
-func (n nodePage) Told(events []client.Event) []picture.Event {
+func (n nodePage) Told(events []api.Event) []picture.Event {
 	return picture.EventsOf(events, n.findings()...)
 }
 
@@ -68,12 +67,12 @@ func (n nodePage) findings() []string {
 
 // nodeRun is the start of an agent.
 type nodeRun struct {
-	client.NodeRun
+	api.NodeRun
 	Copy bool // one above shows the same certificate
 }
 
 // runsOf marks the starts that show the certificate of another: one choice is enough for them all.
-func runsOf(runs []client.NodeRun) []nodeRun {
+func runsOf(runs []api.NodeRun) []nodeRun {
 	seen := map[string]bool{}
 	all := make([]nodeRun, len(runs))
 	for i, run := range runs {
@@ -131,8 +130,8 @@ func (v *visit) node(name string) (nodePage, error) {
 }
 
 // detail asks for a node by its name or id.
-func (v *visit) detail(name string) (client.NodeDetail, error) {
-	var n client.NodeDetail
+func (v *visit) detail(name string) (api.NodeDetail, error) {
+	var n api.NodeDetail
 	raw, err := v.api.Node(v.r.Context(), name)
 	if err != nil {
 		return n, err
@@ -154,20 +153,20 @@ func decoded[T any](raw json.RawMessage) *T {
 
 // story adds tasks and events, as far as the account may see them.
 func (v *visit) story(data *nodePage) error {
-	if v.may.May(client.ScopeTasksRead) {
-		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
+	if v.may.May(api.ScopeTasksRead) {
+		list, err := v.api.Tasks(v.r.Context(), api.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
 		if err != nil {
 			return err
 		}
 		data.Tasks = list.Tasks
 	}
-	if data.Inside = v.may.MayPart(client.ScopeSessions); data.Inside {
+	if data.Inside = v.may.MayPart(api.ScopeSessions); data.Inside {
 		if err := v.nodeSessions(data); err != nil {
 			return err
 		}
 	}
-	if v.may.May(client.ScopeEventsRead) {
-		list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})
+	if v.may.May(api.ScopeEventsRead) {
+		list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})
 		if err != nil {
 			return err
 		}
@@ -177,16 +176,16 @@ func (v *visit) story(data *nodePage) error {
 }
 
 // streamOf is where a script hears that something about the node has changed. Of a node that was given back nothing will.
-func (v *visit) streamOf(n *client.NodeDetail) string {
+func (v *visit) streamOf(n *api.NodeDetail) string {
 	if n.State == wire.StateRetired {
 		return ""
 	}
-	kinds := []string{client.StreamNode}
-	if v.may.May(client.ScopeTasksRead) {
-		kinds = append(kinds, client.StreamTask)
+	kinds := []string{api.StreamNode}
+	if v.may.May(api.ScopeTasksRead) {
+		kinds = append(kinds, api.StreamTask)
 	}
-	if v.may.May(client.ScopeEventsRead) {
-		kinds = append(kinds, client.StreamEvent)
+	if v.may.May(api.ScopeEventsRead) {
+		kinds = append(kinds, api.StreamEvent)
 	}
 	return dataPath + "stream?" + url.Values{"selector": {"name=" + n.Name}, "kinds": {strings.Join(kinds, ",")}}.Encode()
 }

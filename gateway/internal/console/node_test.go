@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/view/feed"
@@ -131,7 +131,7 @@ func TestNodePage(t *testing.T) {
 		t.Error("without plots the page is not what it is with them, but for the plots")
 	}
 	series := regexp.MustCompile(`data-series="([^"]*)"`).FindStringSubmatch(figures[0])[1]
-	var told client.Series
+	var told api.Series
 	if answer := b.get(strings.ReplaceAll(series, "&amp;", "&")); json.Unmarshal([]byte(answer.body), &told) != nil || len(told.Series) != 2 {
 		t.Errorf("%s: %d %.300s", series, answer.status, answer.body)
 	}
@@ -344,7 +344,7 @@ func TestNodeScopes(t *testing.T) {
 	h.operator()
 	h.enrolled("gpu-1", "platform", nil)
 	h.hears("gpu-1", h.now, machine(h.now, "x"))
-	_, token := h.account(store.Account{Name: "viewer", Tenant: "platform", Scopes: []string{client.ScopeNodesRead}})
+	_, token := h.account(store.Account{Name: "viewer", Tenant: "platform", Scopes: []string{api.ScopeNodesRead}})
 	got := h.browser(token).get("/ui/nodes/gpu-1")
 	if got.status != http.StatusOK || strings.Contains(got.body, `method="post" action="/ui/nodes`) ||
 		strings.Contains(got.body, "node.enrolled") || strings.Contains(got.body, "/ui/tasks") || !strings.Contains(got.body, "kinds=node&amp;") {

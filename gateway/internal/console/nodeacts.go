@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 )
 
@@ -28,7 +28,7 @@ const (
 type act struct{ Verb, Name string }
 
 // actsOf are what can be done in the node's state. The API decides; this leaves out what it would refuse.
-func actsOf(n *client.NodeDetail) []act {
+func actsOf(n *api.NodeDetail) []act {
 	if n.State == wire.StateRetired {
 		return nil
 	}
@@ -52,7 +52,7 @@ func actsOf(n *client.NodeDetail) []act {
 }
 
 // nodePath is the page of a node.
-func nodePath(name string) string { return client.PathConsole + "nodes/" + url.PathEscape(name) }
+func nodePath(name string) string { return api.PathConsole + "nodes/" + url.PathEscape(name) }
 
 // deed is one thing that can be done to a node: what it asks first, and what it does.
 type deed struct {
@@ -81,7 +81,7 @@ func (v *visit) actOnNode() (page, error) {
 	return page{to: d.Back}, nil
 }
 
-func (v *visit) deed(n *client.NodeDetail) (deed, error) {
+func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 	switch verb := v.r.PathValue("verb"); verb {
 	case doDrain, doResume, doRetire, doBan:
 		ask := moveQuestion(verb, n.Name)
@@ -120,7 +120,7 @@ func moveQuestion(verb, name string) question {
 }
 
 // recovery lets a node back in. With a fingerprint it ends a conflict in favour of one certificate.
-func (v *visit) recovery(n *client.NodeDetail) deed {
+func (v *visit) recovery(n *api.NodeDetail) deed {
 	fingerprint := v.field("fingerprint")
 	ask := question{Title: "Let " + n.Name + " back in?", Button: "Let it back in", Says: []string{
 		"For an hour its certificate may renew, however long ago it expired.",
@@ -132,18 +132,18 @@ func (v *visit) recovery(n *client.NodeDetail) deed {
 			"Where both machines show the same one, stop the one that should not be there first."}}
 	}
 	return deed{ask, func(ctx context.Context) error {
-		_, err := v.api.AllowRecovery(ctx, n.ID, client.RecoveryRequest{Fingerprint: fingerprint, For: client.Duration(time.Hour)})
+		_, err := v.api.AllowRecovery(ctx, n.ID, api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)})
 		return err
 	}}
 }
 
 // labelling sets and removes labels, as an operator's.
-func (v *visit) labelling(n *client.NodeDetail) (deed, error) {
+func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
 	pairs, err := form.Pairs(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	change := client.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
+	change := api.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}
@@ -162,15 +162,15 @@ func (v *visit) labelling(n *client.NodeDetail) (deed, error) {
 }
 
 // countGPUs puts on record how many GPUs a node should have; an empty field: as many as are seen.
-func (v *visit) countGPUs(n *client.NodeDetail) (deed, error) {
+func (v *visit) countGPUs(n *api.NodeDetail) (deed, error) {
 	count, err := v.number("gpus")
 	if err != nil {
 		return deed{}, err
 	}
-	patch := client.NodePatch{GPUsExpected: &count}
+	patch := api.NodePatch{GPUsExpected: &count}
 	says := fmt.Sprintf("It should have %d GPUs, until somebody says another number or it enrols anew.", count)
 	if v.field("gpus") == "" {
-		patch = client.NodePatch{GPUsAsSeen: true}
+		patch = api.NodePatch{GPUsAsSeen: true}
 		says = "It should have as many GPUs as are seen of it at most from now on."
 	}
 	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -23,10 +23,10 @@ type nodeLogs struct {
 func (v *visit) logs(data *nodePage) nodeLogs {
 	shown := nodeLogs{Source: v.Asked("source"), Grep: v.Whole("grep"), Sources: picture.LogSources()}
 	shown.Asked = shown.Source != ""
-	if !shown.Asked || !v.may.May(client.ScopeLogsRead) {
+	if !shown.Asked || !v.may.May(api.ScopeLogsRead) {
 		return shown
 	}
-	q := client.LogsQuery{Sources: strings.Split(shown.Source, ","), Grep: shown.Grep, Limit: linesOfNode}
+	q := api.LogsQuery{Sources: strings.Split(shown.Source, ","), Grep: shown.Grep, Limit: linesOfNode}
 	err := v.api.NodeLogs(v.r.Context(), data.Node.ID, q, func(l wire.LogLine) error {
 		shown.Lines = append(shown.Lines, picture.LogRowOf(l))
 		return nil

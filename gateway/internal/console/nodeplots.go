@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -98,7 +98,7 @@ func (p *plots) further(heard *time.Time) *timespan {
 const fastest = 5.0
 
 func (v *visit) figure(data *nodePage, c picture.Chart, since, until time.Time) (picture.Figure, error) {
-	q := client.SeriesQuery{Metric: c.Metric, Since: since, Until: until}
+	q := api.SeriesQuery{Metric: c.Metric, Since: since, Until: until}
 	if s := data.Node.IntervalSeconds; s != nil && *s < fastest {
 		q.Step = max(time.Minute, until.Sub(since)/720)
 	}
@@ -111,16 +111,16 @@ func (v *visit) figure(data *nodePage, c picture.Chart, since, until time.Time) 
 }
 
 // turnsOf are the events that may explain a change in a plot, as far as the account may see them.
-func (v *visit) turnsOf(node string, since time.Time) ([]client.Event, error) {
+func (v *visit) turnsOf(node string, since time.Time) ([]api.Event, error) {
 	const most = 200
-	if !v.may.May(client.ScopeEventsRead) {
+	if !v.may.May(api.ScopeEventsRead) {
 		return nil, nil
 	}
-	list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: node, Since: since, Limit: most})
+	list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: node, Since: since, Limit: most})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(list.Events, func(e client.Event) bool { return !turns(e.Kind) }), nil
+	return slices.DeleteFunc(list.Events, func(e api.Event) bool { return !turns(e.Kind) }), nil
 }
 
 // turns is true for kinds of events after which a node is not as it was.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/help"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console"
 	"muster/gateway/internal/health/alert"
 	"muster/store"
@@ -246,7 +246,7 @@ func TestTasksPage(t *testing.T) {
 	if !strings.Contains(page.body, "&#34;timeout_seconds&#34;: 60") || !strings.Contains(page.body, "Cancel the task") {
 		t.Errorf("got %s", page.body)
 	}
-	var shown client.Task
+	var shown api.Task
 	data := b.get("/ui/api" + strings.TrimPrefix(path, "/ui"))
 	if err := json.Unmarshal([]byte(data.body), &shown); err != nil || shown.Node != "gpu-1" || shown.CreatedBy != "account:operator" {
 		t.Errorf("got %s, %v", data.body, err)
@@ -293,7 +293,7 @@ func TestReleasesPage(t *testing.T) {
 			t.Errorf("after %s: %s", step.verb, page.body)
 		}
 	}
-	_, token := h.account(store.Account{Name: "one", Tenant: "platform", Scopes: []string{client.ScopeReleasesRead}})
+	_, token := h.account(store.Account{Name: "one", Tenant: "platform", Scopes: []string{api.ScopeReleasesRead}})
 	if got := h.browser(token).get("/ui/releases"); got.status != http.StatusOK || !strings.Contains(got.body, "for one tenant") {
 		t.Errorf("for one tenant: %d", got.status)
 	}
@@ -387,7 +387,7 @@ func TestAddPage(t *testing.T) {
 func TestData(t *testing.T) {
 	h := newHouse(t)
 	h.enrolled("gpu-1", "platform", nil)
-	_, token := h.account(store.Account{Name: "one", Tenant: "other", Scopes: []string{client.ScopeNodesRead}})
+	_, token := h.account(store.Account{Name: "one", Tenant: "other", Scopes: []string{api.ScopeNodesRead}})
 	other := h.browser(token)
 	for path, want := range map[string]int{"/ui/api/nodes/gpu-1": http.StatusNotFound, "/ui/api/events": http.StatusForbidden,
 		"/ui/api/nodes/..%2Faccounts": http.StatusNotFound} {

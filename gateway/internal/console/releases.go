@@ -7,15 +7,15 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 	"muster/store/releases"
 )
 
 type releasesPage struct {
-	Channels []client.Channel
+	Channels []api.Channel
 	Denied   bool // this account may not look at channels
-	Releases []client.Release
+	Releases []api.Release
 }
 
 func (v *visit) showReleases() (page, error) {
@@ -32,9 +32,9 @@ func (v *visit) showReleases() (page, error) {
 }
 
 type channelPage struct {
-	Channel  client.Channel
-	Releases []client.Release
-	Nodes    client.ChannelNodes
+	Channel  api.Channel
+	Releases []api.Release
+	Nodes    api.ChannelNodes
 	Counts   []picture.Count
 	More     string // URL; empty: this is the last page
 	State    string // filter
@@ -54,7 +54,7 @@ func (v *visit) showChannel() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	nodes, err := v.api.ChannelNodes(ctx, name, client.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
+	nodes, err := v.api.ChannelNodes(ctx, name, api.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
 	if err != nil {
 		return page{}, err
 	}
@@ -70,7 +70,7 @@ func (v *visit) showChannel() (page, error) {
 // steer is one thing that can be done to a channel: what it asks first, and what it does.
 type steer struct {
 	question
-	do func(context.Context) (client.Channel, error)
+	do func(context.Context) (api.Channel, error)
 }
 
 // steerChannel moves a channel or its rollout, after the person has read what happens.
@@ -80,7 +80,7 @@ func (v *visit) steerChannel() (page, error) {
 	if err != nil {
 		return v.stay(v.channelOrList(), "steer", err)
 	}
-	s.Back = client.PathConsole + "channels/" + url.PathEscape(name)
+	s.Back = api.PathConsole + "channels/" + url.PathEscape(name)
 	if asks, ok := v.sure(s.question, "releases"); !ok {
 		return asks, nil
 	}
@@ -116,24 +116,24 @@ func (v *visit) steering(name string) (steer, error) {
 	case "rollback":
 		return steer{question{Title: "Roll " + name + " back?", Button: "Roll back " + name, Danger: true,
 			Says: []string{"The channel points at the release before the present one.", "All of its nodes get that release at once." + noWindow}},
-			func(ctx context.Context) (client.Channel, error) {
-				return v.api.RollBack(ctx, name, client.Promotion{Seen: seen})
+			func(ctx context.Context) (api.Channel, error) {
+				return v.api.RollBack(ctx, name, api.Promotion{Seen: seen})
 			}}, nil
 	case "abort":
 		return steer{question{Title: "Abort the rollout on " + name + "?", Button: "Abort the rollout", Danger: true,
 			Says: []string{"The rollout ends.", "Nodes that have its release already go back to the one before." + noWindow,
 				"Aborting cannot be undone: a new promotion starts from the first wave."}},
-			func(ctx context.Context) (client.Channel, error) {
-				return v.api.AbortRollout(ctx, name, client.Promotion{Seen: seen})
+			func(ctx context.Context) (api.Channel, error) {
+				return v.api.AbortRollout(ctx, name, api.Promotion{Seen: seen})
 			}}, nil
 	case "pause":
 		return steer{question{Title: "Pause the rollout on " + name + "?", Button: "Pause",
 			Says: []string{"No further node gets the release until somebody resumes the rollout.", "Nodes that were let in go on."}},
-			func(ctx context.Context) (client.Channel, error) { return v.api.PauseRollout(ctx, name) }}, nil
+			func(ctx context.Context) (api.Channel, error) { return v.api.PauseRollout(ctx, name) }}, nil
 	case "resume":
 		return steer{question{Title: "Resume the rollout on " + name + "?", Button: "Resume",
 			Says: []string{"The rollout goes on with its present wave.", "Nodes that have failed so far are accepted, and do not halt it again."}},
-			func(ctx context.Context) (client.Channel, error) { return v.api.ResumeRollout(ctx, name) }}, nil
+			func(ctx context.Context) (api.Channel, error) { return v.api.ResumeRollout(ctx, name) }}, nil
 	}
 	return steer{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
 }
@@ -148,10 +148,10 @@ func (v *visit) promotion(name string) (steer, error) {
 	if err != nil {
 		return steer{}, err
 	}
-	p := client.Promotion{Digest: digest, Seen: v.seenSequence()}
+	p := api.Promotion{Digest: digest, Seen: v.seenSequence()}
 	how := "They get it in waves, which stop by themselves when nodes fail."
 	if v.field("wave") == "all" {
-		p.Wave = client.AllAtOnce()
+		p.Wave = api.AllAtOnce()
 		how = "All of them get it at once, without waves."
 	}
 	c, err := v.api.Channel(v.r.Context(), name)
@@ -160,7 +160,7 @@ func (v *visit) promotion(name string) (steer, error) {
 	}
 	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
 		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
-	do := func(ctx context.Context) (client.Channel, error) { return v.api.Promote(ctx, name, p) }
+	do := func(ctx context.Context) (api.Channel, error) { return v.api.Promote(ctx, name, p) }
 	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
 	return steer{ask, do}, nil
 }

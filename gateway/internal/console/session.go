@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -62,7 +62,7 @@ func (v *visit) sameAccount() (page, bool) {
 	if err != nil || last == "" || of.Name == last { // what is wrong with the code is said when it is used
 		return page{}, true
 	}
-	return v.sure(question{Title: "Log in as " + of.Name + "?", Button: "Log in as " + of.Name, Back: client.PathLogin, Says: []string{
+	return v.sure(question{Title: "Log in as " + of.Name + "?", Button: "Log in as " + of.Name, Back: api.PathLogin, Says: []string{
 		"This browser was logged in as " + last + ", and the code is one of the account " + of.Name + ".",
 		"What you do here from then on is done as " + of.Name + ". Go on only if you asked for this code."}}, "")
 }
@@ -112,7 +112,7 @@ func (v *visit) logOut() (page, error) {
 		return page{}, err
 	}
 	v.keep(cookieName, "", 0)
-	return page{to: client.PathLogin}, nil
+	return page{to: api.PathLogin}, nil
 }
 
 type accountPage struct {
@@ -134,5 +134,5 @@ func (v *visit) endSession() (page, error) {
 	if err := v.Logins.End(v.r.Context(), v.session.Account, id, v.address()); err != nil {
 		return v.stay((*visit).showAccount, "sessions", err)
 	}
-	return page{to: client.PathConsole + "account"}, nil
+	return page{to: api.PathConsole + "account"}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
@@ -31,7 +31,7 @@ func (h *house) events(kind string) []store.Event {
 // TestLoginByToken: the cookie is one that no script and no other site can use, and the login is an event.
 func TestLoginByToken(t *testing.T) {
 	h := newHouse(t)
-	_, token := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeNodesRead}})
+	_, token := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeNodesRead}})
 	b := h.browser("")
 	got := b.post("/ui/login", "token", token, "next", "/ui/tasks?node=a&status=")
 	if got.status != http.StatusSeeOther || got.header.Get("Location") != "/ui/tasks?node=a&status=" {
@@ -58,7 +58,7 @@ func TestLoginByToken(t *testing.T) {
 // TestLoginByCode: a code logs in once, for two minutes, in whatever case it is typed.
 func TestLoginByCode(t *testing.T) {
 	h := newHouse(t)
-	a, _ := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeAll}})
+	a, _ := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeAll}})
 	mint := func() string {
 		code, _, err := h.logins.Mint(t.Context(), a, store.Actor{Name: "test"})
 		h.must(err)
@@ -107,7 +107,7 @@ func TestRefusedLogins(t *testing.T) {
 // TestSessionEnds: by a logout, by another session, without use, after a week, and with its account.
 func TestSessionEnds(t *testing.T) {
 	h := newHouse(t)
-	a, token := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeAll}})
+	a, token := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeAll}})
 	in := func(b *browser) bool {
 		t.Helper()
 		got := b.get("/ui/account")
@@ -179,9 +179,9 @@ func TestSessionEnds(t *testing.T) {
 // TestOthersSessions: nobody can end the session of another account.
 func TestOthersSessions(t *testing.T) {
 	h := newHouse(t)
-	a, token := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeNodesRead}})
+	a, token := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeNodesRead}})
 	alice := h.browser(token)
-	_, token = h.account(store.Account{Name: "bob", Scopes: []string{client.ScopeAll}})
+	_, token = h.account(store.Account{Name: "bob", Scopes: []string{api.ScopeAll}})
 	bob := h.browser(token)
 	sessions, err := h.logins.Sessions(t.Context(), a)
 	h.must(err)
@@ -274,7 +274,7 @@ func TestLongAnswerEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{client.ScopeAll}, CreatedAt: time.Now()}
+		a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{api.ScopeAll}, CreatedAt: time.Now()}
 		logins := login.New(s, nil, slog.New(slog.DiscardHandler))
 		if err := s.CreateAccount(t.Context(), a); err != nil {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestLongAnswerEnds(t *testing.T) {
 // TestLoginThroughProxy: the address of a login by token is the browser's, as the proxy tells it, also of a refused one.
 func TestLoginThroughProxy(t *testing.T) {
 	h := newHouse(t)
-	_, token := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeAll}})
+	_, token := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeAll}})
 	for _, text := range []string{token, "wrong"} {
 		b := h.browser("")
 		r := b.form("/ui/login", url.Values{"token": {text}})
@@ -334,8 +334,8 @@ func TestLoginThroughProxy(t *testing.T) {
 // same account, and the first one of a browser, do not ask.
 func TestLoginAsAnother(t *testing.T) {
 	h := newHouse(t)
-	alice, _ := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeAll}})
-	mallory, _ := h.account(store.Account{Name: "mallory", Scopes: []string{client.ScopeAll}})
+	alice, _ := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeAll}})
+	mallory, _ := h.account(store.Account{Name: "mallory", Scopes: []string{api.ScopeAll}})
 	mint := func(a store.Account) string {
 		code, _, err := h.logins.Mint(t.Context(), a, store.Actor{Name: "test"})
 		h.must(err)
@@ -371,7 +371,7 @@ func TestLoginAsAnother(t *testing.T) {
 // TestLoginAgain: a new login ends the session before it.
 func TestLoginAgain(t *testing.T) {
 	h := newHouse(t)
-	a, token := h.account(store.Account{Name: "alice", Scopes: []string{client.ScopeAll}})
+	a, token := h.account(store.Account{Name: "alice", Scopes: []string{api.ScopeAll}})
 	b := h.browser("")
 	b.post("/ui/login", "token", token)
 	before := b.http.Jar.Cookies(parse(t, h.server.URL))[0].Value

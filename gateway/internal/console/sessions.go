@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -26,7 +26,7 @@ type sessionsPage struct {
 
 // showSessions lists what goes on first. Where the filter is refused, the page says so at the filter.
 func (v *visit) showSessions() (page, error) {
-	f := client.SessionFilter{Node: v.Asked("node"), Type: v.Asked("type"), Cursor: v.Asked("cursor"), Limit: sessionsOfPage}
+	f := api.SessionFilter{Node: v.Asked("node"), Type: v.Asked("type"), Cursor: v.Asked("cursor"), Limit: sessionsOfPage}
 	data := sessionsPage{Node: f.Node, Type: f.Type, Types: v.sessionTypes(), Filtered: f.Node+f.Type != ""}
 	shown := page{name: "sessions", title: "Sessions", section: "sessions"}
 	err := v.fillSessions(&data, f)
@@ -42,7 +42,7 @@ func (v *visit) showSessions() (page, error) {
 	return shown, nil
 }
 
-func (v *visit) fillSessions(data *sessionsPage, f client.SessionFilter) error {
+func (v *visit) fillSessions(data *sessionsPage, f api.SessionFilter) error {
 	if f.Cursor == "" {
 		running, err := v.running(f.Node, f.Type)
 		if err != nil {
@@ -52,7 +52,7 @@ func (v *visit) fillSessions(data *sessionsPage, f client.SessionFilter) error {
 	} else {
 		data.First = v.with("cursor", "")
 	}
-	f.Status = client.SessionEnded
+	f.Status = api.SessionEnded
 	list, err := v.api.Sessions(v.r.Context(), f)
 	if err != nil {
 		return err
@@ -65,11 +65,11 @@ func (v *visit) fillSessions(data *sessionsPage, f client.SessionFilter) error {
 }
 
 // running are all sessions that go on or wait for their node, the newest first.
-func (v *visit) running(node, kind string) ([]client.Session, error) {
-	var all []client.Session
+func (v *visit) running(node, kind string) ([]api.Session, error) {
+	var all []api.Session
 	seen := map[string]bool{} // one may begin between two questions
-	for _, status := range []string{client.SessionWaiting, client.SessionOpen} {
-		f := client.SessionFilter{Node: node, Type: kind, Status: status, Limit: 500}
+	for _, status := range []string{api.SessionWaiting, api.SessionOpen} {
+		f := api.SessionFilter{Node: node, Type: kind, Status: status, Limit: 500}
 		for more := true; more; more = f.Cursor != "" {
 			list, err := v.api.Sessions(v.r.Context(), f)
 			if err != nil {
@@ -84,14 +84,14 @@ func (v *visit) running(node, kind string) ([]client.Session, error) {
 			f.Cursor = list.Next
 		}
 	}
-	slices.SortStableFunc(all, func(a, b client.Session) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(all, func(a, b api.Session) int { return b.CreatedAt.Compare(a.CreatedAt) })
 	return all, nil
 }
 
 // sessionTypes are those that the account may open, and look at.
 func (v *visit) sessionTypes() []wire.SessionType {
 	return slices.DeleteFunc(wire.SessionTypes(), func(t wire.SessionType) bool {
-		return t.Opener == "" || v.may.Part(client.ScopeSessions, t.Opener) != nil
+		return t.Opener == "" || v.may.Part(api.ScopeSessions, t.Opener) != nil
 	})
 }
 
@@ -114,7 +114,7 @@ func (v *visit) showSession() (page, error) {
 }
 
 // sessionPath is the page of a session.
-func sessionPath(id string) string { return client.PathConsole + "sessions/" + url.PathEscape(id) }
+func sessionPath(id string) string { return api.PathConsole + "sessions/" + url.PathEscape(id) }
 
 // killSession ends a session, after the person has read what happens.
 func (v *visit) killSession() (page, error) {
@@ -200,7 +200,7 @@ func (v *visit) nodeSessions(data *nodePage) error {
 	if err != nil {
 		return err
 	}
-	f := client.SessionFilter{Node: data.Node.ID, Status: client.SessionEnded, Limit: sessionsOfNode}
+	f := api.SessionFilter{Node: data.Node.ID, Status: api.SessionEnded, Limit: sessionsOfNode}
 	list, err := v.api.Sessions(v.r.Context(), f)
 	data.Sessions = picture.SessionRowsOf(append(all, list.Sessions...), v.now)
 	return err

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
@@ -296,7 +296,7 @@ func TestRecordingPage(t *testing.T) {
 	}
 	cast := b.get("/ui/sessions/" + id + "/cast")
 	if cast.status != http.StatusOK || !strings.HasPrefix(cast.header.Get("Content-Disposition"), "attachment") ||
-		cast.header.Get("Content-Type") != client.RecordingType || cast.header.Get("X-Content-Type-Options") != "nosniff" ||
+		cast.header.Get("Content-Type") != api.RecordingType || cast.header.Get("X-Content-Type-Options") != "nosniff" ||
 		!strings.Contains(cast.body, `"version":2`) || !strings.Contains(cast.body, "four hundred lines") {
 		t.Errorf("the file: %d %v", cast.status, cast.header)
 	}

@@ -3,7 +3,7 @@ package console
 import (
 	"strings"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // Route is one row of the table of the console's paths.
@@ -19,19 +19,19 @@ type Route struct {
 func (r Route) Pattern() string { return r.Method + " " + r.Path }
 
 // dataPath begins the paths of live data, for scripts.
-const dataPath = client.PathConsole + "api/"
+const dataPath = api.PathConsole + "api/"
 
 func (r Route) data() bool { return strings.HasPrefix(r.Path, dataPath) }
 
 // Table is every route of the console. GET changes nothing. The authorisation matrix in package main calls all of them without a session.
 func Table() []Route {
-	const ui = client.PathConsole
+	const ui = api.PathConsole
 	return []Route{
 		{"GET", "/{$}", false, (*visit).home},
 		{"GET", ui + "{$}", false, (*visit).home},
 		{"GET", ui + "assets/{file}", true, (*visit).asset},
-		{"GET", client.PathLogin, true, (*visit).showLogin},
-		{"POST", client.PathLogin, true, (*visit).logIn},
+		{"GET", api.PathLogin, true, (*visit).showLogin},
+		{"POST", api.PathLogin, true, (*visit).logIn},
 		{"POST", ui + "logout", false, (*visit).logOut},
 		{"GET", ui + "account", false, (*visit).showAccount},
 		{"POST", ui + "account/sessions/{session}/end", false, (*visit).endSession},

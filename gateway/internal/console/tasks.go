@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 )
 
 type tasksPage struct {
-	Tasks    []client.Task
-	Filter   client.TaskFilter
+	Tasks    []api.Task
+	Filter   api.TaskFilter
 	Types    []wire.TaskType
 	Statuses []string
 	Older    string // URL; empty: this is the last page
@@ -21,7 +21,7 @@ type tasksPage struct {
 }
 
 func (v *visit) showTasks() (page, error) {
-	f := client.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
+	f := api.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
 	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
 	list, err := v.api.Tasks(v.r.Context(), f)
 	if err != nil {
@@ -35,7 +35,7 @@ func (v *visit) showTasks() (page, error) {
 }
 
 type taskPage struct {
-	Task   client.Task
+	Task   api.Task
 	Type   wire.TaskType
 	Params string
 	Output string
@@ -84,7 +84,7 @@ type newTaskPage struct {
 func (v *visit) showNewTask() (page, error) {
 	data := newTaskPage{Node: v.either("node"), Chosen: v.either("type")}
 	for _, t := range wire.TaskTypes() {
-		if v.may.May(client.ScopePart(client.ScopeTasksWrite, t.Name)) {
+		if v.may.May(api.ScopePart(api.ScopeTasksWrite, t.Name)) {
 			data.Types = append(data.Types, t)
 		}
 	}
@@ -114,20 +114,20 @@ func (v *visit) runTask() (page, error) {
 	params, err := form.Params(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
 		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
-			Back: client.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",
+			Back: api.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",
 				"The node " + v.field("node") + " is retired, and its certificates end at once.", "To bring it back it has to join again."}}
 		if asks, ok := v.sure(ask, "tasks"); !ok {
 			return asks, nil
 		}
 	}
-	var made client.Task
+	var made api.Task
 	if err == nil {
-		made, err = v.api.CreateTask(v.r.Context(), client.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
+		made, err = v.api.CreateTask(v.r.Context(), api.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
 	}
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
-	return page{to: client.PathConsole + "tasks/" + url.PathEscape(made.ID)}, nil
+	return page{to: api.PathConsole + "tasks/" + url.PathEscape(made.ID)}, nil
 }
 
 func (v *visit) cancelTask() (page, error) {
@@ -135,5 +135,5 @@ func (v *visit) cancelTask() (page, error) {
 	if _, err := v.api.CancelTask(v.r.Context(), id); err != nil {
 		return v.stay((*visit).showTask, "cancel", err)
 	}
-	return page{to: client.PathConsole + "tasks/" + url.PathEscape(id)}, nil
+	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, nil
 }

@@ -3,14 +3,14 @@ package console
 import (
 	"net/url"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 )
 
 type tokensPage struct {
-	Tokens []client.Token
+	Tokens []api.Token
 	All    bool
-	Made   *client.NewToken // shown once
+	Made   *api.NewToken // shown once
 }
 
 func (v *visit) showTokens() (page, error) {
@@ -35,24 +35,24 @@ func (v *visit) mintToken() (page, error) {
 	return shown, nil
 }
 
-func (v *visit) minted() (client.NewToken, error) {
+func (v *visit) minted() (api.NewToken, error) {
 	uses, err := v.number("uses")
 	if err != nil {
-		return client.NewToken{}, err
+		return api.NewToken{}, err
 	}
 	gpus, err := v.number("gpus")
 	if err != nil {
-		return client.NewToken{}, err
+		return api.NewToken{}, err
 	}
 	ttl, err := v.duration("ttl")
 	if err != nil {
-		return client.NewToken{}, err
+		return api.NewToken{}, err
 	}
 	labels, err := form.Pairs(v.field("labels"))
 	if err != nil {
-		return client.NewToken{}, err
+		return api.NewToken{}, err
 	}
-	return v.api.CreateToken(v.r.Context(), client.TokenRequest{Tenant: v.field("tenant"), Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
+	return v.api.CreateToken(v.r.Context(), api.TokenRequest{Tenant: v.field("tenant"), Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
 		BindInstance: v.field("bind") != ""})
 }
 
@@ -60,7 +60,7 @@ func (v *visit) revokeToken() (page, error) {
 	if err := v.api.RevokeToken(v.r.Context(), v.r.PathValue("token")); err != nil {
 		return v.stay((*visit).showTokens, "list", err)
 	}
-	return page{to: client.PathConsole + "tokens"}, nil
+	return page{to: api.PathConsole + "tokens"}, nil
 }
 
 // with is the URL of this page with other values in its query; an empty value is left out.

@@ -15,9 +15,9 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/cli/help"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/query"
 	"muster/gateway/internal/reply"
 )
@@ -54,7 +54,7 @@ type view struct {
 	Given    url.Values
 	Failure  *failure
 	Ignored  []query.Ignored
-	Gateway  client.Gateway
+	Gateway  api.Gateway
 	May      map[string]bool // by scope, for what is left out
 	Data     any
 	LoginURL string
@@ -69,15 +69,15 @@ func navigation(who account.Caller) []link {
 		link
 		scope string
 	}{
-		{link{"fleet", client.PathConsole + "fleet", "Fleet", "g f"}, client.ScopeNodesRead},
-		{link{"alerts", client.PathConsole + "alerts", "Alerts", "g w"}, client.ScopeAlertsRead},
-		{link{"tasks", client.PathConsole + "tasks", "Tasks", "g t"}, client.ScopeTasksRead},
-		{link{"sessions", client.PathConsole + "sessions", "Sessions", "g s"}, client.ScopeSessions},
-		{link{"releases", client.PathConsole + "releases", "Releases", "g r"}, client.ScopeReleasesRead},
-		{link{"tokens", client.PathConsole + "tokens", "Tokens", "g k"}, client.ScopeTokensRead},
-		{link{"accounts", client.PathConsole + "accounts", "Accounts", "g a"}, client.ScopeAccountsWrite},
-		{link{"events", client.PathConsole + "events", "Audit", "g e"}, client.ScopeEventsRead},
-		{link{"help", client.PathConsole + "help", "Help", "g h"}, ""},
+		{link{"fleet", api.PathConsole + "fleet", "Fleet", "g f"}, api.ScopeNodesRead},
+		{link{"alerts", api.PathConsole + "alerts", "Alerts", "g w"}, api.ScopeAlertsRead},
+		{link{"tasks", api.PathConsole + "tasks", "Tasks", "g t"}, api.ScopeTasksRead},
+		{link{"sessions", api.PathConsole + "sessions", "Sessions", "g s"}, api.ScopeSessions},
+		{link{"releases", api.PathConsole + "releases", "Releases", "g r"}, api.ScopeReleasesRead},
+		{link{"tokens", api.PathConsole + "tokens", "Tokens", "g k"}, api.ScopeTokensRead},
+		{link{"accounts", api.PathConsole + "accounts", "Accounts", "g a"}, api.ScopeAccountsWrite},
+		{link{"events", api.PathConsole + "events", "Audit", "g e"}, api.ScopeEventsRead},
+		{link{"help", api.PathConsole + "help", "Help", "g h"}, ""},
 	}
 	var links []link
 	for _, l := range all {
@@ -147,7 +147,7 @@ func (v *visit) view(p page) view {
 		shown.Tenant = v.session.Account.Tenant
 		shown.Nav = navigation(v.may)
 		shown.Form = v.formText()
-		for _, scope := range client.KnownScopes() {
+		for _, scope := range api.KnownScopes() {
 			shown.May[scope] = v.may.May(scope)
 		}
 	}

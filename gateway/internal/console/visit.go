@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
@@ -96,15 +97,15 @@ func (v *visit) field(name string) string { return strings.TrimSpace(v.r.PostFor
 func loginFor(r *http.Request) string {
 	to := r.URL.RequestURI()
 	if to == "/" || safePath(to) == "" {
-		return client.PathLogin
+		return api.PathLogin
 	}
-	return client.PathLogin + "?" + url.Values{"next": {to}}.Encode()
+	return api.PathLogin + "?" + url.Values{"next": {to}}.Encode()
 }
 
 // safePath is a path of the console with its query, or empty for any other text.
 func safePath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, client.PathConsole) ||
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, api.PathConsole) ||
 		path.Clean(u.Path)+"/" != u.Path && path.Clean(u.Path) != u.Path || strings.ContainsAny(to, "\\\r\n") {
 		return ""
 	}
@@ -115,6 +116,6 @@ func safePath(to string) string {
 func (v *visit) number(name string) (int, error) { return form.Number(name, v.field(name)) }
 
 // duration is what a field says; 0: it is empty.
-func (v *visit) duration(name string) (client.Duration, error) {
+func (v *visit) duration(name string) (api.Duration, error) {
 	return form.Duration(name, v.field(name))
 }

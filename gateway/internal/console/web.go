@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/query"
 	"muster/gateway/internal/reply"
 )
@@ -31,7 +31,7 @@ type Config struct {
 	Logins  *login.Desk
 	Info    *reply.Info
 	Address func(*http.Request) string // the browser's address
-	Gateway client.Gateway
+	Gateway api.Gateway
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: slog.Default
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/oci"
 	"muster/store"
 )
@@ -20,7 +20,7 @@ func TestErrors(t *testing.T) {
 	large := strings.Repeat("a", 1<<20+1)
 	up := h.begin()
 	h.must(h.registry.Hold(t.Context(), repository, digest, "a test"))
-	reader := "Bearer " + h.account(store.Account{Name: "reader", Scopes: []string{client.ScopeReleasesRead}})
+	reader := "Bearer " + h.account(store.Account{Name: "reader", Scopes: []string{api.ScopeReleasesRead}})
 	seen := map[string]bool{}
 	for _, c := range []struct {
 		name, method, path, body string

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reply"
@@ -56,12 +56,12 @@ func newHouse(t testing.TB) *house {
 	h.must(err)
 	info := &reply.Info{Logger: log}
 	trail := audit.New(audit.Config{Store: h.store, Logger: log})
-	api := &oci.API{Registry: h.registry, Info: info, URL: "https://gw.example:7443", Logger: log,
+	routes := &oci.API{Registry: h.registry, Info: info, URL: "https://gw.example:7443", Logger: log,
 		Gate: account.NewGate(account.Config{Store: h.store, Info: info, Audit: trail, Address: new(origin.Resolver).Address, Passes: h.passes,
 			PSKs: bootstrap.New(bootstrap.Config{Store: h.store, Audit: trail, Logger: log}), Logger: log})}
-	h.server = httptest.NewServer(api.Routes())
+	h.server = httptest.NewServer(routes.Routes())
 	t.Cleanup(h.server.Close)
-	h.token = h.account(store.Account{Name: "ci", Scopes: []string{client.ScopeReleasesWrite}})
+	h.token = h.account(store.Account{Name: "ci", Scopes: []string{api.ScopeReleasesWrite}})
 	h.as = "Bearer " + h.token
 	return h
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
 )
 
@@ -112,9 +112,9 @@ func (c *call) grants() []account.Grant {
 func (c *call) may(asked []string) []string {
 	var actions []string
 	for _, action := range [...]string{account.ActionPull, account.ActionPush, account.ActionDelete} {
-		may := c.caller.Tenant == "" && c.caller.May(client.ScopeReleasesWrite)
+		may := c.caller.Tenant == "" && c.caller.May(api.ScopeReleasesWrite)
 		if action == account.ActionPull {
-			may = c.caller.May(client.ScopeReleasesRead)
+			may = c.caller.May(api.ScopeReleasesRead)
 		}
 		if may && (slices.Contains(asked, action) || slices.Contains(asked, "*")) {
 			actions = append(actions, action)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -56,9 +56,9 @@ func TestChallenges(t *testing.T) {
 func TestLogin(t *testing.T) {
 	h := newHouse(t)
 	_, digest := h.manifest(repository, "v1", "")
-	reader := basic("reader", h.account(store.Account{Name: "reader", Scopes: []string{client.ScopeReleasesRead}}))
-	tenant := basic("tenant", h.account(store.Account{Name: "tenant", Tenant: "platform", Scopes: []string{client.ScopeAll}}))
-	stranger := basic("stranger", h.account(store.Account{Name: "stranger", Scopes: []string{client.ScopeNodesRead}}))
+	reader := basic("reader", h.account(store.Account{Name: "reader", Scopes: []string{api.ScopeReleasesRead}}))
+	tenant := basic("tenant", h.account(store.Account{Name: "tenant", Tenant: "platform", Scopes: []string{api.ScopeAll}}))
+	stranger := basic("stranger", h.account(store.Account{Name: "stranger", Scopes: []string{api.ScopeNodesRead}}))
 	writer := basic("ci", h.token)
 	const all = "?service=gw.example:7443&scope=repository:team/app:pull,push,delete"
 	for _, c := range []struct {

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/client"
 )
 
 // TestMatch: the name of a repository is what stands before a route's own words, also where it holds such words.
@@ -111,7 +111,7 @@ func FuzzScopes(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c := &call{query: map[string][]string{"scope": {text, text}}, caller: account.Caller{Scopes: []string{client.ScopeReleasesRead}}}
+		c := &call{query: map[string][]string{"scope": {text, text}}, caller: account.Caller{Scopes: []string{api.ScopeReleasesRead}}}
 		grants := c.grants()
 		if len(grants) > mostGrants {
 			t.Errorf("%d grants", len(grants))

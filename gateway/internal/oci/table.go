@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/client"
 )
 
 // Route is one row of the table. The row decides who may call it.
@@ -33,8 +33,8 @@ const loginPath = "token"
 // A repository belongs to no tenant. An account of one tenant may pull, and what changes a repository concerns the whole fleet.
 func Table() []Route {
 	anyone := account.Need{Reach: account.OwnTenant} // who has logged in
-	read := account.Need{Scopes: []string{client.ScopeReleasesRead}, Reach: account.OwnTenant}
-	change := account.Need{Scopes: []string{client.ScopeReleasesWrite}, Reach: account.WholeFleet}
+	read := account.Need{Scopes: []string{api.ScopeReleasesRead}, Reach: account.OwnTenant}
+	change := account.Need{Scopes: []string{api.ScopeReleasesWrite}, Reach: account.WholeFleet}
 	const pull, push, remove = account.ActionPull, account.ActionPush, account.ActionDelete
 	return []Route{
 		{"GET", "", "", anyone, 0, (*call).base},

@@ -103,7 +103,7 @@ func (h *house) decode(beat store.Beat) (sample feed.Sample) {
 	return sample
 }
 
-func (h *house) row(name string) *api.Node {
+func (h *house) row(name string) *api.NodeRow {
 	h.t.Helper()
 	g, ok := h.picture.Row("id-" + name)
 	if !ok {
@@ -112,7 +112,7 @@ func (h *house) row(name string) *api.Node {
 	return g
 }
 
-func names(rows []*api.Node) string {
+func names(rows []*api.NodeRow) string {
 	var out []string
 	for _, g := range rows {
 		out = append(out, g.Name)

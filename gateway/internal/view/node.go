@@ -15,7 +15,7 @@ import (
 
 // node is what the picture has of one node. Picture.mu guards it. Its glance is never changed, only replaced: readers keep it.
 type node struct {
-	glance    *api.Node
+	glance    *api.NodeRow
 	enrolment string
 	interval  time.Duration
 	skew      *int64
@@ -57,8 +57,8 @@ func (n *node) knows(row *store.Node, now time.Time) bool {
 	return heard != nil && !heard.After(now.Add(time.Minute)) && row.LastSeen != nil && !heard.Before(*row.LastSeen)
 }
 
-func glanceOf(row *store.Node) *api.Node {
-	g := &api.Node{
+func glanceOf(row *store.Node) *api.NodeRow {
+	g := &api.NodeRow{
 		ID: row.ID, Name: row.Name, Tenant: row.Tenant, Provider: row.Provider, InstanceID: row.InstanceID,
 		Labels: maps.Clone(row.Labels), State: row.State, StateReasons: []string{}, StateSince: row.StateSince.UTC(),
 		CreatedAt: row.CreatedAt.UTC(), PricePerHour: label.PriceOf(row.Labels), Findings: []api.Finding{},

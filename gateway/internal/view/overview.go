@@ -68,7 +68,7 @@ func (p *Picture) Ready() bool {
 }
 
 // Row is what the picture has of a node.
-func (p *Picture) Row(nodeID string) (*api.Node, bool) {
+func (p *Picture) Row(nodeID string) (*api.NodeRow, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n := p.nodes[nodeID]

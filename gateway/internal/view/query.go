@@ -25,7 +25,7 @@ func (q *Query) retired() bool {
 }
 
 // picks decides about one node.
-func (q *Query) picks(g *api.Node, retired bool) bool {
+func (q *Query) picks(g *api.NodeRow, retired bool) bool {
 	switch {
 	case q.Tenant != "" && g.Tenant != q.Tenant, q.Status != "" && g.Status != q.Status, q.State != "" && g.State != q.State,
 		q.Idle && g.IdleSince == nil, q.Unwell && len(g.Findings) == 0, !retired && g.State == wire.StateRetired:
@@ -38,7 +38,7 @@ func (q *Query) picks(g *api.Node, retired bool) bool {
 }
 
 // Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the glances.
-func (p *Picture) Rows(q Query) ([]*api.Node, api.Totals) {
+func (p *Picture) Rows(q Query) ([]*api.NodeRow, api.Totals) {
 	rows := p.rows(&q)
 	if q.Sort != "" { // they are by name already
 		api.Sort(rows, q.Sort)
@@ -46,11 +46,11 @@ func (p *Picture) Rows(q Query) ([]*api.Node, api.Totals) {
 	return rows, api.Count(rows)
 }
 
-func (p *Picture) rows(q *Query) []*api.Node {
+func (p *Picture) rows(q *Query) []*api.NodeRow {
 	retired := q.retired()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	rows := make([]*api.Node, 0, len(p.order))
+	rows := make([]*api.NodeRow, 0, len(p.order))
 	for _, n := range p.order {
 		if q.picks(n.glance, retired) {
 			rows = append(rows, n.glance)

@@ -37,9 +37,9 @@ func (p *Picture) Watch(q Query) *Watch {
 
 // Changes are nodes that have changed, each once, as it is now, however often it changed.
 type Changes struct {
-	Nodes []*api.Node
-	Alive []*api.Node // nothing of their glance.Brief has changed but the glance.Live
-	Gone  []string    // ids of nodes that the query picks no more
+	Nodes []*api.NodeRow
+	Alive []*api.NodeRow // nothing of their glance.Brief has changed but the glance.Live
+	Gone  []string       // ids of nodes that the query picks no more
 }
 
 func (c *Changes) empty() bool { return len(c.Nodes)+len(c.Alive)+len(c.Gone) == 0 }

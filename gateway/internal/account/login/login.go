@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/secret"
 	"muster/store"
 	"muster/store/logins"
@@ -160,7 +160,7 @@ func over(s logins.Session, now time.Time) bool {
 // live is an account that has not ended, or ErrNone.
 func (d *Desk) live(ctx context.Context, id string) (store.Account, error) {
 	a, err := d.store.Account(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && account.Status(a, d.now()) != client.StatusLive {
+	if errors.Is(err, store.ErrNotFound) || err == nil && account.Status(a, d.now()) != api.StatusLive {
 		return a, ErrNone
 	}
 	return a, err

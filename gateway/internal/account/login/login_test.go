@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -22,7 +22,7 @@ func TestDesk(t *testing.T) {
 	}
 	t.Cleanup(func() { s.Close() })
 	soon := now.Add(time.Hour)
-	a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{client.ScopeAll}, CreatedAt: now, ExpiresAt: &soon}
+	a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{api.ScopeAll}, CreatedAt: now, ExpiresAt: &soon}
 	if err := s.CreateAccount(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}

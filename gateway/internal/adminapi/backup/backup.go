@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/backup/archive"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
@@ -96,7 +96,7 @@ func (m *Maker) stream(w http.ResponseWriter, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", client.BackupType)
+	w.Header().Set("Content-Type", api.BackupType)
 	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	w.Header().Set("Cache-Control", "no-store")
 	if _, err := io.Copy(httpserver.Patient(w), file); err != nil {
@@ -108,7 +108,7 @@ func (m *Maker) stream(w http.ResponseWriter, file *os.File) error {
 // streamAll sends an archive of the copy and of all blobs. The end of the archive tells whether it is whole, so it needs no length. A blob
 // that was pushed since the copy is in it too, and does no harm.
 func (m *Maker) streamAll(ctx context.Context, w http.ResponseWriter, file *os.File) {
-	w.Header().Set("Content-Type", client.BackupArchiveType)
+	w.Header().Set("Content-Type", api.BackupArchiveType)
 	w.Header().Set("Cache-Control", "no-store")
 	out := archive.NewWriter(httpserver.Patient(w), m.Now())
 	err := m.archive(ctx, out, file)

@@ -12,9 +12,9 @@ import (
 )
 
 // bigFleet has nodes with 8 GPUs each, as a large fleet says them.
-func bigFleet(n int) []*api.Node {
+func bigFleet(n int) []*api.NodeRow {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	rows := make([]*api.Node, n)
+	rows := make([]*api.NodeRow, n)
 	for i := range rows {
 		rows[i] = fullNode(fmt.Sprintf("vast-h100-%08d", i), "platform", at)
 		rows[i].State = "active"

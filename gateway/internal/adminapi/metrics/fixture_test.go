@@ -15,7 +15,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
@@ -37,7 +36,7 @@ type stand struct {
 	*testing.T
 	api     *API
 	store   *store.Store
-	rows    []*api.Node
+	rows    []*api.NodeRow
 	asked   view.Query
 	ready   bool
 	gateway Gateway
@@ -64,7 +63,7 @@ func newStand(t *testing.T) *stand {
 }
 
 // picked is the picture's rule for tenants, and notes what was asked for.
-func (d *stand) picked(q view.Query) (rows []*api.Node) {
+func (d *stand) picked(q view.Query) (rows []*api.NodeRow) {
 	d.asked = q
 	for _, n := range d.rows {
 		if q.Tenant == "" || n.Tenant == q.Tenant {
@@ -105,7 +104,7 @@ func (d *stand) get(path, token string, headers ...string) *httptest.ResponseRec
 // scrape is the answer to who may see everything.
 func (d *stand) scrape() string {
 	d.Helper()
-	w := d.get(Path, d.account("", client.ScopeMetricsRead))
+	w := d.get(Path, d.account("", api.ScopeMetricsRead))
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != TextType {
 		d.Fatalf("got %d %s %.300s", w.Code, w.Header(), w.Body)
 	}
@@ -119,8 +118,8 @@ func code(w *httptest.ResponseRecorder) string {
 }
 
 // fullNode has all that a node can say.
-func fullNode(name, tenant string, at time.Time) *api.Node {
-	return &api.Node{
+func fullNode(name, tenant string, at time.Time) *api.NodeRow {
+	return &api.NodeRow{
 		ID: "n-" + name, Name: name, Tenant: tenant, Provider: "vast_ai", InstanceID: "39467543", State: wire.StateUnavailable,
 		StateReasons: []string{wire.ReasonConflict}, StateSince: at.Add(-time.Hour), Status: wire.StatusOnline, LastSeen: some(at),
 		CreatedAt: at, AgentVersion: "v1", Address: "203.0.113.7", Labels: map[string]string{"tier": "sovereign", "a.b": "1", "a-b": "2"},
@@ -179,7 +178,7 @@ func fullGateway(at time.Time) Gateway {
 // full is a stand where every metric has a sample.
 func full(t *testing.T) *stand {
 	d := newStand(t)
-	d.rows = []*api.Node{fullNode("gpu-1", "platform", d.at), fullNode("gpu-2", "research", d.at)}
+	d.rows = []*api.NodeRow{fullNode("gpu-1", "platform", d.at), fullNode("gpu-2", "research", d.at)}
 	d.gateway = fullGateway(d.at)
 	d.api.Events.Take(t.Context(), []store.Event{{Kind: "admin.refused", Outcome: wire.CodeForbidden}})
 	return d

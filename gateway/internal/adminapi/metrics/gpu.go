@@ -23,7 +23,7 @@ type gpuFamily struct {
 // gpu is a GPU with its node.
 type gpu struct {
 	*api.GPU
-	node *api.Node
+	node *api.NodeRow
 }
 
 // gpuFamilies is the table of the metrics of GPUs.
@@ -103,15 +103,15 @@ func (t *text) reasonsOfGPU(g *gpu, all []string) {
 
 // nodes are the nodes of one answer. odd has the nodes of which something is left out, with what is shown of them.
 type nodes struct {
-	rows    []*api.Node
-	odd     map[*api.Node][]api.GPU
+	rows    []*api.NodeRow
+	odd     map[*api.NodeRow][]api.GPU
 	gpus    int // left out: more than a node may have, or two with the same labels
 	reasons int // left out
 }
 
 // newNodes finds out what has to be left out of the answer. Prometheus would drop samples that have the same labels.
-func newNodes(rows []*api.Node) *nodes {
-	all := &nodes{rows: rows, odd: map[*api.Node][]api.GPU{}}
+func newNodes(rows []*api.NodeRow) *nodes {
+	all := &nodes{rows: rows, odd: map[*api.NodeRow][]api.GPU{}}
 	for _, n := range rows {
 		all.reasons += max(len(n.StateReasons)-mostReasons, 0)
 		if len(n.GPUs) > mostGPUs || repeated(n.GPUs) {
@@ -156,7 +156,7 @@ func distinct(gpus []api.GPU) []api.GPU {
 }
 
 // shown are the GPUs of a node as they are now.
-func (all *nodes) shown(n *api.Node) []api.GPU {
+func (all *nodes) shown(n *api.NodeRow) []api.GPU {
 	if !n.Fresh {
 		return nil
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/help"
-	"muster/gateway/internal/client"
 )
 
 // TestDetail: what a GPU does not say is absent, the details are left out where nobody wants them, and another answer than yes or no is
@@ -24,7 +24,7 @@ func TestDetail(t *testing.T) {
 		}
 	}
 	d = full(t)
-	token := d.account("", client.ScopeMetricsRead)
+	token := d.account("", api.ScopeMetricsRead)
 	brief := d.get(Path+"?detail=no", token).Body.String()
 	if strings.Contains(brief, "muster_gpu_sm_clock_hertz") || !strings.Contains(brief, "muster_gpu_power_watts{") {
 		t.Errorf("without details:\n%s", brief)

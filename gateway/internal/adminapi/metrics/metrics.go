@@ -15,7 +15,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 )
@@ -28,7 +27,7 @@ type API struct {
 	Gate    *account.Gate // of the listener
 	Info    *reply.Info
 	Ready   func() bool // all nodes are known
-	Rows    func(view.Query) []*api.Node
+	Rows    func(view.Query) []*api.NodeRow
 	Gateway func(context.Context) Gateway
 	Events  *Tally
 	Room    *Room            // of all listeners
@@ -49,7 +48,7 @@ func (r Route) Pattern() string { return r.Method + " " + r.Path }
 
 // Table is every route of this API. The authorisation matrix in package main calls each as every kind of caller.
 func Table() []Route {
-	need := account.Need{Scopes: []string{client.ScopeMetricsRead}, Reach: account.OwnTenant}
+	need := account.Need{Scopes: []string{api.ScopeMetricsRead}, Reach: account.OwnTenant}
 	return []Route{
 		{http.MethodGet, Path, need, (*server).metrics},
 		{http.MethodGet, Path + "/targets", need, (*server).targets},
@@ -147,7 +146,7 @@ func (all *nodes) writeLeftOut(t *text) {
 }
 
 // rows refuses to show a part of the fleet as if it were the whole.
-func (s *server) rows(q view.Query) ([]*api.Node, error) {
+func (s *server) rows(q view.Query) ([]*api.NodeRow, error) {
 	if !s.Ready() {
 		return nil, wire.Refuse(wire.CodeUnavailable, "the gateway has just started, and still reads its nodes", "ask again in a few seconds")
 	}

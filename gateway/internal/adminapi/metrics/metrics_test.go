@@ -13,7 +13,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -104,13 +103,13 @@ func TestContract(t *testing.T) {
 // TestUnknown: what is not known is not there. A node that is silent says only what the gateway knows by itself.
 func TestUnknown(t *testing.T) {
 	d := newStand(t)
-	blank := &api.Node{Name: "blank", Tenant: "t", State: wire.StateEnrolled, Status: wire.StatusPending,
+	blank := &api.NodeRow{Name: "blank", Tenant: "t", State: wire.StateEnrolled, Status: wire.StatusPending,
 		GPUs:  []api.GPU{{UUID: "GPU-1"}},
 		Fresh: true}
 	silent := fullNode("silent", "t", d.at)
 	silent.Status = wire.StatusStale
 	silent.Fresh = false
-	d.rows = []*api.Node{blank, silent}
+	d.rows = []*api.NodeRow{blank, silent}
 	of := map[string][]string{}
 	for _, s := range read(t, d.scrape()) {
 		of[s.labels["node"]] = append(of[s.labels["node"]], s.name)
@@ -142,8 +141,8 @@ func TestUnknown(t *testing.T) {
 // gateway either: it would be there once for each part.
 func TestTenant(t *testing.T) {
 	d := full(t)
-	theirs := d.account("research", client.ScopeMetricsRead)
-	all := d.account("", client.ScopeMetricsRead)
+	theirs := d.account("research", api.ScopeMetricsRead)
+	all := d.account("", api.ScopeMetricsRead)
 	for name, c := range map[string]struct{ path, token, want string }{
 		"an account of the tenant": {Path, theirs, "gpu-2"},
 		"the same, named":          {Path + "?tenant=research", theirs, "gpu-2"},
@@ -169,9 +168,9 @@ func TestTenant(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	d := full(t)
-	reader := d.account("", client.ScopeMetricsRead)
-	one := d.account("research", client.ScopeMetricsRead)
-	nodes := d.account("other", client.ScopeNodesRead)
+	reader := d.account("", api.ScopeMetricsRead)
+	one := d.account("research", api.ScopeMetricsRead)
+	nodes := d.account("other", api.ScopeNodesRead)
 	for _, c := range []struct {
 		path, token, want string
 		status            int
@@ -208,8 +207,8 @@ func TestRefusals(t *testing.T) {
 // TestPacked: who takes gzip gets it, and reads the same.
 func TestPacked(t *testing.T) {
 	d := newStand(t)
-	d.rows = []*api.Node{fullNode("gpu-1", "platform", d.at)}
-	token := d.account("platform", client.ScopeMetricsRead)
+	d.rows = []*api.NodeRow{fullNode("gpu-1", "platform", d.at)}
+	token := d.account("platform", api.ScopeMetricsRead)
 	plain := d.get(Path, token)
 	packed := d.get(Path, token, "Accept-Encoding", "deflate, gzip;q=0.5")
 	if plain.Header().Get("Content-Encoding") != "" || packed.Header().Get("Content-Encoding") != "gzip" {
@@ -257,7 +256,7 @@ func (d *stand) writeAll(w *text) {
 func TestHead(t *testing.T) {
 	d := full(t)
 	r := httptest.NewRequest(http.MethodHead, Path, nil)
-	r.Header.Set("Authorization", "Bearer "+d.account("", client.ScopeMetricsRead))
+	r.Header.Set("Authorization", "Bearer "+d.account("", api.ScopeMetricsRead))
 	w := httptest.NewRecorder()
 	d.api.Routes().ServeHTTP(w, r)
 	if w.Code != 200 || w.Body.Len() != 0 || w.Header().Get("Content-Type") != TextType {
@@ -269,7 +268,7 @@ func TestHead(t *testing.T) {
 // room.
 func TestRoom(t *testing.T) {
 	d := full(t)
-	token := d.account("", client.ScopeMetricsRead)
+	token := d.account("", api.ScopeMetricsRead)
 	id := token[:strings.LastIndexByte(token, '_')]
 	var leaves []func()
 	for range mostOfCaller {
@@ -290,7 +289,7 @@ func TestRoom(t *testing.T) {
 	}
 	var last string
 	for range mostOfCaller {
-		last = d.account("platform", client.ScopeMetricsRead)
+		last = d.account("platform", api.ScopeMetricsRead)
 		if _, err := d.api.Room.enter("tenant/platform"); err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +328,7 @@ func TestBounds(t *testing.T) {
 	}
 	twins := fullNode("twins", "platform", d.at)
 	twins.GPUs = append(twins.GPUs, twins.GPUs...)
-	d.rows = []*api.Node{n, twins}
+	d.rows = []*api.NodeRow{n, twins}
 	all := read(t, d.scrape())
 	left := map[string]float64{}
 	for _, s := range all {
@@ -416,7 +415,7 @@ var metricName = regexp.MustCompile(`\bmuster_[a-z0-9_]+`)
 func TestFiles(t *testing.T) {
 	d := full(t)
 	there := names(read(t, d.scrape()))
-	token := d.account("platform", client.ScopeMetricsRead)
+	token := d.account("platform", api.ScopeMetricsRead)
 	for path, mediaType := range map[string]string{"/dashboard.json": "application/json", "/alerts.yaml": "application/yaml; charset=utf-8"} {
 		w := d.get(Path+path, token)
 		if w.Code != 200 || w.Header().Get("Content-Type") != mediaType {

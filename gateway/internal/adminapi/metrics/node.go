@@ -10,93 +10,93 @@ import (
 // nodeFamily is a metric of nodes, and how one node says it. What is not known is left out.
 type nodeFamily struct {
 	family
-	say func(*text, *api.Node)
+	say func(*text, *api.NodeRow)
 }
 
 const mib = 1 << 20
 
 // nodeFamilies is the table of the metrics of nodes.
 func nodeFamilies() []nodeFamily {
-	of := func(name, help string, say func(*text, *api.Node)) nodeFamily {
+	of := func(name, help string, say func(*text, *api.NodeRow)) nodeFamily {
 		return nodeFamily{family{name, gauge, help}, say}
 	}
 	return []nodeFamily{
 		of("muster_node_info", "A node that is not retired. Always 1.", nodeInfo),
-		of("muster_node_up", "Whether the gateway hears from the node: 1 or 0.", func(t *text, n *api.Node) {
+		of("muster_node_up", "Whether the gateway hears from the node: 1 or 0.", func(t *text, n *api.NodeRow) {
 			t.ofNode(n, flag(n.Status == wire.StatusOnline))
 		}),
-		of("muster_node_last_seen_timestamp_seconds", "When the gateway last heard from the node.", func(t *text, n *api.Node) {
+		of("muster_node_last_seen_timestamp_seconds", "When the gateway last heard from the node.", func(t *text, n *api.NodeRow) {
 			t.timeOfNode(n, n.LastSeen)
 		}),
-		of("muster_node_state_since_timestamp_seconds", "Since when the node is in its state.", func(t *text, n *api.Node) {
+		of("muster_node_state_since_timestamp_seconds", "Since when the node is in its state.", func(t *text, n *api.NodeRow) {
 			t.timeOfNode(n, &n.StateSince)
 		}),
 		of("muster_node_state_reason", "Why the node is in its state, one series for each reason. Always 1.", nodeReasons),
-		of("muster_node_heartbeat_interval_seconds", "The time between two heartbeats, as the node says it.", func(t *text, n *api.Node) {
+		of("muster_node_heartbeat_interval_seconds", "The time between two heartbeats, as the node says it.", func(t *text, n *api.NodeRow) {
 			t.maybeOfNode(n, n.IntervalSeconds)
 		}),
 		of("muster_node_findings", "What is wrong with the node, by rule: the number of findings. See muster help health.", nodeFindings),
-		of("muster_node_probe", "How the last look at the GPUs ended. Always 1.", func(t *text, n *api.Node) {
+		of("muster_node_probe", "How the last look at the GPUs ended. Always 1.", func(t *text, n *api.NodeRow) {
 			if n.Probe != "" {
 				t.node(n)
 				t.label("state", n.Probe)
 				t.value(1)
 			}
 		}),
-		of("muster_node_probe_timestamp_seconds", "When the GPUs were last read.", func(t *text, n *api.Node) {
+		of("muster_node_probe_timestamp_seconds", "When the GPUs were last read.", func(t *text, n *api.NodeRow) {
 			t.timeOfNode(n, n.ReadAt)
 		}),
-		of("muster_node_gpus_expected", "How many GPUs the node should have.", func(t *text, n *api.Node) {
+		of("muster_node_gpus_expected", "How many GPUs the node should have.", func(t *text, n *api.NodeRow) {
 			if n.GPUsExpected != nil {
 				t.ofNode(n, float64(*n.GPUsExpected))
 			}
 		}),
-		of("muster_node_gpus_seen", "How many GPUs answer now. Absent while that is not known.", func(t *text, n *api.Node) {
+		of("muster_node_gpus_seen", "How many GPUs answer now. Absent while that is not known.", func(t *text, n *api.NodeRow) {
 			if n.Fresh {
 				t.ofNode(n, float64(len(n.GPUs)))
 			}
 		}),
 		of("muster_node_idle_since_timestamp_seconds", "Since when all GPUs of the node are idle. Absent where they are not.",
-			func(t *text, n *api.Node) { t.timeOfNode(n, n.IdleSince) }),
-		of("muster_node_price_per_hour", "What an hour of the node costs, by its label price_per_hour.", func(t *text, n *api.Node) {
+			func(t *text, n *api.NodeRow) { t.timeOfNode(n, n.IdleSince) }),
+		of("muster_node_price_per_hour", "What an hour of the node costs, by its label price_per_hour.", func(t *text, n *api.NodeRow) {
 			t.maybeOfNode(n, n.PricePerHour)
 		}),
-		of("muster_node_certificate_expiry_timestamp_seconds", "When the node's certificate ends.", func(t *text, n *api.Node) {
+		of("muster_node_certificate_expiry_timestamp_seconds", "When the node's certificate ends.", func(t *text, n *api.NodeRow) {
 			t.timeOfNode(n, n.NotAfter)
 		}),
 		of("muster_node_renewal_overdue", "Whether the node's certificate should have been renewed by now: 1 or 0.",
-			func(t *text, n *api.Node) {
+			func(t *text, n *api.NodeRow) {
 				if n.NotAfter != nil {
 					t.ofNode(n, flag(n.RenewalOverdue))
 				}
 			}),
-		of("muster_node_cpus", "Processors of the host.", func(t *text, n *api.Node) {
+		of("muster_node_cpus", "Processors of the host.", func(t *text, n *api.NodeRow) {
 			if n.CPUs != nil && online(n) {
 				t.ofNode(n, float64(*n.CPUs))
 			}
 		}),
-		of("muster_node_load1", "Load of the host over one minute.", func(t *text, n *api.Node) {
+		of("muster_node_load1", "Load of the host over one minute.", func(t *text, n *api.NodeRow) {
 			if online(n) {
 				t.maybeOfNode(n, n.Load1)
 			}
 		}),
-		ofHost("muster_node_memory_used_bytes", "Memory of the host in use.", func(n *api.Node) *int64 { return n.MemoryUsedMiB }),
-		ofHost("muster_node_memory_total_bytes", "Memory of the host.", func(n *api.Node) *int64 { return n.MemoryMiB }),
-		ofHost("muster_node_disk_used_bytes", "Use of the disk that the agent looks at.", func(n *api.Node) *int64 { return n.DiskUsedMiB }),
-		ofHost("muster_node_disk_total_bytes", "Size of the disk that the agent looks at.", func(n *api.Node) *int64 { return n.DiskMiB }),
+		ofHost("muster_node_memory_used_bytes", "Memory of the host in use.", func(n *api.NodeRow) *int64 { return n.MemoryUsedMiB }),
+		ofHost("muster_node_memory_total_bytes", "Memory of the host.", func(n *api.NodeRow) *int64 { return n.MemoryMiB }),
+		ofHost("muster_node_disk_used_bytes", "Use of the disk that the agent looks at.", func(n *api.NodeRow) *int64 { return n.DiskUsedMiB }),
+		ofHost("muster_node_disk_total_bytes", "Size of the disk that the agent looks at.", func(n *api.NodeRow) *int64 { return n.DiskMiB }),
 	}
 }
 
 // ofHost is a family of a size that the host says in MiB. What a silent node said is not what is so now.
-func ofHost(name, help string, get func(*api.Node) *int64) nodeFamily {
-	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.Node) {
+func ofHost(name, help string, get func(*api.NodeRow) *int64) nodeFamily {
+	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
 		if v := get(n); v != nil && online(n) {
 			t.ofNode(n, float64(*v)*mib)
 		}
 	}}
 }
 
-func online(n *api.Node) bool { return n.Status == wire.StatusOnline }
+func online(n *api.NodeRow) bool { return n.Status == wire.StatusOnline }
 
 func flag(yes bool) float64 {
 	if yes {
@@ -108,30 +108,30 @@ func flag(yes bool) float64 {
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
 // node adds the labels that every metric of a node has.
-func (t *text) node(n *api.Node) {
+func (t *text) node(n *api.NodeRow) {
 	t.label("node", n.Name)
 	t.label("tenant", n.Tenant)
 }
 
-func (t *text) ofNode(n *api.Node, v float64) {
+func (t *text) ofNode(n *api.NodeRow, v float64) {
 	t.node(n)
 	t.value(v)
 }
 
 // maybeOfNode leaves out what is not known.
-func (t *text) maybeOfNode(n *api.Node, v *float64) {
+func (t *text) maybeOfNode(n *api.NodeRow, v *float64) {
 	if v != nil {
 		t.ofNode(n, *v)
 	}
 }
 
-func (t *text) timeOfNode(n *api.Node, at *time.Time) {
+func (t *text) timeOfNode(n *api.NodeRow, at *time.Time) {
 	if at != nil && !at.IsZero() {
 		t.ofNode(n, seconds(*at))
 	}
 }
 
-func nodeInfo(t *text, n *api.Node) {
+func nodeInfo(t *text, n *api.NodeRow) {
 	t.node(n)
 	t.label("provider", n.Provider)
 	t.label("instance_id", n.InstanceID)
@@ -140,7 +140,7 @@ func nodeInfo(t *text, n *api.Node) {
 	t.value(1)
 }
 
-func nodeReasons(t *text, n *api.Node) {
+func nodeReasons(t *text, n *api.NodeRow) {
 	for _, reason := range n.StateReasons[:min(len(n.StateReasons), mostReasons)] {
 		t.node(n)
 		t.label("reason", reason)
@@ -149,7 +149,7 @@ func nodeReasons(t *text, n *api.Node) {
 }
 
 // nodeFindings adds up the findings of a rule: one that is about GPUs may have found several.
-func nodeFindings(t *text, n *api.Node) {
+func nodeFindings(t *text, n *api.NodeRow) {
 	for i := range n.Findings {
 		f := &n.Findings[i]
 		same := 0

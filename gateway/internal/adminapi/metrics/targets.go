@@ -62,7 +62,7 @@ func readPort(r *http.Request) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-func writeTargets(w io.Writer, rows []*api.Node, port string) error {
+func writeTargets(w io.Writer, rows []*api.NodeRow, port string) error {
 	out := bufio.NewWriterSize(w, piece)
 	next := "[\n"
 	encoder := json.NewEncoder(out)
@@ -83,7 +83,7 @@ func writeTargets(w io.Writer, rows []*api.Node, port string) error {
 	return out.Flush()
 }
 
-func targetOf(n *api.Node, port string) target {
+func targetOf(n *api.NodeRow, port string) target {
 	labels := map[string]string{
 		metaPrefix + "node": n.Name, metaPrefix + "node_id": n.ID, metaPrefix + "tenant": n.Tenant, metaPrefix + "provider": n.Provider,
 		metaPrefix + "instance_id": n.InstanceID, metaPrefix + "state": n.State, metaPrefix + "status": n.Status,

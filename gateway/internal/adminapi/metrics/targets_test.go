@@ -9,12 +9,11 @@ import (
 	"testing"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 )
 
 func (d *stand) targets(path string) (all []target) {
 	d.Helper()
-	w := d.get(path, d.account("", client.ScopeMetricsRead))
+	w := d.get(path, d.account("", api.ScopeMetricsRead))
 	if w.Code != 200 || w.Header().Get("Content-Type") != "application/json" {
 		d.Fatalf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -29,8 +28,8 @@ func TestTargets(t *testing.T) {
 	d := newStand(t)
 	six := fullNode("six", "research", d.at)
 	six.Address = "2001:db8::7"
-	never := &api.Node{Name: "never"}
-	d.rows = []*api.Node{fullNode("gpu-1", "platform", d.at), six, never}
+	never := &api.NodeRow{Name: "never"}
+	d.rows = []*api.NodeRow{fullNode("gpu-1", "platform", d.at), six, never}
 	all := d.targets(Path + "/targets")
 	want := map[string]string{
 		"__meta_muster_node": "gpu-1", "__meta_muster_node_id": "n-gpu-1", "__meta_muster_tenant": "platform",
@@ -56,7 +55,7 @@ func TestTargetPort(t *testing.T) {
 		}
 	}
 	d := newStand(t)
-	d.rows = []*api.Node{fullNode("gpu-1", "platform", d.at)}
+	d.rows = []*api.NodeRow{fullNode("gpu-1", "platform", d.at)}
 	if got := d.targets(Path + "/targets?port=9100"); got[0].Targets[0] != "203.0.113.7:9100" {
 		t.Errorf("got %v", got)
 	}
@@ -66,10 +65,10 @@ func TestTargetPort(t *testing.T) {
 func TestBrokenTargets(t *testing.T) {
 	d := newStand(t)
 	n := fullNode("gpu-1", "platform", d.at)
-	if writeTargets(&broken{}, []*api.Node{n}, "") == nil {
+	if writeTargets(&broken{}, []*api.NodeRow{n}, "") == nil {
 		t.Error("a short answer: no error")
 	}
-	if writeTargets(&broken{}, slices.Repeat([]*api.Node{n}, 1000), "") == nil {
+	if writeTargets(&broken{}, slices.Repeat([]*api.NodeRow{n}, 1000), "") == nil {
 		t.Error("a long answer: no error")
 	}
 }
@@ -81,8 +80,8 @@ func FuzzTarget(f *testing.F) {
 	name := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	f.Fuzz(func(t *testing.T, key, value, address string) {
 		var out bytes.Buffer
-		n := &api.Node{Name: value, Address: address, Labels: map[string]string{key: value}}
-		if err := writeTargets(&out, []*api.Node{n, n}, "9100"); err != nil {
+		n := &api.NodeRow{Name: value, Address: address, Labels: map[string]string{key: value}}
+		if err := writeTargets(&out, []*api.NodeRow{n, n}, "9100"); err != nil {
 			t.Fatal(err)
 		}
 		var all []target

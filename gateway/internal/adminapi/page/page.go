@@ -11,14 +11,13 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver"
 )
 
 // Place is where a page ends: name and id of its last node.
 type Place [2]string
 
-func placeOf(g *api.Node) Place { return Place{g.Name, g.ID} }
+func placeOf(g *api.NodeRow) Place { return Place{g.Name, g.ID} }
 
 func (p Place) compare(other Place) int { return slices.Compare(p[:], other[:]) }
 
@@ -39,7 +38,7 @@ func Read(text, sort string) (after Place, err error) {
 }
 
 // Cut cuts a page out of the rows. next is its cursor; empty: it is the last.
-func Cut(rows []*api.Node, after Place, limit int, order string) (page []*api.Node, next string) {
+func Cut(rows []*api.NodeRow, after Place, limit int, order string) (page []*api.NodeRow, next string) {
 	from := sort.Search(len(rows), func(i int) bool { return order != "" || placeOf(rows[i]).compare(after) > 0 })
 	page = rows[from:]
 	if len(page) <= limit || limit == 0 {
@@ -59,7 +58,7 @@ const piece = 32 << 10
 
 // Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
 // one cuts the answer. brief: each node is a glance.Brief.
-func Send(w http.ResponseWriter, view client.FleetView, rows []*api.Node, brief bool) {
+func Send(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -90,7 +89,7 @@ type writer struct {
 	err    error
 }
 
-func (f *writer) begin(view client.FleetView) {
+func (f *writer) begin(view api.FleetView) {
 	view.Nodes = nil
 	raw, err := json.Marshal(view)
 	f.err = err

@@ -1,8 +1,8 @@
 package shape
 
 import (
+	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 )
 
@@ -16,23 +16,23 @@ const (
 )
 
 // Created is a new node, with what installs it.
-func Created(n fleet.Node, m bootstrap.Minted) client.CreatedNode {
-	return client.CreatedNode{Hint: notAScriptYet, Node: Node(n), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
-		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
+func Created(n fleet.Node, m bootstrap.Minted) api.CreatedNode {
+	return api.CreatedNode{Hint: notAScriptYet, Node: Node(n), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
 		ScriptSHA256: m.ScriptSum, Packages: Each(m.Packages, packageOf), Metadata: metadataOf(m)}
 }
 
 // Script is what installs an existing node.
-func Script(n fleet.Node, m bootstrap.Minted) client.BootstrapScript {
-	return client.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
-		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,
+func Script(n fleet.Node, m bootstrap.Minted) api.BootstrapScript {
+	return api.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,
 		FetchSHA256: m.FetchSum, Mode: m.Mode, Command: m.Command, UserData: m.UserData, Metadata: metadataOf(m)}
 }
 
 // metadataOf says what a script brings. PackageRef and PackageDigest name the release that it installs, and repeat the first package
 // where there is none.
-func metadataOf(m bootstrap.Minted) client.BootstrapMetadata {
-	out := client.BootstrapMetadata{TrustBundleVersion: client.NewTrustVersion(m.TrustNumber), Packages: Each(m.Packages, packageOf),
+func metadataOf(m bootstrap.Minted) api.BootstrapMetadata {
+	out := api.BootstrapMetadata{TrustBundleVersion: api.NewTrustVersion(m.TrustNumber), Packages: Each(m.Packages, packageOf),
 		PackageRef: m.Release.Reference, PackageDigest: m.Release.Digest}
 	if m.Release.Reference == "" && len(out.Packages) > 0 {
 		first := out.Packages[0]
@@ -42,6 +42,6 @@ func metadataOf(m bootstrap.Minted) client.BootstrapMetadata {
 	return out
 }
 
-func packageOf(p bootstrap.Package) client.BootstrapPackage {
-	return client.BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest}
+func packageOf(p bootstrap.Package) api.BootstrapPackage {
+	return api.BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -16,8 +15,8 @@ func Finding(f health.Finding) api.Finding {
 }
 
 // Rule is a rule of health, with its settings.
-func Rule(r health.RuleView) client.HealthRule {
-	out := client.HealthRule{Rule: r.Name, Severity: r.Severity, Subject: "node", Meaning: r.Meaning, Next: r.Next, Topic: r.Topic,
+func Rule(r health.RuleView) api.HealthRule {
+	out := api.HealthRule{Rule: r.Name, Severity: r.Severity, Subject: "node", Meaning: r.Meaning, Next: r.Next, Topic: r.Topic,
 		Unit: r.Unit, FoundAfterSeconds: int(r.Found.For / time.Second), CuredAfterSeconds: int(r.Cured.For / time.Second)}
 	if r.GPU {
 		out.Subject = "gpu"
@@ -25,8 +24,8 @@ func Rule(r health.RuleView) client.HealthRule {
 	if r.Limit != 0 {
 		out.Limit = &r.Limit
 	}
-	out.Settings = Each(r.Settings, func(s records.Setting) client.HealthSetting {
-		return client.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit, For: client.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy}
+	out.Settings = Each(r.Settings, func(s records.Setting) api.HealthSetting {
+		return api.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit, For: api.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy}
 	})
 	return out
 }

@@ -4,15 +4,15 @@ import (
 	"encoding/json"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/session"
 )
 
 // Session is a session as it is now.
-func Session(v session.View) client.Session {
-	out := client.Session{
+func Session(v session.View) api.Session {
+	out := api.Session{
 		ID: v.ID, Node: v.NodeName, NodeID: v.NodeID, Tenant: v.Tenant, Type: v.Type, Params: v.Params, About: v.About,
-		Status: client.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: UTC(v.OpenedAt),
+		Status: api.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: UTC(v.OpenedAt),
 		EndedAt: UTC(v.EndedAt), End: v.End, Recorded: v.Recorded, SigningKeyID: v.KeyID,
 		IdleSeconds: int(v.Idle / time.Second), LimitSeconds: int(v.Limit / time.Second),
 	}
@@ -29,9 +29,9 @@ func Session(v session.View) client.Session {
 	}
 	switch {
 	case v.EndedAt != nil:
-		out.Status = client.SessionEnded
+		out.Status = api.SessionEnded
 	case v.OpenedAt != nil:
-		out.Status = client.SessionOpen
+		out.Status = api.SessionOpen
 	}
 	return out
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/reading"
@@ -48,8 +48,8 @@ func UTC(at *time.Time) *time.Time {
 }
 
 // Node is a node as the API shows it. A value that was never reported is null, and not 0 or empty.
-func Node(n fleet.Node) client.Node {
-	out := client.Node{
+func Node(n fleet.Node) api.Node {
+	out := api.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: orEmpty(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: []string{}, StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(),
 		Status: n.Status, CreatedAt: n.CreatedAt.UTC(), LastSeen: UTC(n.LastSeen), Banned: n.Banned,
@@ -70,7 +70,7 @@ func Node(n fleet.Node) client.Node {
 		out.IntervalSeconds = &seconds
 	}
 	if cert := n.Certificate; cert.Fingerprint != "" {
-		out.Certificate = &client.Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(),
+		out.Certificate = &api.Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(),
 			Generation: cert.Generation, RenewalOverdue: cert.OverdueAt != nil}
 	}
 	addReading(n, &out)
@@ -79,7 +79,7 @@ func Node(n fleet.Node) client.Node {
 
 // addReading adds what a node said of its hardware and its agent. It mends both again, because earlier gateways stored them as they
 // came.
-func addReading(n fleet.Node, out *client.Node) {
+func addReading(n fleet.Node, out *api.Node) {
 	hardware, left := reading.Hardware.Mend(n.Hardware)
 	out.Hardware = reported(reading.Hardware, hardware)
 	if n.Hardware != "" && len(left) > 0 {
@@ -99,22 +99,22 @@ func reported(shape *reading.Shape, text string) json.RawMessage {
 }
 
 // Detail is a node with its certificates and the runs of its agent.
-func Detail(d fleet.Detail) client.NodeDetail {
-	return client.NodeDetail{Node: Node(d.Node), Certificates: Each(d.Certificates, certificateOf), Runs: Each(d.Runs, runOf)}
+func Detail(d fleet.Detail) api.NodeDetail {
+	return api.NodeDetail{Node: Node(d.Node), Certificates: Each(d.Certificates, certificateOf), Runs: Each(d.Runs, runOf)}
 }
 
-func certificateOf(c store.Certificate) client.NodeCertificate {
-	return client.NodeCertificate{Fingerprint: c.Fingerprint, Generation: c.Generation, Status: c.Status, IssuedAt: c.IssuedAt.UTC(),
+func certificateOf(c store.Certificate) api.NodeCertificate {
+	return api.NodeCertificate{Fingerprint: c.Fingerprint, Generation: c.Generation, Status: c.Status, IssuedAt: c.IssuedAt.UTC(),
 		NotAfter: c.NotAfter.UTC(), FirstUsedAt: UTC(c.FirstUsedAt), EndedAt: UTC(c.EndedAt), Recovery: c.Recovery}
 }
 
-func runOf(r store.Run) client.NodeRun {
-	return client.NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()}
+func runOf(r store.Run) api.NodeRun {
+	return api.NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()}
 }
 
 // Token is a token as the API shows it. If several things have ended it, its status is revoked first, then used.
-func Token(t store.Token, now time.Time) client.Token {
-	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: client.StatusLive, Uses: t.Uses, Used: t.Used, Labels: orEmpty(t.Labels),
+func Token(t store.Token, now time.Time) api.Token {
+	out := api.Token{ID: t.ID, Tenant: t.Tenant, Status: api.StatusLive, Uses: t.Uses, Used: t.Used, Labels: orEmpty(t.Labels),
 		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(),
 		RevokedAt: UTC(t.RevokedAt), CreatedBy: t.CreatedBy}
 	if t.GPUs > 0 {
@@ -122,27 +122,27 @@ func Token(t store.Token, now time.Time) client.Token {
 	}
 	switch {
 	case t.RevokedAt != nil:
-		out.Status = client.StatusRevoked
+		out.Status = api.StatusRevoked
 	case t.Used >= t.Uses:
-		out.Status = client.StatusUsed
+		out.Status = api.StatusUsed
 	case !now.Before(t.ExpiresAt):
-		out.Status = client.StatusExpired
+		out.Status = api.StatusExpired
 	}
 	return out
 }
 
 // Account is an account without its token.
-func Account(a store.Account, now time.Time) client.Account {
-	return client.Account{ID: a.ID, Name: a.Name, Scopes: OrNone(a.Scopes), Tenant: a.Tenant, Status: account.Status(a, now),
+func Account(a store.Account, now time.Time) api.Account {
+	return api.Account{ID: a.ID, Name: a.Name, Scopes: OrNone(a.Scopes), Tenant: a.Tenant, Status: account.Status(a, now),
 		CreatedAt: a.CreatedAt.UTC(), ExpiresAt: UTC(a.ExpiresAt), RevokedAt: UTC(a.RevokedAt), LastUsedAt: UTC(a.LastUsedAt),
 		CreatedBy: a.CreatedBy}
 }
 
 // PSK is a pre-shared key without the key.
-func PSK(k store.PSK) client.PSK { return client.PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()} }
+func PSK(k store.PSK) api.PSK { return api.PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()} }
 
 // Event is a line of the audit trail.
-func Event(e store.Event) client.Event {
-	return client.Event{ID: e.ID, At: e.At.UTC(), Kind: e.Kind, Actor: e.Actor, NodeID: e.NodeID, Node: e.NodeName, Tenant: e.Tenant,
+func Event(e store.Event) api.Event {
+	return api.Event{ID: e.ID, At: e.At.UTC(), Kind: e.Kind, Actor: e.Actor, NodeID: e.NodeID, Node: e.NodeName, Tenant: e.Tenant,
 		Address: e.Address, Outcome: e.Outcome, Detail: orEmpty(e.Detail), Security: e.Security}
 }

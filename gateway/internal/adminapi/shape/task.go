@@ -4,16 +4,16 @@ import (
 	"encoding/json"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
 
 // Task is a task as lists show it, without what it has written.
-func Task(t store.Task) client.Task {
-	return client.Task{
+func Task(t store.Task) api.Task {
+	return api.Task{
 		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: task.Params(t), Status: t.Status,
-		ExitCode: t.ExitCode, Code: t.Code, Error: t.Error, Output: client.TaskLog{Bytes: t.Bytes, Truncated: t.Truncated},
+		ExitCode: t.ExitCode, Code: t.Code, Error: t.Error, Output: api.TaskLog{Bytes: t.Bytes, Truncated: t.Truncated},
 		Archive: fileOf(t.Archive), Values: valuesOf(t.Values), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(),
 		ExpiresAt: t.ExpiresAt.UTC(), ClaimedAt: UTC(t.ClaimedAt), StartedAt: UTC(t.StartedAt), FinishedAt: UTC(t.FinishedAt),
 		CancelAskedAt: UTC(t.CancelAskedAt), CancelAskedBy: t.CancelAskedBy, ClaimFingerprint: t.ClaimFingerprint,
@@ -38,6 +38,6 @@ func valuesOf(found string) wire.TaskValues {
 }
 
 // Lent is a secret that tasks may use, without its value.
-func Lent(s store.LentSecret) client.Secret {
-	return client.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
+func Lent(s store.LentSecret) api.Secret {
+	return api.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // errGap ends an answer whose reader counts bytes.
@@ -76,10 +76,10 @@ func (w *Writer) begin() {
 	}
 	w.begun = true
 	h := w.To.Header()
-	h.Set("Content-Type", client.TaskOutputType+"; charset=utf-8")
+	h.Set("Content-Type", api.TaskOutputType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set(client.HeaderTaskOffset, strconv.FormatInt(w.Next, 10))
+	h.Set(api.HeaderTaskOffset, strconv.FormatInt(w.Next, 10))
 	w.To.WriteHeader(http.StatusOK)
 }
 

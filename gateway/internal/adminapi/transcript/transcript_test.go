@@ -6,8 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/transcript"
-	"muster/gateway/internal/client"
 )
 
 // written is what a task has written at an offset.
@@ -59,8 +59,8 @@ func TestTranscript(t *testing.T) {
 			if err := out.End(err); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.Body.String(); w.Code != 200 || got != c.want || w.Header().Get(client.HeaderTaskOffset) != c.offset {
-				t.Errorf("got %d %q at %q, want %q at %q", w.Code, got, w.Header().Get(client.HeaderTaskOffset), c.want, c.offset)
+			if got := w.Body.String(); w.Code != 200 || got != c.want || w.Header().Get(api.HeaderTaskOffset) != c.offset {
+				t.Errorf("got %d %q at %q, want %q at %q", w.Code, got, w.Header().Get(api.HeaderTaskOffset), c.want, c.offset)
 			}
 			if len(c.want) > 0 && !w.Flushed {
 				t.Error("a reader has to wait for what was written")

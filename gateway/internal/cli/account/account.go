@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -23,7 +24,7 @@ func Commands() []cli.Command {
 			Says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			Summary: "make an account, whose API token reaches the gateway from elsewhere",
 			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " +
-				strings.Join(client.KnownScopes(), ", ") +
+				strings.Join(api.KnownScopes(), ", ") +
 				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To " +
 				"make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
 				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may do more, or lives " +
@@ -54,8 +55,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.CreateAccount(ctx, client.AccountRequest{Name: s.Words[0], Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
-		TTL: client.Duration(ttl)})
+	a, err := c.CreateAccount(ctx, api.AccountRequest{Name: s.Words[0], Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
+		TTL: api.Duration(ttl)})
 	if err != nil {
 		return err
 	}
@@ -98,11 +99,11 @@ func accountList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list := func(c *client.Client) (client.AccountList, error) {
+	list := func(c *client.Client) (api.AccountList, error) {
 		return c.Accounts(ctx, s.Flags.Text("tenant"), all)
 	}
-	return cli.ShowList(ctx, s, list, accountColumns(), func(l client.AccountList) [][]string {
-		return cli.Rows(l.Accounts, func(a client.Account) []string { return accountRow(a, s.Now()) })
+	return cli.ShowList(ctx, s, list, accountColumns(), func(l api.AccountList) [][]string {
+		return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
 	})
 }
 
@@ -112,7 +113,7 @@ func accountColumns() []screen.Column {
 		{Name: "ID", Wide: true}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}}
 }
 
-func accountRow(a client.Account, now time.Time) []string {
+func accountRow(a api.Account, now time.Time) []string {
 	expires := "never"
 	if a.ExpiresAt != nil {
 		expires = screen.When(now, *a.ExpiresAt)
@@ -143,8 +144,8 @@ func accountRevoke(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-func revokedText(a client.RevokedAccount) string {
-	text := client.StatusRevoked
+func revokedText(a api.RevokedAccount) string {
+	text := api.StatusRevoked
 	if len(a.Made) > 0 {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
 			strings.Join(a.Made, " ")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -22,7 +23,7 @@ func alertList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Alerts(ctx, client.AlertFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
+	list, err := c.Alerts(ctx, api.AlertFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
 		Cause: s.Flags.Text("cause"), All: all})
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func alertList(ctx context.Context, s *cli.Session) error {
 	}
 	columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
 		{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
-	rows := cli.Rows(list.Alerts, func(a client.Alert) []string {
+	rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
 		return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
 			state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
 	})
@@ -60,7 +61,7 @@ func picked(s *cli.Session) bool {
 // beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
 // alone, and a gateway that still reads its nodes, say nothing of it.
 func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
-	view, err := c.Fleet(ctx, client.FleetFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant")})
+	view, err := c.Fleet(ctx, api.FleetFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant")})
 	if err != nil {
 		return ""
 	}
@@ -78,7 +79,7 @@ func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
 }
 
 // state is a word for how an alert stands.
-func state(a client.Alert) string {
+func state(a api.Alert) string {
 	switch {
 	case a.ResolvedAt != nil:
 		return "resolved"
@@ -89,7 +90,7 @@ func state(a client.Alert) string {
 }
 
 // told names the receivers that were told, and those that were not.
-func told(a client.Alert) string {
+func told(a api.Alert) string {
 	var all []string
 	for _, v := range a.Deliveries {
 		word := v.Told
@@ -111,7 +112,7 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Alerts(ctx, client.AlertFilter{ID: s.Words[0], All: true})
+	list, err := c.Alerts(ctx, api.AlertFilter{ID: s.Words[0], All: true})
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func pairs(a client.Alert) [][]string {
+func pairs(a api.Alert) [][]string {
 	rows := [][]string{{"alert", screen.OrUnknown(a.ID)}, {"state", state(a)}, {"cause", screen.OrUnknown(a.Cause)},
 		{"severity", screen.OrUnknown(a.Severity)}, {"tenant", screen.OrUnknown(a.Tenant)}, {"node", screen.OrUnknown(a.Node)},
 		{"what", screen.OrUnknown(a.Text)}, {"next", screen.OrUnknown(a.Next)}, {"help", "muster help " + screen.OrUnknown(a.Topic)},
@@ -166,8 +167,8 @@ func silence(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.SilenceAlerts(ctx, client.AlertSilenceRequest{Node: s.Flags.Text("node"), Selector: s.Flags.Text("selector"),
-		Cause: s.Flags.Text("cause"), Tenant: s.Flags.Text("tenant"), For: client.Duration(length), Reason: s.Flags.Text("reason")})
+	made, err := c.SilenceAlerts(ctx, api.AlertSilenceRequest{Node: s.Flags.Text("node"), Selector: s.Flags.Text("selector"),
+		Cause: s.Flags.Text("cause"), Tenant: s.Flags.Text("tenant"), For: api.Duration(length), Reason: s.Flags.Text("reason")})
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func silence(ctx context.Context, s *cli.Session) error {
 }
 
 // what is silenced, in a few words.
-func what(q client.AlertSilence) string {
+func what(q api.AlertSilence) string {
 	var all []string
 	for _, part := range []struct{ name, value string }{{"node", q.Node}, {"selector", q.Selector}, {"cause", q.Cause},
 		{"tenant", q.Tenant}} {
@@ -193,10 +194,10 @@ func what(q client.AlertSilence) string {
 func silences(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "SILENCE"}, {Name: "OF", Least: 12}, {Name: "ENDS"}, {Name: "BY", Rank: 1, Least: 8},
 		{Name: "REASON", Least: 16}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.AlertSilenceList, error) {
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.AlertSilenceList, error) {
 		return c.AlertSilences(ctx, s.Flags.Text("tenant"))
-	}, columns, func(l client.AlertSilenceList) [][]string {
-		return cli.Rows(l.Silences, func(q client.AlertSilence) []string {
+	}, columns, func(l api.AlertSilenceList) [][]string {
+		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
 			return []string{screen.OrUnknown(q.ID), what(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
 				screen.Printable(q.Reason)}
 		})
@@ -241,8 +242,8 @@ func receiverAdd(ctx context.Context, s *cli.Session) error {
 }
 
 // request reads the URL from a file or a pipe: it is a secret.
-func request(s *cli.Session) (client.AlertReceiverRequest, error) {
-	q := client.AlertReceiverRequest{Kind: s.Flags.Text("kind"), Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
+func request(s *cli.Session) (api.AlertReceiverRequest, error) {
+	q := api.AlertReceiverRequest{Kind: s.Flags.Text("kind"), Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
 		Severity: s.Flags.Text("severity")}
 	if q.Kind == "" {
 		return q, cli.Usagef("--kind webhook, slack, ntfy or alertmanager", "what kind of receiver is it?")
@@ -279,13 +280,13 @@ func request(s *cli.Session) (client.AlertReceiverRequest, error) {
 func receiverList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "KIND"}, {Name: "HOST", Least: 12}, {Name: "GETS", Least: 8}, {Name: "SENT"},
 		{Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "GIVEN-UP", Wide: true}, {Name: "BY", Wide: true}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.AlertReceiverList, error) { return c.AlertReceivers(ctx) }, columns,
-		func(l client.AlertReceiverList) [][]string {
-			return cli.Rows(l.Receivers, func(r client.AlertReceiver) []string { return receiverRow(r, s.Now()) })
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.AlertReceiverList, error) { return c.AlertReceivers(ctx) }, columns,
+		func(l api.AlertReceiverList) [][]string {
+			return cli.Rows(l.Receivers, func(r api.AlertReceiver) []string { return receiverRow(r, s.Now()) })
 		})
 }
 
-func receiverRow(r client.AlertReceiver, now time.Time) []string {
+func receiverRow(r api.AlertReceiver, now time.Time) []string {
 	sent := "never"
 	if r.SentAt != nil {
 		sent = screen.Ago(now, *r.SentAt)
@@ -295,7 +296,7 @@ func receiverRow(r client.AlertReceiver, now time.Time) []string {
 }
 
 // gets says what a receiver is told of.
-func gets(r client.AlertReceiver) string {
+func gets(r api.AlertReceiver) string {
 	var all []string
 	if len(r.Causes) > 0 {
 		all = append(all, strings.Join(r.Causes, ","))

@@ -13,6 +13,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -25,7 +26,7 @@ const (
 
 // Session is one session. One goroutine may call Begin and Next, and any number Send.
 type Session struct {
-	client.Session // as the gateway gave it when it was opened
+	api.Session // as the gateway gave it when it was opened
 
 	// Main is the channel of the frames. Next reads it, and Send writes it.
 	Main *pipe.End
@@ -48,7 +49,7 @@ type Session struct {
 }
 
 // Open asks the gateway for a session with a node. It lasts until ctx ends, Leave or Close at the latest.
-func Open(ctx context.Context, c *client.Client, node string, ask client.SessionAsk) (*Session, error) {
+func Open(ctx context.Context, c *client.Client, node string, ask api.SessionAsk) (*Session, error) {
 	opened, err := c.OpenSession(ctx, node, ask)
 	if err != nil {
 		return nil, err

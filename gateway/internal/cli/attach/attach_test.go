@@ -24,6 +24,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/cli/attach/standin"
 	"muster/gateway/internal/client"
@@ -118,7 +119,7 @@ func TestCarries(t *testing.T) {
 	gateway := &standin.Gateway{Play: echoes}
 	for name, target := range ways(t, gateway) {
 		t.Run(name, func(t *testing.T) {
-			ask := client.SessionAsk{Type: wire.SessionExec, Params: json.RawMessage(`{"command":["cat"]}`)}
+			ask := api.SessionAsk{Type: wire.SessionExec, Params: json.RawMessage(`{"command":["cat"]}`)}
 			s, err := attach.Open(t.Context(), dial(t, target), "gpu-1", ask)
 			if err != nil {
 				t.Fatal(err)
@@ -183,7 +184,7 @@ func TestProxyPage(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			gateway := &standin.Gateway{Play: echoes}
-			s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{Type: wire.SessionExec})
+			s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{Type: wire.SessionExec})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -219,7 +220,7 @@ func TestRefusals(t *testing.T) {
 	gateway := &standin.Gateway{Refuse: &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "there is no node gpu-9", Hint: "muster node ls"}}
 	c := dial(t, ways(t, gateway)["socket"])
 	var said *wire.ErrorDetail
-	if _, err := attach.Open(t.Context(), c, "gpu-9", client.SessionAsk{}); !errors.As(err, &said) || said.Hint != "muster node ls" {
+	if _, err := attach.Open(t.Context(), c, "gpu-9", api.SessionAsk{}); !errors.As(err, &said) || said.Hint != "muster node ls" {
 		t.Errorf("got %v", err)
 	}
 	for name, c := range map[string]struct {
@@ -243,7 +244,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gateway := &standin.Gateway{Play: c.play}
-			s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{})
+			s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -267,7 +268,7 @@ func TestLeave(t *testing.T) {
 			_, _, err := pipe.NewFrames(s.Main).Next()
 			hung <- err
 		}}
-		s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{})
+		s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +287,7 @@ func TestLeave(t *testing.T) {
 			<-s.Killed
 			close(killed)
 		}}
-		s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{})
+		s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,7 +306,7 @@ func TestLeave(t *testing.T) {
 			close(killed)
 		}}
 		ctx, cancel := context.WithCancel(t.Context())
-		s, err := attach.Open(ctx, dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{})
+		s, err := attach.Open(ctx, dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +323,7 @@ func TestChannels(t *testing.T) {
 		_, _ = io.Copy(end, end)
 		_ = end.CloseWrite()
 	}}
-	s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", client.SessionAsk{})
+	s, err := attach.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -19,7 +20,7 @@ type way struct {
 	node, id string
 }
 
-func newWay(c *client.Client, s client.Session) *way {
+func newWay(c *client.Client, s api.Session) *way {
 	return &way{client: c, node: s.NodeID, id: s.ID}
 }
 

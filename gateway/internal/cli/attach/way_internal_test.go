@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 )
 
@@ -44,7 +45,7 @@ func TestBeat(t *testing.T) {
 			}
 			return jsonAnswer(r, 201, `{"id":"s-1","node_id":"n"}`), nil
 		})
-		s, err := Open(t.Context(), c, "gpu-1", client.SessionAsk{})
+		s, err := Open(t.Context(), c, "gpu-1", api.SessionAsk{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func TestPatience(t *testing.T) {
 		w := newWay(bubbleClient(func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
-		}), client.Session{ID: "s-1", NodeID: "n"})
+		}), api.Session{ID: "s-1", NodeID: "n"})
 		began := time.Now()
 		if _, err := w.Fetch(t.Context(), pipe.Main, 0, nil); err == nil {
 			t.Error("nobody answered, and that is no error")

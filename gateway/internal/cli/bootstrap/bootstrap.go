@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const bootstrapText = "The token enrols that one node, once. It ends 15 minutes after the first fetch of the script, and at its outer " +
@@ -71,8 +71,8 @@ func printed(s *cli.Session) (output, mode string, err error) {
 	return output, mode, err
 }
 
-func createNodeRequest(s *cli.Session, mode string) (q client.CreateNodeRequest, err error) {
-	q = client.CreateNodeRequest{Name: s.Words[0], Tenant: s.Flags.Text("tenant"), Mode: mode}
+func createNodeRequest(s *cli.Session, mode string) (q api.CreateNodeRequest, err error) {
+	q = api.CreateNodeRequest{Name: s.Words[0], Tenant: s.Flags.Text("tenant"), Mode: mode}
 	if q.Labels, err = s.Flags.Labels(); err != nil {
 		return q, err
 	}
@@ -80,7 +80,7 @@ func createNodeRequest(s *cli.Session, mode string) (q client.CreateNodeRequest,
 		return q, err
 	}
 	ttl, err := s.Flags.Duration("ttl", 0)
-	q.TTL = client.Duration(ttl)
+	q.TTL = api.Duration(ttl)
 	return q, err
 }
 
@@ -118,7 +118,7 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	o := client.BootstrapOptions{Mode: mode}
+	o := api.BootstrapOptions{Mode: mode}
 	if o.TTL, err = s.Flags.Duration("ttl", 0); err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func part(s *cli.Session, output string, all json.RawMessage, script, command, u
 
 // warnPlatforms says for which machines a script has no agent. Where the gateway names no platform at all it says nothing: that is an
 // older gateway, because one without agents would have refused.
-func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
+func warnPlatforms(s *cli.Session, packages []api.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
-		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p client.BootstrapPackage) bool { return p.Platform == platform }) {
+		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p api.BootstrapPackage) bool { return p.Platform == platform }) {
 			fmt.Fprintf(s.Stderr, "muster: this gateway carries no agent for %s: such a machine cannot use this script; make build puts "+
 				"all of them into a gateway\n", platform)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -76,9 +77,9 @@ func caInit(ctx context.Context, s *cli.Session) error {
 func caShow(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"},
 		{Name: "SIGNS", Rank: 1}}
-	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca client.CA) [][]string {
+	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca api.CA) [][]string {
 		fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", screen.Printable(ca.TrustDomain), ca.TrustNumber)
-		rows := cli.Rows(ca.Roots, func(r client.Root) []string {
+		rows := cli.Rows(ca.Roots, func(r api.Root) []string {
 			return []string{"root", screen.OrUnknown(r.Pin), screen.Stamp(&r.NotAfter), online(r.Online), yesNo(r.Signing)}
 		})
 		i := ca.Intermediate
@@ -87,8 +88,8 @@ func caShow(ctx context.Context, s *cli.Session) error {
 }
 
 // fetchCA is the question of ca show and of key ls: one answer has both.
-func fetchCA(ctx context.Context) func(*client.Client) (client.CA, error) {
-	return func(c *client.Client) (client.CA, error) { return c.CA(ctx) }
+func fetchCA(ctx context.Context) func(*client.Client) (api.CA, error) {
+	return func(c *client.Client) (api.CA, error) { return c.CA(ctx) }
 }
 
 func online(on bool) string {
@@ -112,9 +113,9 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	var q client.IntermediateRequest
+	var q api.IntermediateRequest
 	if dirs := s.Flags.List("root"); len(dirs) > 0 {
-		prepared, err := c.Intermediate(ctx, client.IntermediateRequest{Prepare: true})
+		prepared, err := c.Intermediate(ctx, api.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	var q client.RootRequest
+	var q api.RootRequest
 	out := s.Flags.Text("root-out")
 	if out != "" {
 		if q.Certificate, err = s.Local.NewRoot(out, before.TrustDomain); err != nil {
@@ -182,7 +183,7 @@ func caDropRoot(ctx context.Context, s *cli.Session) error {
 
 // distrust takes what the argument names out of the trust set, once the operator has said yes.
 func distrust(ctx context.Context, s *cli.Session, what string,
-	drop func(*client.Client, context.Context, string) (client.TrustChange, error)) error {
+	drop func(*client.Client, context.Context, string) (api.TrustChange, error)) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -199,7 +200,7 @@ func distrust(ctx context.Context, s *cli.Session, what string,
 }
 
 // publish tells what became of a change. Where the trust key is kept out of the gateway, it signs the draft here and sends it.
-func publish(ctx context.Context, s *cli.Session, c *client.Client, change client.TrustChange) error {
+func publish(ctx context.Context, s *cli.Session, c *client.Client, change api.TrustChange) error {
 	if !change.Published {
 		file := s.Flags.Text("trust-key")
 		if file == "" {

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -53,8 +54,8 @@ func keyCommands() []cli.Command {
 
 func keyList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ROLE"}, {Name: "ID"}, {Name: "SINCE", Rank: 2}, {Name: "KEY", Rank: 1}, {Name: "SIGNS", Rank: 3}}
-	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca client.CA) [][]string {
-		return cli.Rows(ca.Keys, func(k client.Key) []string {
+	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca api.CA) [][]string {
+		return cli.Rows(ca.Keys, func(k api.Key) []string {
 			since := screen.Unknown
 			if k.Since != nil {
 				since = screen.Ago(s.Now(), *k.Since)
@@ -89,7 +90,7 @@ func keyRotate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.RotateKey(ctx, client.RotateRequest{Role: roles[0], Now: now})
+	change, err := c.RotateKey(ctx, api.RotateRequest{Role: roles[0], Now: now})
 	if err != nil {
 		return err
 	}

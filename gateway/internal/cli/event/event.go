@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -72,7 +73,7 @@ func known(ctx context.Context, c *client.Client, node string) error {
 	if node == "" {
 		return nil
 	}
-	page, err := c.Events(ctx, client.EventFilter{Node: node, Limit: 1})
+	page, err := c.Events(ctx, api.EventFilter{Node: node, Limit: 1})
 	if err != nil || len(page.Events) > 0 {
 		return err
 	}
@@ -89,7 +90,7 @@ const longestWait = 30 * time.Second
 
 // follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for; what happened meanwhile is
 // shown then.
-func (w *eventWriter) follow(ctx context.Context, c *client.Client, f client.EventFilter) error {
+func (w *eventWriter) follow(ctx context.Context, c *client.Client, f api.EventFilter) error {
 	wait := eventsPause
 	for {
 		err := w.Pause(ctx, wait)
@@ -128,7 +129,7 @@ func (l *lost) passing() bool {
 }
 
 // eventFilter gives limit 0 where nobody set one.
-func eventFilter(s *cli.Session, security bool) (f client.EventFilter, limit int, err error) {
+func eventFilter(s *cli.Session, security bool) (f api.EventFilter, limit int, err error) {
 	f.Node = s.Flags.Text("node")
 	f.Kind = s.Flags.Text("kind")
 	f.Tenant = s.Flags.Text("tenant")
@@ -154,11 +155,11 @@ type eventWriter struct {
 }
 
 // latest prints the newest events, at most limit of them.
-func (w *eventWriter) latest(ctx context.Context, c *client.Client, f client.EventFilter, limit int) error {
+func (w *eventWriter) latest(ctx context.Context, c *client.Client, f api.EventFilter, limit int) error {
 	if limit == 0 {
 		limit = usualEvents
 	}
-	var events []client.Event
+	var events []api.Event
 	for len(events) < limit {
 		f.Limit = min(limit-len(events), eventPage)
 		page, err := c.Events(ctx, f)
@@ -176,7 +177,7 @@ func (w *eventWriter) latest(ctx context.Context, c *client.Client, f client.Eve
 }
 
 // forward prints everything after the last event that was printed.
-func (w *eventWriter) forward(ctx context.Context, c *client.Client, f client.EventFilter) error {
+func (w *eventWriter) forward(ctx context.Context, c *client.Client, f api.EventFilter) error {
 	f.Forward = true
 	f.Limit = eventPage
 	for {
@@ -192,7 +193,7 @@ func (w *eventWriter) forward(ctx context.Context, c *client.Client, f client.Ev
 }
 
 // write prints the header once, also where there is no event yet.
-func (w *eventWriter) write(events []client.Event) error {
+func (w *eventWriter) write(events []api.Event) error {
 	rows := make([][]string, 0, len(events))
 	for _, e := range events {
 		w.last = max(w.last, e.ID)
@@ -227,7 +228,7 @@ func eventColumns(audit bool) []screen.Column {
 	}
 }
 
-func eventRow(e client.Event) []string {
+func eventRow(e api.Event) []string {
 	node := e.Node
 	if node == "" {
 		node = e.NodeID

@@ -15,7 +15,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Commands are all of the group.
@@ -61,7 +60,7 @@ func list(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	view, err := c.WholeFleet(ctx, client.FleetFilter{Selector: s.Flags.Text("selector"), Status: s.Flags.Text("status"),
+	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: s.Flags.Text("selector"), Status: s.Flags.Text("status"),
 		State: s.Flags.Text("state"), Tenant: s.Flags.Text("tenant")})
 	if err != nil {
 		return err
@@ -123,7 +122,7 @@ func parseMemory(text string) (int64, error) {
 }
 
 // rows makes a row of each GPU.
-func rows(nodes []api.Node) []row {
+func rows(nodes []api.NodeRow) []row {
 	var found []row
 	for i := range nodes {
 		n := &nodes[i]
@@ -139,7 +138,7 @@ func rows(nodes []api.Node) []row {
 	return found
 }
 
-func idleToday(n *api.Node) *float64 {
+func idleToday(n *api.NodeRow) *float64 {
 	if n.Today == nil {
 		return nil
 	}

@@ -23,7 +23,7 @@ func healthList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Findings(ctx, client.FindingFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"), Severe: severe})
+	list, err := c.Findings(ctx, api.FindingFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"), Severe: severe})
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func healthList(ctx context.Context, s *cli.Session) error {
 	}
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
 		{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
-	rows := cli.Rows(list.Findings, func(f client.NodeFinding) []string {
+	rows := cli.Rows(list.Findings, func(f api.NodeFinding) []string {
 		return []string{screen.OrUnknown(f.Node), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Rule),
 			screen.Age(s.Now().Sub(f.Since)), what(f.Finding), screen.Printable(f.Next), screen.OrUnknown(f.GPU)}
 	})
@@ -58,11 +58,11 @@ func what(f api.Finding) string {
 func healthRules(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "RULE"}, {Name: "SEVERITY"}, {Name: "LIMIT"}, {Name: "SETTINGS", Least: 8, Most: 60},
 		{Name: "MEANING", Rank: 1, Least: 24}, {Name: "NEXT", Wide: true}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.HealthRuleList, error) { return c.HealthRules(ctx) }, columns,
-		func(l client.HealthRuleList) [][]string { return cli.Rows(l.Rules, ruleRow) })
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.HealthRuleList, error) { return c.HealthRules(ctx) }, columns,
+		func(l api.HealthRuleList) [][]string { return cli.Rows(l.Rules, ruleRow) })
 }
 
-func ruleRow(r client.HealthRule) []string {
+func ruleRow(r api.HealthRule) []string {
 	var settings []string
 	for _, set := range r.Settings {
 		settings = append(settings, setting(r, set))
@@ -72,7 +72,7 @@ func ruleRow(r client.HealthRule) []string {
 }
 
 // setting is such as "off for tier=lab".
-func setting(r client.HealthRule, set client.HealthSetting) string {
+func setting(r api.HealthRule, set api.HealthSetting) string {
 	text := "off"
 	if !set.Off && set.Limit != nil {
 		text = limit(set.Limit, r.Unit)
@@ -110,12 +110,12 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 		return s.WriteJSON(r)
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
-		screen.Printable(setting(r, client.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
+		screen.Printable(setting(r, api.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
 	return nil
 }
 
-func request(s *cli.Session) (client.HealthRuleRequest, error) {
-	q := client.HealthRuleRequest{Selector: s.Flags.Text("selector")}
+func request(s *cli.Session) (api.HealthRuleRequest, error) {
+	q := api.HealthRuleRequest{Selector: s.Flags.Text("selector")}
 	var err error
 	if q.Off, err = s.Flags.Bool("off"); err != nil {
 		return q, err
@@ -124,7 +124,7 @@ func request(s *cli.Session) (client.HealthRuleRequest, error) {
 	if err != nil {
 		return q, err
 	}
-	q.For = client.Duration(long)
+	q.For = api.Duration(long)
 	text := s.Flags.Text("limit")
 	if (text == "" && long == 0) == !q.Off {
 		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off",

@@ -10,12 +10,11 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Board has the nodes that a live picture shows, as the gateway told them last. It is for one goroutine.
 type Board struct {
-	rows  []*api.Node    // by name
+	rows  []*api.NodeRow // by name
 	place map[string]int // in rows, by id
 	ahead time.Duration  // what the gateway's clock is ahead of this one
 
@@ -62,8 +61,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-func (b *Board) load(view *client.FleetView, here time.Time) {
-	b.rows = make([]*api.Node, len(view.Nodes))
+func (b *Board) load(view *api.FleetView, here time.Time) {
+	b.rows = make([]*api.NodeRow, len(view.Nodes))
 	for i := range view.Nodes {
 		b.rows[i] = &view.Nodes[i]
 	}
@@ -74,7 +73,7 @@ func (b *Board) load(view *client.FleetView, here time.Time) {
 	b.arrange()
 }
 
-func (b *Board) change(n *client.StreamNodes) {
+func (b *Board) change(n *api.StreamNodes) {
 	moved := len(n.Gone) > 0
 	for _, node := range n.Nodes {
 		i, known := b.place[node.ID]
@@ -93,13 +92,13 @@ func (b *Board) change(n *client.StreamNodes) {
 	for _, id := range n.Gone {
 		gone[id] = true
 	}
-	b.rows = slices.DeleteFunc(b.rows, func(g *api.Node) bool { return gone[g.ID] })
+	b.rows = slices.DeleteFunc(b.rows, func(g *api.NodeRow) bool { return gone[g.ID] })
 	b.arrange()
 }
 
 // arrange brings the rows into the order of names.
 func (b *Board) arrange() {
-	slices.SortFunc(b.rows, func(x, y *api.Node) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(b.rows, func(x, y *api.NodeRow) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID, y.ID)) })
 	b.place = make(map[string]int, len(b.rows))
 	for i, g := range b.rows {
 		b.place[g.ID] = i
@@ -107,10 +106,10 @@ func (b *Board) arrange() {
 }
 
 // Rows are the nodes in an order, one of glance.Sorts; idle: only those on which nothing works. Nobody may change them.
-func (b *Board) Rows(idle bool, order string) []*api.Node {
+func (b *Board) Rows(idle bool, order string) []*api.NodeRow {
 	rows := slices.Clone(b.rows)
 	if idle {
-		rows = slices.DeleteFunc(rows, func(g *api.Node) bool { return g.IdleSince == nil })
+		rows = slices.DeleteFunc(rows, func(g *api.NodeRow) bool { return g.IdleSince == nil })
 	}
 	if order != "" && order != api.SortName {
 		api.Sort(rows, order)
@@ -119,11 +118,11 @@ func (b *Board) Rows(idle bool, order string) []*api.Node {
 }
 
 // Find gives the node of an id or, where no node has that id, of a name.
-func (b *Board) Find(reference string) (*api.Node, bool) {
+func (b *Board) Find(reference string) (*api.NodeRow, bool) {
 	if i, known := b.place[reference]; known {
 		return b.rows[i], true
 	}
-	i := slices.IndexFunc(b.rows, func(g *api.Node) bool { return g.Name == reference })
+	i := slices.IndexFunc(b.rows, func(g *api.NodeRow) bool { return g.Name == reference })
 	if i < 0 {
 		return nil, false
 	}

@@ -9,10 +9,9 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
-	"muster/gateway/internal/client"
 )
 
-func names(rows []*api.Node) string {
+func names(rows []*api.NodeRow) string {
 	var all []string
 	for _, g := range rows {
 		all = append(all, g.Name)
@@ -25,12 +24,12 @@ func TestBoard(t *testing.T) {
 	here := time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)
 	idle := here.Add(-time.Hour)
 	var b live.Board
-	b.Take(live.News{Fleet: &client.FleetView{At: here.Add(time.Minute), Nodes: []api.Node{{ID: "2", Name: "b"}, {ID: "1", Name: "a"}}}},
+	b.Take(live.News{Fleet: &api.FleetView{At: here.Add(time.Minute), Nodes: []api.NodeRow{{ID: "2", Name: "b"}, {ID: "1", Name: "a"}}}},
 		here)
 	if got := names(b.Rows(false, "")); got != "a b" || !b.Loaded || !b.Now(here).Equal(here.Add(time.Minute)) {
 		t.Errorf("loaded: %s, %v, %v", got, b.Loaded, b.Now(here))
 	}
-	b.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{
+	b.Take(live.News{Nodes: &api.StreamNodes{Nodes: []*api.NodeRow{
 		{ID: "1", Name: "z"}, {ID: "3", Name: "c", IdleSince: &idle}, {ID: "2", Name: "b", State: "drained"}}}}, here)
 	if got := names(b.Rows(false, "")); got != "b c z" {
 		t.Errorf("changed: %s", got)
@@ -46,7 +45,7 @@ func TestBoard(t *testing.T) {
 	if g, _ := b.Find("2"); g.State != "drained" {
 		t.Errorf("got %+v", g)
 	}
-	b.Take(live.News{Nodes: &client.StreamNodes{Gone: []string{"2", "unknown"}}}, here)
+	b.Take(live.News{Nodes: &api.StreamNodes{Gone: []string{"2", "unknown"}}}, here)
 	if _, there := b.Find("b"); there || names(b.Rows(false, "")) != "c z" {
 		t.Errorf("gone: %s", names(b.Rows(false, "")))
 	}
@@ -63,7 +62,7 @@ func TestBoardLost(t *testing.T) {
 	if got := b.Trouble(here); strings.Contains(got, "old") || strings.Contains(got, "\x1b") || !strings.Contains(got, "no way") {
 		t.Errorf("before anything was heard: %s", got)
 	}
-	b.Take(live.News{Fleet: &client.FleetView{}}, here)
+	b.Take(live.News{Fleet: &api.FleetView{}}, here)
 	if b.Lost != nil {
 		t.Errorf("it is still lost: %v", b.Lost)
 	}

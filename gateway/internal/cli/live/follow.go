@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
 )
@@ -29,8 +30,8 @@ func (f Filter) selector() string {
 	return strings.Join(terms, ",")
 }
 
-func (f Filter) fleet() client.FleetFilter {
-	return client.FleetFilter{Selector: f.selector(), All: f.All}
+func (f Filter) fleet() api.FleetFilter {
+	return api.FleetFilter{Selector: f.selector(), All: f.All}
 }
 
 // Check asks the gateway whether it takes the filter.
@@ -41,9 +42,9 @@ func (f Filter) Check(ctx context.Context, c *client.Client) error {
 
 // News is what the gateway told. One field is set.
 type News struct {
-	Fleet *client.FleetView   // all nodes
-	Nodes *client.StreamNodes // those that changed
-	Lost  error               // nothing: it cannot be heard, and is tried again
+	Fleet *api.FleetView   // all nodes
+	Nodes *api.StreamNodes // those that changed
+	Lost  error            // nothing: it cannot be heard, and is tried again
 }
 
 // How long to wait before a lost gateway is tried again: longer each time.
@@ -94,13 +95,13 @@ func once(ctx context.Context, c *client.Client, f Filter, tell func(News) error
 		}
 		return tell(News{Fleet: &view})
 	}
-	filter := client.StreamFilter{Selector: f.selector(), All: f.All, Kinds: []string{client.StreamNode}}
+	filter := api.StreamFilter{Selector: f.selector(), All: f.All, Kinds: []string{api.StreamNode}}
 	return c.Stream(ctx, filter, load, func(kind string, data []byte) error {
 		switch kind {
-		case client.StreamLost:
+		case api.StreamLost:
 			return load()
-		case client.StreamNode:
-			n, err := client.ReadStreamNodes(data)
+		case api.StreamNode:
+			n, err := api.ReadStreamNodes(data)
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/api/v1/admin/stream" {
-		w.Header().Set("Content-Type", client.StreamType)
+		w.Header().Set("Content-Type", api.StreamType)
 		w.WriteHeader(200)
 		_ = http.NewResponseController(w).Flush()
 		g.stream(func(text string) {
@@ -55,7 +55,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(client.FleetView{Nodes: []api.Node{{ID: "1", Name: "a"}}})
+	_ = json.NewEncoder(w).Encode(api.FleetView{Nodes: []api.NodeRow{{ID: "1", Name: "a"}}})
 }
 
 // follow gives what is told, up to so many times.

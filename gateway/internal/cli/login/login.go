@@ -5,9 +5,9 @@ import (
 	"context"
 	"fmt"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Commands are all of the group.
@@ -27,7 +27,7 @@ func login(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	var q client.LoginRequest
+	var q api.LoginRequest
 	if len(s.Words) > 0 {
 		q.Account = s.Words[0]
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -78,7 +79,7 @@ func run(ctx context.Context, all []*follower, follow bool) error {
 	return failed
 }
 
-func query(s *cli.Session) (q client.LogsQuery, err error) {
+func query(s *cli.Session) (q api.LogsQuery, err error) {
 	q.Sources = s.Flags.List("source")
 	for _, source := range q.Sources {
 		if err := wire.CheckLogSource(source); err != nil {
@@ -113,7 +114,7 @@ func since(s *cli.Session) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	ago, err := client.ParseDuration(text)
+	ago, err := api.ParseDuration(text)
 	if err != nil || ago <= 0 {
 		return time.Time{}, cli.Usagef("such as 30m, 2h, 7d or 2026-11-23T10:00:00Z",
 			"%s has the value %q, which is neither a duration nor a time", s.Flags.Source("since"), text)
@@ -127,7 +128,7 @@ type follower struct {
 	client  *client.Client
 	printer *printer
 	node    cli.Target
-	query   client.LogsQuery
+	query   api.LogsQuery
 
 	seen  memory
 	shown int

@@ -104,7 +104,7 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	err = c.EachNode(ctx, client.NodeFilter{Selector: s.Flags.Text("selector"), All: true}, func(n client.Node) error {
+	err = c.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector"), All: true}, func(n api.Node) error {
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
 			l.group = n.Labels[by]
 			b.Nodes = append(b.Nodes, l)
@@ -129,8 +129,8 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 }
 
 // recordsOf are what the gateway has seen of nodes, by their ids. An older gateway has no records.
-func recordsOf(ctx context.Context, c *client.Client, selector string, since *time.Time) (map[string]client.NodeCost, error) {
-	f := client.CostFilter{Selector: selector}
+func recordsOf(ctx context.Context, c *client.Client, selector string, since *time.Time) (map[string]api.NodeCost, error) {
+	f := api.CostFilter{Selector: selector}
 	if since != nil {
 		f.Since = *since
 	}
@@ -138,7 +138,7 @@ func recordsOf(ctx context.Context, c *client.Client, selector string, since *ti
 	if client.IsNotFound(err) {
 		err = nil
 	}
-	records := make(map[string]client.NodeCost, len(list.Costs))
+	records := make(map[string]api.NodeCost, len(list.Costs))
 	for _, r := range list.Costs {
 		records[r.NodeID] = r
 	}
@@ -146,7 +146,7 @@ func recordsOf(ctx context.Context, c *client.Client, selector string, since *ti
 }
 
 // lineOf is a node's part of a bill; false: it was not there in that time.
-func lineOf(n client.Node, record client.NodeCost, since *time.Time, until time.Time) (billLine, bool) {
+func lineOf(n api.Node, record api.NodeCost, since *time.Time, until time.Time) (billLine, bool) {
 	if n.EnrolledAt == nil {
 		return billLine{}, false
 	}
@@ -175,10 +175,10 @@ func hoursOf(seconds int64) float64 { return (time.Duration(seconds) * time.Seco
 
 // costOf is the time from one moment to another, times the price of each day; nil: there was no price. The days of which the gateway has
 // recorded none, and the present day, count by the price of now.
-func costOf(from, to, until time.Time, recorded []client.PriceSince, now *float64) *float64 {
+func costOf(from, to, until time.Time, recorded []api.PriceSince, now *float64) *float64 {
 	today := until.UTC().Truncate(24 * time.Hour)
-	prices := append([]client.PriceSince{{Since: from, PricePerHour: now}}, recorded...)
-	prices = append(prices, client.PriceSince{Since: today, PricePerHour: now})
+	prices := append([]api.PriceSince{{Since: from, PricePerHour: now}}, recorded...)
+	prices = append(prices, api.PriceSince{Since: today, PricePerHour: now})
 	var cost *float64
 	for i, p := range prices {
 		begin, end := latest(from, p.Since), to

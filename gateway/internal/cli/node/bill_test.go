@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // TestBill: from joining to the return, or to now, within what was asked for, times the price.
@@ -31,8 +31,8 @@ func TestBill(t *testing.T) {
 		{"given back before that", ago(10), ago(4), ago(3), 0, false},
 		{"joined just now", ago(0), nil, nil, 0, false},
 	} {
-		n := client.Node{Name: c.name, EnrolledAt: c.joined, RetiredAt: c.returned, PricePerHour: &price}
-		l, counts := lineOf(n, client.NodeCost{}, c.since, until)
+		n := api.Node{Name: c.name, EnrolledAt: c.joined, RetiredAt: c.returned, PricePerHour: &price}
+		l, counts := lineOf(n, api.NodeCost{}, c.since, until)
 		if counts != c.counts || counts && (l.Hours != c.hours || *l.Cost != 2*c.hours) {
 			t.Errorf("%s: %+v, counts %v", c.name, l, counts)
 		}
@@ -40,7 +40,7 @@ func TestBill(t *testing.T) {
 			sum.add(l)
 		}
 	}
-	free, _ := lineOf(client.Node{EnrolledAt: ago(1)}, client.NodeCost{}, nil, until)
+	free, _ := lineOf(api.Node{EnrolledAt: ago(1)}, api.NodeCost{}, nil, until)
 	sum.add(free)
 	if sum.Count != 6 || sum.Unpriced != 1 || sum.Hours != 36 || *sum.Cost != 70 {
 		t.Errorf("the sum is %+v", sum)
@@ -57,8 +57,8 @@ func TestBillUnwatched(t *testing.T) {
 		watched int64
 		known   bool
 	}{{&price, 60, true}, {&price, 0, false}, {nil, 60, false}} {
-		n := client.Node{EnrolledAt: &joined, PricePerHour: c.price}
-		l, _ := lineOf(n, client.NodeCost{WatchedSeconds: c.watched, IdleCost: new(float64)}, nil, until)
+		n := api.Node{EnrolledAt: &joined, PricePerHour: c.price}
+		l, _ := lineOf(n, api.NodeCost{WatchedSeconds: c.watched, IdleCost: new(float64)}, nil, until)
 		if (l.IdleCost != nil) != c.known {
 			t.Errorf("%+v: %v", c, l.IdleCost)
 		}
@@ -80,12 +80,12 @@ func TestBillPrices(t *testing.T) {
 		return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC).Add(time.Duration(hour * float64(time.Hour)))
 	}
 	to := func(price float64) *float64 { return &price }
-	recorded := []client.PriceSince{{Since: day(10, 0), PricePerHour: to(2)}, {Since: day(12, 0), PricePerHour: to(3)},
+	recorded := []api.PriceSince{{Since: day(10, 0), PricePerHour: to(2)}, {Since: day(12, 0), PricePerHour: to(3)},
 		{Since: day(14, 0)}}
 	until := day(16, 12)
 	for what, c := range map[string]struct {
 		from, to time.Time
-		recorded []client.PriceSince
+		recorded []api.PriceSince
 		now      *float64
 		want     float64 // -1: no price
 	}{

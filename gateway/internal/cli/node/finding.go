@@ -3,13 +3,13 @@ package node
 import (
 	"encoding/json"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // findingRows says what is wrong with a node, and what to do.
 func (v view) findingRows(raw json.RawMessage) [][]string {
-	var d client.NodeDetail
+	var d api.NodeDetail
 	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -40,16 +41,16 @@ func nodeGPUs(ctx context.Context, s *cli.Session) error {
 }
 
 // gpusArguments takes the last argument for the number. Without names the nodes are selected.
-func gpusArguments(args []string) (names []string, patch client.NodePatch, err error) {
+func gpusArguments(args []string) (names []string, patch api.NodePatch, err error) {
 	last := args[len(args)-1]
 	names = args[:len(args)-1]
 	if last == asSeen {
-		return names, client.NodePatch{GPUsAsSeen: true}, nil
+		return names, api.NodePatch{GPUsAsSeen: true}, nil
 	}
 	n, err := strconv.Atoi(last)
 	if err != nil || n < 0 {
 		return nil, patch, cli.Usagef(fmt.Sprintf("write muster node gpus NAME 7, or %s instead of the number", asSeen),
 			"%q is no number of GPUs", last)
 	}
-	return names, client.NodePatch{GPUsExpected: &n}, nil
+	return names, api.NodePatch{GPUsExpected: &n}, nil
 }

@@ -15,16 +15,16 @@ import (
 )
 
 // idleList lists the nodes whose GPUs are all idle, the longest first, with what that costs.
-func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.NodeFilter, format string) error {
-	view, err := c.WholeFleet(ctx, client.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
+func idleList(ctx context.Context, s *cli.Session, c *client.Client, f api.NodeFilter, format string) error {
+	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(view.Nodes, func(a, b api.Node) int { return a.IdleSince.Compare(*b.IdleSince) })
+	slices.SortStableFunc(view.Nodes, func(a, b api.NodeRow) int { return a.IdleSince.Compare(*b.IdleSince) })
 	columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24},
 		{Name: "PROVIDER", Rank: 4, Least: 8, Most: 24}, {Name: "GPUS", Rank: 1}, {Name: "IDLE FOR"}, {Name: "COST/H", Rank: 2},
 		{Name: "IDLE TODAY"}, {Name: "WATCHED", Rank: 5}, {Name: "STATE", Rank: 6, Least: 11, Most: 12}}
-	rows := cli.Rows(view.Nodes, func(g api.Node) []string { return idleRow(&g, s.Now()) })
+	rows := cli.Rows(view.Nodes, func(g api.NodeRow) []string { return idleRow(&g, s.Now()) })
 	if err := s.List(format, columns).Write(rows); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.No
 	return nil
 }
 
-func idleRow(g *api.Node, now time.Time) []string {
+func idleRow(g *api.NodeRow, now time.Time) []string {
 	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
@@ -48,7 +48,7 @@ func idleRow(g *api.Node, now time.Time) []string {
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.
 func (v view) todayRows(raw json.RawMessage) [][]string {
-	var d client.NodeDetail
+	var d api.NodeDetail
 	if json.Unmarshal(raw, &d) != nil || d.Today == nil { // nothing was seen, or an older gateway does not say
 		return nil
 	}

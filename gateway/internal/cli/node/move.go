@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -37,7 +38,7 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 }
 
 // labelArguments separates names from KEY=VALUE and KEY-. That is safe: no name has a = or ends in -.
-func labelArguments(args []string) (names []string, change client.LabelsRequest, err error) {
+func labelArguments(args []string) (names []string, change api.LabelsRequest, err error) {
 	change.Set = map[string]string{}
 	given := map[string]bool{}
 	for _, arg := range args {

@@ -8,18 +8,19 @@ import (
 	"slices"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 )
 
-func filter(s *cli.Session) (client.NodeFilter, error) {
+func filter(s *cli.Session) (api.NodeFilter, error) {
 	all, err := s.Flags.Bool("all")
 	if err != nil {
-		return client.NodeFilter{}, err
+		return api.NodeFilter{}, err
 	}
 	wanted, err := wanted(s)
-	return client.NodeFilter{Selector: s.Flags.Text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
+	return api.NodeFilter{Selector: s.Flags.Text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
 }
 
 // nodeList prints page by page as the pages come, so that a list of any length needs the memory of one page. A filter that matches
@@ -62,32 +63,32 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if columns := s.Screen(); columns > 0 && format != cli.FormatWide {
 		counts.explain(s.Stdout, columns)
 	}
-	if counts.all == 0 && filter == (client.NodeFilter{}) {
+	if counts.all == 0 && filter == (api.NodeFilter{}) {
 		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
 	}
 	return nil
 }
 
 // eachPage calls use with every page of a list.
-type eachPage func(use func(client.NodeRows) error) error
+type eachPage func(use func(api.NodeRows) error) error
 
 // pages are those of the list, without the nodes that are not idle where --idle is given.
-func pages(ctx context.Context, s *cli.Session, c *client.Client, filter client.NodeFilter) (eachPage, error) {
-	all := func(use func(client.NodeRows) error) error { return c.EachPage(ctx, filter, use) }
+func pages(ctx context.Context, s *cli.Session, c *client.Client, filter api.NodeFilter) (eachPage, error) {
+	all := func(use func(api.NodeRows) error) error { return c.EachPage(ctx, filter, use) }
 	idle, err := s.Flags.Bool("idle")
 	if err != nil || !idle {
 		return all, err
 	}
-	view, err := c.WholeFleet(ctx, client.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
+	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
 	ids := map[string]bool{}
 	for i := range view.Nodes {
 		ids[view.Nodes[i].ID] = true
 	}
-	return func(use func(client.NodeRows) error) error {
-		return all(func(page client.NodeRows) error {
+	return func(use func(api.NodeRows) error) error {
+		return all(func(page api.NodeRows) error {
 			page.Total = len(ids)
 			page.Nodes = slices.DeleteFunc(page.Nodes, func(raw json.RawMessage) bool {
-				n, err := client.ReadNode(raw)
+				n, err := api.ReadNode(raw)
 				return err == nil && !ids[n.ID]
 			})
 			return use(page)
@@ -98,7 +99,7 @@ func pages(ctx context.Context, s *cli.Session, c *client.Client, filter client.
 func nodeTable(s *cli.Session, each eachPage, format string) (tally, error) {
 	var counts tally
 	l := s.List(format, nodeColumns())
-	err := each(func(page client.NodeRows) error {
+	err := each(func(page api.NodeRows) error {
 		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
 			v, err := readNode(raw, s.Now())
@@ -166,7 +167,7 @@ func (t tally) explain(w io.Writer, columns int) {
 func nodeListJSON(w io.Writer, each eachPage) error {
 	written := 0
 	total := 0
-	err := each(func(page client.NodeRows) error {
+	err := each(func(page api.NodeRows) error {
 		for _, raw := range page.Nodes {
 			before := ",\n"
 			if written == 0 {

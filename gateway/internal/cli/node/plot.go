@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -30,7 +30,7 @@ type scale struct {
 	known       bool // there is a value at all
 }
 
-func scaleOf(s client.Series) scale {
+func scaleOf(s api.Series) scale {
 	var all scale
 	for _, t := range s.Series {
 		for _, p := range t.Points {
@@ -50,7 +50,7 @@ func scaleOf(s client.Series) scale {
 // figures sum up a track; nil: no value.
 type figures struct{ last, mean, least, most *float64 }
 
-func figuresOf(t client.SeriesTrack) figures {
+func figuresOf(t api.SeriesTrack) figures {
 	var f figures
 	sum := 0.0
 	n := 0
@@ -90,7 +90,7 @@ func figure(v *float64) string {
 
 // plot draws a bar for each piece of the time: the mean of the values in it. A piece that lies between two points without a gap takes the
 // earlier one's bar, so that a plot may be finer than its points.
-func plot(t client.SeriesTrack, since, until time.Time, width int, s scale) string {
+func plot(t api.SeriesTrack, since, until time.Time, width int, s scale) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	sums := make([]float64, width)
 	counts := make([]int, width)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -36,7 +37,7 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}
 	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := c.AllowRecovery(ctx, t.ID, client.RecoveryRequest{Fingerprint: fingerprint, For: client.Duration(window)})
+		n, err := c.AllowRecovery(ctx, t.ID, api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(window)})
 		if err != nil {
 			return "", err
 		}
@@ -50,7 +51,7 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 
 // identityRows shows the certificates and runs of a node where there is more than one to tell apart.
 func (v view) identityRows(raw json.RawMessage) [][]string {
-	var d client.NodeDetail
+	var d api.NodeDetail
 	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
 		return nil
 	}
@@ -76,7 +77,7 @@ func (v view) identityRows(raw json.RawMessage) [][]string {
 	return rows
 }
 
-func certificateRow(c client.NodeCertificate) string {
+func certificateRow(c api.NodeCertificate) string {
 	used := "never used"
 	if c.FirstUsedAt != nil {
 		used = "first used " + screen.Stamp(c.FirstUsedAt)

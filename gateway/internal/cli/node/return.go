@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -127,7 +128,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 }
 
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
-func (g *giveBack) clean(ctx context.Context, node client.Node) error {
+func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 	if node.State == wire.StateActive {
 		if _, err := g.client.Apply(ctx, node.ID, "drain"); err != nil {
 			return err
@@ -164,12 +165,12 @@ func (g *giveBack) steps() []step {
 }
 
 // do runs one step on a node, and waits for its end.
-func (g *giveBack) do(ctx context.Context, node client.Node, s step) error {
+func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	params, err := json.Marshal(s.params)
 	if err != nil {
 		return err
 	}
-	task, err := g.client.CreateTask(ctx, client.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params,
+	task, err := g.client.CreateTask(ctx, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params,
 		ExpiresSeconds: int(stepTime.Seconds())})
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func (g *giveBack) do(ctx context.Context, node client.Node, s step) error {
 }
 
 // retire waits for a cleaned node to retire itself, which its agent does as the last thing, and does it where that does not come.
-func (g *giveBack) retire(ctx context.Context, node client.Node, cleaned bool) error {
+func (g *giveBack) retire(ctx context.Context, node api.Node, cleaned bool) error {
 	if cleaned {
 		done, err := g.Poll(ctx, waitPause, leavingTime, func() (bool, error) {
 			now, err := g.look(ctx, node.ID)
@@ -223,16 +224,16 @@ func (g *giveBack) retire(ctx context.Context, node client.Node, cleaned bool) e
 	return err
 }
 
-func (g *giveBack) look(ctx context.Context, id string) (client.Node, error) {
+func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
 	raw, err := g.client.Node(ctx, id)
 	if err != nil {
-		return client.Node{}, err
+		return api.Node{}, err
 	}
-	return client.ReadNode(raw)
+	return api.ReadNode(raw)
 }
 
 // remember notes what the provider still bills.
-func (g *giveBack) remember(node client.Node) {
+func (g *giveBack) remember(node api.Node) {
 	if node.InstanceID == "" {
 		return
 	}
@@ -242,7 +243,7 @@ func (g *giveBack) remember(node client.Node) {
 		screen.Printable(node.Name)))
 }
 
-func (g *giveBack) say(node client.Node, what string) {
+func (g *giveBack) say(node api.Node, what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	fmt.Fprintf(g.Stdout, "%s: %s\n", screen.Printable(node.Name), what)

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // view is a node with its hardware read, as of now.
 type view struct {
-	client.Node
+	api.Node
 	hardware *wire.Hardware // nil: never reported
 	now      time.Time
 	narrow   bool // sums of memory are shown in GiB
@@ -24,7 +24,7 @@ type view struct {
 const roomy = 110
 
 func readNode(raw json.RawMessage, now time.Time) (view, error) {
-	n, err := client.ReadNode(raw)
+	n, err := api.ReadNode(raw)
 	v := view{Node: n, now: now}
 	if err == nil {
 		_ = json.Unmarshal(n.Hardware, &v.hardware) // a reading that this version does not understand is an unknown one

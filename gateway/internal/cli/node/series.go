@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const formatCSV = "csv"
@@ -53,32 +53,32 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 }
 
 // seriesQuery reads the flags. Times are written from now backwards.
-func seriesQuery(s *cli.Session) (client.SeriesQuery, error) {
+func seriesQuery(s *cli.Session) (api.SeriesQuery, error) {
 	since, err := s.Flags.Duration("since", time.Hour)
 	if err != nil {
-		return client.SeriesQuery{}, err
+		return api.SeriesQuery{}, err
 	}
 	until, err := s.Flags.Duration("until", 0)
 	if err != nil {
-		return client.SeriesQuery{}, err
+		return api.SeriesQuery{}, err
 	}
 	if until >= since {
-		return client.SeriesQuery{}, cli.Usagef("--until is nearer to now than --since", "this time ends before it begins")
+		return api.SeriesQuery{}, cli.Usagef("--until is nearer to now than --since", "this time ends before it begins")
 	}
 	step, err := s.Flags.Duration("step", 0)
 	if err != nil {
-		return client.SeriesQuery{}, err
+		return api.SeriesQuery{}, err
 	}
 	if step > 0 && step < time.Second {
-		return client.SeriesQuery{}, cli.Usagef("at least 1s", "--step is too short")
+		return api.SeriesQuery{}, cli.Usagef("at least 1s", "--step is too short")
 	}
 	value, err := s.Flags.OneOf("value", "", "mean", "least", "most")
 	now := s.Now().Truncate(time.Second)
-	return client.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: step, Value: value}, err
+	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: step, Value: value}, err
 }
 
 // seriesCSV writes a row for each point. The cell of a missing value is empty.
-func seriesCSV(s *cli.Session, answer client.Series) error {
+func seriesCSV(s *cli.Session, answer api.Series) error {
 	w := csv.NewWriter(s.Stdout)
 	err := w.Write([]string{"time", "gpu", answer.Metric})
 	for _, t := range answer.Series {
@@ -94,7 +94,7 @@ func seriesCSV(s *cli.Session, answer client.Series) error {
 	return errors.Join(err, w.Error())
 }
 
-func pointTime(p client.SeriesPoint) time.Time {
+func pointTime(p api.SeriesPoint) time.Time {
 	if p[0] == nil {
 		return time.Time{}
 	}
@@ -102,7 +102,7 @@ func pointTime(p client.SeriesPoint) time.Time {
 }
 
 // seriesTable writes a line with a plot for each track. All plots have one scale.
-func seriesTable(s *cli.Session, q client.SeriesQuery, answer client.Series) error {
+func seriesTable(s *cli.Session, q api.SeriesQuery, answer api.Series) error {
 	columns := []screen.Column{{Name: "GPU", Least: 12, Rank: 5}, {Name: "LAST"}, {Name: "MEAN", Rank: 3}, {Name: "LEAST", Rank: 2},
 		{Name: "MOST", Rank: 1}, {Name: "PLOT"}}
 	scale := scaleOf(answer)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // TestUpdateRows: what a person reads of a node's channel and its last update.
@@ -13,23 +13,23 @@ func TestUpdateRows(t *testing.T) {
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	at := now.Add(-2 * time.Minute)
 	for _, c := range []struct {
-		update  *client.NodeUpdate
+		update  *api.NodeUpdate
 		channel string
 		cell    string
 		rows    []string
 	}{
 		{nil, "-", "-", nil},
-		{&client.NodeUpdate{Channel: "stable", Unable: true}, "stable", "cannot update",
+		{&api.NodeUpdate{Channel: "stable", Unable: true}, "stable", "cannot update",
 			[]string{"  channel: stable, but this agent cannot update itself"}},
-		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Pinned: true, Held: "it is pinned"}, "stable (pinned)", "-",
+		{&api.NodeUpdate{Channel: "stable", Sequence: 7, Pinned: true, Held: "it is pinned"}, "stable (pinned)", "-",
 			[]string{"  channel: stable (pinned), number 7", "  held: it is pinned"}},
-		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "committed", At: &at}, "stable", "committed",
+		{&api.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "committed", At: &at}, "stable", "committed",
 			[]string{"  channel: stable, number 7", "  update: committed, 0.5.0, 2m ago"}},
-		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "rolled_back", Code: "crashed",
+		{&api.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "rolled_back", Code: "crashed",
 			Detail: "3 \x1b[1mtimes", At: &at}, "stable", "rolled_back: crashed", []string{"  channel: stable, number 7",
 			"  update: rolled_back, 0.5.0, 2m ago: crashed: 3 \\x1b[1mtimes; muster help updates-failing"}},
 	} {
-		v := view{Node: client.Node{Update: c.update}, now: now}
+		v := view{Node: api.Node{Update: c.update}, now: now}
 		var rows []string
 		for _, row := range v.updateRows() {
 			rows = append(rows, row[0]+": "+row[1])

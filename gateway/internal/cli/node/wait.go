@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -111,7 +112,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error)
 		return err
 	}
 	if len(s.Words) == 0 {
-		err := c.EachPage(ctx, client.NodeFilter{Selector: s.Flags.Text("selector")}, func(page client.NodeRows) error {
+		err := c.EachPage(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, func(page api.NodeRows) error {
 			for _, raw := range page.Nodes {
 				if err := add(raw); err != nil {
 					return err
@@ -124,7 +125,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error)
 	for _, name := range s.Words {
 		raw, err := c.Node(ctx, name)
 		if client.IsNotFound(err) {
-			seen = append(seen, view{Node: client.Node{Name: name}})
+			seen = append(seen, view{Node: api.Node{Name: name}})
 			continue
 		}
 		if err == nil {

@@ -12,7 +12,6 @@ import (
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 const watchText = "--watch keeps the list up to date: on a terminal it stays in its place until q, " +
@@ -22,7 +21,7 @@ const watchText = "--watch keeps the list up to date: on a terminal it stays in 
 	"that the filter matches no more. -o wide adds its id, tenant and provider."
 
 // watch shows the list live.
-func watch(ctx context.Context, s *cli.Session, filter client.NodeFilter) error {
+func watch(ctx context.Context, s *cli.Session, filter api.NodeFilter) error {
 	format, err := s.Flags.OneOf("output", "table", "table", cli.FormatWide)
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func (w *watchView) Frame(size tty.Size) []string {
 }
 
 // table is the list of node ls, of what the stream tells.
-func (w *watchView) table(shown []*api.Node, columns int) []string {
+func (w *watchView) table(shown []*api.NodeRow, columns int) []string {
 	format := ""
 	if w.wide {
 		format = cli.FormatWide
@@ -125,10 +124,10 @@ func (w *watchView) lastLine(shown, all int) string {
 	return "q quits"
 }
 
-func counted(rows []*api.Node) tally {
+func counted(rows []*api.NodeRow) tally {
 	var counts tally
 	for _, g := range rows {
-		counts.add(view{Node: client.Node{State: g.State, Status: g.Status}})
+		counts.add(view{Node: api.Node{State: g.State, Status: g.Status}})
 	}
 	return counts
 }

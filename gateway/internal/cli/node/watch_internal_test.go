@@ -12,20 +12,19 @@ import (
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
 // some are nodes of each kind that the list marks.
-func some() []api.Node {
+func some() []api.NodeRow {
 	seen := noon().Add(-4 * time.Second)
 	long := noon().Add(-5 * time.Hour)
 	two := 2
 	used, total := int64(39233), int64(81559)
 	busy := 99.0
 	gpu := api.GPU{UUID: "GPU-0", Name: "NVIDIA H100 80GB HBM3", MemoryUsedMiB: &used, MemoryMiB: &total, UtilizationPercent: &busy}
-	return []api.Node{
+	return []api.NodeRow{
 		{ID: "1", Name: "gpu-1", Tenant: "platform", State: "active", Status: "online", LastSeen: &seen, ReadAt: &seen, Fresh: true, Probe: "ok",
 			GPUs: []api.GPU{gpu}, NotAfter: &seen, AgentVersion: "1.2.3"},
 		{ID: "2", Name: "gpu-2", Tenant: "platform", Provider: "maas", State: "unavailable", StateReasons: []string{"gpu_count_dropped"},
@@ -36,8 +35,8 @@ func some() []api.Node {
 	}
 }
 
-func loaded(nodes []api.Node) live.News {
-	return live.News{Fleet: &client.FleetView{At: noon(), Nodes: nodes}}
+func loaded(nodes []api.NodeRow) live.News {
+	return live.News{Fleet: &api.FleetView{At: noon(), Nodes: nodes}}
 }
 
 // TestWatched: the list on a terminal has the rows of node ls and what they count, and nothing in it is wider than the screen.
@@ -87,9 +86,9 @@ func TestUntold(t *testing.T) {
 
 // TestWatchedKeys: keys move a long list, and end it.
 func TestWatchedKeys(t *testing.T) {
-	var nodes []api.Node
+	var nodes []api.NodeRow
 	for i := range 30 {
-		nodes = append(nodes, api.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "ready", Status: "pending"})
+		nodes = append(nodes, api.NodeRow{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "ready", Status: "pending"})
 	}
 	w := &watchView{clock: noon}
 	w.Take(loaded(nodes))
@@ -143,12 +142,12 @@ func TestWatchLines(t *testing.T) {
 	}
 	changed := some()[0]
 	changed.LastSeen = nil
-	if got := take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{&changed}}}); len(got) > 0 {
+	if got := take(live.News{Nodes: &api.StreamNodes{Nodes: []*api.NodeRow{&changed}}}); len(got) > 0 {
 		t.Errorf("a heartbeat: %q", got)
 	}
 	drained := changed
 	drained.State = "drained\x1b[2J"
-	got = take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{&drained}, Gone: []string{"3"}}})
+	got = take(live.News{Nodes: &api.StreamNodes{Nodes: []*api.NodeRow{&drained}, Gone: []string{"3"}}})
 	if len(got) != 2 || !strings.Contains(got[0], `gpu-1 state=drained\x1b[2J status`) || got[1] != "2026-11-23T12:00:00Z new gone" {
 		t.Errorf("got %q", got)
 	}

@@ -66,7 +66,7 @@ func (l *lines) changes() []string {
 }
 
 // words are what of a node a reader is told of. Values that change with every heartbeat are not among them.
-func (l *lines) words(g *api.Node) string {
+func (l *lines) words(g *api.NodeRow) string {
 	gpus := screen.Unknown
 	if g.Fresh {
 		gpus = fmt.Sprint(len(g.GPUs))
@@ -104,8 +104,8 @@ func streamed[T any](row []T) []T {
 }
 
 // glanced is a view of what the stream tells of a node.
-func glanced(g *api.Node, now time.Time) view {
-	v := view{now: now, Node: client.Node{
+func glanced(g *api.NodeRow, now time.Time) view {
+	v := view{now: now, Node: api.Node{
 		ID: g.ID, Name: g.Name, Tenant: g.Tenant, Labels: g.Labels, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
 		StateReasons: g.StateReasons, StateDetails: map[string]string{}, Status: g.Status, LastSeen: g.LastSeen,
 		GPUsExpected: g.GPUsExpected, IntervalSeconds: g.IntervalSeconds,
@@ -114,10 +114,10 @@ func glanced(g *api.Node, now time.Time) view {
 		v.StateDetails[f.Rule] = f.Text
 	}
 	if g.AgentVersion != "" {
-		v.Agent = &client.Agent{Version: g.AgentVersion}
+		v.Agent = &api.Agent{Version: g.AgentVersion}
 	}
 	if g.NotAfter != nil {
-		v.Certificate = &client.Certificate{NotAfter: *g.NotAfter, RenewalOverdue: g.RenewalOverdue}
+		v.Certificate = &api.Certificate{NotAfter: *g.NotAfter, RenewalOverdue: g.RenewalOverdue}
 	}
 	if g.Probe == "" && g.GPUs == nil {
 		return v

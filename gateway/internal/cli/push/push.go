@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -47,8 +48,8 @@ func Commands() []cli.Command {
 type push struct {
 	*cli.Session
 	client  *client.Client
-	gateway client.Gateway
-	token   client.TokenRequest
+	gateway api.Gateway
+	token   api.TokenRequest
 	timeout time.Duration
 	join    []string // flags for the agent's join, without the token
 	ssh     []string // options of ssh
@@ -111,7 +112,7 @@ func (p *push) request() (err error) {
 	if p.timeout, err = p.Flags.Duration("timeout", pushTimeout); err != nil {
 		return err
 	}
-	p.token = client.TokenRequest{Tenant: p.Flags.Text("tenant"), Uses: 1, TTL: client.Duration(max(pushTTL, p.timeout+time.Minute))}
+	p.token = api.TokenRequest{Tenant: p.Flags.Text("tenant"), Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
 	if p.token.Labels, err = p.Flags.Labels(); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -18,7 +19,7 @@ func short(digest string) string {
 	return screen.OrUnknown(digest[:min(len(digest), shortDigest)])
 }
 
-func platforms(r client.Release) string { return strings.Join(r.Platforms, ", ") }
+func platforms(r api.Release) string { return strings.Join(r.Platforms, ", ") }
 
 func releaseList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{
@@ -27,13 +28,13 @@ func releaseList(ctx context.Context, s *cli.Session) error {
 		{Name: "REFERENCE", Wide: true},
 	}
 	wide := s.Flags.Text("output") == cli.FormatWide
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.ReleaseList, error) { return c.Releases(ctx) }, columns,
-		func(l client.ReleaseList) [][]string {
-			return cli.Rows(l.Releases, func(r client.Release) []string { return releaseRow(s, r, wide) })
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.ReleaseList, error) { return c.Releases(ctx) }, columns,
+		func(l api.ReleaseList) [][]string {
+			return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, wide) })
 		})
 }
 
-func releaseRow(s *cli.Session, r client.Release, wide bool) []string {
+func releaseRow(s *cli.Session, r api.Release, wide bool) []string {
 	digest := short(r.Digest)
 	if wide {
 		digest = screen.OrUnknown(r.Digest)
@@ -50,7 +51,7 @@ func releaseRow(s *cli.Session, r client.Release, wide bool) []string {
 }
 
 // layers is how much all that nodes fetch of a release takes.
-func layers(r client.Release) int64 {
+func layers(r api.Release) int64 {
 	var sum int64
 	for _, p := range r.Programs {
 		sum += p.Size

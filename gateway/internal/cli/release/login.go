@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -36,7 +37,7 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.SetRegistryCredential(ctx, s.Words[0], client.RegistryCredentialRequest{Host: s.Words[1], Realm: s.Flags.Text("realm"),
+	set, err := c.SetRegistryCredential(ctx, s.Words[0], api.RegistryCredentialRequest{Host: s.Words[1], Realm: s.Flags.Text("realm"),
 		Username: s.Flags.Text("username"), Password: password})
 	if err != nil {
 		return err
@@ -47,9 +48,9 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 
 func releaseLogins(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "HOST", Least: 12}, {Name: "USER", Least: 8}, {Name: "REALM", Rank: 1}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.RegistryCredentialList, error) { return c.RegistryCredentials(ctx) }, columns,
-		func(l client.RegistryCredentialList) [][]string {
-			return cli.Rows(l.Credentials, func(r client.RegistryCredential) []string {
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.RegistryCredentialList, error) { return c.RegistryCredentials(ctx) }, columns,
+		func(l api.RegistryCredentialList) [][]string {
+			return cli.Rows(l.Credentials, func(r api.RegistryCredential) []string {
 				return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Host), screen.OrUnknown(r.Username), screen.OrUnknown(r.Realm)}
 			})
 		})

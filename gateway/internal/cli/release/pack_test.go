@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact/executable/executabletest"
-	"muster/gateway/internal/client"
 )
 
 // write makes a file that is a program for a machine.
@@ -135,7 +135,7 @@ func TestWavesText(t *testing.T) {
 			t.Errorf("%s: got %q", wave, got)
 		}
 	}
-	for want, w := range map[string]client.Waves{
+	for want, w := range map[string]api.Waves{
 		`{"canary":"1","steps":["100%"],"max_failed":"2%"}`: {MaxFailed: "2%"},
 		`{"steps":["50%","100%"]}`:                          {Canary: "0", Steps: []string{"50%", "100%"}},
 	} {
@@ -147,8 +147,8 @@ func TestWavesText(t *testing.T) {
 
 // TestProgress: a rollout in one line, and a log that cannot control the terminal.
 func TestProgress(t *testing.T) {
-	now := client.Channel{State: stateHalted, Wave: 1, Waves: 3, Why: "1 of 1 node went back",
-		Counts: client.RolloutCounts{Nodes: 40, Running: 3, Failed: 1, Pinned: 2}}
+	now := api.Channel{State: stateHalted, Wave: 1, Waves: 3, Why: "1 of 1 node went back",
+		Counts: api.RolloutCounts{Nodes: 40, Running: 3, Failed: 1, Pinned: 2}}
 	const want = "Rollout halted, wave 1 of 3: 3 of 40 nodes on it, 1 failed, 2 pinned; 1 of 1 node went back."
 	if got := progressOf(now); got != want {
 		t.Errorf("got %q", got)

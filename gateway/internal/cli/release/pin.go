@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -17,7 +18,7 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	verb := "hold where they are, whatever their channel says,"
-	q := client.NewPins{}
+	q := api.NewPins{}
 	if name := s.Flags.Text("digest"); name != "" {
 		r, err := c.Release(ctx, name)
 		if err != nil {
@@ -58,11 +59,11 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 	}
 	freed := 0
 	for _, node := range nodes {
-		if slices.ContainsFunc(pinned.Pins, func(p client.Pin) bool { return p.NodeID == node.ID || p.Node == node.ID }) {
+		if slices.ContainsFunc(pinned.Pins, func(p api.Pin) bool { return p.NodeID == node.ID || p.Node == node.ID }) {
 			freed++
 		}
 	}
-	q := client.NewPins{Nodes: ids(nodes)}
+	q := api.NewPins{Nodes: ids(nodes)}
 	if q.Pointer, err = pinPointer(ctx, s, c, ""); err != nil {
 		return err
 	}
@@ -105,9 +106,9 @@ func ids(nodes []cli.Target) []string {
 func releasePins(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8}, {Name: "RELEASE", Least: 8},
 		{Name: "CHANNEL", Rank: 2}, {Name: "PINNED"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (client.PinList, error) { return c.Pins(ctx) }, columns,
-		func(l client.PinList) [][]string {
-			return cli.Rows(l.Pins, func(p client.Pin) []string {
+	return cli.ShowList(ctx, s, func(c *client.Client) (api.PinList, error) { return c.Pins(ctx) }, columns,
+		func(l api.PinList) [][]string {
+			return cli.Rows(l.Pins, func(p api.Pin) []string {
 				release := "as it is"
 				if p.Digest != "" {
 					release = screen.OrUnknown(p.Version) + " " + short(p.Digest)

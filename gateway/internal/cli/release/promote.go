@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -30,7 +31,7 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
+	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
 		r, err := c.Release(ctx, s.Words[0])
 		if err != nil {
 			return order{}, err
@@ -44,11 +45,11 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 
 // releaseRollback points a channel at the release before the present one, or at the one of --digest, at once unless waves are asked for.
 func releaseRollback(ctx context.Context, s *cli.Session) error {
-	wave, err := wavesOf(s, client.AllAtOnce())
+	wave, err := wavesOf(s, api.AllAtOnce())
 	if err != nil {
 		return err
 	}
-	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
+	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
 		before, err := wayBack(ctx, c, now, s.Flags.Text("digest"))
 		if err != nil {
 			return order{}, err
@@ -57,7 +58,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stderr, "Rollback of the channel %s: from %s %s (%s).\n", now.Channel, screen.Printable(way), screen.Printable(before.Version),
 			short(before.Digest))
 		return order{verb: "take the channel " + now.Channel + " from " + way, release: before, when: wavesText(wave) + noWindow,
-			do: func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error) {
+			do: func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
 				if s.Flags.Text("digest") == "" {
 					p.Digest = "" // the gateway knows whether the release before is good to go back to
 				}
@@ -70,7 +71,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 const noWindow = " Maintenance windows do not hold them back."
 
 // wayBack is the release that a channel goes back to: the one before, or the one that a person has named.
-func wayBack(ctx context.Context, c *client.Client, now client.Channel, to string) (client.Release, error) {
+func wayBack(ctx context.Context, c *client.Client, now api.Channel, to string) (api.Release, error) {
 	if to == "" {
 		return previous(ctx, c, now)
 	}
@@ -78,9 +79,9 @@ func wayBack(ctx context.Context, c *client.Client, now client.Channel, to strin
 }
 
 // previous is the release that a channel would go back to.
-func previous(ctx context.Context, c *client.Client, now client.Channel) (client.Release, error) {
+func previous(ctx context.Context, c *client.Client, now api.Channel) (api.Release, error) {
 	if now.Previous == "" {
-		return client.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
+		return api.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
 			"muster release ls shows all releases; muster release promote DIGEST --channel "+now.Channel+" points it at one")
 	}
 	return c.Release(ctx, now.Previous)
@@ -89,13 +90,13 @@ func previous(ctx context.Context, c *client.Client, now client.Channel) (client
 // order is a change of a channel.
 type order struct {
 	verb    string // with the channel: "point the channel stable at"
-	release client.Release
+	release api.Release
 	when    string // who gets it when, for a person
-	do      func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error)
+	do      func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error)
 }
 
 // move asks, gets the pointer signed where an operator signs, and changes the channel.
-func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*client.Client, client.Channel) (order, error)) error {
+func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*client.Client, api.Channel) (order, error)) error {
 	name, err := channelOf(s)
 	if err != nil {
 		return err
@@ -121,7 +122,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return err
 	}
-	after, err := o.do(ctx, name, client.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer,
+	after, err := o.do(ctx, name, api.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer,
 		Seen: now.Sequence})
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
@@ -153,7 +154,7 @@ func wanted(err error, channel, digest string) error {
 }
 
 // consequence says what a change will do to how many nodes.
-func consequence(now client.Channel, when string) string {
+func consequence(now api.Channel, when string) string {
 	if now.Digest == "" {
 		return "nothing was promoted there yet, and each node that follows it gets the release"
 	}
@@ -169,12 +170,12 @@ func consequence(now client.Channel, when string) string {
 }
 
 // open tells whether a channel has a rollout that a change would end.
-func open(now client.Channel) bool {
+func open(now api.Channel) bool {
 	return now.State == stateRunning || now.State == statePaused || now.State == stateHalted
 }
 
 // said tells what became of a change.
-func said(s *cli.Session, now client.Channel, format string) error {
+func said(s *cli.Session, now api.Channel, format string) error {
 	if format == cli.FormatJSON {
 		return s.WriteJSON(now)
 	}
@@ -197,7 +198,7 @@ func releaseResume(ctx context.Context, s *cli.Session) error {
 	return steer(ctx, s, (*client.Client).ResumeRollout)
 }
 
-func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.Context, string) (client.Channel, error)) error {
+func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.Context, string) (api.Channel, error)) error {
 	name, err := channelOf(s)
 	if err != nil {
 		return err
@@ -214,10 +215,10 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 }
 
 func releaseAbort(ctx context.Context, s *cli.Session) error {
-	return move(ctx, s, nil, func(c *client.Client, now client.Channel) (order, error) {
+	return move(ctx, s, nil, func(c *client.Client, now api.Channel) (order, error) {
 		if now.Previous == "" {
 			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: c.AbortRollout,
-				release: client.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
+				release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
 		}
 		before, err := previous(ctx, c, now)
 		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
@@ -231,7 +232,7 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := client.Waves{Canary: s.Flags.Text("canary"), Steps: s.Flags.List("steps"), MaxFailed: s.Flags.Text("max-failed")}
+	w := api.Waves{Canary: s.Flags.Text("canary"), Steps: s.Flags.List("steps"), MaxFailed: s.Flags.Text("max-failed")}
 	if w.SoakSeconds, err = soakOf(s); err != nil {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 		return nil, cli.Usagef("leave --now or the others out",
 			"--now lets all nodes in at once, and --canary, --steps, --soak and --max-failed say how to wait")
 	case now:
-		return client.AllAtOnce(), nil
+		return api.AllAtOnce(), nil
 	case !asked && !w.GoBack:
 		return usual, nil
 	}
@@ -269,7 +270,7 @@ func soakOf(s *cli.Session) (*int, error) {
 }
 
 // complete fills in the usual first wave where the flags name waves and no canary; --canary 0 is for none.
-func complete(w client.Waves) json.RawMessage {
+func complete(w api.Waves) json.RawMessage {
 	if w.Canary == "" {
 		w.Canary = usualCanary
 	}
@@ -283,9 +284,9 @@ func complete(w client.Waves) json.RawMessage {
 }
 
 // atOnce are the waves of --now with --go-back: there is one, and nobody waits for it.
-func atOnce() client.Waves {
+func atOnce() api.Waves {
 	soak := 0
-	return client.Waves{Steps: []string{wholeFleet}, SoakSeconds: &soak, GoBack: true}
+	return api.Waves{Steps: []string{wholeFleet}, SoakSeconds: &soak, GoBack: true}
 }
 
 // Usual waves, which the gateway has too.
@@ -296,10 +297,10 @@ const (
 
 // wavesText says the waves in words.
 func wavesText(wave json.RawMessage) string {
-	if string(wave) == string(client.AllAtOnce()) {
+	if string(wave) == string(api.AllAtOnce()) {
 		return "All nodes get it at once."
 	}
-	var w client.Waves
+	var w api.Waves
 	if len(wave) == 0 || json.Unmarshal(wave, &w) != nil {
 		return "One node gets it first, and the others when that one has been well for ten minutes."
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -40,7 +41,7 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 	if err := upload(ctx, s, c, b); err != nil {
 		return err
 	}
-	return register(ctx, s, c, client.NewRelease{Digest: b.digest, Version: version, Channel: s.Flags.Text("channel")}, format)
+	return register(ctx, s, c, api.NewRelease{Digest: b.digest, Version: version, Channel: s.Flags.Text("channel")}, format)
 }
 
 // releaseAdd makes a release of what another tool has pushed.
@@ -49,12 +50,12 @@ func releaseAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return register(ctx, s, c, client.NewRelease{Digest: s.Words[0], Version: s.Flags.Text("version"), Channel: s.Flags.Text("channel"),
+	return register(ctx, s, c, api.NewRelease{Digest: s.Words[0], Version: s.Flags.Text("version"), Channel: s.Flags.Text("channel"),
 		Reference: s.Flags.Text("reference"), Credential: s.Flags.Text("credential")}, format)
 }
 
 // register records a release. Where a channel is named it points at it, which is asked for before.
-func register(ctx context.Context, s *cli.Session, c *client.Client, q client.NewRelease, format string) error {
+func register(ctx context.Context, s *cli.Session, c *client.Client, q api.NewRelease, format string) error {
 	if q.Channel != "" {
 		deed := "point the channel " + q.Channel + " at " + q.Digest
 		if err := s.Agree(deed, deed); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -33,8 +34,8 @@ const (
 
 // view is a channel with its nodes, as -o json prints it.
 type view struct {
-	client.Channel
-	Nodes []client.ChannelNode `json:"nodes"`
+	api.Channel
+	Nodes []api.ChannelNode `json:"nodes"`
 }
 
 func releaseStatus(ctx context.Context, s *cli.Session) error {
@@ -96,7 +97,7 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 	columns := []screen.Column{{Name: "CHANNEL", Least: 8}, {Name: "VERSION", Least: 8, Most: 40}, {Name: "DIGEST", Rank: 3},
 		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"},
 		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
-	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n client.Channel) []string {
+	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n api.Channel) []string {
 		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late + n.Counts.Unwell
 		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
 			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(failed), screen.OrUnknown(n.Why)}
@@ -108,8 +109,8 @@ func look(ctx context.Context, c *client.Client, name string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{Channel: now, Nodes: []client.ChannelNode{}}
-	f := client.ChannelNodeFilter{Limit: pageSize}
+	v := view{Channel: now, Nodes: []api.ChannelNode{}}
+	f := api.ChannelNodeFilter{Limit: pageSize}
 	for {
 		page, err := c.ChannelNodes(ctx, name, f)
 		if err != nil {
@@ -141,7 +142,7 @@ func follow(ctx context.Context, s *cli.Session, c *client.Client, name string) 
 }
 
 // progressOf says in a line where a rollout stands.
-func progressOf(n client.Channel) string {
+func progressOf(n api.Channel) string {
 	if n.State == "" {
 		return "There is no rollout."
 	}
@@ -159,7 +160,7 @@ func progressOf(n client.Channel) string {
 	return text + "."
 }
 
-func waveOf(n client.Channel) string {
+func waveOf(n api.Channel) string {
 	if n.Wave == 0 {
 		return screen.Unknown
 	}
@@ -167,7 +168,7 @@ func waveOf(n client.Channel) string {
 }
 
 // countsText names what is not zero.
-func countsText(n client.RolloutCounts) string {
+func countsText(n api.RolloutCounts) string {
 	text := fmt.Sprintf("%d of %s on it", n.Running, screen.Plural(n.Nodes, "node"))
 	for _, part := range []struct {
 		number int
@@ -202,7 +203,7 @@ func show(s *cli.Session, v view, format string) error {
 	return nil
 }
 
-func stateLine(now time.Time, n client.Channel) string {
+func stateLine(now time.Time, n api.Channel) string {
 	if n.State == "" {
 		return "none"
 	}
@@ -224,7 +225,7 @@ func showNodes(s *cli.Session, v view, format string) {
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "WAVE", Rank: 2}, {Name: "STATE"}, {Name: "PHASE", Rank: 1},
 		{Name: "SINCE", Rank: 3}, {Name: "WHY", Least: 16, Most: 100}}
 	var rows [][]string
-	var failed []client.ChannelNode
+	var failed []api.ChannelNode
 	for _, n := range v.Nodes {
 		if n.Log != "" {
 			failed = append(failed, n)
@@ -246,12 +247,12 @@ func showNodes(s *cli.Session, v view, format string) {
 }
 
 // telling tells whether a person wants to see a node in the short list.
-func telling(n client.ChannelNode) bool {
+func telling(n api.ChannelNode) bool {
 	return n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted ||
 		slices.Contains([]string{"silent", "late", "failed"}, n.State)
 }
 
-func nodeRow(s *cli.Session, n client.ChannelNode) []string {
+func nodeRow(s *cli.Session, n api.ChannelNode) []string {
 	wave := screen.Unknown
 	if n.Wave > 0 {
 		wave = fmt.Sprint(n.Wave)
@@ -264,7 +265,7 @@ func nodeRow(s *cli.Session, n client.ChannelNode) []string {
 }
 
 // reason says in one line why a node does not have the release.
-func reason(n client.ChannelNode) string {
+func reason(n api.ChannelNode) string {
 	parts := []string{}
 	for _, part := range []string{n.Code, n.Detail, n.Held} {
 		if part != "" {

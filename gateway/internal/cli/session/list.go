@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -41,9 +42,9 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	if format == cli.FormatJSON {
-		return s.WriteJSON(client.SessionPage{Sessions: sessions})
+		return s.WriteJSON(api.SessionPage{Sessions: sessions})
 	}
-	rows := cli.Rows(sessions, func(one client.Session) []string { return row(one, s.Now()) })
+	rows := cli.Rows(sessions, func(one api.Session) []string { return row(one, s.Now()) })
 	if err := s.List(format, columns()).Write(rows); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func filterOf(s *cli.Session) (f client.SessionFilter, limit int, err error) {
+func filterOf(s *cli.Session) (f api.SessionFilter, limit int, err error) {
 	f.Node = s.Flags.Text("node")
 	f.Tenant = s.Flags.Text("tenant")
 	if f.Type = s.Flags.Text("type"); f.Type != "" {
@@ -68,13 +69,13 @@ func filterOf(s *cli.Session) (f client.SessionFilter, limit int, err error) {
 }
 
 // fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.
-func fetch(ctx context.Context, c *client.Client, f client.SessionFilter, open bool, limit int) (found []client.Session, more bool,
+func fetch(ctx context.Context, c *client.Client, f api.SessionFilter, open bool, limit int) (found []api.Session, more bool,
 	err error) {
 	states := []string{""}
 	if open {
-		states = []string{client.SessionWaiting, client.SessionOpen}
+		states = []string{api.SessionWaiting, api.SessionOpen}
 	}
-	found = []client.Session{}
+	found = []api.Session{}
 	for _, f.Status = range states {
 		f.Cursor = ""
 		for more := true; more; more = f.Cursor != "" {
@@ -101,7 +102,7 @@ func columns() []screen.Column {
 	}
 }
 
-func row(s client.Session, now time.Time) []string {
+func row(s api.Session, now time.Time) []string {
 	return []string{
 		screen.Printable(s.ID), screen.OrUnknown(s.Node), screen.Printable(strings.TrimPrefix(s.Type, "session.")),
 		screen.OrUnknown(s.Status), yes(s.Recorded), screen.OrUnknown(s.CreatedBy), screen.OrUnknown(s.Address),
@@ -117,7 +118,7 @@ func yes(is bool) string {
 }
 
 // moved are the bytes in both directions.
-func moved(s client.Session) string {
+func moved(s api.Session) string {
 	if s.BytesIn == nil || s.BytesOut == nil {
 		return screen.Unknown
 	}
@@ -125,7 +126,7 @@ func moved(s client.Session) string {
 }
 
 // took is how long the session has lasted until its end, or until now.
-func took(s client.Session, now time.Time) string {
+func took(s api.Session, now time.Time) string {
 	switch {
 	case s.OpenedAt == nil:
 		return screen.Unknown
@@ -140,11 +141,11 @@ func sessionShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return cli.ShowEach(ctx, s, format, c.FindSession, func(one client.Session) { show(s, one) })
+	return cli.ShowEach(ctx, s, format, c.FindSession, func(one api.Session) { show(s, one) })
 }
 
 // show prints one session. What is not known is left out.
-func show(s *cli.Session, one client.Session) {
+func show(s *cli.Session, one api.Session) {
 	var rows [][]string
 	add := func(name, text string) {
 		if text != "" && text != screen.Unknown {
@@ -184,8 +185,8 @@ func show(s *cli.Session, one client.Session) {
 }
 
 // bounds say when a session that goes on ends by itself.
-func bounds(one client.Session) string {
-	if one.Status == client.SessionEnded {
+func bounds(one api.Session) string {
+	if one.Status == api.SessionEnded {
 		return ""
 	}
 	var parts []string

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -130,15 +131,15 @@ func keep(ctx context.Context, s *cli.Session, c *client.Client, name string) er
 // verdict is the error of a recording that is not all there.
 func verdict(s *cli.Session, state string) error {
 	switch state {
-	case client.RecordingComplete, "":
+	case api.RecordingComplete, "":
 		return nil
-	case client.RecordingLive:
+	case api.RecordingLive:
 		fmt.Fprintf(s.Stderr, "the session goes on: %s\n", s.Pasted("session watch "+s.Words[0]))
 		return nil
-	case client.RecordingCutOff:
+	case api.RecordingCutOff:
 		return cli.Hinted("the end of the recording is missing", "the gateway was killed or its disk was full, or somebody has cut the "+
 			"file off: "+s.Pasted("session show "+s.Words[0])+" says how the session ended")
-	case client.RecordingDamaged:
+	case api.RecordingDamaged:
 		return cli.Hinted("the recording is damaged: the file is not as it was written, and what comes after that place is left out",
 			"the disk has damaged it, somebody has changed it, or it is of a gateway with another database")
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/pty"
 	"muster/gateway/internal/client"
@@ -43,7 +44,7 @@ func newGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{T: t, dir: dir, state: client.RecordingComplete, cast: cast("one ", "two\xc3", "\xa4 \x1b[?1049h"),
+	g := &gateway{T: t, dir: dir, state: api.RecordingComplete, cast: cast("one ", "two\xc3", "\xa4 \x1b[?1049h"),
 		frames: make(chan []byte, 9), gone: make(chan struct{}, 9)}
 	listener, err := net.Listen("unix", filepath.Join(dir, client.SocketName))
 	if err != nil {
@@ -68,16 +69,16 @@ func cast(pieces ...string) []byte {
 	return append(all, e.Resize(noon().Add(time.Minute), 50, 132)...)
 }
 
-func sessions() []client.Session {
+func sessions() []api.Session {
 	begun := noon().Add(-time.Hour)
 	ended := noon().Add(-time.Minute)
 	exit := 3
-	return []client.Session{
-		{ID: shell, Node: "gpu-1", NodeID: "n-1", Tenant: "default", Type: "session.shell", Params: []byte("null"), Status: client.SessionOpen,
+	return []api.Session{
+		{ID: shell, Node: "gpu-1", NodeID: "n-1", Tenant: "default", Type: "session.shell", Params: []byte("null"), Status: api.SessionOpen,
 			CreatedBy: "account ada", Address: "192.0.2.7", CreatedAt: begun, OpenedAt: &begun, BytesIn: new(int64(10)), BytesOut: new(int64(1000)), Recorded: true,
 			IdleSeconds: 1800, LimitSeconds: 43200, About: map[string]string{"user": "ada\x1b"}},
 		{ID: past, Node: "gpu-2", NodeID: "n-2", Tenant: "default", Type: "session.exec", Params: []byte(`{"command":["uptime\u001b"]}`),
-			Status: client.SessionEnded, CreatedBy: "socket", CreatedAt: begun, OpenedAt: &begun, EndedAt: &ended, End: "it \x1b ended",
+			Status: api.SessionEnded, CreatedBy: "socket", CreatedAt: begun, OpenedAt: &begun, EndedAt: &ended, End: "it \x1b ended",
 			ExitCode: &exit},
 	}
 }
@@ -89,15 +90,15 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodDelete:
 		g.killed = append(g.killed, path)
 		one := sessions()[0]
-		one.Status = client.SessionEnded
+		one.Status = api.SessionEnded
 		tell(w, 200, one)
 	case path == "sessions" || strings.HasSuffix(path, "/sessions"):
 		tell(w, 200, page(r))
 	case strings.HasSuffix(path, "/watch"):
 		g.watch(w, r)
 	case rest == "recording" && name == shell:
-		w.Header().Set("Content-Type", client.RecordingType)
-		w.Header().Set(client.HeaderRecording, g.state)
+		w.Header().Set("Content-Type", api.RecordingType)
+		w.Header().Set(api.HeaderRecording, g.state)
 		_, _ = w.Write(g.cast)
 	case rest == "" && name == shell:
 		tell(w, 200, sessions()[0])
@@ -109,9 +110,9 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // page gives one session a page.
-func page(r *http.Request) client.SessionPage {
+func page(r *http.Request) api.SessionPage {
 	q := r.URL.Query()
-	var picked client.SessionPage
+	var picked api.SessionPage
 	for i, one := range sessions() {
 		fits := q.Get("status") == "" || one.Status == q.Get("status")
 		fits = fits && (!strings.Contains(r.URL.Path, "/nodes/") || strings.Contains(r.URL.Path, "/"+one.Node+"/"))
@@ -128,7 +129,7 @@ func page(r *http.Request) client.SessionPage {
 }
 
 func (g *gateway) watch(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", client.WatchKind)
+	w.Header().Set("Content-Type", api.WatchKind)
 	defer func() { g.gone <- struct{}{} }()
 	for flush := http.NewResponseController(w); flush.Flush() == nil; {
 		select {
@@ -245,9 +246,9 @@ func TestKeep(t *testing.T) {
 		code int
 		says string
 	}{
-		client.RecordingComplete: {0, ""}, client.RecordingLive: {0, "session watch " + shell},
-		client.RecordingCutOff:  {1, "the end of the recording is missing"},
-		client.RecordingDamaged: {1, "the recording is damaged"}, "odd": {1, `the recording is odd`},
+		api.RecordingComplete: {0, ""}, api.RecordingLive: {0, "session watch " + shell},
+		api.RecordingCutOff:  {1, "the end of the recording is missing"},
+		api.RecordingDamaged: {1, "the recording is damaged"}, "odd": {1, `the recording is odd`},
 	} {
 		g.state = state
 		code, out, errs := g.muster("session play " + shell + " --raw")
@@ -369,7 +370,7 @@ func TestLeaves(t *testing.T) {
 func TestPlayLeft(t *testing.T) {
 	for _, key := range []string{"q", "\x03"} {
 		g := newGateway(t)
-		g.state = client.RecordingDamaged
+		g.state = api.RecordingDamaged
 		g.pauses = make(chan time.Duration)
 		p := g.onTerminal("session play " + shell + " --idle-limit 0")
 		if got := <-g.pauses; got != 0 {

@@ -7,6 +7,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/cli/tty"
@@ -47,10 +48,10 @@ func nodeShell(ctx context.Context, s *cli.Session) error {
 
 var errInterrupted = errors.New("interrupted")
 
-func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Size) (client.SessionAsk, error) {
+func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Size) (api.SessionAsk, error) {
 	key, err := s.OperatorKey()
 	if err != nil {
-		return client.SessionAsk{}, err
+		return api.SessionAsk{}, err
 	}
 	params := wire.ShellParams{User: s.Flags.Text("user"), Term: s.Getenv("TERM"), Rows: size.Rows, Columns: size.Columns, Command: s.Behind}
 	if params.Check() != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -43,7 +44,7 @@ func create(ctx context.Context, s *cli.Session) error {
 }
 
 // nameOf is the name of a rule. Where none is given, it comes from what makes two rules two, so the same command changes the same rule.
-func nameOf(words []string, q client.LogShippingRequest) (string, error) {
+func nameOf(words []string, q api.LogShippingRequest) (string, error) {
 	if len(words) > 0 {
 		return words[0], nil
 	}
@@ -68,8 +69,8 @@ func inName(r rune) rune {
 }
 
 // request reads the flags and the files that they name.
-func request(s *cli.Session) (client.LogShippingRequest, error) {
-	q := client.LogShippingRequest{Tenant: s.Flags.Text("tenant"), Selector: s.Flags.Text("selector"), To: s.Flags.Text("to"),
+func request(s *cli.Session) (api.LogShippingRequest, error) {
+	q := api.LogShippingRequest{Tenant: s.Flags.Text("tenant"), Selector: s.Flags.Text("selector"), To: s.Flags.Text("to"),
 		TenantID: s.Flags.Text("tenant-id"), Sources: s.Flags.List("source")}
 	switch {
 	case q.To == "":
@@ -112,24 +113,24 @@ func list(ctx context.Context, s *cli.Session) error {
 		{Name: "SENT"}, {Name: "DROPPED"}, {Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "TO", Wide: true},
 		{Name: "SELECTOR", Wide: true}, {Name: "TENANT", Wide: true}, {Name: "BY", Wide: true}}
 	return cli.ShowList(ctx, s,
-		func(c *client.Client) (client.LogShippingList, error) {
+		func(c *client.Client) (api.LogShippingList, error) {
 			return c.LogShippings(ctx, s.Flags.Text("tenant"))
 		}, columns,
-		func(l client.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
+		func(l api.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
 }
 
-func row(r client.LogShipping) []string {
+func row(r api.LogShipping) []string {
 	return []string{screen.OrUnknown(r.Name), strconv.Itoa(r.Nodes), screen.OrUnknown(strings.Join(r.Sources, ",")), state(r),
 		screen.Age(lag(r)), strconv.FormatInt(r.Sent, 10), strconv.FormatInt(dropped(r), 10), strconv.FormatInt(r.Waiting, 10),
 		screen.OrUnknown(trouble(r)), screen.OrUnknown(r.To), screen.OrUnknown(r.Selector), screen.OrUnknown(r.Tenant),
 		screen.OrUnknown(r.CreatedBy)}
 }
 
-func lag(r client.LogShipping) time.Duration {
+func lag(r api.LogShipping) time.Duration {
 	return time.Duration(r.LagSeconds * float64(time.Second))
 }
 
-func dropped(r client.LogShipping) (all int64) {
+func dropped(r api.LogShipping) (all int64) {
 	for _, n := range r.Dropped {
 		all += n
 	}
@@ -137,7 +138,7 @@ func dropped(r client.LogShipping) (all int64) {
 }
 
 // state is a word for how a rule does.
-func state(r client.LogShipping) string {
+func state(r api.LogShipping) string {
 	switch {
 	case r.FailingSince != nil:
 		return "failing"
@@ -150,7 +151,7 @@ func state(r client.LogShipping) string {
 }
 
 // trouble is why the sink does not take the lines, or else why nodes do not ship them.
-func trouble(r client.LogShipping) string {
+func trouble(r api.LogShipping) string {
 	if r.FailingSince != nil || r.Withheld == 0 {
 		return r.Error
 	}
@@ -166,7 +167,7 @@ func show(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(all.Shippings, func(r client.LogShipping) bool { return r.Name == s.Words[0] })
+	at := slices.IndexFunc(all.Shippings, func(r api.LogShipping) bool { return r.Name == s.Words[0] })
 	if at < 0 {
 		return cli.Hinted(fmt.Sprintf("there is no rule %q", s.Words[0]), "muster logs ship ls shows them")
 	}
@@ -178,7 +179,7 @@ func show(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func pairs(r client.LogShipping) [][]string {
+func pairs(r api.LogShipping) [][]string {
 	rows := [][]string{{"rule", screen.OrUnknown(r.Name)}, {"state", state(r)}, {"to", screen.OrUnknown(r.To)},
 		{"secret", screen.OrUnknown(r.Auth)},
 		{"tenant-id", screen.OrUnknown(r.TenantID)}, {"tenant", screen.OrUnknown(r.Tenant)}, {"selector", screen.OrUnknown(r.Selector)},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -46,7 +47,7 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 }
 
 // fileName is the name that the node gave the file, as long as it is a plain name: a node chooses no folder on this machine.
-func fileName(task client.Task) string {
+func fileName(task api.Task) string {
 	name := task.Archive.Name
 	if name == "" || name != filepath.Base(name) || name == "." || name == ".." || name[0] == '.' || screen.Printable(name) != name {
 		return "task-" + task.ID
@@ -55,7 +56,7 @@ func fileName(task client.Task) string {
 }
 
 // saveArchive writes beside the file first. Without force it replaces nothing.
-func saveArchive(ctx context.Context, c *client.Client, task client.Task, name string, force bool) error {
+func saveArchive(ctx context.Context, c *client.Client, task api.Task, name string, force bool) error {
 	if _, err := os.Lstat(name); err == nil && !force {
 		return cli.Hinted(name+" is there already", "name another file, or add --force to replace it")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
 )
 
 // follow shows what a task writes until the task has ended, and gives the task as it is then. to may be nil.
-func follow(ctx context.Context, c *client.Client, id string, to *lines) (client.Task, error) {
+func follow(ctx context.Context, c *client.Client, id string, to *lines) (api.Task, error) {
 	var next int64
 	task, err := c.FollowTask(ctx, id, 0, func(offset int64, data []byte) error {
 		if to == nil {

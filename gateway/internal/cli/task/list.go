@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -33,9 +34,9 @@ func taskList(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	if format == cli.FormatJSON {
-		return s.WriteJSON(client.TaskPage{Tasks: tasks})
+		return s.WriteJSON(api.TaskPage{Tasks: tasks})
 	}
-	if err := s.List(format, columns()).Write(cli.Rows(tasks, func(t client.Task) []string { return row(t, s.Now()) })); err != nil {
+	if err := s.List(format, columns()).Write(cli.Rows(tasks, func(t api.Task) []string { return row(t, s.Now()) })); err != nil {
 		return err
 	}
 	footer := screen.Plural(len(tasks), "task")
@@ -46,7 +47,7 @@ func taskList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func filterOf(s *cli.Session) (f client.TaskFilter, limit int, err error) {
+func filterOf(s *cli.Session) (f api.TaskFilter, limit int, err error) {
 	f.Node = s.Flags.Text("node")
 	f.Tenant = s.Flags.Text("tenant")
 	if f.Type = s.Flags.Text("type"); f.Type != "" {
@@ -68,8 +69,8 @@ func filterOf(s *cli.Session) (f client.TaskFilter, limit int, err error) {
 }
 
 // fetch gets so many tasks, page by page; 0: all.
-func fetch(ctx context.Context, c *client.Client, f client.TaskFilter, limit int) (tasks []client.Task, more bool, err error) {
-	tasks = []client.Task{}
+func fetch(ctx context.Context, c *client.Client, f api.TaskFilter, limit int) (tasks []api.Task, more bool, err error) {
+	tasks = []api.Task{}
 	for {
 		f.Limit = pageSize
 		if limit > 0 {
@@ -94,7 +95,7 @@ func columns() []screen.Column {
 	}
 }
 
-func row(t client.Task, now time.Time) []string {
+func row(t api.Task, now time.Time) []string {
 	return []string{
 		screen.Printable(t.ID), screen.OrUnknown(t.Node), screen.OrUnknown(t.Type), statusOf(t), screen.Number(t.ExitCode),
 		screen.Age(now.Sub(t.CreatedAt)), took(t, now), screen.OrUnknown(t.CreatedBy), screen.OrUnknown(why(t)),
@@ -102,7 +103,7 @@ func row(t client.Task, now time.Time) []string {
 }
 
 // statusOf says that a running task is to end.
-func statusOf(t client.Task) string {
+func statusOf(t api.Task) string {
 	if t.CancelAskedAt != nil && !wire.TaskEnded(t.Status) {
 		return screen.Printable(t.Status) + ", to end"
 	}
@@ -110,7 +111,7 @@ func statusOf(t client.Task) string {
 }
 
 // took is how long the work has taken until its end, or until now.
-func took(t client.Task, now time.Time) string {
+func took(t api.Task, now time.Time) string {
 	switch {
 	case t.StartedAt == nil:
 		return screen.Unknown
@@ -123,7 +124,7 @@ func took(t client.Task, now time.Time) string {
 }
 
 // why says what keeps a task, or what went wrong with it.
-func why(t client.Task) string {
+func why(t api.Task) string {
 	switch {
 	case t.QueueReason != "":
 		return t.QueueReason

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -91,7 +92,7 @@ func (o *order) queueAll(ctx context.Context, nodes []cli.Target) error {
 	})
 }
 
-func queued(task client.Task) string {
+func queued(task api.Task) string {
 	said := "task " + task.ID + " " + task.Status
 	if task.QueueReason != "" {
 		said += " (" + task.QueueReason + ")"
@@ -100,15 +101,15 @@ func queued(task client.Task) string {
 }
 
 // queue makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
-func (o *order) queue(ctx context.Context, t cli.Target) (client.Task, error) {
-	q := client.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
+func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
+	q := api.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
 		ExpiresSeconds: int(o.expires.Seconds())}
 	if o.key != nil {
 		signed, err := o.Sign(ctx, o.client, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.expires)
 		if err != nil {
-			return client.Task{}, err
+			return api.Task{}, err
 		}
-		q = client.NewTask{Signed: signed}
+		q = api.NewTask{Signed: signed}
 	}
 	task, err := o.client.CreateTask(ctx, q)
 	var refusal *wire.ErrorDetail

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -28,10 +29,10 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 }
 
 func secretList(ctx context.Context, s *cli.Session) error {
-	list := func(c *client.Client) (client.SecretList, error) { return c.Secrets(ctx, s.Flags.Text("tenant")) }
+	list := func(c *client.Client) (api.SecretList, error) { return c.Secrets(ctx, s.Flags.Text("tenant")) }
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, list, columns, func(l client.SecretList) [][]string {
-		return cli.Rows(l.Secrets, func(k client.Secret) []string {
+	return cli.ShowList(ctx, s, list, columns, func(l api.SecretList) [][]string {
+		return cli.Rows(l.Secrets, func(k api.Secret) []string {
 			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt), screen.OrUnknown(k.ChangedBy)}
 		})
 	})

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func taskShow(ctx context.Context, s *cli.Session) error {
@@ -17,11 +17,11 @@ func taskShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return cli.ShowEach(ctx, s, format, c.Task, func(one client.Task) { showTask(s, one) })
+	return cli.ShowEach(ctx, s, format, c.Task, func(one api.Task) { showTask(s, one) })
 }
 
 // showTask prints one task. What is not known is left out, the output comes last.
-func showTask(s *cli.Session, t client.Task) {
+func showTask(s *cli.Session, t api.Task) {
 	rows := [][]string{
 		{"id", screen.Printable(t.ID)}, {"node", screen.OrUnknown(t.Node)}, {"node id", screen.OrUnknown(t.NodeID)},
 		{"tenant", screen.OrUnknown(t.Tenant)}, {"type", screen.OrUnknown(t.Type)}, {"params", screen.Printable(string(t.Params))},
@@ -63,7 +63,7 @@ func showTask(s *cli.Session, t client.Task) {
 }
 
 // showOutput prints the head and the tail of what a task has written.
-func showOutput(s *cli.Session, t client.Task) {
+func showOutput(s *cli.Session, t api.Task) {
 	if t.Output.Bytes == 0 {
 		return
 	}

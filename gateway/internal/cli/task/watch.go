@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Words of a summary for nodes without a task.
@@ -90,7 +90,7 @@ func (w *watch) refused(ctx context.Context, node cli.Target, err error) {
 }
 
 // done notes a task that has ended.
-func (w *watch) done(node cli.Target, task client.Task) {
+func (w *watch) done(node cli.Target, task api.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended[task.Status]++
@@ -109,7 +109,7 @@ func (w *watch) done(node cli.Target, task client.Task) {
 }
 
 // ending says in one line how a task ended.
-func ending(task client.Task) string {
+func ending(task api.Task) string {
 	text := task.Status
 	if task.Code != "" {
 		text += " (" + task.Code + ")"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -20,7 +21,7 @@ func pskRotate(ctx context.Context, s *cli.Session) error {
 
 // newPSK sets or adds a key by ask. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
 // once; one that the operator brought is never shown.
-func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error),
+func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, api.PSKRequest) (api.NewPSK, error),
 	next string) error {
 	format, err := s.Format()
 	if err != nil {
@@ -50,32 +51,32 @@ func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, contex
 }
 
 // pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
-func pskRequest(s *cli.Session) (client.PSKRequest, error) {
+func pskRequest(s *cli.Session) (api.PSKRequest, error) {
 	generate, err := s.Flags.Bool("generate")
 	if err != nil {
-		return client.PSKRequest{}, err
+		return api.PSKRequest{}, err
 	}
 	file := s.Flags.Text("file")
 	switch {
 	case generate && s.Flags.Given("file"):
-		return client.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
+		return api.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
 	case generate:
-		return client.PSKRequest{Generate: true}, nil
+		return api.PSKRequest{Generate: true}, nil
 	case file == "" && s.Interactive():
-		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
+		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
 			"where does the secret come from?")
 	case file == "":
 		file = "-"
 	}
 	raw, err := s.ReadFile(file)
 	if err != nil {
-		return client.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
+		return api.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
 	}
 	secret := strings.TrimRight(string(raw), "\r\n")
 	if secret == "" {
-		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one", "the secret is empty")
+		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one", "the secret is empty")
 	}
-	return client.PSKRequest{Secret: secret}, nil
+	return api.PSKRequest{Secret: secret}, nil
 }
 
 func pskClear(ctx context.Context, s *cli.Session) error {
@@ -96,9 +97,9 @@ func pskClear(ctx context.Context, s *cli.Session) error {
 }
 
 func pskList(ctx context.Context, s *cli.Session) error {
-	list := func(c *client.Client) (client.PSKList, error) { return c.PSKs(ctx) }
+	list := func(c *client.Client) (api.PSKList, error) { return c.PSKs(ctx) }
 	columns := []screen.Column{{Name: "ID"}, {Name: "CREATED"}}
-	return cli.ShowList(ctx, s, list, columns, func(l client.PSKList) [][]string {
-		return cli.Rows(l.PSKs, func(k client.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
+	return cli.ShowList(ctx, s, list, columns, func(l api.PSKList) [][]string {
+		return cli.Rows(l.PSKs, func(k api.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
 	})
 }

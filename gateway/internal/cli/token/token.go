@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 )
 
 // tokenRequest leaves out what no flag says, so that the gateway's defaults hold.
-func tokenRequest(s *cli.Session) (q client.TokenRequest, err error) {
+func tokenRequest(s *cli.Session) (q api.TokenRequest, err error) {
 	q.Tenant = s.Flags.Text("tenant")
 	if q.Uses, err = s.Flags.Number("uses", 1); err != nil {
 		return q, err
@@ -20,7 +21,7 @@ func tokenRequest(s *cli.Session) (q client.TokenRequest, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.TTL = client.Duration(ttl)
+	q.TTL = api.Duration(ttl)
 	if q.Labels, err = s.Flags.Labels(); err != nil {
 		return q, err
 	}
@@ -61,9 +62,9 @@ func tokenList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list := func(c *client.Client) (client.TokenList, error) { return c.Tokens(ctx, s.Flags.Text("tenant"), all) }
-	return cli.ShowList(ctx, s, list, tokenColumns(), func(l client.TokenList) [][]string {
-		return cli.Rows(l.Tokens, func(t client.Token) []string { return tokenRow(t, s.Now()) })
+	list := func(c *client.Client) (api.TokenList, error) { return c.Tokens(ctx, s.Flags.Text("tenant"), all) }
+	return cli.ShowList(ctx, s, list, tokenColumns(), func(l api.TokenList) [][]string {
+		return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
 	})
 }
 
@@ -77,7 +78,7 @@ func tokenColumns() []screen.Column {
 	}
 }
 
-func tokenRow(t client.Token, now time.Time) []string {
+func tokenRow(t api.Token, now time.Time) []string {
 	node := t.Node
 	bound := screen.Unknown
 	if node == "" { // an older gateway names the id alone
@@ -104,5 +105,5 @@ func tokenRevoke(ctx context.Context, s *cli.Session) error {
 	for _, id := range s.Words {
 		ids = append(ids, cli.PublicPart(id))
 	}
-	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) { return client.StatusRevoked, c.RevokeToken(ctx, t.ID) })
+	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) { return api.StatusRevoked, c.RevokeToken(ctx, t.ID) })
 }

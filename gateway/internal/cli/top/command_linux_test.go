@@ -27,7 +27,7 @@ type gateway struct {
 	stream chan string
 
 	mu    sync.Mutex
-	nodes []api.Node
+	nodes []api.NodeRow
 }
 
 func newGateway(t *testing.T) *gateway {
@@ -62,7 +62,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(400)
 		_, _ = w.Write([]byte(`{"error":{"code":"bad_selector","message":"a term is wrong","hint":"write tier=x"}}`))
 	case strings.HasSuffix(r.URL.Path, "/stream"):
-		w.Header().Set("Content-Type", client.StreamType)
+		w.Header().Set("Content-Type", api.StreamType)
 		for flush := http.NewResponseController(w); flush.Flush() == nil; {
 			select {
 			case text := <-g.stream:
@@ -74,7 +74,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		view := client.FleetView{At: noon(), Nodes: []api.Node{}}
+		view := api.FleetView{At: noon(), Nodes: []api.NodeRow{}}
 		for _, n := range g.nodes {
 			if name, by := strings.CutPrefix(q.Get("selector"), "name="); q.Get("limit") != "0" && (!by || n.Name == name) {
 				view.Nodes = append(view.Nodes, n)
@@ -112,7 +112,7 @@ func TestOnce(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "fallen_off_bus") || strings.Contains(out, "desk") {
 		t.Errorf("one node: exit %d: %s\n%s", code, errs, out)
 	}
-	var view client.FleetView
+	var view api.FleetView
 	_, out, _ = g.top("-o", "json", "--sort=-name")
 	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Nodes) != 6 || view.Nodes[0].Name != "yet-to-come" ||
 		view.Totals.Nodes != 6 {

@@ -11,7 +11,7 @@ import (
 )
 
 // nodeLines say what one node is, and what is wrong with it.
-func (p *picture) nodeLines(g *api.Node) []string {
+func (p *picture) nodeLines(g *api.NodeRow) []string {
 	state := p.safe(g.State)
 	if len(g.StateReasons) > 0 {
 		state += " (" + p.safe(strings.Join(g.StateReasons, ", ")) + ")"
@@ -44,7 +44,7 @@ func (p *picture) nodeLines(g *api.Node) []string {
 	return append(lines, p.findingLines(g)...)
 }
 
-func (p *picture) labels(g *api.Node) []part {
+func (p *picture) labels(g *api.NodeRow) []part {
 	pairs := make([]string, 0, len(g.Labels))
 	for key, value := range g.Labels {
 		pairs = append(pairs, p.safe(key+"="+value))
@@ -60,7 +60,7 @@ func (p *picture) labels(g *api.Node) []part {
 // mostFindings is how many findings stand above the GPUs.
 const mostFindings = 3
 
-func (p *picture) findingLines(g *api.Node) []string {
+func (p *picture) findingLines(g *api.NodeRow) []string {
 	var lines []string
 	for i, f := range g.Findings {
 		if i == mostFindings {
@@ -101,7 +101,7 @@ func amount(mib *int64) string {
 func amounts(used, total *int64) string { return amount(used) + " of " + amount(total) }
 
 // gpuLines are a line for each GPU that there is room for, under a header.
-func (p *picture) gpuLines(g *api.Node, room int) []string {
+func (p *picture) gpuLines(g *api.NodeRow, room int) []string {
 	if len(g.GPUs) == 0 {
 		return []string{"", p.cut(p.noGPUs(g), p.size.Columns)}
 	}
@@ -128,7 +128,7 @@ func (p *picture) gpuLines(g *api.Node, room int) []string {
 	return lines
 }
 
-func (p *picture) noGPUs(g *api.Node) string {
+func (p *picture) noGPUs(g *api.NodeRow) string {
 	switch {
 	case g.GPUs == nil && g.Probe == "":
 		return "this node has sent no reading of its GPUs yet; muster help no-telemetry says what to look at"
@@ -151,7 +151,7 @@ func (p *picture) gpuBar() int {
 }
 
 // ails names what is wrong with a GPU, in the agent's words and by the rules that found it, with the worst severity of these.
-func ails(n *api.Node, g *api.GPU) (words []string, severity string) {
+func ails(n *api.NodeRow, g *api.GPU) (words []string, severity string) {
 	words = slices.Clone(g.Health)
 	if len(words) > 0 {
 		severity = wire.SeveritySevere
@@ -171,7 +171,7 @@ func ails(n *api.Node, g *api.GPU) (words []string, severity string) {
 }
 
 // health is what a GPU is: ill, idle, or well.
-func (p *picture) health(n *api.Node, g *api.GPU) string {
+func (p *picture) health(n *api.NodeRow, g *api.GPU) string {
 	words, _ := ails(n, g)
 	switch {
 	case len(words) > 0:
@@ -182,7 +182,7 @@ func (p *picture) health(n *api.Node, g *api.GPU) string {
 	return "well"
 }
 
-func (p *picture) gpuLine(n *api.Node, g *api.GPU, wide, healths int) string {
+func (p *picture) gpuLine(n *api.NodeRow, g *api.GPU, wide, healths int) string {
 	code := ""
 	if _, severity := ails(n, g); severity != "" {
 		code = severityCode(severity)

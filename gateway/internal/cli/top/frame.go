@@ -14,16 +14,16 @@ type picture struct {
 	look
 	size   tty.Size // rows 0: as many as there are
 	now    time.Time
-	rows   []*api.Node // in their order
+	rows   []*api.NodeRow // in their order
 	totals api.Totals
 
 	selector string
 	order    string
 	idle     bool
 
-	at     int       // the row that is chosen
-	offset int       // the first row that is shown
-	detail *api.Node // the node whose GPUs are shown; nil: all nodes are
+	at     int          // the row that is chosen
+	offset int          // the first row that is shown
+	detail *api.NodeRow // the node whose GPUs are shown; nil: all nodes are
 	help   bool
 	prompt *string // the filter that a person writes; nil: none does
 

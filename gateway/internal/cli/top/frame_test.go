@@ -14,7 +14,6 @@ import (
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -34,15 +33,15 @@ func gpus(n int, name string, util func(int) *float64) []api.GPU {
 }
 
 // someFleet has nodes of each kind that a frame shows in its own way.
-func someFleet() []api.Node {
+func someFleet() []api.NodeRow {
 	ramp := func(i int) *float64 { return some(float64(i) * 14.2) }
 	ago := func(d time.Duration) *time.Time { return some(noon().Add(-d)) }
-	well := api.Node{ID: "1", Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", State: "active", Status: "online",
+	well := api.NodeRow{ID: "1", Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", State: "active", Status: "online",
 		LastSeen: ago(4 * time.Second), Fresh: true, ReadAt: ago(5 * time.Second), Probe: "ok", GPUs: gpus(8, "NVIDIA H100 80GB HBM3", ramp),
 		GPUsExpected: some(8), PricePerHour: some(17.6), AgentVersion: "1.2.3", CPUs: some(128), Load1: some(12.34),
 		MemoryUsedMiB: some(int64(120_000)), MemoryMiB: some(int64(2_000_000)), DiskUsedMiB: some(int64(400_000)), DiskMiB: some(int64(900_000)),
 		Labels: map[string]string{"tier": "sovereign", "price_per_hour": "17.6"}}
-	ill := api.Node{ID: "2", Name: "gpu-ill", Tenant: "research", Provider: "maas", State: "unavailable",
+	ill := api.NodeRow{ID: "2", Name: "gpu-ill", Tenant: "research", Provider: "maas", State: "unavailable",
 		StateReasons: []string{"gpu_count_dropped"}, Status: "online", LastSeen: ago(12 * time.Second), Fresh: true, Probe: "ok",
 		GPUs: gpus(3, "NVIDIA A100-SXM4-80GB", ramp), GPUsExpected: some(4), Findings: []api.Finding{
 			{Rule: "gpu_fault", Severity: api.SeveritySevere, Since: noon().Add(-3 * time.Hour), Text: "GPU 1 has left the bus.",
@@ -52,25 +51,25 @@ func someFleet() []api.Node {
 				Next: "Look at its fans."}}}
 	ill.GPUs[1].Health = []string{"fallen_off_bus"}
 	ill.GPUs[2].UtilizationPercent = nil
-	stale := api.Node{ID: "3", Name: "desk", Tenant: "platform", State: "active", Status: "stale", LastSeen: ago(5 * time.Hour),
+	stale := api.NodeRow{ID: "3", Name: "desk", Tenant: "platform", State: "active", Status: "stale", LastSeen: ago(5 * time.Hour),
 		ReadAt: ago(5 * time.Hour), Probe: "ok", GPUs: gpus(1, "NVIDIA GB10", ramp), GPUsExpected: some(1)}
 	stale.GPUs[0].MemorySource = "unified"
-	idle := api.Node{ID: "4", Name: "resting", Tenant: "platform", Provider: "vast_ai", State: "drained", Status: "online",
+	idle := api.NodeRow{ID: "4", Name: "resting", Tenant: "platform", Provider: "vast_ai", State: "drained", Status: "online",
 		LastSeen: ago(time.Second), Fresh: true, Probe: "ok", GPUs: gpus(2, "NVIDIA L40S", func(int) *float64 { return some(0.0) }),
 		IdleSince: ago(2 * time.Hour), PricePerHour: some(1.25)}
 	for i := range idle.GPUs {
 		idle.GPUs[i].IdleSince = ago(2 * time.Hour)
 	}
-	joining := api.Node{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
-	unread := api.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
+	joining := api.NodeRow{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
+	unread := api.NodeRow{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
 		Status: "online", LastSeen: ago(time.Second), Probe: "hung", GPUsExpected: some(8)}
-	return []api.Node{well, ill, stale, idle, joining, unread}
+	return []api.NodeRow{well, ill, stale, idle, joining, unread}
 }
 
 // viewOf is a view that has heard of nodes.
-func viewOf(nodes []api.Node) *view {
+func viewOf(nodes []api.NodeRow) *view {
 	v := &view{clock: noon, order: api.SortName, look: look{utf8: true}}
-	v.Take(live.News{Fleet: &client.FleetView{At: noon(), Nodes: nodes}})
+	v.Take(live.News{Fleet: &api.FleetView{At: noon(), Nodes: nodes}})
 	return v
 }
 
@@ -212,7 +211,7 @@ func TestForeignText(t *testing.T) {
 
 // BenchmarkFrame is a frame of 10,000 nodes with eight GPUs each.
 func BenchmarkFrame(b *testing.B) {
-	var nodes []api.Node
+	var nodes []api.NodeRow
 	for i := range 10_000 {
 		g := someFleet()[0]
 		g.ID = fmt.Sprintf("id-%05d", i)

@@ -18,11 +18,11 @@ const (
 // nearlyFull is a share of memory in percent from which it is marked as nearly full.
 const nearlyFull = 95
 
-func utilCell(p *picture, g *api.Node) cell {
+func utilCell(p *picture, g *api.NodeRow) cell {
 	return p.bars(g, codeGreen, func(gpu *api.GPU) *float64 { return gpu.UtilizationPercent })
 }
 
-func memoryCell(p *picture, g *api.Node) cell {
+func memoryCell(p *picture, g *api.NodeRow) cell {
 	c := p.bars(g, codeCyan, (*api.GPU).MemoryShare)
 	for i := range g.GPUs {
 		if share := g.GPUs[i].MemoryShare(); share != nil && *share >= nearlyFull && g.Fresh {
@@ -33,7 +33,7 @@ func memoryCell(p *picture, g *api.Node) cell {
 }
 
 // bars has a character for each GPU of a node, and then the mean of those that are known.
-func (p *picture) bars(g *api.Node, code string, value func(*api.GPU) *float64) cell {
+func (p *picture) bars(g *api.NodeRow, code string, value func(*api.GPU) *float64) cell {
 	if len(g.GPUs) == 0 && missing(g) == 0 {
 		return cell{screen.Unknown, ""}
 	}
@@ -74,7 +74,7 @@ func (p *picture) barOf(gpu *api.GPU, percent *float64) string {
 }
 
 // tempCell is the temperature of the hottest GPU.
-func tempCell(_ *picture, g *api.Node) cell {
+func tempCell(_ *picture, g *api.NodeRow) cell {
 	var highest *float64
 	for i := range g.GPUs {
 		if t := g.GPUs[i].TemperatureCelsius; t != nil && (highest == nil || *t > *highest) {
@@ -92,7 +92,7 @@ func celsius(t *float64) string {
 }
 
 // powerCell is the power of all GPUs that say it.
-func powerCell(_ *picture, g *api.Node) cell {
+func powerCell(_ *picture, g *api.NodeRow) cell {
 	var sum *float64
 	for i := range g.GPUs {
 		if w := g.GPUs[i].PowerWatts; w != nil {

@@ -22,7 +22,7 @@ type column struct {
 	least int // cells may be cut to this; 0: they are not cut
 	usual int // it is never narrower where nothing is cut, so that it stays in its place while values change
 	right bool
-	cell  func(*picture, *api.Node) cell
+	cell  func(*picture, *api.NodeRow) cell
 }
 
 const (
@@ -34,10 +34,10 @@ const (
 
 func columns() []column {
 	return []column{
-		{name: "NAME", most: 40, least: 16, cell: func(p *picture, g *api.Node) cell { return cell{p.safe(g.Name), ""} }},
-		{name: "TENANT", rank: 12, most: 16, least: 6, cell: func(p *picture, g *api.Node) cell { return known(p.safe(g.Tenant)) }},
-		{name: "PROVIDER", rank: 13, most: 12, least: 8, cell: func(p *picture, g *api.Node) cell { return known(p.safe(g.Provider)) }},
-		{name: "MODEL", rank: 11, most: 28, least: 16, cell: func(p *picture, g *api.Node) cell { return known(p.safe(model(g))) }},
+		{name: "NAME", most: 40, least: 16, cell: func(p *picture, g *api.NodeRow) cell { return cell{p.safe(g.Name), ""} }},
+		{name: "TENANT", rank: 12, most: 16, least: 6, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(g.Tenant)) }},
+		{name: "PROVIDER", rank: 13, most: 12, least: 8, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(g.Provider)) }},
+		{name: "MODEL", rank: 11, most: 28, least: 16, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(model(g))) }},
 		{name: "GPUS", usual: 5, rank: 9, most: 7, right: true, cell: gpusCell},
 		{name: "UTIL", most: mostBars + 5, cell: utilCell},
 		{name: "MEMORY", rank: 3, most: mostBars + 5, cell: memoryCell},
@@ -46,9 +46,9 @@ func columns() []column {
 		{name: "STATE", usual: 6, most: 12, least: 6, cell: stateCell},
 		{name: "STATUS", usual: 6, rank: 2, most: 7, cell: statusCell},
 		{name: "SEEN", usual: 4, rank: 6, most: 5, right: true,
-			cell: func(p *picture, g *api.Node) cell { return cell{p.since(g.LastSeen), ""} }},
+			cell: func(p *picture, g *api.NodeRow) cell { return cell{p.since(g.LastSeen), ""} }},
 		{name: "IDLE", usual: 4, rank: 10, most: 5, right: true,
-			cell: func(p *picture, g *api.Node) cell { return cell{p.since(g.IdleSince), ""} }},
+			cell: func(p *picture, g *api.NodeRow) cell { return cell{p.since(g.IdleSince), ""} }},
 		{name: "PRICE", rank: 14, most: 9, right: true, cell: priceCell},
 		{name: "FINDING", rank: 5, most: 100, least: 11, cell: findingCell},
 	}
@@ -223,7 +223,7 @@ func (p *picture) since(at *time.Time) string {
 }
 
 // model is the model of the GPUs, without their maker's name; the first where there are several.
-func model(g *api.Node) string {
+func model(g *api.NodeRow) string {
 	if len(g.GPUs) == 0 {
 		return ""
 	}
@@ -234,7 +234,7 @@ func model(g *api.Node) string {
 	return name
 }
 
-func gpusCell(_ *picture, g *api.Node) cell {
+func gpusCell(_ *picture, g *api.NodeRow) cell {
 	switch {
 	case g.GPUs == nil && g.GPUsExpected != nil:
 		return cell{fmt.Sprintf("%s/%d", screen.Unknown, *g.GPUsExpected), codeRed}
@@ -247,21 +247,21 @@ func gpusCell(_ *picture, g *api.Node) cell {
 }
 
 // missing is how many GPUs should be there and are not, as far as that is known.
-func missing(g *api.Node) int {
+func missing(g *api.NodeRow) int {
 	if g.GPUs == nil || g.GPUsExpected == nil {
 		return 0
 	}
 	return max(*g.GPUsExpected-len(g.GPUs), 0)
 }
 
-func priceCell(_ *picture, g *api.Node) cell {
+func priceCell(_ *picture, g *api.NodeRow) cell {
 	if g.PricePerHour == nil {
 		return cell{screen.Unknown, ""}
 	}
 	return cell{fmt.Sprintf("%.2f/h", *g.PricePerHour), ""}
 }
 
-func stateCell(p *picture, g *api.Node) cell {
+func stateCell(p *picture, g *api.NodeRow) cell {
 	c := known(p.safe(g.State))
 	switch g.State {
 	case wire.StateUnavailable:
@@ -273,7 +273,7 @@ func stateCell(p *picture, g *api.Node) cell {
 	return c
 }
 
-func statusCell(p *picture, g *api.Node) cell {
+func statusCell(p *picture, g *api.NodeRow) cell {
 	c := known(p.safe(g.Status))
 	if g.Status == wire.StatusStale {
 		c.code = codeYellow
@@ -282,7 +282,7 @@ func statusCell(p *picture, g *api.Node) cell {
 }
 
 // findingCell is the worst finding of a node, with how many more there are, or else why it is not in work.
-func findingCell(p *picture, g *api.Node) cell {
+func findingCell(p *picture, g *api.NodeRow) cell {
 	if len(g.Findings) == 0 {
 		return cell{p.safe(strings.Join(g.StateReasons, ", ")), ""}
 	}

@@ -104,8 +104,8 @@ func (v *view) pick(words []string) error {
 }
 
 // load asks the gateway for all nodes.
-func (v *view) load(ctx context.Context, c *client.Client, words []string) (client.FleetView, error) {
-	fleet, err := c.WholeFleet(ctx, client.FleetFilter{Selector: v.selector})
+func (v *view) load(ctx context.Context, c *client.Client, words []string) (api.FleetView, error) {
+	fleet, err := c.WholeFleet(ctx, api.FleetFilter{Selector: v.selector})
 	if err != nil {
 		return fleet, err
 	}
@@ -136,14 +136,14 @@ func (v *view) printOnce(ctx context.Context, s *cli.Session, c *client.Client, 
 }
 
 // printJSON prints what GET fleet answers, of the nodes that the picture would show.
-func (v *view) printJSON(s *cli.Session, fleet client.FleetView) error {
+func (v *view) printJSON(s *cli.Session, fleet api.FleetView) error {
 	rows := v.board.Rows(v.idle, v.order)
 	if v.detail != "" {
 		node, _ := v.board.Find(v.detail)
-		rows = []*api.Node{node}
+		rows = []*api.NodeRow{node}
 	}
 	fleet.Totals = api.Count(rows)
-	fleet.Nodes = make([]api.Node, 0, len(rows))
+	fleet.Nodes = make([]api.NodeRow, 0, len(rows))
 	for _, g := range rows {
 		fleet.Nodes = append(fleet.Nodes, *g)
 	}

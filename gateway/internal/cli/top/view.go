@@ -74,7 +74,7 @@ type sorted struct {
 	version int // of the board
 	order   string
 	idle    bool
-	rows    []*api.Node
+	rows    []*api.NodeRow
 	totals  api.Totals
 }
 
@@ -110,7 +110,7 @@ func (v *view) settle(p *picture) {
 		return
 	}
 	v.room = max(p.room(len(p.headLines()))-1, 1)
-	if i := slices.IndexFunc(p.rows, func(g *api.Node) bool { return g.ID == v.chosen }); i >= 0 {
+	if i := slices.IndexFunc(p.rows, func(g *api.NodeRow) bool { return g.ID == v.chosen }); i >= 0 {
 		v.at = i
 	}
 	v.at = max(min(v.at, len(p.rows)-1), 0)

@@ -9,7 +9,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 // press draws, presses keys, and draws again.
@@ -23,10 +22,10 @@ func press(v *view, keys ...tty.Key) (wish live.Wish) {
 	return wish
 }
 
-func many(n int) []api.Node {
-	var nodes []api.Node
+func many(n int) []api.NodeRow {
+	var nodes []api.NodeRow
 	for i := range n {
-		nodes = append(nodes, api.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "active", Status: "online"})
+		nodes = append(nodes, api.NodeRow{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "active", Status: "online"})
 	}
 	return nodes
 }
@@ -54,17 +53,17 @@ func TestMoves(t *testing.T) {
 func TestStaysChosen(t *testing.T) {
 	v := viewOf(many(5))
 	press(v, 'j', 'j')
-	v.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{{ID: "id-02", Name: "z"}}}})
+	v.Take(live.News{Nodes: &api.StreamNodes{Nodes: []*api.NodeRow{{ID: "id-02", Name: "z"}}}})
 	press(v)
 	if v.chosen != "id-02" || v.at != 4 {
 		t.Errorf("chosen: %s in row %d", v.chosen, v.at)
 	}
-	v.Take(live.News{Nodes: &client.StreamNodes{Gone: []string{"id-02"}}})
+	v.Take(live.News{Nodes: &api.StreamNodes{Gone: []string{"id-02"}}})
 	press(v)
 	if v.chosen != "id-04" || v.at != 3 {
 		t.Errorf("after it has gone: %s in row %d", v.chosen, v.at)
 	}
-	v.Take(live.News{Fleet: &client.FleetView{}})
+	v.Take(live.News{Fleet: &api.FleetView{}})
 	press(v, tty.Enter, 'j')
 	if v.at != 0 {
 		t.Errorf("without nodes: row %d", v.at)
@@ -108,7 +107,7 @@ func TestDetail(t *testing.T) {
 		t.Errorf("after Esc: %q, %s", v.detail, v.chosen)
 	}
 	press(v, tty.Enter)
-	v.Take(live.News{Nodes: &client.StreamNodes{Gone: []string{"2"}}})
+	v.Take(live.News{Nodes: &api.StreamNodes{Gone: []string{"2"}}})
 	if press(v); v.detail != "" || v.message == "" {
 		t.Errorf("after the node has gone: %q, %q", v.detail, v.message)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
@@ -38,7 +39,7 @@ func sshConfig(ctx context.Context, s *cli.Session) error {
 
 func allNames(ctx context.Context, c *client.Client) ([]string, error) {
 	var names []string
-	err := c.EachNode(ctx, client.NodeFilter{}, func(n client.Node) error {
+	err := c.EachNode(ctx, api.NodeFilter{}, func(n api.Node) error {
 		names = append(names, n.Name)
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // ParamField begins the names of the fields for a task's params.
@@ -31,20 +31,20 @@ func Number(field, text string) (int, error) {
 }
 
 // Duration is 0 where the field is empty. The shortest is a second.
-func Duration(field, text string) (client.Duration, error) {
+func Duration(field, text string) (api.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
 	const hint = "write 30m, 12h or 7d, or leave it empty"
-	d, err := client.ParseDuration(text)
-	var wrong *client.DurationError
+	d, err := api.ParseDuration(text)
+	var wrong *api.DurationError
 	switch {
 	case errors.As(err, &wrong):
 		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" "+wrong.Problem, hint)
 	case d < time.Second:
 		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is shorter than a second", hint)
 	}
-	return client.Duration(d), nil
+	return api.Duration(d), nil
 }
 
 // Pairs reads NAME=text, one in a line or behind a comma.
@@ -79,8 +79,8 @@ func Words(text string) []string {
 }
 
 // Labels reads labels to set, such as tier=spot, and -rack to remove one.
-func Labels(text string) (client.LabelsRequest, error) {
-	var request client.LabelsRequest
+func Labels(text string) (api.LabelsRequest, error) {
+	var request api.LabelsRequest
 	var set []string
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/form"
 )
 
@@ -20,7 +20,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]time.Duration{"": 0, "30m": 30 * time.Minute, "7d": 7 * 24 * time.Hour} {
-		if d, err := form.Duration("ttl", text); d != client.Duration(want) || err != nil {
+		if d, err := form.Duration("ttl", text); d != api.Duration(want) || err != nil {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // Event is what happened, for people: a sentence where there is one, and what else is on record of it.
 type Event struct {
-	client.Event
+	api.Event
 	Text  string
 	Chips []Chip // the shortest, which a person takes in at a glance
 	More  []Chip // the others
@@ -28,7 +28,7 @@ const (
 
 // EventsOf draws events, the newest first. A sentence that an earlier one of them has, or that is told already, is not said again: one fault is found, takes
 // a node out of work, and raises an alert.
-func EventsOf(events []client.Event, told ...string) []Event {
+func EventsOf(events []api.Event, told ...string) []Event {
 	all := make([]Event, len(events))
 	for i, e := range events {
 		all[i] = eventOf(e)
@@ -44,7 +44,7 @@ func EventsOf(events []client.Event, told ...string) []Event {
 	return all
 }
 
-func eventOf(e client.Event) Event {
+func eventOf(e api.Event) Event {
 	drawn := Event{Event: e}
 	var said []string
 	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {

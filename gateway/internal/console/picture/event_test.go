@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -35,7 +35,7 @@ func TestEvents(t *testing.T) {
 			"[reference=registry.example/muster/agent:1.4.0 ]"},
 		{map[string]string{"set.\x1b": "\x1b[2J"}, "", `[set.\u001b=\u001b[2J ]`, ""},
 	} {
-		got := picture.EventsOf([]client.Event{{Detail: c.detail}})[0]
+		got := picture.EventsOf([]api.Event{{Detail: c.detail}})[0]
 		if got.Text != c.text || chips(got.Chips) != c.chips || chips(got.More) != c.more {
 			t.Errorf("%v: got %q, %s, %s", c.detail, got.Text, chips(got.Chips), chips(got.More))
 		}
@@ -45,7 +45,7 @@ func TestEvents(t *testing.T) {
 // TestEventsSayOnce: one error is said once in a list, and not at all beside a finding that says it.
 func TestEventsSayOnce(t *testing.T) {
 	const fault = "nvidia-smi ended with 18: the driver was updated while it was in use"
-	events := []client.Event{{Kind: "alert.fired", Detail: map[string]string{"text": "gpu-1 is unavailable; " + fault}},
+	events := []api.Event{{Kind: "alert.fired", Detail: map[string]string{"text": "gpu-1 is unavailable; " + fault}},
 		{Kind: "health.found", Detail: map[string]string{"text": fault}}, {Kind: "node.failed", Detail: map[string]string{"gpu_probe_failed": fault}},
 		{Kind: "node.drained", Detail: map[string]string{"reason": "repair"}}}
 	texts := func(told ...string) (all string) {

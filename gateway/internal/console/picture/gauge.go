@@ -83,7 +83,7 @@ func eachText(values []*float64, missing int) string {
 	return strings.Join(parts, ", ")
 }
 
-func utilizationOf(n *api.Node) Gauge {
+func utilizationOf(n *api.NodeRow) Gauge {
 	gpus := rowsOf(n)
 	values := make([]*float64, len(gpus))
 	for i := range gpus {
@@ -104,7 +104,7 @@ func utilizationOf(n *api.Node) Gauge {
 }
 
 // memoryOf says what is used. Unified memory is the whole system's, and the text says so.
-func memoryOf(n *api.Node) Gauge {
+func memoryOf(n *api.NodeRow) Gauge {
 	gpus := rowsOf(n)
 	values := make([]*float64, len(gpus))
 	var used, total int64

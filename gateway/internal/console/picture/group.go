@@ -25,7 +25,7 @@ type Group struct {
 type Choice struct{ Value, Text string }
 
 // GroupsOf puts the rows below the names of their groups. Rows stay in their order within one. colour is what the heat map's colours say.
-func GroupsOf(nodes []api.Node, by, colour string) []Group {
+func GroupsOf(nodes []api.NodeRow, by, colour string) []Group {
 	var all []Group
 	at := map[string]int{}
 	for i := range nodes {
@@ -42,7 +42,7 @@ func GroupsOf(nodes []api.Node, by, colour string) []Group {
 	return all
 }
 
-func groupOf(n *api.Node, by string) string {
+func groupOf(n *api.NodeRow, by string) string {
 	switch by {
 	case "":
 		return ""
@@ -61,7 +61,7 @@ func CanGroup(by string) bool {
 }
 
 // GroupKeys are the ways to group these nodes, and the one that was asked for.
-func GroupKeys(nodes []api.Node, asked string) []Choice {
+func GroupKeys(nodes []api.NodeRow, asked string) []Choice {
 	labels := map[string]bool{}
 	for i := range nodes {
 		for key := range nodes[i].Labels {

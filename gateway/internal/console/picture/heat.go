@@ -35,7 +35,7 @@ const (
 	lastStep = 5
 )
 
-func heatOf(n *api.Node, by string) Heat {
+func heatOf(n *api.NodeRow, by string) Heat {
 	gone := missing(n)
 	gpus := rowsOf(n)
 	h := Heat{Width: max((len(gpus)+gone)*(cell+cellGap)-cellGap, cell)}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/plot"
 )
 
@@ -85,7 +85,7 @@ type Asked struct {
 }
 
 // FigureOf lays out what the gateway answered.
-func FigureOf(c Chart, asked Asked, answer client.Series) Figure {
+func FigureOf(c Chart, asked Asked, answer api.Series) Figure {
 	f := Figure{Metric: c.Metric, Title: c.Title, Unit: c.Unit, Scale: c.Scale, Node: asked.Node, Asked: int64(asked.Step / time.Second)}
 	f.Step = time.Duration(answer.StepSeconds) * time.Second
 	f.Since = asked.Since
@@ -132,7 +132,7 @@ type track struct {
 }
 
 // tracksOf are the series in the order of the GPUs' numbers. GPUs that are gone come last, by their UUID.
-func tracksOf(gpus []wire.GPU, s client.Series, scale float64) []track {
+func tracksOf(gpus []wire.GPU, s api.Series, scale float64) []track {
 	order := map[string]int{}
 	for i, g := range gpus {
 		order[g.UUID] = i
@@ -160,7 +160,7 @@ func tracksOf(gpus []wire.GPU, s client.Series, scale float64) []track {
 	return all
 }
 
-func pointOf(p client.SeriesPoint, scale float64) plot.Point {
+func pointOf(p api.SeriesPoint, scale float64) plot.Point {
 	var out plot.Point
 	if p[0] != nil {
 		out.At = time.Unix(int64(*p[0]), 0).UTC()
@@ -292,7 +292,7 @@ func amount(value float64) string {
 }
 
 // Mark adds the events of its time.
-func (f *Figure) Mark(events []client.Event) {
+func (f *Figure) Mark(events []api.Event) {
 	for _, e := range events {
 		if !e.At.Before(f.Since) && e.At.Before(f.Until) {
 			f.Marks = append(f.Marks, Marking{f.percent(e.At), e.At, e.Kind})

@@ -4,19 +4,19 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
 // TestTurns: lines that go the same way to a pixel are seen by turns, and another one is whole.
 func TestTurns(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
-	var answer client.Series
+	var answer api.Series
 	for _, values := range [][]float64{{50, 60}, {20, 60}, {50.1, 60}, {50, 59.9}, nil, nil} {
-		track := client.SeriesTrack{GPU: "GPU"}
+		track := api.SeriesTrack{GPU: "GPU"}
 		for i, v := range values {
 			at := float64(begin.Unix() + int64(i)*60)
-			track.Points = append(track.Points, client.SeriesPoint{&at, &v})
+			track.Points = append(track.Points, api.SeriesPoint{&at, &v})
 		}
 		answer.Series = append(answer.Series, track)
 	}

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/scrollback"
 	"muster/gateway/internal/session/asciicast"
 )
@@ -154,14 +154,14 @@ type Said struct {
 func RecordingSays(state string) *Said {
 	said := func(class, message, hint string) *Said { return &Said{Mark{class, shapeOf(class), message}, hint} }
 	switch state {
-	case client.RecordingComplete:
+	case api.RecordingComplete:
 		return nil
-	case client.RecordingLive:
+	case api.RecordingLive:
 		return said(busy, "The session goes on.", "Open this page again to see more.")
-	case client.RecordingCutOff:
+	case api.RecordingCutOff:
 		return said(attention, "The end of the recording is missing.", "The gateway was killed or its disk was full, or somebody has cut the "+
 			"file off. The page of the session says how it ended.")
-	case client.RecordingDamaged:
+	case api.RecordingDamaged:
 		return said(bad, "The recording is damaged: what comes after that place is left out.", "The disk has damaged the file, somebody has "+
 			"changed it, or it is of a gateway with another database.")
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/session/asciicast"
 )
@@ -106,19 +106,19 @@ func TestSessionRow(t *testing.T) {
 	begun := now.Add(-time.Hour)
 	ended := now.Add(-time.Minute)
 	for _, c := range []struct {
-		s    client.Session
+		s    api.Session
 		want string
 	}{
-		{client.Session{Type: "session.shell", Status: client.SessionWaiting}, "shell|the agent's own||–||"},
-		{client.Session{Type: "session.shell", Status: client.SessionOpen, OpenedAt: &begun, IdleSeconds: 1800, LimitSeconds: 43200,
+		{api.Session{Type: "session.shell", Status: api.SessionWaiting}, "shell|the agent's own||–||"},
+		{api.Session{Type: "session.shell", Status: api.SessionOpen, OpenedAt: &begun, IdleSeconds: 1800, LimitSeconds: 43200,
 			About: map[string]string{"user": "a\x1b", "program": "tmux", "arguments": "2"}},
 			`shell|a\u001b|tmux with 2 arguments|1 h||after 30 m without a byte, after 12 h in any case`},
-		{client.Session{Type: "session.exec", Status: client.SessionEnded, OpenedAt: &begun, EndedAt: &ended, End: "why \u202e",
+		{api.Session{Type: "session.exec", Status: api.SessionEnded, OpenedAt: &begun, EndedAt: &ended, End: "why \u202e",
 			About: map[string]string{"program": "ls", "arguments": "0"}}, `exec|the agent's own|ls|59 m|why \u202e|`},
-		{client.Session{Type: "session.forward", Status: client.SessionEnded, About: map[string]string{"host": "db", "port": "5432"}},
+		{api.Session{Type: "session.forward", Status: api.SessionEnded, About: map[string]string{"host": "db", "port": "5432"}},
 			"forward||port db:5432|–||"},
-		{client.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "true"}}, "copy|the agent's own|writes /x|–||"},
-		{client.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "false", "user": "u"}}, "copy|u|reads /x|–||"},
+		{api.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "true"}}, "copy|the agent's own|writes /x|–||"},
+		{api.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "false", "user": "u"}}, "copy|u|reads /x|–||"},
 	} {
 		r := picture.SessionRowOf(c.s, now)
 		if got := strings.Join([]string{r.Kind, r.User, r.What, r.Took, r.How, r.Ends()}, "|"); got != c.want {
@@ -130,10 +130,10 @@ func TestSessionRow(t *testing.T) {
 // TestRecordingSays: each state has its words, also one of a later version.
 func TestRecordingSays(t *testing.T) {
 	seen := map[string]bool{}
-	for _, state := range []string{client.RecordingComplete, client.RecordingLive, client.RecordingCutOff, client.RecordingDamaged, "tea\x1b"} {
+	for _, state := range []string{api.RecordingComplete, api.RecordingLive, api.RecordingCutOff, api.RecordingDamaged, "tea\x1b"} {
 		said := picture.RecordingSays(state)
 		if said == nil {
-			if state != client.RecordingComplete {
+			if state != api.RecordingComplete {
 				t.Errorf("nothing is said of %q", state)
 			}
 			continue

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // Count is how many nodes of a channel are so.
@@ -14,7 +14,7 @@ type Count struct {
 }
 
 // CountsOf leaves out what is 0, but for the first two.
-func CountsOf(c client.RolloutCounts) []Count {
+func CountsOf(c api.RolloutCounts) []Count {
 	all := []Count{{"nodes", c.Nodes}, {"running", c.Running}, {"waiting", c.Waiting}, {"admitted", c.Admitted}, {"failed", c.Failed},
 		{"silent", c.Silent}, {"held", c.Held}, {"pinned", c.Pinned}, {"unable", c.Unable}, {"offline", c.Offline}}
 	kept := all[:2:2]
@@ -27,7 +27,7 @@ func CountsOf(c client.RolloutCounts) []Count {
 }
 
 // WaveText is where a rollout stands.
-func WaveText(c client.Channel) string {
+func WaveText(c api.Channel) string {
 	if c.Waves == 0 || c.Wave == 0 {
 		return Unknown
 	}

@@ -13,7 +13,7 @@ import (
 
 // Row is a node as a row of the fleet. web/assets/fleetrow.js draws the same row in the browser, and a test compares the two.
 type Row struct {
-	*api.Node
+	*api.NodeRow
 	GPUText     string
 	Missing     bool // fewer GPUs answer than should
 	Old         bool // the GPUs' values are not of now
@@ -33,8 +33,8 @@ type Worst struct {
 }
 
 // RowOf draws a node. by is what the colours of the heat map say.
-func RowOf(n *api.Node, by string) Row {
-	r := Row{Node: n, GPUText: gpuText(n), Missing: missing(n) > 0, Old: !n.Fresh && len(n.GPUs) > 0, Worst: worstOf(n), Heat: heatOf(n, by)}
+func RowOf(n *api.NodeRow, by string) Row {
+	r := Row{NodeRow: n, GPUText: gpuText(n), Missing: missing(n) > 0, Old: !n.Fresh && len(n.GPUs) > 0, Worst: worstOf(n), Heat: heatOf(n, by)}
 	if r.Old {
 		r.ReadAt = n.ReadAt
 	}
@@ -46,7 +46,7 @@ func RowOf(n *api.Node, by string) Row {
 }
 
 // missing is how many GPUs should answer and do not, as far as that is known.
-func missing(n *api.Node) int {
+func missing(n *api.NodeRow) int {
 	if n.GPUs == nil || n.GPUsExpected == nil {
 		return 0
 	}
@@ -54,7 +54,7 @@ func missing(n *api.Node) int {
 }
 
 // unread is how many GPUs should be there of which nobody knows anything.
-func unread(n *api.Node) int {
+func unread(n *api.NodeRow) int {
 	if n.GPUs != nil || n.GPUsExpected == nil {
 		return 0
 	}
@@ -62,7 +62,7 @@ func unread(n *api.Node) int {
 }
 
 // rowsOf are the GPUs of a node, with a GPU that says nothing for each that is not read.
-func rowsOf(n *api.Node) []api.GPU {
+func rowsOf(n *api.NodeRow) []api.GPU {
 	if n.GPUs != nil {
 		return n.GPUs
 	}
@@ -70,7 +70,7 @@ func rowsOf(n *api.Node) []api.GPU {
 }
 
 // gpuText is such as "8 × H200", "7 of 8 × H200" or "2 × H200 + 1 × L40S".
-func gpuText(n *api.Node) string {
+func gpuText(n *api.NodeRow) string {
 	gone := missing(n)
 	switch {
 	case n.GPUs == nil && unread(n) > 0:
@@ -118,7 +118,7 @@ func models(gpus []api.GPU) (names []string, count map[string]int) {
 }
 
 // worstOf is the first finding. Where there is none, a node that is unavailable has a reason.
-func worstOf(n *api.Node) Worst {
+func worstOf(n *api.NodeRow) Worst {
 	if len(n.Findings) > 0 {
 		first := n.Findings[0]
 		class := meaning(first.Severity)
@@ -133,7 +133,7 @@ func worstOf(n *api.Node) Worst {
 }
 
 // Title is what stands there on hover: the sentence, and what to do.
-func (w Worst) Title(n *api.Node) string {
+func (w Worst) Title(n *api.NodeRow) string {
 	if len(n.Findings) == 0 {
 		return w.Mark.Word
 	}

@@ -36,7 +36,7 @@ func TestRow(t *testing.T) {
 		}
 		return all
 	}
-	for want, n := range map[string]api.Node{
+	for want, n := range map[string]api.NodeRow{
 		"–": {}, "– of 8": {GPUsExpected: some(8)}, "no GPU": {GPUs: gpus()}, "0 of 2": {GPUs: gpus(), GPUsExpected: some(2)},
 		"2 × H200": {GPUs: gpus("NVIDIA H200", "NVIDIA H200")}, "1 of 2 × H200": {GPUs: gpus("NVIDIA H200"), GPUsExpected: some(2)},
 		"1 × H200 + 1 × MI300X":         {GPUs: gpus("NVIDIA H200", "AMD MI300X")},
@@ -46,7 +46,7 @@ func TestRow(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	n := api.Node{State: wire.StateUnavailable, StateReasons: []string{"probe_failed", "identity_conflict"}}
+	n := api.NodeRow{State: wire.StateUnavailable, StateReasons: []string{"probe_failed", "identity_conflict"}}
 	if got := picture.RowOf(&n, "").Worst; got.Mark.Word != "identity conflict, probe failed" || got.Mark.Class != "bad" {
 		t.Errorf("worst %+v", got)
 	}
@@ -54,7 +54,7 @@ func TestRow(t *testing.T) {
 
 // TestHeat: each step of a scale, and what is unknown, missing or faulty.
 func TestHeat(t *testing.T) {
-	n := api.Node{Name: "a", Fresh: true, GPUsExpected: some(8)}
+	n := api.NodeRow{Name: "a", Fresh: true, GPUsExpected: some(8)}
 	for _, celsius := range []float64{39, 40, 55, 65, 75, 85} {
 		n.GPUs = append(n.GPUs, api.GPU{TemperatureCelsius: &celsius})
 	}
@@ -68,21 +68,21 @@ func TestHeat(t *testing.T) {
 	if h := picture.RowOf(&n, "temperature").Heat; len(h.Steps) != 0 || strings.Count(h.Unknown, "z") != 8 {
 		t.Errorf("old values: %+v", h)
 	}
-	full := api.Node{Name: "b", Fresh: true, GPUs: []api.GPU{{MemoryUsedMiB: some(int64(90)), MemoryMiB: some(int64(100))}}}
+	full := api.NodeRow{Name: "b", Fresh: true, GPUs: []api.GPU{{MemoryUsedMiB: some(int64(90)), MemoryMiB: some(int64(100))}}}
 	if h := picture.RowOf(&full, "memory").Heat; h.Says != "b: 90 %" || h.Steps[0].Step != 5 {
 		t.Errorf("memory: %+v", h)
 	}
-	if h := picture.RowOf(&api.Node{Name: "c"}, "").Heat; h.Says != "c: –" || h.Unknown == "" {
+	if h := picture.RowOf(&api.NodeRow{Name: "c"}, "").Heat; h.Says != "c: –" || h.Unknown == "" {
 		t.Errorf("never read: %+v", h)
 	}
-	unread := picture.RowOf(&api.Node{Name: "d", GPUsExpected: some(2)}, "")
+	unread := picture.RowOf(&api.NodeRow{Name: "d", GPUsExpected: some(2)}, "")
 	if h := unread.Heat; h.Says != "d: –, –" || strings.Count(h.Unknown, "z") != 2 || h.Cross != "" {
 		t.Errorf("not read: %+v", h)
 	}
 	if g := unread.Utilization; strings.Count(g.Unknown, "z") != 2 || g.Missing != "" || g.Text != "–" {
 		t.Errorf("not read: %+v", g)
 	}
-	none := picture.RowOf(&api.Node{Name: "e", Fresh: true, GPUs: []api.GPU{}}, "").Heat
+	none := picture.RowOf(&api.NodeRow{Name: "e", Fresh: true, GPUs: []api.GPU{}}, "").Heat
 	if none.Says != "e: no GPU" || none.Unknown+none.Cross != "" {
 		t.Errorf("without a GPU: %+v", none)
 	}

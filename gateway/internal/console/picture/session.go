@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // SessionRow is a session as a row of a table.
 type SessionRow struct {
-	client.Session
+	api.Session
 	Kind string // such as shell
 	User string // on the node; empty: it is nobody's
 	What string // it is for: a program, a port, a file; empty: nothing more than its kind says
@@ -19,7 +19,7 @@ type SessionRow struct {
 }
 
 // SessionRowOf says what is known of a session. What a node said of it has no characters that are not drawn.
-func SessionRowOf(s client.Session, now time.Time) SessionRow {
+func SessionRowOf(s api.Session, now time.Time) SessionRow {
 	row := SessionRow{Session: s, Kind: strings.TrimPrefix(s.Type, "session."), What: Drawn(purpose(s)), Took: Unknown}
 	switch s.Type {
 	case wire.SessionShell, wire.SessionExec, wire.SessionCopy:
@@ -35,14 +35,14 @@ func SessionRowOf(s client.Session, now time.Time) SessionRow {
 		}
 		row.Took = span(max(until.Sub(*s.OpenedAt), 0))
 	}
-	if s.Status == client.SessionEnded {
+	if s.Status == api.SessionEnded {
 		row.How = Drawn(s.End)
 	}
 	return row
 }
 
 // SessionRowsOf are the rows in the order of the sessions.
-func SessionRowsOf(list []client.Session, now time.Time) []SessionRow {
+func SessionRowsOf(list []api.Session, now time.Time) []SessionRow {
 	rows := make([]SessionRow, 0, len(list))
 	for _, s := range list {
 		rows = append(rows, SessionRowOf(s, now))
@@ -51,7 +51,7 @@ func SessionRowsOf(list []client.Session, now time.Time) []SessionRow {
 }
 
 // purpose is what a session is for, as far as everybody may see it.
-func purpose(s client.Session) string {
+func purpose(s api.Session) string {
 	switch s.Type {
 	case wire.SessionForward:
 		return "port " + strings.TrimPrefix(s.About["host"]+":"+s.About["port"], ":")
@@ -75,10 +75,10 @@ func purpose(s client.Session) string {
 // Ends says when a session that goes on ends by itself; empty: nothing is known of that.
 func (r SessionRow) Ends() string {
 	var parts []string
-	if r.Status != client.SessionEnded && r.IdleSeconds > 0 {
+	if r.Status != api.SessionEnded && r.IdleSeconds > 0 {
 		parts = append(parts, "after "+seconds(r.IdleSeconds)+" without a byte")
 	}
-	if r.Status != client.SessionEnded && r.LimitSeconds > 0 {
+	if r.Status != api.SessionEnded && r.LimitSeconds > 0 {
 		parts = append(parts, "after "+seconds(r.LimitSeconds)+" in any case")
 	}
 	return strings.Join(parts, ", ")

@@ -9,7 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -51,14 +50,14 @@ func shapeOf(class string) string {
 
 func meaning(word string) string {
 	switch word {
-	case wire.StatusOnline, wire.StateActive, client.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted:
+	case wire.StatusOnline, wire.StateActive, api.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted:
 		return good
 	case wire.StateDrained, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
 		return attention
 	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
 		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
 		return bad
-	case client.SessionWaiting, client.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
+	case api.SessionWaiting, api.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
 		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial:
 		return busy
 	}

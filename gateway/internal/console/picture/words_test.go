@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -31,7 +31,7 @@ func TestMoments(t *testing.T) {
 // TestMarks: each meaning has a shape of its own, and every word of a state has a meaning.
 func TestMarks(t *testing.T) {
 	shapes := map[string]string{}
-	words := slices.Concat(wire.States(), wire.Statuses(), wire.TaskStatuses(), []string{client.StatusLive,
+	words := slices.Concat(wire.States(), wire.Statuses(), wire.TaskStatuses(), []string{api.StatusLive,
 		"done", "halted", "ok", "warn", "severe"})
 	for _, word := range words {
 		m := picture.MarkOf(word)

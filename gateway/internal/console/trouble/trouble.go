@@ -11,7 +11,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/health"
 )
@@ -32,14 +31,14 @@ type Silence struct {
 	Cost     string   // since then; empty: it has no price
 	Sample   []string // what it said last of itself
 	Words    []string // of the agent, about what was wrong
-	Events   []client.Event
+	Events   []api.Event
 	Meaning  string
 	WhatToDo string
 	Topic    string
 }
 
 // ReasonsOf leaves out what the findings say at greater length.
-func ReasonsOf(n *client.NodeDetail, findings []Finding) []Reason {
+func ReasonsOf(n *api.NodeDetail, findings []Finding) []Reason {
 	var all []Reason
 	for _, word := range n.StateReasons {
 		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == word }) {
@@ -70,7 +69,7 @@ func meaningOf(word string) string {
 
 // FindingsOf are the findings of a node. Each GPU gets those that are about it. That the node is silent is left out where the page tells
 // it at greater length.
-func FindingsOf(n *client.NodeDetail, gpus []picture.GPU, told *Silence) []Finding {
+func FindingsOf(n *api.NodeDetail, gpus []picture.GPU, told *Silence) []Finding {
 	places := map[string]string{}
 	for i := range gpus {
 		g := &gpus[i]
@@ -94,12 +93,12 @@ func FindingsOf(n *client.NodeDetail, gpus []picture.GPU, told *Silence) []Findi
 // Last is what is known of the time before a node went silent.
 type Last struct {
 	Starts *wire.Starts // nil: not known
-	Events []client.Event
+	Events []api.Event
 	Sample []string
 }
 
 // SilenceOf says what is known of a node that died quietly; nil: it did not.
-func SilenceOf(n *client.NodeDetail, last Last, now time.Time) *Silence {
+func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 	if n.Status != wire.StatusStale || n.State == wire.StateRetired || n.LastSeen == nil {
 		return nil
 	}

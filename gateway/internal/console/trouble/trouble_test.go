@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/console/trouble"
 	"muster/gateway/internal/health"
@@ -18,7 +17,7 @@ func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 // TestReasons: each reason has its meaning, and what a finding says already is left out. A word of another version stands alone.
 func TestReasons(t *testing.T) {
 	covered := health.Rules()[0]
-	n := &client.NodeDetail{}
+	n := &api.NodeDetail{}
 	n.StateDetails = map[string]string{"tea": "cold"}
 	n.StateReasons = []string{wire.ReasonConflict, wire.ReasonExpired, wire.ReasonSuspended, covered.Name, "tea"}
 	all := trouble.ReasonsOf(n, nil)
@@ -37,7 +36,7 @@ func TestReasons(t *testing.T) {
 
 // TestFindings: a finding has the name of its GPU, the GPU has its findings, and the silence is not told twice.
 func TestFindings(t *testing.T) {
-	n := &client.NodeDetail{}
+	n := &api.NodeDetail{}
 	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
 	all := trouble.FindingsOf(n, gpus, nil)
@@ -53,10 +52,10 @@ func TestFindings(t *testing.T) {
 func TestSilence(t *testing.T) {
 	heard := noon().Add(-90 * time.Minute)
 	price := 2.0
-	n := &client.NodeDetail{}
+	n := &api.NodeDetail{}
 	n.Name, n.Status, n.State, n.LastSeen, n.PricePerHour, n.Notices = "gpu-1", wire.StatusStale, wire.StateActive, &heard, &price, []string{"low disk"}
 	last := trouble.Last{Starts: &wire.Starts{Why: "a signal"}, Sample: []string{"GPUs: ok"},
-		Events: []client.Event{{At: noon()}, {At: heard}, {At: heard}, {At: heard}, {At: heard}}}
+		Events: []api.Event{{At: noon()}, {At: heard}, {At: heard}, {At: heard}, {At: heard}}}
 	s := trouble.SilenceOf(n, last, noon())
 	if s == nil || s.Cost != "3.00" || strings.Join(s.Words, ", ") != "low disk, its agent had ended before: a signal" || len(s.Events) != 3 ||
 		!s.Events[0].At.Equal(heard) || s.Meaning == "" || !strings.Contains(s.WhatToDo, "gpu-1") || strings.Contains(s.WhatToDo, "NAME") {
@@ -66,10 +65,10 @@ func TestSilence(t *testing.T) {
 	if s := trouble.SilenceOf(n, trouble.Last{}, noon()); s == nil || s.Cost != "" {
 		t.Errorf("without a price: %+v", s)
 	}
-	for what, change := range map[string]func(*client.NodeDetail){
-		"online":      func(n *client.NodeDetail) { n.Status = wire.StatusOnline },
-		"given back":  func(n *client.NodeDetail) { n.State = wire.StateRetired },
-		"never heard": func(n *client.NodeDetail) { n.LastSeen = nil },
+	for what, change := range map[string]func(*api.NodeDetail){
+		"online":      func(n *api.NodeDetail) { n.Status = wire.StatusOnline },
+		"given back":  func(n *api.NodeDetail) { n.State = wire.StateRetired },
+		"never heard": func(n *api.NodeDetail) { n.LastSeen = nil },
 	} {
 		other := *n
 		change(&other)

@@ -46,8 +46,8 @@ type Config struct {
 
 	// These know the fleet, and must not wait.
 	Ready  func() bool                                         // all nodes are known
-	Nodes  func() []*api.Node                                  // all that are not retired
-	Node   func(id string) (*api.Node, bool)                   // one of them
+	Nodes  func() []*api.NodeRow                               // all that are not retired
+	Node   func(id string) (*api.NodeRow, bool)                // one of them
 	Halted func() (all []Halt, known bool)                     // nil: none ever is
 	Outage func() (since time.Time, reason string, lasts bool) // of the database; nil: there is none
 

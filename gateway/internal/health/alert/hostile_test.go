@@ -14,7 +14,7 @@ import (
 )
 
 // unwell makes nodes unavailable, or well again.
-func unwell(nodes []*api.Node, reasons ...string) {
+func unwell(nodes []*api.NodeRow, reasons ...string) {
 	for _, n := range nodes {
 		n.State = wire.StateActive
 		if len(reasons) > 0 {

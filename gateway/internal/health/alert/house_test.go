@@ -37,7 +37,7 @@ type house struct {
 
 	mu    sync.Mutex
 	now   time.Time
-	nodes []*api.Node
+	nodes []*api.NodeRow
 	halts []alert.Halt
 	sinks []alert.Sink
 	blind bool      // nothing is known of rollouts
@@ -45,12 +45,12 @@ type house struct {
 	ready bool
 }
 
-func newHouse(t *testing.T, nodes ...*api.Node) *house {
+func newHouse(t *testing.T, nodes ...*api.NodeRow) *house {
 	t.Helper()
 	h := &house{t: t, path: filepath.Join(t.TempDir(), "db"), now: start, nodes: nodes, ready: true, by: store.Actor{Name: "account:ops"}}
 	h.openStore()
 	h.config = alert.Config{
-		Ready: func() bool { return h.ready }, Nodes: func() []*api.Node { return h.nodes }, Node: h.node,
+		Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes }, Node: h.node,
 		Sinks:  func() []alert.Sink { return h.sinks },
 		Halted: func() ([]alert.Halt, bool) { return h.halts, !h.blind }, URL: func() string { return "https://gw.example" },
 		Outage: func() (time.Time, string, bool) { return h.since, "disk full", !h.since.IsZero() },
@@ -90,8 +90,8 @@ func (h *house) clock() time.Time {
 	return h.now
 }
 
-func (h *house) node(id string) (*api.Node, bool) {
-	at := slices.IndexFunc(h.nodes, func(n *api.Node) bool { return n.ID == id })
+func (h *house) node(id string) (*api.NodeRow, bool) {
+	at := slices.IndexFunc(h.nodes, func(n *api.NodeRow) bool { return n.ID == id })
 	if at < 0 {
 		return nil, false
 	}
@@ -150,17 +150,17 @@ func (h *house) count(kind string) int {
 }
 
 // gpu is a node that is well.
-func gpu(name string) *api.Node {
+func gpu(name string) *api.NodeRow {
 	seen := start
 	two := 2
-	return &api.Node{ID: "id-" + name, Name: name, Tenant: "platform", State: wire.StateActive, Status: wire.StatusOnline, Fresh: true,
+	return &api.NodeRow{ID: "id-" + name, Name: name, Tenant: "platform", State: wire.StateActive, Status: wire.StatusOnline, Fresh: true,
 		LastSeen: &seen, StateSince: start, GPUsExpected: &two, GPUs: make([]api.GPU, 2), Labels: map[string]string{"tier": "lab"}}
 }
 
-func stale(n *api.Node) { n.Status = wire.StatusStale }
+func stale(n *api.NodeRow) { n.Status = wire.StatusStale }
 
 // back lets a node be heard of again.
-func (h *house) back(n *api.Node) {
+func (h *house) back(n *api.NodeRow) {
 	at := h.clock()
 	n.LastSeen = &at
 	n.Status = wire.StatusOnline

@@ -33,7 +33,7 @@ func nodeCauses() []string {
 }
 
 // lookAt judges one node for one cause. seen is when the open alert about its silence began; nil: there is none.
-func lookAt(name string, n *api.Node, now time.Time, seen *time.Time) look {
+func lookAt(name string, n *api.NodeRow, now time.Time, seen *time.Time) look {
 	switch name {
 	case NodeStale:
 		return stale(n, now, seen)
@@ -54,7 +54,7 @@ func lookAt(name string, n *api.Node, now time.Time, seen *time.Time) look {
 }
 
 // stale says good of an open alert only when the node was heard: just after a start the gateway calls nobody stale.
-func stale(n *api.Node, now time.Time, seen *time.Time) look {
+func stale(n *api.NodeRow, now time.Time, seen *time.Time) look {
 	if n.Status != wire.StatusStale || n.LastSeen == nil {
 		if seen != nil && (n.LastSeen == nil || !n.LastSeen.After(*seen)) {
 			return look{}
@@ -72,7 +72,7 @@ func stale(n *api.Node, now time.Time, seen *time.Time) look {
 
 // unavailable leaves out what another cause tells, and what a person did. That the certificate of a silent node ends is told by its
 // silence: else hundreds that went silent as one would be told one by one.
-func unavailable(n *api.Node) look {
+func unavailable(n *api.NodeRow) look {
 	if n.State != wire.StateUnavailable {
 		return look{verdict: good}
 	}
@@ -102,7 +102,7 @@ func unavailable(n *api.Node) look {
 }
 
 // missing believes the node's own word, which also counts where it has no reading at all.
-func missing(n *api.Node) look {
+func missing(n *api.NodeRow) look {
 	says := slices.Contains(n.StateReasons, wire.HealthGPUCountDropped)
 	switch {
 	case n.Status != wire.StatusOnline:
@@ -122,7 +122,7 @@ func missing(n *api.Node) look {
 	return look{verdict: bad, text: fmt.Sprintf("%s shows %d of %d GPUs", n.Name, len(n.GPUs), *n.GPUsExpected)}
 }
 
-func conflict(n *api.Node) look {
+func conflict(n *api.NodeRow) look {
 	if !slices.Contains(n.StateReasons, wire.ReasonConflict) {
 		return look{verdict: good}
 	}
@@ -130,7 +130,7 @@ func conflict(n *api.Node) look {
 }
 
 // overdue says nothing of a node that is not heard from: its silence is told.
-func overdue(n *api.Node) look {
+func overdue(n *api.NodeRow) look {
 	switch {
 	case !n.RenewalOverdue:
 		return look{verdict: good}
@@ -145,7 +145,7 @@ func overdue(n *api.Node) look {
 }
 
 // severe tells what unavailable does not: findings on a node that is in another state.
-func severe(n *api.Node) look {
+func severe(n *api.NodeRow) look {
 	switch {
 	case n.Status == wire.StatusStale:
 		return look{}
@@ -156,14 +156,14 @@ func severe(n *api.Node) look {
 }
 
 // warned tells what keeps no node from work. It says nothing of a node that is not heard from: its findings are old.
-func warned(n *api.Node) look {
+func warned(n *api.NodeRow) look {
 	if n.Status == wire.StatusStale {
 		return look{}
 	}
 	return about(n, findings(n, api.SeverityWarn))
 }
 
-func about(n *api.Node, l look) look {
+func about(n *api.NodeRow, l look) look {
 	if l.verdict == bad {
 		l.text = n.Name + ": " + l.text
 	}
@@ -171,7 +171,7 @@ func about(n *api.Node, l look) look {
 }
 
 // findings are those of one severity, and what to do about the first. What has a cause of its own is left out.
-func findings(n *api.Node, severity string) look {
+func findings(n *api.NodeRow, severity string) look {
 	const most = 5
 	var all []string
 	l := look{verdict: good}

@@ -22,7 +22,7 @@ type track struct {
 	well   time.Time // since when it was seen to be well, in a row; zero: it is not
 	last   look      // the last bad one
 	seen   int       // the last round that looked at it
-	node   *api.Node
+	node   *api.NodeRow
 	tenant string
 }
 
@@ -77,7 +77,7 @@ func (d *Desk) keep(cause string) {
 	}
 }
 
-func (d *Desk) lookAtNode(n *api.Node, followed bool, now time.Time) {
+func (d *Desk) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
 	for _, name := range nodeCauses() {
 		k := key{name, n.ID}
 		var t *track
@@ -95,7 +95,7 @@ func (d *Desk) lookAtNode(n *api.Node, followed bool, now time.Time) {
 }
 
 // see takes one look at one thing.
-func (d *Desk) see(k key, n *api.Node, tenant string, l look, now time.Time) {
+func (d *Desk) see(k key, n *api.NodeRow, tenant string, l look, now time.Time) {
 	t := d.tracks[k]
 	if t == nil {
 		t = &track{}

@@ -20,49 +20,49 @@ func TestCauses(t *testing.T) {
 	finding := api.Finding{Rule: "remap_failed", Severity: api.SeveritySevere, Text: "GPU 0 is ill", Next: "Replace it."}
 	used := 0
 	for name, c := range map[string]struct {
-		begin, end func(*house, *api.Node)
+		begin, end func(*house, *api.NodeRow)
 		text       string
 	}{
-		alert.NodeStale: {func(_ *house, n *api.Node) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.Node) { h.back(n) },
+		alert.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
 			"gpu-1 is silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
-		alert.NodeUnavailable: {func(_ *house, n *api.Node) {
+		alert.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthProbeHung}
 			n.Findings = []api.Finding{finding}
-		}, func(_ *house, n *api.Node) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: probe_hung; GPU 0 is ill"},
-		alert.GPUCountDropped: {func(_ *house, n *api.Node) {
+		}, func(_ *house, n *api.NodeRow) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: probe_hung; GPU 0 is ill"},
+		alert.GPUCountDropped: {func(_ *house, n *api.NodeRow) {
 			n.GPUs = n.GPUs[:1]
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthGPUCountDropped}
-		}, func(_ *house, n *api.Node) { n.GPUs = n.GPUs[:2]; n.StateReasons = nil; n.State = wire.StateActive },
+		}, func(_ *house, n *api.NodeRow) { n.GPUs = n.GPUs[:2]; n.StateReasons = nil; n.State = wire.StateActive },
 			"gpu-1 shows 1 of 2 GPUs"},
-		alert.IdentityConflict: {func(_ *house, n *api.Node) {
+		alert.IdentityConflict: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.ReasonConflict}
-		}, func(_ *house, n *api.Node) { n.StateReasons = nil; n.State = wire.StateActive }, "two machines use the identity of gpu-1"},
-		alert.RenewalOverdue: {func(_ *house, n *api.Node) { n.RenewalOverdue = true },
-			func(_ *house, n *api.Node) { n.RenewalOverdue = false }, "gpu-1 has not renewed its certificate in time"},
-		alert.FindingSevere: {func(_ *house, n *api.Node) { n.State = wire.StateDrained; n.Findings = []api.Finding{finding} },
-			func(_ *house, n *api.Node) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
-		alert.NodeWarning: {func(_ *house, n *api.Node) {
+		}, func(_ *house, n *api.NodeRow) { n.StateReasons = nil; n.State = wire.StateActive }, "two machines use the identity of gpu-1"},
+		alert.RenewalOverdue: {func(_ *house, n *api.NodeRow) { n.RenewalOverdue = true },
+			func(_ *house, n *api.NodeRow) { n.RenewalOverdue = false }, "gpu-1 has not renewed its certificate in time"},
+		alert.FindingSevere: {func(_ *house, n *api.NodeRow) { n.State = wire.StateDrained; n.Findings = []api.Finding{finding} },
+			func(_ *house, n *api.NodeRow) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
+		alert.NodeWarning: {func(_ *house, n *api.NodeRow) {
 			own := api.Finding{Rule: alert.RenewalOverdue, Severity: api.SeverityWarn, Text: "its certificate is old"}
 			hot := api.Finding{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 0: it is at 95 C"}
 			n.Findings = []api.Finding{own, hot}
-		}, func(_ *house, n *api.Node) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
-		alert.LogShippingFailing: {func(h *house, _ *api.Node) {
+		}, func(_ *house, n *api.NodeRow) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
+		alert.LogShippingFailing: {func(h *house, _ *api.NodeRow) {
 			h.sinks = []alert.Sink{{Rule: "prod", Since: h.now, Why: "it is broken"}}
 		},
-			func(h *house, _ *api.Node) { h.sinks = nil }, "no log lines are taken for the rule prod: it is broken"},
-		alert.RolloutHalted: {func(h *house, _ *api.Node) { h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 2 failed"}} },
-			func(h *house, _ *api.Node) { h.halts = nil }, "the rollout on the channel stable was halted: 2 of 2 failed"},
-		alert.TokenMisuse: {func(h *house, _ *api.Node) {
+			func(h *house, _ *api.NodeRow) { h.sinks = nil }, "no log lines are taken for the rule prod: it is broken"},
+		alert.RolloutHalted: {func(h *house, _ *api.NodeRow) { h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 2 failed"}} },
+			func(h *house, _ *api.NodeRow) { h.halts = nil }, "the rollout on the channel stable was halted: 2 of 2 failed"},
+		alert.TokenMisuse: {func(h *house, _ *api.NodeRow) {
 			h.desk.Take(context.Background(), []store.Event{
 				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeTokenUsed, Tenant: "platform", Address: "192.0.2.1"},
 				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeBadMAC, Tenant: "platform", Address: "192.0.2.7",
 					Detail: map[string]string{"more": "40"}}})
-		}, func(h *house, _ *api.Node) { h.now = h.now.Add(time.Hour) },
+		}, func(h *house, _ *api.NodeRow) { h.now = h.now.Add(time.Hour) },
 			"tokens of platform were refused 41 times, the last from 192.0.2.7 with bad_mac"},
-		alert.GatewayCannotWrite: {func(h *house, _ *api.Node) { h.since = h.now }, func(h *house, _ *api.Node) { h.since = time.Time{} },
+		alert.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.since = h.now }, func(h *house, _ *api.NodeRow) { h.since = time.Time{} },
 			"the database takes no writes: disk full"},
 	} {
 		used++
@@ -205,8 +205,8 @@ func TestFlapping(t *testing.T) {
 }
 
 // fleet is so many nodes.
-func fleet(n int) []*api.Node {
-	var all []*api.Node
+func fleet(n int) []*api.NodeRow {
+	var all []*api.NodeRow
 	for i := range n {
 		all = append(all, gpu(fmt.Sprintf("gpu-%02d", i)))
 	}

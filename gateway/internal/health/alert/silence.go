@@ -65,7 +65,7 @@ func (d *Desk) covers(s *silence, a *alert) bool {
 	return d.matches(s.terms, a)
 }
 
-func picks(terms []store.Term, n *api.Node) bool {
+func picks(terms []store.Term, n *api.NodeRow) bool {
 	return label.Matches(terms, &label.Subject{Tenant: n.Tenant, Name: n.Name, Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, Status: n.Status, Labels: n.Labels})
 }
@@ -139,7 +139,7 @@ func (q *SilenceRequest) check() ([]store.Term, error) {
 }
 
 // named finds a node by its name or id, in a tenant where there is one.
-func (d *Desk) named(name, tenant string) *api.Node {
+func (d *Desk) named(name, tenant string) *api.NodeRow {
 	for _, n := range d.Nodes() {
 		if (n.Name == name || n.ID == name) && (tenant == "" || n.Tenant == tenant) {
 			return n

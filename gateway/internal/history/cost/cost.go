@@ -33,10 +33,10 @@ const (
 // Config says what a Desk works with.
 type Config struct {
 	Records costs.Records
-	Ready   func() bool        // all nodes are known
-	Nodes   func() []*api.Node // those that are not retired
-	Now     func() time.Time   // nil: time.Now
-	Logger  *slog.Logger       // nil: nothing is logged
+	Ready   func() bool           // all nodes are known
+	Nodes   func() []*api.NodeRow // those that are not retired
+	Now     func() time.Time      // nil: time.Now
+	Logger  *slog.Logger          // nil: nothing is logged
 }
 
 // Desk is safe for concurrent use. Look and Write are for one goroutine.
@@ -163,7 +163,7 @@ func (d *Desk) turn(ctx context.Context, day costs.Day) error {
 	return nil
 }
 
-func (d *Desk) add(rows []*api.Node, passed time.Duration) {
+func (d *Desk) add(rows []*api.NodeRow, passed time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range rows {
@@ -180,7 +180,7 @@ func (d *Desk) add(rows []*api.Node, passed time.Duration) {
 }
 
 // add counts a node that is heard from. What its GPUs do counts only where that is known.
-func (s *sums) add(g *api.Node, passed time.Duration) {
+func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	s.isNew = true
 	s.price = nil
 	if g.Fresh {

@@ -27,11 +27,11 @@ type house struct {
 	records costs.Records
 	now     time.Time
 	ready   bool
-	nodes   []*api.Node
+	nodes   []*api.NodeRow
 	log     bytes.Buffer
 }
 
-func newHouse(t testing.TB, nodes ...*api.Node) *house {
+func newHouse(t testing.TB, nodes ...*api.NodeRow) *house {
 	t.Helper()
 	h := &house{t: t, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), ready: true, nodes: nodes}
 	var err error
@@ -45,7 +45,7 @@ func newHouse(t testing.TB, nodes ...*api.Node) *house {
 }
 
 func (h *house) restart() {
-	h.Desk = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready }, Nodes: func() []*api.Node { return h.nodes },
+	h.Desk = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes },
 		Now: func() time.Time { return h.now }, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 }
 
@@ -83,8 +83,8 @@ func (h *house) says(id string) string {
 func to[T any](v T) *T { return &v }
 
 // node is one with some GPUs, of which the first are idle.
-func node(id string, gpus, idle int, price float64) *api.Node {
-	g := &api.Node{ID: id, Name: id, State: wire.StateActive, Status: wire.StatusOnline, Fresh: true}
+func node(id string, gpus, idle int, price float64) *api.NodeRow {
+	g := &api.NodeRow{ID: id, Name: id, State: wire.StateActive, Status: wire.StatusOnline, Fresh: true}
 	if price > 0 {
 		g.PricePerHour = &price
 	}
@@ -267,7 +267,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, node("a", 1, 1, 1))
 		h.Desk = cost.New(cost.Config{Records: h.records, Ready: func() bool { return true },
-			Nodes: func() []*api.Node { return h.nodes }})
+			Nodes: func() []*api.NodeRow { return h.nodes }})
 		today := costs.DayOf(time.Now())
 		h.must(h.records.Save(t.Context(), today-367, []costs.Row{{NodeID: "a"}}))
 		h.must(h.records.Save(t.Context(), today-366, []costs.Row{{NodeID: "a"}}))

@@ -17,7 +17,7 @@ import (
 // newBareDesk has one node and rules that push nowhere. A rule's name is its source.
 func newBareDesk(t *testing.T, now func() time.Time, names ...string) *Desk {
 	d := &Desk{Config: Config{Now: now}, nodes: map[string]*node{}, rates: map[string]*rate{}, held: map[string]int64{}}
-	d.Node = func(id string) (*api.Node, bool) { return &api.Node{ID: id, Name: "box", Tenant: "a"}, true }
+	d.Node = func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id, Name: "box", Tenant: "a"}, true }
 	d.complete()
 	var rules []*rule
 	for _, name := range names {

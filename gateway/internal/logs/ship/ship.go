@@ -37,13 +37,13 @@ const (
 // Config says what a Desk works with.
 type Config struct {
 	Store  *store.Store
-	Folder string                                 // of the buffers
-	Bound  int64                                  // bytes of each of them; 0: DefaultBound
-	Node   func(id string) (n *api.Node, ok bool) // as the fleet is now; it must not wait
-	Count  func(picks func(*api.Node) bool) int   // how many nodes are picked; nil: nobody knows
-	Rand   func() float64                         // from 0 to 1, for pauses; nil: a random one
-	Now    func() time.Time                       // nil: time.Now
-	Logger *slog.Logger                           // nil: nothing is logged
+	Folder string                                    // of the buffers
+	Bound  int64                                     // bytes of each of them; 0: DefaultBound
+	Node   func(id string) (n *api.NodeRow, ok bool) // as the fleet is now; it must not wait
+	Count  func(picks func(*api.NodeRow) bool) int   // how many nodes are picked; nil: nobody knows
+	Rand   func() float64                            // from 0 to 1, for pauses; nil: a random one
+	Now    func() time.Time                          // nil: time.Now
+	Logger *slog.Logger                              // nil: nothing is logged
 }
 
 // Desk has the rules. It is safe for concurrent use.
@@ -120,7 +120,7 @@ func (d *Desk) complete() {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Count == nil {
-		d.Count = func(func(*api.Node) bool) int { return 0 }
+		d.Count = func(func(*api.NodeRow) bool) int { return 0 }
 	}
 }
 
@@ -219,7 +219,7 @@ func (d *Desk) swap(before, after *rule) {
 }
 
 // picks tells whether a node ships by a rule.
-func (r *rule) picks(n *api.Node) bool {
+func (r *rule) picks(n *api.NodeRow) bool {
 	return (r.Tenant == "" || r.Tenant == n.Tenant) && label.Matches(r.terms, &label.Subject{Tenant: n.Tenant, Name: n.Name,
 		Provider: n.Provider, InstanceID: n.InstanceID, State: n.State, Status: n.Status, Labels: n.Labels})
 }

@@ -29,7 +29,7 @@ type house struct {
 	store *store.Store
 	desk  *ship.Desk
 	path  string
-	nodes map[string]*api.Node
+	nodes map[string]*api.NodeRow
 	kill  func()
 	said  *bytes.Buffer
 
@@ -38,10 +38,10 @@ type house struct {
 }
 
 func newHouse(t testing.TB) *house {
-	h := &house{t: t, path: t.TempDir(), said: &bytes.Buffer{}, now: time.Now().UTC(), nodes: map[string]*api.Node{}}
+	h := &house{t: t, path: t.TempDir(), said: &bytes.Buffer{}, now: time.Now().UTC(), nodes: map[string]*api.NodeRow{}}
 	for _, name := range []string{"gpu-1", "gpu-2", "lab-1"} {
 		tenant, tier, _ := strings.Cut(map[string]string{"gpu-1": "a/prod", "gpu-2": "b/prod", "lab-1": "a/lab"}[name], "/")
-		h.nodes["n-"+name] = &api.Node{ID: "n-" + name, Name: name, Tenant: tenant, Labels: map[string]string{"tier": tier}}
+		h.nodes["n-"+name] = &api.NodeRow{ID: "n-" + name, Name: name, Tenant: tenant, Labels: map[string]string{"tier": tier}}
 	}
 	var err error
 	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(h.path, "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)})
@@ -62,7 +62,7 @@ func (h *house) open() {
 	var err error
 	h.desk, err = ship.Open(h.t.Context(), ship.Config{
 		Store: h.store, Folder: filepath.Join(h.path, "logs"), Bound: 1 << 20, Now: h.clock, Rand: func() float64 { return 0 },
-		Node:   func(id string) (*api.Node, bool) { n, ok := h.nodes[id]; return n, ok },
+		Node:   func(id string) (*api.NodeRow, bool) { n, ok := h.nodes[id]; return n, ok },
 		Logger: slog.New(slog.NewTextHandler(h.said, nil)),
 	})
 	h.must(err)

@@ -95,7 +95,7 @@ func (d *Desk) withheld(r *rule) (nodes int, why string) {
 }
 
 // wanted is the union of what the rules of a node say.
-func wanted(rules []*rule, n *api.Node) (*wire.LogShipping, []*rule) {
+func wanted(rules []*rule, n *api.NodeRow) (*wire.LogShipping, []*rule) {
 	var of []*rule
 	sources := map[string]bool{}
 	want := &wire.LogShipping{}
@@ -216,7 +216,7 @@ func (d *Desk) Held() map[string]int64 {
 }
 
 // keep puts lines into the buffers of the rules, and waits until they are on the disk.
-func (d *Desk) keep(of []*rule, n *api.Node, lines []wire.LogLine, now time.Time) error {
+func (d *Desk) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now time.Time) error {
 	records := make([][]byte, len(lines))
 	for i := range lines {
 		lines[i] = proper(lines[i], now)

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // State says whether all of a recording is there.
@@ -16,10 +16,10 @@ type State string
 
 // States of a recording.
 const (
-	Complete State = client.RecordingComplete
-	Live     State = client.RecordingLive
-	CutOff   State = client.RecordingCutOff
-	Damaged  State = client.RecordingDamaged
+	Complete State = api.RecordingComplete
+	Live     State = api.RecordingLive
+	CutOff   State = api.RecordingCutOff
+	Damaged  State = api.RecordingDamaged
 )
 
 // Play is a recording that can be read. All that it gives was verified when it was opened.

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/audit/tail"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
@@ -40,12 +40,12 @@ func inBubble(t *testing.T, do func(h *house)) {
 		picture := view.Open(view.Config{Store: h.store, Ref: func() store.StatusRef { return store.StatusRef{Now: time.Now()} }})
 		h.must(h.store.CreateNode(t.Context(), store.Node{ID: "id-n", Name: "n", Tenant: "platform", CreatedAt: time.Now()}, nil))
 		picture.Load(t.Context())
-		h.source = livestream.Source{Overview: picture, Event: func(e store.Event) client.Event { return client.Event{ID: e.ID, Kind: e.Kind} },
-			Task: func(_ context.Context, tenant, id string) (client.Task, error) {
+		h.source = livestream.Source{Overview: picture, Event: func(e store.Event) api.Event { return api.Event{ID: e.ID, Kind: e.Kind} },
+			Task: func(_ context.Context, tenant, id string) (api.Task, error) {
 				if tenant != "platform" {
-					return client.Task{}, errNoTask
+					return api.Task{}, errNoTask
 				}
-				return client.Task{ID: id, Tenant: tenant}, nil
+				return api.Task{ID: id, Tenant: tenant}, nil
 			}}
 		h.source.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store})
 		h.must(err)
@@ -90,7 +90,7 @@ func (h *house) listen(to livestream.Reader, last string) *listener {
 	l.may.Store(true)
 	to.Still = l.may.Load
 	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-	r.Header.Set(client.HeaderLastEvent, last)
+	r.Header.Set(api.HeaderLastEvent, last)
 	go func() { l.ended <- h.streams.Serve(l, r, h.source, to) }()
 	synctest.Wait()
 	return l

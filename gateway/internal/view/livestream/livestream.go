@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/audit/tail"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/view"
 	"muster/store"
@@ -47,8 +47,8 @@ func (s *Streams) Run(ctx context.Context) error {
 type Source struct {
 	Tail     *tail.Tail
 	Overview *view.Picture
-	Event    func(store.Event) client.Event
-	Task     func(ctx context.Context, tenant, id string) (client.Task, error) // as it is now
+	Event    func(store.Event) api.Event
+	Task     func(ctx context.Context, tenant, id string) (api.Task, error) // as it is now
 }
 
 // Reader is who reads a stream, and what.
@@ -68,11 +68,11 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to 
 	defer s.leave(to.Account)
 	live := &stream{Source: from, Reader: to, w: httpserver.Patient(w), after: from.Tail.Last(),
 		moves: moves{bell: make(chan struct{}, 1)}}
-	id := client.LastEvent(r)
+	id := api.LastEvent(r)
 	if id > 0 {
 		live.after = id
 	}
-	if slices.Contains(to.Kinds, client.StreamTask) {
+	if slices.Contains(to.Kinds, api.StreamTask) {
 		defer s.listens(live)()
 	}
 	live.begin()

@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/view/feed"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
@@ -21,8 +20,8 @@ import (
 // TestBegins: the header, and a first sign of life before anything has happened. Later ones follow.
 func TestBegins(t *testing.T) {
 	inBubble(t, func(h *house) {
-		l := h.listen(kinds(client.StreamNode), "")
-		if got := l.all(); got != alive || l.Code != 200 || l.Header().Get("Content-Type") != client.StreamType {
+		l := h.listen(kinds(api.StreamNode), "")
+		if got := l.all(); got != alive || l.Code != 200 || l.Header().Get("Content-Type") != api.StreamType {
 			t.Errorf("got %d %v %q", l.Code, l.Header(), got)
 		}
 		time.Sleep(16 * time.Second)
@@ -36,7 +35,7 @@ func TestBegins(t *testing.T) {
 // TestNodes: a list of nothing is empty and never null.
 func TestNodes(t *testing.T) {
 	inBubble(t, func(h *house) {
-		to := kinds(client.StreamNode)
+		to := kinds(api.StreamNode)
 		to.Nodes.State = "ready"
 		l := h.listen(to, "")
 		l.hear()
@@ -56,7 +55,7 @@ func TestNodes(t *testing.T) {
 // TestBrief: of a heartbeat the values alone are sent, and of anything else what the page of the fleet shows.
 func TestBrief(t *testing.T) {
 	inBubble(t, func(h *house) {
-		to := kinds(client.StreamBrief)
+		to := kinds(api.StreamBrief)
 		to.Nodes.State = "ready"
 		l := h.listen(to, "")
 		l.hear()
@@ -90,8 +89,8 @@ func TestBrief(t *testing.T) {
 // TestManyNodes: many changes come in several events, each of which fits into memory, and none is lost.
 func TestManyNodes(t *testing.T) {
 	inBubble(t, func(h *house) {
-		l := h.listen(kinds(client.StreamNode), "")
-		brief := h.listen(kinds(client.StreamBrief), "")
+		l := h.listen(kinds(api.StreamNode), "")
+		brief := h.listen(kinds(api.StreamBrief), "")
 		for i := range 450 {
 			id := fmt.Sprintf("id-%03d", i)
 			h.must(h.store.CreateNode(h.t.Context(), store.Node{ID: id, Name: id, Tenant: "platform", CreatedAt: time.Now()}, nil))
@@ -118,8 +117,8 @@ func TestManyNodes(t *testing.T) {
 func TestEvents(t *testing.T) {
 	inBubble(t, func(h *house) {
 		id := wire.NewTaskID()
-		events := h.listen(kinds(client.StreamEvent), "")
-		tasks := h.listen(kinds(client.StreamTask), "")
+		events := h.listen(kinds(api.StreamEvent), "")
+		tasks := h.listen(kinds(api.StreamTask), "")
 		h.happens(store.Event{Kind: "node.drained", Tenant: "research"})
 		if got := events.hear() + tasks.hear(); got != "" {
 			t.Errorf("of another tenant: %q", got)
@@ -133,7 +132,7 @@ func TestEvents(t *testing.T) {
 		if strings.Count(got, `"id":"`) != 1 || !strings.HasPrefix(got, "id: 5\nevent: task\n") || !strings.Contains(got, id) {
 			t.Errorf("got %q", got)
 		}
-		again := h.listen(kinds(client.StreamEvent), "4")
+		again := h.listen(kinds(api.StreamEvent), "4")
 		if got := again.hear(); strings.Count(got, `"kind":"`) != 1 || strings.Contains(got, "lost") {
 			t.Errorf("after event 4: %q", got)
 		}
@@ -148,14 +147,14 @@ func TestLost(t *testing.T) {
 	inBubble(t, func(h *house) {
 		h.happens(store.Event{Kind: "node.drained"})
 		time.Sleep(time.Second)
-		nodes := h.listen(kinds(client.StreamNode), "1")
-		events := h.listen(kinds(client.StreamEvent), "99")
+		nodes := h.listen(kinds(api.StreamNode), "1")
+		events := h.listen(kinds(api.StreamEvent), "99")
 		for _, l := range []*listener{nodes, events} {
 			if got := l.hear(); got != "id: 1\n"+lost {
 				t.Errorf("got %q", got)
 			}
 		}
-		tasks := h.listen(kinds(client.StreamTask), "")
+		tasks := h.listen(kinds(api.StreamTask), "")
 		var many []store.Event
 		for range 101 {
 			many = append(many, taskEvent(wire.NewTaskID()))
@@ -177,9 +176,9 @@ func TestLost(t *testing.T) {
 func TestTaskMoved(t *testing.T) {
 	const lost = "event: lost\ndata: {}\n\n"
 	inBubble(t, func(h *house) {
-		tasks := h.listen(kinds(client.StreamTask), "")
-		nodes := h.listen(kinds(client.StreamNode), "")
-		other := kinds(client.StreamTask)
+		tasks := h.listen(kinds(api.StreamTask), "")
+		nodes := h.listen(kinds(api.StreamNode), "")
+		other := kinds(api.StreamTask)
 		other.Nodes.Tenant = "research"
 		elsewhere := h.listen(other, "")
 		for _, l := range []*listener{tasks, nodes, elsewhere} {
@@ -258,7 +257,7 @@ func TestGuard(t *testing.T) {
 // TestTaskGone: a task that cannot be read is not told of.
 func TestTaskGone(t *testing.T) {
 	inBubble(t, func(h *house) {
-		l := h.listen(livestream.Reader{Kinds: []string{client.StreamTask}}, "")
+		l := h.listen(livestream.Reader{Kinds: []string{api.StreamTask}}, "")
 		h.happens(taskEvent(wire.NewTaskID()))
 		if got := l.hear(); got != "" {
 			t.Errorf("got %q", got)
@@ -270,8 +269,8 @@ func TestTaskGone(t *testing.T) {
 // TestEnds: the reader is asked about again with each sign of life and with each event about an account.
 func TestEnds(t *testing.T) {
 	inBubble(t, func(h *house) {
-		everywhere := h.listen(livestream.Reader{Kinds: []string{client.StreamEvent}}, "")
-		stays := h.listen(livestream.Reader{Kinds: []string{client.StreamEvent}}, "")
+		everywhere := h.listen(livestream.Reader{Kinds: []string{api.StreamEvent}}, "")
+		stays := h.listen(livestream.Reader{Kinds: []string{api.StreamEvent}}, "")
 		everywhere.may.Store(false)
 		if everywhere.hear(); everywhere.isOver() {
 			t.Error("it ended with no sign of life and no event")
@@ -293,7 +292,7 @@ func TestEnds(t *testing.T) {
 // tenant too, though the event is not of that tenant.
 func TestEndsFirst(t *testing.T) {
 	inBubble(t, func(h *house) {
-		l := h.listen(kinds(client.StreamEvent), "")
+		l := h.listen(kinds(api.StreamEvent), "")
 		l.may.Store(false)
 		h.happens(store.Event{Kind: "account.revoked"}, store.Event{Kind: "node.drained", Tenant: "platform"})
 		if got := l.hear(); got != "" || !l.isOver() {
@@ -305,10 +304,10 @@ func TestEndsFirst(t *testing.T) {
 // TestEndsUnseen: among events that are not in memory any more may be the end of the account.
 func TestEndsUnseen(t *testing.T) {
 	inBubble(t, func(h *house) {
-		to := kinds(client.StreamEvent)
+		to := kinds(api.StreamEvent)
 		to.Still = func() bool { return false }
 		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set(client.HeaderLastEvent, "99")
+		r.Header.Set(api.HeaderLastEvent, "99")
 		w := httptest.NewRecorder()
 		h.must(h.streams.Serve(w, r, h.source, to))
 		if got := w.Body.String(); got != alive {
@@ -320,11 +319,11 @@ func TestEndsUnseen(t *testing.T) {
 // TestRun: a gateway that stops ends all streams, also one that begins after that.
 func TestRun(t *testing.T) {
 	inBubble(t, func(h *house) {
-		l := h.listen(kinds(client.StreamNode), "")
+		l := h.listen(kinds(api.StreamNode), "")
 		ctx, stop := context.WithCancel(h.t.Context())
 		stop()
 		h.must(h.streams.Run(ctx))
-		late := h.listen(kinds(client.StreamNode), "")
+		late := h.listen(kinds(api.StreamNode), "")
 		if !l.isOver() || !late.isOver() {
 			t.Errorf("over: %v, the late one: %v", l.isOver(), late.isOver())
 		}
@@ -375,7 +374,7 @@ func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken") }
 // TestDeaf: a stream to which nothing can be written ends.
 func TestDeaf(t *testing.T) {
 	inBubble(t, func(h *house) {
-		to := kinds(client.StreamNode)
+		to := kinds(api.StreamNode)
 		to.Still = func() bool {
 			h.t.Error("it waits for its next sign of life")
 			return false

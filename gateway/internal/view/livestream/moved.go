@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // That a task was given out or began is no event of the log: there would be two more for each task. Streams hear of it from this process.
@@ -73,7 +73,7 @@ func (s *stream) mayHear(nodeID string) bool {
 func (s *stream) sendMoves(ctx context.Context) {
 	ids, lost := s.moves.take()
 	if lost {
-		s.send(client.StreamLost, struct{}{})
+		s.send(api.StreamLost, struct{}{})
 		return
 	}
 	s.sendTasks(ctx, ids)

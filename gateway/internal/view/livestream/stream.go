@@ -11,7 +11,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
@@ -31,7 +30,7 @@ type stream struct {
 
 func (s *stream) begin() {
 	h := s.w.Header()
-	h.Set("Content-Type", client.StreamType)
+	h.Set("Content-Type", api.StreamType)
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
@@ -44,11 +43,11 @@ func (s *stream) run(ctx context.Context, ended <-chan struct{}, again bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	nodes := make(chan view.Changes)
-	if slices.Contains(s.Kinds, client.StreamNode) || slices.Contains(s.Kinds, client.StreamBrief) {
+	if slices.Contains(s.Kinds, api.StreamNode) || slices.Contains(s.Kinds, api.StreamBrief) {
 		watch := s.Overview.Watch(s.Nodes)
 		go follow(ctx, watch, nodes)
 		if again {
-			s.send(client.StreamLost, struct{}{})
+			s.send(api.StreamLost, struct{}{})
 		}
 	}
 	s.comment()
@@ -101,7 +100,7 @@ func endsAccounts(e store.Event) bool { return strings.HasPrefix(e.Kind, "accoun
 func (s *stream) tell(ctx context.Context, events []store.Event, lost bool) {
 	if lost {
 		s.after = s.Tail.Last()
-		s.send(client.StreamLost, struct{}{})
+		s.send(api.StreamLost, struct{}{})
 		return
 	}
 	if len(events) == 0 {
@@ -112,10 +111,10 @@ func (s *stream) tell(ctx context.Context, events []store.Event, lost bool) {
 	if len(mine) == 0 {
 		return
 	}
-	if slices.Contains(s.Kinds, client.StreamEvent) {
+	if slices.Contains(s.Kinds, api.StreamEvent) {
 		s.sendEvents(mine)
 	}
-	if slices.Contains(s.Kinds, client.StreamTask) {
+	if slices.Contains(s.Kinds, api.StreamTask) {
 		s.sendTasks(ctx, tasksOf(mine))
 	}
 }
@@ -124,36 +123,36 @@ func (s *stream) tell(ctx context.Context, events []store.Event, lost bool) {
 const nodesAtOnce = 200
 
 func (s *stream) sendNodes(c view.Changes) {
-	if slices.Contains(s.Kinds, client.StreamNode) {
+	if slices.Contains(s.Kinds, api.StreamNode) {
 		s.sendWhole(slices.Concat(c.Nodes, c.Alive), c.Gone)
 	}
-	if slices.Contains(s.Kinds, client.StreamBrief) {
+	if slices.Contains(s.Kinds, api.StreamBrief) {
 		s.sendBrief(c)
 	}
 }
 
-func (s *stream) sendWhole(nodes []*api.Node, gone []string) {
+func (s *stream) sendWhole(nodes []*api.NodeRow, gone []string) {
 	for part := range slices.Chunk(nodes, nodesAtOnce) {
-		s.send(client.StreamNode, client.StreamNodes{Nodes: part, Gone: []string{}})
+		s.send(api.StreamNode, api.StreamNodes{Nodes: part, Gone: []string{}})
 	}
 	if len(gone) > 0 {
-		s.send(client.StreamNode, client.StreamNodes{Nodes: []*api.Node{}, Gone: gone})
+		s.send(api.StreamNode, api.StreamNodes{Nodes: []*api.NodeRow{}, Gone: gone})
 	}
 }
 
 func (s *stream) sendBrief(c view.Changes) {
 	for part := range slices.Chunk(c.Nodes, nodesAtOnce) {
-		s.send(client.StreamBrief, client.StreamBriefs{Nodes: each(part, api.BriefOf), Alive: []api.Live{}, Gone: []string{}})
+		s.send(api.StreamBrief, api.StreamBriefs{Nodes: each(part, api.BriefOf), Alive: []api.Live{}, Gone: []string{}})
 	}
 	for part := range slices.Chunk(c.Alive, nodesAtOnce) {
-		s.send(client.StreamBrief, client.StreamBriefs{Nodes: []api.Brief{}, Alive: each(part, api.LiveOf), Gone: []string{}})
+		s.send(api.StreamBrief, api.StreamBriefs{Nodes: []api.Brief{}, Alive: each(part, api.LiveOf), Gone: []string{}})
 	}
 	if len(c.Gone) > 0 {
-		s.send(client.StreamBrief, client.StreamBriefs{Nodes: []api.Brief{}, Alive: []api.Live{}, Gone: c.Gone})
+		s.send(api.StreamBrief, api.StreamBriefs{Nodes: []api.Brief{}, Alive: []api.Live{}, Gone: c.Gone})
 	}
 }
 
-func each[T any](nodes []*api.Node, shape func(*api.Node) T) []T {
+func each[T any](nodes []*api.NodeRow, shape func(*api.NodeRow) T) []T {
 	shaped := make([]T, len(nodes))
 	for i, n := range nodes {
 		shaped[i] = shape(n)
@@ -162,11 +161,11 @@ func each[T any](nodes []*api.Node, shape func(*api.Node) T) []T {
 }
 
 func (s *stream) sendEvents(events []store.Event) {
-	shown := make([]client.Event, 0, len(events))
+	shown := make([]api.Event, 0, len(events))
 	for _, e := range events {
 		shown = append(shown, s.Event(e))
 	}
-	s.send(client.StreamEvent, client.EventList{Events: shown})
+	s.send(api.StreamEvent, api.EventList{Events: shown})
 }
 
 // mostTasksTold bounds how many tasks are read for one reader at once. Beyond that the reader loads its page again.
@@ -186,17 +185,17 @@ func tasksOf(events []store.Event) []string {
 // sendTasks sends tasks as they are now.
 func (s *stream) sendTasks(ctx context.Context, ids []string) {
 	if len(ids) > mostTasksTold {
-		s.send(client.StreamLost, struct{}{})
+		s.send(api.StreamLost, struct{}{})
 		return
 	}
-	tasks := []client.Task{}
+	tasks := []api.Task{}
 	for _, id := range ids {
 		if t, err := s.Task(ctx, s.Nodes.Tenant, id); err == nil { // one that is gone meanwhile is not told of
 			tasks = append(tasks, t)
 		}
 	}
 	if len(tasks) > 0 {
-		s.send(client.StreamTask, client.TaskPage{Tasks: tasks})
+		s.send(api.StreamTask, api.TaskPage{Tasks: tasks})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
+	"muster/gateway/api"
 )
 
 // Gateway answers the part of the admin API that sessions need.
@@ -27,15 +27,15 @@ type Gateway struct {
 
 	mu       sync.Mutex
 	sessions map[string]*Session
-	asked    []client.SessionAsk
+	asked    []api.SessionAsk
 	away     int // status with which a proxy answers in the gateway's place; 0: the gateway answers
 	requests int
 }
 
 // Session is one session at the gateway. As a pipe.Carrier it is the node's way there.
 type Session struct {
-	client.Session
-	Ask    client.SessionAsk
+	api.Session
+	Ask    api.SessionAsk
 	Main   *pipe.End // of the node
 	Killed chan struct{}
 
@@ -99,10 +99,10 @@ func (g *Gateway) Away(status int) {
 }
 
 // Asked are the requests for sessions so far.
-func (g *Gateway) Asked() []client.SessionAsk {
+func (g *Gateway) Asked() []api.SessionAsk {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return append([]client.SessionAsk(nil), g.asked...)
+	return append([]api.SessionAsk(nil), g.asked...)
 }
 
 // Enrolment is that of every node.
@@ -127,7 +127,7 @@ func (g *Gateway) nodes(w http.ResponseWriter) {
 }
 
 func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
-	var ask client.SessionAsk
+	var ask api.SessionAsk
 	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
 		refuse(w, http.StatusBadRequest, wire.Refuse(wire.CodeBadRequest, err.Error(), ""))
 		return
@@ -138,9 +138,9 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("node")
 	s := &Session{Ask: ask, rooms: map[room]*pipe.Room{}, Killed: make(chan struct{})}
-	s.Session = client.Session{ID: wire.NewSessionID(), Node: strings.TrimPrefix(name, idMark), NodeID: NodeID(name), Type: ask.Type,
+	s.Session = api.Session{ID: wire.NewSessionID(), Node: strings.TrimPrefix(name, idMark), NodeID: NodeID(name), Type: ask.Type,
 		Params: ask.Params,
-		Status: client.SessionWaiting}
+		Status: api.SessionWaiting}
 	s.Main = pipe.Open(context.Background(), s, pipe.Main)
 	g.mu.Lock()
 	if g.sessions == nil {
@@ -159,7 +159,7 @@ func (g *Gateway) find(w http.ResponseWriter, r *http.Request) (*Session, int, p
 	g.mu.Lock()
 	s := g.sessions[r.PathValue("session")]
 	g.mu.Unlock()
-	channel, badChannel := strconv.Atoi(r.URL.Query().Get(client.ParamChannel))
+	channel, badChannel := strconv.Atoi(r.URL.Query().Get(api.ParamChannel))
 	q, badQuery := pipe.ReadQuery(r.URL.Query())
 	if s == nil || s.NodeID != r.PathValue("node") || badChannel != nil || badQuery != nil {
 		refuse(w, http.StatusNotFound, wire.Refuse(wire.CodeNotFound, "there is no such session", ""))

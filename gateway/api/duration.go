@@ -1,12 +1,10 @@
-package client
+package api
 
-import (
-	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
+import "encoding/json"
+import "fmt"
+import "strconv"
+import "strings"
+import "time"
 
 // Duration is a time.Duration that JSON spells "90m" or "7d"; a number of seconds is understood too.
 type Duration time.Duration
@@ -28,8 +26,8 @@ func (d *Duration) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// mostDays is the longest that ParseDuration takes: a hundred years.
-const mostDays = 36500
+// longestDays is the longest that ParseDuration takes: a hundred years.
+const longestDays = 36500
 
 // DurationError says what is wrong with a text that should be a duration.
 type DurationError struct{ Text, Problem string }
@@ -41,7 +39,7 @@ func (e *DurationError) Error() string {
 // ParseDuration reads Go's durations, and whole days such as 7d. Its error is a *DurationError.
 func ParseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n <= mostDays {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n <= longestDays {
 			return time.Duration(n) * 24 * time.Hour, nil
 		}
 	} else if d, err := time.ParseDuration(text); err == nil {
@@ -59,5 +57,5 @@ func problem(text string) string {
 	case number == text:
 		return "is no duration: it has no unit"
 	}
-	return fmt.Sprintf("is too long: %dd is the most", mostDays)
+	return fmt.Sprintf("is too long: %dd is the most", longestDays)
 }

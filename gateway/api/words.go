@@ -1,4 +1,4 @@
-package client
+package api
 
 // Statuses of tokens and accounts.
 const (

@@ -1,5 +1,6 @@
-// Package glance is one node at a glance: the shape that lists, tiles and the live stream show, and how such rows are counted and sorted.
-// The gateway keeps these rows, and its callers read them.
+// Package api has the shapes of the admin API: one Go type for each thing that the gateway is asked for or answers with. The listener
+// sends them, the client reads them, and the command line and the console show them. It also has what both sides must agree on beside the
+// shapes: scopes, states, media types, and how rows of nodes are counted and sorted.
 package api
 
 import (
@@ -8,8 +9,8 @@ import (
 	"muster/agent/wire"
 )
 
-// Node is one node at a glance: what lists, tiles and the live stream show of it. A value that is not known is null.
-type Node struct {
+// NodeRow is one node at a glance: what lists, tiles and the live stream show of it. A value that is not known is null.
+type NodeRow struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
 	Tenant       string            `json:"tenant"`

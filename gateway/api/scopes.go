@@ -1,10 +1,7 @@
-package client
+package api
 
-import (
-	"strings"
-
-	"muster/agent/wire"
-)
+import "strings"
+import "muster/agent/wire"
 
 // Scopes of accounts. A route of the admin API names those that it needs.
 const (

@@ -1,0 +1,48 @@
+package api
+
+import "time"
+
+// AccountRequest asks for an account. No scopes: those that only read. No tenant: the caller's own, or all where the caller has none. No
+// TTL: as long as the caller's own account.
+type AccountRequest struct {
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes,omitempty"`
+	Tenant string   `json:"tenant,omitempty"`
+	TTL    Duration `json:"ttl,omitempty"`
+}
+
+// NewAccount answers an AccountRequest: the only time that the API token is shown.
+type NewAccount struct {
+	ID        string     `json:"id"`
+	Token     string     `json:"token"`
+	Name      string     `json:"name"`
+	Scopes    []string   `json:"scopes"`
+	Tenant    string     `json:"tenant"`     // empty: all
+	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
+}
+
+// Account is what the gateway shows of an account after it was made.
+type Account struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Scopes     []string   `json:"scopes"`
+	Tenant     string     `json:"tenant"` // empty: all
+	Status     string     `json:"status"` // live, expired or revoked
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
+	RevokedAt  *time.Time `json:"revoked_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
+	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: an earlier version made it
+}
+
+// RevokedAccount answers DELETE accounts/{account}.
+type RevokedAccount struct {
+	Done
+	Made        []string `json:"made"`         // live accounts that it had made, which stay
+	PerhapsMade []string `json:"perhaps_made"` // live accounts whose maker is known by name alone, which is this name
+}
+
+// AccountList answers GET accounts.
+type AccountList struct {
+	Accounts []Account `json:"accounts"`
+}

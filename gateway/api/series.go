@@ -1,0 +1,28 @@
+package api
+
+import "time"
+
+// SeriesQuery asks for one metric of a node. What is zero is as the gateway chooses.
+type SeriesQuery struct {
+	Metric       string
+	Since, Until time.Time
+	Step         time.Duration // in whole seconds
+	Value        string        // mean, least or most
+}
+
+// Series answers GET nodes/{node}/series.
+type Series struct {
+	Metric      string        `json:"metric"`
+	Unit        string        `json:"unit"`
+	StepSeconds int64         `json:"step_seconds"`
+	Series      []SeriesTrack `json:"series"`
+}
+
+// SeriesTrack is one line of a plot: of one GPU, or of the node itself where GPU is empty.
+type SeriesTrack struct {
+	GPU    string        `json:"gpu"`
+	Points []SeriesPoint `json:"points"`
+}
+
+// SeriesPoint is [unix seconds, value]. The value is null where nothing was heard: a gap, never 0.
+type SeriesPoint [2]*float64
