@@ -8,7 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
@@ -79,11 +78,10 @@ func glanceOf(row *store.Node) *api.NodeRow {
 	return g
 }
 
-// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none. Earlier gateways stored readings as
-// they came, so they are mended.
+// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none.
 func sampleOf(row *store.Node) feed.Sample {
-	s := feed.Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](reading.Agent, row.Agent),
-		Hardware: decode[wire.Hardware](reading.Hardware, row.Hardware)}
+	s := feed.Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](row.Agent),
+		Hardware: decode[wire.Hardware](row.Hardware)}
 	if row.LastSeen != nil {
 		s.At = *row.LastSeen
 	}
@@ -93,10 +91,8 @@ func sampleOf(row *store.Node) feed.Sample {
 	return s
 }
 
-func decode[T any](shape *reading.Shape, text string) *T {
-	if text, _ = shape.Mend(text); text == "" {
-		return nil
-	}
+// decode reads what the database has of a part of a heartbeat; nil: nothing.
+func decode[T any](text string) *T {
 	into := new(T)
 	if json.Unmarshal([]byte(text), into) != nil {
 		return nil

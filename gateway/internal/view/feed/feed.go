@@ -1,20 +1,18 @@
 // Package feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
 //
-// Nothing of a heartbeat is decoded on its way in. The fleet gives the feed what it has written, a batch every few seconds. The feed
-// decodes each reading once, away from all requests, and hands it on. It uses a small share of the processors at most. When heartbeats
-// come faster than that, the oldest are dropped and counted, and the log says so: who looks on may be late, but never holds up the fleet.
+// The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
+// share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who
+// looks on may be late, but never holds up the fleet.
 package feed
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"runtime"
 	"sync"
 	"time"
 
 	"muster/agent/wire"
-	"muster/store"
 )
 
 const (
@@ -23,9 +21,10 @@ const (
 	share        = 8     // of so many processors the work here uses one at most
 )
 
-// Sample is one heartbeat as the fleet wrote it.
+// Sample is one heartbeat as the fleet heard it. Nobody changes what it points to.
 type Sample struct {
 	NodeID     string
+	Enrolment  string
 	At         time.Time // when the gateway heard it
 	RunID      string
 	Counter    uint64
@@ -59,7 +58,7 @@ type Feed struct {
 	news chan struct{} // holds one token while heartbeats wait
 
 	mu      sync.Mutex
-	waiting []store.Beat
+	waiting []Sample
 	offered int64
 	dropped int64
 	behind  time.Time // since when heartbeats are dropped; zero: they are not
@@ -89,15 +88,15 @@ func New(c Config) *Feed {
 }
 
 // Offer takes a batch of heartbeats. It never waits.
-func (f *Feed) Offer(beats []store.Beat) {
-	if len(beats) == 0 {
+func (f *Feed) Offer(samples []Sample) {
+	if len(samples) == 0 {
 		return
 	}
 	f.mu.Lock()
-	f.offered += int64(len(beats))
-	f.waiting = append(f.waiting, beats...)
+	f.offered += int64(len(samples))
+	f.waiting = append(f.waiting, samples...)
 	if surplus := len(f.waiting) - f.Limit; surplus > 0 {
-		f.waiting = append([]store.Beat(nil), f.waiting[surplus:]...)
+		f.waiting = append([]Sample(nil), f.waiting[surplus:]...)
 		f.dropped += int64(surplus)
 		if f.behind.IsZero() {
 			f.behind = f.Now()
@@ -137,13 +136,9 @@ func (f *Feed) Run(ctx context.Context) error {
 
 // handOn hands one portion on. It reports false where nothing waits.
 func (f *Feed) handOn(ctx context.Context) bool {
-	beats := f.take()
-	if len(beats) == 0 {
+	samples := f.take()
+	if len(samples) == 0 {
 		return false
-	}
-	samples := make([]Sample, 0, len(beats))
-	for _, beat := range beats {
-		samples = append(samples, decode(beat))
 	}
 	for _, taker := range f.Takers {
 		taker.Take(ctx, samples)
@@ -162,11 +157,11 @@ func rest(ctx context.Context, long time.Duration) {
 }
 
 // take removes the oldest portion, and says in the log when the feed falls behind and when it has caught up.
-func (f *Feed) take() []store.Beat {
+func (f *Feed) take() []Sample {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := min(len(f.waiting), portion)
-	beats := f.waiting[:n:n]
+	samples := f.waiting[:n:n]
 	f.waiting = f.waiting[n:]
 	if len(f.waiting) == 0 {
 		f.waiting = nil // the array goes too
@@ -181,25 +176,5 @@ func (f *Feed) take() []store.Beat {
 		f.behind = time.Time{}
 		f.told = 0
 	}
-	return beats
-}
-
-// decode makes a sample. What the node API stored has the right shape; earlier gateways stored readings as they came, so a text that is
-// no reading counts as none.
-func decode(b store.Beat) Sample {
-	return Sample{
-		NodeID: b.NodeID, At: b.At, RunID: b.RunID, Counter: b.Counter, Interval: b.Interval, SkewMillis: b.SkewMillis, Address: b.Address,
-		Notices: b.Notices, Agent: read[wire.AgentInfo](b.Agent), Cost: read[wire.Cost](b.Cost), Hardware: read[wire.Hardware](b.Hardware),
-	}
-}
-
-func read[T any](text string) *T {
-	if text == "" {
-		return nil
-	}
-	into := new(T)
-	if json.Unmarshal([]byte(text), into) != nil {
-		return nil
-	}
-	return into
+	return samples
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"muster/gateway/internal/view/feed"
-	"muster/store"
 )
 
 // taken collects the ids of samples.
@@ -25,10 +24,10 @@ func (t *taken) take(_ context.Context, samples []feed.Sample) {
 	}
 }
 
-func beats(from, to int) []store.Beat {
-	var out []store.Beat
+func beats(from, to int) []feed.Sample {
+	var out []feed.Sample
 	for i := from; i < to; i++ {
-		out = append(out, store.Beat{NodeID: fmt.Sprint(i)})
+		out = append(out, feed.Sample{NodeID: fmt.Sprint(i)})
 	}
 	return out
 }
@@ -141,26 +140,4 @@ func TestRest(t *testing.T) {
 	if err := f.Run(ctx); err != nil || len(got.ids) != 300 {
 		t.Errorf("%d samples, error %v: want all 300", len(got.ids), err)
 	}
-}
-
-// TestDecode: what was not said, or is no JSON of the shape, is nil, never a zero value.
-func TestDecode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []feed.Sample
-		take := func(_ context.Context, samples []feed.Sample) { got = append(got, samples...) }
-		drive(t, feed.Config{Takers: []feed.Taker{{Take: take}}}, func(f *feed.Feed) {
-			f.Offer([]store.Beat{
-				{NodeID: "a", Hardware: `{"probe":{"state":"ok"},"gpus":[{"uuid":"GPU-1"}]}`, Cost: `{"rss_kib":7}`, Agent: `{"version":"v1"}`},
-				{NodeID: "b", Hardware: `{"gpus":[`, Cost: `[]`},
-			})
-		})
-		a := got[0]
-		if a.Hardware == nil || a.Hardware.GPUs[0].UUID != "GPU-1" || *a.Cost.RSSKiB != 7 || a.Agent.Version != "v1" {
-			t.Errorf("sample %+v", a)
-		}
-		b := got[1]
-		if b.Hardware != nil || b.Cost != nil || b.Agent != nil {
-			t.Errorf("sample %+v, want nothing of texts that are no readings", b)
-		}
-	})
 }
