@@ -47,15 +47,18 @@ CREATE TABLE tokens (
   created_at    INTEGER NOT NULL,
   expires_at    INTEGER NOT NULL,
   revoked_at    INTEGER,
-  created_by    TEXT NOT NULL
+  created_by    TEXT NOT NULL,
+  set_back      INTEGER NOT NULL DEFAULT 0 -- by how many ms its end was taken earlier because the clock was set back
 ) STRICT;
 CREATE INDEX tokens_created ON tokens(created_at);
 CREATE INDEX tokens_node ON tokens(node_id) WHERE node_id <> '';
+CREATE INDEX tokens_set_back ON tokens(set_back) WHERE set_back > 0;
 
 CREATE TABLE psks (
   id         TEXT NOT NULL PRIMARY KEY,
   key        TEXT NOT NULL, -- sealed
-  created_at INTEGER NOT NULL
+  created_at INTEGER NOT NULL,
+  mark       TEXT -- sealed: what a text is compared with that may be the PSK
 ) STRICT;
 
 -- A use of a token is a row here: unique by number, so that none can be taken twice. Its key is in certificates, which has each once.
@@ -87,7 +90,9 @@ CREATE TABLE nodes (
   banned         INTEGER NOT NULL,
   enrolment_id   TEXT NOT NULL, -- '' never enrolled
   gpus_expected  INTEGER NOT NULL,
-  recovery_until INTEGER
+  recovery_until INTEGER,
+  recoveries     INTEGER NOT NULL DEFAULT 0, -- certificates issued to an expired one
+  gpus_said      INTEGER NOT NULL DEFAULT 0 -- 1: gpus_expected is a person's word, which is not raised by what is seen
 ) STRICT, WITHOUT ROWID;
 -- Also the order of the list of live nodes.
 CREATE UNIQUE INDEX nodes_held_name ON nodes(name) WHERE retired_at IS NULL OR banned = 1;
@@ -135,6 +140,7 @@ CREATE TABLE reasons (
   reason  TEXT NOT NULL,
   person  INTEGER NOT NULL,
   since   INTEGER NOT NULL,
+  detail  TEXT NOT NULL DEFAULT '', -- for a person: which GPU is gone, what a device said
   PRIMARY KEY (node_id, reason)
 ) STRICT, WITHOUT ROWID;
 
@@ -148,12 +154,13 @@ CREATE TABLE labels (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX labels_key ON labels(key, value, origin);
 
+-- A status is compared with each word: SQLite builds a table for every IN of more than two values, here with every row that is written.
 CREATE TABLE certificates (
   fingerprint   TEXT NOT NULL PRIMARY KEY,
   node_id       TEXT NOT NULL,
   enrolment_id  TEXT NOT NULL,
   generation    INTEGER NOT NULL,
-  status        TEXT NOT NULL CHECK (status IN ('pending', 'current', 'superseded', 'revoked')),
+  status        TEXT NOT NULL CHECK (status = 'pending' OR status = 'current' OR status = 'superseded' OR status = 'revoked'),
   key_hash      TEXT NOT NULL UNIQUE,
   public_key    TEXT NOT NULL, -- base64
   chain         TEXT NOT NULL,
@@ -161,10 +168,19 @@ CREATE TABLE certificates (
   not_after     INTEGER NOT NULL,
   issued_at     INTEGER NOT NULL,
   first_used_at INTEGER,
-  ended_at      INTEGER
+  ended_at      INTEGER,
+  recovery      INTEGER NOT NULL DEFAULT 0, -- 1: issued to an expired one
+  overdue_at    INTEGER, -- when its renewal was found to be overdue
+  set_back      INTEGER NOT NULL DEFAULT 0 -- as in tokens
 ) STRICT;
 CREATE INDEX certificates_node ON certificates(node_id);
 CREATE UNIQUE INDEX certificates_live ON certificates(node_id, status) WHERE status IN ('current', 'pending');
+-- A renewal is due after two thirds of the lifetime and overdue a twentieth later: 43/60.
+CREATE INDEX certificates_renewal ON certificates(issued_at + (not_after - issued_at) * 43 / 60)
+  WHERE status = 'current' AND overdue_at IS NULL;
+CREATE INDEX certificates_overdue ON certificates(not_after) WHERE status = 'current' AND overdue_at IS NOT NULL;
+CREATE INDEX certificates_ended ON certificates(ended_at) WHERE ended_at IS NOT NULL AND chain <> '';
+CREATE INDEX certificates_set_back ON certificates(set_back) WHERE set_back > 0;
 
 -- A GPU that moved to another node has a row for each.
 CREATE TABLE gpus (
@@ -177,6 +193,7 @@ CREATE TABLE gpus (
   last_seen  INTEGER NOT NULL,
   PRIMARY KEY (uuid, node_id)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX gpus_node ON gpus(node_id, last_seen);
 
 CREATE TABLE accounts (
   id           TEXT NOT NULL PRIMARY KEY,
@@ -187,6 +204,26 @@ CREATE TABLE accounts (
   created_at   INTEGER NOT NULL,
   expires_at   INTEGER,
   revoked_at   INTEGER,
-  last_used_at INTEGER
+  last_used_at INTEGER,
+  created_by   TEXT NOT NULL DEFAULT '', -- as events name the actor
+  maker        TEXT NOT NULL DEFAULT '', -- id of the account that made it; '' none
+  set_back     INTEGER NOT NULL DEFAULT 0 -- as in tokens
 ) STRICT;
 CREATE UNIQUE INDEX accounts_live_name ON accounts(name) WHERE revoked_at IS NULL;
+CREATE INDEX accounts_set_back ON accounts(set_back) WHERE set_back > 0;
+
+-- The latest runs of each node's agent: one row when a run is first heard, written again when another one is heard after it.
+CREATE TABLE runs (
+  node_id     TEXT NOT NULL,
+  run_id      TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  address     TEXT NOT NULL,
+  counter     INTEGER NOT NULL,
+  first_at    INTEGER NOT NULL, -- when the gateway first heard of it
+  last_at     INTEGER NOT NULL, -- its latest proof of life
+  before_at   INTEGER NOT NULL, -- the one before that, 0: none
+  first_beat  INTEGER NOT NULL DEFAULT 0, -- the number of its first heartbeat, counted up with every one of the node: the clock may be set
+  last_beat   INTEGER NOT NULL DEFAULT 0, -- of its latest proof of life
+  before_beat INTEGER NOT NULL DEFAULT 0, -- of the one before that, 0: none
+  PRIMARY KEY (node_id, run_id)
+) STRICT, WITHOUT ROWID;

@@ -20,7 +20,9 @@ CREATE TABLE channels (
   seq        INTEGER NOT NULL,
   last       INTEGER NOT NULL,
   updated_at INTEGER NOT NULL,
-  updated_by TEXT NOT NULL
+  updated_by TEXT NOT NULL,
+  finished   INTEGER NOT NULL DEFAULT 0, -- 1: the present release has finished here
+  reported   INTEGER NOT NULL DEFAULT 0 -- the highest number that nodes obeyed and a restored database lacks; above 0: no node moves
 ) STRICT, WITHOUT ROWID;
 
 -- Signed pointers. A number of a channel is taken once.
@@ -65,6 +67,10 @@ CREATE TABLE rollout_nodes (
   state       TEXT NOT NULL,
   admitted_at INTEGER NOT NULL,
   changed_at  INTEGER NOT NULL,
+  tried_at    INTEGER, -- since when findings may come from the release
+  crashes     INTEGER NOT NULL DEFAULT 0, -- of its agent, when it committed
+  memory      INTEGER NOT NULL DEFAULT 0, -- KiB, before; 0: not known
+  why         TEXT NOT NULL DEFAULT '', -- what is not well
   PRIMARY KEY (rollout, node_id)
 ) STRICT, WITHOUT ROWID;
 

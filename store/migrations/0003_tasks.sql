@@ -36,7 +36,9 @@ CREATE TABLE tasks (
   signature         TEXT NOT NULL,
   payload           TEXT NOT NULL,
   proof             TEXT NOT NULL DEFAULT '',
-  found             TEXT NOT NULL DEFAULT ''  -- JSON object
+  found             TEXT NOT NULL DEFAULT '', -- JSON object
+  subject           TEXT NOT NULL DEFAULT '', -- what it changes, such as user, where another type can undo that; '' none
+  subject_name      TEXT NOT NULL DEFAULT '' -- '' all of that kind
 ) STRICT;
 CREATE INDEX tasks_node ON tasks(node_id, number);
 CREATE INDEX tasks_open ON tasks(node_id, number) WHERE finished_at IS NULL;
@@ -45,6 +47,7 @@ CREATE INDEX tasks_expiry ON tasks(expires_at) WHERE finished_at IS NULL AND sta
 CREATE INDEX tasks_begun ON tasks(claimed_at) WHERE finished_at IS NULL AND claimed_at IS NOT NULL;
 CREATE INDEX tasks_finished ON tasks(finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX tasks_lost ON tasks(number) WHERE status = 'lost' AND repeats > 0 AND retried_as = '' AND cancel_asked_at IS NULL;
+CREATE INDEX tasks_subject ON tasks(node_id, subject, number) WHERE subject <> ''; -- tasks on one subject are done in their order
 
 -- What tasks write, in base64: the output that people read, and the file that a task makes.
 CREATE TABLE task_pieces (

@@ -10,5 +10,6 @@ CREATE TABLE bootstraps (
   first_fetch_at INTEGER,
   script         TEXT NOT NULL,
   fetch_sha256   TEXT NOT NULL, -- of the script with the fetch part
-  whole_sha256   TEXT NOT NULL  -- of the script with the whole token
+  whole_sha256   TEXT NOT NULL, -- of the script with the whole token
+  registry       TEXT NOT NULL DEFAULT '' -- that the frozen script logs in to: no other's credential may go to it
 ) STRICT;

@@ -16,5 +16,6 @@ CREATE TABLE health_rules (
   bound    TEXT NOT NULL, -- the limit, a decimal number; '' the rule's own
   set_at   INTEGER NOT NULL,
   set_by   TEXT NOT NULL,
+  held     INTEGER NOT NULL DEFAULT 0, -- ms: how long a thing must be bad; 0: as the rule says
   PRIMARY KEY (rule, selector)
 ) STRICT, WITHOUT ROWID;
