@@ -1,5 +1,6 @@
-// Package installer gives install.sh as this gateway hands it out, and the command that fetches and runs it.
-package installer
+package reach
+
+// This file gives install.sh as this gateway hands it out, and the command that fetches and runs it.
 
 import (
 	"crypto/sha256"
@@ -9,7 +10,6 @@ import (
 
 	"muster"
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/paste"
 )
 
@@ -18,7 +18,7 @@ type Installer struct {
 	Version   string // of the agents, for people
 	RootPin   string // of the newest root
 	PinnedKey string // of the serving certificate, where that is of the gateway's own CA
-	Reach     reach.Reach
+	Reach     Reach
 	Platforms []wire.Platform
 	Behind    func(*http.Request) bool // tells what came through a trusted proxy
 	Logger    *slog.Logger

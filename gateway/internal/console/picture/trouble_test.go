@@ -1,4 +1,4 @@
-package trouble_test
+package picture_test
 
 import (
 	"strings"
@@ -8,7 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
-	"muster/gateway/internal/console/trouble"
 	"muster/gateway/internal/health"
 )
 
@@ -20,8 +19,8 @@ func TestReasons(t *testing.T) {
 	n := &api.NodeDetail{}
 	n.StateDetails = map[string]string{"tea": "cold"}
 	n.StateReasons = []string{wire.ReasonConflict, wire.ReasonExpired, wire.ReasonSuspended, covered.Name, "tea"}
-	all := trouble.ReasonsOf(n, nil)
-	if len(all) != 5 || all[3].Meaning != covered.Meaning || all[4] != (trouble.Reason{Word: "tea", Detail: "cold"}) {
+	all := picture.ReasonsOf(n, nil)
+	if len(all) != 5 || all[3].Meaning != covered.Meaning || all[4] != (picture.Reason{Word: "tea", Detail: "cold"}) {
 		t.Errorf("got %+v", all)
 	}
 	for _, r := range all[:4] {
@@ -29,7 +28,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%s has no meaning", r.Word)
 		}
 	}
-	if left := trouble.ReasonsOf(n, []trouble.Finding{{Finding: api.Finding{Rule: covered.Name}}}); len(left) != 4 {
+	if left := picture.ReasonsOf(n, []picture.Finding{{Finding: api.Finding{Rule: covered.Name}}}); len(left) != 4 {
 		t.Errorf("beside its finding: %+v", left)
 	}
 }
@@ -39,11 +38,11 @@ func TestFindings(t *testing.T) {
 	n := &api.NodeDetail{}
 	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
-	all := trouble.FindingsOf(n, gpus, nil)
+	all := picture.FindingsOf(n, gpus, nil)
 	if len(all) != 3 || all[0].Place != "GPU 1" || all[2].Place != "" || len(gpus[0].Found) != 0 || len(gpus[1].Found) != 1 {
 		t.Errorf("got %+v, %+v", all, gpus)
 	}
-	if all := trouble.FindingsOf(n, nil, &trouble.Silence{}); len(all) != 2 {
+	if all := picture.FindingsOf(n, nil, &picture.Silence{}); len(all) != 2 {
 		t.Errorf("beside the silence: %+v", all)
 	}
 }
@@ -54,15 +53,15 @@ func TestSilence(t *testing.T) {
 	price := 2.0
 	n := &api.NodeDetail{}
 	n.Name, n.Status, n.State, n.LastSeen, n.PricePerHour, n.Notices = "gpu-1", wire.StatusStale, wire.StateActive, &heard, &price, []string{"low disk"}
-	last := trouble.Last{Starts: &wire.Starts{Why: "a signal"}, Sample: []string{"GPUs: ok"},
+	last := picture.Last{Starts: &wire.Starts{Why: "a signal"}, Sample: []string{"GPUs: ok"},
 		Events: []api.Event{{At: noon()}, {At: heard}, {At: heard}, {At: heard}, {At: heard}}}
-	s := trouble.SilenceOf(n, last, noon())
+	s := picture.SilenceOf(n, last, noon())
 	if s == nil || s.Cost != "3.00" || strings.Join(s.Words, ", ") != "low disk, its agent had ended before: a signal" || len(s.Events) != 3 ||
 		!s.Events[0].At.Equal(heard) || s.Meaning == "" || !strings.Contains(s.WhatToDo, "gpu-1") || strings.Contains(s.WhatToDo, "NAME") {
 		t.Fatalf("got %+v", s)
 	}
 	n.PricePerHour = nil
-	if s := trouble.SilenceOf(n, trouble.Last{}, noon()); s == nil || s.Cost != "" {
+	if s := picture.SilenceOf(n, picture.Last{}, noon()); s == nil || s.Cost != "" {
 		t.Errorf("without a price: %+v", s)
 	}
 	for what, change := range map[string]func(*api.NodeDetail){
@@ -72,21 +71,21 @@ func TestSilence(t *testing.T) {
 	} {
 		other := *n
 		change(&other)
-		if s := trouble.SilenceOf(&other, last, noon()); s != nil {
+		if s := picture.SilenceOf(&other, last, noon()); s != nil {
 			t.Errorf("%s: %+v", what, s)
 		}
 	}
 }
 
 func TestSample(t *testing.T) {
-	if got := trouble.SampleOf(nil, nil, nil); got != nil {
+	if got := picture.SampleOf(nil, nil, nil); got != nil {
 		t.Errorf("without a reading: %q", got)
 	}
 	h := &wire.Hardware{}
 	for i := range 20 {
 		h.GPUs = append(h.GPUs, wire.GPU{Index: i})
 	}
-	got := trouble.SampleOf(h, picture.GPUsOf(h), picture.HostOf(h))
+	got := picture.SampleOf(h, picture.GPUsOf(h), picture.HostOf(h))
 	if len(got) != 12 || got[0] != "GPUs: –" || !strings.HasPrefix(got[1], "GPU 0: ") {
 		t.Errorf("got %q", got)
 	}

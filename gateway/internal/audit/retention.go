@@ -1,6 +1,7 @@
-// Package retention deletes what is kept no longer: old events, tasks and sessions that ended as long ago, the scripts of bootstrap tokens
+package audit
+
+// This file deletes what is kept no longer: old events, tasks and sessions that ended as long ago, the scripts of bootstrap tokens
 // that ended, the chains of certificates that did, and what is left of old releases' pointers and rollouts.
-package retention
 
 import (
 	"context"

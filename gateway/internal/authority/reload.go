@@ -1,6 +1,7 @@
-// Package reload follows files that others replace while the program runs, such as a certificate that is renewed. What cannot be used
+package authority
+
+// This file follows files that others replace while the program runs, such as a certificate that is renewed. What cannot be used
 // leaves the last good value in place.
-package reload
 
 import (
 	"log/slog"
@@ -13,7 +14,7 @@ import (
 const pause = time.Second
 
 // Config says what to follow. Now and Logger may be nil: time.Now and slog.Default().
-type Config[T any] struct {
+type Followed[T any] struct {
 	What   string   // the value's name in the log
 	Names  []string // of the files; an empty name is no file
 	Read   func() (T, error)
@@ -23,8 +24,8 @@ type Config[T any] struct {
 }
 
 // Files is the value that some files hold. It is safe for concurrent use.
-type Files[T any] struct {
-	config Config[T]
+type FollowedFiles[T any] struct {
+	config Followed[T]
 
 	mu      sync.Mutex
 	current T
@@ -34,14 +35,14 @@ type Files[T any] struct {
 }
 
 // Open reads the files. The error is Read's.
-func Open[T any](c Config[T]) (*Files[T], error) {
+func OpenFollowed[T any](c Followed[T]) (*FollowedFiles[T], error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
-	f := &Files[T]{config: c, seen: look(c.Names), looked: c.Now()}
+	f := &FollowedFiles[T]{config: c, seen: look(c.Names), looked: c.Now()}
 	var err error
 	f.current, err = c.Read()
 	if err != nil {
@@ -51,7 +52,7 @@ func Open[T any](c Config[T]) (*Files[T], error) {
 }
 
 // Current gives the value. It looks at the files at most once a second.
-func (f *Files[T]) Current() T {
+func (f *FollowedFiles[T]) Current() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.config.Now()
@@ -64,7 +65,7 @@ func (f *Files[T]) Current() T {
 
 // follow reads the files when they changed. The look comes before the reading, so that a change in between is seen the next time.
 // Broken files are read again each time: they may have been caught half written, with nothing to tell it by.
-func (f *Files[T]) follow() {
+func (f *FollowedFiles[T]) follow() {
 	seen := look(f.config.Names)
 	changed := !same(f.seen, seen)
 	if !changed && !f.broken {

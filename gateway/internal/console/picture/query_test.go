@@ -1,4 +1,4 @@
-package query_test
+package picture_test
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"testing"
 	"unicode"
 
-	"muster/gateway/internal/console/query"
+	"muster/gateway/internal/console/picture"
 )
 
 // left is what a page says of an address whose parameters it reads.
-func left(address string, read func(*query.Query)) string {
+func left(address string, read func(*picture.Query)) string {
 	u := &url.URL{RawQuery: address}
-	q := query.Of(u)
+	q := picture.QueryOf(u)
 	read(q)
 	var all []string
 	for _, i := range q.Left() {
@@ -24,7 +24,7 @@ func left(address string, read func(*query.Query)) string {
 
 // TestLeft: what a page does not know or cannot use is told, and nothing else is.
 func TestLeft(t *testing.T) {
-	read := func(q *query.Query) {
+	read := func(q *picture.Query) {
 		q.Asked("node")
 		q.Whole("grep")
 		q.Set("all")
@@ -58,7 +58,7 @@ func TestLeft(t *testing.T) {
 
 // TestValues: a parameter that cannot be used has its usual value.
 func TestValues(t *testing.T) {
-	q := query.Of(&url.URL{RawQuery: "node=+a+&grep=+b&range=nonsense&rows=x&all=no&more=300"})
+	q := picture.QueryOf(&url.URL{RawQuery: "node=+a+&grep=+b&range=nonsense&rows=x&all=no&more=300"})
 	got := fmt.Sprintf("%q %q %q %d %v %d %q", q.Asked("node"), q.Whole("grep"), q.Chosen("range", "hour", "day"), q.Count("rows", 200, 2000),
 		q.Set("all"), q.Count("more", 1, 500), q.Chosen("none", "usual"))
 	if want := `"a" " b" "hour" 200 false 300 ""`; got != want {
@@ -70,7 +70,7 @@ func TestValues(t *testing.T) {
 func FuzzLeft(f *testing.F) {
 	f.Add("a=b&a=c&%zz&\u202e=\x00")
 	f.Fuzz(func(t *testing.T, address string) {
-		got := left(address, func(q *query.Query) { q.Count("a", 0, 9) })
+		got := left(address, func(q *picture.Query) { q.Count("a", 0, 9) })
 		if len(got) > 6*1500 || strings.IndexFunc(got, unicode.IsControl) >= 0 {
 			t.Errorf("%q: %q", address, got)
 		}

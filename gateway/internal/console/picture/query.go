@@ -1,6 +1,7 @@
-// Package query reads what the address of a page says. A page asks for each parameter by its name. What no page asks for, and what a page
+package picture
+
+// This file reads what the address of a page says. A page asks for each parameter by its name. What no page asks for, and what a page
 // cannot use, can be told on the page: a mistyped name must not be ignored in silence.
-package query
 
 import (
 	"fmt"
@@ -9,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"muster/gateway/internal/console/picture"
 )
 
 // Query is what the address of one request says. It is for one goroutine.
@@ -25,7 +24,7 @@ type Query struct {
 type Ignored struct{ What, Why string }
 
 // Of reads the address of a request.
-func Of(u *url.URL) *Query {
+func QueryOf(u *url.URL) *Query {
 	values, err := url.ParseQuery(u.RawQuery)
 	return &Query{values: values, broken: err != nil, read: map[string]bool{}}
 }
@@ -76,7 +75,7 @@ func (q *Query) Ignore(name, why string) {
 }
 
 func given(name, value string) string {
-	return fmt.Sprintf("%.60s=%.60s", picture.Drawn(name), picture.Drawn(value))
+	return fmt.Sprintf("%.60s=%.60s", Drawn(name), Drawn(value))
 }
 
 // Left are the parts of the URL that were not used, and why. There may be many: a page shows some.

@@ -1,4 +1,4 @@
-package installer_test
+package reach_test
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap/installer"
 	"muster/gateway/internal/bootstrap/reach"
 )
 
@@ -22,8 +21,8 @@ var (
 	amd64 = strings.Repeat("0b", 32)
 )
 
-func example(public string, given bool) installer.Installer {
-	return installer.Installer{
+func example(public string, given bool) reach.Installer {
+	return reach.Installer{
 		Version: "1.0", RootPin: pin, PinnedKey: key, Logger: slog.New(slog.DiscardHandler),
 		Reach:     reach.Reach{PublicURL: public, PublicGiven: given, Listen: ":7443", PlainListen: ":80", OwnCertificate: true},
 		Platforms: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: amd64}, {OS: "linux", Arch: "riscv64", SHA256: "x"}},
@@ -76,7 +75,7 @@ func TestCommand(t *testing.T) {
 	sum := sha256.Sum256(script)
 	public := example("https://gw", true)
 	public.Reach.OwnCertificate = false
-	for want, i := range map[string]installer.Installer{
+	for want, i := range map[string]reach.Installer{
 		"--pinnedpubkey \"" + key + "\" https://gw:7443/install.sh": example("https://gw:7443", true),
 		hex.EncodeToString(sum[:]):                                  plain,
 		"curl -qfsSL https://gw/install.sh":                         public,

@@ -1,4 +1,4 @@
-package plot
+package picture
 
 import (
 	"math"
@@ -26,7 +26,7 @@ func AxisFor(most float64) Axis {
 }
 
 // Percent is the axis of shares. It is the same in every plot.
-func Percent() Axis { return Axis{100, 25} }
+func PercentAxis() Axis { return Axis{100, 25} }
 
 // Values are where the axis has lines.
 func (a Axis) Values() []float64 {
@@ -42,9 +42,9 @@ type Form string
 
 // Forms of ticks.
 const (
-	Clock Form = "clock" // 15:04
-	Day   Form = "day"   // Mon 16
-	Date  Form = "date"  // 16 Nov
+	ClockForm Form = "clock" // 15:04
+	Day       Form = "day"   // Mon 16
+	Date      Form = "date"  // 16 Nov
 )
 
 // Layout is the form as package time has it.
@@ -66,9 +66,9 @@ func (f Frame) Ticks() ([]time.Time, Form) {
 	step, form := 7*day, Date // the first week of package time begins on a Monday
 	switch {
 	case span <= 2*time.Hour:
-		step, form = 10*time.Minute, Clock
+		step, form = 10*time.Minute, ClockForm
 	case span <= 2*day:
-		step, form = 4*time.Hour, Clock
+		step, form = 4*time.Hour, ClockForm
 	case span <= 8*day:
 		step, form = day, Day
 	}

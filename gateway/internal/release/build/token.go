@@ -1,4 +1,4 @@
-package remote
+package build
 
 import (
 	"context"
@@ -95,7 +95,7 @@ func (r *Repository) place() string {
 	return string(key[:])
 }
 
-func (c *Client) lease(key string) *lease {
+func (c *Remote) lease(key string) *lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.tokens[key] == nil {

@@ -1,6 +1,7 @@
-// Package trouble says what is wrong with a node, for its page: why it is in its state, what was found, and what is known of one that went
+package picture
+
+// This file says what is wrong with a node, for its page: why it is in its state, what was found, and what is known of one that went
 // silent. The words of the rules of health are those of package health.
-package trouble
 
 import (
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/health"
 )
 
@@ -69,7 +69,7 @@ func meaningOf(word string) string {
 
 // FindingsOf are the findings of a node. Each GPU gets those that are about it. That the node is silent is left out where the page tells
 // it at greater length.
-func FindingsOf(n *api.NodeDetail, gpus []picture.GPU, told *Silence) []Finding {
+func FindingsOf(n *api.NodeDetail, gpus []GPU, told *Silence) []Finding {
 	places := map[string]string{}
 	for i := range gpus {
 		g := &gpus[i]
@@ -125,11 +125,11 @@ func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 }
 
 // SampleOf is what a node said last of its hardware, in a few words each; nil: it said nothing.
-func SampleOf(h *wire.Hardware, gpus []picture.GPU, host []picture.Meter) []string {
+func SampleOf(h *wire.Hardware, gpus []GPU, host []Meter) []string {
 	if h == nil {
 		return nil
 	}
-	all := []string{"GPUs: " + picture.Dash(h.Probe.State)}
+	all := []string{"GPUs: " + Dash(h.Probe.State)}
 	for i := range gpus {
 		g := &gpus[i]
 		all = append(all, fmt.Sprintf("GPU %d: %s, memory %s, %s", g.Index, g.Use.Text, g.Memory.Text, g.Heat))

@@ -1,5 +1,6 @@
-// Package executabletest makes small programs for the tests of what carries, stores and hands out agents.
-package executabletest
+package executable
+
+// This file makes small programs for the tests of what carries, stores and hands out agents.
 
 import "encoding/binary"
 

@@ -1,4 +1,4 @@
-package remote
+package build
 
 import (
 	"maps"

@@ -1,4 +1,4 @@
-package reload_test
+package authority_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/authority/reload"
+	"muster/gateway/internal/authority"
 )
 
 // desk is a file that a test changes, under a clock that it sets.
@@ -40,8 +40,8 @@ func (d *desk) put(text string) {
 	}
 }
 
-func (d *desk) open() (*reload.Files[string], error) {
-	return reload.Open(reload.Config[string]{
+func (d *desk) open() (*authority.FollowedFiles[string], error) {
+	return authority.OpenFollowed(authority.Followed[string]{
 		What: "word", Names: []string{d.file, ""}, Read: d.read, Note: func(word string) []any { return []any{"length", len(word)} },
 		Now: func() time.Time { return d.now }, Logger: slog.New(slog.NewTextHandler(&d.log, nil)),
 	})

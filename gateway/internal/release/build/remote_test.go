@@ -1,4 +1,4 @@
-package remote_test
+package build_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/build"
 )
 
 const (
@@ -92,18 +92,18 @@ type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-func (g *registry) repository(t testing.TB, c remote.Credential) (*remote.Repository, *clock) {
+func (g *registry) repository(t testing.TB, c build.Credential) (*build.Repository, *clock) {
 	t.Helper()
 	at := &clock{time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
-	r, err := remote.New(remote.Config{Transport: g, Now: at.now}).Repository(here+"/team/agent", c)
+	r, err := build.NewRemote(build.RemoteConfig{Transport: g, Now: at.now}).Repository(here+"/team/agent", c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r, at
 }
 
-func credential(realm string) remote.Credential {
-	return remote.Credential{Name: "ci", Host: here, Realm: realm, Username: "puller", Password: password}
+func credential(realm string) build.Credential {
+	return build.Credential{Name: "ci", Host: here, Realm: realm, Username: "puller", Password: password}
 }
 
 func wantRefused(t *testing.T, err error, code string, want string) {
@@ -183,7 +183,7 @@ func TestRedirects(t *testing.T) {
 			}
 			http.Redirect(w, r, at, http.StatusFound)
 		}
-		r, _ := g.repository(t, remote.Credential{})
+		r, _ := g.repository(t, build.Credential{})
 		_, err := r.Blob(t.Context(), digestOf(index))
 		if err == nil {
 			t.Errorf("%s is followed", name)
@@ -214,21 +214,21 @@ func TestOddAnswers(t *testing.T) {
 		"does not let the gateway read": status(http.StatusForbidden),
 		"answers with the status 500":   status(http.StatusInternalServerError),
 	} {
-		r, _ := (&registry{answer: answer}).repository(t, remote.Credential{})
+		r, _ := (&registry{answer: answer}).repository(t, build.Credential{})
 		_, _, err := r.Manifest(t.Context(), digestOf(index))
 		wantRefused(t, err, wire.CodeReleaseUnusable, want)
 	}
-	r, _ := (&registry{basic: true}).repository(t, remote.Credential{})
+	r, _ := (&registry{basic: true}).repository(t, build.Credential{})
 	_, _, err := r.Manifest(t.Context(), digestOf(index))
 	wantRefused(t, err, wire.CodeReleaseUnusable, "wants a credential")
 	g := &registry{tokens: "tokens.example:x y", life: 60}
 	r, _ = g.repository(t, credential(""))
 	_, _, err = r.Manifest(t.Context(), digestOf(index))
 	wantRefused(t, err, wire.CodeReleaseUnusable, "no https URL")
-	client := remote.New(remote.Config{Transport: g})
+	client := build.NewRemote(build.RemoteConfig{Transport: g})
 	for _, reference := range []string{"", here, here + "/", "/team", here + "/a b", here + "/../x", here + "/a//b", here + "/a?x", "a b/c",
 		"u@h/x", here + "/A"} {
-		if _, err := client.Repository(reference, remote.Credential{}); err == nil {
+		if _, err := client.Repository(reference, build.Credential{}); err == nil {
 			t.Errorf("%q is taken", reference)
 		}
 	}
@@ -245,16 +245,16 @@ func TestHints(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		registry   *registry
-		credential remote.Credential
+		credential build.Credential
 		want       string
 	}{
-		{"nothing there", answers(404), remote.Credential{}, "check the repository and the digest"},
-		{"closed", answers(403), remote.Credential{}, "muster release login NAME " + here + "; then add --credential NAME"},
+		{"nothing there", answers(404), build.Credential{}, "check the repository and the digest"},
+		{"closed", answers(403), build.Credential{}, "muster release login NAME " + here + "; then add --credential NAME"},
 		{"closed to this credential", answers(401), credential(""), "the credential ci is wrong, has ended, or may not read it"},
-		{"out of order", answers(503), remote.Credential{}, "try again later"},
-		{"too many", answers(429), remote.Credential{}, "try again later"},
-		{"elsewhere", answers(302), remote.Credential{}, "something between"},
-		{"no credential", &registry{basic: true}, remote.Credential{}, "then add --credential NAME"},
+		{"out of order", answers(503), build.Credential{}, "try again later"},
+		{"too many", answers(429), build.Credential{}, "try again later"},
+		{"elsewhere", answers(302), build.Credential{}, "something between"},
+		{"no credential", &registry{basic: true}, build.Credential{}, "then add --credential NAME"},
 		{"tokens elsewhere", &registry{tokens: "tokens.example", life: 60}, credential(""), "release login ci " + here + " --realm HOST"},
 		{"no place for tokens", &registry{tokens: "tokens.example:x y", life: 60}, credential(""), "no OCI registry at all"},
 	} {
@@ -284,7 +284,7 @@ func TestLend(t *testing.T) {
 	if _, _, err := r.Lend(t.Context(), digestOf(index)); err != nil || len(g.secrets) != 2 {
 		t.Errorf("near its end: %d tokens, %v", len(g.secrets), err)
 	}
-	r, _ = (&registry{}).repository(t, remote.Credential{})
+	r, _ = (&registry{}).repository(t, build.Credential{})
 	if _, authorization, err := r.Lend(t.Context(), digestOf(index)); err != nil || authorization != "" {
 		t.Errorf("got %q, %v", authorization, err)
 	}
@@ -312,7 +312,7 @@ func (s *stalled) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stalled{}
-		r, err := remote.New(remote.Config{Transport: s}).Repository(here+"/team/agent", remote.Credential{})
+		r, err := build.NewRemote(build.RemoteConfig{Transport: s}).Repository(here+"/team/agent", build.Credential{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,7 +353,7 @@ func (w waiting) Read([]byte) (int, error) {
 // TestBlobStalls: a layer that stops in the middle ends too.
 func TestBlobStalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, err := remote.New(remote.Config{Transport: &slow{}}).Repository(here+"/team/agent", remote.Credential{})
+		r, err := build.NewRemote(build.RemoteConfig{Transport: &slow{}}).Repository(here+"/team/agent", build.Credential{})
 		if err != nil {
 			t.Fatal(err)
 		}

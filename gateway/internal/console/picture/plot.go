@@ -1,7 +1,8 @@
-// Package plot says where the lines, gaps and ticks of a plot of values over time go. Who draws it puts them on the screen.
+package picture
+
+// This file says where the lines, gaps and ticks of a plot of values over time go. Who draws it puts them on the screen.
 //
 // A drawing is Width wide and Height high, with 0 at the bottom, whatever its size on the screen: it is stretched.
-package plot
 
 import (
 	"math"

@@ -1,8 +1,9 @@
-// Package remote reads from OCI registries that somebody else runs, and lends nodes short-lived tokens for them.
+package build
+
+// This file reads from OCI registries that somebody else runs, and lends nodes short-lived tokens for them.
 //
 // Such a registry is not trusted: all that it gives is bounded in time and size, and whoever asks checks the digests. A credential goes to
 // its own registry, and to the host that the operator has named for tokens, over https alone, and follows no redirect.
-package remote
 
 import (
 	"context"
@@ -20,11 +21,11 @@ import (
 )
 
 const (
-	mostManifest = 1 << 20
-	answerTime   = 15 * time.Second // until the header of an answer
-	documentTime = 30 * time.Second // for a manifest or a token
-	blobTime     = 10 * time.Minute // for a layer
-	mostHops     = 3                // redirects of a layer
+	longestManifest = 1 << 20
+	answerTime      = 15 * time.Second // until the header of an answer
+	documentTime    = 30 * time.Second // for a manifest or a token
+	blobTime        = 10 * time.Minute // for a layer
+	mostHops        = 3                // redirects of a layer
 )
 
 // Credential opens a registry elsewhere. The gateway alone uses it, and nodes get tokens that live for minutes.
@@ -37,13 +38,13 @@ type Credential struct {
 }
 
 // Config says how registries are reached.
-type Config struct {
+type RemoteConfig struct {
 	Transport http.RoundTripper // nil: one of its own
 	Now       func() time.Time
 }
 
 // Client keeps tokens until they end. It is safe for concurrent use.
-type Client struct {
+type Remote struct {
 	http *http.Client
 	now  func() time.Time
 
@@ -52,7 +53,7 @@ type Client struct {
 }
 
 // New makes a Client.
-func New(c Config) *Client {
+func NewRemote(c RemoteConfig) *Remote {
 	if c.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.ResponseHeaderTimeout = answerTime
@@ -62,12 +63,12 @@ func New(c Config) *Client {
 		c.Now = time.Now
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: &http.Client{Transport: c.Transport, CheckRedirect: stay}, now: c.Now, tokens: map[string]*lease{}}
+	return &Remote{http: &http.Client{Transport: c.Transport, CheckRedirect: stay}, now: c.Now, tokens: map[string]*lease{}}
 }
 
 // Repository is one repository of a registry.
 type Repository struct {
-	client     *Client
+	client     *Remote
 	host, name string
 	credential Credential
 }
@@ -79,7 +80,7 @@ func IsHost(host string) bool {
 }
 
 // Repository names a repository, host/repository. A credential is for its host alone.
-func (c *Client) Repository(reference string, credential Credential) (*Repository, error) {
+func (c *Remote) Repository(reference string, credential Credential) (*Repository, error) {
 	host, name, _ := strings.Cut(reference, "/")
 	if !IsHost(host) || !goodName(name) {
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.120q is no repository elsewhere", reference), "write host/team/agent")
@@ -124,12 +125,12 @@ func (r *Repository) Manifest(ctx context.Context, digest string) (mediaType str
 	if !strings.HasSuffix(mediaType, "json") {
 		return "", nil, r.broken("answers with %.60q instead of a manifest", mediaType)
 	}
-	body, err = io.ReadAll(io.LimitReader(response.Body, mostManifest+1))
+	body, err = io.ReadAll(io.LimitReader(response.Body, longestManifest+1))
 	if err != nil {
 		return "", nil, r.away(err)
 	}
-	if len(body) > mostManifest {
-		return "", nil, r.broken("gives a manifest of more than %d bytes", mostManifest)
+	if len(body) > longestManifest {
+		return "", nil, r.broken("gives a manifest of more than %d bytes", longestManifest)
 	}
 	return mediaType, body, nil
 }
@@ -163,7 +164,7 @@ func (r *Repository) follow(ctx context.Context, digest string) (*http.Response,
 }
 
 // plain asks without any credential.
-func (c *Client) plain(ctx context.Context, at string) (*http.Response, error) {
+func (c *Remote) plain(ctx context.Context, at string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
