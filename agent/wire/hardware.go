@@ -10,6 +10,7 @@ import (
 type Hardware struct {
 	Probe          Probe      `json:"probe"`
 	DriverVersion  *string    `json:"driver_version"`
+	CUDAVersion    *string    `json:"cuda_version"` // the newest that NVIDIA's driver offers; null: not known
 	GPUsExpected   *int       `json:"gpus_expected"`
 	GPUs           []GPU      `json:"gpus"`
 	CPUs           *int       `json:"cpus"`
