@@ -38,10 +38,11 @@ func TestReasons(t *testing.T) {
 // TestFindings: a finding has the name of its GPU, the GPU has its findings, and the silence is not told twice.
 func TestFindings(t *testing.T) {
 	n := &client.NodeDetail{}
-	n.Findings = []glance.Finding{{Rule: "hot", GPU: "GPU-b"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
+	n.Findings = []glance.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
 	all := trouble.FindingsOf(n, gpus, nil)
-	if len(all) != 3 || all[0].Place != "GPU 1" || all[2].Place != "" || len(gpus[0].Found) != 0 || len(gpus[1].Found) != 1 {
+	if len(all) != 3 || all[0].Place != "GPU 1" || all[0].Text != "it is hot" || all[2].Place != "" || len(gpus[0].Found) != 0 ||
+		len(gpus[1].Found) != 1 {
 		t.Errorf("got %+v, %+v", all, gpus)
 	}
 	if all := trouble.FindingsOf(n, nil, &trouble.Silence{}); len(all) != 2 {
