@@ -45,7 +45,7 @@ func board(index int, what string) wire.GPU {
 func machine(at time.Time, what string) *wire.Hardware {
 	return &wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at, TookMS: some[int64](41)}, DriverVersion: some("590 " + what),
 		CUDAVersion: some("13.1"),
-		GPUs: []wire.GPU{board(0, what), board(1, what)}, CPUs: some(96), MemoryTotalMiB: some[int64](1547000),
+		GPUs:        []wire.GPU{board(0, what), board(1, what)}, CPUs: some(96), MemoryTotalMiB: some[int64](1547000),
 		MemoryUsedMiB: some[int64](212000), DiskTotalMiB: some[int64](7200000), DiskUsedMiB: some[int64](1900000), Load1: some(12.5),
 		Kernel: some("6.1 " + what), BootTime: &at,
 		Xids: &wire.Xids{State: wire.KernelRead, Events: []wire.Xid{{At: at, Kind: wire.XidReport, Code: some(79), Text: "Xid " + what}}}}
