@@ -85,7 +85,9 @@ func FindingsOf(n *api.NodeDetail, gpus []GPU, told *Silence) []Finding {
 		if f.Rule == health.Silent && told != nil {
 			continue
 		}
-		all = append(all, Finding{f, places[f.GPU]})
+		place := places[f.GPU]
+		f.Text = strings.TrimPrefix(f.Text, place+": ") // the page shows the place itself
+		all = append(all, Finding{f, place})
 	}
 	return all
 }

@@ -36,10 +36,11 @@ func TestReasons(t *testing.T) {
 // TestFindings: a finding has the name of its GPU, the GPU has its findings, and the silence is not told twice.
 func TestFindings(t *testing.T) {
 	n := &api.NodeDetail{}
-	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
+	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
 	all := picture.FindingsOf(n, gpus, nil)
-	if len(all) != 3 || all[0].Place != "GPU 1" || all[2].Place != "" || len(gpus[0].Found) != 0 || len(gpus[1].Found) != 1 {
+	if len(all) != 3 || all[0].Place != "GPU 1" || all[0].Text != "it is hot" || all[2].Place != "" || len(gpus[0].Found) != 0 ||
+		len(gpus[1].Found) != 1 {
 		t.Errorf("got %+v, %+v", all, gpus)
 	}
 	if all := picture.FindingsOf(n, nil, &picture.Silence{}); len(all) != 2 {
