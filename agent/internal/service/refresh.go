@@ -32,7 +32,7 @@ func (m Manager) refreshUnit(user bool) error {
 		ours: []string{"# Written by " + Name, start, "\nEnvironmentFile=" + escapeUnit(m.Settings) + "\n"},
 		mend: func(text string) string { return strings.Replace(text, start, "\n"+settleLine(m.Base)+start[1:], 1) },
 	}
-	return f.refresh()
+	return f.refresh(m.System)
 }
 
 func (m Manager) refreshOpenRC() error {
@@ -52,7 +52,7 @@ func (m Manager) refreshOpenRC() error {
 			return text
 		},
 	}
-	return f.refresh()
+	return f.refresh(m.System)
 }
 
 // keepFile is a file by which a service manager keeps the agent.
@@ -64,7 +64,7 @@ type keepFile struct {
 	mend func(text string) string
 }
 
-func (f keepFile) refresh() error {
+func (f keepFile) refresh(s System) error {
 	raw, err := os.ReadFile(f.path)
 	text := string(raw)
 	if err == nil && strings.Contains(text, f.done) {
@@ -76,7 +76,7 @@ func (f keepFile) refresh() error {
 		}
 	}
 	if err == nil {
-		err = edit(f.path, f.mend)
+		err = s.edit(f.path, f.mend)
 	}
 	if err != nil {
 		return fmt.Errorf("%s is older than this agent, and stays so: a loss of power in the trial of a bad version could leave this machine "+
@@ -90,7 +90,7 @@ func (f keepFile) refresh() error {
 func (m Manager) refreshHooks(ctx context.Context) error {
 	var err error
 	if m.onstart() {
-		err = edit(m.path(onstartPath), m.byGood)
+		err = m.edit(m.path(onstartPath), m.byGood)
 	}
 	if text, unread := m.crontab(ctx); err == nil && unread == nil && m.byGood(text) != text {
 		err = m.loadCrontab(ctx, m.byGood(text))

@@ -155,9 +155,13 @@ func TestWord(t *testing.T) {
 	}
 	n.GPUsExpected = expected
 	n.GPUs = make([]api.GPU, *expected)
+	h.pass(time.Minute)
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
+		t.Errorf("rows of an earlier look: %+v", list)
+	}
 	n.Fresh = true
 	h.pass(time.Minute)
-	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 says that it misses GPUs, and shows 2 of 2" {
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs, or did just now, and shows 2 of 2" {
 		t.Errorf("as many as are expected: %+v", list)
 	}
 	stale(n)
@@ -262,6 +266,25 @@ func TestWhole(t *testing.T) {
 	}
 	h.pass(2 * time.Minute)
 	h.want("all are silent", "node_stale 3 nodes, node_stale gpu-03, node_stale gpu-04")
+}
+
+// TestTenantsApart: the silent nodes of one tenant join no alert about those of another one.
+func TestTenantsApart(t *testing.T) {
+	h := newHouse(t, fleet(6)...)
+	for i, n := range h.nodes {
+		if i%2 == 1 {
+			n.Tenant = "other"
+		}
+	}
+	for first, want := range []string{"node_stale 3 nodes", "node_stale 3 nodes, node_stale 3 nodes"} {
+		for i, n := range h.nodes {
+			if i%2 == first {
+				stale(n)
+			}
+		}
+		h.pass(2 * time.Minute)
+		h.want("so many tenants are silent", want)
+	}
 }
 
 // TestRestart: a desk that is opened anew goes on with what fires, alone or in a group, and fires nothing twice. Just after a start the
