@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/reading"
 	"muster/store"
 )
@@ -96,7 +97,7 @@ func health(b *reading.Heartbeat, expected int) (reasons []string, detail map[st
 	detail = b.HealthDetail
 	seen, told := seenGPUs(b)
 	gone := b.Hardware != nil && b.Hardware.Probe.State == wire.ProbeAbsent && expected > 0
-	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUCountDropped) {
+	if !gone && api.Missing(seen, told, &expected) == 0 || slices.Contains(reasons, wire.HealthGPUCountDropped) {
 		return reasons, detail
 	}
 	text := fmt.Sprintf("the node shows %d of the %d GPUs that are expected", seen, expected)

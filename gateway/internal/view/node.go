@@ -186,7 +186,7 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 // idleSince is since when all GPUs of the node are idle. One that does not answer may be at work.
 func (n *node) idleSince() *time.Time {
 	gpus := n.glance.GPUs
-	if len(gpus) == 0 || n.glance.GPUsExpected != nil && *n.glance.GPUsExpected > len(gpus) {
+	if len(gpus) == 0 || n.glance.MissingGPUs() > 0 {
 		return nil
 	}
 	var latest *time.Time
