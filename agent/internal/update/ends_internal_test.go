@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/transport"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -94,4 +95,24 @@ func TestEndsUnbelieved(t *testing.T) {
 			t.Errorf("it knows %v, and knew %v: %v", after.Ends, before.Ends, err)
 		}
 	})
+}
+
+// TestWithheldByEitherClock: a gateway that teaches an old time hides no end, and a node whose clock is behind goes by the gateway's.
+func TestWithheldByEitherClock(t *testing.T) {
+	for taught, want := range map[time.Duration]int{0: 0, -time.Hour: 0, time.Hour: 1} {
+		for own, end := range map[int]time.Duration{0: 30 * time.Minute, 1: -30 * time.Minute} {
+			client, err := transport.New(transport.Config{Gateway: "http://gateway.example"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			client.LearnTime(time.Now().Add(taught))
+			u := New(Config{Client: client, Folder: t.TempDir()})
+			ends := time.Now().Add(end)
+			u.record.Ends = &ends
+			if got := len(u.Notices()); got != max(want, own) {
+				t.Errorf("taught %v, end in %v: %d notices, want %d", taught, end, got, max(want, own))
+			}
+		}
+	}
 }
