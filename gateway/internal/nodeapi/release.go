@@ -57,11 +57,25 @@ func (a *API) updates(ctx context.Context, id *fleet.Identity, b *reading.Heartb
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)), Conflict: slices.Contains(answer.StateReasons, wire.ReasonConflict),
 		Vitals: vitalsOf(b.Cost),
 	}
+	n.Ends, n.TellsEnds = endOf(b.Agent)
 	wanted, channel, floor, err := a.Releases.Heard(ctx, n, b.Update)
 	answer.Release = wanted
 	answer.Channel = channel
 	answer.ChannelSequence = floor
 	return err
+}
+
+// endOf reads when the pointer that a node knows ends, as selfOf does. tells: its agent says that, also where it knows none.
+func endOf(agent []byte) (ends time.Time, tells bool) {
+	s := reading.Scan(agent)
+	for s.Next() {
+		if string(s.Name) == "release_ends" {
+			text, _ := s.Plain()
+			ends, _ = time.Parse(time.RFC3339, text)
+			tells = true
+		}
+	}
+	return ends, tells
 }
 
 // vitalsOf reads what a heartbeat says of how its agent does, as selfOf does.

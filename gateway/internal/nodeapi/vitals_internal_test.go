@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/release/rollout"
@@ -39,4 +40,22 @@ func FuzzVitals(f *testing.F) {
 			t.Errorf("crashes %d", got.Crashes)
 		}
 	})
+}
+
+// TestEndOf: what an agent says of its pointer's end, and that an older one says nothing.
+func TestEndOf(t *testing.T) {
+	for text, want := range map[string]struct {
+		ends  string
+		tells bool
+	}{
+		`{"version":"1"}`:                                       {"0001-01-01T00:00:00Z", false},
+		`{"version":"1","release_ends":null}`:                   {"0001-01-01T00:00:00Z", true},
+		`{"release_ends":"2027-02-20T12:00:00Z","version":"1"}`: {"2027-02-20T12:00:00Z", true},
+		`{"release_ends":"soon"}`:                               {"0001-01-01T00:00:00Z", true},
+		`{`:                                                     {"0001-01-01T00:00:00Z", false},
+	} {
+		if ends, tells := endOf([]byte(text)); ends.Format(time.RFC3339) != want.ends || tells != want.tells {
+			t.Errorf("%s: got %v, %t", text, ends, tells)
+		}
+	}
 }

@@ -130,7 +130,7 @@ func TestMend(t *testing.T) {
 		!strings.Contains(got, `"starts":{"recent":4,"crashes":null,"why":"panic"}`) {
 		t.Errorf("starts: got %s less %v", got, left)
 	}
-	if got, left := reading.Agent.Mend(`{"version":1,"os":"linux"}`); got != `{"version":"","os":"linux","arch":""}` || len(left) != 1 {
+	if got, left := reading.Agent.Mend(`{"version":1,"os":"linux"}`); got != `{"version":"","os":"linux","arch":"","release_ends":null}` || len(left) != 1 {
 		t.Errorf("agent: got %s less %v", got, left)
 	}
 }
