@@ -377,9 +377,10 @@ func newEpoch() string {
 // installer gives the joining script as the gateway is now. It is made anew for each call, because the root pin and the pinned key
 // change while the gateway runs.
 func (g *gateway) installer() reach.Installer {
+	begins := g.nodes.Manifest()
 	return reach.Installer{
-		Version: version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
-		Platforms: g.nodes.Platforms(), Behind: g.origin.Behind, Logger: g.log,
+		Version: begins.Version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
+		Platforms: begins.Platforms, Behind: g.origin.Behind, Logger: g.log,
 	}
 }
 

@@ -35,7 +35,7 @@ func TestBeat(t *testing.T) {
 		n := f.seen("box")
 		if n.LastSeen == nil || !n.LastSeen.Equal(start.Add(time.Second)) || n.Status != "online" || n.Interval != pace || n.Counter != 7 ||
 			n.RunID != "run00001" || *n.SkewMillis != -250 || n.Address != address ||
-			n.Agent != `{"version":"1","os":"","arch":""}` || n.Cost != noCost || n.Hardware != written(oneGPU) || !slices.Equal(n.Notices, []string{"no init system"}) {
+			n.Agent != `{"version":"1","os":"","arch":"","release_ends":null}` || n.Cost != noCost || n.Hardware != written(oneGPU) || !slices.Equal(n.Notices, []string{"no init system"}) {
 			t.Errorf("%s: got %+v", when, n)
 		}
 	}

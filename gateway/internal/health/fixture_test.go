@@ -220,7 +220,8 @@ func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
 		change(&h, &g)
 	}
 	h.GPUs = append(h.GPUs, g)
-	return feed.Sample{Hardware: &h, Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
+	return feed.Sample{Hardware: &h, Agent: &wire.AgentInfo{ReleaseEnds: to(start.AddDate(1, 0, 0))},
+		Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
 }
 
 func hot(celsius float64) feed.Sample {

@@ -26,6 +26,8 @@ func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
 		return told(n.RenewalOverdue, "its certificate was not renewed in time")
 	case AgentCrashLoop:
 		return r.ofStarts(s.Cost, limit)
+	case ReleaseEnded:
+		return ofEnd(s)
 	}
 	return look{}
 }
@@ -82,6 +84,15 @@ func (r *Rule) high(value *float64, limit float64, text string) look {
 		return look{verdict: between}
 	}
 	return look{verdict: good}
+}
+
+// ofEnd looks at the end of the pointer that a node knows. Where it knows none, nothing is known.
+func ofEnd(s *feed.Sample) look {
+	if s.Agent == nil || s.Agent.ReleaseEnds == nil {
+		return look{}
+	}
+	end := *s.Agent.ReleaseEnds
+	return told(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
 }
 
 func (r *Rule) ofLoad(h *wire.Hardware, limit float64) look {

@@ -19,6 +19,8 @@ func badly() map[string]feed.Sample {
 	crashes.Cost = &wire.Cost{Starts: &wire.Starts{Crashes: to(4), Why: "panic: out of luck"}}
 	skewed := reading(nil)
 	skewed.SkewMillis = -45_000
+	ended := reading(nil)
+	ended.Agent = &wire.AgentInfo{ReleaseEnds: to(start.Add(-time.Second))}
 	return map[string]feed.Sample{
 		health.GPUCountDropped: reading(nil), // the node says so in a word
 		health.ProbeHung:       reading(nil), // the node says so in a word
@@ -45,6 +47,7 @@ func badly() map[string]feed.Sample {
 		health.ClockOff:       skewed,
 		health.RenewalOverdue: reading(nil), // the node tells
 		health.AgentCrashLoop: crashes,
+		health.ReleaseEnded:   ended,
 	}
 }
 

@@ -57,7 +57,10 @@ func (a *API) updates(ctx context.Context, id *fleet.Identity, b *reading.Heartb
 	n := release.Node{
 		ID: id.NodeID, Name: id.Name, Tenant: id.Tenant, OS: self.OS, Arch: self.Arch, Digest: self.Digest,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)), Conflict: slices.Contains(answer.StateReasons, wire.ReasonConflict),
-		Vitals: vitalsOf(b.Cost),
+		Vitals: vitalsOf(b.Cost), TellsEnds: b.TellsEnds,
+	}
+	if self.ReleaseEnds != nil {
+		n.Ends = *self.ReleaseEnds
 	}
 	wanted, channel, floor, err := a.Releases.Heard(ctx, n, b.Update)
 	answer.Release = wanted

@@ -16,7 +16,9 @@ type Heartbeat struct {
 	Agent    *wire.AgentInfo
 	Cost     *wire.Cost
 	Hardware *wire.Hardware
-	LeftOut  string // a notice that names what did not fit; empty: all did
+
+	TellsEnds bool   // the agent says when its release pointer ends, also where it knows none
+	LeftOut   string // a notice that names what did not fit; empty: all did
 }
 
 // received is a heartbeat as it came. Hardware is large, so it is decoded with the rest if all of it fits.
@@ -54,9 +56,18 @@ func ParseHeartbeat(body []byte) (*Heartbeat, error) {
 		return nil, err
 	}
 	b.Agent = part[wire.AgentInfo](came.Agent, "agent", &left)
+	b.TellsEnds = tellsEnds(came.Agent)
 	b.Cost = part[wire.Cost](came.Cost, "cost", &left)
 	b.LeftOut = strings.Join(left, "; ")
 	return b, nil
+}
+
+// tellsEnds tells null from a member that is not there.
+func tellsEnds(agent json.RawMessage) bool {
+	var said struct {
+		ReleaseEnds json.RawMessage `json:"release_ends"`
+	}
+	return json.Unmarshal(agent, &said) == nil && said.ReleaseEnds != nil
 }
 
 // check refuses values that are out of bounds.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/reading"
@@ -136,7 +138,7 @@ func TestReadingsThatDoNotFit(t *testing.T) {
 		{"cost", `{"rss_kib":"str","cpu_ms":7}`, "rss_kib", `{"rss_kib":null,"cpu_ms":7,"probe_ms":null,"starts":null}`},
 		{"cost", `{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":"3","why":"panic"}}`, "starts.crashes",
 			`{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":null,"why":"panic"}}`},
-		{"agent", `{"version":1,"os":"linux"}`, "version", `{"version":"","os":"linux","arch":""}`},
+		{"agent", `{"version":1,"os":"linux"}`, "version", `{"version":"","os":"linux","arch":"","release_ends":null}`},
 		{"hardware", `{ }`, "", "null"},
 		{"hardware", `{"cpus":-1}`, "cpus", `{"probe":{"state":"failed"`},
 		{"hardware", `{"cpus":"8"}`, "cpus", "null"},
@@ -164,6 +166,29 @@ func sound(t *testing.T, text []byte) {
 	for _, g := range h.GPUs {
 		if g.Health == nil || g.MemorySource == "" {
 			t.Errorf("%s has a GPU that lacks what every reader counts on", text)
+		}
+	}
+}
+
+// TestTellsEnds: an agent that says nothing of its pointer's end is not one that knows no pointer.
+func TestTellsEnds(t *testing.T) {
+	ends := time.Date(2027, 2, 20, 12, 0, 0, 0, time.UTC)
+	for agent, want := range map[string]struct {
+		ends  *time.Time
+		tells bool
+	}{
+		`{"version":"1"}`:                                       {nil, false},
+		`{"version":"1","release_ends":null}`:                   {nil, true},
+		`{"release_ends":"2027-02-20T12:00:00Z","version":"1"}`: {&ends, true},
+		`{"release_ends":"soon","version":"1"}`:                 {nil, true},
+		"null":                                                  {nil, false},
+	} {
+		b, err := reading.ParseHeartbeat(beat(`,"agent":` + agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := b.Agent; b.TellsEnds != want.tells || said != nil && !reflect.DeepEqual(said.ReleaseEnds, want.ends) {
+			t.Errorf("%s: got %+v, tells %v", agent, b.Agent, b.TellsEnds)
 		}
 	}
 }

@@ -72,6 +72,8 @@ type machine struct {
 	silent  bool
 	every   time.Duration // between its heartbeats; 0: half a minute
 	vitals  rollout.Vitals
+	tells   bool      // when the pointer that it knows ends
+	ends    time.Time // that
 }
 
 func (n *machine) interval() time.Duration { return cmp.Or(n.every, 30*time.Second) }
@@ -175,7 +177,8 @@ func (h *hall) beat(name string) string {
 		said = nil
 	}
 	wanted, channel, _, err := h.Heard(context.Background(), release.Node{ID: "id-" + name, Name: name, Tenant: "default", OS: "linux",
-		Arch: "amd64", Digest: n.program, Interval: n.interval(), Vitals: n.vitals}, said)
+		Arch: "amd64", Digest: n.program, Interval: n.interval(), Vitals: n.vitals, TellsEnds: n.tells,
+		Ends: n.ends}, said)
 	must(h.t, err)
 	if channel != "" {
 		n.channel = channel

@@ -331,3 +331,37 @@ func TestNodesLater(t *testing.T) {
 		t.Error("the node is not known after Load")
 	}
 }
+
+// TestPointerRenewed: a node that runs its release is given the pointer again whose end is later than what it knows, also where it knows
+// none. An agent that says nothing of that is given nothing.
+func TestPointerRenewed(t *testing.T) {
+	h := newHall(t, "n", "older")
+	h.point(h.release("v1"), nil)
+	h.look()
+	h.take("n", "v1")
+	h.take("older", "v1")
+	h.look() // the rollout is done
+	offered := func(when string, want bool) {
+		t.Helper()
+		wanted, _, _, err := h.Heard(t.Context(), release.Node{ID: "id-n", Name: "n", Tenant: "default", OS: "linux", Arch: "amd64",
+			Digest: program("v1"), TellsEnds: h.nodes["n"].tells, Ends: h.nodes["n"].ends}, &wire.Update{Channel: "stable", Sequence: 1})
+		must(t, err)
+		if (wanted == sum("v1")) != want {
+			t.Errorf("%s: it is told of %q", when, wanted)
+		}
+	}
+	n := h.nodes["n"]
+	offered("it does not say what it knows", false)
+	n.tells = true
+	offered("it knows none", true)
+	n.ends = h.opened("n").Expires
+	offered("it knows the present one", false)
+	h.clock.Forward(31 * 24 * time.Hour) // the gateway signs it anew
+	h.look()
+	offered("it is signed anew", true)
+	if ends := h.opened("n").Expires; !ends.After(n.ends) {
+		t.Errorf("it is given one that ends at %v, and knows one until %v", ends, n.ends)
+	}
+	n.ends = h.opened("n").Expires
+	offered("it knows that one too", false)
+}
