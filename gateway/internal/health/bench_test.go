@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/label"
 	"muster/gateway/internal/view/feed"
 )
 
@@ -51,8 +51,8 @@ func fleetOf(d *world, nodes, gpus int) []feed.Sample {
 	var samples []feed.Sample
 	for i := range nodes {
 		id := fmt.Sprint("n-", i)
-		d.nodes[id] = &health.Node{ID: id, LastSeen: &start, PricePerHour: to(2.0), Subject: label.Subject{Name: id, Tenant: "platform",
-			State: wire.StateActive, Status: wire.StatusOnline, Labels: map[string]string{"rack": "7"}}}
+		d.nodes[id] = &api.NodeRow{ID: id, LastSeen: &start, PricePerHour: to(2.0), Name: id, Tenant: "platform",
+			State: wire.StateActive, Status: wire.StatusOnline, Labels: map[string]string{"rack": "7"}}
 		s := reading(nil)
 		s.NodeID = id
 		s.Interval = pace

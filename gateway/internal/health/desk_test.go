@@ -88,7 +88,7 @@ func TestNotJudged(t *testing.T) {
 	d.Round(t.Context())
 	d.ready = true
 	d.hear("n-none", sick)
-	d.nodes["n-2"].Reasons = []string{wire.ReasonConflict}
+	d.nodes["n-2"].StateReasons = []string{wire.ReasonConflict}
 	d.hear("n-2", sick)
 	for _, id := range []string{"n-1", "n-2", "n-none"} {
 		if got := d.rules(id); len(got) != 0 {
@@ -170,8 +170,8 @@ func TestKernelLogGone(t *testing.T) {
 		d.now = d.now.Add(24 * time.Hour)
 		d.hear("n-1", feed.Sample{})
 		d.until("n-1", gone, nil)
-		if len(d.nodes["n-1"].Reasons) != 0 {
-			t.Errorf("%s: the node has the reasons %v", what, d.nodes["n-1"].Reasons)
+		if len(d.nodes["n-1"].StateReasons) != 0 {
+			t.Errorf("%s: the node has the reasons %v", what, d.nodes["n-1"].StateReasons)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestList(t *testing.T) {
 func TestListConflict(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2", "n-3")
 	for _, id := range []string{"n-1", "n-3"} {
-		d.nodes[id].Reasons = []string{wire.ReasonConflict}
+		d.nodes[id].StateReasons = []string{wire.ReasonConflict}
 		d.nodes[id].StateSince = start
 	}
 	d.nodes["n-3"].State = wire.StateRetired

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/view/feed"
 )
 
 // ofNode looks at a node by a rule whose subject is the node.
-func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
+func (r *Rule) ofNode(n *api.NodeRow, s *feed.Sample, limit float64) look {
 	switch r.Name {
 	case PowerCable:
 		return ofPowerCable(s.Hardware)

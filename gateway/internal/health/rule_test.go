@@ -121,8 +121,8 @@ func TestEveryRule(t *testing.T) {
 			if f.Text == "" || f.GPU != "" != r.GPU || f.Since.Before(start) || f.Old || f.Rule.Next == "" {
 				t.Errorf("the finding is %+v", f)
 			}
-			if moved := slices.Contains(d.nodes["n-1"].Reasons, r.Name); moved != (r.Severity == wire.SeveritySevere) {
-				t.Errorf("the node has the reasons %v", d.nodes["n-1"].Reasons)
+			if moved := slices.Contains(d.nodes["n-1"].StateReasons, r.Name); moved != (r.Severity == wire.SeveritySevere) {
+				t.Errorf("the node has the reasons %v", d.nodes["n-1"].StateReasons)
 			}
 			d.nodes["n-1"].RenewalOverdue = false
 			d.words = nil
@@ -130,8 +130,8 @@ func TestEveryRule(t *testing.T) {
 			if looks < r.Cured.Looks || time.Duration(looks-1)*pace < r.Cured.For {
 				t.Errorf("cured after %d looks, want at least %+v", looks, r.Cured)
 			}
-			if len(d.nodes["n-1"].Reasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
-				t.Errorf("reasons %v, %d found, %d cured", d.nodes["n-1"].Reasons, len(d.events("health.found")), len(d.events("health.cured")))
+			if len(d.nodes["n-1"].StateReasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
+				t.Errorf("reasons %v, %d found, %d cured", d.nodes["n-1"].StateReasons, len(d.events("health.found")), len(d.events("health.cured")))
 			}
 		})
 	}
