@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -39,7 +39,7 @@ func (h *house) withHealth(sick ...string) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		desk.Take(h.t.Context(), []feed.Sample{{NodeID: n.ID, At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
+		desk.Take(h.t.Context(), []view.Sample{{NodeID: n.ID, At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
 			Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &h.now},
 			GPUs:  []wire.GPU{{UUID: "GPU-0", RemappedRows: &wire.Remaps{Failure: &failed}}}}}})
 	}

@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
@@ -28,7 +28,7 @@ func withHealth(t *testing.T) *house {
 	h.api.Health = desk
 	h.dir = h.listen()
 	failed := true
-	desk.Take(t.Context(), []feed.Sample{{NodeID: "id-vast-h100-39467543", At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
+	desk.Take(t.Context(), []view.Sample{{NodeID: "id-vast-h100-39467543", At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
 		Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &h.now},
 		GPUs:  []wire.GPU{{UUID: "GPU-0", RemappedRows: &wire.Remaps{Failure: &failed}}}}}})
 	if err := desk.Flush(t.Context()); err != nil {

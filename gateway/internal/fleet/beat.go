@@ -9,14 +9,14 @@ import (
 	"muster/gateway/internal/fleet/clash"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reading"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
 // live is what memory has of a node: the heartbeat that waits for the next flush, and what the next heartbeat is compared with.
 // Fleet.beats guards it.
 type live struct {
-	beat   feed.Sample
+	beat   view.Sample
 	raise  int           // the number to which beat raises the record of the node's GPUs; 0: the record stays
 	dirty  bool          // beat is newer than the database
 	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
@@ -70,7 +70,7 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *reading.Hear
 	if err != nil {
 		return "", err
 	}
-	f.take(feed.Sample{
+	f.take(view.Sample{
 		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis, Interval: interval,
 		Address: p.Address, Agent: b.Agent, Cost: b.Cost, Notices: b.Notices, Hardware: b.Hardware,
 	}, raise, b.LeftOut)
@@ -105,7 +105,7 @@ func (f *Fleet) live(nodeID string) *live {
 
 // take keeps a heartbeat for the next flush. The notice of what was left out of a reading stays for as long as that reading
 // is shown.
-func (f *Fleet) take(beat feed.Sample, raise int, leftOut string) {
+func (f *Fleet) take(beat view.Sample, raise int, leftOut string) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	l := f.live(beat.NodeID)

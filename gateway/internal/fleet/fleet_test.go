@@ -18,7 +18,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -58,7 +58,7 @@ type world struct {
 	ca    *authority.Authority
 	*fleet.Fleet
 
-	handed []feed.Sample // that the fleet has handed on
+	handed []view.Sample // that the fleet has handed on
 }
 
 func newFleet(t testing.TB) *world {
@@ -91,7 +91,7 @@ func (f *world) restart() {
 }
 
 // took collects what the fleet has written.
-func (f *world) took(samples []feed.Sample) { f.handed = append(f.handed, samples...) }
+func (f *world) took(samples []view.Sample) { f.handed = append(f.handed, samples...) }
 
 // token stores an enrollment token for tenant platform, one use and one hour unless change says otherwise.
 func (f *world) token(id string, change func(*store.Token)) store.Token {

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -18,7 +18,7 @@ const (
 
 // unwritten is a heartbeat that waits for the database, and what is to be written with it.
 type unwritten struct {
-	feed.Sample
+	view.Sample
 	raise int
 	gpus  bool // the rows of its GPUs too
 	runs  []store.Run
@@ -34,7 +34,7 @@ func (f *Fleet) Flush(ctx context.Context) error {
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), flushBatch)
 		rows := make([]store.Beat, n)
-		samples := make([]feed.Sample, n)
+		samples := make([]view.Sample, n)
 		for i, u := range waiting[:n] {
 			rows[i] = u.row()
 			samples[i] = u.Sample
@@ -155,7 +155,7 @@ func (f *Fleet) overlay(n *store.Node) {
 }
 
 // unflushed is the last heartbeat of a node in memory, and the highest number of its GPUs.
-func (f *Fleet) unflushed(nodeID string) (b feed.Sample, gpusSeen int) {
+func (f *Fleet) unflushed(nodeID string) (b view.Sample, gpusSeen int) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	if l := f.beats.live[nodeID]; l != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // TestLookupBeforeADrop: a lookup that began before a drop cannot put back what was dropped. The order cannot be forced
@@ -31,10 +31,10 @@ func TestLookupBeforeADrop(t *testing.T) {
 func TestGiveBackBesideANewerBeat(t *testing.T) {
 	now := time.Now()
 	r := &Fleet{now: func() time.Time { return now }}
-	first := feed.Sample{NodeID: "n-1", At: now, Counter: 1, Hardware: &wire.Hardware{}}
+	first := view.Sample{NodeID: "n-1", At: now, Counter: 1, Hardware: &wire.Hardware{}}
 	r.beats.live = map[string]*live{"n-1": {beat: first, dirty: true}}
 	waiting := r.takeDirty()
-	r.beats.live["n-1"].beat = feed.Sample{NodeID: "n-1", At: now, Counter: 2}
+	r.beats.live["n-1"].beat = view.Sample{NodeID: "n-1", At: now, Counter: 2}
 	r.beats.live["n-1"].dirty = true
 	r.giveBack(waiting)
 	again := r.takeDirty()

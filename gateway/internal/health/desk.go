@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -132,7 +132,7 @@ func (d *Desk) watch(id string) *watch {
 }
 
 // Take looks at heartbeats. It keeps what they change in memory, for Run to write.
-func (d *Desk) Take(_ context.Context, samples []feed.Sample) {
+func (d *Desk) Take(_ context.Context, samples []view.Sample) {
 	if !d.Ready() {
 		return
 	}
@@ -152,7 +152,7 @@ func isJudged(n *api.NodeRow) bool {
 }
 
 // judge looks at one heartbeat by all rules. The caller holds the lock.
-func (d *Desk) judge(n *api.NodeRow, s *feed.Sample) {
+func (d *Desk) judge(n *api.NodeRow, s *view.Sample) {
 	w := d.watch(n.ID)
 	b := *d.book.Load()
 	gap := gapOf(s)
@@ -183,7 +183,7 @@ func (w *watch) isFresh(h *wire.Hardware) bool {
 }
 
 // judgeGPUs looks at each GPU. One that is not there any more, in a look that missed none, was taken out.
-func (d *Desk) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *feed.Sample, limit float64, gap time.Duration) {
+func (d *Desk) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
 	gpus := s.Hardware.GPUs
 	if hasNoGPU(s.Hardware) {
 		gpus = nil // rows of an earlier look

@@ -12,7 +12,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -132,14 +132,14 @@ func (d *world) judge(_ context.Context, id string, add map[string]string, remov
 }
 
 // hear lets one interval pass, gives the desk a heartbeat, and has it written. A reading without a time has one of now.
-func (d *world) hear(id string, s feed.Sample) {
+func (d *world) hear(id string, s view.Sample) {
 	d.t.Helper()
 	d.now = d.now.Add(pace)
 	d.take(id, s)
 	d.flush()
 }
 
-func (d *world) take(id string, s feed.Sample) {
+func (d *world) take(id string, s view.Sample) {
 	s.NodeID = id
 	s.At = d.now
 	s.Interval = pace
@@ -149,7 +149,7 @@ func (d *world) take(id string, s feed.Sample) {
 		h.Probe.SampledAt = &at
 		s.Hardware = &h
 	}
-	d.Take(d.t.Context(), []feed.Sample{s})
+	d.Take(d.t.Context(), []view.Sample{s})
 	d.says(id, d.words...)
 }
 
@@ -204,7 +204,7 @@ func (d *world) events(kind string) []store.Event {
 func to[T any](v T) *T { return &v }
 
 // reading is a good look at one GPU, changed by what the caller says.
-func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
+func reading(change func(h *wire.Hardware, g *wire.GPU)) view.Sample {
 	g := wire.GPU{Index: 3, UUID: "GPU-3", Name: "H100", MemorySource: wire.MemoryDevice, UtilizationPercent: to(90.0),
 		TemperatureCelsius: to(60.0), Clocks: &wire.Clocks{Reasons: []string{"sw_power_cap"}},
 		PCIe: &wire.PCIe{Generation: to(5), GenerationMax: to(5), Width: to(16), WidthMax: to(16)},
@@ -218,10 +218,10 @@ func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
 		change(&h, &g)
 	}
 	h.GPUs = append(h.GPUs, g)
-	return feed.Sample{Hardware: &h, Agent: &wire.AgentInfo{ReleaseEnds: to(start.AddDate(1, 0, 0))},
+	return view.Sample{Hardware: &h, Agent: &wire.AgentInfo{ReleaseEnds: to(start.AddDate(1, 0, 0))},
 		Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
 }
 
-func hot(celsius float64) feed.Sample {
+func hot(celsius float64) view.Sample {
 	return reading(func(_ *wire.Hardware, g *wire.GPU) { g.TemperatureCelsius = &celsius })
 }

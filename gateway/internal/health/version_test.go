@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
@@ -57,7 +57,7 @@ func TestRuleMovesNoMore(t *testing.T) {
 func TestNoGPUAnyMore(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
-	absent := feed.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
+	absent := view.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
 	at := d.now
 	absent.Hardware.Probe.SampledAt = &at // of the last look that saw rows
 	absent.Hardware.GPUs = badly()[health.RemapFailed].Hardware.GPUs

@@ -11,7 +11,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -92,12 +91,12 @@ func (h *house) beat(name, hardware string) {
 	beat := store.Beat{NodeID: "id-" + name, At: h.now, RunID: "r", Interval: 30 * time.Second, Agent: `{"version":"1.2.3"}`,
 		Hardware: hardware}
 	h.must(h.store.SaveBeats(h.t.Context(), []store.Beat{beat}, h.now))
-	sample := feed.Sample{NodeID: beat.NodeID, At: beat.At, RunID: beat.RunID, Interval: beat.Interval,
+	sample := view.Sample{NodeID: beat.NodeID, At: beat.At, RunID: beat.RunID, Interval: beat.Interval,
 		Agent: &wire.AgentInfo{Version: "1.2.3"}}
 	if hardware != "" {
 		h.must(json.Unmarshal([]byte(hardware), &sample.Hardware))
 	}
-	h.picture.Take(h.t.Context(), []feed.Sample{sample})
+	h.picture.Take(h.t.Context(), []view.Sample{sample})
 }
 
 func (h *house) row(name string) *api.NodeRow {

@@ -8,7 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -79,8 +78,8 @@ func glanceOf(row *store.Node) *api.NodeRow {
 }
 
 // sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none.
-func sampleOf(row *store.Node) feed.Sample {
-	s := feed.Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](row.Agent),
+func sampleOf(row *store.Node) Sample {
+	s := Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](row.Agent),
 		Hardware: decode[wire.Hardware](row.Hardware)}
 	if row.LastSeen != nil {
 		s.At = *row.LastSeen
@@ -125,7 +124,7 @@ func (n *node) keep(earlier *node) {
 }
 
 // hear puts a heartbeat into the glance, which nobody else has yet. A zero time: the node was never heard.
-func (n *node) hear(s feed.Sample) {
+func (n *node) hear(s Sample) {
 	g := n.glance
 	if !s.At.IsZero() {
 		g.LastSeen = utc(&s.At)

@@ -1,9 +1,4 @@
-// Package feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
-//
-// The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
-// share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who
-// looks on may be late, but never holds up the fleet.
-package feed
+package view
 
 import (
 	"context"
@@ -47,16 +42,20 @@ type Taker struct {
 }
 
 // Config says what a Feed works with. A zero field means the default.
-type Config struct {
+type FeedConfig struct {
 	Takers []Taker
 	Limit  int // heartbeats that may wait; 0: 16,384
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Feed is safe for concurrent use.
+// Feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
+//
+// The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
+// share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who
+// looks on may be late, but never holds up the fleet. It is safe for concurrent use.
 type Feed struct {
-	Config
+	FeedConfig
 	news chan struct{} // holds one token while heartbeats wait
 
 	mu      sync.Mutex
@@ -76,7 +75,7 @@ type Lag struct {
 }
 
 // New makes a Feed.
-func New(c Config) *Feed {
+func NewFeed(c FeedConfig) *Feed {
 	if c.Limit == 0 {
 		c.Limit = defaultLimit
 	}
@@ -86,7 +85,7 @@ func New(c Config) *Feed {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Feed{Config: c, news: make(chan struct{}, 1)}
+	return &Feed{FeedConfig: c, news: make(chan struct{}, 1)}
 }
 
 // Offer takes a batch of heartbeats. It never waits.
