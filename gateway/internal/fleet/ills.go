@@ -85,10 +85,8 @@ func plain(s string) string {
 func difference(before, now map[string]string) map[string]string {
 	detail := map[string]string{}
 	more := 0
-	all := maps.Clone(before)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, before)
 	maps.Copy(all, now)
 	for _, gpu := range slices.Sorted(maps.Keys(all)) {
 		switch {
