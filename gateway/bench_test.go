@@ -81,7 +81,7 @@ type bench struct {
 func newBench(b *testing.B) *bench {
 	m := &bench{B: b, dir: b.TempDir(), crowd: &crowd{}}
 	m.muster = m.build("muster", "muster/gateway")
-	m.swarm = m.build("swarm", "muster/gateway/internal/swarm")
+	m.swarm = m.build("swarm", "muster/gateway/internal/kit/swarm")
 	m.running = m.open(filepath.Join(m.dir, "data"))
 	m.token = m.mint()
 	m.idle = m.startIdlers()

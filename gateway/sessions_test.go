@@ -41,11 +41,11 @@ func TestSessionWays(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			h.until(w.name+" is online", func() bool { return h.online(w.name) })
-			got, end := runSession(t, c, w.name, wire.SessionExec, `{"command":["echo","hello"]}`, "")
+			got, end := h.runSession(t, c, w.name, wire.SessionExec, `{"command":["echo","hello"]}`, "")
 			if got != "hello\n" || end.ExitCode == nil || *end.ExitCode != 0 || *end.BytesOut == 0 {
 				t.Errorf("echo: %q, %+v", got, end)
 			}
-			got, end = runSession(t, c, w.name, wire.SessionShell, `{"command":["/bin/sh"]}`, "echo $((40+2)); exit 3\n")
+			got, end = h.runSession(t, c, w.name, wire.SessionShell, `{"command":["/bin/sh"]}`, "echo $((40+2)); exit 3\n")
 			if !strings.Contains(got, "42\r\n") || end.ExitCode == nil || *end.ExitCode != 3 || !end.Recorded {
 				t.Errorf("shell: %q, %+v", got, end)
 			}
@@ -80,7 +80,7 @@ func (w way) killed(t *testing.T, h *house, c *client.Client) {
 }
 
 // runSession opens a session, sends it some input, and reads to its end.
-func runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s api.Session) {
+func (h *house) runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s api.Session) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
@@ -112,8 +112,12 @@ func runSession(t *testing.T, c *client.Client, node, kind, params, input string
 			break
 		}
 	}
-	if s, err = c.Session(ctx, node, s.ID); err != nil || s.Status != api.SessionEnded {
-		t.Errorf("got %+v, %v", s, err)
+	h.until("the session is on record as ended", func() bool { // the operator's end hears of the exit first
+		s, err = c.Session(ctx, node, s.ID)
+		return err != nil || s.Status == api.SessionEnded
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return output, s
 }
