@@ -46,7 +46,7 @@ func (m *bench) sessions(t *table) {
 // rootPin is the pin of the gateway's root.
 func (g *served) rootPin() string {
 	g.Helper()
-	about, err := g.operator(g).Gateway(g.Context())
+	about, err := client.Get[api.Gateway](g.Context(), g.operator(g), api.PathGateway, nil)
 	g.must(err)
 	return about.RootPin
 }
@@ -98,7 +98,7 @@ func (m *bench) asked(c *client.Client) float64 {
 	var all []float64
 	for range benchKeys {
 		began := time.Now()
-		_, err := c.Node(m.Context(), "measured")
+		_, err := client.Get[json.RawMessage](m.Context(), c, api.At(api.PathNode, "measured"), nil)
 		m.must(err)
 		all = append(all, float64(time.Since(began).Microseconds())/1000)
 	}

@@ -55,7 +55,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.CreateAccount(ctx, api.AccountRequest{Name: s.Words[0], Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
+	a, err := client.Send[api.NewAccount](ctx, c, "POST", api.PathAccounts, api.AccountRequest{Name: s.Words[0],
+		Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
 		TTL: api.Duration(ttl)})
 	if err != nil {
 		return err
@@ -78,7 +79,7 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 // whereUsed says how to use an API token from elsewhere. The account is made already, so it is no failure where the gateway does not
 // answer this question.
 func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
-	g, err := c.Gateway(ctx)
+	g, err := client.Get[api.Gateway](ctx, c, api.PathGateway, nil)
 	if err != nil || g.URL == "" {
 		return
 	}
@@ -99,12 +100,10 @@ func accountList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list := func(c *client.Client) (api.AccountList, error) {
-		return c.Accounts(ctx, s.Flags.Text("tenant"), all)
-	}
-	return cli.ShowList(ctx, s, list, accountColumns(), func(l api.AccountList) [][]string {
-		return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
-	})
+	return cli.ShowList(ctx, s, api.PathAccounts, api.ListFilter{Tenant: s.Flags.Text("tenant"), All: all}, accountColumns(),
+		func(l api.AccountList) [][]string {
+			return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
+		})
 }
 
 func accountColumns() []screen.Column {
@@ -139,7 +138,7 @@ func accountRevoke(ctx context.Context, s *cli.Session) error {
 		}
 	}
 	return s.OnEach(ctx, cli.Named(names), func(t cli.Target) (string, error) {
-		revoked, err := c.RevokeAccount(ctx, t.ID)
+		revoked, err := client.Send[api.RevokedAccount](ctx, c, "DELETE", api.At(api.PathAccount, t.ID), nil)
 		return revokedText(revoked), err
 	})
 }

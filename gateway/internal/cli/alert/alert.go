@@ -23,8 +23,9 @@ func alertList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Alerts(ctx, api.AlertFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
-		Cause: s.Flags.Text("cause"), All: all})
+	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, api.AlertFilter{Selector: s.Flags.Text("selector"),
+		Tenant: s.Flags.Text("tenant"),
+		Cause:  s.Flags.Text("cause"), All: all})
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,8 @@ func picked(s *cli.Session) bool {
 // beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
 // alone, and a gateway that still reads its nodes, say nothing of it.
 func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
-	view, err := c.Fleet(ctx, api.FleetFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant")})
+	view, err := client.Get[api.FleetView](ctx, c, api.PathFleet, api.FleetFilter{Selector: s.Flags.Text("selector"),
+		Tenant: s.Flags.Text("tenant")})
 	if err != nil {
 		return ""
 	}
@@ -112,7 +114,7 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Alerts(ctx, api.AlertFilter{ID: s.Words[0], All: true})
+	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, api.AlertFilter{ID: s.Words[0], All: true})
 	if err != nil {
 		return err
 	}
@@ -167,8 +169,9 @@ func silence(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.SilenceAlerts(ctx, api.AlertSilenceRequest{Node: s.Flags.Text("node"), Selector: s.Flags.Text("selector"),
-		Cause: s.Flags.Text("cause"), Tenant: s.Flags.Text("tenant"), For: api.Duration(length), Reason: s.Flags.Text("reason")})
+	made, err := client.Send[api.AlertSilence](ctx, c, "POST", api.PathSilences, api.AlertSilenceRequest{Node: s.Flags.Text("node"),
+		Selector: s.Flags.Text("selector"),
+		Cause:    s.Flags.Text("cause"), Tenant: s.Flags.Text("tenant"), For: api.Duration(length), Reason: s.Flags.Text("reason")})
 	if err != nil {
 		return err
 	}
@@ -194,14 +197,13 @@ func what(q api.AlertSilence) string {
 func silences(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "SILENCE"}, {Name: "OF", Least: 12}, {Name: "ENDS"}, {Name: "BY", Rank: 1, Least: 8},
 		{Name: "REASON", Least: 16}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.AlertSilenceList, error) {
-		return c.AlertSilences(ctx, s.Flags.Text("tenant"))
-	}, columns, func(l api.AlertSilenceList) [][]string {
-		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
-			return []string{screen.OrUnknown(q.ID), what(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
-				screen.Printable(q.Reason)}
+	return cli.ShowList(ctx, s, api.PathSilences, api.ListFilter{Tenant: s.Flags.Text("tenant")}, columns,
+		func(l api.AlertSilenceList) [][]string {
+			return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
+				return []string{screen.OrUnknown(q.ID), what(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
+					screen.Printable(q.Reason)}
+			})
 		})
-	})
 }
 
 func unsilence(ctx context.Context, s *cli.Session) error {
@@ -209,7 +211,7 @@ func unsilence(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.EndAlertSilence(ctx, s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathSilence, s.Words[0]), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s has ended.\n", screen.Printable(s.Words[0]))
@@ -225,7 +227,7 @@ func receiverAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.SetAlertReceiver(ctx, s.Words[0], q)
+	r, err := client.Send[api.AlertReceiver](ctx, c, "PUT", api.At(api.PathReceiver, s.Words[0]), q)
 	if err != nil {
 		return err
 	}
@@ -280,10 +282,9 @@ func request(s *cli.Session) (api.AlertReceiverRequest, error) {
 func receiverList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "KIND"}, {Name: "HOST", Least: 12}, {Name: "GETS", Least: 8}, {Name: "SENT"},
 		{Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "GIVEN-UP", Wide: true}, {Name: "BY", Wide: true}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.AlertReceiverList, error) { return c.AlertReceivers(ctx) }, columns,
-		func(l api.AlertReceiverList) [][]string {
-			return cli.Rows(l.Receivers, func(r api.AlertReceiver) []string { return receiverRow(r, s.Now()) })
-		})
+	return cli.ShowList(ctx, s, api.PathReceivers, nil, columns, func(l api.AlertReceiverList) [][]string {
+		return cli.Rows(l.Receivers, func(r api.AlertReceiver) []string { return receiverRow(r, s.Now()) })
+	})
 }
 
 func receiverRow(r api.AlertReceiver, now time.Time) []string {
@@ -321,7 +322,7 @@ func receiverTest(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.TestAlertReceiver(ctx, s.Words[0])
+	t, err := client.Send[api.AlertTest](ctx, c, "POST", api.At(api.PathReceiverTest, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -338,7 +339,7 @@ func receiverDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropAlertReceiver(ctx, s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathReceiver, s.Words[0]), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s is told no more.\n", screen.Printable(s.Words[0]))

@@ -50,7 +50,7 @@ type Session struct {
 
 // Open asks the gateway for a session with a node. It lasts until ctx ends, Leave or Close at the latest.
 func Open(ctx context.Context, c *client.Client, node string, ask api.SessionAsk) (*Session, error) {
-	opened, err := c.OpenSession(ctx, node, ask)
+	opened, err := client.Send[api.Session](ctx, c, "POST", api.At(api.PathNodeSessions, node), ask)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func (s *Session) Leave() {
 	s.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), goodbye)
 	defer cancel()
-	_, _ = s.way.client.KillSession(ctx, s.NodeID, s.ID)
+	_, _ = client.Send[api.Session](ctx, s.way.client, "DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil)
 }
 
 // Close ends this end at once. The gateway is told nothing.

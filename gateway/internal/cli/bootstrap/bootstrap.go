@@ -11,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const bootstrapText = "The token enrols that one node, once. It ends 15 minutes after the first fetch of the script, and at its outer " +
@@ -97,12 +98,13 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	raw, made, err := c.CreateNode(ctx, q)
+	answer, err := client.Send[client.Raw[api.CreatedNode]](ctx, c, "POST", api.PathNodes, q)
 	if err != nil {
 		return err
 	}
+	made := answer.Read
 	warnPlatforms(s, made.Packages)
-	if done, err := part(s, output, raw, made.Script, made.Command, made.UserData); done {
+	if done, err := part(s, output, answer.Sent, made.Script, made.Command, made.UserData); done {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "node %s, tenant %s, %s\n\n", screen.Printable(made.Node.Name), screen.Printable(made.Node.Tenant),
@@ -119,9 +121,11 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	o := api.BootstrapOptions{Mode: mode}
-	if o.TTL, err = s.Flags.Duration("ttl", 0); err != nil {
+	ttl, err := s.Flags.Duration("ttl", 0)
+	if err != nil {
 		return err
 	}
+	o.TTL = api.Duration(ttl)
 	if o.Again, err = s.Flags.Bool("again"); err != nil {
 		return err
 	}
@@ -129,12 +133,13 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	raw, made, err := c.Bootstrap(ctx, s.Words[0], o)
+	answer, err := client.Ask[client.Raw[api.BootstrapScript]](ctx, c, "POST", api.At(api.PathBootstrap, s.Words[0]), o, nil)
 	if err != nil {
 		return err
 	}
+	made := answer.Read
 	warnPlatforms(s, made.Metadata.Packages)
-	if done, err := part(s, output, raw, made.Script, made.Command, made.UserData); done {
+	if done, err := part(s, output, answer.Sent, made.Script, made.Command, made.UserData); done {
 		return err
 	}
 	if made.UserData != "" {

@@ -77,7 +77,7 @@ func caInit(ctx context.Context, s *cli.Session) error {
 func caShow(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"},
 		{Name: "SIGNS", Rank: 1}}
-	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca api.CA) [][]string {
+	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca api.CA) [][]string {
 		fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", screen.Printable(ca.TrustDomain), ca.TrustNumber)
 		rows := cli.Rows(ca.Roots, func(r api.Root) []string {
 			return []string{"root", screen.OrUnknown(r.Pin), screen.Stamp(&r.NotAfter), online(r.Online), yesNo(r.Signing)}
@@ -85,11 +85,6 @@ func caShow(ctx context.Context, s *cli.Session) error {
 		i := ca.Intermediate
 		return append(rows, []string{"intermediate", screen.OrUnknown(i.Fingerprint), screen.Stamp(&i.NotAfter), online(true), "yes"})
 	})
-}
-
-// fetchCA is the question of ca show and of key ls: one answer has both.
-func fetchCA(ctx context.Context) func(*client.Client) (api.CA, error) {
-	return func(c *client.Client) (api.CA, error) { return c.CA(ctx) }
 }
 
 func online(on bool) string {
@@ -115,7 +110,7 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 	}
 	var q api.IntermediateRequest
 	if dirs := s.Flags.List("root"); len(dirs) > 0 {
-		prepared, err := c.Intermediate(ctx, api.IntermediateRequest{Prepare: true})
+		prepared, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
@@ -127,10 +122,10 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 			q.Certificates += certificate
 		}
 	}
-	if _, err := c.Intermediate(ctx, q); err != nil {
+	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, q); err != nil {
 		return err
 	}
-	ca, err := c.CA(ctx)
+	ca, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
@@ -151,7 +146,7 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	before, err := c.CA(ctx)
+	before, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
@@ -162,7 +157,7 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 			return err
 		}
 	}
-	change, err := c.AddRoot(ctx, q)
+	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathRoots, q)
 	if err != nil {
 		return err
 	}
@@ -178,12 +173,11 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 }
 
 func caDropRoot(ctx context.Context, s *cli.Session) error {
-	return distrust(ctx, s, "root", (*client.Client).DropRoot)
+	return distrust(ctx, s, "root", api.PathRoot)
 }
 
 // distrust takes what the argument names out of the trust set, once the operator has said yes.
-func distrust(ctx context.Context, s *cli.Session, what string,
-	drop func(*client.Client, context.Context, string) (api.TrustChange, error)) error {
+func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -192,7 +186,7 @@ func distrust(ctx context.Context, s *cli.Session, what string,
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	change, err := drop(c, ctx, s.Words[0])
+	change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(path, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -213,7 +207,7 @@ func publish(ctx context.Context, s *cli.Session, c *client.Client, change api.T
 		if err != nil {
 			return err
 		}
-		if change, err = c.PublishTrust(ctx, set); err != nil {
+		if change, err = client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: set}); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func keyCommands() []cli.Command {
 
 func keyList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ROLE"}, {Name: "ID"}, {Name: "SINCE", Rank: 2}, {Name: "KEY", Rank: 1}, {Name: "SIGNS", Rank: 3}}
-	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca api.CA) [][]string {
+	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca api.CA) [][]string {
 		return cli.Rows(ca.Keys, func(k api.Key) []string {
 			since := screen.Unknown
 			if k.Since != nil {
@@ -90,7 +90,7 @@ func keyRotate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.RotateKey(ctx, api.RotateRequest{Role: roles[0], Now: now})
+	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: roles[0], Now: now})
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 }
 
 func keyDrop(ctx context.Context, s *cli.Session) error {
-	return distrust(ctx, s, "key", (*client.Client).DropKey)
+	return distrust(ctx, s, "key", api.PathKey)
 }
 
 func keyExport(ctx context.Context, s *cli.Session) error {

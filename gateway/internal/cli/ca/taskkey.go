@@ -16,6 +16,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const taskKeyText = "A task key that the gateway does not have keeps whoever takes the gateway over from giving work to nodes " +
@@ -90,7 +91,8 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.AddKey(ctx, api.AddKeyRequest{Role: string(role), PublicKey: sign.EncodeKey(public)})
+	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeys, api.AddKeyRequest{Role: string(role),
+		PublicKey: sign.EncodeKey(public)})
 	if err != nil {
 		return err
 	}

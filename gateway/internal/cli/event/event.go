@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -73,11 +74,11 @@ func known(ctx context.Context, c *client.Client, node string) error {
 	if node == "" {
 		return nil
 	}
-	page, err := c.Events(ctx, api.EventFilter{Node: node, Limit: 1})
+	page, err := client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{Node: node, Limit: 1})
 	if err != nil || len(page.Events) > 0 {
 		return err
 	}
-	_, err = c.Node(ctx, node)
+	_, err = client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node), nil)
 	var missing *wire.ErrorDetail
 	if errors.As(err, &missing) && missing.Code == wire.CodeNotFound {
 		return err
@@ -162,7 +163,7 @@ func (w *eventWriter) latest(ctx context.Context, c *client.Client, f api.EventF
 	var events []api.Event
 	for len(events) < limit {
 		f.Limit = min(limit-len(events), eventPage)
-		page, err := c.Events(ctx, f)
+		page, err := client.Get[api.EventList](ctx, c, api.PathEvents, f)
 		if err != nil {
 			return err
 		}
@@ -178,11 +179,10 @@ func (w *eventWriter) latest(ctx context.Context, c *client.Client, f api.EventF
 
 // forward prints everything after the last event that was printed.
 func (w *eventWriter) forward(ctx context.Context, c *client.Client, f api.EventFilter) error {
-	f.Forward = true
 	f.Limit = eventPage
 	for {
-		f.After = w.last
-		page, err := c.Events(ctx, f)
+		f.After = &w.last
+		page, err := client.Get[api.EventList](ctx, c, api.PathEvents, f)
 		if err != nil {
 			return &lost{err}
 		}

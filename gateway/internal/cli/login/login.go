@@ -8,6 +8,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 // Commands are all of the group.
@@ -31,7 +32,7 @@ func login(ctx context.Context, s *cli.Session) error {
 	if len(s.Words) > 0 {
 		q.Account = s.Words[0]
 	}
-	l, err := c.Login(ctx, q)
+	l, err := client.Send[api.Login](ctx, c, "POST", api.PathLogins, q)
 	if err != nil {
 		return err
 	}

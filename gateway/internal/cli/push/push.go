@@ -101,7 +101,7 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 	if p.client, err = s.Client(ctx); err != nil {
 		return nil, err
 	}
-	if p.gateway, err = p.client.Gateway(ctx); err != nil {
+	if p.gateway, err = client.Get[api.Gateway](ctx, p.client, api.PathGateway, nil); err != nil {
 		return nil, err
 	}
 	return p, p.joinFlags()
@@ -180,7 +180,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 	if err := p.copy(ctx, host, platform, dir); err != nil {
 		return errors.Join(err, p.clean(ctx, host, dir))
 	}
-	minted, err := p.client.CreateToken(ctx, p.token)
+	minted, err := client.Send[api.NewToken](ctx, p.client, "POST", api.PathTokens, p.token)
 	if err != nil {
 		return errors.Join(err, p.clean(ctx, host, dir))
 	}
@@ -197,7 +197,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 // settle ends a token that was not used, because the box did not join or had joined before.
 func (p *push) settle(ctx context.Context, id string, failed bool) error {
 	if !failed {
-		list, err := p.client.Tokens(ctx, p.Flags.Text("tenant"), false)
+		list, err := client.Get[api.TokenList](ctx, p.client, api.PathTokens, api.ListFilter{Tenant: p.Flags.Text("tenant"), All: false})
 		live := err != nil // an account that may mint tokens need not be one that may list them
 		for _, t := range list.Tokens {
 			live = live || t.ID == id
@@ -206,7 +206,7 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 			return nil
 		}
 	}
-	if err := p.client.RevokeToken(ctx, id); err != nil {
+	if err := client.Drop(ctx, p.client, api.At(api.PathToken, id), nil); err != nil {
 		return cli.Hinted(fmt.Sprintf("the token %s is still good: %s", id, err), "end it with muster token revoke "+id)
 	}
 	return nil

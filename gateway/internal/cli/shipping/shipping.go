@@ -30,7 +30,7 @@ func create(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.SetLogShipping(ctx, name, q)
+	made, err := client.Send[api.LogShipping](ctx, c, "PUT", api.At(api.PathShipping, name), q)
 	if err != nil {
 		return err
 	}
@@ -112,10 +112,7 @@ func list(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "NODES"}, {Name: "SOURCES", Least: 8}, {Name: "STATE"}, {Name: "LAG"},
 		{Name: "SENT"}, {Name: "DROPPED"}, {Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "TO", Wide: true},
 		{Name: "SELECTOR", Wide: true}, {Name: "TENANT", Wide: true}, {Name: "BY", Wide: true}}
-	return cli.ShowList(ctx, s,
-		func(c *client.Client) (api.LogShippingList, error) {
-			return c.LogShippings(ctx, s.Flags.Text("tenant"))
-		}, columns,
+	return cli.ShowList(ctx, s, api.PathShippings, api.ListFilter{Tenant: s.Flags.Text("tenant")}, columns,
 		func(l api.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
 }
 
@@ -163,7 +160,7 @@ func show(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	all, err := c.LogShippings(ctx, "")
+	all, err := client.Get[api.LogShippingList](ctx, c, api.PathShippings, nil)
 	if err != nil {
 		return err
 	}
@@ -221,7 +218,7 @@ func test(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.TestLogShipping(ctx, s.Words[0])
+	t, err := client.Send[api.AlertTest](ctx, c, "POST", api.At(api.PathShippingTest, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -238,7 +235,7 @@ func drop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropLogShipping(ctx, s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathShipping, s.Words[0]), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s ships no more.\n", screen.Printable(s.Words[0]))

@@ -12,17 +12,16 @@ import (
 )
 
 func pskSet(ctx context.Context, s *cli.Session) error {
-	return newPSK(ctx, s, (*client.Client).SetPSK, "It is the only one from now on.")
+	return newPSK(ctx, s, api.PathPSK, "It is the only one from now on.")
 }
 
 func pskRotate(ctx context.Context, s *cli.Session) error {
-	return newPSK(ctx, s, (*client.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
+	return newPSK(ctx, s, api.PathPSKRotate, "The one before it is good too until: muster psk clear --keep %s")
 }
 
-// newPSK sets or adds a key by ask. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
+// newPSK sets or adds a key. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
 // once; one that the operator brought is never shown.
-func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, api.PSKRequest) (api.NewPSK, error),
-	next string) error {
+func newPSK(ctx context.Context, s *cli.Session, path, next string) error {
 	format, err := s.Format()
 	if err != nil {
 		return err
@@ -35,7 +34,7 @@ func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, contex
 	if err != nil {
 		return err
 	}
-	k, err := ask(c, ctx, q)
+	k, err := client.Send[api.NewPSK](ctx, c, "POST", path, q)
 	if err != nil {
 		return err
 	}
@@ -85,7 +84,7 @@ func pskClear(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	keep := s.Flags.Text("keep")
-	if err := c.ClearPSK(ctx, keep); err != nil {
+	if err := client.Drop(ctx, c, api.PathPSK, api.PSKFilter{Keep: keep}); err != nil {
 		return err
 	}
 	if keep == "" {
@@ -97,9 +96,8 @@ func pskClear(ctx context.Context, s *cli.Session) error {
 }
 
 func pskList(ctx context.Context, s *cli.Session) error {
-	list := func(c *client.Client) (api.PSKList, error) { return c.PSKs(ctx) }
 	columns := []screen.Column{{Name: "ID"}, {Name: "CREATED"}}
-	return cli.ShowList(ctx, s, list, columns, func(l api.PSKList) [][]string {
+	return cli.ShowList(ctx, s, api.PathPSK, nil, columns, func(l api.PSKList) [][]string {
 		return cli.Rows(l.PSKs, func(k api.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
 	})
 }

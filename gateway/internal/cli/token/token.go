@@ -41,7 +41,7 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	t, err := c.CreateToken(ctx, q)
+	t, err := client.Send[api.NewToken](ctx, c, "POST", api.PathTokens, q)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func tokenList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list := func(c *client.Client) (api.TokenList, error) { return c.Tokens(ctx, s.Flags.Text("tenant"), all) }
-	return cli.ShowList(ctx, s, list, tokenColumns(), func(l api.TokenList) [][]string {
-		return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
-	})
+	return cli.ShowList(ctx, s, api.PathTokens, api.ListFilter{Tenant: s.Flags.Text("tenant"), All: all}, tokenColumns(),
+		func(l api.TokenList) [][]string {
+			return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
+		})
 }
 
 // tokenColumns keeps the id on every screen: without it no token can be revoked.
@@ -105,5 +105,7 @@ func tokenRevoke(ctx context.Context, s *cli.Session) error {
 	for _, id := range s.Words {
 		ids = append(ids, cli.PublicPart(id))
 	}
-	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) { return api.StatusRevoked, c.RevokeToken(ctx, t.ID) })
+	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) {
+		return api.StatusRevoked, client.Drop(ctx, c, api.At(api.PathToken, t.ID), nil)
+	})
 }
