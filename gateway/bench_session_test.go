@@ -19,7 +19,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/cli/attach"
+	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/client"
 )
 
@@ -65,7 +65,7 @@ func (m *bench) keys(t *table, g *served) {
 	c := m.operator(g)
 	params, err := json.Marshal(wire.ExecParams{Command: []string{"cat"}})
 	m.must(err)
-	s, err := attach.Open(m.Context(), c, "measured", api.SessionAsk{Type: wire.SessionExec, Params: params})
+	s, err := remote.Open(m.Context(), c, "measured", api.SessionAsk{Type: wire.SessionExec, Params: params})
 	m.must(err)
 	defer s.Leave()
 	_, err = s.Begin()
@@ -79,7 +79,7 @@ func (m *bench) keys(t *table, g *served) {
 }
 
 // typed is the median of some keys, in ms.
-func (m *bench) typed(s *attach.Session) float64 {
+func (m *bench) typed(s *remote.Session) float64 {
 	var all []float64
 	for range benchKeys {
 		began := time.Now()

@@ -13,7 +13,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client/dial"
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 
 // TaskOutput writes what is kept of a task's output to w. A line stands for what was not kept.
 func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
-	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, dial.RequestTime)
+	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, requestTime)
 	if err != nil {
 		return err
 	}
