@@ -122,7 +122,7 @@ func (m *bench) heard(operator *client.Client, since time.Time) (n int) {
 	const pageSize = 1000
 	filter := api.NodeFilter{Limit: pageSize}
 	for {
-		page, err := operator.Nodes(m.Context(), filter)
+		page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, filter)
 		m.must(err)
 		for _, row := range page.Nodes {
 			var node api.Node

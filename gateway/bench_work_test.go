@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -25,8 +26,9 @@ func (m *bench) tasks(t *table) {
 	nodes := min(c.nodes, workNodes)
 	g := m.serve(c.data)
 	defer g.end()
-	account, err := m.operator(g).CreateAccount(m.Context(), api.AccountRequest{Name: fmt.Sprint("bench-", time.Now().UnixNano()),
-		Scopes: []string{api.ScopeAll}})
+	account, err := client.Send[api.NewAccount](m.Context(), m.operator(g), "POST", api.PathAccounts,
+		api.AccountRequest{Name: fmt.Sprint("bench-", time.Now().UnixNano()),
+			Scopes: []string{api.ScopeAll}})
 	m.must(err)
 	env := []string{"MUSTER_API_TOKEN=" + account.Token}
 	flags := []string{"-gateway", g.url(), "-nodes", decimal(nodes), "-keep", c.keep, "-transport", "mtls", "-work", "-duration",

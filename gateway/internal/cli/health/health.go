@@ -23,7 +23,8 @@ func healthList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.Findings(ctx, api.FindingFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"), Severe: severe})
+	list, err := client.Get[api.FindingList](ctx, c, api.PathFindings, api.FindingFilter{Selector: s.Flags.Text("selector"),
+		Tenant: s.Flags.Text("tenant"), Severe: severe})
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,10 @@ func what(f api.Finding) string {
 func healthRules(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "RULE"}, {Name: "SEVERITY"}, {Name: "LIMIT"}, {Name: "SETTINGS", Least: 8, Most: 60},
 		{Name: "MEANING", Rank: 1, Least: 24}, {Name: "NEXT", Wide: true}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.HealthRuleList, error) { return c.HealthRules(ctx) }, columns,
-		func(l api.HealthRuleList) [][]string { return cli.Rows(l.Rules, ruleRow) })
+	return cli.ShowList(ctx, s, api.PathHealthRules, nil, columns, func(l api.HealthRuleList) [][]string {
+		return cli.Rows(l.Rules,
+			ruleRow)
+	})
 }
 
 func ruleRow(r api.HealthRule) []string {
@@ -102,7 +105,7 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.SetHealthRule(ctx, s.Words[0], q)
+	r, err := client.Send[api.HealthRule](ctx, c, "PUT", api.At(api.PathHealthRule, s.Words[0]), q)
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,8 @@ func healthUnset(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if err := c.UnsetHealthRule(ctx, s.Words[0], s.Flags.Text("selector")); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathHealthRule, s.Words[0]),
+		api.FindingFilter{Selector: s.Flags.Text("selector")}); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: the setting is dropped.\n", screen.Printable(s.Words[0]))

@@ -134,7 +134,7 @@ func recordsOf(ctx context.Context, c *client.Client, selector string, since *ti
 	if since != nil {
 		f.Since = *since
 	}
-	list, err := c.Costs(ctx, f)
+	list, err := client.Get[api.CostList](ctx, c, api.PathCosts, f)
 	if client.IsNotFound(err) {
 		err = nil
 	}

@@ -204,7 +204,7 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 	}
 	failed := false
 	for i, node := range nodes {
-		raw, err := c.Node(ctx, node.ID)
+		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node.ID), nil)
 		if err != nil {
 			s.Trouble(ctx, node.Name, err)
 			failed = true

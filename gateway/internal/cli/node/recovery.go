@@ -37,7 +37,8 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}
 	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := c.AllowRecovery(ctx, t.ID, api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(window)})
+		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathRecovery, t.ID), api.RecoveryRequest{Fingerprint: fingerprint,
+			For: api.Duration(window)})
 		if err != nil {
 			return "", err
 		}

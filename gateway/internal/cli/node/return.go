@@ -130,7 +130,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
 func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 	if node.State == wire.StateActive {
-		if _, err := g.client.Apply(ctx, node.ID, "drain"); err != nil {
+		if _, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"drain", nil); err != nil {
 			return err
 		}
 		g.say(node, "drained")
@@ -170,7 +170,8 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	task, err := g.client.CreateTask(ctx, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params,
+	task, err := client.Send[api.Task](ctx, g.client, "POST", api.PathTasks, api.NewTask{ID: wire.NewTaskID(), Node: node.ID,
+		Type: s.kind, Params: params,
 		ExpiresSeconds: int(stepTime.Seconds())})
 	if err != nil {
 		return err
@@ -178,7 +179,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	begun := g.Now()
 	said := false
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
-		now, err := g.client.Task(ctx, task.ID)
+		now, err := client.Get[api.Task](ctx, g.client, api.At(api.PathTask, task.ID), nil)
 		if err == nil {
 			task = now
 		}
@@ -220,12 +221,12 @@ func (g *giveBack) retire(ctx context.Context, node api.Node, cleaned bool) erro
 			return err
 		}
 	}
-	_, err := g.client.Apply(ctx, node.ID, "retire")
+	_, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
 	return err
 }
 
 func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
-	raw, err := g.client.Node(ctx, id)
+	raw, err := client.Get[json.RawMessage](ctx, g.client, api.At(api.PathNode, id), nil)
 	if err != nil {
 		return api.Node{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const formatCSV = "csv"
@@ -40,7 +41,7 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.Series(ctx, s.Words[0], q)
+	answer, err := client.Get[api.Series](ctx, c, api.At(api.PathSeries, s.Words[0]), q)
 	switch {
 	case err != nil:
 		return err
@@ -74,7 +75,8 @@ func seriesQuery(s *cli.Session) (api.SeriesQuery, error) {
 	}
 	value, err := s.Flags.OneOf("value", "", "mean", "least", "most")
 	now := s.Now().Truncate(time.Second)
-	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: step, Value: value}, err
+	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: int64(step / time.Second),
+		Value: value}, err
 }
 
 // seriesCSV writes a row for each point. The cell of a missing value is empty.

@@ -123,7 +123,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error)
 		return seen, err
 	}
 	for _, name := range s.Words {
-		raw, err := c.Node(ctx, name)
+		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, name), nil)
 		if client.IsNotFound(err) {
 			seen = append(seen, view{Node: api.Node{Name: name}})
 			continue

@@ -32,14 +32,14 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
-		r, err := c.Release(ctx, s.Words[0])
+		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
 		if err != nil {
 			return order{}, err
 		}
 		if r.Digest == now.Digest {
-			return order{verb: "order anew on the channel " + now.Channel, release: r, do: c.Promote}, nil
+			return order{verb: "order anew on the channel " + now.Channel, release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
 		}
-		return order{verb: "point the channel " + now.Channel + " at", release: r, do: c.Promote}, nil
+		return order{verb: "point the channel " + now.Channel + " at", release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
 	})
 }
 
@@ -62,7 +62,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 				if s.Flags.Text("digest") == "" {
 					p.Digest = "" // the gateway knows whether the release before is good to go back to
 				}
-				return c.RollBack(ctx, channel, p)
+				return client.Send[api.Channel](ctx, c, "POST", api.At(api.PathChannelRollback, channel), p)
 			}}, nil
 	})
 }
@@ -75,7 +75,7 @@ func wayBack(ctx context.Context, c *client.Client, now api.Channel, to string) 
 	if to == "" {
 		return previous(ctx, c, now)
 	}
-	return c.Release(ctx, to)
+	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, to), nil)
 }
 
 // previous is the release that a channel would go back to.
@@ -84,7 +84,7 @@ func previous(ctx context.Context, c *client.Client, now api.Channel) (api.Relea
 		return api.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
 			"muster release ls shows all releases; muster release promote DIGEST --channel "+now.Channel+" points it at one")
 	}
-	return c.Release(ctx, now.Previous)
+	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, now.Previous), nil)
 }
 
 // order is a change of a channel.
@@ -105,7 +105,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return err
 	}
-	now, err := c.Channel(ctx, name)
+	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 	if err != nil && !unknownChannel(err) {
 		return err
 	}
@@ -189,16 +189,23 @@ func said(s *cli.Session, now api.Channel, format string) error {
 	return nil
 }
 
+// sends makes an order by sending it to a path of the channel.
+func sends(c *client.Client, method, path string) func(context.Context, string, api.Promotion) (api.Channel, error) {
+	return func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
+		return client.Send[api.Channel](ctx, c, method, api.At(path, channel), p)
+	}
+}
+
 // releasePause, releaseResume and releaseAbort steer a rollout.
 func releasePause(ctx context.Context, s *cli.Session) error {
-	return steer(ctx, s, (*client.Client).PauseRollout)
+	return steer(ctx, s, api.PathChannelPause)
 }
 
 func releaseResume(ctx context.Context, s *cli.Session) error {
-	return steer(ctx, s, (*client.Client).ResumeRollout)
+	return steer(ctx, s, api.PathChannelResume)
 }
 
-func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.Context, string) (api.Channel, error)) error {
+func steer(ctx context.Context, s *cli.Session, path string) error {
 	name, err := channelOf(s)
 	if err != nil {
 		return err
@@ -207,7 +214,7 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 	if err != nil {
 		return err
 	}
-	after, err := do(c, ctx, name)
+	after, err := client.Send[api.Channel](ctx, c, "POST", api.At(path, name), nil)
 	if err != nil {
 		return err
 	}
@@ -217,12 +224,13 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 func releaseAbort(ctx context.Context, s *cli.Session) error {
 	return move(ctx, s, nil, func(c *client.Client, now api.Channel) (order, error) {
 		if now.Previous == "" {
-			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: c.AbortRollout,
+			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(c, "POST",
+				api.PathChannelAbort),
 				release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
 		}
 		before, err := previous(ctx, c, now)
 		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
-		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: c.AbortRollout}, err
+		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: sends(c, "POST", api.PathChannelAbort)}, err
 	})
 }
 

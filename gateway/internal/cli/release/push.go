@@ -62,7 +62,7 @@ func register(ctx context.Context, s *cli.Session, c *client.Client, q api.NewRe
 			return err
 		}
 	}
-	r, err := c.AddRelease(ctx, q)
+	r, err := client.Send[api.Release](ctx, c, "POST", api.PathReleases, q)
 	if err != nil {
 		return err
 	}

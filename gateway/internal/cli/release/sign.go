@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -53,7 +54,7 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 	if digest == "" {
 		return nil, cli.Usagef("add --digest DIGEST, or give the file that holds it", "muster release sign: which release?")
 	}
-	unsigned, err := c.Pointer(ctx, name, digest)
+	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, name), api.PointerFilter{Release: digest})
 	return unsigned.Payload, err
 }
 
@@ -69,7 +70,7 @@ func pointerOf(ctx context.Context, s *cli.Session, c *client.Client, channel, d
 	case key == "":
 		return nil, nil
 	}
-	unsigned, err := c.Pointer(ctx, channel, digest)
+	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, channel), api.PointerFilter{Release: digest})
 	if err != nil {
 		return nil, err
 	}

@@ -79,7 +79,7 @@ func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, for
 
 // allChannels shows a line for each channel, or all of it where there is one only.
 func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format string) error {
-	list, err := c.Channels(ctx)
+	list, err := client.Get[api.ChannelList](ctx, c, api.PathChannels, nil)
 	switch {
 	case err != nil:
 		return err
@@ -105,14 +105,14 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 }
 
 func look(ctx context.Context, c *client.Client, name string) (view, error) {
-	now, err := c.Channel(ctx, name)
+	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return view{}, err
 	}
 	v := view{Channel: now, Nodes: []api.ChannelNode{}}
 	f := api.ChannelNodeFilter{Limit: pageSize}
 	for {
-		page, err := c.ChannelNodes(ctx, name, f)
+		page, err := client.Get[api.ChannelNodes](ctx, c, api.At(api.PathChannelNodes, name), f)
 		if err != nil {
 			return view{}, err
 		}
@@ -128,7 +128,7 @@ func look(ctx context.Context, c *client.Client, name string) (view, error) {
 func follow(ctx context.Context, s *cli.Session, c *client.Client, name string) error {
 	last := ""
 	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
-		now, err := c.Channel(ctx, name)
+		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return false, err
 		}

@@ -80,7 +80,7 @@ func fetch(ctx context.Context, c *client.Client, f api.SessionFilter, open bool
 		f.Cursor = ""
 		for more := true; more; more = f.Cursor != "" {
 			f.Limit = pageSize
-			page, err := c.Sessions(ctx, f)
+			page, err := client.Get[api.SessionPage](ctx, c, f.Path(), f)
 			if err != nil {
 				return nil, false, err
 			}
@@ -137,11 +137,7 @@ func took(s api.Session, now time.Time) string {
 }
 
 func sessionShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return cli.ShowEach(ctx, s, format, c.FindSession, func(one api.Session) { show(s, one) })
+	return cli.ShowEach(ctx, s, api.PathSession, func(one api.Session) { show(s, one) })
 }
 
 // show prints one session. What is not known is left out.
@@ -215,11 +211,11 @@ func sessionKill(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		one, err := c.FindSession(ctx, t.ID)
+		one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, t.ID), nil)
 		if err != nil {
 			return "", err
 		}
-		one, err = c.KillSession(ctx, one.NodeID, t.ID)
+		one, err = client.Send[api.Session](ctx, c, "DELETE", api.At(api.PathNodeSession, one.NodeID, t.ID), nil)
 		return one.Status, err
 	})
 }

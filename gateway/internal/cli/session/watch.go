@@ -7,8 +7,10 @@ import (
 	"io"
 
 	"muster/agent/pipe"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 func sessionWatch(ctx context.Context, s *cli.Session) error {
@@ -24,7 +26,7 @@ func sessionWatch(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	one, err := c.FindSession(ctx, s.Words[0])
+	one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func fetch(ctx context.Context, c *client.Client, f api.TaskFilter, limit int) (
 		if limit > 0 {
 			f.Limit = min(limit-len(tasks), pageSize)
 		}
-		page, err := c.Tasks(ctx, f)
+		page, err := client.Get[api.TaskPage](ctx, c, api.PathTasks, f)
 		if err != nil {
 			return nil, false, err
 		}

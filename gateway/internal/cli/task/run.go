@@ -111,7 +111,7 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 		}
 		q = api.NewTask{Signed: signed}
 	}
-	task, err := o.client.CreateTask(ctx, q)
+	task, err := client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
 	var refusal *wire.ErrorDetail
 	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
 		return task, err
@@ -119,7 +119,7 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	if o.Pause(ctx, time.Second) != nil {
 		return task, err
 	}
-	return o.client.CreateTask(ctx, q)
+	return client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
 }
 
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.

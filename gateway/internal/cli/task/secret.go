@@ -19,7 +19,8 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.SetSecret(ctx, s.Flags.Text("tenant"), s.Words[0], value)
+	set, err := client.Ask[api.Secret](ctx, c, "PUT", api.At(api.PathSecret, s.Words[0]),
+		api.ListFilter{Tenant: s.Flags.Text("tenant")}, api.SecretRequest{Value: value})
 	if err != nil {
 		return err
 	}
@@ -29,13 +30,14 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 }
 
 func secretList(ctx context.Context, s *cli.Session) error {
-	list := func(c *client.Client) (api.SecretList, error) { return c.Secrets(ctx, s.Flags.Text("tenant")) }
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, list, columns, func(l api.SecretList) [][]string {
-		return cli.Rows(l.Secrets, func(k api.Secret) []string {
-			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt), screen.OrUnknown(k.ChangedBy)}
+	return cli.ShowList(ctx, s, api.PathSecrets, api.ListFilter{Tenant: s.Flags.Text("tenant")}, columns,
+		func(l api.SecretList) [][]string {
+			return cli.Rows(l.Secrets, func(k api.Secret) []string {
+				return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt),
+					screen.OrUnknown(k.ChangedBy)}
+			})
 		})
-	})
 }
 
 func secretDrop(ctx context.Context, s *cli.Session) error {
@@ -47,7 +49,7 @@ func secretDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropSecret(ctx, s.Flags.Text("tenant"), s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathSecret, s.Words[0]), api.ListFilter{Tenant: s.Flags.Text("tenant")}); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))
