@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
-	"muster/gateway/internal/view"
 	"muster/store/releases"
 )
 
@@ -17,11 +15,7 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	var err error
 	g.alerts, err = alert.Open(ctx, alert.Config{
 		Store: g.store, Ready: g.overview.Ready, Node: g.overview.Row, Halted: g.halted, Outage: g.outage.Lasts,
-		Sinks: g.failingSinks,
-		Nodes: func() []*api.NodeRow {
-			rows, _ := g.overview.Rows(view.Query{})
-			return rows
-		},
+		Sinks: g.failingSinks, Nodes: g.overview.Nodes,
 		URL: func() string { return g.settings.publicURL }, Logger: g.log,
 	})
 	return err

@@ -45,7 +45,6 @@ import (
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
@@ -66,7 +65,7 @@ type gateway struct {
 	tail      *tail.Tail
 	streams   *livestream.Streams
 	logs      *logs.Hub
-	feed      *feed.Feed
+	feed      *view.Feed
 	history   *history.Book // nil: none is kept
 	fleet     *fleet.Fleet
 	logins    *login.Desk
@@ -191,7 +190,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.openHealth(ctx); err != nil {
 		return err
 	}
-	g.feed = feed.New(feed.Config{Takers: g.takers(), Logger: g.log})
+	g.feed = view.NewFeed(view.FeedConfig{Takers: g.takers(), Logger: g.log})
 	g.fleet, err = fleet.Open(ctx, fleet.Config{
 		Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated, Written: g.feed.Offer,
 		Counts: g.health.Counts,

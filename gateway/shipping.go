@@ -12,7 +12,6 @@ import (
 	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/view"
 )
 
 // openShipping opens what forwards the logs of nodes. Its buffers lie in a folder beside the database.
@@ -21,9 +20,8 @@ func (g *gateway) openShipping(ctx context.Context) error {
 	g.shipping, err = ship.Open(ctx, ship.Config{
 		Store: g.store, Folder: filepath.Join(g.settings.data, datadir.Logs), Bound: int64(g.settings.logsBuffer), Node: g.overview.Row,
 		Count: func(picks func(*api.NodeRow) bool) int {
-			rows, _ := g.overview.Rows(view.Query{})
 			n := 0
-			for _, row := range rows {
+			for _, row := range g.overview.Nodes() {
 				if picks(row) {
 					n++
 				}

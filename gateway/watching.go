@@ -7,14 +7,14 @@ import (
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // takers look at all heartbeats, in this order.
-func (g *gateway) takers() []feed.Taker {
-	all := []feed.Taker{{Name: "overview", Take: g.overview.Take}, {Name: "health", Take: g.health.Take}}
+func (g *gateway) takers() []view.Taker {
+	all := []view.Taker{{Name: "overview", Take: g.overview.Take}, {Name: "health", Take: g.health.Take}}
 	if g.history != nil {
-		all = append(all, feed.Taker{Name: "history", Take: g.history.Take})
+		all = append(all, view.Taker{Name: "history", Take: g.history.Take})
 	}
 	return all
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/api"
+	"muster/gateway/internal/view"
 )
 
 // ofNode looks at a node by a rule whose subject is the node.
-func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
+func (r *Rule) ofNode(n *api.NodeRow, s *view.Sample, limit float64) look {
 	switch r.Name {
 	case PowerCable:
 		return ofPowerCable(s.Hardware)
@@ -87,7 +88,7 @@ func (r *Rule) high(value *float64, limit float64, text string) look {
 }
 
 // ofEnd looks at the end of the pointer that a node knows. Where it knows none, nothing is known.
-func ofEnd(s *feed.Sample) look {
+func ofEnd(s *view.Sample) look {
 	if s.Agent == nil || s.Agent.ReleaseEnds == nil {
 		return look{}
 	}
@@ -228,7 +229,7 @@ func ofFabric(g *wire.GPU) look {
 const leastGap = 5 * time.Minute
 
 // gapOf is how far two looks at a node may be apart and still count as a row.
-func gapOf(s *feed.Sample) time.Duration {
+func gapOf(s *view.Sample) time.Duration {
 	gap := 4 * s.Interval
 	if s.Hardware != nil && s.Hardware.Probe.IntervalSeconds != nil {
 		pause := min(max(*s.Hardware.Probe.IntervalSeconds, 0), wire.MaxPace.Seconds())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/health"
@@ -48,9 +49,9 @@ func newBook(rows []records.Setting) (book, error) {
 
 // of is the rule as it counts on a node, and whether it is off there. One setting counts as a whole: what it leaves out is as the rule
 // has it.
-func (b book) of(r *Rule, n *Node) (counts *Rule, off bool) {
+func (b book) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
 	for _, s := range b[r.Name] {
-		if !label.Matches(s.terms, &n.Subject) {
+		if !label.Matches(s.terms, n) {
 			continue
 		}
 		set := *r

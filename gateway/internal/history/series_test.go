@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	store "muster/store/history"
 )
 
@@ -19,7 +19,7 @@ const gib = 1 << 30
 func TestMetrics(t *testing.T) {
 	d := newDesk(t, gib)
 	cpu := int64(0)
-	d.live(5*time.Minute, 2, func(s *feed.Sample) {
+	d.live(5*time.Minute, 2, func(s *view.Sample) {
 		cpu += 15 // milliseconds in 30 seconds
 		s.Cost.CPUMillis = ref(cpu)
 	})
@@ -99,7 +99,7 @@ func TestManyGPUs(t *testing.T) {
 func TestMissingStaysMissing(t *testing.T) {
 	d := newDesk(t, gib)
 	d.live(30*time.Minute, 2, nil)
-	d.live(30*time.Minute, 2, func(s *feed.Sample) { s.Hardware.GPUs[1].PowerWatts = nil }) // null for half of the hour
+	d.live(30*time.Minute, 2, func(s *view.Sample) { s.Hardware.GPUs[1].PowerWatts = nil }) // null for half of the hour
 	d.now = d.now.Add(time.Hour)                                                            // a gap
 	d.live(time.Hour, 1, nil)                                                               // a GPU vanished
 	d.now = d.now.Add(3 * time.Minute)
@@ -134,7 +134,7 @@ func TestMissingStaysMissing(t *testing.T) {
 func TestOldRows(t *testing.T) {
 	d := newDesk(t, gib)
 	read := d.now
-	d.live(10*time.Minute, 1, func(s *feed.Sample) {
+	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		if s.At.Before(noon().Add(time.Minute)) {
 			return
 		}
@@ -148,7 +148,7 @@ func TestOldRows(t *testing.T) {
 		t.Errorf("rows from before the probe hung: %s", got)
 	}
 	d = newDesk(t, gib)
-	d.live(10*time.Minute, 1, func(s *feed.Sample) {
+	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		s.Hardware.Probe.SampledAt = ref(noon().Add(-time.Hour)) // by a clock that is an hour behind
 		s.SkewMillis = time.Hour.Milliseconds()
 	})
@@ -176,7 +176,7 @@ func TestEdges(t *testing.T) {
 		t.Errorf("a step of 90 seconds became %s", s.Step)
 	}
 	slow := newDesk(t, gib)
-	slow.live(time.Hour, 1, func(s *feed.Sample) { s.Interval = 5 * time.Minute })
+	slow.live(time.Hour, 1, func(s *view.Sample) { s.Interval = 5 * time.Minute })
 	if s := slow.series(history.Query{Metric: "load1", Since: noon(), Step: time.Minute}); s.Step != 10*time.Minute {
 		t.Errorf("with an interval of 5 minutes the step is %s", s.Step)
 	}
@@ -186,7 +186,7 @@ func TestEdges(t *testing.T) {
 func TestValues(t *testing.T) {
 	d := newDesk(t, gib)
 	i := 0
-	d.live(time.Hour, 1, func(s *feed.Sample) {
+	d.live(time.Hour, 1, func(s *view.Sample) {
 		s.Hardware.GPUs[0].UtilizationPercent = ref(map[bool]float64{true: 100, false: 20}[i < 30])
 		i++
 	})
@@ -235,7 +235,7 @@ func TestNodesApart(t *testing.T) {
 		one := d.beat("one", 1)
 		other := d.beat("other", 2)
 		other.Hardware.GPUs[0].PowerWatts = ref(1.0)
-		d.Take(t.Context(), []feed.Sample{one, other})
+		d.Take(t.Context(), []view.Sample{one, other})
 		d.now = d.now.Add(30 * time.Second)
 		d.Turn(t.Context())
 	}

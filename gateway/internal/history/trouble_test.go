@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	store "muster/store/history"
 )
 
@@ -38,7 +38,7 @@ func TestNoPlace(t *testing.T) {
 // flood takes heartbeats of so many nodes, each more than once within a minute, and does a turn.
 func (d *desk) flood(nodes, times int) {
 	for range times {
-		samples := make([]feed.Sample, 0, nodes)
+		samples := make([]view.Sample, 0, nodes)
 		for i := range nodes {
 			samples = append(samples, d.beat(string(rune('a'+i)), 0))
 		}
@@ -111,7 +111,7 @@ func TestBound(t *testing.T) {
 	const bound = 2 << 20
 	d := deskAt(t, path, bound)
 	round := func() {
-		var samples []feed.Sample
+		var samples []view.Sample
 		for i := range 20 {
 			samples = append(samples, d.beat(string(rune('a'+i)), 8))
 		}

@@ -3,14 +3,12 @@ package shape
 
 import (
 	"encoding/json"
-	"slices"
 	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -55,7 +53,7 @@ func Node(n fleet.Node) api.Node {
 		Status: n.Status, CreatedAt: n.CreatedAt.UTC(), LastSeen: UTC(n.LastSeen), Banned: n.Banned,
 		EnrolledAt: UTC(n.EnrolledAt), RetiredAt: UTC(n.RetiredAt), PricePerHour: label.PriceOf(n.Labels),
 		Recoveries: n.Recoveries, RecoveryUntil: UTC(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis,
-		Notices: OrNone(n.Notices), Cost: reported(reading.Cost, n.Cost), Enrolment: n.EnrolmentID,
+		Notices: OrNone(n.Notices), Cost: reported(n.Cost), Hardware: reported(n.Hardware), Enrolment: n.EnrolmentID,
 	}
 	for _, reason := range n.Reasons {
 		out.StateReasons = append(out.StateReasons, reason.Reason)
@@ -73,26 +71,15 @@ func Node(n fleet.Node) api.Node {
 		out.Certificate = &api.Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(),
 			Generation: cert.Generation, RenewalOverdue: cert.OverdueAt != nil}
 	}
-	addReading(n, &out)
+	if n.Agent != "" && json.Unmarshal([]byte(n.Agent), &out.Agent) != nil {
+		out.Agent = nil
+	}
 	return out
 }
 
-// addReading adds what a node said of its hardware and its agent. It mends both again, because earlier gateways stored them as they
-// came.
-func addReading(n fleet.Node, out *api.Node) {
-	hardware, left := reading.Hardware.Mend(n.Hardware)
-	out.Hardware = reported(reading.Hardware, hardware)
-	if n.Hardware != "" && len(left) > 0 {
-		out.Notices = append(slices.Clip(out.Notices), reading.LeftOut("hardware", left))
-	}
-	if text, _ := reading.Agent.Mend(n.Agent); text != "" && json.Unmarshal([]byte(text), &out.Agent) != nil {
-		out.Agent = nil
-	}
-}
-
 // reported returns what a node said of itself, or null if it said nothing.
-func reported(shape *reading.Shape, text string) json.RawMessage {
-	if text, _ = shape.Mend(text); text == "" {
+func reported(text string) json.RawMessage {
+	if text == "" {
 		return json.RawMessage("null")
 	}
 	return json.RawMessage(text)

@@ -122,7 +122,7 @@ func (p *picture) gpuLines(g *api.NodeRow, room int) []string {
 	for i := from; i < to; i++ {
 		lines = append(lines, p.gpuLine(g, &g.GPUs[i], wide, healths))
 	}
-	if n := missing(g); n > 0 && to == len(g.GPUs) {
+	if n := g.MissingGPUs(); n > 0 && to == len(g.GPUs) {
 		lines = append(lines, p.paint(codeRed, p.cut(fmt.Sprintf("%d GPUs should be here: %d missing", *g.GPUsExpected, n), p.size.Columns)))
 	}
 	return lines
@@ -134,7 +134,7 @@ func (p *picture) noGPUs(g *api.NodeRow) string {
 		return "this node has sent no reading of its GPUs yet; muster help no-telemetry says what to look at"
 	case g.GPUs == nil:
 		return "nobody knows its GPUs: the probe says " + known(p.safe(g.Probe)).text + "; muster help no-telemetry says what to look at"
-	case missing(g) > 0:
+	case g.MissingGPUs() > 0:
 		return fmt.Sprintf("none of its %d GPUs answers: the probe says %s", *g.GPUsExpected, known(p.safe(g.Probe)).text)
 	}
 	return "this node has no GPU"

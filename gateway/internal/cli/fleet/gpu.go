@@ -34,7 +34,7 @@ func memoryCell(p *picture, g *api.NodeRow) cell {
 
 // bars has a character for each GPU of a node, and then the mean of those that are known.
 func (p *picture) bars(g *api.NodeRow, code string, value func(*api.GPU) *float64) cell {
-	if len(g.GPUs) == 0 && missing(g) == 0 {
+	if len(g.GPUs) == 0 && g.MissingGPUs() == 0 {
 		return cell{screen.Unknown, ""}
 	}
 	total := 0.0
@@ -50,7 +50,7 @@ func (p *picture) bars(g *api.NodeRow, code string, value func(*api.GPU) *float6
 			bars.WriteString(p.barOf(&g.GPUs[i], v))
 		}
 	}
-	bars.WriteString(strings.Repeat(markMissing, min(missing(g), max(mostBars-len(g.GPUs), 0))))
+	bars.WriteString(strings.Repeat(markMissing, min(g.MissingGPUs(), max(mostBars-len(g.GPUs), 0))))
 	mean := screen.Unknown
 	if said > 0 {
 		mean = fmt.Sprintf("%.0f%%", total/float64(said))

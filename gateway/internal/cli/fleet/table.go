@@ -240,18 +240,10 @@ func gpusCell(_ *picture, g *api.NodeRow) cell {
 		return cell{fmt.Sprintf("%s/%d", screen.Unknown, *g.GPUsExpected), codeRed}
 	case g.GPUs == nil:
 		return cell{screen.Unknown, ""}
-	case missing(g) > 0:
+	case g.MissingGPUs() > 0:
 		return cell{fmt.Sprintf("%d/%d", len(g.GPUs), *g.GPUsExpected), codeRed}
 	}
 	return cell{fmt.Sprint(len(g.GPUs)), ""}
-}
-
-// missing is how many GPUs should be there and are not, as far as that is known.
-func missing(g *api.NodeRow) int {
-	if g.GPUs == nil || g.GPUsExpected == nil {
-		return 0
-	}
-	return max(*g.GPUsExpected-len(g.GPUs), 0)
 }
 
 func priceCell(_ *picture, g *api.NodeRow) cell {

@@ -65,11 +65,6 @@ func (d *Desk) covers(s *silence, a *alert) bool {
 	return d.matches(s.terms, a)
 }
 
-func picks(terms []store.Term, n *api.NodeRow) bool {
-	return label.Matches(terms, &label.Subject{Tenant: n.Tenant, Name: n.Name, Provider: n.Provider, InstanceID: n.InstanceID,
-		State: n.State, Status: n.Status, Labels: n.Labels})
-}
-
 // SilenceRequest says what is to be silent, for how long and why.
 type SilenceRequest struct {
 	Node     string // name or id; "": any

@@ -1,20 +1,13 @@
-// Package feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
-//
-// Nothing of a heartbeat is decoded on its way in. The fleet gives the feed what it has written, a batch every few seconds. The feed
-// decodes each reading once, away from all requests, and hands it on. It uses a small share of the processors at most. When heartbeats
-// come faster than that, the oldest are dropped and counted, and the log says so: who looks on may be late, but never holds up the fleet.
-package feed
+package view
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"runtime"
 	"sync"
 	"time"
 
 	"muster/agent/wire"
-	"muster/store"
 )
 
 const (
@@ -25,9 +18,10 @@ const (
 	late = 15 * time.Second // a heartbeat that waits for longer: the fleet writes a batch every few seconds
 )
 
-// Sample is one heartbeat as the fleet wrote it.
+// Sample is one heartbeat as the fleet heard it. Nobody changes what it points to.
 type Sample struct {
 	NodeID     string
+	Enrolment  string
 	At         time.Time // when the gateway heard it
 	RunID      string
 	Counter    uint64
@@ -48,20 +42,24 @@ type Taker struct {
 }
 
 // Config says what a Feed works with. A zero field means the default.
-type Config struct {
+type FeedConfig struct {
 	Takers []Taker
 	Limit  int // heartbeats that may wait; 0: 16,384
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Feed is safe for concurrent use.
+// Feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
+//
+// The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
+// share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who
+// looks on may be late, but never holds up the fleet. It is safe for concurrent use.
 type Feed struct {
-	Config
+	FeedConfig
 	news chan struct{} // holds one token while heartbeats wait
 
 	mu      sync.Mutex
-	waiting []store.Beat
+	waiting []Sample
 	offered int64
 	dropped int64
 	behind  time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
@@ -77,7 +75,7 @@ type Lag struct {
 }
 
 // New makes a Feed.
-func New(c Config) *Feed {
+func NewFeed(c FeedConfig) *Feed {
 	if c.Limit == 0 {
 		c.Limit = defaultLimit
 	}
@@ -87,19 +85,19 @@ func New(c Config) *Feed {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Feed{Config: c, news: make(chan struct{}, 1)}
+	return &Feed{FeedConfig: c, news: make(chan struct{}, 1)}
 }
 
 // Offer takes a batch of heartbeats. It never waits.
-func (f *Feed) Offer(beats []store.Beat) {
-	if len(beats) == 0 {
+func (f *Feed) Offer(samples []Sample) {
+	if len(samples) == 0 {
 		return
 	}
 	f.mu.Lock()
-	f.offered += int64(len(beats))
-	f.waiting = append(f.waiting, beats...)
+	f.offered += int64(len(samples))
+	f.waiting = append(f.waiting, samples...)
 	if surplus := len(f.waiting) - f.Limit; surplus > 0 {
-		f.waiting = append([]store.Beat(nil), f.waiting[surplus:]...)
+		f.waiting = append([]Sample(nil), f.waiting[surplus:]...)
 		f.dropped += int64(surplus)
 		if f.behind.IsZero() {
 			f.behind = f.Now()
@@ -148,13 +146,9 @@ func (f *Feed) Run(ctx context.Context) error {
 
 // handOn hands one portion on. It reports false where nothing waits.
 func (f *Feed) handOn(ctx context.Context) bool {
-	beats := f.take()
-	if len(beats) == 0 {
+	samples := f.take()
+	if len(samples) == 0 {
 		return false
-	}
-	samples := make([]Sample, 0, len(beats))
-	for _, beat := range beats {
-		samples = append(samples, decode(beat))
 	}
 	for _, taker := range f.Takers {
 		taker.Take(ctx, samples)
@@ -173,12 +167,12 @@ func rest(ctx context.Context, long time.Duration) {
 }
 
 // take removes the oldest portion, and says in the log when the feed falls behind and when it has caught up.
-func (f *Feed) take() []store.Beat {
+func (f *Feed) take() []Sample {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.notice()
 	n := min(len(f.waiting), portion)
-	beats := f.waiting[:n:n]
+	samples := f.waiting[:n:n]
 	f.waiting = f.waiting[n:]
 	if len(f.waiting) == 0 {
 		f.waiting = nil // the array goes too
@@ -194,25 +188,5 @@ func (f *Feed) take() []store.Beat {
 		f.behind = time.Time{}
 		f.told = false
 	}
-	return beats
-}
-
-// decode makes a sample. What the node API stored has the right shape; earlier gateways stored readings as they came, so a text that is
-// no reading counts as none.
-func decode(b store.Beat) Sample {
-	return Sample{
-		NodeID: b.NodeID, At: b.At, RunID: b.RunID, Counter: b.Counter, Interval: b.Interval, SkewMillis: b.SkewMillis, Address: b.Address,
-		Notices: b.Notices, Agent: read[wire.AgentInfo](b.Agent), Cost: read[wire.Cost](b.Cost), Hardware: read[wire.Hardware](b.Hardware),
-	}
-}
-
-func read[T any](text string) *T {
-	if text == "" {
-		return nil
-	}
-	into := new(T)
-	if json.Unmarshal([]byte(text), into) != nil {
-		return nil
-	}
-	return into
+	return samples
 }

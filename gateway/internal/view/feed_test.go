@@ -1,4 +1,4 @@
-package feed_test
+package view_test
 
 import (
 	"bytes"
@@ -12,30 +12,29 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/gateway/internal/view/feed"
-	"muster/store"
+	"muster/gateway/internal/view"
 )
 
 // taken collects the ids of samples.
 type taken struct{ ids []string }
 
-func (t *taken) take(_ context.Context, samples []feed.Sample) {
+func (t *taken) take(_ context.Context, samples []view.Sample) {
 	for _, s := range samples {
 		t.ids = append(t.ids, s.NodeID)
 	}
 }
 
-func beats(from, to int) []store.Beat {
-	var out []store.Beat
+func beats(from, to int) []view.Sample {
+	var out []view.Sample
 	for i := from; i < to; i++ {
-		out = append(out, store.Beat{NodeID: fmt.Sprint(i), At: time.Now()})
+		out = append(out, view.Sample{NodeID: fmt.Sprint(i), At: time.Now()})
 	}
 	return out
 }
 
 // drive runs a feed in a bubble until nothing waits.
-func drive(t *testing.T, c feed.Config, offer func(*feed.Feed)) *feed.Feed {
-	f := feed.New(c)
+func drive(t *testing.T, c view.FeedConfig, offer func(*view.Feed)) *view.Feed {
+	f := view.NewFeed(c)
 	ctx, cancel := context.WithCancel(t.Context())
 	offer(f)
 	ended := make(chan error)
@@ -52,8 +51,8 @@ func drive(t *testing.T, c feed.Config, offer func(*feed.Feed)) *feed.Feed {
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second taken
-		takers := []feed.Taker{{Name: "first", Take: first.take}, {Name: "second", Take: second.take}}
-		f := drive(t, feed.Config{Takers: takers}, func(f *feed.Feed) {
+		takers := []view.Taker{{Name: "first", Take: first.take}, {Name: "second", Take: second.take}}
+		f := drive(t, view.FeedConfig{Takers: takers}, func(f *view.Feed) {
 			f.Offer(nil)
 			f.Offer(beats(0, 400))
 			f.Offer(beats(400, 1000))
@@ -77,11 +76,11 @@ func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const work = 10 * time.Millisecond
 		began := make(chan time.Time, 4)
-		take := func(context.Context, []feed.Sample) {
+		take := func(context.Context, []view.Sample) {
 			began <- time.Now()
 			time.Sleep(work)
 		}
-		f := feed.New(feed.Config{Takers: []feed.Taker{{Take: take}}})
+		f := view.NewFeed(view.FeedConfig{Takers: []view.Taker{{Take: take}}})
 		f.Offer(beats(0, 1000)) // four portions
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -108,8 +107,8 @@ func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got taken
 		var log bytes.Buffer
-		c := feed.Config{Limit: 300, Takers: []feed.Taker{{Take: got.take}}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		f := drive(t, c, func(f *feed.Feed) {
+		c := view.FeedConfig{Limit: 300, Takers: []view.Taker{{Take: got.take}}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		f := drive(t, c, func(f *view.Feed) {
 			f.Offer(beats(0, 200))
 			f.Offer(beats(200, 1000))
 			if lag := f.Behind(); lag.Waiting != 300 || lag.Dropped != 700 || lag.Since.IsZero() {
@@ -135,7 +134,7 @@ func TestBehind(t *testing.T) {
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		f := drive(t, feed.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(f *feed.Feed) {
+		f := drive(t, view.FeedConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(f *view.Feed) {
 			f.Offer(beats(0, 400))
 			time.Sleep(15 * time.Second)
 			if lag := f.Behind(); !lag.Since.IsZero() {
@@ -158,33 +157,11 @@ func TestLate(t *testing.T) {
 // TestRest: what was offered before the end is handed on.
 func TestRest(t *testing.T) {
 	var got taken
-	f := feed.New(feed.Config{Takers: []feed.Taker{{Take: got.take}}})
+	f := view.NewFeed(view.FeedConfig{Takers: []view.Taker{{Take: got.take}}})
 	f.Offer(beats(0, 300))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := f.Run(ctx); err != nil || len(got.ids) != 300 {
 		t.Errorf("%d samples, error %v: want all 300", len(got.ids), err)
 	}
-}
-
-// TestDecode: what was not said, or is no JSON of the shape, is nil, never a zero value.
-func TestDecode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got []feed.Sample
-		take := func(_ context.Context, samples []feed.Sample) { got = append(got, samples...) }
-		drive(t, feed.Config{Takers: []feed.Taker{{Take: take}}}, func(f *feed.Feed) {
-			f.Offer([]store.Beat{
-				{NodeID: "a", Hardware: `{"probe":{"state":"ok"},"gpus":[{"uuid":"GPU-1"}]}`, Cost: `{"rss_kib":7}`, Agent: `{"version":"v1"}`},
-				{NodeID: "b", Hardware: `{"gpus":[`, Cost: `[]`},
-			})
-		})
-		a := got[0]
-		if a.Hardware == nil || a.Hardware.GPUs[0].UUID != "GPU-1" || *a.Cost.RSSKiB != 7 || a.Agent.Version != "v1" {
-			t.Errorf("sample %+v", a)
-		}
-		b := got[1]
-		if b.Hardware != nil || b.Cost != nil || b.Agent != nil {
-			t.Errorf("sample %+v, want nothing of texts that are no readings", b)
-		}
-	})
 }
