@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/leave"
 	"muster/agent/internal/service"
 	"muster/agent/internal/update"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -102,7 +101,7 @@ func takesOver(l service.Layout, last update.Last) bool {
 func (a *foreground) follow(ctx context.Context, why error) error {
 	switch {
 	case errors.Is(why, errUninstall):
-		return leave.Run(ctx, a.Program, []string{"--state", a.State})
+		return command.Leave(ctx, a.Program, []string{"--state", a.State})
 	case errors.Is(why, errRestart):
 		a.Log.Info("starting anew")
 		a.file.Flush()
@@ -141,7 +140,7 @@ func (a *foreground) launch(base string) error {
 
 // kept reports whether something starts the agent again when it ends.
 func (a *foreground) kept(base string) bool {
-	if a.Getenv(variable.Supervised) != "" || a.Getenv(variable.Kept) != "" || a.notifier.Told() {
+	if a.Getenv(wire.EnvSupervised) != "" || a.Getenv(wire.EnvKept) != "" || a.notifier.Told() {
 		return true
 	}
 	m := service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 const (
@@ -51,7 +51,7 @@ func (e *ExitError) Error() string {
 }
 
 // Environ is this process's environment without the agent's own variables, which may hold a credential.
-func Environ() []string { return variable.Without(os.Environ()) }
+func Environ() []string { return wire.WithoutEnv(os.Environ()) }
 
 // Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error
 // wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound where there is no such program.

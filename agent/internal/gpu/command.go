@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 const (
@@ -110,7 +110,7 @@ func environment(env []string) []string {
 	if env == nil {
 		env = os.Environ()
 	}
-	kept := slices.DeleteFunc(variable.Without(env), func(pair string) bool { return strings.HasPrefix(pair, "LC_ALL=") })
+	kept := slices.DeleteFunc(wire.WithoutEnv(env), func(pair string) bool { return strings.HasPrefix(pair, "LC_ALL=") })
 	return append(kept, "LC_ALL=C")
 }
 

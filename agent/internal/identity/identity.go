@@ -3,6 +3,18 @@
 // Key and certificate stand in one file that is replaced atomically, so no crash leaves a pair that does not fit. A key is saved
 // before the agent asks for its certificate, and a retry uses the same key: so the gateway recognises the retry. Nothing here ever
 // deletes a key that might still be good.
+//
+// Enrol turns a credential into an identity: one handshake, proven on both sides, in which no secret crosses the wire.
+//
+// The node makes its key and saves it before it asks. The request carries a MAC over its bytes. The gateway's answer carries a MAC
+// over its own bytes and the request's nonce. An answer without a good MAC may come from anybody and changes nothing. After a
+// failure or a crash the node asks again with the same key. The gateway knows the key and gives the answer that it recorded.
+//
+// FollowTrust follows the gateway's trust sets: which roots and which keys a node believes.
+//
+// Anybody may answer when a node fetches the sets, so only signatures count. The key that a set names signs the next set. The first
+// link is the set that the node pinned when it enrolled, and the numbers have no gap. A node that slept through any number of
+// rotations therefore reaches the newest set. Nobody can take it back to an older one.
 package identity
 
 import (

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"muster/agent/internal/transport"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -44,9 +43,9 @@ type Guard struct {
 func StartGuard(base, way string) error {
 	layout := Layout{Base: base}
 	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base, "--transport", way)
-	command.Env = variable.Without(os.Environ()) // it reads the settings itself
-	if by := os.Getenv(variable.Supervised); by != "" {
-		command.Env = append(command.Env, variable.Supervised+"="+by)
+	command.Env = wire.WithoutEnv(os.Environ()) // it reads the settings itself
+	if by := os.Getenv(wire.EnvSupervised); by != "" {
+		command.Env = append(command.Env, wire.EnvSupervised+"="+by)
 	}
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -11,7 +11,6 @@ import (
 
 	"muster/agent/disk"
 	"muster/agent/internal/host"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -28,7 +27,7 @@ type record struct {
 }
 
 // mark is what the environment of all programs of a session has, unless they drop it.
-func mark(id string) string { return variable.Session + "=" + id }
+func mark(id string) string { return wire.EnvSession + "=" + id }
 
 // note writes down a program that has just begun. What it gives takes that back. A failure is ignored: the record is needed only where this
 // agent is killed.

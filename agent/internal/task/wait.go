@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -32,7 +31,7 @@ const (
 // only where there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
 // it may be called again at once, whatever happened. Where no task can be taken, it asks for sessions alone.
 //
-// The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
+// The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
 	if state.Enrolment == "" || !w.sleep(ctx) {
@@ -266,7 +265,7 @@ func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed255
 	payload, key, err := sign.OpenTask(signed, taskKeys(state))
 	if errors.Is(err, sign.ErrBadProof) {
 		err = fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
-			trust.ErrUnknownKey)
+			identity.ErrUnknownKey)
 	}
 	return payload, key, err
 }
@@ -297,7 +296,7 @@ func meant(state identity.State, payload wire.TaskPayload) error {
 
 // taskKeys are the keys that the pinned trust set names for tasks.
 func taskKeys(state identity.State) []ed25519.PublicKey {
-	set, err := trust.Pinned(state.Gateway)
+	set, err := identity.Pinned(state.Gateway)
 	if err != nil {
 		return nil
 	}

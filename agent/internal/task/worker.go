@@ -14,7 +14,6 @@ import (
 	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -234,7 +233,7 @@ func (w *Worker) identity() identity.State {
 
 // learn takes over the newest state of the identity. Newer keys may verify what was refused before.
 func (w *Worker) learn(state identity.State) {
-	number := trust.Number(state.Gateway)
+	number := identity.TrustNumber(state.Gateway)
 	if number != w.number {
 		w.pause = time.Time{}
 	}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // curl exchanges through the curl program, for networks that let curl through and not this agent. Such networks tell clients apart by
@@ -198,7 +198,7 @@ func curlEnvironment(env []string) []string {
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {
-		case strings.HasPrefix(name, variable.Prefix), name == "SSLKEYLOGFILE":
+		case strings.HasPrefix(name, wire.EnvPrefix), name == "SSLKEYLOGFILE":
 			continue
 		case name == "HTTP_PROXY":
 			capitals = value

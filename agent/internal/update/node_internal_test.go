@@ -14,7 +14,6 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -198,7 +197,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		}
 		bounded, cut := context.WithTimeout(ctx, pace)
 		err := u.Waiting(n.wait)(bounded, n.state, time.Now().Add(pace))
-		if trust.Stale(err) {
+		if identity.StaleTrust(err) {
 			n.state.Gateway.Trust = n.f.state(n.f.other, n.f.key, n.f.unknown).Gateway.Trust
 		}
 		cut()

@@ -12,7 +12,6 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -63,7 +62,7 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	pointer, key, err := sign.OpenRelease(envelope, releaseKeys(a.state))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
-		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", trust.ErrUnknownKey)
+		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
 	case err != nil:
 		return wanted{}, fail(wire.UpdateUnsigned, "the pointer is signed, and malformed: %w", err)
 	}
@@ -145,7 +144,7 @@ func isDigest(text string) bool {
 
 // releaseKeys are the keys that the pinned trust set names for releases.
 func releaseKeys(state identity.State) []ed25519.PublicKey {
-	set, err := trust.Pinned(state.Gateway)
+	set, err := identity.Pinned(state.Gateway)
 	if err != nil {
 		return nil
 	}

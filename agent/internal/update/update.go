@@ -21,7 +21,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -178,7 +177,7 @@ func (u *Updater) keepBefore() {
 func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if trust.Number(state.Gateway) != trust.Number(u.state.Gateway) {
+	if identity.TrustNumber(state.Gateway) != identity.TrustNumber(u.state.Gateway) {
 		u.changed = true
 	}
 	u.state = state
@@ -274,18 +273,18 @@ func (u *Updater) Spare() time.Duration {
 	return max(t.left(u.clock)-spareEnd, 0)
 }
 
-// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that trust.Stale knows
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that identity.StaleTrust knows
 // where a newer trust set may name the key of a release.
 func (u *Updater) Waiting(wait Work) Work {
 	return func(ctx context.Context, state identity.State, until time.Time) error {
 		bounded, cut := context.WithCancel(ctx)
 		defer cut()
 		if u.beginWait(cut) {
-			return trust.ErrUnknownKey
+			return identity.ErrUnknownKey
 		}
 		err := wait(bounded, state, until)
 		if u.endWait() && err == nil && ctx.Err() == nil {
-			return trust.ErrUnknownKey
+			return identity.ErrUnknownKey
 		}
 		return err
 	}
