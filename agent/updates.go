@@ -20,7 +20,6 @@ func (a *foreground) updates(state identity.State, hold hold, answered func() bo
 	return update.New(update.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.AgentInfo().Digest, Logger: a.Log,
 		Hold: hold, Answered: answered, Elsewhere: a.Client.Elsewhere,
-		Refresh: a.refresh,
 		Restart: func() {
 			select {
 			case a.ending <- errUpdate:
@@ -34,15 +33,6 @@ func (a *foreground) updates(state identity.State, hold hold, answered func() bo
 			}
 		},
 	})
-}
-
-// refresh brings what starts this agent up to date on the disk.
-func (a *foreground) refresh(ctx context.Context) error {
-	base, err := filepath.Abs(a.State)
-	if err != nil {
-		return err
-	}
-	return service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}.Refresh(ctx)
 }
 
 // settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. Where this very program was
@@ -119,7 +109,7 @@ func (a *foreground) handOver() error {
 	}
 	a.Log.Info("another version is started")
 	if a.kept(base) {
-		if update.OnTrial(base) != "" { // what keeps the agent may be older than guards
+		if update.OnTrial(base) != "" { // a unit that a person wrote may start no guard
 			err = service.StartGuard(base, string(a.Way))
 		}
 		if err != nil {

@@ -57,11 +57,10 @@ type Pair struct {
 // Gateway is what the node learned about its gateway when it enrolled, all of it proven.
 type Gateway struct {
 	URL             string          `json:"url"`
-	Roots           string          `json:"roots"`      // PEM bundle
-	TrustKey        string          `json:"trust_key"`  // base64 Ed25519: signs the next set
-	Trust           json.RawMessage `json:"trust"`      // the newest signed set
-	AnswerKey       string          `json:"answer_key"` // base64 Ed25519: the first of AnswerKeys
-	AnswerKeys      []string        `json:"answer_keys,omitempty"`
+	Roots           string          `json:"roots"`       // PEM bundle
+	TrustKey        string          `json:"trust_key"`   // base64 Ed25519: signs the next set
+	Trust           json.RawMessage `json:"trust"`       // the newest signed set
+	AnswerKeys      []string        `json:"answer_keys"` // base64 Ed25519
 	GPUsExpected    int             `json:"gpus_expected,omitempty"`
 	Channel         string          `json:"channel,omitempty"`
 	ChannelSequence int64           `json:"channel_sequence,omitempty"`

@@ -50,7 +50,6 @@ func FollowTrust(pinned Gateway, document []byte) (next Gateway, news bool, err 
 	}
 	next.Roots = last.Roots
 	next.TrustKey = last.TrustKey
-	next.AnswerKey = last.AnswerKeys[0]
 	next.AnswerKeys = last.AnswerKeys
 	return next, int64(len(c.Sets)) > TrustNumber(pinned), nil
 }

@@ -84,7 +84,7 @@ func (f *fleet) document(sets ...json.RawMessage) []byte {
 
 // pinned is what a node knows after it has followed the sets to this one.
 func (f *fleet) pinned(set json.RawMessage) identity.Gateway {
-	return identity.Gateway{Roots: f.root, TrustKey: public(f.trust), Trust: set, AnswerKey: public(f.answer)}
+	return identity.Gateway{Roots: f.root, TrustKey: public(f.trust), Trust: set, AnswerKeys: []string{public(f.answer)}}
 }
 
 func TestFollow(t *testing.T) {
@@ -116,7 +116,7 @@ func TestFollow(t *testing.T) {
 	} {
 		pinned := f.pinned(sets[c.from-1])
 		got, news, err := identity.FollowTrust(pinned, f.document(sets[:c.upTo]...))
-		if err != nil || news != c.news || got.Roots != c.roots || got.AnswerKey != c.answer || identity.TrustNumber(got) != int64(c.upTo) {
+		if err != nil || news != c.news || got.Roots != c.roots || got.AnswerKeys[0] != c.answer || identity.TrustNumber(got) != int64(c.upTo) {
 			t.Errorf("%s: number %d, news %t, %v", c.name, identity.TrustNumber(got), news, err)
 		}
 	}

@@ -47,7 +47,7 @@ func (e *enrolling) accept(ctx context.Context, w wire.Welcome) error {
 	}
 	next.Pending = ""
 	next.Gateway = Gateway{
-		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey, AnswerKeys: set.AnswerKeys,
+		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
 	next.Previous = nil         // it belongs to the former identity

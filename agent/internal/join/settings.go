@@ -13,8 +13,7 @@ import (
 	"muster/agent/wire"
 )
 
-// notKept are the flags that count for one run of join only. A settings file of an older agent may still hold a root pin; it does not
-// count.
+// notKept are the flags that count for one run of join only. In a settings file, written there by a person, they do not count.
 var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
 // ambient are variables of other programs that decide how to reach a gateway. A service does not inherit the environment of join, so

@@ -53,7 +53,7 @@ func Begin(base, log string, now time.Time) *Starts {
 	}
 	now = now.UTC().Truncate(time.Second)
 	boot := host.BootID()
-	if before.Running && (before.Boot == "" || before.Boot == boot) {
+	if before.Running && before.Boot == boot {
 		s.crashes = append(s.crashes, now)
 		if s.why == "" {
 			s.why = s.lastWords(log)

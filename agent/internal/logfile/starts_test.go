@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/host"
 	"muster/agent/internal/logfile"
 	"muster/agent/wire"
 )
@@ -139,7 +140,7 @@ func TestMachineThatWasRestarted(t *testing.T) {
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for _, test := range []struct{ record, want string }{
 		{`{"running":true,"boot_id":"another"}`, "1 starts, 0 crashes"},
-		{`{"running":true}`, "1 starts, 1 crashes it was killed, or the machine stopped"}, // of an older agent
+		{`{"running":true,"boot_id":"` + host.BootID() + `"}`, "1 starts, 1 crashes it was killed, or the machine stopped"},
 	} {
 		if err := os.WriteFile(filepath.Join(base, logfile.StartsFile), []byte(test.record), 0o600); err != nil {
 			t.Fatal(err)

@@ -27,9 +27,8 @@ const (
 // guardLock is a file in the state directory. The guard that runs holds its lock.
 const guardLock = "guard.lock"
 
-// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe where nothing else would
-// take it: where the version hangs, and where what keeps the agent was installed before agents could settle. After a loss of power there is
-// none until settle starts another one.
+// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe if the version
+// hangs, and if what keeps the agent runs no settle before a start. After a loss of power there is none until settle starts another one.
 type Guard struct {
 	Base string
 	// Open reports whether the trial goes on, and of which build.

@@ -240,7 +240,6 @@ func (u *Updater) begin(ctx context.Context, w wanted, release wire.Release) err
 	if err := u.ready(); err != nil {
 		return fail(wire.UpdateNoRoom, "the way back cannot be made: %w", err)
 	}
-	u.refresh(ctx)
 	if err := u.switchTo(w); err != nil {
 		return err
 	}

@@ -44,7 +44,6 @@ type node struct {
 	free    int64
 	steps   disk.Steps // of the agent that runs; nil: nobody is told
 	notices lines      // what its last heartbeat said
-	refresh func() error
 
 	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
 	last      wire.Update
@@ -164,9 +163,6 @@ func (n *node) run(length time.Duration) error {
 			}
 		},
 	})
-	if n.refresh != nil {
-		u.Refresh = func(context.Context) error { return n.refresh() }
-	}
 	u.program = n.Version(build)
 	u.clock = func() (string, int64) { return "one", time.Now().UnixMilli() }
 	u.Steps = n.steps

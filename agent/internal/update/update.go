@@ -38,11 +38,9 @@ type Config struct {
 	// Elsewhere writes what an https URL gives, from this byte on, until its end. The authorization goes to that host alone. Nothing of it
 	// need be proven: the digest is checked at the end. An error of the writer ends it. nil: only the gateway's own layers are fetched.
 	Elsewhere func(ctx context.Context, url, authorization string, from int64, to io.Writer) error
-	// Refresh brings what starts the agent up to date on the disk, so that a trial survives a loss of power. nil: nothing starts it.
-	Refresh func(ctx context.Context) error
-	Restart func() // asks for a start of what is current now. It returns at once
-	News    func() // asks for a heartbeat soon; nil: nobody
-	Logger  *slog.Logger
+	Restart   func() // asks for a start of what is current now. It returns at once
+	News      func() // asks for a heartbeat soon; nil: nobody
+	Logger    *slog.Logger
 }
 
 // Work waits for tasks as the heartbeat's loop has it done.
@@ -71,7 +69,6 @@ type Updater struct {
 	cut     context.CancelFunc // ends the wait for tasks that goes on; nil: none does
 	trouble string             // a notice
 	damaged []string           // notices about files that this run could not read
-	older   string             // a notice about what starts this agent
 
 	first    wanted // whose share of the stagger is counted
 	firstAt  time.Time
@@ -319,10 +316,8 @@ func (u *Updater) Notices() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	all := slices.Clone(u.damaged)
-	for _, text := range []string{u.trouble, u.older} {
-		if text != "" {
-			all = append(all, text)
-		}
+	if u.trouble != "" {
+		all = append(all, u.trouble)
 	}
 	return all
 }
