@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -22,16 +24,18 @@ const ProcessAlone = "the process alone ended"
 // losses are what a machine may find on its disk when it has power again. A file system keeps what was synced, and of the rest what it
 // likes: the order of the writes counts for nothing.
 var losses = []loss{
-	{ProcessAlone, true, 1},
-	{"what was not synced is gone", false, 0},
-	{"bytes that were not synced are gone, names are there", true, 0},
-	{"half of the bytes that were not synced are there", true, 0.5},
+	{ProcessAlone, true, 1, false},
+	{"what was not synced is gone", false, 0, false},
+	{"bytes that were not synced are gone, names are there", true, 0, false},
+	{"half of the bytes that were not synced are there", true, 0.5, false},
+	{"names that were not synced are there, and removed ones too", true, 1, true},
 }
 
 type loss struct {
-	name  string
-	names bool    // names that were not synced are kept
-	bytes float64 // the part of the bytes behind the synced ones that is kept
+	name    string
+	names   bool    // names that were not synced are kept
+	bytes   float64 // the part of the bytes behind the synced ones that is kept
+	removed bool    // names whose removal was not synced are there again
 }
 
 // Machine is one with a folder on its disk.
@@ -201,6 +205,9 @@ func (m *Machine) keep(l loss, folder uint64, now, to string) {
 	if l.names && now != "" {
 		names = m.list(now)
 	}
+	if l.removed && names != nil {
+		names = again(names, m.names[folder])
+	}
 	for name, n := range names {
 		f := m.files[n]
 		path := filepath.Join(to, name)
@@ -215,6 +222,18 @@ func (m *Machine) keep(l loss, folder uint64, now, to string) {
 			m.must(os.Chmod(path, f.mode.Perm()))
 		}
 	}
+}
+
+// again gives names with those that were synced and removed since. What was renamed in the folder has one name.
+func again(now, synced map[string]uint64) map[string]uint64 {
+	all := maps.Clone(now)
+	for name, n := range synced {
+		_, there := now[name]
+		if !there && !slices.Contains(slices.Collect(maps.Values(now)), n) {
+			all[name] = n
+		}
+	}
+	return all
 }
 
 // sameFolder is where a folder is now, if it still has its name.

@@ -1,7 +1,10 @@
 package account
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +13,31 @@ import (
 
 	"muster/agent/disk/disktest"
 )
+
+// TestSudoIsKept: a right that was given is there after a loss of power, and before that it is there whole or not at all.
+func TestSudoIsKept(t *testing.T) {
+	given := false
+	disktest.CutEverywhere(t, func(m *disktest.Machine) {
+		visudo := filepath.Join(m.Dir, "/usr/sbin/visudo")
+		err := errors.Join(os.MkdirAll(filepath.Join(m.Dir, sudoersFolder), 0o755), os.MkdirAll(filepath.Dir(visudo), 0o755),
+			os.WriteFile(visudo, nil, 0o755))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}, func(m *disktest.Machine) {
+		quiet := func(context.Context, io.Writer, string, ...string) error { return nil }
+		p := provisioning{Accounts: &Accounts{State: m.Dir, Root: m.Dir, exec: quiet, disk: m.Steps}, out: io.Discard}
+		given = p.writeSudoers(t.Context(), "ada") == nil
+	}, func(dir, happened string) {
+		text, err := os.ReadFile(filepath.Join(dir, sudoersFolder, sudoersName("ada")))
+		if given && err != nil || err == nil && !bytes.Equal(text, sudoers("ada")) {
+			t.Errorf("%s, given %t: %q, %v", happened, given, text, err)
+		}
+	})
+	if !given {
+		t.Error("the right was not given")
+	}
+}
 
 // TestPowerCuts: after a loss of power at any step the record has what was written before the machine was changed, keys that were given are
 // there, and a right that was taken stays away.

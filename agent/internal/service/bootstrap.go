@@ -42,13 +42,13 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 		if _, err := m.systemctl(ctx, false, "disable", "--no-reload", "--now", firstHopUnit); err != nil && m.runsSystemd() {
 			return removed, stays, fmt.Errorf("%w: read what systemctl says, then leave again", err)
 		}
-		if err := remove(unit); err != nil {
+		if err := m.remove(unit); err != nil {
 			return removed, stays, err
 		}
 		removed = append(removed, unit)
 	}
 	for _, path := range m.found(hostsFiles[:]) {
-		changed, err := dropMarked(path)
+		changed, err := m.dropMarked(path)
 		switch {
 		case err != nil:
 			stays = append(stays, fmt.Sprintf("lines of %s that end in%s (%v): remove them by hand", path, hostsMark, err))
@@ -153,7 +153,7 @@ func (m Manager) bootstrapTraces() (paths []string) {
 }
 
 // dropMarked removes a bootstrap's lines from a hosts file. It follows links.
-func dropMarked(path string) (changed bool, err error) {
+func (s System) dropMarked(path string) (changed bool, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return false, err
 	}
@@ -170,5 +170,5 @@ func dropMarked(path string) (changed bool, err error) {
 	if after.Len() == len(before) {
 		return false, nil
 	}
-	return true, rewrite(path, after.Bytes())
+	return true, s.rewrite(path, after.Bytes())
 }

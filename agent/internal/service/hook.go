@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"muster/agent/disk"
 )
 
 // marker is the end of every line that the agent adds to somebody else's file. The agent finds the line again by it.
@@ -99,7 +97,7 @@ func (m Manager) onstart() bool {
 
 // editOnstart adds the line to the provider's script, or removes it. It changes nothing else in the script.
 func (m Manager) editOnstart(add bool) error {
-	return edit(m.path(onstartPath), func(text string) string {
+	return m.edit(m.path(onstartPath), func(text string) string {
 		if add {
 			return m.withLine(text, m.bootLine(), true)
 		}
@@ -108,7 +106,7 @@ func (m Manager) editOnstart(add bool) error {
 }
 
 // edit changes the text of somebody else's file. It follows links.
-func edit(path string, change func(text string) string) error {
+func (s System) edit(path string, change func(text string) string) error {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return explain(path, err)
@@ -121,17 +119,17 @@ func edit(path string, change func(text string) string) error {
 	if text == string(raw) {
 		return nil
 	}
-	return rewrite(at, []byte(text))
+	return s.rewrite(at, []byte(text))
 }
 
 // rewrite replaces somebody else's file, and keeps its mode and owner. A file that is a mount cannot be renamed over: it is written
 // in place.
-func rewrite(path string, content []byte) error {
+func (s System) rewrite(path string, content []byte) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return explain(path, err)
 	}
-	err = replace(path, content, info.Mode().Perm())
+	err = s.replace(path, content, info.Mode().Perm())
 	if err == nil { // the new file belongs to this process: give it the owner of the old one
 		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 			err = os.Chown(path, int(owner.Uid), int(owner.Gid))
@@ -146,7 +144,7 @@ func rewrite(path string, content []byte) error {
 		return explain(path, err)
 	}
 	_, err = file.Write(content)
-	return explain(path, errors.Join(err, disk.Steps(nil).Sync(path, file), file.Close()))
+	return explain(path, errors.Join(err, s.Disk.Sync(path, file), file.Close()))
 }
 
 // cronRuns reports whether a cron daemon is among the processes. Without one, a crontab starts nothing.
@@ -220,7 +218,7 @@ func (m Manager) loadCrontab(ctx context.Context, text string) error {
 	defer os.Remove(path)
 	_, err := m.run(ctx, "crontab", path)
 	for _, folder := range []string{"/var/spool/cron/crontabs", "/var/spool/cron"} {
-		settlePaths(m.path(folder+"/"+m.user()), m.path(folder))
+		m.settlePaths(m.path(folder+"/"+m.user()), m.path(folder))
 	}
 	return err
 }

@@ -243,7 +243,7 @@ func (l Layout) link(name, digest string) error {
 	if err := l.Steps.At("clear " + name); err != nil {
 		return err
 	}
-	if err := remove(path + ".new"); err != nil {
+	if err := (System{Disk: l.Steps}).remove(path + ".new"); err != nil {
 		return err
 	}
 	if err := l.Steps.At("make " + name); err != nil {

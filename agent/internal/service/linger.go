@@ -75,7 +75,7 @@ func (m Manager) linger(ctx context.Context) error {
 	if _, err := m.run(ctx, "loginctl", "--no-ask-password", "enable-linger", m.user()); err != nil {
 		return m.noLinger(err.Error())
 	}
-	settlePaths(m.path("/var/lib/systemd/linger"))
+	m.settlePaths(m.path("/var/lib/systemd/linger"))
 	return m.note(func(r *record) { r.Linger = true })
 }
 

@@ -217,7 +217,7 @@ func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 		}
 	}
 	if path := m.path(m.Settings); exists(path) {
-		if err := remove(path); err != nil {
+		if err := m.remove(path); err != nil {
 			return removed, err
 		}
 		removed = append(removed, path)

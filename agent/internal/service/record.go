@@ -39,12 +39,12 @@ func (m Manager) note(change func(*record)) error {
 	if err != nil {
 		return err
 	}
-	return replace(filepath.Join(m.Base, recordFile), append(raw, '\n'), 0o600)
+	return m.replace(filepath.Join(m.Base, recordFile), append(raw, '\n'), 0o600)
 }
 
 // makeFolder makes a folder outside of the state directory, and notes which folders it had to make.
 func (m Manager) makeFolder(path string, mode os.FileMode) error {
-	made, err := makeDirectories(path, mode)
+	made, err := m.makeDirectories(path, mode)
 	if len(made) == 0 || err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (m Manager) MakeBase() error {
 	if info, err := os.Stat(m.Base); err == nil && identity.Empty(m.Base) {
 		return m.takeBase(info)
 	}
-	made, err := makeDirectories(m.Base, 0o700)
+	made, err := m.makeDirectories(m.Base, 0o700)
 	if len(made) == 0 || err != nil {
 		return err
 	}

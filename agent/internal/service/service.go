@@ -18,6 +18,7 @@ import (
 	"time"
 	"unicode"
 
+	"muster/agent/disk"
 	"muster/agent/wire"
 )
 
@@ -60,6 +61,7 @@ type System struct {
 	Exec func(program string, args, environ []string) error
 	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
 	Detach func(program string, args, env []string) (string, error)
+	Disk   disk.Steps // of the files that are written; nil: nobody is told
 }
 
 // Manager keeps one agent on one machine.

@@ -158,7 +158,7 @@ func (m Manager) SaveSettings(s Settings) error {
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		return replace(path, content, 0o600)
+		return m.replace(path, content, 0o600)
 	}
 	return explain(path, os.Chmod(path, 0o600))
 }

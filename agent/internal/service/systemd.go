@@ -44,11 +44,11 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
 			return out, err
 		}
-		if err := replace(path, text, 0o644); err != nil {
+		if err := m.replace(path, text, 0o644); err != nil {
 			return out, err
 		}
 	case !same(path, text) && m.ReloadUnits:
-		if err := replace(path, text, 0o644); err != nil {
+		if err := m.replace(path, text, 0o644); err != nil {
 			return out, err
 		}
 		if _, err := m.systemctl(ctx, user, "daemon-reload"); err != nil {
@@ -65,7 +65,7 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
 		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
 	}
-	settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path)) // the link that enable made
+	m.settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path)) // the link that enable made
 	verb := "start"
 	if known && restart {
 		verb = "restart"
@@ -125,7 +125,7 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 	if err := m.disableUnit(ctx, user); err != nil {
 		return "", err
 	}
-	if err := remove(path); err != nil {
+	if err := m.remove(path); err != nil {
 		return "", err
 	}
 	if user && m.record().Linger {
@@ -139,7 +139,7 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 // disableUnit keeps the unit from being started again. Where the user's systemd does not run, it removes the link itself.
 func (m Manager) disableUnit(ctx context.Context, user bool) error {
 	if user && m.runtimeFolder() == "" {
-		return remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))
+		return m.remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))
 	}
 	if _, err := m.systemctl(ctx, user, "disable", "--no-reload", unitName); err != nil {
 		return fmt.Errorf("%w: read what systemctl says, then leave again", err)
@@ -174,14 +174,14 @@ func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, erro
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
 			return Outcome{}, err
 		}
-		if err := replace(path, text, 0o755); err != nil {
+		if err := m.replace(path, text, 0o755); err != nil {
 			return Outcome{}, err
 		}
 	}
 	if _, err := m.run(ctx, "rc-update", "add", Name, "default"); err != nil {
 		return Outcome{}, fmt.Errorf("%w: read what rc-update says, then join again", err)
 	}
-	settlePaths(m.path("/etc/runlevels/default"))
+	m.settlePaths(m.path("/etc/runlevels/default"))
 	verb := "start"
 	if known && restart {
 		verb = "restart"
@@ -206,5 +206,5 @@ func (m Manager) removeOpenRC(ctx context.Context) (removed string, err error) {
 	if err := os.Remove(path); err != nil {
 		return "", explain(path, err)
 	}
-	return path, syncDirectory(filepath.Dir(path))
+	return path, m.syncDirectory(filepath.Dir(path))
 }

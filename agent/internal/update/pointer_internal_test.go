@@ -72,6 +72,17 @@ func TestPointer(t *testing.T) {
 	}
 }
 
+// TestPointerInTime: a pointer counts from its first moment on, and not in its last.
+func TestPointerInTime(t *testing.T) {
+	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	p := wire.ReleasePointer{NotBefore: at, Expires: at.Add(time.Hour)}
+	for now, counts := range map[time.Time]bool{at.Add(-1): false, at: true, p.Expires.Add(-1): true, p.Expires: false} {
+		if err := (asks{now: now}).inTime(p); (err == nil) != counts {
+			t.Errorf("at %s: %v", now.Format(time.RFC3339Nano), err)
+		}
+	}
+}
+
 // TestPointerKeys: only a release key that the pinned set names counts, and only for releases.
 func TestPointerKeys(t *testing.T) {
 	f := newFleet(t)

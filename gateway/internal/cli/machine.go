@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"muster/agent/disk"
 )
 
 // ServiceUnit is the name of the gateway's service.
@@ -26,6 +28,7 @@ type Machine struct {
 	Chown   func(in *os.Root, name string, uid, gid int) error                     // nil: in.Lchown
 	Ready   func(ctx context.Context, url string) error                            // nil: asks the URL
 	Rand    io.Reader                                                              // nil: crypto/rand
+	Disk    disk.Steps                                                             // of the files that are written; nil: nobody is told
 }
 
 func (m Machine) complete() Machine {

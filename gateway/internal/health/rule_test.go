@@ -149,6 +149,14 @@ func (d *world) until(id string, s feed.Sample, want []string) int {
 	return 0
 }
 
+// TestFabricThatFailed: a fabric that completed without success is not ready.
+func TestFabricThatFailed(t *testing.T) {
+	d := newWorld(t, "n-1")
+	d.until("n-1", reading(func(_ *wire.Hardware, g *wire.GPU) { g.Fabric.Status = to("insufficient_resources") }),
+		[]string{health.FabricNotReady})
+	d.until("n-1", reading(nil), nil)
+}
+
 // TestTable: names are unique, and every rule says what it means, what to do, and which page says more.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}

@@ -145,6 +145,23 @@ func TestRetireHeld(t *testing.T) {
 	}
 }
 
+// TestRetireSettles: after a start no node is retired for a while, however long it was silent: it may not have had the time to come back.
+func TestRetireSettles(t *testing.T) {
+	d := newWorld(t, "n-1", "n-2")
+	d.nodes["n-1"].LastSeen = to(start.Add(-2 * time.Hour))
+	d.nodes["n-1"].Status = wire.StatusStale
+	d.nodes["n-2"].Status = wire.StatusOnline
+	d.config.RetireAfter = time.Hour
+	d.restart()
+	for minute := range 11 {
+		d.Round(t.Context())
+		if want := minute / 10; len(d.retired) != want {
+			t.Errorf("%d minutes after a start: retired %v", minute, d.retired)
+		}
+		d.now = d.now.Add(time.Minute)
+	}
+}
+
 // TestRetireHeldUnwritten: what could not be recorded is said later.
 func TestRetireHeldUnwritten(t *testing.T) {
 	d := newWorld(t, "n-1")

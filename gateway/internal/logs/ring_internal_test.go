@@ -59,3 +59,15 @@ func TestRing(t *testing.T) {
 		t.Errorf("a line that stands for 5, one of the gateway and one more: %v", r.begin())
 	}
 }
+
+// TestGapBehindNews: what is missing behind a line that is new was never had, also where known lines did not come again.
+func TestGapBehindNews(t *testing.T) {
+	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	r := ring{most: 1 << 20}
+	r.add([]wire.LogLine{{Time: at, Message: "one"}, {Time: at, Message: "two"}, {Time: at, Message: "three"}})
+	k := r.known(at, time.Second)
+	got := k.fresh([]wire.LogLine{{Time: at, Dropped: 2}, {Time: at, Message: "new"}, {Time: at, Dropped: 2}})
+	if len(got) != 2 || got[0].Message != "new" || got[1].Dropped != 2 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -137,6 +137,21 @@ func TestStruckKey(t *testing.T) {
 	}
 }
 
+// TestNewcomerOfAnExpiredPointer: a newcomer begins with the release, and is not given a pointer that it would refuse.
+func TestNewcomerOfAnExpiredPointer(t *testing.T) {
+	h := newHall(t)
+	h.point(h.release("v1"), nil)
+	for _, c := range []struct {
+		passed time.Duration
+		obeys  bool
+	}{{90*24*time.Hour - time.Second, true}, {time.Second, false}} {
+		h.clock.Forward(c.passed)
+		if n, ok, err := h.Newcomer(t.Context(), "id-new"); err != nil || !ok || n.Digest == "" || (n.Pointer != "") != c.obeys {
+			t.Errorf("%s later: a newcomer gets %+v, %v", c.passed, n, err)
+		}
+	}
+}
+
 // TestWindowsOfAll: where every node waits for its window, the canary waits with them. Nobody else is let in without it.
 func TestWindowsOfAll(t *testing.T) {
 	h := newHall(t)

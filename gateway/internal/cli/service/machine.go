@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-
-	"muster/agent/disk"
 )
 
 // localURL is where this machine reaches a listener.
@@ -64,14 +62,18 @@ func (s *service) locked(path string) bool {
 // write replaces a file as a whole, so that neither a reader nor a power cut finds half of it.
 func (s *service) write(path string, content []byte, mode fs.FileMode) error {
 	place := s.at(path)
-	if err := disk.Steps(nil).MakeFolders(filepath.Dir(place), 0o755); err != nil {
+	if err := s.Disk.MakeFolders(filepath.Dir(place), 0o755); err != nil {
 		return err
 	}
-	return disk.Replace(place, content, mode)
+	return s.Disk.Replace(place, content, mode)
 }
 
 // remove removes a file for good; one that is not there is none to remove.
 func (s *service) remove(path string) error {
+	name := filepath.Base(path)
+	if err := s.Disk.At("remove " + name); err != nil {
+		return err
+	}
 	err := os.Remove(s.at(path))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -79,5 +81,5 @@ func (s *service) remove(path string) error {
 	if err != nil {
 		return err
 	}
-	return disk.Sync(filepath.Dir(s.at(path)))
+	return s.Disk.SyncFolder("the folder of "+name, filepath.Dir(s.at(path)))
 }

@@ -42,6 +42,28 @@ func TestPowerCuts(t *testing.T) {
 	})
 }
 
+// TestPowerCutsIntoFile: a rotation into another file never seals the database under a key that a loss of power takes away.
+func TestPowerCutsIntoFile(t *testing.T) {
+	source := func(dir string, steps disk.Steps) Source {
+		return Source{Data: dir, Getenv: nothing, Say: io.Discard, Disk: steps}
+	}
+	out := func(dir string) string { return filepath.Join(dir, "next.key") }
+	var before []byte
+	disktest.CutEverywhere(t, func(m *disktest.Machine) {
+		before = sealed(t, source(m.Dir, nil), "token of before")
+	}, func(m *disktest.Machine) {
+		s := source(m.Dir, m.Steps)
+		if s.rotateInto(t.Context(), before, out(m.Dir)) == nil {
+			_ = m.Steps(disk.Step{Name: "the database", Synced: s.database()}) // as SQLite has done
+		}
+	}, func(dir, happened string) {
+		s := source(dir, nil)
+		if next, err := Read(out(dir)); !s.Opens(t.Context(), before) && (err != nil || !s.Opens(t.Context(), next)) {
+			t.Errorf("%s: no key opens the database: %v", happened, err)
+		}
+	})
+}
+
 // TestNewKeyIsKept: a key that something can be sealed under is on the disk. Before that there is no key, or the same one.
 func TestNewKeyIsKept(t *testing.T) {
 	var key []byte

@@ -394,6 +394,50 @@ func TestSilence(t *testing.T) {
 	}
 }
 
+// TestSilenceOfOne: a silence of some nodes does not keep an alert about many others from being told.
+func TestSilenceOfOne(t *testing.T) {
+	h := newHouse(t, fleet(40)...)
+	k := newHook(t)
+	h.receiver(alert.KindWebhook, "ops", k)
+	h.nodes[0].Labels = map[string]string{"tier": "work"}
+	for _, n := range h.nodes[:25] {
+		stale(n)
+	}
+	h.pass(50 * time.Second)
+	h.silence(alert.SilenceRequest{Selector: "tier=work", For: time.Hour, Reason: "work"})
+	h.pass(time.Minute)
+	h.silence(alert.SilenceRequest{Selector: "tier=lab,name=gpu-01", For: time.Hour, Reason: "work"})
+	h.pass(time.Minute)
+	for _, a := range h.desk.List(alert.Query{}) {
+		if a.Silence != nil && len(a.Members) > 0 {
+			t.Errorf("an alert about %d nodes is silent", len(a.Members))
+		}
+	}
+	if !strings.Contains(h.firing(), " nodes") {
+		t.Errorf("%s fires", h.firing())
+	}
+}
+
+// TestTheOthersAfterATrouble: what waited behind a message that was not taken is told later, too.
+func TestTheOthersAfterATrouble(t *testing.T) {
+	h := newHouse(t, gpu("gpu-1"), gpu("gpu-2"))
+	k := newHook(t)
+	h.receiver(alert.KindWebhook, "ops", k)
+	k.answers(status(http.StatusInternalServerError))
+	stale(h.nodes[0])
+	stale(h.nodes[1])
+	h.pass(70 * time.Second)
+	k.answers(nil)
+	h.pass(10 * time.Minute)
+	heard := map[any]bool{}
+	for _, one := range k.all() {
+		heard[one.alert["id"]] = true
+	}
+	if r := h.contact("ops"); r.Waiting != 0 || len(heard) != 2 {
+		t.Errorf("%d wait, and it heard of %v", r.Waiting, heard)
+	}
+}
+
 // TestManySilenced: many nodes that turned stale in a silence are told as one when it ends, a few each alone.
 func TestManySilenced(t *testing.T) {
 	for _, c := range []struct {

@@ -264,6 +264,25 @@ func TestWhole(t *testing.T) {
 	h.want("all are silent", "node_stale 3 nodes, node_stale gpu-03, node_stale gpu-04")
 }
 
+// TestTenantsApart: the silent nodes of one tenant join no alert about those of another one.
+func TestTenantsApart(t *testing.T) {
+	h := newHouse(t, fleet(6)...)
+	for i, n := range h.nodes {
+		if i%2 == 1 {
+			n.Tenant = "other"
+		}
+	}
+	for first, want := range []string{"node_stale 3 nodes", "node_stale 3 nodes, node_stale 3 nodes"} {
+		for i, n := range h.nodes {
+			if i%2 == first {
+				stale(n)
+			}
+		}
+		h.pass(2 * time.Minute)
+		h.want("so many tenants are silent", want)
+	}
+}
+
 // TestRestart: a desk that is opened anew goes on with what fires, alone or in a group, and fires nothing twice. Just after a start the
 // gateway calls nobody stale: that is no cure.
 func TestRestart(t *testing.T) {

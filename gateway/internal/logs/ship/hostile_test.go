@@ -134,6 +134,39 @@ func TestOneBadBuffer(t *testing.T) {
 	}
 }
 
+// TestUnsynced: where no buffer got the lines to its disk, the node keeps them.
+func TestUnsynced(t *testing.T) {
+	d := newBareDesk(t, time.Now, "agent")
+	box := (*d.rules.Load())[0].box
+	box.Steps = func(s disk.Step) error {
+		if s.Synced != "" && strings.HasSuffix(s.Name, "segment") {
+			return errors.New("the disk is broken")
+		}
+		return nil
+	}
+	line := wire.LogLine{Source: "agent", Message: "x"}
+	if taken, err := take(t, d, wire.LogBatch{Spool: "a", First: 1, Lines: []wire.LogLine{line}}); err == nil {
+		t.Errorf("the node is told that its line is kept: %+v", taken)
+	}
+}
+
+// TestHeldByTheTenant: a node that waits because its tenant ships too much has not used up its own allowance.
+func TestHeldByTheTenant(t *testing.T) {
+	now := time.Now()
+	d := newBareDesk(t, func() time.Time { return now }, "agent")
+	d.rates["a"] = &rate{until: now.Add(time.Minute)}
+	from := &node{}
+	for range 100 {
+		if wait := d.above(from, "a", 1<<10, 1<<10, now); wait == 0 {
+			t.Fatal("it need not wait for its tenant")
+		}
+	}
+	d.rates["a"] = &rate{}
+	if wait := d.above(from, "a", 1<<10, 1<<10, now); wait != 0 {
+		t.Errorf("then it waits another %d s for itself", wait)
+	}
+}
+
 // TestForbiddenAddresses: no rule leads to where a machine's cloud tells it secrets, however the address is written. A tenant's leads not to
 // the gateway's own machine either.
 func TestForbiddenAddresses(t *testing.T) {

@@ -222,6 +222,31 @@ func TestBusyChannel(t *testing.T) {
 	}
 }
 
+// TestWaveBegins: the soak time begins when all of a wave are through, however long that took. What was accepted in a wave is not accepted
+// in the next one.
+func TestWaveBegins(t *testing.T) {
+	waves, err := Plan{Canary: "1", SoakSeconds: 600, MaxFailed: "1"}.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := view(RolledBack)
+	v.Waves = waves
+	v.Rollout.WaveAt = now.Add(-time.Hour)
+	v.Rollout.Forgiven = 1
+	v.Nodes["next"] = Standing{Interval: 30 * time.Second, Belongs: true, Takes: true, Online: true, Heard: true}
+	for _, c := range []struct {
+		after          time.Duration
+		wave, forgiven int
+	}{{0, 0, 1}, {599 * time.Second, 0, 1}, {600 * time.Second, 1, 0}} {
+		v.Now = now.Add(c.after)
+		out := Look(v)
+		v.Rollout = out.Rollout
+		if out.Rollout.Wave != c.wave || out.Rollout.Forgiven != c.forgiven || len(out.Rows) != c.wave {
+			t.Errorf("after %s: wave %d, %d forgiven, %d rows", c.after, out.Rollout.Wave, out.Rollout.Forgiven, len(out.Rows))
+		}
+	}
+}
+
 // TestNext: the beginning of the next wave is known while this one is watched, and else not.
 func TestNext(t *testing.T) {
 	waves, err := DefaultPlan().Read()

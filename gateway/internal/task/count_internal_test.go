@@ -1,0 +1,23 @@
+package task
+
+import (
+	"path/filepath"
+	"testing"
+
+	"muster/store"
+)
+
+// TestEarlierCount: a count that ends after one which began later changes nothing: the later one has seen more.
+func TestEarlierCount(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for stands, want := range map[uint64]int{1: 0, 3: 3} {
+		d := &Desk{Config: Config{Store: s}, counts: 1, waiting: map[string]hint{"n": {3, stands}}}
+		if _, err := d.count(t.Context(), "n"); err != nil || d.Waiting("n") != want {
+			t.Errorf("after count %d this is the second: %d wait, want %d, %v", stands, d.Waiting("n"), want, err)
+		}
+	}
+}
