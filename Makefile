@@ -61,7 +61,6 @@ test-real: build
 	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
 	@[ $$(id -u) != 0 ] || dpkg -s $(CLIENTS) >/dev/null 2>&1 || $(call install,$(CLIENTS))
 	go test -tags real -count 1 -v -run Registry ./gateway
-	go test -tags real -count 1 -v -run TestVersions ./gateway
 	@[ $$(id -u) != 0 ] || dpkg -s $(BROWSER) >/dev/null 2>&1 || $(call install,$(BROWSER))
 	go test -tags real -count 1 -v -run 'TestConsole(Fleet|Node|Logs|Sessions)?$$' ./gateway
 	@[ -x bin/.watchers/usr/bin/prometheus-alertmanager ] || $(call unpack,.watchers,$(WATCHERS))

@@ -43,7 +43,7 @@ var recordNames = []string{"store/alerts", "store/costs", "store/health", "store
 var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
 
 // installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
-var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/installer", "gateway/internal/bootstrap/reach"}
+var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/reach"}
 
 // apiName is the admin API as its callers see it.
 const apiName = "gateway/api"
@@ -119,7 +119,7 @@ func TestImportRules(t *testing.T) {
 		{g + "view", "store", true},
 		{g + "view", apiName, true},
 		{g + "bootstrap", "muster", true},
-		{g + "bootstrap/installer", "muster", true},
+		{g + "bootstrap/reach", "muster", true},
 		{g + "nodeapi", "muster", false},
 		{g + "nodeapi", g + "fleet", true},
 		{g + "nodeapi", g + "release/rollout", true},

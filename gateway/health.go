@@ -61,7 +61,8 @@ func (g *gateway) tellFindings(id string, found []health.Finding) {
 
 func healthNode(g *api.NodeRow) health.Node {
 	return health.Node{
-		ID: g.ID, Reasons: g.StateReasons, LastSeen: g.LastSeen, RenewalOverdue: g.RenewalOverdue, PricePerHour: g.PricePerHour,
+		ID: g.ID, Reasons: g.StateReasons, StateSince: g.StateSince, LastSeen: g.LastSeen, RenewalOverdue: g.RenewalOverdue,
+		PricePerHour: g.PricePerHour,
 		Subject: label.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
 			Status: g.Status, Labels: g.Labels},
 	}

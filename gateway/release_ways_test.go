@@ -16,7 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -64,7 +64,7 @@ func (r *released) command(args ...string) (code int, stdout, stderr string) {
 // agent writes a file that is an agent as far as its headers say.
 func (r *released) agent(text string) (file, digest string) {
 	r.t.Helper()
-	content := executabletest.Least("amd64", strings.Repeat(text, 20_000))
+	content := executable.Least("amd64", strings.Repeat(text, 20_000))
 	file = filepath.Join(r.t.TempDir(), "agent")
 	r.must(os.WriteFile(file, content, 0o600))
 	return file, programDigest(content)

@@ -20,12 +20,11 @@ import (
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/retention"
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/bootstrap/installer"
+	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
 	"muster/gateway/internal/fleet"
@@ -326,7 +325,7 @@ func (g *gateway) run(ctx context.Context, l *listeners) error { return daemon.R
 // sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then
 // the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners) []daemon.Part {
-	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
+	keeper := audit.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
 	parts := []daemon.Part{
 		{Name: "garbage collection", Run: daemon.Collect},
 		{Name: "overview", Run: g.overview.Run},
@@ -377,8 +376,8 @@ func newEpoch() string {
 
 // installer gives the joining script as the gateway is now. It is made anew for each call, because the root pin and the pinned key
 // change while the gateway runs.
-func (g *gateway) installer() installer.Installer {
-	return installer.Installer{
+func (g *gateway) installer() reach.Installer {
+	return reach.Installer{
 		Version: version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
 		Platforms: g.nodes.Platforms(), Behind: g.origin.Behind, Logger: g.log,
 	}

@@ -184,33 +184,6 @@ func TestSuccessorUse(t *testing.T) {
 	}
 }
 
-// TestUpgradeKeepsIdentities brings a database with a node in it from the first schema to the newest.
-func TestUpgradeKeepsIdentities(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "muster.db")
-	err := migrate(t, path, prior(t, 1))
-	must(t, err)
-	db := raw(t, path)
-	for _, sql := range []string{
-		`INSERT INTO nodes VALUES ('id-n', 'n', 'default', '', '', 'active', 1, 1, 1, NULL, 0, 'e-1', 0, NULL)`,
-		`INSERT INTO liveness VALUES ('id-n', 5000, 30000, 'run', 7, NULL, '192.0.2.1', '', '', '[]', '')`,
-		`INSERT INTO certificates VALUES ('print-n', 'id-n', 'e-1', 1, 'current', 'key', 'AA==', 'chain', 0, 86400000, 0, 1, NULL)`,
-	} {
-		execute(t, db, sql)
-	}
-	must(t, db.Close())
-	s := openAt(t, path)
-	n := node(t, s, "n")
-	if n.Recoveries != 0 || n.RunID != "run" || n.Counter != 7 || n.Certificate.Fingerprint != "print-n" || n.Certificate.OverdueAt != nil {
-		t.Errorf("got %+v", n)
-	}
-	if got, err := s.MarkOverdue(t.Context(), time.UnixMilli(86400000), "renewal.overdue", "gateway"); err != nil || got != 1 {
-		t.Errorf("marked %d, %v; want 1", got, err)
-	}
-	if runs, err := s.Runs(t.Context(), "id-n"); err != nil || len(runs) != 0 {
-		t.Errorf("got %+v, %v", runs, err)
-	}
-}
-
 // TestSweepsUseTheirIndexes: what is looked for every few seconds must not read the whole table.
 func TestSweepsUseTheirIndexes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "muster.db")

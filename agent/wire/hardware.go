@@ -10,6 +10,7 @@ import (
 type Hardware struct {
 	Probe          Probe      `json:"probe"`
 	DriverVersion  *string    `json:"driver_version"`
+	CUDAVersion    *string    `json:"cuda_version"` // the newest that NVIDIA's driver offers; null: not known
 	GPUsExpected   *int       `json:"gpus_expected"`
 	GPUs           []GPU      `json:"gpus"`
 	CPUs           *int       `json:"cpus"`
@@ -186,7 +187,7 @@ type Xid struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`
 	BusID string    `json:"bus_id"` // as the GPU's row has it; where no row fits, as the kernel wrote it; empty: not named
-	UUID  string    `json:"uuid"`   // empty: no GPU of this machine is known at that address
+	UUID  string    `json:"uuid"`   // empty: it may be another container's GPU
 	Code  *int      `json:"code"`   // of NVIDIA's Xids; null: the event has none
 	Text  string    `json:"text"`   // the kernel's line, cut and fit for a screen
 }

@@ -16,9 +16,7 @@ import (
 //
 //	1  2026-11  first version
 //
-// Releases of agents did not raise it. An old agent ignores the release and the channel in its answers, and stays as it is. An old gateway
-// ignores what a new agent says of updates, and orders none. Tests keep that (testdata/versions). A gateway that raises it serves the
-// version before as well.
+// A gateway that raises it serves the version before as well.
 const ProtocolVersion = 1
 
 // Headers of muster's own.

@@ -23,7 +23,7 @@ func (t table) print(h wire.Hardware, reasons []string, detail map[string]string
 		probe += fmt.Sprintf(" in %d ms", *h.Probe.TookMS)
 	}
 	t.line("gpu probe", join(": ", probe, h.Probe.Error))
-	t.line("driver", text(h.DriverVersion))
+	t.line("driver", join(", ", text(h.DriverVersion), with("CUDA ", text(h.CUDAVersion))))
 	t.printKernel(h.Xids)
 	for _, reason := range reasons {
 		t.line(reason, detail[reason])

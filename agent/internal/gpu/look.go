@@ -183,6 +183,9 @@ func (p *Prober) publish(o outcome) (changed bool) {
 		p.reading.Probe.SampledAt = &now
 	}
 	if o.driver != nil {
+		if p.rare.driver != *o.driver {
+			p.reading.CUDAVersion = nil
+		}
 		p.reading.DriverVersion = o.driver
 	}
 	p.reading.unread = o.unread

@@ -24,6 +24,7 @@ type machine struct {
 	apps   gpu.Output          // the list of processes
 	list   gpu.Output          // the list of devices
 	links  gpu.Output          // the states of the links
+	all    gpu.Output          // all of a GPU, in XML
 	calls  []string            // the first argument of every call
 }
 
@@ -35,6 +36,8 @@ func (m *machine) exec(_ context.Context, call gpu.Call) gpu.Output {
 	switch {
 	case call.Args[0] == "-L":
 		return m.list
+	case call.Args[0] == "-q":
+		return m.all
 	case call.Args[0] == "nvlink":
 		return m.links
 	case strings.HasPrefix(call.Args[0], "--query-compute-apps="):

@@ -75,8 +75,9 @@ func sameBus(a, b string) bool {
 	return a != "" && plain(a) == plain(b)
 }
 
-// Locate names the GPU at an address of the bus, also one that does not answer any more: its UUID, and the address as its row has it. Both
-// are empty where no GPU is known there.
+// Locate names the GPU at an address of the bus, also one that does not answer any more: its UUID, and the address as its row has it. One
+// that nobody has ever listed, such as one that was lost before the agent came, is named by its address. In a container it may be another
+// container's: then both are empty.
 func (p *Prober) Locate(bus string) (uuid, own string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,10 @@ func (p *Prober) Locate(bus string) (uuid, own string) {
 			return d.UUID, d.Bus
 		}
 	}
-	return "", ""
+	if bus == "" || p.hidesProcesses() {
+		return "", ""
+	}
+	return "PCI-" + bus, bus
 }
 
 // enumerate lists names in at most limit bytes. Names that do not fit, and GPUs without a name, are counted.

@@ -69,6 +69,17 @@ func TestBothVendors(t *testing.T) {
 	if uuid, own := p.Locate("0000:26:00.0"); uuid != "GPU-0000000000000002" || own != "0000:26:00.0" {
 		t.Errorf("at 26:00 is %s, %s", uuid, own)
 	}
+	if uuid, own := p.Locate("0000:99:00.0"); uuid != "PCI-0000:99:00.0" || own != "0000:99:00.0" {
+		t.Errorf("a GPU that nobody has listed is %q, %q", uuid, own)
+	}
+	if uuid, _ := p.Locate(""); uuid != "" {
+		t.Errorf("a GPU that the kernel does not name is %q", uuid)
+	}
+	p.HidesProcesses = func() bool { return true }
+	if uuid, own := p.Locate("0000:99:00.0"); uuid+own != "" {
+		t.Errorf("a GPU of another container is %q, %q", uuid, own)
+	}
+	p.HidesProcesses = func() bool { return false }
 
 	if err := os.RemoveAll(filepath.Join(root, "sys/class/drm/card1")); err != nil {
 		t.Fatal(err)

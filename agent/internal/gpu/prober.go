@@ -74,6 +74,7 @@ type Prober struct {
 type Reading struct {
 	Probe         wire.Probe
 	DriverVersion *string
+	CUDAVersion   *string
 	GPUsExpected  *int
 	GPUs          []wire.GPU
 	Seen          *int // GPUs that exist, whether they answer or not, by the last look that could tell; nil: no look could
@@ -86,6 +87,7 @@ type Reading struct {
 func (r Reading) Fill(h *wire.Hardware) {
 	h.Probe = r.Probe
 	h.DriverVersion = r.DriverVersion
+	h.CUDAVersion = r.CUDAVersion
 	h.GPUsExpected = r.GPUsExpected
 	h.GPUs = r.GPUs
 }

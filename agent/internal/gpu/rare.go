@@ -25,6 +25,8 @@ type rare struct {
 	links     map[string]*wire.NVLinks
 	linksAt   time.Time // when these were looked at
 	divided   []string  // GPUs whose MIG mode was on
+	driver    string    // which was asked for its CUDA
+	cuda      *string   // that it offers
 }
 
 // divisions are the GPUs whose MIG mode is on. Where somebody has switched one, the instances are looked at without delay.
@@ -36,6 +38,11 @@ func divisions(gpus []wire.GPU) []string {
 		}
 	}
 	return on
+}
+
+// isEmpty is true where a GPU that is divided had no instances yet: they are made after the mode is switched on.
+func (s rare) isEmpty() bool {
+	return slices.ContainsFunc(s.divided, func(uuid string) bool { return len(s.instances[uuid]) == 0 })
 }
 
 // withoutAMD are the GPUs that nvidia-smi knows.
@@ -51,10 +58,10 @@ func withoutAMD(gpus []wire.GPU) []wire.GPU {
 
 // lookRarely makes the calls that cost too much to be made at every look. It comes after a good reading.
 func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
-	next := rare{at: p.now(), links: p.rare.links, linksAt: p.rare.linksAt}
+	next := rare{at: p.now(), links: p.rare.links, linksAt: p.rare.linksAt, driver: p.rare.driver, cuda: p.rare.cuda}
 	gpus = withoutAMD(gpus)
 	isSoon := !p.rare.at.IsZero() && next.at.Sub(p.rare.at) < rarePace
-	if len(gpus) == 0 || !p.plan.slow.IsZero() || isSoon && slices.Equal(divisions(gpus), p.rare.divided) {
+	if len(gpus) == 0 || !p.plan.slow.IsZero() || isSoon && slices.Equal(divisions(gpus), p.rare.divided) && !p.rare.isEmpty() {
 		return
 	}
 	next.divided = divisions(gpus)
@@ -77,7 +84,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	if out.Err == nil && out.Code == 0 {
 		next.processes = p.processes(out.Stdout, gpus)
 	}
-	if !next.wantsLinks() {
+	if !p.lookCUDA(ctx, path, gpus[0].UUID, &next) || !next.wantsLinks() {
 		return
 	}
 	if out, ok = p.call(ctx, path, "nvlink", "--status"); !ok {
@@ -91,11 +98,45 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 }
 
+// lookCUDA asks once for each driver which CUDA it offers: the answer has all of a GPU. The other answers leave CUDA out, or name it
+// in words that change. It reports false where nvidia-smi hangs.
+func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bool {
+	driver := p.Reading().DriverVersion
+	if driver == nil || *driver == next.driver || uuid == "" {
+		return true
+	}
+	next.driver = *driver
+	next.cuda = nil
+	out, ok := p.call(ctx, path, "-q", "-x", "-i", uuid)
+	if !ok {
+		p.plan.askLess(next.at, wideLatest)
+		return false
+	}
+	if out.Err == nil && out.Code == 0 {
+		next.cuda = ParseCUDA(out.Stdout)
+	}
+	return true
+}
+
+// ParseCUDA finds the version of CUDA in the answer to -q -x. It is nil where there is none.
+func ParseCUDA(text []byte) *string {
+	for _, name := range [...]string{"<cuda_version>", "<cuda_umd_version>"} {
+		_, rest, _ := strings.Cut(string(text), name)
+		version, _, isWhole := strings.Cut(rest, "<")
+		version = strings.TrimSpace(version)
+		if isWhole && len(version) <= 16 && version != "" && strings.Trim(version, "0123456789.") == "" {
+			return &version
+		}
+	}
+	return nil
+}
+
 // setRare publishes what was seen, also where a call failed: it is tried again after the usual pause.
 func (p *Prober) setRare(s *rare) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rare = *s
+	p.reading.CUDAVersion = s.cuda
 	p.reading.GPUs = s.addTo(p.reading.GPUs, s.at)
 }
 

@@ -39,18 +39,53 @@ func TestMIGInstances(t *testing.T) {
 // MIG that is switched on shows its instances at the next look, not with the next of the rare ones.
 func TestMIGSwitchedOn(t *testing.T) {
 	m := newMachine(with(h100(0), "mig.mode.current", "Disabled"))
-	m.list.Stdout = []byte(divided)
 	p, c := prober(t, m)
 	p.Probe(t.Context())
 	m.change(func(m *machine) { m.gpus = []map[string]string{with(h100(0), "mig.mode.current", "Enabled")} })
+	c.advance(30 * time.Second)
+	if got := p.Probe(t.Context()).GPUs[0].MIGInstances; len(got) != 0 {
+		t.Errorf("switched on, before an instance is made: %v", got)
+	}
+	m.change(func(m *machine) { m.list.Stdout = []byte(divided) })
 	c.advance(30 * time.Second)
 	if got := p.Probe(t.Context()).GPUs[0].MIGInstances; len(got) != 2 {
 		t.Errorf("switched on: %v", got)
 	}
 	c.advance(30 * time.Second)
 	p.Probe(t.Context())
-	if lists := m.count("-L"); lists != 1 {
+	if lists := m.count("-L"); lists != 2 {
 		t.Errorf("%d lists where nothing has changed since", lists)
+	}
+}
+
+// The version of CUDA is asked for once for each driver, in both of its names.
+func TestCUDA(t *testing.T) {
+	m := newMachine(h100(0))
+	m.all.Stdout = []byte("<nvidia_smi_log>\n<driver_version>590.10.01</driver_version>\n<cuda_version>13.1</cuda_version>\n<gpu>")
+	p, c := prober(t, m)
+	look := func() string {
+		for range 12 {
+			p.Probe(t.Context())
+			c.advance(time.Minute)
+		}
+		return show(p.Reading().CUDAVersion)
+	}
+	if got := look(); got != "13.1" || m.count("-q") != 1 {
+		t.Errorf("got %s by %d calls", got, m.count("-q"))
+	}
+	for _, said := range []struct{ driver, text, want string }{
+		{"616.56", "<cuda_umd_version>13.4</cuda_umd_version>", "13.4"},
+		{"617.1", "<cuda_version>N/A</cuda_version>", "null"},
+		{"618.1", "<cuda_version>13.1\x1b[2J</cuda_version>", "null"},
+		{"619.1", "<cuda_version>13.1", "null"},
+	} {
+		m.change(func(m *machine) {
+			m.gpus[0]["driver_version"] = said.driver
+			m.all.Stdout = []byte(said.text)
+		})
+		if got := look(); got != said.want {
+			t.Errorf("%s: got %s, want %s", said.text, got, said.want)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ const (
 	mostConnections = wire.MaxChannels
 	// mostRefused is how many channels of refused connections wait for their ends at the same time.
 	mostRefused = 64
-	// mostByCurl is mostConnections where each request is a process.
+	// mostByCurl is how many are carried at the same time where each request is a process. More wait.
 	mostByCurl = 32
 )
 
@@ -34,7 +34,7 @@ type forwarding struct {
 	main    *pipe.End
 	open    func(channel int) *pipe.End
 	dial    func(context.Context) (net.Conn, error)
-	most    int           // connections
+	places  chan struct{} // holds one for each connection that is carried
 	refused chan struct{} // holds one for each connection that is refused, until its channel has ended
 
 	writing sync.Mutex // of frames
@@ -72,7 +72,7 @@ func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func
 	if err := checkForward(p, owner); err != nil {
 		return err
 	}
-	f := &forwarding{main: main, open: open, dial: dialer(p, owner), most: most, refused: make(chan struct{}, mostRefused),
+	f := &forwarding{main: main, open: open, dial: dialer(p, owner), places: make(chan struct{}, most), refused: make(chan struct{}, mostRefused),
 		live: map[int]func(){}}
 	if err := f.tell(pipe.FrameReady, pipe.Ready{}); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (f *forwarding) take(ctx context.Context, channel int) (c *connection, free
 	}
 	f.last = channel
 	c = &connection{forwarding: f, channel: channel, all: ctx}
-	if len(f.live) >= f.most {
+	if len(f.live) >= mostConnections {
 		return c, false, nil
 	}
 	c.life, c.cut = context.WithCancel(ctx)
@@ -152,7 +152,7 @@ func (f *forwarding) share() int {
 // refuse is for a connection without a place.
 func (c *connection) refuse() {
 	defer func() { <-c.refused }()
-	c.fail(fmt.Errorf("there are %d connections already: end one of them", c.most))
+	c.fail(fmt.Errorf("there are %d connections already: end one of them", mostConnections))
 }
 
 // fail says that there is no connection.
@@ -164,6 +164,11 @@ func (c *connection) fail(why error) {
 // carry lives as long as the connection does. What goes wrong with it is no matter of the session's.
 func (c *connection) carry() {
 	defer c.forget()
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-c.life.Done(): // nothing is dialed any more
+	}
 	conn, err := c.dial(c.life)
 	if err != nil {
 		c.fail(err)

@@ -53,6 +53,12 @@ type tunneling struct {
 
 func startForward(t *testing.T, p wire.ForwardParams, owner policy.Policy) *tunneling {
 	t.Helper()
+	return startPlaces(t, mostConnections, p, owner)
+}
+
+// startPlaces is startForward, and carries so many connections at the same time.
+func startPlaces(t *testing.T, places int, p wire.ForwardParams, owner policy.Policy) *tunneling {
+	t.Helper()
 	f := &tunneling{t: t, way: newExchange(), done: make(chan error, 1)}
 	f.main = pipe.Open(t.Context(), f.way.operator(), pipe.Main)
 	f.frames = pipe.NewFrames(f.main)
@@ -60,7 +66,7 @@ func startForward(t *testing.T, p wire.ForwardParams, owner policy.Policy) *tunn
 	go func() {
 		err := forward(t.Context(), node, pipe.NewFrames(node), func(n int) *pipe.End {
 			return pipe.Open(t.Context(), f.way.node(), n)
-		}, mostConnections, &p, owner)
+		}, places, &p, owner)
 		_ = node.CloseWrite()
 		f.done <- err
 	}()
@@ -199,6 +205,32 @@ func TestForwardMost(t *testing.T) {
 		}
 	}
 	f.ends() // with all connections open
+}
+
+// TestForwardWaits: where few are carried at once the others wait for their turn, and none is refused.
+func TestForwardWaits(t *testing.T) {
+	f := startPlaces(t, 2, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f.next(pipe.FrameReady, &pipe.Ready{})
+	var ends []*pipe.End
+	for n := 1; n <= 2; n++ {
+		end, refused := f.dial(n)
+		if refused != "" {
+			t.Fatal(refused)
+		}
+		ends = append(ends, end)
+	}
+	for n := 3; n <= 5; n++ {
+		f.tell(pipe.FrameDial, n)
+	}
+	_ = ends[0].CloseWrite()
+	if _, err := io.ReadAll(ends[0]); err != nil {
+		t.Error(err)
+	}
+	var d pipe.Dialed
+	if f.next(pipe.FrameDialed, &d); d.Channel < 3 || d.Error != "" {
+		t.Errorf("%+v", d)
+	}
+	f.ends() // while others wait
 }
 
 // TestForwardTwice: a channel is used once.

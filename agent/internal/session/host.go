@@ -170,15 +170,15 @@ func (h *Host) forget(id string) {
 // check looks whether a document is for this node, and of now. A document from before this process may have been opened by the process
 // before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays expired.
 func (h *Host) check(state identity.State, p wire.TaskPayload) error {
-	now := h.Client.Now()
+	now := identity.Latest(h.Client)
 	const hint = "open the session again"
 	switch {
 	case p.NodeID != state.NodeID:
 		return wire.Refuse(wire.CodeWrongNode, "the document is for another node", hint)
 	case p.Enrolment != state.Enrolment:
 		return wire.Refuse(wire.CodeWrongNode, "the document is for another enrolment of the node", hint)
-	case !identity.Latest(h.Client).Before(p.ExpiresAt), !p.ExpiresAt.After(h.past):
-		return wire.Refuse(wire.CodeTaskExpired, "the document expired before the node had it", hint)
+	case !now.Before(p.ExpiresAt), !p.ExpiresAt.After(h.past):
+		return identity.Expired(h.Client, "the document expired before the node had it", hint)
 	case p.IssuedAt.Before(now.Add(-time.Since(h.began))):
 		return wire.Refuse(wire.CodeTaskExpired, "the document was signed before the agent on the node started", hint)
 	case p.IssuedAt.After(state.Within(h.Client).Add(wire.MaxTaskAhead)), p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxTaskLife:

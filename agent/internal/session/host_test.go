@@ -249,7 +249,20 @@ func TestExpiredByOwnClock(t *testing.T) {
 	p.IssuedAt = p.IssuedAt.Add(-wire.MaxSessionWait)
 	p.ExpiresAt = p.ExpiresAt.Add(-wire.MaxSessionWait)
 	d.cfg.Client.LearnTime(d.cfg.Client.Now().Add(-wire.MaxSessionWait))
-	if r := d.openAs(p).refused(); r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "had it") {
+	r := d.openAs(p).refused()
+	if r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "had it; the node's clock is 1m0s ahead") ||
+		!strings.Contains(r.Message, "timedatectl") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestBeforeTheAgentByOwnClock: nor one that the process before may have opened.
+func TestBeforeTheAgentByOwnClock(t *testing.T) {
+	d := newDesk(t)
+	p := d.document(wire.SessionExec, `{"command":["true"]}`)
+	p.IssuedAt = p.IssuedAt.Add(-wire.MaxSessionWait / 2)
+	d.cfg.Client.LearnTime(p.IssuedAt)
+	if r := d.openAs(p).refused(); r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "before the agent") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -62,20 +62,29 @@ func TestExpiredByEitherClock(t *testing.T) {
 	}
 }
 
-// TestExpiredInTurn: a task expires while it waits for another of its type. It is not begun.
+// TestExpiredInTurn: a task expires by either clock while it waits for another of its type. It is not begun.
 func TestExpiredInTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(40 * time.Second); return task.Outcome{} }
-		first := d.diag()
-		p := d.payload(wire.TaskDiagCollect, `{}`)
-		p.ExpiresAt = p.IssuedAt.Add(30 * time.Second)
-		go func() { time.Sleep(time.Second); d.give(p) }()
-		d.run(time.Minute)
-		if r := d.result(p.TaskID); d.begun() != 1 || r.Status != wire.TaskExpired || d.result(first).Status != wire.TaskCompleted {
-			t.Errorf("%d begun, %+v", d.begun(), r)
-		}
-	})
+	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} { // this machine's own clock
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(year)
+			d := newDesk(t)
+			d.local = func() time.Time { return time.Now().Add(off) }
+			d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(90 * time.Second); return task.Outcome{} }
+			d.teach(0)
+			wrong := d.payload(wire.TaskAgentRestart, `{"x":1}`) // its refusal teaches the time
+			wrong.ExpiresAt = wrong.IssuedAt.Add(3 * time.Hour)
+			d.give(wrong)
+			first := d.payload(wire.TaskDiagCollect, `{}`)
+			first.ExpiresAt = first.IssuedAt.Add(3 * time.Hour)
+			p := d.payload(wire.TaskDiagCollect, `{}`)
+			p.ExpiresAt = p.IssuedAt.Add(max(off, 0) + time.Minute)
+			go func() { time.Sleep(20 * time.Second); d.give(first); time.Sleep(time.Second); d.give(p) }()
+			d.run(3 * time.Minute)
+			if r := d.result(p.TaskID); d.begun() != 1 || r.Status != wire.TaskExpired || d.result(first.TaskID).Status != wire.TaskCompleted {
+				t.Errorf("own clock off by %v: %d begun, %+v", off, d.begun(), r)
+			}
+		})
+	}
 }
 
 // TestOwnClockAhead: the result says that it is this machine's clock by which a task has expired.

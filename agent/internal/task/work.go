@@ -225,13 +225,8 @@ func (k *work) inTime(state identity.State, payload wire.TaskPayload) error {
 	return nil
 }
 
-// expired names the clock of this machine where that one alone says so.
 func (k *work) expired() error {
-	if ahead := -k.Client.Offset(); ahead > time.Minute {
-		return wire.Refuse(wire.CodeTaskExpired, fmt.Sprintf("the task expired before the node began; the node's clock is %v ahead of the "+
-			"gateway's", ahead.Round(time.Second)), "set the node's clock (timedatectl set-ntp true), then start the task anew")
-	}
-	return wire.Refuse(wire.CodeTaskExpired, "the task expired before the node began", "start it anew where it is still wanted")
+	return identity.Expired(k.Client, "the task expired before the node began", "start it anew where it is still wanted")
 }
 
 // allowed asks the policy, which is read anew for each task.

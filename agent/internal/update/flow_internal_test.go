@@ -196,6 +196,21 @@ func TestNotTaken(t *testing.T) {
 	}
 }
 
+// TestTaughtTime: a gateway was taken over, and teaches a time at which a pointer that it has held back was good. It is not taken.
+func TestTaughtTime(t *testing.T) {
+	for _, taught := range []time.Duration{-45 * 24 * time.Hour, 45 * 24 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(365 * 24 * time.Hour)
+			n := newNode(t)
+			good := time.Now().Add(taught).UTC()
+			n.publish(n.layer, func(p *wire.ReleasePointer) { p.NotBefore = good.Add(-time.Hour); p.Expires = good.Add(time.Hour) })
+			n.g.Now = func() time.Time { return time.Now().Add(taught) }
+			n.run(30 * time.Minute)
+			n.goes(taught.String(), "failed not_valid")
+		})
+	}
+}
+
 // TestWithdrawn: what the gateway does not want any more is not fetched.
 func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -88,7 +88,7 @@ func (u *Updater) take(ctx context.Context, release wire.Release) error {
 func (u *Updater) check(release wire.Release) (wanted, error) {
 	u.mu.Lock()
 	record := u.record
-	a := asks{state: u.state, channel: u.record.Channel, record: &record, policies: u.Policies, now: u.Client.Now()}
+	a := asks{state: u.state, channel: u.record.Channel, record: &record, policies: u.Policies, now: u.state.Within(u.Client)}
 	u.mu.Unlock()
 	w, err := a.check(release.Pointer)
 	return w, err

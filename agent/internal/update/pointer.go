@@ -54,7 +54,7 @@ type asks struct {
 	channel  string
 	record   *Record
 	policies []string
-	now      time.Time // by the gateway's clock, as far as it is proven
+	now      time.Time // by the gateway's clock, as far as that may move this machine's
 }
 
 // check believes a pointer, or says why not: its signature first, then all that it says. Nothing of a release counts but its pointer.

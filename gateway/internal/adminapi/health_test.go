@@ -24,7 +24,8 @@ func (h *house) withHealth(sick ...string) {
 		return health.Node{ID: n.ID, Subject: label.Subject{Name: n.Name, Tenant: n.Tenant, State: n.State, Labels: n.Labels}}, err == nil
 	}
 	desk, err := health.Open(h.t.Context(), health.Config{
-		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready, Node: node, Nodes: func() iter.Seq[health.Node] { return nil },
+		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready, Node: node,
+		Nodes: func() iter.Seq[health.Node] { return func(func(health.Node) bool) {} },
 		Judge: func(ctx context.Context, id string, add map[string]string, remove []string) error {
 			return h.api.Fleet.Judge(ctx, id, add, remove)
 		},

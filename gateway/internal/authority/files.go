@@ -11,20 +11,18 @@ import (
 	"os"
 	"strings"
 	"time"
-
-	"muster/gateway/internal/authority/reload"
 )
 
 // Files reads the gateway's TLS certificate from two PEM files, and reads them again when they change. If a new pair cannot be used,
 // the last good one stays in use. It is safe for concurrent use.
 type Files struct {
-	pair *reload.Files[*tls.Certificate]
+	pair *FollowedFiles[*tls.Certificate]
 }
 
 // OpenFiles reads a certificate (leaf first, then its intermediates) and its key. Its errors name the file. now nil: time.Now; log
 // nil: slog.Default().
 func OpenFiles(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Files, error) {
-	pair, err := reload.Open(reload.Config[*tls.Certificate]{
+	pair, err := OpenFollowed(Followed[*tls.Certificate]{
 		What: "TLS certificate", Names: []string{certFile, keyFile}, Now: now, Logger: log,
 		Read: func() (*tls.Certificate, error) { return readPair(certFile, keyFile) },
 		Note: func(c *tls.Certificate) []any { return []any{"not_after", c.Leaf.NotAfter} },

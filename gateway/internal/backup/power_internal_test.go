@@ -1,4 +1,4 @@
-package offline
+package backup
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/disk/disktest"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/masterkey"
+	"muster/gateway/internal/datadir/masterkey"
 )
 
 // TestServiceKeyPowerCuts: the installed service has its old key or the restored one, wherever the power goes. Once it was placed, it has the

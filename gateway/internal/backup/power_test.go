@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/disk/disktest"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/masterkey"
+	"muster/gateway/internal/datadir/masterkey"
 	"muster/store"
 )
 

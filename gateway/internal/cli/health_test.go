@@ -19,7 +19,8 @@ func withHealth(t *testing.T) *house {
 	h := example(t)
 	h.api.Overview.Load(t.Context())
 	desk, err := health.Open(t.Context(), health.Config{
-		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: func() iter.Seq[health.Node] { return nil },
+		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready,
+		Nodes: func() iter.Seq[health.Node] { return func(func(health.Node) bool) {} },
 		Node: func(id string) (health.Node, bool) {
 			g, known := h.api.Overview.Row(id)
 			if !known {

@@ -24,7 +24,7 @@ func example(t testing.TB) *house {
 	h := newHouse(t)
 	h.node(store.Node{Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", InstanceID: "39467543"}, 4*time.Second,
 		`{`+probeOK+`,`+gpus(1, "NVIDIA H100 80GB HBM3",
-			h100)+`,"driver_version":"590.48.01","cpus":64,"memory_total_mib":515000,"memory_used_mib":9000,`+
+			h100)+`,"driver_version":"590.48.01","cuda_version":"13.1","cpus":64,"memory_total_mib":515000,"memory_used_mib":9000,`+
 			`"disk_total_mib":null,"disk_used_mib":null,"load1":1.25,"kernel":"6.8.0","boot_time":"2026-11-18T10:00:00Z"}`)
 	h.node(store.Node{Name: "node-dgx-spark", Tenant: "platform"}, 12*time.Second,
 		`{`+probeOK+`,`+gpus(1, "NVIDIA GB10",

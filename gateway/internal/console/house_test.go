@@ -23,7 +23,7 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
@@ -255,7 +255,7 @@ func (h *house) enrolled(name, tenant string, labels map[string]string) task.Cla
 // release puts a build of the agent on record, and gives its digest.
 func (h *house) release(version string) string {
 	h.t.Helper()
-	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executabletest.Least("amd64", "")}}
+	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executable.Least("amd64", "")}}
 	_, err := h.desk.Import(h.t.Context(), agents, version)
 	h.must(err)
 	all, err := releases.New(h.store.Records()).Releases(h.t.Context())

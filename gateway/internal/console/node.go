@@ -11,7 +11,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
-	"muster/gateway/internal/console/trouble"
 )
 
 // How much of a node's story its page has. There are pages for the rest.
@@ -29,9 +28,9 @@ type nodePage struct {
 	Counted  bool           // it is known how many GPUs answer
 	Old      bool           // the rows of GPUs are not of now
 	ReadAt   *time.Time     // when they were read, by the gateway's clock
-	Reasons  []trouble.Reason
-	Findings []trouble.Finding
-	Silence  *trouble.Silence // nil: it is heard from, or nobody waits for it
+	Reasons  []picture.Reason
+	Findings []picture.Finding
+	Silence  *picture.Silence // nil: it is heard from, or nobody waits for it
 	GPUs     []picture.GPU
 	Sheet    []picture.SheetRow // what else the GPUs say
 	Host     []picture.Meter
@@ -118,13 +117,13 @@ func (v *visit) node(name string) (nodePage, error) {
 	if err := v.story(&data); err != nil {
 		return nodePage{}, err
 	}
-	last := trouble.Last{Events: data.Events, Sample: trouble.SampleOf(data.Hardware, data.GPUs, data.Host)}
+	last := picture.Last{Events: data.Events, Sample: picture.SampleOf(data.Hardware, data.GPUs, data.Host)}
 	if data.Cost != nil {
 		last.Starts = data.Cost.Starts
 	}
-	data.Silence = trouble.SilenceOf(n, last, v.now)
-	data.Findings = trouble.FindingsOf(n, data.GPUs, data.Silence)
-	data.Reasons = trouble.ReasonsOf(n, data.Findings)
+	data.Silence = picture.SilenceOf(n, last, v.now)
+	data.Findings = picture.FindingsOf(n, data.GPUs, data.Silence)
+	data.Reasons = picture.ReasonsOf(n, data.Findings)
 	data.Stream = v.streamOf(n)
 	return data, nil
 }

@@ -44,7 +44,8 @@ func board(index int, what string) wire.GPU {
 // machine is a reading of a node with two such GPUs.
 func machine(at time.Time, what string) *wire.Hardware {
 	return &wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at, TookMS: some[int64](41)}, DriverVersion: some("590 " + what),
-		GPUs: []wire.GPU{board(0, what), board(1, what)}, CPUs: some(96), MemoryTotalMiB: some[int64](1547000),
+		CUDAVersion: some("13.1"),
+		GPUs:        []wire.GPU{board(0, what), board(1, what)}, CPUs: some(96), MemoryTotalMiB: some[int64](1547000),
 		MemoryUsedMiB: some[int64](212000), DiskTotalMiB: some[int64](7200000), DiskUsedMiB: some[int64](1900000), Load1: some(12.5),
 		Kernel: some("6.1 " + what), BootTime: &at,
 		Xids: &wire.Xids{State: wire.KernelRead, Events: []wire.Xid{{At: at, Kind: wire.XidReport, Code: some(79), Text: "Xid " + what}}}}
@@ -102,7 +103,7 @@ func TestNodePage(t *testing.T) {
 	whole(t, "node", got)
 	for _, want := range []string{"<h1>gpu-1</h1>", "online", "active", "1.99 an hour", "tier=spot", "H200 x", "99 %", "70.2 GiB / 140.4 GiB",
 		"612 / 700 W", "64 °C", "MIG 2 × 1g.10gb, 1 × 3g.40gb", "gen 4 x16 of gen 5 x16", "18 links, 1 down", "1.5 s behind the gateway",
-		"12.5 on 96 CPUs", "Xid x", "6.2 MiB memory, 41 ms in nvidia-smi", "4 lately, 2 after a crash: a signal", "590 x", "linux amd64",
+		"12.5 on 96 CPUs", "Xid x", "6.2 MiB memory, 41 ms in nvidia-smi", "4 lately, 2 after a crash: a signal", "590 x, CUDA 13.1", "linux amd64",
 		"generation", "The last hour", `action="/ui/nodes/id-gpu-1/drain"`, "/ui/tasks/new?node=gpu-1", "node.enrolled",
 		`data-stream="/ui/api/stream?kinds=node%2Ctask%2Cevent&amp;selector=name%3Dgpu-1"`} {
 		if !strings.Contains(strings.ToLower(got.body), strings.ToLower(want)) {

@@ -18,7 +18,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/cli/help"
-	"muster/gateway/internal/console/query"
+	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/reply"
 )
 
@@ -30,9 +30,9 @@ type page struct {
 	status  int    // 0: 200
 	data    any
 	failure *failure
-	ignored []query.Ignored // of the URL
-	to      string          // where to send the browser instead
-	sent    bool            // the handler has answered by itself
+	ignored []picture.Ignored // of the URL
+	to      string            // where to send the browser instead
+	sent    bool              // the handler has answered by itself
 }
 
 // failure is a refusal, at the place where it happened.
@@ -53,7 +53,7 @@ type view struct {
 	Form     string // hidden in each form
 	Given    url.Values
 	Failure  *failure
-	Ignored  []query.Ignored
+	Ignored  []picture.Ignored
 	Gateway  api.Gateway
 	May      map[string]bool // by scope, for what is left out
 	Data     any

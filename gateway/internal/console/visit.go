@@ -17,7 +17,7 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
-	"muster/gateway/internal/console/query"
+	"muster/gateway/internal/console/picture"
 )
 
 const (
@@ -37,7 +37,7 @@ type visit struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	now time.Time
-	*query.Query
+	*picture.Query
 
 	cookie  string         // empty: nobody is logged in
 	session login.Session  // of the cookie

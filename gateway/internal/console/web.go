@@ -20,7 +20,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/console/query"
+	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/reply"
 )
 
@@ -88,7 +88,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guarded is the only way to a page: no route is served without it.
 func (c *Console) guarded(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: query.Of(r.URL)}
+		v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: picture.QueryOf(r.URL)}
 		shown, err := v.answer(route)
 		if err != nil {
 			shown = v.refused(err)
@@ -128,7 +128,7 @@ func (v *visit) answer(route Route) (page, error) {
 
 // nothing answers where there is no page.
 func (c *Console) nothing(w http.ResponseWriter, r *http.Request) {
-	v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: query.Of(r.URL)}
+	v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: picture.QueryOf(r.URL)}
 	err := v.enter()
 	if err == nil {
 		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no page at %.100s", r.URL.Path), "take one from the top of the page")

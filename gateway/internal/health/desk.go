@@ -27,6 +27,7 @@ type Node struct {
 	label.Subject
 	ID             string
 	Reasons        []string // of its state
+	StateSince     time.Time
 	LastSeen       *time.Time
 	Notices        []string // what it last said is wrong on it; only where a silent one is looked at
 	RenewalOverdue bool

@@ -286,6 +286,22 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListConflict: a node that two machines claim to be is in the list, though no rule looks at it.
+func TestListConflict(t *testing.T) {
+	d := newWorld(t, "n-1", "n-2", "n-3")
+	for _, id := range []string{"n-1", "n-3"} {
+		d.nodes[id].Reasons = []string{wire.ReasonConflict}
+		d.nodes[id].StateSince = start
+	}
+	d.nodes["n-3"].State = wire.StateRetired
+	for tenant, want := range map[string]int{"": 1, "platform": 1, "other": 0} {
+		found := d.List(health.Query{Tenant: tenant, Severe: true})
+		if len(found) != want || want > 0 && (found[0].NodeID != "n-1" || found[0].Rule.Name != wire.ReasonConflict || found[0].Since != start) {
+			t.Errorf("tenant %q: %+v", tenant, found)
+		}
+	}
+}
+
 // TestOpenRefuses: a database that cannot be read, and a row that no selector is, are said; a rule of a later version is passed over.
 func TestOpenRefuses(t *testing.T) {
 	d := newWorld(t, "n-1")

@@ -93,12 +93,29 @@ type Query struct {
 	Severe bool
 }
 
+func (q Query) picks(n *Node) bool {
+	return (q.Tenant == "" || n.Tenant == q.Tenant) && label.Matches(q.Terms, &n.Subject)
+}
+
+// conflict stands in a list for a node that two machines claim to be. No rule looks at it, and that must not read as if it were well.
+func (n *Node) conflict() NodeFinding {
+	return NodeFinding{NodeID: n.ID, Name: n.Name, Tenant: n.Tenant, Finding: Finding{
+		Rule: &Rule{Name: wire.ReasonConflict, Severity: wire.SeveritySevere, Topic: "identity-trouble",
+			Next: "Find out which machine is the right one, and stop the other: muster node show lists both."},
+		Since: n.StateSince, Text: "two machines use its identity, so nothing else is looked for", Old: n.Status == wire.StatusStale}}
+}
+
 // List are the findings of the nodes that a query picks: the severe first, then by node.
 func (d *Desk) List(q Query) []NodeFinding {
 	var all []NodeFinding
+	for n := range d.Nodes() {
+		if n.State != wire.StateRetired && slices.Contains(n.Reasons, wire.ReasonConflict) && q.picks(&n) {
+			all = append(all, n.conflict())
+		}
+	}
 	for _, id := range d.unwell() {
 		n, known := d.Node(id)
-		if !known || q.Tenant != "" && n.Tenant != q.Tenant || !label.Matches(q.Terms, &n.Subject) {
+		if !known || !q.picks(&n) {
 			continue
 		}
 		for _, f := range d.Findings(id) {

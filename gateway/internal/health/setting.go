@@ -137,18 +137,24 @@ func (r *Rule) check(s records.Setting) error {
 				"name the nodes by their labels, tenant, provider or name")
 		}
 	}
+	least := r.Ease // else nothing is good again
+	if r.Below {
+		least = 0
+	}
 	switch {
 	case s.For < 0 || s.For > longestHold:
 		return wire.Refuse(wire.CodeBadRequest, "this is no time for which a thing must be bad", "at most "+longestHold.String())
 	case s.For > 0 && r.Found.For == 0:
 		return wire.Refuse(wire.CodeBadRequest, "what the rule "+r.Name+" looks for is found at once", "leave out the time")
-	case s.Limit == nil && !s.Off && (s.For == 0 || r.isUnset()):
+	case s.Limit == nil && !s.Off && r.isUnset():
+		return wire.Refuse(wire.CodeBadRequest, "the rule "+r.Name+" finds nothing without a limit", "send one too, as in --limit 5")
+	case s.Limit == nil && !s.Off && s.For == 0:
 		return wire.Refuse(wire.CodeBadRequest, "the setting says nothing", `send {"off":true} or {"limit":95}`)
 	case s.Limit != nil && r.Unit == "":
 		return wire.Refuse(wire.CodeBadRequest, "the rule "+r.Name+" has no limit", "it can be switched off alone")
-	case s.Limit != nil && !(*s.Limit > r.Ease && *s.Limit <= r.Most): // turned round so that no NaN passes
+	case s.Limit != nil && !(*s.Limit > least && *s.Limit <= r.Most): // turned round so that no NaN passes
 		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%g %s is no limit for the rule %s", *s.Limit, r.Unit, r.Name),
-			fmt.Sprintf("more than %g and at most %g", r.Ease, r.Most))
+			fmt.Sprintf("more than %g and at most %g", least, r.Most))
 	}
 	return nil
 }

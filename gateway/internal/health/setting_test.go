@@ -72,6 +72,7 @@ func TestSetRefuses(t *testing.T) {
 		{records.Setting{Rule: health.GPUHot, Selector: "state!=active", Off: true}, wire.CodeBadSelector},
 		{records.Setting{Rule: health.GPUHot}, wire.CodeBadRequest},
 		{records.Setting{Rule: health.GPUIdle, For: time.Hour}, wire.CodeBadRequest},
+		{records.Setting{Rule: health.GPUIdle, Limit: to(0.0)}, wire.CodeBadRequest},
 		{records.Setting{Rule: health.GPUHot, For: -time.Hour}, wire.CodeBadRequest},
 		{records.Setting{Rule: health.GPUHot, For: 169 * time.Hour}, wire.CodeBadRequest},
 		{records.Setting{Rule: health.ProbeHung, For: time.Hour}, wire.CodeBadRequest},
@@ -82,8 +83,12 @@ func TestSetRefuses(t *testing.T) {
 	} {
 		wantCode(t, fmt.Sprintf("set %+v", c.set), d.Set(t.Context(), c.set, operator), c.code)
 	}
+	d.set(health.GPUIdle, "", to(1.0), false) // a rule for what is below needs no room under its limit
 	wantCode(t, "unset", d.Unset(t.Context(), health.GPUHot, "", operator), wire.CodeNotFound)
 	wantCode(t, "unset of no rule", d.Unset(t.Context(), "gpu_sad", "", operator), wire.CodeNotFound)
+	if err := d.Unset(t.Context(), health.GPUIdle, "", operator); err != nil {
+		t.Error(err)
+	}
 	for i := range records.MostSettings {
 		d.set(health.GPUHot, fmt.Sprintf("n=%d", i), nil, true)
 	}

@@ -15,7 +15,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
 )
 
@@ -40,7 +40,7 @@ type built struct {
 }
 
 func good() built {
-	return built{kind: wire.MediaProgram, layers: map[string][]byte{"amd64": executabletest.Least("amd64", "one"), "arm64": executabletest.Least("arm64", "one")}}
+	return built{kind: wire.MediaProgram, layers: map[string][]byte{"amd64": executable.Least("amd64", "one"), "arm64": executable.Least("arm64", "one")}}
 }
 
 // push puts a release into a repository and gives its digest.
@@ -107,7 +107,7 @@ func TestAdd(t *testing.T) {
 	if r.Version != "1.2.3" || r.Reference != "" || r.CreatedBy != operator.Name || len(r.Platforms) != 2 || r.Carried {
 		t.Fatalf("got %+v", r)
 	}
-	one := executabletest.Least("arm64", "one")
+	one := executable.Least("arm64", "one")
 	program := artifact.DigestOf(one)
 	if p := r.Platforms[1]; p.OS != "linux" || p.Arch != "arm64" || p.Digest != program || p.Program != program ||
 		p.Size != int64(len(one)) || p.ProgramSize != p.Size || p.MediaType != wire.MediaProgram {
@@ -119,7 +119,7 @@ func TestAdd(t *testing.T) {
 	}
 	b := good()
 	b.kind = wire.MediaTar
-	two := executabletest.Least("amd64", "two")
+	two := executable.Least("amd64", "two")
 	b.layers = map[string][]byte{"amd64": tarOf("bin/muster-agent", two)}
 	other := h.push("team/agent", b)
 	r, err = h.Add(t.Context(), release.Addition{Reference: "team/agent@" + other, Version: "2.0"}, operator)
@@ -149,7 +149,7 @@ func TestAddManifest(t *testing.T) {
 	h := withRegistry(t)
 	m := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest,
 		"config": h.blob(wire.AgentRepository, wire.MediaEmpty, []byte("{}")),
-		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, executabletest.Least("arm64", ""))}}
+		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, executable.Least("arm64", ""))}}
 	digest := h.document(wire.AgentRepository, wire.MediaManifest, m)["digest"].(string)
 	_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
 	wantCode(t, err, wire.CodeBadRequest) // it says no version
@@ -167,11 +167,11 @@ func TestAddRefused(t *testing.T) {
 		change func(*hall, *built)
 		want   string
 	}{
-		"another machine": {func(_ *hall, b *built) { b.layers["amd64"] = executabletest.Least("arm64", "x") }, "another machine"},
+		"another machine": {func(_ *hall, b *built) { b.layers["amd64"] = executable.Least("arm64", "x") }, "another machine"},
 		"no program":      {func(_ *hall, b *built) { b.layers["arm64"] = []byte("#!/bin/sh\n") }, "no 64-bit ELF"},
 		"half a program":  {func(_ *hall, b *built) { b.layers["arm64"] = b.layers["arm64"][:122] }, "cut off or damaged"},
 		"media type":      {func(_ *hall, b *built) { b.kind = "application/zip" }, "cannot open"},
-		"platform":        {func(_ *hall, b *built) { b.layers["s390x"] = executabletest.Least("s390x", "x") }, "there is no agent"},
+		"platform":        {func(_ *hall, b *built) { b.layers["s390x"] = executable.Least("s390x", "x") }, "there is no agent"},
 		"two layers": {func(_ *hall, b *built) {
 			b.manifest = func(_ string, m map[string]any) { m["layers"] = append(m["layers"].([]any), m["layers"].([]any)[0]) }
 		}, "2 layers"},
@@ -236,7 +236,7 @@ func TestAddRefused(t *testing.T) {
 // TestImport: the carried agents are the first release, always under the same digest, and the default channel points at it once.
 func TestImport(t *testing.T) {
 	h := withRegistry(t, "n")
-	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executabletest.Least("amd64", "carried")}, "linux-arm64/muster-agent": {Data: executabletest.Least("arm64", "carried")}}
+	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executable.Least("amd64", "carried")}, "linux-arm64/muster-agent": {Data: executable.Least("arm64", "carried")}}
 	r, err := h.Import(t.Context(), agents, "1.0")
 	must(t, err)
 	if !r.Carried || r.Version != "1.0" || len(r.Platforms) != 2 || len(r.Channels) != 1 || r.SignedBy == "" {
@@ -259,7 +259,7 @@ func TestImport(t *testing.T) {
 	if wanted := h.beat("n"); wanted != r.Digest {
 		t.Errorf("a node is offered %s", wanted)
 	}
-	agents["linux-amd64/muster-agent"].Data = executabletest.Least("amd64", "newer")
+	agents["linux-amd64/muster-agent"].Data = executable.Least("amd64", "newer")
 	newer, err := h.Import(t.Context(), agents, "1.1")
 	if err != nil || newer.Digest == r.Digest || h.shown().Digest != r.Digest {
 		t.Errorf("a new gateway moves the channel: %+v, %v", newer, err)
@@ -268,7 +268,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("without agents: %+v, %v", r, err)
 	}
 	other := withRegistry(t)
-	agents["linux-amd64/muster-agent"].Data = executabletest.Least("amd64", "carried")
+	agents["linux-amd64/muster-agent"].Data = executable.Least("amd64", "carried")
 	if same, err := other.Import(t.Context(), agents, "1.0"); err != nil || same.Digest != r.Digest {
 		t.Errorf("on another gateway: %+v, %v", same, err)
 	}
@@ -310,11 +310,11 @@ func TestLayers(t *testing.T) {
 	h := withRegistry(t, "a", "b")
 	add := func(text string) (digest, layer string) {
 		b := good()
-		b.layers = map[string][]byte{"amd64": executabletest.Least("amd64", text)}
+		b.layers = map[string][]byte{"amd64": executable.Least("amd64", text)}
 		digest = h.push(wire.AgentRepository, b)
 		_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: text}, operator)
 		must(t, err)
-		return digest, artifact.DigestOf(executabletest.Least("amd64", text))
+		return digest, artifact.DigestOf(executable.Least("amd64", text))
 	}
 	v1, one := add("one")
 	v2, two := add("two")

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/build"
 	"muster/store"
 )
 
@@ -23,7 +23,7 @@ func (d *Desk) SetCredential(ctx context.Context, c Credential, by store.Actor) 
 	if c.Password == "" || strings.ContainsAny(c.Username, ":\r\n") || len(c.Password) > 16<<10 {
 		return badCredential("a credential has a password or a token, and a user name without a colon")
 	}
-	if !remote.IsHost(c.Host) || c.Realm != "" && !remote.IsHost(c.Realm) {
+	if !build.IsHost(c.Host) || c.Realm != "" && !build.IsHost(c.Realm) {
 		return badCredential(fmt.Sprintf("%.80q is no host of a registry", c.Host))
 	}
 	value, err := json.Marshal(c)

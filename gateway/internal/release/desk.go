@@ -13,7 +13,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
@@ -23,7 +23,7 @@ import (
 type Desk struct {
 	Config
 	records releases.Records
-	remote  *remote.Client
+	remote  *build.Remote
 	restore store.Restoration // the last one; zero: none
 	// settling is how long nodes first say what they have obeyed, where the gateway was restored.
 	settling time.Duration
@@ -100,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	d := &Desk{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}, loaded: make(chan struct{})}
-	d.remote = remote.New(remote.Config{Transport: c.Transport, Now: c.Now})
+	d.remote = build.NewRemote(build.RemoteConfig{Transport: c.Transport, Now: c.Now})
 	d.upSince = c.Now()
 	d.settling = settling
 	d.looked = d.upSince

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
 )
 
@@ -47,7 +47,7 @@ func (f *foreign) document(mediaType string, m map[string]any) map[string]any {
 // release puts a release there and gives its digest.
 func (f *foreign) release() string {
 	m := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest, "config": f.put(wire.MediaEmpty, []byte("{}")),
-		"layers": []any{f.put(wire.MediaProgram, executabletest.Least("amd64", "elsewhere"))}}
+		"layers": []any{f.put(wire.MediaProgram, executable.Least("amd64", "elsewhere"))}}
 	entry := f.document(wire.MediaManifest, m)
 	entry["platform"] = map[string]string{"os": "linux", "architecture": "amd64"}
 	index := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaIndex, "manifests": []any{entry}}
@@ -103,7 +103,7 @@ func TestElsewhere(t *testing.T) {
 	wantCode(t, err, wire.CodeReleaseUnusable)
 	r, err := h.Add(t.Context(), add, operator)
 	must(t, err)
-	layer := artifact.DigestOf(executabletest.Least("amd64", "elsewhere"))
+	layer := artifact.DigestOf(executable.Least("amd64", "elsewhere"))
 	if r.Reference != there+"/team/agent" || r.Platforms[0].Program != layer {
 		t.Errorf("got %+v", r)
 	}

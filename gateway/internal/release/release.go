@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
@@ -130,4 +130,4 @@ type Pin struct {
 }
 
 // Credential opens a registry elsewhere.
-type Credential = remote.Credential
+type Credential = build.Credential

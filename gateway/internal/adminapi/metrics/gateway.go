@@ -129,7 +129,7 @@ func trafficFamilies() []gatewayFamily {
 			func(w *whole) float64 { return float64(w.Feed.Waiting) }),
 		{family{"muster_gateway_feed_dropped_total", counter, "Heartbeats that console, history and health will not see."},
 			func(t *text, w *whole) { t.value(float64(w.Feed.Dropped)) }},
-		one("muster_gateway_feed_behind", "Whether heartbeats come faster than console, history and health take them: 1 or 0.",
+		one("muster_gateway_feed_behind", "Whether heartbeats wait for more than 15 seconds, or are dropped: 1 or 0.",
 			func(w *whole) float64 { return flag(!w.Feed.Since.IsZero()) }),
 		{family{"muster_gateway_connections", gauge, "Open connections from the network, with a proof and without."},
 			func(t *text, w *whole) {

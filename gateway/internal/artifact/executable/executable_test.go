@@ -9,12 +9,11 @@ import (
 	"testing"
 
 	"muster/gateway/internal/artifact/executable"
-	"muster/gateway/internal/artifact/executable/executabletest"
 )
 
 // TestCheck has a program, and what is wrong with others.
 func TestCheck(t *testing.T) {
-	good := executabletest.Least("amd64", "text")
+	good := executable.Least("amd64", "text")
 	with := func(at int, value byte) []byte {
 		b := bytes.Clone(good)
 		b[at] = value
@@ -32,10 +31,10 @@ func TestCheck(t *testing.T) {
 		want    string
 	}{
 		"good":               {good, "amd64", ""},
-		"of arm64":           {executabletest.Least("arm64", ""), "arm64", ""},
+		"of arm64":           {executable.Least("arm64", ""), "arm64", ""},
 		"independent":        {with(16, 3), "amd64", ""},
-		"of another machine": {executabletest.Least("arm64", ""), "amd64", "built for another machine: linux/arm64"},
-		"of s390x":           {executabletest.Least("s390x", ""), "amd64", "built for another machine"},
+		"of another machine": {executable.Least("arm64", ""), "amd64", "built for another machine: linux/arm64"},
+		"of s390x":           {executable.Least("s390x", ""), "amd64", "built for another machine"},
 		"nothing":            {nil, "amd64", "no 64-bit ELF"},
 		"script":             {[]byte("#!/bin/sh\nexec something-else " + strings.Repeat("x", 64)), "amd64", "no 64-bit ELF"},
 		"32 bits":            {with(4, 1), "amd64", "no 64-bit ELF"},
@@ -87,8 +86,8 @@ func TestReal(t *testing.T) {
 
 // FuzzCheck: whatever the head says, nothing outside of it is read, and what is taken is of the machine that was asked for.
 func FuzzCheck(f *testing.F) {
-	f.Add(executabletest.Least("amd64", ""), int64(121))
-	f.Add(executabletest.Least("arm64", "x")[:70], int64(1<<40))
+	f.Add(executable.Least("amd64", ""), int64(121))
+	f.Add(executable.Least("arm64", "x")[:70], int64(1<<40))
 	f.Fuzz(func(t *testing.T, head []byte, size int64) {
 		if executable.Check(head, max(size, int64(len(head))), "arm64") == nil && executable.Arch(head) != "arm64" {
 			t.Errorf("%q is taken", head)

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/authority/reload"
+	"muster/gateway/internal/authority"
 )
 
 // credential is the key with which the gateway signs tokens for step-ca.
@@ -33,8 +33,8 @@ func (c *credential) expires() (time.Time, bool) {
 }
 
 // openCredential reads the files, and reads them again when they change: so an X5C certificate can be renewed while the gateway runs.
-func openCredential(c Config) (*reload.Files[*credential], error) {
-	return reload.Open(reload.Config[*credential]{
+func openCredential(c Config) (*authority.FollowedFiles[*credential], error) {
+	return authority.OpenFollowed(authority.Followed[*credential]{
 		What: "credential for step-ca", Names: []string{c.KeyFile, c.CertFile}, Now: c.Now, Logger: c.Logger,
 		Read: func() (*credential, error) { return readCredential(c.Settings, c.KeyID) },
 	})

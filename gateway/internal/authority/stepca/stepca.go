@@ -29,7 +29,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/authority/reload"
 	"muster/store"
 )
 
@@ -64,7 +63,7 @@ type Issuer struct {
 	base       *url.URL
 	roots      []*x509.Certificate
 	pool       *x509.CertPool
-	credential *reload.Files[*credential]
+	credential *authority.FollowedFiles[*credential]
 	serverAuth sync.Once // the warning about certificates that are good for servers too
 }
 

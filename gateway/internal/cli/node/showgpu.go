@@ -8,12 +8,20 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
+// driver is such as "590.48.01, CUDA 13.1".
+func driver(h *wire.Hardware) string {
+	if h.CUDAVersion == nil {
+		return text(h.DriverVersion)
+	}
+	return text(h.DriverVersion) + ", CUDA " + text(h.CUDAVersion)
+}
+
 func (v view) hardwareRows() [][]string {
 	h := v.hardware
 	if h == nil {
 		return [][]string{{"  hardware", "not reported"}}
 	}
-	rows := [][]string{{"  probe", v.probeLine()}, {"  driver", text(h.DriverVersion)}, {"  gpus", v.gpusLine()}}
+	rows := [][]string{{"  probe", v.probeLine()}, {"  driver", driver(h)}, {"  gpus", v.gpusLine()}}
 	for _, g := range h.GPUs {
 		rows = append(rows, []string{fmt.Sprintf("  gpu %d", g.Index), gpuLine(g)})
 		if more := gpuMore(g); more != "" {

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 )
 
 // write makes a file that is a program for a machine.
@@ -21,7 +21,7 @@ func write(t *testing.T, file, arch string) string {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, executabletest.Least(arch, file), 0o600); err != nil {
+	if err := os.WriteFile(file, executable.Least(arch, file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file

@@ -92,6 +92,15 @@ func (c *carrier) broken(channel int) {
 	}
 }
 
+// breakAll ends all connections. One whose other direction has ended waits for its client alone, and hears of nothing else.
+func (c *carrier) breakAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.calls {
+		one.broke()
+	}
+}
+
 // reason is why the session is over.
 func (c *carrier) reason() error {
 	c.mu.Lock()
@@ -113,7 +122,7 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 	one := &call{answer: make(chan pipe.Dialed, 1), broke: func() { conn.Close() }}
 	channel, err := c.dial(one)
 	if err != nil {
-		return err
+		return c.cutBy(ctx, err)
 	}
 	defer c.forget(channel)
 	select {

@@ -248,6 +248,40 @@ func TestForwardOver(t *testing.T) {
 	h.fails(1, "nothing happened for half an hour", "node", "forward", "gpu-1", "0:80")
 }
 
+// TestForwardPatient: a client that has heard all, and keeps its connection, does not hold the command up.
+func TestForwardPatient(t *testing.T) {
+	for _, by := range []string{"^C", "its session"} {
+		began := make(chan *standin.Session, 1)
+		h := newHouse(t, func(s *standin.Session) {
+			began <- s
+			_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+			frames := pipe.NewFrames(s.Main)
+			_, _, _ = frames.Next()
+			_ = pipe.WriteJSON(s.Main, pipe.FrameDialed, pipe.Dialed{Channel: 1})
+			_ = pipe.Open(context.Background(), s, 1).CloseWrite()
+			_, _, _ = frames.Next()
+		})
+		addresses, stop, over := forwarded(t, h, "gpu-1", "0:80")
+		conn, err := net.Dial("tcp", addresses[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+			t.Fatalf("%q, %v", got, err)
+		}
+		s := <-began
+		if by == "^C" {
+			over = stop
+		} else {
+			s.End("nothing happened for half an hour")
+		}
+		if _, stderr := over(); strings.Contains(stderr, "port 80") {
+			t.Errorf("ended by %s: %s", by, stderr)
+		}
+	}
+}
+
 func TestForwardTaken(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

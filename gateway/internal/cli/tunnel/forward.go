@@ -152,8 +152,9 @@ func (f *forward) serve(ctx context.Context) error {
 			return err
 		}
 		f.running.Go(func() {
+			err := f.connect(ctx, conn.(*net.TCPConn))
 			var over *overError // serve says that, once
-			if err := f.connect(ctx, conn.(*net.TCPConn)); err != nil && ctx.Err() == nil && !errors.As(err, &over) {
+			if err != nil && !errors.As(err, &over) && !errors.Is(err, context.Canceled) {
 				f.say("port " + strconv.Itoa(f.port) + ": " + err.Error())
 			}
 		})
@@ -163,5 +164,6 @@ func (f *forward) serve(ctx context.Context) error {
 func (f *forward) close() {
 	f.listener.Close()
 	f.visit.close()
+	f.breakAll()
 	f.running.Wait()
 }

@@ -10,7 +10,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/console/plot"
 )
 
 // Pixels of a plot, as web/pages/node.html has them.
@@ -21,7 +20,7 @@ const (
 
 // Figure is one plot.
 type Figure struct {
-	plot.Frame
+	Frame
 	Metric string
 	Title  string
 	Unit   string
@@ -61,7 +60,7 @@ type GridLine struct {
 type Tick struct {
 	X    float64 // percent of the width
 	At   time.Time
-	Form plot.Form
+	Form Form
 	Text string
 }
 
@@ -94,7 +93,7 @@ func FigureOf(c Chart, asked Asked, answer api.Series) Figure {
 	tracks := tracksOf(hardware.GPUs, answer, c.Scale)
 	f.Top = f.axis(c, &hardware, tracks)
 	f.layTicks()
-	all := make([][]plot.Point, 0, len(tracks))
+	all := make([][]Point, 0, len(tracks))
 	for i, t := range tracks {
 		f.Lines = append(f.Lines, f.line(i, t))
 		all = append(all, t.points)
@@ -128,7 +127,7 @@ func (f *Figure) words() string {
 // track is one line before it is laid out.
 type track struct {
 	gpu, name string
-	points    []plot.Point
+	points    []Point
 }
 
 // tracksOf are the series in the order of the GPUs' numbers. GPUs that are gone come last, by their UUID.
@@ -160,8 +159,8 @@ func tracksOf(gpus []wire.GPU, s api.Series, scale float64) []track {
 	return all
 }
 
-func pointOf(p api.SeriesPoint, scale float64) plot.Point {
-	var out plot.Point
+func pointOf(p api.SeriesPoint, scale float64) Point {
+	var out Point
 	if p[0] != nil {
 		out.At = time.Unix(int64(*p[0]), 0).UTC()
 	}
@@ -182,13 +181,13 @@ func (f *Figure) axis(c Chart, h *wire.Hardware, tracks []track) float64 {
 			}
 		}
 	}
-	a := plot.AxisFor(most)
+	a := AxisFor(most)
 	if c.Percent {
-		a = plot.Percent()
+		a = PercentAxis()
 	}
 	for _, value := range a.Values() {
 		text := strconv.FormatFloat(math.Round(value*1e6)/1e6, 'f', -1, 64)
-		f.Values = append(f.Values, GridLine{plotAbove + plot.Frame{Top: a.Top}.Y(value)*plotHigh/plot.Height, text})
+		f.Values = append(f.Values, GridLine{plotAbove + Frame{Top: a.Top}.Y(value)*plotHigh/Height, text})
 	}
 	return a.Top
 }
@@ -206,9 +205,9 @@ func (f *Figure) layTicks() {
 const tickEdge = 97
 
 // percent is where a moment stands, in percent of the width.
-func (f *Figure) percent(at time.Time) float64 { return math.Round(f.X(at)/plot.Width*10000) / 100 }
+func (f *Figure) percent(at time.Time) float64 { return math.Round(f.X(at)/Width*10000) / 100 }
 
-func (f *Figure) layGaps(tracks [][]plot.Point) {
+func (f *Figure) layGaps(tracks [][]Point) {
 	for _, g := range f.Frame.Gaps(tracks, f.Step) {
 		from := f.percent(g.From)
 		f.Gaps = append(f.Gaps, Gap{from, f.percent(g.To) - from})
@@ -269,11 +268,11 @@ func (f *Figure) layTurns(tracks []track) {
 }
 
 // pixels is where a line goes, to a pixel.
-func (f *Figure) pixels(points []plot.Point) string {
+func (f *Figure) pixels(points []Point) string {
 	var out strings.Builder
 	for _, p := range points {
 		if p.Value != nil {
-			fmt.Fprintf(&out, "%.0f %.0f,", f.X(p.At), f.Y(*p.Value)*plotHigh/plot.Height)
+			fmt.Fprintf(&out, "%.0f %.0f,", f.X(p.At), f.Y(*p.Value)*plotHigh/Height)
 		}
 	}
 	return out.String()

@@ -107,15 +107,15 @@ func missing(n *api.NodeRow) look {
 	switch {
 	case n.Status != wire.StatusOnline:
 		return look{}
-	case says && (n.GPUsExpected == nil || n.GPUs == nil):
+	case says && (n.GPUsExpected == nil || n.GPUs == nil || !n.Fresh):
 		return look{verdict: bad, text: n.Name + " misses GPUs"}
 	case n.GPUsExpected == nil:
 		return look{verdict: good}
 	case !says && (!n.Fresh || n.GPUs == nil):
 		return look{}
 	case len(n.GPUs) < *n.GPUsExpected:
-	case says: // it has not heard yet how many are expected now, or knows of one that was exchanged
-		return look{verdict: bad, text: fmt.Sprintf("%s says that it misses GPUs, and shows %d of %d", n.Name, len(n.GPUs), *n.GPUsExpected)}
+	case says: // it is not well for long enough, has not heard yet how many are expected now, or knows of one that was exchanged
+		return look{verdict: bad, text: fmt.Sprintf("%s misses GPUs, or did just now, and shows %d of %d", n.Name, len(n.GPUs), *n.GPUsExpected)}
 	default:
 		return look{verdict: good}
 	}

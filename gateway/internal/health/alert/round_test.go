@@ -155,9 +155,13 @@ func TestWord(t *testing.T) {
 	}
 	n.GPUsExpected = expected
 	n.GPUs = make([]api.GPU, *expected)
+	h.pass(time.Minute)
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
+		t.Errorf("rows of an earlier look: %+v", list)
+	}
 	n.Fresh = true
 	h.pass(time.Minute)
-	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 says that it misses GPUs, and shows 2 of 2" {
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs, or did just now, and shows 2 of 2" {
 		t.Errorf("as many as are expected: %+v", list)
 	}
 	stale(n)

@@ -124,7 +124,8 @@ func (s *scene) restartTime() time.Duration {
 	return d
 }
 
-// upgrade replaces the gateway by one that carries another agent; the pasted command then installs that.
+// upgrade replaces the gateway by one that carries another agent. The pasted command installs that once the channel points at it. Until
+// then the node is pinned, or it might update itself before.
 func (s *scene) upgrade() {
 	s.Helper()
 	const version = "9.9.9-lab"
@@ -135,6 +136,11 @@ func (s *scene) upgrade() {
 	s.gateway.Binary = s.lab.Build(version)
 	s.gateway.Stop()
 	s.gateway.Open()
+	if out := s.paste(s.gateway.Token().Command); !strings.Contains(out, "nothing to do") || s.link("current") != was {
+		s.Errorf("the channel has not moved, and the pasted command changed the agent:\n%s", out)
+	}
+	s.gateway.Muster("release", "pin", "--yes", s.node.Name)
+	s.gateway.Muster("release", "promote", version, "--now", "--yes")
 	start := time.Now()
 	s.Log(s.paste(s.gateway.Token().Command))
 	current := s.link("current")

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/artifact/executable/executabletest"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
@@ -18,7 +18,7 @@ import (
 // agent puts an agent on record as a release, and gives the digest of its program: the least that is one, and the text in it.
 func (g *gateway) agent(text string) (r release.Release, program string) {
 	g.t.Helper()
-	content := string(executabletest.Least(runtime.GOARCH, text))
+	content := string(executable.Least(runtime.GOARCH, text))
 	carried := fstest.MapFS{runtime.GOOS + "-" + runtime.GOARCH + "/muster-agent": {Data: []byte(content)}}
 	sum := sha256.Sum256([]byte(content))
 	program = "sha256:" + hex.EncodeToString(sum[:])

@@ -13,12 +13,11 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/artifact/executable"
-	"muster/gateway/internal/artifact/executable/executabletest"
 )
 
 // elf is a program for a machine, with so many bytes of text.
 func elf(arch string, size int) []byte {
-	return executabletest.Least(arch, strings.Repeat("\x00", size))
+	return executable.Least(arch, strings.Repeat("\x00", size))
 }
 
 const (

@@ -21,6 +21,8 @@ const (
 	defaultLimit = 16384 // heartbeats: one round of the largest fleet that one gateway is measured with
 	portion      = 256   // samples that are handed on at once
 	share        = 8     // of so many processors the work here uses one at most
+
+	late = 15 * time.Second // a heartbeat that waits for longer: the fleet writes a batch every few seconds
 )
 
 // Sample is one heartbeat as the fleet wrote it.
@@ -62,8 +64,8 @@ type Feed struct {
 	waiting []store.Beat
 	offered int64
 	dropped int64
-	behind  time.Time // since when heartbeats are dropped; zero: they are not
-	told    int64     // dropped, as the log said it last
+	behind  time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
+	told    bool      // the log has it
 }
 
 // Lag says how far a feed is behind.
@@ -71,7 +73,7 @@ type Lag struct {
 	Waiting int
 	Offered int64     // since the start
 	Dropped int64     // of Offered
-	Since   time.Time // since when heartbeats are dropped; zero: they are not
+	Since   time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
 }
 
 // New makes a Feed.
@@ -114,7 +116,16 @@ func (f *Feed) Offer(beats []store.Beat) {
 func (f *Feed) Behind() Lag {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.notice()
 	return Lag{Waiting: len(f.waiting), Offered: f.offered, Dropped: f.dropped, Since: f.behind}
+}
+
+// notice looks at how long the oldest heartbeat has waited. So it is known that the feed is late before anything is dropped. The caller
+// holds the lock.
+func (f *Feed) notice() {
+	if now := f.Now(); f.behind.IsZero() && len(f.waiting) > 0 && now.Sub(f.waiting[0].At) > late {
+		f.behind = now
+	}
 }
 
 // Run hands heartbeats on until ctx ends, and then what still waits.
@@ -165,6 +176,7 @@ func rest(ctx context.Context, long time.Duration) {
 func (f *Feed) take() []store.Beat {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.notice()
 	n := min(len(f.waiting), portion)
 	beats := f.waiting[:n:n]
 	f.waiting = f.waiting[n:]
@@ -173,13 +185,14 @@ func (f *Feed) take() []store.Beat {
 	}
 	switch {
 	case f.behind.IsZero():
-	case f.told == 0:
-		f.Logger.Warn("heartbeats come faster than the console, history and health can take: some are left out there", "dropped", f.dropped)
-		f.told = f.dropped
+	case !f.told:
+		f.Logger.Warn("heartbeats come faster than the console, history and health can take: these are late, or leave some out",
+			"waiting", len(f.waiting), "dropped", f.dropped)
+		f.told = true
 	case len(f.waiting) == 0:
 		f.Logger.Info("the console, history and health keep up again", "dropped", f.dropped, "since", f.behind)
 		f.behind = time.Time{}
-		f.told = 0
+		f.told = false
 	}
 	return beats
 }

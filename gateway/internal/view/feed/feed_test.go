@@ -28,7 +28,7 @@ func (t *taken) take(_ context.Context, samples []feed.Sample) {
 func beats(from, to int) []store.Beat {
 	var out []store.Beat
 	for i := from; i < to; i++ {
-		out = append(out, store.Beat{NodeID: fmt.Sprint(i)})
+		out = append(out, store.Beat{NodeID: fmt.Sprint(i), At: time.Now()})
 	}
 	return out
 }
@@ -127,6 +127,30 @@ func TestBehind(t *testing.T) {
 		}
 		if over := strings.Count(log.String(), "keep up again"); over != 1 {
 			t.Errorf("said %d times that it is over:\n%s", over, &log)
+		}
+	})
+}
+
+// TestLate: heartbeats that wait for too long are told of before any is dropped, in the log too, and until all are taken.
+func TestLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		f := drive(t, feed.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(f *feed.Feed) {
+			f.Offer(beats(0, 400))
+			time.Sleep(15 * time.Second)
+			if lag := f.Behind(); !lag.Since.IsZero() {
+				t.Errorf("lag %+v after as long as it may take", lag)
+			}
+			time.Sleep(time.Second)
+			if lag := f.Behind(); lag.Since.IsZero() || lag.Waiting != 400 || lag.Dropped != 0 {
+				t.Errorf("lag %+v of a feed that is late", lag)
+			}
+		})
+		if lag := f.Behind(); !lag.Since.IsZero() {
+			t.Errorf("lag %+v after all is taken", lag)
+		}
+		if n := strings.Count(log.String(), "come faster"); n != 1 || !strings.Contains(log.String(), "keep up again") {
+			t.Errorf("the log warns %d times:\n%s", n, &log)
 		}
 	})
 }

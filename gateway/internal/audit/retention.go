@@ -1,0 +1,128 @@
+package audit
+
+// This file deletes what is kept no longer: old events, tasks and sessions that ended as long ago, the scripts of bootstrap tokens
+// that ended, the chains of certificates that did, and what is left of old releases' pointers and rollouts.
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"muster/store"
+	"muster/store/releases"
+	"muster/store/sessions"
+)
+
+const (
+	every = time.Hour
+	first = 10 * time.Minute // after the start, by when the clock of a machine that has just booted is right
+	batch = 5000             // rows that go in one write
+	tasks = 50               // tasks that go in one write: each may have a file of many MiB
+)
+
+// keepFor is how long the script of a bootstrap token stays after the token has ended, and the chain of a certificate after the
+// certificate has; and what a retired node said of its updates, and the pointers and rollouts that later ones have replaced.
+const keepFor = 30 * 24 * time.Hour
+
+// Keeper deletes in the background. Its fields do not change while Run runs.
+type Keeper struct {
+	Store  *store.Store
+	Events time.Duration // how long events, ended tasks and ended sessions are kept; 0: for ever
+	Logger *slog.Logger
+}
+
+// Run looks every hour until ctx ends.
+func (k Keeper) Run(ctx context.Context) error {
+	clock := steadyClock{time.Now()}
+	next := time.NewTimer(first)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+			next.Reset(every)
+			if now := time.Now(); clock.steady(now, now.Sub(clock.at)) {
+				k.prune(ctx, now)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// steadyClock notices that the clock was set since the last look. Then nothing is deleted this time: where the clock is far ahead,
+// everything looks old.
+type steadyClock struct{ at time.Time } // the last look
+
+// steady tells whether the clock has gone on since the last look as time has.
+func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
+	step := now.Round(0).Sub(c.at.Round(0)) - passed
+	c.at = now
+	return step.Abs() < time.Minute
+}
+
+func (k Keeper) prune(ctx context.Context, now time.Time) {
+	k.report(ctx, "old events are not deleted", k.pruneEvents(ctx, now))
+	k.report(ctx, "old tasks are not deleted", k.pruneTasks(ctx, now))
+	k.report(ctx, "old sessions are not deleted", k.pruneSessions(ctx, now))
+	k.report(ctx, "chains of old certificates are not dropped", k.dropChains(ctx, now.Add(-keepFor)))
+	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, now.Add(-keepFor)))
+	k.report(ctx, "what is left of old rollouts is not deleted", k.pruneReleases(ctx, now.Add(-keepFor)))
+}
+
+func (k Keeper) report(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		k.Logger.Error(what, "error", err)
+	}
+}
+
+// pruneEvents deletes events that are older than they are kept. Each batch of them is an event itself.
+func (k Keeper) pruneEvents(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
+	for {
+		n, err := k.Store.PruneEvents(ctx, now.Add(-k.Events), batch, note)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+func (k Keeper) pruneTasks(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	for {
+		n, err := k.Store.PruneTasks(ctx, now.Add(-k.Events), tasks)
+		if err != nil || n < tasks {
+			return err
+		}
+	}
+}
+
+func (k Keeper) pruneSessions(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	rows := sessions.New(k.Store.Records())
+	for {
+		n, err := rows.Prune(ctx, now.Add(-k.Events), batch)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+func (k Keeper) pruneReleases(ctx context.Context, before time.Time) error {
+	return releases.New(k.Store.Records()).Prune(ctx, before, batch)
+}
+
+func (k Keeper) dropChains(ctx context.Context, before time.Time) error {
+	for {
+		n, err := k.Store.DropChains(ctx, before, batch)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}

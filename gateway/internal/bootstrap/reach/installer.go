@@ -1,0 +1,70 @@
+package reach
+
+// This file gives install.sh as this gateway hands it out, and the command that fetches and runs it.
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"net/http"
+
+	"muster"
+	"muster/agent/wire"
+	"muster/gateway/internal/paste"
+)
+
+// Installer fills in the script as the gateway is when somebody asks.
+type Installer struct {
+	Version   string // of the agents, for people
+	RootPin   string // of the newest root
+	PinnedKey string // of the serving certificate, where that is of the gateway's own CA
+	Reach     Reach
+	Platforms []wire.Platform
+	Behind    func(*http.Request) bool // tells what came through a trusted proxy
+	Logger    *slog.Logger
+}
+
+// Answer gives the script for a request. The script names the public URL. Where the operator gave no public URL, a script that is
+// fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from there.
+func (i Installer) Answer(r *http.Request) ([]byte, error) {
+	asked := "http://" + r.Host
+	if r.TLS == nil && !i.Reach.PublicGiven && !i.Behind(r) && muster.CheckURL(asked) == nil {
+		return i.script(asked)
+	}
+	return i.script(i.Reach.PublicURL)
+}
+
+func (i Installer) script(gatewayURL string) ([]byte, error) {
+	s := muster.Installer{Gateway: gatewayURL, RootPin: i.RootPin, Version: i.Version, Certificate: i.Reach.CertificateAt(gatewayURL)}
+	if s.Certificate == muster.OwnCertificate {
+		s.PinnedKey = i.PinnedKey
+	}
+	for _, p := range i.Platforms {
+		switch p.OS + "/" + p.Arch {
+		case "linux/amd64":
+			s.SHA256AMD64 = p.SHA256
+		case "linux/arm64":
+			s.SHA256ARM64 = p.SHA256
+		}
+	}
+	return s.Render()
+}
+
+// Command is what an operator pastes on the machine that is to join; empty where there is none. What is downloaded is checked before
+// it runs: by a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
+func (i Installer) Command(token string) string {
+	d := paste.Download{URL: i.Reach.PublicURL + wire.PathInstaller}
+	switch i.Reach.CertificateAt(i.Reach.PublicURL) {
+	case muster.OwnCertificate:
+		d.PinnedKey = i.PinnedKey
+	case muster.NoCertificate:
+		script, err := i.script(i.Reach.PublicURL)
+		if err != nil {
+			i.Logger.Error("there is no joining command", "error", err)
+			return ""
+		}
+		sum := sha256.Sum256(script)
+		d.Digest = hex.EncodeToString(sum[:])
+	}
+	return d.Command(token)
+}
