@@ -23,8 +23,6 @@ const (
 	lateTime = 15 * time.Second
 	// placeTime is how long a place for a task is waited for before sessions alone are asked for.
 	placeTime = 500 * time.Millisecond
-	// olderTime is how long a gateway is taken for one of before there were sessions.
-	olderTime = 10 * time.Minute
 )
 
 // Wait asks the gateway for a task or a session, as the node that state says, until ctx is done or until says so. It returns before that
@@ -38,30 +36,15 @@ func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time
 		<-ctx.Done()
 		return nil
 	}
-	patient, cancel := w.patience(ctx)
+	patient, cancel := context.WithTimeout(ctx, placeTime)
 	place, ok := w.place(patient)
 	cancel()
-	switch {
-	case ok:
+	if ok {
 		defer place.leave()
 		return w.wait(ctx, state, until, place)
-	case !w.sessions() || ctx.Err() != nil:
-		<-ctx.Done()
-		return nil
 	}
 	return w.waitForSessions(ctx, state, until)
 }
-
-// patience is how long to wait for a place. Without one, a node that opens sessions asks for these.
-func (w *Worker) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.sessions() {
-		return context.WithTimeout(ctx, placeTime)
-	}
-	return context.WithCancel(ctx)
-}
-
-// sessions tells whether to ask for sessions. A gateway of before there were any refuses a wait that does.
-func (w *Worker) sessions() bool { return w.Session != nil && !time.Now().Before(w.older) }
 
 // place is what a task needs that may come: that nobody keeps tasks out, and a slot.
 type place struct {
@@ -181,17 +164,13 @@ func (w *Worker) slot(ctx context.Context) bool {
 
 // ask waits at the gateway. nil without an error: there is nothing to do.
 func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool) (*wire.SignedTask, error) {
-	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds)
-	wants := w.wants(tasks)
-	if wants != "" {
-		query += "&" + wire.TaskWaitFor + "=" + wants
+	wants := wire.WaitSessions
+	if tasks {
+		wants = wire.WaitTasks + "," + wire.WaitSessions
 	}
+	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds) + "&" + wire.TaskWaitFor + "=" + wants
 	limit := time.Duration(seconds)*time.Second + lateTime
 	answer, err := w.Client.Do(ctx, transport.Request{Path: wire.TaskWaitPath(nodeID) + query, Timeout: limit})
-	var refusal *transport.Refusal
-	if wants != "" && errors.As(err, &refusal) && refusal.Code == wire.CodeBadRequest {
-		w.older = time.Now().Add(olderTime)
-	}
 	if err != nil || answer.Status == http.StatusNoContent {
 		return nil, err
 	}
@@ -202,22 +181,11 @@ func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool
 	return &signed, nil
 }
 
-// wants is what a wait asks for; empty: tasks, as before there were sessions.
-func (w *Worker) wants(tasks bool) string {
-	switch {
-	case !w.sessions():
-		return ""
-	case tasks:
-		return wire.WaitTasks + "," + wire.WaitSessions
-	}
-	return wire.WaitSessions
-}
-
 // take believes a task or a session, or refuses it. What it believes of a task is in the journal before anything else happens. A task that
 // gets the place has its slot from then on, and gives it back.
 func (w *Worker) take(ctx context.Context, state identity.State, signed wire.SignedTask, place *place) error {
 	payload, key, err := open(state, signed)
-	if err == nil && w.Session != nil && wire.IsSession(payload.Type) {
+	if err == nil && wire.IsSession(payload.Type) {
 		w.Session(state, payload, key)
 		return nil
 	}
