@@ -102,12 +102,7 @@ func sleeper(t *testing.T, environ ...string) (pid int, ticks string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ticks, _ = host.StartTicks(string(stat))
-	return c.Process.Pid, ticks
+	return c.Process.Pid, host.ProcessOf(c.Process.Pid).Ticks
 }
 
 // TestStrangers: what got the number of an earlier program is no program of a session, and what cannot be read ends nothing.
