@@ -104,9 +104,30 @@ func Pinned(g Gateway) (wire.TrustSet, error) {
 	var set wire.TrustSet
 	if json.Unmarshal(g.Trust, &envelope) != nil || json.Unmarshal(envelope.Payload, &set) != nil || set.Number < 1 ||
 		len(set.AnswerKeys) == 0 {
-		return set, fmt.Errorf("%w: this node has pinned none", ErrRefused)
+		return wire.TrustSet{}, fmt.Errorf("%w: this node has pinned none", ErrRefused)
 	}
 	return set, nil
+}
+
+// TaskKeys are the keys that the pinned set names for tasks.
+func TaskKeys(g Gateway) []ed25519.PublicKey {
+	set, _ := Pinned(g)
+	return usable(set.TaskKeys)
+}
+
+// ReleaseKeys are the keys that the pinned set names for releases.
+func ReleaseKeys(g Gateway) []ed25519.PublicKey {
+	set, _ := Pinned(g)
+	return usable(set.ReleaseKeys)
+}
+
+func usable(texts []string) (keys []ed25519.PublicKey) {
+	for _, text := range texts {
+		if key, err := sign.DecodeKey(text); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // TrustNumber is the number of the pinned set, 0 where there is none.

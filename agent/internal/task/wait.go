@@ -230,7 +230,7 @@ var (
 
 // open checks the signature, and reads the document after that.
 func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed25519.PublicKey, error) {
-	payload, key, err := sign.OpenTask(signed, taskKeys(state))
+	payload, key, err := sign.OpenTask(signed, identity.TaskKeys(state.Gateway))
 	if errors.Is(err, sign.ErrBadProof) {
 		err = fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
 			identity.ErrUnknownKey)
@@ -260,19 +260,4 @@ func meant(state identity.State, payload wire.TaskPayload) error {
 		return errTooLong
 	}
 	return nil
-}
-
-// taskKeys are the keys that the pinned trust set names for tasks.
-func taskKeys(state identity.State) []ed25519.PublicKey {
-	set, err := identity.Pinned(state.Gateway)
-	if err != nil {
-		return nil
-	}
-	var keys []ed25519.PublicKey
-	for _, text := range set.TaskKeys {
-		if key, err := sign.DecodeKey(text); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }
