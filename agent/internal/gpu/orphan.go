@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
+	"muster/agent/internal/child"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
@@ -55,7 +56,7 @@ func (p *Prober) endOrphan(ctx context.Context) bool {
 	}
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		if !p.ReadOnly {
-			killGroup(s.PID)
+			child.KillGroup(s.PID)
 		}
 		select {
 		case <-ctx.Done():
