@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"muster/agent/internal/oneline"
 	"muster/agent/wire"
 )
 
@@ -217,5 +216,5 @@ func clean(text string, limit int) string {
 			return r
 		}
 	}, text)
-	return oneline.Cut(text, limit)
+	return wire.Cut(text, limit)
 }

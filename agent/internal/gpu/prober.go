@@ -26,7 +26,8 @@ const (
 	defaultInterval = 30 * time.Second
 )
 
-// killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than pipeGrace.
+// killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than package child reads
+// on after the end.
 const killGrace = 3 * time.Second
 
 // Prober looks at the GPUs of this machine. Its zero value can be used as it is. Its methods are safe for concurrent use. Its

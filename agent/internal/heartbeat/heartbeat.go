@@ -62,7 +62,7 @@ type Health func() (reasons []string, detail map[string]string)
 type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
 // Work does something until ctx is done, and comes back before that only where it has a reason. The loop may call it again at once. Where
-// its error says that the pinned trust set may be out of date (trust.Stale), the loop looks for a newer one.
+// its error says that the pinned trust set may be out of date (identity.StaleTrust), the loop looks for a newer one.
 type Work func(ctx context.Context, state identity.State, until time.Time) error
 
 // The bytes of a request that the hardware may take. The first gateways refuse a reading of more than 64 KiB.

@@ -385,7 +385,7 @@ func TestDiskTroubleStopsNoBeat(t *testing.T) {
 
 func TestDamagedIdentityIsSaid(t *testing.T) {
 	n := newNode(t, false, nil)
-	n.cfg.State.Gateway.AnswerKey = ""
+	n.cfg.State.Gateway.AnswerKeys = nil
 	if _, err := heartbeat.New(n.cfg); err == nil {
 		t.Error("no error")
 	}

@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -150,9 +149,9 @@ func TestWorkWithAnUnknownKey(t *testing.T) {
 		var known time.Duration
 		n.g.Sets = append(n.g.Sets, first, setOf(n.g, 2, func(set *wire.TrustSet) { set.TaskKeys = []string{key} }))
 		n.cfg.Work = func(ctx context.Context, state identity.State, _ time.Time) error {
-			set, err := trust.Pinned(state.Gateway)
+			set, err := identity.Pinned(state.Gateway)
 			if err == nil && len(set.TaskKeys) == 0 {
-				return fmt.Errorf("%w of a task", trust.ErrUnknownKey)
+				return fmt.Errorf("%w of a task", identity.ErrUnknownKey)
 			}
 			if known == 0 {
 				known = time.Since(began)
@@ -161,7 +160,7 @@ func TestWorkWithAnUnknownKey(t *testing.T) {
 			return err
 		}
 		n.run(t, 5*time.Minute)
-		if fetched := len(n.g.Requests(wire.PathTrust)); fetched != 1 || known > time.Second || trust.Number(n.saved(t).Gateway) != 2 {
+		if fetched := len(n.g.Requests(wire.PathTrust)); fetched != 1 || known > time.Second || identity.TrustNumber(n.saved(t).Gateway) != 2 {
 			t.Errorf("fetched %d times, known after %v", fetched, known)
 		}
 	})

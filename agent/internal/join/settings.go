@@ -10,11 +10,10 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/service"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
-// notKept are the flags that count for one run of join only. A settings file of an older agent may still hold a root pin; it does not
-// count.
+// notKept are the flags that count for one run of join only. In a settings file, written there by a person, they do not count.
 var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
 // ambient are variables of other programs that decide how to reach a gateway. A service does not inherit the environment of join, so
@@ -36,11 +35,11 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
 	f.VisitAll(func(one *flag.Flag) {
 		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
-			s[variable.Of(one.Name)] = value
+			s[wire.EnvOf(one.Name)] = value
 		}
 	})
-	s[variable.Gateway] = j.GatewayURL()
-	s[variable.State] = j.State
+	s[wire.EnvGateway] = j.GatewayURL()
+	s[wire.EnvState] = j.State
 	for _, name := range described {
 		if value, there := j.before[name]; there {
 			s[name] = value
@@ -54,7 +53,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 		}
 	}
 	if path := j.findNvidiaSMI(); path != "" {
-		s[variable.Of("nvidia-smi")] = path
+		s[wire.EnvOf("nvidia-smi")] = path
 	}
 	return s
 }
@@ -63,7 +62,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 func kept(before service.Settings) service.Settings {
 	s := maps.Clone(before)
 	for _, name := range notKept {
-		delete(s, variable.Of(name))
+		delete(s, wire.EnvOf(name))
 	}
 	return s
 }
