@@ -12,9 +12,11 @@ import (
 	"muster/agent/wire"
 )
 
+// Folder is a folder in the agent's state directory. It has the lines that are not sent yet.
+const Folder = "shipping"
+
 const (
-	folder = "shipping" // in the state directory
-	bound  = 64 << 20   // of the spool
+	bound = 64 << 20 // of the spool
 
 	linger  = time.Second      // from a line to its batch, so that more lines go with it
 	grace   = 10 * time.Minute // a gateway that asks for nothing any more may be one that has just started
@@ -138,7 +140,7 @@ func (s *Shipper) rest(ctx context.Context, since time.Time) {
 	}
 }
 
-func (s *Shipper) path(name string) string { return filepath.Join(s.Folder, folder, name) }
+func (s *Shipper) path(name string) string { return filepath.Join(s.Folder, Folder, name) }
 
 // ship follows and sends until something else is wanted.
 func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
