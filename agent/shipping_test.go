@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
-	"muster/agent/internal/ship"
+	"muster/agent/internal/logs"
 	"muster/agent/wire"
 )
 
@@ -55,7 +55,7 @@ func TestShippingPace(t *testing.T) {
 		came := make(chan string)
 		ended := make(chan error)
 		go func() {
-			ended <- a.shipping(identity.State{}).Follow(ctx, wire.LogAgent, ship.Place{}, func(l wire.LogLine, _ string) error {
+			ended <- a.shipping(identity.State{}).Follow(ctx, wire.LogAgent, logs.Place{}, func(l wire.LogLine, _ string) error {
 				came <- l.Message
 				return nil
 			})

@@ -8,12 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/internal/service"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )
-
-// Folder is a folder in the agent's state directory. It has the lines that are not sent yet.
-const Folder = "shipping"
 
 const (
 	bound = 64 << 20 // of the spool
@@ -140,7 +138,9 @@ func (s *Shipper) rest(ctx context.Context, since time.Time) {
 	}
 }
 
-func (s *Shipper) path(name string) string { return filepath.Join(s.Folder, Folder, name) }
+func (s *Shipper) path(name string) string {
+	return filepath.Join(s.Folder, service.ShippingFolder, name)
+}
 
 // ship follows and sends until something else is wanted.
 func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
