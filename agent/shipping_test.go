@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/service"
 	"muster/agent/internal/logs"
+	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
 
