@@ -181,6 +181,7 @@ func (m *bench) everyCore(work func()) float64 {
 type crowd struct {
 	nodes      int
 	data, keep string
+	bare       float64 // KiB that a connection costs the no-op server; 0: not measured
 }
 
 // nodes enrols the crowd on first use. It is smaller where a process may not have so many connections.
