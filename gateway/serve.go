@@ -20,7 +20,6 @@ import (
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
@@ -62,7 +61,7 @@ type gateway struct {
 	health    *health.Desk
 	alerts    *alert.Desk
 	shipping  *ship.Desk
-	tail      *tail.Tail
+	tail      *audit.Tail
 	streams   *livestream.Streams
 	logs      *logs.Hub
 	feed      *view.Feed
@@ -181,7 +180,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.openAlerts(ctx); err != nil {
 		return err
 	}
-	if g.tail, err = tail.Open(ctx, tail.Config{Store: g.store, Takers: g.followers(), Logger: g.log}); err != nil {
+	if g.tail, err = audit.OpenTail(ctx, audit.TailConfig{Store: g.store, Takers: g.followers(), Logger: g.log}); err != nil {
 		return err
 	}
 	g.streams = livestream.New()

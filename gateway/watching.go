@@ -4,7 +4,7 @@ import (
 	"context"
 	"path/filepath"
 
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/view"
@@ -37,7 +37,7 @@ func (g *gateway) keepHistory(ctx context.Context) error {
 }
 
 // followers look at all events, in this order.
-func (g *gateway) followers() []tail.Taker {
-	return []tail.Taker{{Name: "overview", Take: g.overview.Changed}, {Name: "metrics", Take: g.tally.Take},
+func (g *gateway) followers() []audit.Taker {
+	return []audit.Taker{{Name: "overview", Take: g.overview.Changed}, {Name: "metrics", Take: g.tally.Take},
 		{Name: "alerts", Take: g.alerts.Take}, {Name: "sessions", Take: g.endSessions}}
 }

@@ -26,7 +26,6 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -121,8 +120,8 @@ func newHouse(t testing.TB) *house {
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.api.Overview.Load(t.Context())
-	takers := []tail.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
-	if h.api.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store, Takers: takers}); err != nil {
+	takers := []audit.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
+	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store, Takers: takers}); err != nil {
 		t.Fatal(err)
 	}
 	return h

@@ -24,7 +24,6 @@ import (
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/console"
@@ -110,7 +109,7 @@ func newHouse(t testing.TB) *house {
 	facts := api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
 	h.picture = view.Open(view.Config{Store: h.store, Ref: nodes.Ref})
 	h.picture.Load(t.Context())
-	log, err := tail.Open(t.Context(), tail.Config{Store: h.store})
+	log, err := audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store})
 	if err != nil {
 		t.Fatal(err)
 	}

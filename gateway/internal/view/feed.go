@@ -41,7 +41,7 @@ type Taker struct {
 	Take func(ctx context.Context, samples []Sample)
 }
 
-// Config says what a Feed works with. A zero field means the default.
+// FeedConfig says what a Feed works with. A zero field means the default.
 type FeedConfig struct {
 	Takers []Taker
 	Limit  int // heartbeats that may wait; 0: 16,384
@@ -74,7 +74,7 @@ type Lag struct {
 	Since   time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
 }
 
-// New makes a Feed.
+// NewFeed makes a Feed.
 func NewFeed(c FeedConfig) *Feed {
 	if c.Limit == 0 {
 		c.Limit = defaultLimit

@@ -1,4 +1,4 @@
-package tail_test
+package audit_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/store"
 )
 
@@ -20,7 +20,7 @@ type house struct {
 	store *store.Store
 	log   bytes.Buffer
 	got   []string
-	tail  *tail.Tail
+	tail  *audit.Tail
 }
 
 func newHouse(t *testing.T, before int) *house {
@@ -36,7 +36,7 @@ func newHouse(t *testing.T, before int) *house {
 			h.got = append(h.got, e.Kind)
 		}
 	}
-	h.tail, err = tail.Open(t.Context(), tail.Config{Store: h.store, Takers: []tail.Taker{{Take: take}},
+	h.tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store, Takers: []audit.Taker{{Take: take}},
 		Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 	h.must(err)
 	return h
@@ -136,7 +136,7 @@ func TestOutage(t *testing.T) {
 		if n := strings.Count(h.log.String(), "cannot be read"); n != 1 {
 			t.Errorf("said %d times: %s", n, &h.log)
 		}
-		if _, err := tail.Open(t.Context(), tail.Config{Store: h.store}); err == nil {
+		if _, err := audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store}); err == nil {
 			t.Error("opened without a database")
 		}
 	})

@@ -1,8 +1,4 @@
-// Package tail reads the log of events as it grows, and hands the events to those who look at them.
-//
-// It asks the database, and not the parts that write: so it also sees what another gateway on the same database writes. The newest
-// events stay in memory, so that a reader who comes back after a moment goes on where it was.
-package tail
+package audit
 
 import (
 	"context"
@@ -15,9 +11,9 @@ import (
 )
 
 const (
-	every   = 500 * time.Millisecond
-	portion = 1000 // events that are read at once
-	kept    = 2048 // events that stay in memory at least
+	tailEvery = 500 * time.Millisecond
+	portion   = 1000 // events that are read at once
+	kept      = 2048 // events that stay in memory at least
 )
 
 // Taker is somebody who looks at all events, in the order of the log. Take must not wait for the disk or the network: it holds up the
@@ -27,16 +23,19 @@ type Taker struct {
 	Take func(ctx context.Context, events []store.Event)
 }
 
-// Config says what a Tail works with.
-type Config struct {
+// TailConfig says what a Tail works with.
+type TailConfig struct {
 	Store  *store.Store
 	Takers []Taker
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Tail is safe for concurrent use.
+// Tail reads the log of events as it grows, and hands the events to those who look at them.
+//
+// It asks the database, and not the parts that write: so it also sees what another gateway on the same database writes. The newest
+// events stay in memory, so that a reader who comes back after a moment goes on where it was. It is safe for concurrent use.
 type Tail struct {
-	Config
+	TailConfig
 
 	mu     sync.Mutex
 	last   int64         // id of the last event that was read
@@ -45,12 +44,12 @@ type Tail struct {
 	news   chan struct{} // closed when there are more
 }
 
-// Open finds the end of the log. Events from then on are handed on by Run.
-func Open(ctx context.Context, c Config) (*Tail, error) {
+// OpenTail finds the end of the log. Events from then on are handed on by Run.
+func OpenTail(ctx context.Context, c TailConfig) (*Tail, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	t := &Tail{Config: c, news: make(chan struct{})}
+	t := &Tail{TailConfig: c, news: make(chan struct{})}
 	newest, err := c.Store.Events(ctx, store.EventQuery{Limit: 1})
 	if err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Tail, error) {
 
 // Run reads the log until ctx ends.
 func (t *Tail) Run(ctx context.Context) error {
-	ticker := time.NewTicker(every)
+	ticker := time.NewTicker(tailEvery)
 	defer ticker.Stop()
 	failing := false
 	for {
