@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
@@ -54,7 +53,7 @@ func (g *gateway) nodesOfHealth() iter.Seq[health.Node] {
 func (g *gateway) tellFindings(id string, found []health.Finding) {
 	shapes := make([]api.Finding, 0, len(found))
 	for _, f := range found {
-		shapes = append(shapes, shape.Finding(f))
+		shapes = append(shapes, f.Shown())
 	}
 	g.overview.Findings(id, shapes)
 }

@@ -170,7 +170,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// known is a figure, or less than any where it is not known.
+// knownMiB is a figure, or less than any where it is not known.
 func knownMiB(mib *int64) int64 {
 	if mib == nil {
 		return -1
