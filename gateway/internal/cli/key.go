@@ -37,7 +37,7 @@ func (s *Session) SigningKey(file string) (ed25519.PrivateKey, error) {
 
 // OperatorKey is the key that --key names; nil: the gateway signs.
 func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
-	file := s.Flags.Text("key")
+	file := s.Flags.text("key")
 	if file == "" {
 		return nil, nil
 	}

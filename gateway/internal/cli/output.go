@@ -82,8 +82,8 @@ func (s *Session) Printf(format string, args ...any) {
 	fmt.Fprint(s.Stdout, s.PastedText(fmt.Sprintf(format, args...)))
 }
 
-// ShowEach gets each of the things that the command names from the path, and shows it: as JSON, or with show. Two have an empty line between
-// them. If one of several is not found, the others are shown, and the error is ErrReported.
+// ShowEach gets each of the things that the command names from the path, and shows it: as JSON, or with show. Two have an empty line
+// between them. If one of several is not found, the others are shown, and the error is ErrReported.
 func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T)) error {
 	c, format, err := s.Begin(ctx)
 	if err != nil {

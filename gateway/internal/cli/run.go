@@ -129,6 +129,7 @@ func (s *Session) execute(ctx context.Context) error {
 	s.Name = command.Name
 	s.Words = append(rest, ofServe...)
 	s.Flags.getenv = s.Getenv
+	s.Flags.takes = command.Flags
 	s.plainOut = s.Stdout
 	out := &checked{w: s.Stdout}
 	s.Stdout = out

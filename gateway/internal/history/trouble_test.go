@@ -68,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, os.Remove(ballast))
 	d.live(10*time.Minute, 8, nil)
 	s := d.series(history.Query{Metric: "heard", Since: noon(), Until: d.now, Step: time.Minute})
-	if got := text(s.Tracks[0]); strings.Contains(got, "-") || len(s.Tracks[0].Points) != 45 {
+	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series[0].Points) != 45 {
 		t.Errorf("after a full disk: %s", got)
 	}
 	if !strings.Contains(d.log.String(), "takes writes again") {
@@ -94,8 +94,8 @@ func TestDamagedWhileOpen(t *testing.T) {
 	}
 	d.live(10*time.Minute, 8, nil)
 	s := d.series(history.Query{Metric: "gpu_power_watts", Since: d.now.Add(-5 * time.Minute), Step: time.Minute})
-	if got := text(s.Tracks[0]); strings.Contains(got, "-") || len(s.Tracks) != 8 {
-		t.Errorf("the new file has %d tracks: %s", len(s.Tracks), got)
+	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series) != 8 {
+		t.Errorf("the new file has %d tracks: %s", len(s.Series), got)
 	}
 	if said := strings.Count(d.log.String(), "put aside"); said != 1 {
 		t.Errorf("said %d times that the file is damaged:\n%s", said, d.log.String())

@@ -47,10 +47,12 @@ type row struct {
 }
 
 func list(ctx context.Context, s *cli.Session) error {
-	idle, err := s.Flags.Bool("idle")
-	if err != nil {
+	var f api.FleetFilter
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
+	idle := f.Idle
+	f.Idle = false // of its GPUs alone, and not of the whole node
 	free, err := freeMemory(s)
 	if err != nil {
 		return err
@@ -59,8 +61,7 @@ func list(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: s.Flags.Text("selector"), Status: s.Flags.Text("status"),
-		State: s.Flags.Text("state"), Tenant: s.Flags.Text("tenant")})
+	view, err := c.WholeFleet(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -89,13 +90,14 @@ func printJSON(s *cli.Session, found []row) error {
 
 // freeMemory is what --free-memory asks for, in MiB; 0: nothing.
 func freeMemory(s *cli.Session) (int64, error) {
-	text := s.Flags.Text("free-memory")
-	if text == "" {
-		return 0, nil
+	var o struct{ FreeMemory string }
+	if err := s.Flags.Into(&o); err != nil || o.FreeMemory == "" {
+		return 0, err
 	}
-	mib, err := parseMemory(text)
+	mib, err := parseMemory(o.FreeMemory)
 	if err != nil {
-		return 0, cli.Usagef("a size such as 40GiB or 500MiB", "%s has the value %q, which is no size", s.Flags.Source("free-memory"), text)
+		return 0, cli.Usagef("a size such as 40GiB or 500MiB", "%s has the value %q, which is no size", s.Flags.Source("free-memory"),
+			o.FreeMemory)
 	}
 	return mib, nil
 }
@@ -170,7 +172,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// known is a figure, or less than any where it is not known.
+// knownMiB is a figure, or less than any where it is not known.
 func knownMiB(mib *int64) int64 {
 	if mib == nil {
 		return -1

@@ -48,8 +48,8 @@ func top(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	once, err := s.Flags.Bool("once")
-	if err != nil {
+	var o struct{ Once bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, err := s.Client(ctx)
@@ -57,7 +57,7 @@ func top(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	in, _ := s.Terminal()
-	if once || in == nil || format == cli.FormatJSON {
+	if o.Once || in == nil || format == cli.FormatJSON {
 		return v.printOnce(ctx, s, c, format)
 	}
 	filter := live.Filter{Selector: v.selector}
@@ -69,24 +69,26 @@ func top(ctx context.Context, s *cli.Session) error {
 
 // begin reads the flags.
 func begin(s *cli.Session) (*view, time.Duration, error) {
-	v := &view{clock: s.Now, selector: s.Flags.Text("selector"), order: s.Flags.Text("sort")}
-	if v.order == "" {
-		v.order = api.SortName
-	}
+	o := struct {
+		Selector, Sort string
+		Interval       time.Duration
+		Idle           bool
+	}{Sort: api.SortName, Interval: live.UsualPace}
+	wrong := s.Flags.Into(&o)
+	v := &view{clock: s.Now, selector: o.Selector, order: o.Sort, idle: o.Idle}
 	if !api.IsSort(v.order) {
 		return nil, 0, cli.Usagef("one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it", "%s has the value %q",
 			s.Flags.Source("sort"), v.order)
 	}
-	pace, err := s.Flags.Duration("interval", live.UsualPace)
-	if err != nil {
-		return nil, 0, err
+	if wrong != nil {
+		return nil, 0, wrong
 	}
+	pace := o.Interval
 	if pace < leastPace || pace > mostPace {
 		return nil, 0, cli.Usagef(fmt.Sprintf("from %v to %v", leastPace, mostPace), "%s has the value %v", s.Flags.Source("interval"), pace)
 	}
-	v.idle, err = s.Flags.Bool("idle")
 	v.look = lookOf(s.Getenv, false)
-	return v, pace, err
+	return v, pace, nil
 }
 
 // pick shows the GPUs of the node that the command names, if it names one.

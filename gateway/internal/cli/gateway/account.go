@@ -47,17 +47,15 @@ func AccountCommands() []cli.Command {
 }
 
 func accountCreate(ctx context.Context, s *cli.Session) error {
-	ttl, err := s.Flags.Duration("ttl", 0)
-	if err != nil {
+	q := api.AccountRequest{Name: s.Words[0]}
+	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	a, err := client.Send[api.NewAccount](ctx, c, "POST", api.PathAccounts, api.AccountRequest{Name: s.Words[0],
-		Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
-		TTL: api.Duration(ttl)})
+	a, err := client.Send[api.NewAccount](ctx, c, "POST", api.PathAccounts, q)
 	if err != nil {
 		return err
 	}
@@ -96,14 +94,13 @@ func tenantText(tenant string) string {
 }
 
 func accountList(ctx context.Context, s *cli.Session) error {
-	all, err := s.Flags.Bool("all")
-	if err != nil {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	return cli.ShowList(ctx, s, api.PathAccounts, api.ListFilter{Tenant: s.Flags.Text("tenant"), All: all}, accountColumns(),
-		func(l api.AccountList) [][]string {
-			return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
-		})
+	return cli.ShowList(ctx, s, api.PathAccounts, f, accountColumns(), func(l api.AccountList) [][]string {
+		return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
+	})
 }
 
 func accountColumns() []screen.Column {

@@ -104,11 +104,11 @@ func (r received) lacks() error {
 
 // receive writes the backup. An archive is verified while it comes.
 func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (received, error) {
-	small, err := s.Flags.Bool("without-registry")
-	if err != nil {
+	var o struct{ WithoutRegistry bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return received{}, err
 	}
-	if small {
+	if o.WithoutRegistry {
 		size, err := c.Backup(ctx, to)
 		return received{said: fmt.Sprintf("%d bytes, without the registry", size)}, err
 	}
@@ -138,15 +138,12 @@ func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer
 }
 
 func restore(ctx context.Context, s *cli.Session) error {
-	r := cli.Restore{File: s.Words[0], TrustKeyFile: s.Flags.Text("trust-key")}
+	r := cli.Restore{File: s.Words[0], AdoptFor: usualAdoption}
 	var err error
 	if r.DataFiles, err = s.DataFiles(); err != nil {
 		return err
 	}
-	if r.Force, err = s.Flags.Bool("force"); err != nil {
-		return err
-	}
-	if r.AdoptFor, err = s.Flags.Duration("adopt-for", usualAdoption); err != nil {
+	if err := s.Flags.Into(&r); err != nil {
 		return err
 	}
 	done, err := s.Local.Restore(ctx, r)

@@ -59,8 +59,12 @@ func caInit(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	out := s.Flags.Text("root-out")
-	pin, err := s.Local.InitCA(ctx, data, s.Flags.Text("trust-domain"), out)
+	var o struct{ RootOut, TrustDomain string }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	out := o.RootOut
+	pin, err := s.Local.InitCA(ctx, data, o.TrustDomain, out)
 	if err != nil {
 		return err
 	}
@@ -108,7 +112,11 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	var q api.IntermediateRequest
-	if dirs := s.Flags.List("root"); len(dirs) > 0 {
+	var o struct{ Root []string }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	if dirs := o.Root; len(dirs) > 0 {
 		prepared, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
@@ -150,7 +158,11 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	var q api.RootRequest
-	out := s.Flags.Text("root-out")
+	var o struct{ RootOut string }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	out := o.RootOut
 	if out != "" {
 		if q.Certificate, err = s.Local.NewRoot(out, before.TrustDomain); err != nil {
 			return err
@@ -195,7 +207,11 @@ func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 // publish tells what became of a change. Where the trust key is kept out of the gateway, it signs the draft here and sends it.
 func publish(ctx context.Context, s *cli.Session, c *client.Client, change api.TrustChange) error {
 	if !change.Published {
-		file := s.Flags.Text("trust-key")
+		var o struct{ TrustKey string }
+		if err := s.Flags.Into(&o); err != nil {
+			return err
+		}
+		file := o.TrustKey
 		if file == "" {
 			return cli.Usagef("add --trust-key FILE, where it is", "the trust key is kept out of this gateway, and nothing has changed yet")
 		}

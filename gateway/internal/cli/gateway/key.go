@@ -65,32 +65,33 @@ func keyList(ctx context.Context, s *cli.Session) error {
 	})
 }
 
+// masterRole is the key that the gateway itself does not rotate.
+const masterRole = "master"
+
 func keyRotate(ctx context.Context, s *cli.Session) error {
-	var roles []string
-	for _, role := range []string{"answer", "task", "release", "trust", "master"} {
-		on, err := s.Flags.Bool(role)
-		if err != nil {
-			return err
-		}
+	var o struct{ Answer, Task, Release, Trust, Master, Now bool }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	q := api.RotateRequest{Now: o.Now}
+	asked := 0
+	for role, on := range map[string]bool{"answer": o.Answer, "task": o.Task, "release": o.Release, "trust": o.Trust, masterRole: o.Master} {
 		if on {
-			roles = append(roles, role)
+			q.Role = role
+			asked++
 		}
 	}
-	if len(roles) != 1 {
+	if asked != 1 {
 		return cli.Usagef("one of --answer, --task, --release, --trust, --master", "muster key rotate: which key?")
 	}
-	if roles[0] == "master" {
+	if q.Role == masterRole {
 		return rotateMaster(ctx, s)
-	}
-	now, err := s.Flags.Bool("now")
-	if err != nil {
-		return err
 	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
-	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: roles[0], Now: now})
+	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, q)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,11 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	file, err := s.Local.RotateMaster(ctx, data, s.Flags.Text("master-key-out"))
+	var o struct{ MasterKeyOut string }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	file, err := s.Local.RotateMaster(ctx, data, o.MasterKeyOut)
 	if err != nil {
 		return err
 	}
@@ -133,7 +138,8 @@ func keyImport(ctx context.Context, s *cli.Session) error {
 
 // moveTrust asks for --trust although there is one key to move only: a command that takes a key out of the gateway has to name it.
 func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, cli.DataFiles, string) error, said string) error {
-	if on, err := s.Flags.Bool("trust"); err != nil || !on {
+	var o struct{ Trust bool }
+	if err := s.Flags.Into(&o); err != nil || !o.Trust {
 		if err == nil {
 			err = cli.Usagef("add --trust", "muster %s moves the trust key out of the gateway or back: say so with --trust", s.Name)
 		}

@@ -100,17 +100,14 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 }
 
 func addedRole(s *cli.Session) (sign.Role, error) {
-	task, err := s.Flags.Bool("task")
-	if err != nil {
-		return "", err
-	}
-	release, err := s.Flags.Bool("release")
+	var o struct{ Task, Release bool }
+	err := s.Flags.Into(&o)
 	switch {
 	case err != nil:
 		return "", err
-	case task == release:
+	case o.Task == o.Release:
 		return "", cli.Usagef("--task or --release", "muster key add lets a key sign tasks, or releases: say which")
-	case task:
+	case o.Task:
 		return sign.RoleTask, nil
 	}
 	return sign.RoleRelease, nil

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,17 +16,15 @@ import (
 )
 
 func alertList(ctx context.Context, s *cli.Session) error {
-	all, err := s.Flags.Bool("all")
-	if err != nil {
+	var f api.AlertFilter
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, api.AlertFilter{Selector: s.Flags.Text("selector"),
-		Tenant: s.Flags.Text("tenant"),
-		Cause:  s.Flags.Text("cause"), All: all})
+	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, f)
 	if err != nil {
 		return err
 	}
@@ -46,24 +45,18 @@ func alertList(ctx context.Context, s *cli.Session) error {
 	}
 	if list.Total == 0 {
 		none := "no alert fires"
-		if picked(s) {
+		if f.Selector+f.Tenant+f.Cause != "" {
 			none = "none of the alerts that were asked for fires"
 		}
-		fmt.Fprintln(s.Stderr, none+beside(ctx, s, c)+"; muster help alerts lists what is looked for")
+		fmt.Fprintln(s.Stderr, none+beside(ctx, c, f)+"; muster help alerts lists what is looked for")
 	}
 	return nil
 }
 
-// picked tells whether some alerts alone were asked for.
-func picked(s *cli.Session) bool {
-	return s.Flags.Text("selector") != "" || s.Flags.Text("tenant") != "" || s.Flags.Text("cause") != ""
-}
-
 // beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
 // alone, and a gateway that still reads its nodes, say nothing of it.
-func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
-	view, err := client.Get[api.FleetView](ctx, c, api.PathFleet, api.FleetFilter{Selector: s.Flags.Text("selector"),
-		Tenant: s.Flags.Text("tenant")})
+func beside(ctx context.Context, c *client.Client, f api.AlertFilter) string {
+	view, err := client.Get[api.FleetView](ctx, c, api.PathFleet, api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant})
 	if err != nil {
 		return ""
 	}
@@ -158,20 +151,18 @@ func pairs(a api.Alert) [][]string {
 }
 
 func silence(ctx context.Context, s *cli.Session) error {
-	length, err := s.Flags.Duration("for", 2*time.Hour)
-	if err != nil {
+	q := api.AlertSilenceRequest{For: api.Duration(2 * time.Hour)}
+	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
-	if s.Flags.Text("reason") == "" {
+	if q.Reason == "" {
 		return cli.Usagef("--reason 'new power supply'", "a silence needs a reason, for those who wonder later")
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := client.Send[api.AlertSilence](ctx, c, "POST", api.PathSilences, api.AlertSilenceRequest{Node: s.Flags.Text("node"),
-		Selector: s.Flags.Text("selector"),
-		Cause:    s.Flags.Text("cause"), Tenant: s.Flags.Text("tenant"), For: api.Duration(length), Reason: s.Flags.Text("reason")})
+	made, err := client.Send[api.AlertSilence](ctx, c, "POST", api.PathSilences, q)
 	if err != nil {
 		return err
 	}
@@ -195,15 +186,18 @@ func silenceOf(q api.AlertSilence) string {
 }
 
 func silences(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	columns := []screen.Column{{Name: "SILENCE"}, {Name: "OF", Least: 12}, {Name: "ENDS"}, {Name: "BY", Rank: 1, Least: 8},
 		{Name: "REASON", Least: 16}}
-	return cli.ShowList(ctx, s, api.PathSilences, api.ListFilter{Tenant: s.Flags.Text("tenant")}, columns,
-		func(l api.AlertSilenceList) [][]string {
-			return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
-				return []string{screen.OrUnknown(q.ID), silenceOf(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
-					screen.Printable(q.Reason)}
-			})
+	return cli.ShowList(ctx, s, api.PathSilences, f, columns, func(l api.AlertSilenceList) [][]string {
+		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
+			return []string{screen.OrUnknown(q.ID), silenceOf(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
+				screen.Printable(q.Reason)}
 		})
+	})
 }
 
 func unsilence(ctx context.Context, s *cli.Session) error {
@@ -245,24 +239,15 @@ func receiverAdd(ctx context.Context, s *cli.Session) error {
 
 // request reads the URL from a file or a pipe: it is a secret.
 func receiverRequest(s *cli.Session) (api.AlertReceiverRequest, error) {
-	q := api.AlertReceiverRequest{Kind: s.Flags.Text("kind"), Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"),
-		Severity: s.Flags.Text("severity")}
+	var q api.AlertReceiverRequest
+	var o struct{ File string }
+	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
+		return q, err
+	}
 	if q.Kind == "" {
 		return q, cli.Usagef("--kind webhook, slack, ntfy or alertmanager", "what kind of receiver is it?")
 	}
-	for name := range strings.SplitSeq(s.Flags.Text("cause"), ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			q.Causes = append(q.Causes, name)
-		}
-	}
-	var err error
-	if q.Replace, err = s.Flags.Bool("replace"); err != nil {
-		return q, err
-	}
-	if q.Priority, err = s.Flags.Number("priority", 1); err != nil {
-		return q, err
-	}
-	file := s.Flags.Text("file")
+	file := o.File
 	if file == "" && s.Interactive() {
 		return q, cli.Usagef("--file FILE or a pipe gives it", "where does the URL come from?")
 	}

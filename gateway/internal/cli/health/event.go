@@ -24,11 +24,7 @@ const (
 )
 
 func eventList(ctx context.Context, s *cli.Session) error {
-	security, err := s.Flags.Bool("security")
-	if err != nil {
-		return err
-	}
-	return show(ctx, s, security, eventColumns(false))
+	return show(ctx, s, false, eventColumns(false))
 }
 
 func auditList(ctx context.Context, s *cli.Session) error {
@@ -36,8 +32,8 @@ func auditList(ctx context.Context, s *cli.Session) error {
 }
 
 // show prints events oldest first, as a log does.
-func show(ctx context.Context, s *cli.Session, security bool, columns []screen.Column) error {
-	filter, limit, err := eventFilter(s, security)
+func show(ctx context.Context, s *cli.Session, audit bool, columns []screen.Column) error {
+	filter, limit, err := eventFilter(s, audit)
 	if err != nil {
 		return err
 	}
@@ -45,8 +41,8 @@ func show(ctx context.Context, s *cli.Session, security bool, columns []screen.C
 	if err != nil {
 		return err
 	}
-	follow, err := s.Flags.Bool("follow")
-	if err != nil {
+	var o struct{ Follow bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, err := s.Client(ctx)
@@ -62,7 +58,7 @@ func show(ctx context.Context, s *cli.Session, security bool, columns []screen.C
 	} else {
 		err = out.forward(ctx, c, filter)
 	}
-	if err != nil || !follow {
+	if err != nil || !o.Follow {
 		return err
 	}
 	return out.follow(ctx, c, filter)
@@ -130,20 +126,14 @@ func (l *lost) passing() bool {
 }
 
 // eventFilter gives limit 0 where nobody set one.
-func eventFilter(s *cli.Session, security bool) (f api.EventFilter, limit int, err error) {
-	f.Node = s.Flags.Text("node")
-	f.Kind = s.Flags.Text("kind")
-	f.Tenant = s.Flags.Text("tenant")
-	f.Security = security
-	since, err := s.Flags.Duration("since", 0)
-	if err != nil {
-		return f, 0, err
+func eventFilter(s *cli.Session, audit bool) (f api.EventFilter, limit int, err error) {
+	var o struct{ Since time.Duration }
+	err = errors.Join(s.Flags.Into(&f), s.Flags.Into(&o))
+	f.Security = f.Security || audit
+	if o.Since > 0 {
+		f.Since = s.Now().Add(-o.Since)
 	}
-	if since > 0 {
-		f.Since = s.Now().Add(-since)
-	}
-	limit, err = s.Flags.Number("limit", 1)
-	return f, limit, err
+	return f, f.Limit, err
 }
 
 // eventWriter prints events and remembers the last one.

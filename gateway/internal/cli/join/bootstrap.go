@@ -58,7 +58,11 @@ func modeOf(s *cli.Session, output string) (string, error) {
 
 // printed is what is to be printed of a bootstrap, and the mode that follows from it.
 func printed(s *cli.Session) (output, mode string, err error) {
-	switch output = s.Flags.Text("output"); output {
+	var o struct{ Output string }
+	if err := s.Flags.Into(&o); err != nil {
+		return "", "", err
+	}
+	switch output = o.Output; output {
 	case "table", "wide": // forms of lists; the environment may name one
 	default:
 		if output, err = s.Flags.OneOf("output", "", "command", "script", "json", "user-data"); err != nil {
@@ -72,15 +76,9 @@ func printed(s *cli.Session) (output, mode string, err error) {
 }
 
 func createNodeRequest(s *cli.Session, mode string) (q api.CreateNodeRequest, err error) {
-	q = api.CreateNodeRequest{Name: s.Words[0], Tenant: s.Flags.Text("tenant"), Mode: mode}
-	if q.Labels, err = s.Flags.Labels(); err != nil {
-		return q, err
-	}
-	if q.GPUs, err = s.Flags.Number("gpus", 0); err != nil {
-		return q, err
-	}
-	ttl, err := s.Flags.Duration("ttl", 0)
-	q.TTL = api.Duration(ttl)
+	err = s.Flags.Into(&q)
+	q.Name = s.Words[0]
+	q.Mode = mode
 	return q, err
 }
 
@@ -119,15 +117,11 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	o := api.BootstrapOptions{Mode: mode}
-	ttl, err := s.Flags.Duration("ttl", 0)
-	if err != nil {
+	var o api.BootstrapOptions
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	o.TTL = api.Duration(ttl)
-	if o.Again, err = s.Flags.Bool("again"); err != nil {
-		return err
-	}
+	o.Mode = mode
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err

@@ -51,15 +51,18 @@ func newPSK(ctx context.Context, s *cli.Session, path, next string) error {
 
 // pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
 func pskRequest(s *cli.Session) (api.PSKRequest, error) {
-	generate, err := s.Flags.Bool("generate")
-	if err != nil {
+	var o struct {
+		Generate bool
+		File     string
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return api.PSKRequest{}, err
 	}
-	file := s.Flags.Text("file")
+	file := o.File
 	switch {
-	case generate && s.Flags.Given("file"):
+	case o.Generate && s.Flags.Given("file"):
 		return api.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
-	case generate:
+	case o.Generate:
 		return api.PSKRequest{Generate: true}, nil
 	case file == "" && s.Interactive():
 		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
@@ -79,19 +82,22 @@ func pskRequest(s *cli.Session) (api.PSKRequest, error) {
 }
 
 func pskClear(ctx context.Context, s *cli.Session) error {
+	var f api.PSKFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
-	keep := s.Flags.Text("keep")
-	if err := client.Drop(ctx, c, api.PathPSK, api.PSKFilter{Keep: keep}); err != nil {
+	if err := client.Drop(ctx, c, api.PathPSK, f); err != nil {
 		return err
 	}
-	if keep == "" {
+	if f.Keep == "" {
 		fmt.Fprintln(s.Stdout, "There is no pre-shared key any more. Nodes that joined with one stay.")
 		return nil
 	}
-	fmt.Fprintf(s.Stdout, "%s is the only pre-shared key now.\n", screen.Printable(keep))
+	fmt.Fprintf(s.Stdout, "%s is the only pre-shared key now.\n", screen.Printable(f.Keep))
 	return nil
 }
 

@@ -107,23 +107,29 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 }
 
 // request is the token that each box gets: the operator's labels and tenant are in it, so that the box cannot change them.
-func (p *push) request() (err error) {
-	if p.timeout, err = p.Flags.Duration("timeout", pushTimeout); err != nil {
+func (p *push) request() error {
+	o := struct{ Timeout time.Duration }{pushTimeout}
+	if err := p.Flags.Into(&o); err != nil {
 		return err
 	}
-	p.token = api.TokenRequest{Tenant: p.Flags.Text("tenant"), Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
-	if p.token.Labels, err = p.Flags.Labels(); err != nil {
-		return err
-	}
-	p.token.GPUs, err = p.Flags.Number("gpus", 0)
-	return err
+	p.timeout = o.Timeout
+	p.token = api.TokenRequest{Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
+	return p.Flags.Into(&p.token)
 }
 
 // joinFlags are the flags of the agent's join. They always have the root's pin, whatever certificate the gateway shows: the agent compares
 // the pin with the roots in the proven welcome.
 func (p *push) joinFlags() error {
 	gateway := p.gateway.URL
-	if given := p.Flags.Text("gateway"); given != "" {
+	var o struct {
+		Gateway, Name, Provider string
+		InstanceID              string `flag:"instance-id"`
+		Force                   bool
+	}
+	if err := p.Flags.Into(&o); err != nil {
+		return err
+	}
+	if given := o.Gateway; given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return cli.Usagef("write --gateway https://10.0.0.5:7443", "%s %q is no URL", p.Flags.Source("gateway"), given)
@@ -134,26 +140,21 @@ func (p *push) joinFlags() error {
 			"or for good with muster serve --public-url URL\n", screen.Printable(gateway))
 	}
 	p.join = []string{"--gateway", gateway}
-	force, err := p.Flags.Bool("force")
-	if err != nil {
-		return err
-	}
-	if force {
+	if o.Force {
 		p.join = append(p.join, "--force")
 	}
 	if p.gateway.RootPin != "" {
 		p.join = append(p.join, "--root-pin", p.gateway.RootPin)
 	}
-	for _, name := range []string{"name", "provider", "instance-id"} {
-		value := p.Flags.Text(name)
-		if value == "" {
+	for _, one := range [][2]string{{"name", o.Name}, {"provider", o.Provider}, {"instance-id", o.InstanceID}} {
+		if one[1] == "" {
 			continue
 		}
-		if !p.single && name != "provider" {
-			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(name),
+		if !p.single && one[0] != "provider" {
+			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(one[0]),
 				len(p.Words))
 		}
-		p.join = append(p.join, "--"+name, value)
+		p.join = append(p.join, "--"+one[0], one[1])
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 // settle ends a token that was not used, because the box did not join or had joined before.
 func (p *push) settle(ctx context.Context, id string, failed bool) error {
 	if !failed {
-		list, err := client.Get[api.TokenList](ctx, p.client, api.PathTokens, api.ListFilter{Tenant: p.Flags.Text("tenant"), All: false})
+		list, err := client.Get[api.TokenList](ctx, p.client, api.PathTokens, api.ListFilter{Tenant: p.token.Tenant})
 		live := err != nil // an account that may mint tokens need not be one that may list them
 		for _, t := range list.Tokens {
 			live = live || t.ID == id
@@ -266,16 +267,21 @@ func (p *push) sshFlags() error {
 	if !p.single {
 		p.ssh = append(p.ssh, "-o", "BatchMode=yes") // nobody can answer questions of several boxes at once
 	}
-	if key := p.Flags.Text("identity"); key != "" {
+	var o struct {
+		Identity string
+		Port     int
+	}
+	if err := p.Flags.Into(&o); err != nil {
+		return err
+	}
+	if key := o.Identity; key != "" {
 		if _, err := os.Stat(key); err != nil {
 			return fmt.Errorf("the key that --identity names: %w", err)
 		}
 		p.ssh = append(p.ssh, "-i", key)
 	}
-	port, err := p.Flags.Number("port", 1)
-	if err != nil || port == 0 {
-		return err
+	if o.Port > 0 {
+		p.ssh = append(p.ssh, "-p", fmt.Sprint(o.Port))
 	}
-	p.ssh = append(p.ssh, "-p", fmt.Sprint(port))
 	return nil
 }

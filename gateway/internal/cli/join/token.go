@@ -11,30 +11,9 @@ import (
 	"muster/gateway/internal/client"
 )
 
-// tokenRequest leaves out what no flag says, so that the gateway's defaults hold.
-func tokenRequest(s *cli.Session) (q api.TokenRequest, err error) {
-	q.Tenant = s.Flags.Text("tenant")
-	if q.Uses, err = s.Flags.Number("uses", 1); err != nil {
-		return q, err
-	}
-	ttl, err := s.Flags.Duration("ttl", 0)
-	if err != nil {
-		return q, err
-	}
-	q.TTL = api.Duration(ttl)
-	if q.Labels, err = s.Flags.Labels(); err != nil {
-		return q, err
-	}
-	if q.GPUs, err = s.Flags.Number("gpus", 0); err != nil {
-		return q, err
-	}
-	q.BindInstance, err = s.Flags.Bool("bind-instance")
-	return q, err
-}
-
 func tokenCreate(ctx context.Context, s *cli.Session) error {
-	q, err := tokenRequest(s)
-	if err != nil {
+	var q api.TokenRequest // what no flag says is left out, so that the gateway's defaults hold
+	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
@@ -58,14 +37,13 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 }
 
 func tokenList(ctx context.Context, s *cli.Session) error {
-	all, err := s.Flags.Bool("all")
-	if err != nil {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	return cli.ShowList(ctx, s, api.PathTokens, api.ListFilter{Tenant: s.Flags.Text("tenant"), All: all}, tokenColumns(),
-		func(l api.TokenList) [][]string {
-			return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
-		})
+	return cli.ShowList(ctx, s, api.PathTokens, f, tokenColumns(), func(l api.TokenList) [][]string {
+		return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
+	})
 }
 
 // tokenColumns keeps the id on every screen: without it no token can be revoked.

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -70,27 +71,35 @@ func inName(r rune) rune {
 
 // request reads the flags and the files that they name.
 func request(s *cli.Session) (api.LogShippingRequest, error) {
-	q := api.LogShippingRequest{Tenant: s.Flags.Text("tenant"), Selector: s.Flags.Text("selector"), To: s.Flags.Text("to"),
-		TenantID: s.Flags.Text("tenant-id"), Sources: s.Flags.List("source")}
+	var q api.LogShippingRequest
+	var o struct {
+		AuthFile, BearerFile, Rate string
+		SinkCA                     string `flag:"sink-ca"`
+	}
+	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
+		return q, err
+	}
 	switch {
 	case q.To == "":
 		return q, cli.Usagef("--to https://loki.example", "where do the logs go?")
 	case len(q.Sources) == 0:
 		return q, cli.Usagef("--source agent,kernel", "which logs are shipped?")
 	}
-	for flag, to := range map[string]*string{"auth-file": &q.Basic, "bearer-file": &q.Bearer, "sink-ca": &q.CA} {
-		name := s.Flags.Text(flag)
-		if name == "" {
+	for _, from := range []struct {
+		flag, file string
+		to         *string
+	}{{"auth-file", o.AuthFile, &q.Basic}, {"bearer-file", o.BearerFile, &q.Bearer}, {"sink-ca", o.SinkCA, &q.CA}} {
+		if from.file == "" {
 			continue
 		}
-		raw, err := s.ReadFile(name)
+		raw, err := s.ReadFile(from.file)
 		if err != nil {
-			return q, fmt.Errorf("read --%s: %w", flag, err)
+			return q, fmt.Errorf("read --%s: %w", from.flag, err)
 		}
-		*to = strings.TrimSpace(string(raw))
+		*from.to = strings.TrimSpace(string(raw))
 	}
 	var err error
-	q.BytesPerSecond, err = rate(s.Flags.Text("rate"))
+	q.BytesPerSecond, err = rate(o.Rate)
 	return q, err
 }
 
@@ -109,10 +118,14 @@ func rate(text string) (int, error) {
 }
 
 func list(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "NODES"}, {Name: "SOURCES", Least: 8}, {Name: "STATE"}, {Name: "LAG"},
 		{Name: "SENT"}, {Name: "DROPPED"}, {Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "TO", Wide: true},
 		{Name: "SELECTOR", Wide: true}, {Name: "TENANT", Wide: true}, {Name: "BY", Wide: true}}
-	return cli.ShowList(ctx, s, api.PathShippings, api.ListFilter{Tenant: s.Flags.Text("tenant")}, columns,
+	return cli.ShowList(ctx, s, api.PathShippings, f, columns,
 		func(l api.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
 }
 

@@ -39,9 +39,8 @@ func returnCommand() cli.Command {
 // giveBack is one call of node return.
 type giveBack struct {
 	*cli.Session
-	client     *client.Client
-	removeHome bool
-	force      bool
+	client *client.Client
+	flags  struct{ RemoveHome, Force bool }
 
 	mu      sync.Mutex
 	failed  bool
@@ -50,11 +49,8 @@ type giveBack struct {
 
 func nodeReturn(ctx context.Context, s *cli.Session) error {
 	g := &giveBack{Session: s}
-	var err error
-	if g.removeHome, err = s.Flags.Bool("remove-home"); err != nil {
-		return err
-	}
-	if g.force, err = s.Flags.Bool("force"); err != nil {
+	err := s.Flags.Into(&g.flags)
+	if err != nil {
 		return err
 	}
 	if g.client, err = s.Client(ctx); err != nil {
@@ -113,7 +109,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		return nil
 	}
 	unclean := g.clean(ctx, node)
-	if unclean != nil && (!g.force || ctx.Err() != nil) {
+	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
 		return unclean
 	}
 	if unclean != nil {
@@ -159,7 +155,7 @@ type step struct {
 func (g *giveBack) steps() []step {
 	return []step{
 		{wire.TaskWorkloadStop, wire.WorkloadStop{All: true}, "workloads stopped"},
-		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.removeHome}, "users removed"},
+		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.flags.RemoveHome}, "users removed"},
 		{wire.TaskAgentUninstall, wire.AgentUninstall{}, "agent removed"},
 	}
 }

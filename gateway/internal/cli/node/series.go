@@ -55,27 +55,19 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 
 // seriesQuery reads the flags. Times are written from now backwards.
 func seriesQuery(s *cli.Session) (api.SeriesQuery, error) {
-	since, err := s.Flags.Duration("since", time.Hour)
-	if err != nil {
+	o := struct{ Since, Until, Step time.Duration }{Since: time.Hour}
+	if err := s.Flags.Into(&o); err != nil {
 		return api.SeriesQuery{}, err
 	}
-	until, err := s.Flags.Duration("until", 0)
-	if err != nil {
-		return api.SeriesQuery{}, err
-	}
-	if until >= since {
+	if o.Until >= o.Since {
 		return api.SeriesQuery{}, cli.Usagef("--until is nearer to now than --since", "this time ends before it begins")
 	}
-	step, err := s.Flags.Duration("step", 0)
-	if err != nil {
-		return api.SeriesQuery{}, err
-	}
-	if step > 0 && step < time.Second {
+	if o.Step > 0 && o.Step < time.Second {
 		return api.SeriesQuery{}, cli.Usagef("at least 1s", "--step is too short")
 	}
 	value, err := s.Flags.OneOf("value", "", "mean", "least", "most")
 	now := s.Now().Truncate(time.Second)
-	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: int64(step / time.Second),
+	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-o.Since), Until: now.Add(-o.Until), Step: int64(o.Step / time.Second),
 		Value: value}, err
 }
 

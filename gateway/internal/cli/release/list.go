@@ -27,9 +27,12 @@ func releaseList(ctx context.Context, s *cli.Session) error {
 		{Name: "SIZE", Rank: 4}, {Name: "SIGNED BY", Rank: 5}, {Name: "AGE", Rank: 1}, {Name: "BY", Rank: 3, Least: 8, Most: 30},
 		{Name: "REFERENCE", Wide: true},
 	}
-	wide := s.Flags.Text("output") == cli.FormatWide
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
 	return cli.ShowList(ctx, s, api.PathReleases, nil, columns, func(l api.ReleaseList) [][]string {
-		return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, wide) })
+		return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, format == cli.FormatWide) })
 	})
 }
 

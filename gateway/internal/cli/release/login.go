@@ -29,7 +29,12 @@ func loginCommands() []cli.Command {
 }
 
 func releaseLogin(ctx context.Context, s *cli.Session) error {
-	password, err := s.ReadValue("password")
+	q := api.RegistryCredentialRequest{Host: s.Words[1]}
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	var err error
+	q.Password, err = s.ReadValue("password")
 	if err != nil {
 		return err
 	}
@@ -37,9 +42,7 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := client.Send[api.RegistryCredential](ctx, c, "PUT", api.At(api.PathRegistryCredential, s.Words[0]),
-		api.RegistryCredentialRequest{Host: s.Words[1], Realm: s.Flags.Text("realm"),
-			Username: s.Flags.Text("username"), Password: password})
+	set, err := client.Send[api.RegistryCredential](ctx, c, "PUT", api.At(api.PathRegistryCredential, s.Words[0]), q)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,11 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 	}
 	verb := "hold where they are, whatever their channel says,"
 	q := api.NewPins{}
-	if name := s.Flags.Text("digest"); name != "" {
+	name, err := asked(s)
+	if err != nil {
+		return err
+	}
+	if name != "" {
 		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, name), nil)
 		if err != nil {
 			return err
@@ -85,7 +89,11 @@ func pinPointer(ctx context.Context, s *cli.Session, c *client.Client, digest st
 	if err != nil {
 		return nil, err
 	}
-	if digest == "" && s.Flags.Text("key") != "" {
+	var o struct{ Key string }
+	if err := s.Flags.Into(&o); err != nil {
+		return nil, err
+	}
+	if digest == "" && o.Key != "" {
 		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return nil, err

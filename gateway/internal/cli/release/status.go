@@ -39,22 +39,25 @@ type view struct {
 }
 
 func releaseStatus(ctx context.Context, s *cli.Session) error {
-	watch, err := s.Flags.Bool("watch")
-	if err != nil {
+	var o struct {
+		Watch   bool
+		Channel string
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if s.Flags.Text("channel") == "" && !watch {
+	if o.Channel == "" && !o.Watch {
 		return allChannels(ctx, s, c, format)
 	}
 	name, err := channelOf(s)
 	if err != nil {
 		return err
 	}
-	return showStatus(ctx, s, c, name, format, watch)
+	return showStatus(ctx, s, c, name, format, o.Watch)
 }
 
 // showStatus shows a channel. With watch it shows first how its rollout goes, and fails where that does not end well.

@@ -73,7 +73,10 @@ func folderError(node, folder string) error {
 		"as an archive it goes through a pipe: muster node exec "+node+" -- tar c -C "+folder+" . | tar x -C HERE")
 }
 
-func copyParams(s *cli.Session, p wire.CopyParams) *wire.CopyParams {
-	p.User = s.Flags.Text("user")
-	return &p
+// openCopy asks for a copy by the user that the flags name.
+func openCopy(ctx context.Context, s *cli.Session, node string, p wire.CopyParams) (*passage, error) {
+	if err := s.Flags.Into(&p); err != nil {
+		return nil, err
+	}
+	return open(ctx, s, node, wire.SessionCopy, &p)
 }

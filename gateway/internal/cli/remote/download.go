@@ -119,7 +119,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	if p.bytes > 0 {
 		params.SHA256 = hex.EncodeToString(p.sum.Sum(nil))
 	}
-	v, err := open(ctx, s, from.node, wire.SessionCopy, copyParams(s, params))
+	v, err := openCopy(ctx, s, from.node, params)
 	if err != nil {
 		return err
 	}

@@ -76,20 +76,24 @@ func (o *order) read() (several bool, err error) {
 	if len(o.command) == 0 {
 		return false, cli.Usagef("write muster node exec NAME -- CMD ARG...", "muster node exec: which program? It stands behind --")
 	}
-	o.user = o.Flags.Text("user")
+	var f struct {
+		User    string
+		Timeout time.Duration
+		AtMost  int
+		Stdin   bool
+	}
+	if err := o.Flags.Into(&f); err != nil {
+		return false, err
+	}
+	o.user = f.User
+	o.timeout = f.Timeout
+	o.atMost = f.AtMost
 	if o.key, err = o.OperatorKey(); err != nil {
 		return false, err
 	}
-	if o.timeout, err = o.Flags.Duration("timeout", 0); err != nil {
-		return false, err
-	}
-	if o.atMost, err = o.Flags.Number("at-most", 1); err != nil {
-		return false, err
-	}
 	several = len(o.Words) != 1
-	given, err := o.Flags.Bool("stdin")
-	if err != nil || !given || !several {
-		return several, err
+	if !f.Stdin || !several {
+		return several, nil
 	}
 	o.copied, err = io.ReadAll(io.LimitReader(o.Stdin, mostCopied+1))
 	if err == nil && len(o.copied) > mostCopied {

@@ -108,14 +108,19 @@ func startForward(ctx context.Context, s *cli.Session, node string, o opening) (
 	if err != nil {
 		return nil, explainListen(err, o)
 	}
-	v, err := open(ctx, s, node, wire.SessionForward, &wire.ForwardParams{Host: s.Flags.Text("host"), Port: o.port})
+	params := wire.ForwardParams{Port: o.port}
+	if err := s.Flags.Into(&params); err != nil {
+		listener.Close()
+		return nil, err
+	}
+	v, err := open(ctx, s, node, wire.SessionForward, &params)
 	if err != nil {
 		listener.Close()
 		return nil, err
 	}
 	there := v.attached.Node
-	if host := s.Flags.Text("host"); host != "" {
-		there += ", " + host
+	if params.Host != "" {
+		there += ", " + params.Host
 	}
 	fmt.Fprintf(s.Stdout, "%s leads to port %d of %s\n", listener.Addr(), o.port, screen.Printable(there))
 	return &forward{opening: o, carrier: newCarrier(v), listener: listener}, nil

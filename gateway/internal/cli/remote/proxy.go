@@ -13,7 +13,11 @@ func nodeProxy(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	v, err := open(ctx, s, s.Words[0], wire.SessionForward, &wire.ForwardParams{Host: s.Flags.Text("host"), Port: port})
+	params := wire.ForwardParams{Port: port}
+	if err := s.Flags.Into(&params); err != nil {
+		return err
+	}
+	v, err := open(ctx, s, s.Words[0], wire.SessionForward, &params)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,11 @@ func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Si
 	if err != nil {
 		return api.SessionAsk{}, err
 	}
-	params := wire.ShellParams{User: s.Flags.Text("user"), Term: s.Getenv("TERM"), Rows: size.Rows, Columns: size.Columns, Command: s.Behind}
+	var o struct{ User string }
+	if err := s.Flags.Into(&o); err != nil {
+		return api.SessionAsk{}, err
+	}
+	params := wire.ShellParams{User: o.User, Term: s.Getenv("TERM"), Rows: size.Rows, Columns: size.Columns, Command: s.Behind}
 	if params.Check() != nil {
 		params.Term = "" // a name that the node cannot know; the usual one is
 	}

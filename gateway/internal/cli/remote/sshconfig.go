@@ -3,14 +3,12 @@ package remote
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/paste"
 )
 
 // aliveEvery is how often ssh says something by itself, in seconds. So a session in which nothing happens is not taken for one that is
@@ -51,19 +49,6 @@ func allNames(ctx context.Context, c *client.Client) ([]string, error) {
 
 // proxyCommand is what ssh gives to a shell, in whatever folder it runs. To ssh a percent sign is more than itself.
 func proxyCommand(s *cli.Session) string {
-	words := s.Program
-	for _, flag := range []string{"data", "url", "token-file", "root-pin", "ca"} {
-		value := s.Flags.Text(flag)
-		elsewhere := flag == "data" && s.Flags.Text("url") != "" // then the variable of data does not count
-		if !s.Flags.Given(flag) && (value == "" || elsewhere) {
-			continue
-		}
-		if flag == "data" || flag == "token-file" || flag == "ca" {
-			if whole, err := filepath.Abs(value); err == nil {
-				value = whole
-			}
-		}
-		words += " --" + flag + " " + paste.Quote(value)
-	}
+	words := s.Program + s.Way()
 	return strings.ReplaceAll(words, "%", "%%") + " node proxy %h %p"
 }

@@ -36,11 +36,11 @@ func upload(ctx context.Context, s *cli.Session, local string, to place) error {
 	}
 	params := wire.CopyParams{Path: to.path, Write: true, Mode: int(info.Mode().Perm()), Size: size, Sparse: pipe.Sparse(info),
 		SHA256: hex.EncodeToString(sum.Sum(nil))}
-	v, err := open(ctx, s, to.node, wire.SessionCopy, copyParams(s, params))
+	v, err := openCopy(ctx, s, to.node, params)
 	if err == nil && v.ready.Folder {
 		v.close()
 		params.Path = path.Join(to.path, filepath.Base(local))
-		v, err = open(ctx, s, to.node, wire.SessionCopy, copyParams(s, params))
+		v, err = openCopy(ctx, s, to.node, params)
 	}
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// visit is one session with a node.
+// passage is one session with a node.
 type passage struct {
 	*cli.Session
 	attached *Session

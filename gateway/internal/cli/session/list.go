@@ -26,8 +26,8 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	open, err := s.Flags.Bool("open")
-	if err != nil {
+	var o struct{ Open bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
@@ -37,7 +37,7 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	if limit == 0 && format != cli.FormatJSON {
 		limit = usualList
 	}
-	sessions, more, err := fetch(ctx, c, filter, open, limit)
+	sessions, more, err := fetch(ctx, c, filter, o.Open, limit)
 	if err != nil {
 		return err
 	}
@@ -57,15 +57,15 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 }
 
 func filterOf(s *cli.Session) (f api.SessionFilter, limit int, err error) {
-	f.Node = s.Flags.Text("node")
-	f.Tenant = s.Flags.Text("tenant")
-	if f.Type = s.Flags.Text("type"); f.Type != "" {
+	if err := s.Flags.Into(&f); err != nil {
+		return f, 0, err
+	}
+	if f.Type != "" {
 		if _, err := wire.FindSessionType(f.Type); err != nil {
 			return f, 0, err
 		}
 	}
-	limit, err = s.Flags.Number("limit", 1)
-	return f, limit, err
+	return f, f.Limit, nil
 }
 
 // fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.

@@ -14,10 +14,11 @@ import (
 )
 
 func sessionWatch(ctx context.Context, s *cli.Session) error {
-	raw, err := s.Flags.Bool("raw")
-	if err != nil {
+	var o struct{ Raw bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
+	raw := o.Raw
 	in, out := s.Terminal()
 	if out == nil && !raw {
 		return cli.Usagef("--raw writes what the terminal there is sent", "this is no terminal to watch it on")

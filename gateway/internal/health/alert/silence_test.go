@@ -66,8 +66,8 @@ func TestSilenceOfOne(t *testing.T) {
 	h.silence(alert.SilenceRequest{Selector: "tier=lab,name=gpu-01", For: time.Hour, Reason: "work"})
 	h.pass(time.Minute)
 	for _, a := range h.desk.List(alert.Query{}) {
-		if a.Silence != nil && len(a.Members) > 0 {
-			t.Errorf("an alert about %d nodes is silent", len(a.Members))
+		if a.Silence != nil && len(a.NodeIDs) > 0 {
+			t.Errorf("an alert about %d nodes is silent", len(a.NodeIDs))
 		}
 	}
 	if !strings.Contains(h.firing(), " nodes") {

@@ -1,10 +1,6 @@
-package shape
+package bootstrap
 
-import (
-	"muster/gateway/api"
-	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/fleet"
-)
+import "muster/gateway/api"
 
 // Hints in answers that hold a script. A shell that runs such an answer says that there is no command with this name. So the hint has
 // no slash: with one, the shell would look for a file.
@@ -15,24 +11,24 @@ const (
 	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
-// Created is a new node, with what installs it.
-func Created(n fleet.Node, m bootstrap.Minted) api.CreatedNode {
-	return api.CreatedNode{Hint: notAScriptYet, Node: Node(n), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+// Created is the answer for a new node, with what installs it.
+func (m Minted) Created(n api.Node) api.CreatedNode {
+	return api.CreatedNode{Hint: notAScriptYet, Node: n, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
-		ScriptSHA256: m.ScriptSum, Packages: Each(m.Packages, packageOf), Metadata: metadataOf(m)}
+		ScriptSHA256: m.ScriptSum, Packages: api.Each(m.Packages, packageOf), Metadata: metadataOf(m)}
 }
 
-// Script is what installs an existing node.
-func Script(n fleet.Node, m bootstrap.Minted) api.BootstrapScript {
-	return api.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+// Answer is the answer for an existing node.
+func (m Minted) Answer(id, name string) api.BootstrapScript {
+	return api.BootstrapScript{Hint: notAScript, NodeID: id, Node: name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,
 		FetchSHA256: m.FetchSum, Mode: m.Mode, Command: m.Command, UserData: m.UserData, Metadata: metadataOf(m)}
 }
 
 // metadataOf says what a script brings. PackageRef and PackageDigest name the release that it installs, and repeat the first package
 // where there is none.
-func metadataOf(m bootstrap.Minted) api.BootstrapMetadata {
-	out := api.BootstrapMetadata{TrustBundleVersion: api.NewTrustVersion(m.TrustNumber), Packages: Each(m.Packages, packageOf),
+func metadataOf(m Minted) api.BootstrapMetadata {
+	out := api.BootstrapMetadata{TrustBundleVersion: api.NewTrustVersion(m.TrustNumber), Packages: api.Each(m.Packages, packageOf),
 		PackageRef: m.Release.Reference, PackageDigest: m.Release.Digest}
 	if m.Release.Reference == "" && len(out.Packages) > 0 {
 		first := out.Packages[0]
@@ -42,6 +38,6 @@ func metadataOf(m bootstrap.Minted) api.BootstrapMetadata {
 	return out
 }
 
-func packageOf(p bootstrap.Package) api.BootstrapPackage {
+func packageOf(p Package) api.BootstrapPackage {
 	return api.BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest}
 }

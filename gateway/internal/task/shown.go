@@ -1,23 +1,22 @@
-package shape
+package task
 
 import (
 	"encoding/json"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/task"
 	"muster/store"
 )
 
-// Task is a task as lists show it, without what it has written.
-func Task(t store.Task) api.Task {
+// Shown is a task as lists show it, without what it has written.
+func Shown(t store.Task) api.Task {
 	return api.Task{
-		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: task.Params(t), Status: t.Status,
+		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: Params(t), Status: t.Status,
 		ExitCode: t.ExitCode, Code: t.Code, Error: t.Error, Output: api.TaskLog{Bytes: t.Bytes, Truncated: t.Truncated},
 		Archive: fileOf(t.Archive), Values: valuesOf(t.Values), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(),
-		ExpiresAt: t.ExpiresAt.UTC(), ClaimedAt: UTC(t.ClaimedAt), StartedAt: UTC(t.StartedAt), FinishedAt: UTC(t.FinishedAt),
-		CancelAskedAt: UTC(t.CancelAskedAt), CancelAskedBy: t.CancelAskedBy, ClaimFingerprint: t.ClaimFingerprint,
-		SigningKeyID: t.SigningKeyID, Proof: t.Proof, RetryOf: t.RetryOf, RetriedAs: t.RetriedAs, QueueReason: task.WaitingFor(t),
+		ExpiresAt: t.ExpiresAt.UTC(), ClaimedAt: api.UTC(t.ClaimedAt), StartedAt: api.UTC(t.StartedAt), FinishedAt: api.UTC(t.FinishedAt),
+		CancelAskedAt: api.UTC(t.CancelAskedAt), CancelAskedBy: t.CancelAskedBy, ClaimFingerprint: t.ClaimFingerprint,
+		SigningKeyID: t.SigningKeyID, Proof: t.Proof, RetryOf: t.RetryOf, RetriedAs: t.RetriedAs, QueueReason: WaitingFor(t),
 	}
 }
 
@@ -37,7 +36,7 @@ func valuesOf(found string) wire.TaskValues {
 	return values
 }
 
-// Lent is a secret that tasks may use, without its value.
-func Lent(s store.LentSecret) api.Secret {
+// ShownSecret is a secret that tasks may use, without its value.
+func ShownSecret(s store.LentSecret) api.Secret {
 	return api.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
 }

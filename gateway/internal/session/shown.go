@@ -1,19 +1,18 @@
-package shape
+package session
 
 import (
 	"encoding/json"
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/session"
 )
 
-// Session is a session as it is now.
-func Session(v session.View) api.Session {
+// Shown is the session as the API shows it.
+func (v View) Shown() api.Session {
 	out := api.Session{
 		ID: v.ID, Node: v.NodeName, NodeID: v.NodeID, Tenant: v.Tenant, Type: v.Type, Params: v.Params, About: v.About,
-		Status: api.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: UTC(v.OpenedAt),
-		EndedAt: UTC(v.EndedAt), End: v.End, Recorded: v.Recorded, SigningKeyID: v.KeyID,
+		Status: api.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: api.UTC(v.OpenedAt),
+		EndedAt: api.UTC(v.EndedAt), End: v.End, Recorded: v.Recorded, SigningKeyID: v.KeyID,
 		IdleSeconds: int(v.Idle / time.Second), LimitSeconds: int(v.Limit / time.Second),
 	}
 	if out.Params == nil {
