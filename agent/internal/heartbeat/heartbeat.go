@@ -9,6 +9,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -22,9 +23,6 @@ import (
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
-
-// DefaultInterval is the time between reports where neither the operator nor the gateway sets one.
-const DefaultInterval = 30 * time.Second
 
 // Config is what the loop works with. Its functions return at once.
 type Config struct {
@@ -212,16 +210,15 @@ func (l *Loop) use(state identity.State) error {
 	return nil
 }
 
-// setInterval takes the gateway's wish within its bounds, where the operator has none.
-func (l *Loop) setInterval(seconds int) {
-	if l.Interval > 0 {
-		return
+// setInterval takes the gateway's wish, where the operator has none.
+func (l *Loop) setInterval(seconds int) { l.interval = cmp.Or(l.Interval, Wish(seconds)) }
+
+// Wish is the interval that the gateway wishes, within its bounds; 0: the usual one.
+func Wish(seconds int) time.Duration {
+	if seconds <= 0 {
+		return wire.UsualInterval
 	}
-	l.interval = DefaultInterval
-	if seconds > 0 {
-		wish := min(seconds, int(wire.MaxInterval/time.Second))
-		l.interval = max(time.Duration(wish)*time.Second, wire.MinInterval)
-	}
+	return max(time.Duration(min(seconds, int(wire.MaxInterval/time.Second)))*time.Second, wire.MinInterval)
 }
 
 // paced is a wait as it is while a version is on trial: no longer than its pace.
