@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// OneLine makes one line of a text, at most limit bytes long, which a screen, a log and JSON show as it is. Characters that JSON escapes are
-// replaced, because the gateway reads a text without escapes fastest.
-func OneLine(text string, limit int) string {
+// Plain makes one line of a text, at most limit bytes long, which is safe for a screen and a log.
+func Plain(text string, limit int) string {
 	return Cut(strings.Join(strings.Fields(strings.Map(plainRune, text)), " "), limit)
 }
 
@@ -19,18 +18,13 @@ func plainRune(r rune) rune {
 		return ' '
 	case r == utf8.RuneError || !unicode.IsPrint(r):
 		return -1
-	case r == '<':
-		return '('
-	case r == '>':
-		return ')'
-	case r == '"':
-		return '\''
-	case r == '\\':
-		return '/'
-	case r == '&':
-		return '+'
 	}
 	return r
+}
+
+// OneLine is Plain without the characters that JSON escapes, because the gateway reads a text without escapes fastest.
+func OneLine(text string, limit int) string {
+	return Plain(strings.NewReplacer("<", "(", ">", ")", `"`, "'", `\`, "/", "&", "+").Replace(text), limit)
 }
 
 // Cut cuts a text to this many bytes, between two characters, and marks the cut.
@@ -39,9 +33,16 @@ func Cut(text string, limit int) string {
 		return text
 	}
 	const mark = "..."
-	cut := limit - len(mark)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
+	return Head(text, limit-len(mark)) + mark
+}
+
+// Head is the beginning of a text, of at most this many bytes, without half a character at its end.
+func Head(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	return text[:cut] + mark
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:max(limit, 0)]
 }

@@ -8,7 +8,7 @@ import (
 // EnvPrefix begins the name of every variable of the agent. Programs that the agent starts inherit none of them, because some hold secrets.
 const EnvPrefix = "MUSTER_"
 
-// Variables that are read in more than one place. Every flag has a variable too: see Of.
+// Variables that are read in more than one place. Every flag has a variable too: see EnvOf.
 const (
 	EnvGateway    = EnvPrefix + "GATEWAY"
 	EnvState      = EnvPrefix + "STATE"
@@ -18,6 +18,15 @@ const (
 	EnvKept       = EnvPrefix + "KEPT"       // set by who starts the agent again when it ends
 	EnvSession    = EnvPrefix + "SESSION"    // set for the programs of a session: its id
 )
+
+// EnvOfNode are the variables with which a bootstrap script describes a node in the settings file, for other programs. The agent keeps
+// them and does not read them.
+func EnvOfNode() []string {
+	return []string{
+		EnvPrefix + "NODE_ID", EnvPrefix + "NODE_URL", EnvPrefix + "CA_BUNDLE", EnvPrefix + "IDENTITY", EnvPrefix + "PROGRAM",
+		EnvPrefix + "TRUST_KEY", EnvPrefix + "ANSWER_KEYS", EnvPrefix + "TASK_KEYS", EnvPrefix + "RELEASE_KEYS",
+	}
+}
 
 // EnvOf is the variable that stands in for a flag.
 func EnvOf(flag string) string {

@@ -23,7 +23,6 @@ import (
 const (
 	defaultDeadline = 20 * time.Second
 	defaultSlow     = 5 * time.Second
-	defaultInterval = 30 * time.Second
 )
 
 // killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than package child reads
@@ -110,7 +109,7 @@ func (p *Prober) Reading() Reading {
 // only one that may still be there.
 func (p *Prober) Run(ctx context.Context, interval time.Duration, looked func()) {
 	if interval <= 0 {
-		interval = defaultInterval
+		interval = wire.UsualInterval
 	}
 	pace := interval.Seconds()
 	p.mu.Lock()

@@ -37,7 +37,7 @@ type State struct {
 	NodeID     string  `json:"node_id,omitempty"`
 	Name       string  `json:"name,omitempty"`
 	Tenant     string  `json:"tenant,omitempty"`
-	Enrolment  string  `json:"enrolment,omitempty"` // the gateway's name for this enrolment; empty: it has not said one yet
+	Enrolment  string  `json:"enrolment,omitempty"` // the gateway's name for this enrolment
 	Provider   string  `json:"provider,omitempty"`
 	InstanceID string  `json:"instance_id,omitempty"`
 	Current    *Pair   `json:"current,omitempty"`  // nil: not enrolled yet

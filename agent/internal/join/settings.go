@@ -20,13 +20,6 @@ var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "
 // without them the agent might not reach a gateway that join reached.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// described are the variables with which a bootstrap script describes this node in the settings file, for other programs. The agent
-// keeps them and does not read them.
-var described = [...]string{
-	"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
-	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS",
-}
-
 // servicePath are the folders in which every service looks for programs.
 var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
@@ -40,7 +33,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	})
 	s[wire.EnvGateway] = j.GatewayURL()
 	s[wire.EnvState] = j.State
-	for _, name := range described {
+	for _, name := range wire.EnvOfNode() {
 		if value, there := j.before[name]; there {
 			s[name] = value
 		}

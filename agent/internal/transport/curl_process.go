@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/internal/child"
+	"muster/agent/wire"
 )
 
 const (
@@ -46,7 +47,7 @@ func (o outcome) says() string {
 		}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return plain(line, 200)
+	return wire.Plain(line, 200)
 }
 
 // run runs curl in its own process group, which is killed when ctx is done or the answer cannot be taken.

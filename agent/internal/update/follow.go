@@ -180,7 +180,7 @@ func (u *Updater) idle() {
 // say notes what is under way.
 func (u *Updater) say(w wanted, phase, code, detail string) {
 	u.mu.Lock()
-	next := wire.Update{Release: w.Digest, About: w.Sequence, Phase: phase, Code: code, Detail: cut(plain(detail), wire.MaxUpdateDetail)}
+	next := wire.Update{Release: w.Digest, About: w.Sequence, Phase: phase, Code: code, Detail: wire.Head(plain(detail), wire.MaxUpdateDetail)}
 	changed := u.going == nil || *u.going != next
 	u.going = &next
 	u.mu.Unlock()
