@@ -4,8 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/options"
 	"muster/agent/internal/service"
 	"muster/agent/internal/update"
 	"muster/agent/wire"
@@ -16,7 +16,7 @@ import (
 func TestChannelLearnt(t *testing.T) {
 	var out, errs screen
 	base := t.TempDir()
-	a := newForeground(outside(t, &out, &errs), options.Options{State: base, Way: "auto"}, nil)
+	a := newForeground(outside(t, &out, &errs), command.Options{State: base, Way: "auto"}, nil)
 	state := identity.State{NodeID: "n-1"}
 	a.settleIn(state)
 	if current := (service.Layout{Base: base}).Current(); current != "" {

@@ -6,16 +6,13 @@ import (
 	"io"
 	"time"
 
-	"muster/agent/internal/admission"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
 	"muster/agent/internal/machine"
-	"muster/agent/internal/options"
 	"muster/agent/internal/service"
-	"muster/agent/internal/starts"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
@@ -38,10 +35,10 @@ const (
 
 // foreground is one agent at work. It is used from one goroutine until its loops start.
 type foreground struct {
-	admission.Applicant
+	command.Applicant
 	file     *logfile.File
 	notifier *service.Notifier
-	starts   *starts.Starts
+	starts   *logfile.Starts
 	flags    []string   // for another start of it
 	ending   chan error // takes why the agent ends by itself: one of the errors in tasks.go
 }
@@ -50,7 +47,7 @@ type foreground struct {
 // success.
 func work(ctx context.Context, p command.Program, args []string) error {
 	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples)
-	o, err := options.Parse(f, args)
+	o, err := command.Parse(f, args)
 	if err != nil {
 		return err
 	}
@@ -61,7 +58,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	defer directory.Close()
 	a := newForeground(p, o, directory)
 	defer a.file.Flush()
-	a.flags = options.WithoutCredential(args)
+	a.flags = command.WithoutCredential(args)
 	err = a.work(ctx)
 	if ctx.Err() != nil {
 		a.notifier.Stopping()
@@ -89,21 +86,21 @@ func isAsked(err error) bool {
 }
 
 // newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
-func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
+func newForeground(p command.Program, o command.Options, directory *identity.Directory) *foreground {
 	a := &foreground{ending: make(chan error, 1), file: logfile.New(service.Layout{Base: o.State}.Log())}
 	a.file.Hide(o.Secrets()...)
 	screen := p.Stderr
-	if p.Getenv(variable.Supervised) != "" {
+	if p.Getenv(wire.EnvSupervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds
 	}
-	a.Applicant = admission.Applicant{Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file)}
+	a.Applicant = command.Applicant{Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file)}
 	a.notifier = service.NewNotifier(p.Getenv)
-	a.starts = starts.Begin(o.State, service.Layout{Base: o.State}.Log(), time.Now())
+	a.starts = logfile.Begin(o.State, service.Layout{Base: o.State}.Log(), time.Now())
 	if err := a.starts.Catch(); err != nil {
 		a.Log.Info("a panic of the agent would not be kept in a file", "error", err)
 	}
 	a.Progress = func(error) { a.notifier.Starting(startTime, "enrolling: "+a.Status.LastError) }
-	a.Status = admission.Begin(p.Version, o.Gateway)
+	a.Status = command.Begin(p.Version, o.Gateway)
 	if was, err := identity.ReadStatus(o.State); err == nil { // when the gateway last heard from an earlier run
 		a.Status.LastOnline = was.LastOnline
 		a.Status.LastContact = was.LastContact

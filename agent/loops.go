@@ -1,15 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/machine"
-	"muster/agent/internal/options"
 	"muster/agent/wire"
 )
 
@@ -60,19 +61,9 @@ func (a *foreground) cost(m *machine.Machine) func() wire.Cost {
 }
 
 // gpuInterval is the time between two looks at the GPUs. What the operator says wins. Otherwise it is the interval of the heartbeats,
-// because nobody sees a look in between. It is never shorter than options.LeastGPUInterval.
+// because nobody sees a look in between. It is never shorter than command.LeastGPUInterval.
 func (a *foreground) gpuInterval(state identity.State) time.Duration {
-	pace := a.GPUInterval
-	if pace == 0 {
-		pace = a.Interval
-	}
-	if pace == 0 {
-		pace = time.Duration(state.Gateway.IntervalSeconds) * time.Second
-	}
-	if pace <= 0 {
-		pace = heartbeat.DefaultInterval
-	}
-	return max(pace, options.LeastGPUInterval)
+	return max(cmp.Or(a.GPUInterval, a.Interval, heartbeat.Wish(state.Gateway.IntervalSeconds)), command.LeastGPUInterval)
 }
 
 // runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends all of them one after the

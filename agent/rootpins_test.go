@@ -14,7 +14,6 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -210,7 +209,7 @@ func TestJoinWithAFormerPin(t *testing.T) {
 			b.url = gatewaytest.Listen(t, b.g, nil)
 		}
 		sleptThrough(t, b.g, 1)
-		former, err := trust.Pinned(identity.Gateway{Trust: b.g.Sets[0]})
+		former, err := identity.Pinned(identity.Gateway{Trust: b.g.Sets[0]})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,7 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/join"
-	"muster/agent/internal/leave"
-	"muster/agent/internal/probe"
 	"muster/agent/internal/service"
-	"muster/agent/internal/settle"
-	"muster/agent/internal/status"
 )
 
 // Exit codes.
@@ -57,12 +53,12 @@ func commands() []entry {
 	return []entry{
 		{"join", "enrol, install the agent so that it stays, wait until it is online", join.Run},
 		{"run", "enrol if needed, then report to the gateway, in the foreground", work},
-		{"status", "what the agent on this machine is doing", status.Run},
-		{"probe", "what this machine looks like to the agent, as JSON", probe.Run},
-		{"leave", "give the node back and remove the agent without a trace", leave.Run},
+		{"status", "what the agent on this machine is doing", command.Status},
+		{"probe", "what this machine looks like to the agent, as JSON", command.Probe},
+		{"leave", "give the node back and remove the agent without a trace", command.Leave},
 		{"supervise", "keep the agent running where there is no init system", supervise},
-		{"settle", "for services: decide which version is started next", settle.Run},
-		{"launch", "for services: decide that, and start it", settle.Launch},
+		{"settle", "for services: decide which version is started next", command.Settle},
+		{"launch", "for services: decide that, and start it", command.Launch},
 		{"version", "which build this is", showVersion},
 	}
 }

@@ -12,11 +12,10 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/options"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/service"
-	"muster/agent/internal/starts"
 	"muster/agent/internal/update"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // programs installs scripts as builds, the first one as the good and the current version.
@@ -110,7 +109,7 @@ func onTrial(t *testing.T, l service.Layout, builds []string) {
 
 // TestSettleEndsATrialThatFails: each settle counts a start and has the good version guard the trial. The fourth one goes back.
 func TestSettleEndsATrialThatFails(t *testing.T) {
-	t.Setenv(variable.Supervised, "1")
+	t.Setenv(wire.EnvSupervised, "1")
 	l, builds := programs(t, `echo "$* $MUSTER_SUPERVISED" >>BASE/guards`, "")
 	onTrial(t, l, builds)
 	for start := range 5 {
@@ -240,7 +239,7 @@ func TestHandOver(t *testing.T) {
 		env  []string
 		kept bool
 	}{
-		{"by hand", nil, false}, {"the supervisor's", []string{variable.Supervised, "1"}, true}, {"launched", []string{variable.Kept, "1"}, true},
+		{"by hand", nil, false}, {"the supervisor's", []string{wire.EnvSupervised, "1"}, true}, {"launched", []string{wire.EnvKept, "1"}, true},
 		{"systemd's", []string{"NOTIFY_SOCKET", "@muster-test"}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -252,7 +251,7 @@ func TestHandOver(t *testing.T) {
 				call = program + ": " + strings.Join(args, " ")
 				return failed
 			}
-			a := newForeground(p, options.Options{State: l.Base, Way: "auto"}, nil)
+			a := newForeground(p, command.Options{State: l.Base, Way: "auto"}, nil)
 			a.flags = []string{"--gateway", "https://g"}
 			err := a.follow(t.Context(), errUpdate)
 			want := l.GoodProgram() + ": " + l.GoodProgram() + " launch --stay --state " + l.Base + " --transport auto -- --gateway https://g"
@@ -274,7 +273,7 @@ func TestSettleIn(t *testing.T) {
 	p := outside(t, &out, &errs)
 	launched := ""
 	p.System.Exec = func(program string, _, _ []string) error { launched = program; return errors.New("no such program") }
-	a := newForeground(p, options.Options{State: l.Base, Way: "auto"}, nil)
+	a := newForeground(p, command.Options{State: l.Base, Way: "auto"}, nil)
 	record := func(text string) {
 		if err := os.WriteFile(filepath.Join(l.Base, "update.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -292,7 +291,7 @@ func TestSettleIn(t *testing.T) {
 		if launched != l.GoodProgram() || l.Current() != builds[0] || !strings.Contains(errs.String(), "no such program") {
 			t.Errorf("%s: launched %q, current %s, said %s", phase, launched, l.Current(), errs.String())
 		}
-		if crashes := starts.Begin(l.Base, "", time.Now()).Report(time.Now()).Crashes; *crashes != 0 {
+		if crashes := logfile.Begin(l.Base, "", time.Now()).Report(time.Now()).Crashes; *crashes != 0 {
 			t.Errorf("%s: what hands over counts as crashed", phase)
 		}
 	}
@@ -319,7 +318,7 @@ func TestSettleIn(t *testing.T) {
 	fresh := t.TempDir()
 	a.State = fresh
 	state.Gateway.Channel = "stable"
-	a.Getenv = environment(variable.Supervised, "1")
+	a.Getenv = environment(wire.EnvSupervised, "1")
 	a.settleIn(state)
 	if (service.Layout{Base: fresh}).Current() != "" {
 		t.Error("one that is kept has installed itself")

@@ -7,9 +7,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
 	"muster/agent/internal/policy"
-	"muster/agent/internal/ship"
 	"muster/agent/internal/update"
-	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
@@ -18,11 +16,11 @@ import (
 const shipPace = 2 * time.Second
 
 // shipping sends the logs that the gateway asks for.
-func (a *foreground) shipping(state identity.State) *ship.Shipper {
+func (a *foreground) shipping(state identity.State) *logs.Shipper {
 	host := a.logs(state)
-	return ship.New(ship.Config{Node: state.NodeID, Folder: a.State, Call: a.Client.Call, Logger: a.Log,
+	return logs.NewShipper(logs.Shipping{Node: state.NodeID, Folder: a.State, Call: a.Client.Call, Logger: a.Log,
 		May: func() error { return mayShip(a.policies()) },
-		Follow: func(ctx context.Context, source string, from ship.Place, take func(wire.LogLine, string) error) error {
+		Follow: func(ctx context.Context, source string, from logs.Place, take func(wire.LogLine, string) error) error {
 			return followLog(ctx, host, logs.Ask{Source: source, Since: from.Since, After: from.After, Follow: true, Pace: shipPace}, take)
 		},
 	})
@@ -31,7 +29,7 @@ func (a *foreground) shipping(state identity.State) *ship.Shipper {
 // logs is what reads the logs of this machine.
 func (a *foreground) logs(state identity.State) logs.Host {
 	host := logs.Host{State: a.State, User: a.System.UID != 0, Workloads: workload.Host{State: a.State, Node: state.NodeID}}
-	if token := a.Getenv(variable.Token); token != "" {
+	if token := a.Getenv(wire.EnvToken); token != "" {
 		host.Secrets = []string{token}
 	}
 	return host
@@ -66,7 +64,7 @@ func mayShip(policies []string) error {
 }
 
 // heard hands the answer to a heartbeat to those who follow it.
-func heard(updates *update.Updater, shipping *ship.Shipper) func(identity.State, *wire.Update, wire.HeartbeatAnswer) {
+func heard(updates *update.Updater, shipping *logs.Shipper) func(identity.State, *wire.Update, wire.HeartbeatAnswer) {
 	return func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 		updates.Heard(state, said, answer)
 		shipping.Heard(answer.Logs)

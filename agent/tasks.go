@@ -15,7 +15,6 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
-	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
@@ -85,7 +84,7 @@ func (h *hands) handle(ctx context.Context, job task.Job) task.Outcome {
 func (h *hands) collector() diag.Collector {
 	c := diag.Collector{
 		Version: h.Version, State: h.State, Settings: h.System.SettingsPath(), Root: h.System.Root, User: h.System.UID != 0,
-		Token: h.Getenv(variable.Token), Tasks: h.worker.Steps,
+		Token: h.Getenv(wire.EnvToken), Tasks: h.worker.Steps,
 	}
 	if prober := h.machine.Prober; prober != nil {
 		c.Describe = prober.Describe

@@ -8,11 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/leave"
 	"muster/agent/internal/service"
 	"muster/agent/internal/update"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -21,7 +20,6 @@ func (a *foreground) updates(state identity.State, hold hold, answered func() bo
 	return update.New(update.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.AgentInfo().Digest, Logger: a.Log,
 		Hold: hold, Answered: answered, Elsewhere: a.Client.Elsewhere,
-		Refresh: a.refresh,
 		Restart: func() {
 			select {
 			case a.ending <- errUpdate:
@@ -35,15 +33,6 @@ func (a *foreground) updates(state identity.State, hold hold, answered func() bo
 			}
 		},
 	})
-}
-
-// refresh brings what starts this agent up to date on the disk.
-func (a *foreground) refresh(ctx context.Context) error {
-	base, err := filepath.Abs(a.State)
-	if err != nil {
-		return err
-	}
-	return service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}.Refresh(ctx)
 }
 
 // settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. Where this very program was
@@ -102,7 +91,7 @@ func takesOver(l service.Layout, last update.Last) bool {
 func (a *foreground) follow(ctx context.Context, why error) error {
 	switch {
 	case errors.Is(why, errUninstall):
-		return leave.Run(ctx, a.Program, []string{"--state", a.State})
+		return command.Leave(ctx, a.Program, []string{"--state", a.State})
 	case errors.Is(why, errRestart):
 		a.Log.Info("starting anew")
 		a.file.Flush()
@@ -120,7 +109,7 @@ func (a *foreground) handOver() error {
 	}
 	a.Log.Info("another version is started")
 	if a.kept(base) {
-		if update.OnTrial(base) != "" { // what keeps the agent may be older than guards
+		if update.OnTrial(base) != "" { // a unit that a person wrote may start no guard
 			err = service.StartGuard(base, string(a.Way))
 		}
 		if err != nil {
@@ -141,7 +130,7 @@ func (a *foreground) launch(base string) error {
 
 // kept reports whether something starts the agent again when it ends.
 func (a *foreground) kept(base string) bool {
-	if a.Getenv(variable.Supervised) != "" || a.Getenv(variable.Kept) != "" || a.notifier.Told() {
+	if a.Getenv(wire.EnvSupervised) != "" || a.Getenv(wire.EnvKept) != "" || a.notifier.Told() {
 		return true
 	}
 	m := service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}

@@ -31,7 +31,7 @@ func (g *gateway) halted() (all []alert.Halt, known bool) {
 	}
 	for i := range channels {
 		if c := &channels[i]; c.State == releases.Halted || c.State == releases.TakenBack {
-			all = append(all, alert.Halt{Channel: c.Channel.Channel, Why: c.Why})
+			all = append(all, alert.Halt{Channel: c.Channel, Why: c.Why})
 		}
 	}
 	return all, true

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -32,7 +31,7 @@ func (g *gateway) openHealth(ctx context.Context) error {
 func (g *gateway) tellFindings(id string, found []health.Finding) {
 	shapes := make([]api.Finding, 0, len(found))
 	for _, f := range found {
-		shapes = append(shapes, shape.Finding(f))
+		shapes = append(shapes, f.Shown())
 	}
 	g.overview.Findings(id, shapes)
 }

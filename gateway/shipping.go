@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -55,7 +56,7 @@ func (g *gateway) failingSinks() (all []alert.Sink) {
 func (g *gateway) measureShipping(m *metrics.Gateway) {
 	for _, r := range g.shipping.Rules("") {
 		m.Shipping = append(m.Shipping, metrics.Shipping{Rule: r.Name, Sent: r.Sent, Dropped: r.Dropped, Waiting: r.Waiting,
-			BufferBytes: r.BufferBytes, Lag: r.Lag, Failing: r.FailingSince != nil})
+			BufferBytes: r.BufferBytes, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Failing: r.FailingSince != nil})
 	}
 	m.HeldBatches = g.shipping.Held()
 }

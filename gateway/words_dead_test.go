@@ -158,6 +158,6 @@ func (l *lexicon) variable(name string) bool {
 	bare := strings.TrimPrefix(name, "MUSTER_")
 	flag := strings.TrimPrefix(bare, "NODE_")
 	read := strings.Contains(l.sources, `"`+name+`"`) || strings.Contains(l.sources, "${"+name) ||
-		strings.Contains(l.sources, `Prefix + "`+bare+`"`) // as package variable writes the agent's
+		strings.Contains(l.sources, `Prefix + "`+bare+`"`) // as agent/wire writes the agent's
 	return read || l.flag("", strings.ToLower(strings.ReplaceAll(flag, "_", "-")))
 }

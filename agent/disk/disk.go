@@ -6,6 +6,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -74,6 +75,11 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 
 // Replace is the function of this name, told step by step.
 func (s Steps) Replace(path string, content []byte, mode fs.FileMode) error {
+	return s.ReplaceFrom(path, bytes.NewReader(content), mode)
+}
+
+// ReplaceFrom is Replace with what comes.
+func (s Steps) ReplaceFrom(path string, content io.Reader, mode fs.FileMode) error {
 	name := filepath.Base(path)
 	err := s.swap(path, content, mode, func(file *os.File) error {
 		return errors.Join(file.Chmod(mode), s.Sync(name, file))
@@ -86,12 +92,12 @@ func (s Steps) Replace(path string, content []byte, mode fs.FileMode) error {
 
 // ReplaceSoon is Replace for a file that may be lost with the power. It does not wait for the disk, and the umask counts.
 func ReplaceSoon(path string, content []byte, mode fs.FileMode) error {
-	return Steps(nil).swap(path, content, mode, func(*os.File) error { return nil })
+	return Steps(nil).swap(path, bytes.NewReader(content), mode, func(*os.File) error { return nil })
 }
 
 // swap writes beside the file and renames. settle is called with all content written and before the rename. After a failure the old file
 // stays, and nothing lies beside it.
-func (s Steps) swap(path string, content []byte, mode fs.FileMode, settle func(*os.File) error) error {
+func (s Steps) swap(path string, content io.Reader, mode fs.FileMode, settle func(*os.File) error) error {
 	name := filepath.Base(path)
 	if err := s.At("open " + name); err != nil {
 		return err
@@ -101,7 +107,7 @@ func (s Steps) swap(path string, content []byte, mode fs.FileMode, settle func(*
 		return err
 	}
 	if err = s.At("write " + name); err == nil {
-		_, err = file.Write(content)
+		_, err = io.Copy(file, content)
 	}
 	if err == nil {
 		err = settle(file)

@@ -45,7 +45,7 @@ func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tas
 const TaskWaitSeconds = "seconds"
 
 // TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: WaitTasks, WaitSessions, or both with a comma between.
-// Without it the node takes tasks alone, as agents did before there were sessions.
+// Without it the node takes tasks alone.
 const (
 	TaskWaitFor  = "for"
 	WaitTasks    = "tasks"

@@ -2,6 +2,8 @@
 //
 // Everything is JSON in UTF-8. Times are RFC 3339 in UTC. A number that could not be read is null, never 0, so measured values are
 // pointers. Decoders ignore fields that they do not know, so that an old gateway serves a new agent and a new one an old agent.
+//
+// It also owns the names of the environment variables that the agent reads.
 package wire
 
 import (

@@ -100,12 +100,12 @@ func (a *Accounts) run(ctx context.Context, out io.Writer, name string, args ...
 		return fmt.Errorf("%s was not run: %w", name, err)
 	}
 	a.at(name)
-	said := lastWords{to: out}
-	err := a.execute(ctx, &said, path, args...)
+	said := child.Tail{Most: 1 << 10}
+	err := a.execute(ctx, io.MultiWriter(&said, out), path, args...)
 	if err == nil {
 		return nil
 	}
-	if text := said.text(); text != "" {
+	if text := lastLine(said.Bytes()); text != "" {
 		return fmt.Errorf("%w: %s", err, text)
 	}
 	return err
@@ -144,23 +144,7 @@ func (a *Accounts) at(step string) {
 	}
 }
 
-// lastWords passes on what a program writes, and keeps the last line.
-type lastWords struct {
-	to   io.Writer
-	kept []byte
-}
-
-func (l *lastWords) Write(data []byte) (int, error) {
-	const most = 1 << 10
-	l.kept = append(l.kept, data...)
-	l.kept = l.kept[max(0, len(l.kept)-most):]
-	return l.to.Write(data)
-}
-
-func (l *lastWords) text() string {
-	text := strings.TrimSpace(string(l.kept))
-	if at := strings.LastIndexByte(text, '\n'); at >= 0 {
-		text = text[at+1:]
-	}
-	return strings.ToValidUTF8(text, "?")
+func lastLine(said []byte) string {
+	text := strings.TrimSpace(string(said))
+	return strings.ToValidUTF8(text[strings.LastIndexByte(text, '\n')+1:], "?")
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/agent/internal/rights"
+	"muster/agent/internal/child"
 )
 
 // TestCutOff: wherever a run ends, the next one completes it.
@@ -76,7 +76,7 @@ func (b *box) cutAt(n int, run func()) (cut bool) {
 // becomeAndCrash brings a panic back from the goroutine that has the user's rights.
 func becomeAndCrash(uid, gid int, work func() error) error {
 	var reason any
-	err := rights.As(uid, gid, nil, func() error {
+	err := child.As(uid, gid, nil, func() error {
 		defer func() { reason = recover() }()
 		return work()
 	})

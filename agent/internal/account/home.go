@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/agent/internal/rights"
+	"muster/agent/internal/child"
 )
 
 // ownerOf is the UID of a file's owner.
@@ -197,5 +197,5 @@ func (a *Accounts) as(uid, gid int, work func() error) error {
 	if a.become != nil {
 		return a.become(uid, gid, work)
 	}
-	return rights.As(uid, gid, nil, work)
+	return child.As(uid, gid, nil, work)
 }

@@ -3,6 +3,7 @@
 package child
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 const (
@@ -33,6 +34,8 @@ type Command struct {
 	Stdout  io.Writer // nil: dropped
 	Stderr  io.Writer // nil: dropped; where it is the same as Stdout, nothing is written to it at the same time
 	Grace   time.Duration
+	Kill    bool          // nothing is asked to end: it is killed, and what it has started does not outlive it
+	Started func(pid int) // called when it runs; nil: nobody is told
 }
 
 // ExitError says that a program ended in another way than with 0.
@@ -51,12 +54,13 @@ func (e *ExitError) Error() string {
 }
 
 // Environ is this process's environment without the agent's own variables, which may hold a credential.
-func Environ() []string { return variable.Without(os.Environ()) }
+func Environ() []string { return wire.WithoutEnv(os.Environ()) }
 
 // Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error
 // wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound where there is no such program.
 //
-// A program that ended by itself may leave others behind, as a container runtime does on purpose. They are not killed.
+// A program that ended by itself may leave others behind, as a container runtime does on purpose. They are killed only where Kill says so.
+// No parent-death signal (PR_SET_PDEATHSIG) is set: that is sent when the thread that forked ends, and Go ends threads.
 func Run(ctx context.Context, c Command) error {
 	name := filepath.Base(c.Program)
 	if err := context.Cause(ctx); err != nil {
@@ -65,6 +69,9 @@ func Run(ctx context.Context, c Command) error {
 	cmd := c.prepare()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
+	}
+	if c.Started != nil {
+		c.Started(cmd.Process.Pid)
 	}
 	stopped := c.watch(ctx, cmd.Process.Pid)
 	err := cmd.Wait()
@@ -115,24 +122,33 @@ func (c Command) watch(ctx context.Context, pid int) (stopped bool) {
 	}()
 	select {
 	case <-ended:
-		return false
 	case <-ctx.Done():
+		stopped = true
+		if !c.Kill {
+			c.ask(pid, ended)
+		}
+		KillGroup(pid) // what is left of the group, too
+		<-ended
 	}
-	grace := c.Grace
-	if grace == 0 {
-		grace = DefaultGrace
+	if c.Kill {
+		KillGroup(pid)
 	}
+	return stopped
+}
+
+// ask asks a group to end, and waits for the process as long as the grace is.
+func (c Command) ask(pid int, ended <-chan struct{}) {
 	_ = syscall.Kill(-pid, syscall.SIGTERM)
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(cmp.Or(c.Grace, DefaultGrace))
 	defer timer.Stop()
 	select {
 	case <-ended:
 	case <-timer.C:
 	}
-	_ = syscall.Kill(-pid, syscall.SIGKILL) // what is left of the group, too
-	<-ended
-	return true
 }
+
+// KillGroup kills what is left of a process group. It is no error where nothing is left.
+func KillGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // AwaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.
 func AwaitExit(pid int) {
@@ -158,4 +174,33 @@ func (b *Bounded) Write(data []byte) (int, error) {
 	b.Kept = append(b.Kept, data[:take]...)
 	b.Cut = b.Cut || take < len(data)
 	return len(data), nil
+}
+
+// Tail keeps the last Most bytes that are written to it.
+type Tail struct {
+	Most    int
+	Dropped int64
+	kept    []byte
+}
+
+// Write never fails.
+func (t *Tail) Write(data []byte) (int, error) {
+	t.kept = append(t.kept, data...)
+	if len(t.kept) > 2*t.Most { // not at every write, which would copy all of it each time
+		t.cut()
+	}
+	return len(data), nil
+}
+
+func (t *Tail) cut() {
+	if over := len(t.kept) - t.Most; over > 0 {
+		t.Dropped += int64(over)
+		t.kept = append(t.kept[:0], t.kept[over:]...)
+	}
+}
+
+// Bytes is what was kept.
+func (t *Tail) Bytes() []byte {
+	t.cut()
+	return t.kept
 }

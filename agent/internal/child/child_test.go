@@ -174,3 +174,34 @@ func TestBounded(t *testing.T) {
 		t.Errorf("%d, %v, %t, %q", n, err, b.Cut, b.Kept)
 	}
 }
+
+// TestTail keeps the end, however it is written.
+func TestTail(t *testing.T) {
+	kept := child.Tail{Most: 5}
+	for _, piece := range []string{"ab", "", "cdefgh", "ij", strings.Repeat("k", 20), "xyz"} {
+		if _, err := kept.Write([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := string(kept.Bytes()); got != "kkxyz" || kept.Dropped != 28 {
+		t.Errorf("%q, %d dropped", got, kept.Dropped)
+	}
+}
+
+// TestKill: nobody is asked to end, and what the program has started does not outlive it.
+func TestKill(t *testing.T) {
+	started := 0
+	var out bytes.Buffer
+	c := script(`trap 'echo asked' TERM; sleep 1000 >/dev/null 2>&1 & echo $!`)
+	c.Stdout = &out
+	c.Kill = true
+	c.Started = func(pid int) { started = pid }
+	if err := child.Run(t.Context(), c); err != nil || started == 0 {
+		t.Fatalf("process %d: %v", started, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone(t, pid)
+}

@@ -1,5 +1,10 @@
 // Package command is what every command of the agent works with: the environment, input and output, the machine, and flags that may also
 // be variables.
+//
+// Applicant gets a machine its identity, for join and run: it decides which name, which credential and which root pins an enrolment uses,
+// and what still counts of the identity from before.
+//
+// The commands status, probe, leave, settle and launch are here too.
 package command
 
 import (
@@ -10,7 +15,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -56,8 +60,8 @@ func (p Program) AgentInfo() wire.AgentInfo {
 // StatePath is the state directory of the agent on this machine: the one that join was told, else the default one.
 func (p Program) StatePath() string {
 	settings, err := service.Manager{System: p.System, Settings: p.System.SettingsPath()}.LoadSettings()
-	if err == nil && settings[variable.State] != "" {
-		return settings[variable.State]
+	if err == nil && settings[wire.EnvState] != "" {
+		return settings[wire.EnvState]
 	}
 	return identity.DefaultPath(p.Getenv, p.System.UID)
 }

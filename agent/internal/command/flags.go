@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // Flags is the set of flags of one command. A flag on the command line wins over its variable, and the variable over the default.
@@ -72,12 +72,12 @@ func (f *Flags) environment() error {
 	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
 	var failed error
 	f.VisitAll(func(one *flag.Flag) {
-		text := f.Getenv(variable.Of(one.Name))
+		text := f.Getenv(wire.EnvOf(one.Name))
 		if f.fromLine[one.Name] || text == "" || len(one.Name) == 1 {
 			return
 		}
 		if err := f.Set(one.Name, text); err != nil {
-			failed = Usagef("%s: %v", variable.Of(one.Name), err)
+			failed = Usagef("%s: %v", wire.EnvOf(one.Name), err)
 		}
 	})
 	return failed

@@ -1,6 +1,6 @@
 // Package diag collects what a support person asks for into one archive: how the agent is, and the machine that it runs on.
 //
-// Everything in the archive went through package mask. A source that fails, hangs or is not there costs only itself: manifest.json names
+// Everything in the archive went through a logfile.Masker. A source that fails, hangs or is not there costs only itself: manifest.json names
 // it with the reason, and the rest goes on. Nothing on the machine is changed.
 package diag
 
@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/agent/internal/mask"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -208,10 +208,10 @@ func (c Collector) now() time.Time {
 func (c Collector) path(name string) string { return filepath.Join("/", c.Root, name) }
 
 // masker knows the secrets that the agent itself has.
-func (c Collector) masker() mask.Masker {
+func (c Collector) masker() logfile.Masker {
 	state, err := c.identity()
 	if err != nil {
-		return mask.New(c.Token)
+		return logfile.NewMasker(c.Token)
 	}
-	return mask.New(append(state.Secrets(), c.Token)...)
+	return logfile.NewMasker(append(state.Secrets(), c.Token)...)
 }

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/mask"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -300,7 +300,7 @@ func TestHangs(t *testing.T) {
 // TestBounded: whatever the sources give, the archive fits.
 func TestBounded(t *testing.T) {
 	dir := t.TempDir()
-	p, err := newPack(filepath.Join(dir, "a"), "base", time.Now(), mask.New())
+	p, err := newPack(filepath.Join(dir, "a"), "base", time.Now(), logfile.NewMasker())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestNoRoom(t *testing.T) {
 	if err != nil {
 		t.Skip("this machine has no /dev/full")
 	}
-	p, err := newPack(filepath.Join(t.TempDir(), "a"), "base", time.Now(), mask.New())
+	p, err := newPack(filepath.Join(t.TempDir(), "a"), "base", time.Now(), logfile.NewMasker())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
-	"muster/agent/internal/mask"
+	"muster/agent/internal/logfile"
 )
 
 // pack is the archive while it is being written.
@@ -23,12 +23,12 @@ type pack struct {
 	tar    *tar.Writer
 	base   string // the folder in the archive
 	at     time.Time
-	masker mask.Masker
+	masker logfile.Masker
 	left   int // bytes that still fit
 	files  int
 }
 
-func newPack(file, base string, at time.Time, masker mask.Masker) (*pack, error) {
+func newPack(file, base string, at time.Time, masker logfile.Masker) (*pack, error) {
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, explain(err)

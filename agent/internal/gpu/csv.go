@@ -51,7 +51,7 @@ func ParseCSV(text []byte, width int) Table {
 
 // reject describes line n, counted from 0, that was cut into cells.
 func reject(n int, cells []string, wrong string) Reject {
-	text := clean(strings.Join(cells, ", "), maxLine)
+	text := wire.Plain(strings.Join(cells, ", "), maxLine)
 	return Reject{Index: cells[0], Text: text, Wrong: fmt.Sprintf("row %d of the answer %s: %s", n+1, wrong, text)}
 }
 

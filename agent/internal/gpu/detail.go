@@ -125,7 +125,7 @@ func (r *record) flag(field string) *bool {
 // word reads a short text, which is shown as it is.
 func (r *record) word(field string) *string {
 	text, ok := r.value(field)
-	if text = clean(text, 40); !ok || text == "" {
+	if text = wire.Plain(text, 40); !ok || text == "" {
 		return nil
 	}
 	return &text

@@ -77,7 +77,7 @@ func (r *record) device(index int, systemMemory func() (total, used *int64)) wir
 func (r *record) text(field string) string {
 	text, kind := classify(r.cell(field))
 	if kind == present {
-		return clean(text, maxLine)
+		return wire.Plain(text, maxLine)
 	}
 	r.failure(field, text, kind)
 	return ""

@@ -7,10 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"muster/agent/internal/oneline"
 	"muster/agent/wire"
 )
 
@@ -42,7 +39,7 @@ func explain(out Output, notes []string) string {
 	case line == "":
 		line = "it did not say why"
 	}
-	text := how + ": " + clean(strings.TrimRight(line, ". "), maxLine)
+	text := how + ": " + wire.Plain(strings.TrimRight(line, ". "), maxLine)
 	if step != "" {
 		text += "; " + step
 	}
@@ -51,7 +48,7 @@ func explain(out Output, notes []string) string {
 
 // startFailure says why the program did not run at all.
 func startFailure(err error) string {
-	text := "nvidia-smi cannot be started: " + clean(err.Error(), maxLine)
+	text := "nvidia-smi cannot be started: " + wire.Plain(err.Error(), maxLine)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return text + "; let the agent's user execute it, or name another with --nvidia-smi"
@@ -203,19 +200,4 @@ func lines(text []byte) (all []string) {
 		}
 	}
 	return all
-}
-
-// clean makes text from outside safe for a terminal and a log: one line without control characters, at most limit bytes.
-func clean(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
-			return ' '
-		case r == utf8.RuneError || unicode.IsControl(r) || !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
-		}
-	}, text)
-	return oneline.Cut(text, limit)
 }

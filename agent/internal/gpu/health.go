@@ -27,7 +27,7 @@ func (r Reading) Health() (reasons []string, detail map[string]string) {
 	detail = map[string]string{}
 	add := func(reason, text string) {
 		reasons = append(reasons, reason)
-		detail[reason] = clean(text, wire.MaxHealthDetail)
+		detail[reason] = wire.Plain(text, wire.MaxHealthDetail)
 	}
 	if r.missing != "" {
 		add(wire.HealthGPUCountDropped, r.missing)

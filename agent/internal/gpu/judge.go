@@ -155,7 +155,7 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 		seen[gpu.UUID] = true
 		o.gpus = append(o.gpus, gpu)
 		if text, kind := classify(r.cell(fieldDriver)); kind == present && o.driver == nil {
-			text = clean(text, maxLine)
+			text = wire.Plain(text, maxLine)
 			o.driver = &text
 		}
 	}

@@ -32,7 +32,7 @@ type device struct {
 	Index  int    `json:"index"`
 	Name   string `json:"name"`
 	Memory string `json:"memory_source"`
-	Vendor string `json:"vendor,omitempty"` // empty in the record of an older agent
+	Vendor string `json:"vendor"`
 }
 
 func deviceOf(g wire.GPU) device {

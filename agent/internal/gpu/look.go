@@ -207,6 +207,6 @@ func (p *Prober) enter(state, text string, at time.Time) {
 		p.reading.Probe.Since = &at
 	}
 	p.reading.Probe.State = state
-	p.reading.Probe.Error = clean(text, maxError)
+	p.reading.Probe.Error = wire.Plain(text, maxError)
 	p.reading.Probe.Cause = ""
 }

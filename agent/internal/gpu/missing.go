@@ -47,14 +47,14 @@ func (p *Prober) identify(rows []wire.GPU, at []int) {
 
 // String names a device for a person.
 func (d device) String() string {
-	id := clean(d.UUID, 60)
+	id := wire.Plain(d.UUID, 60)
 	if id == "" {
 		id = "a GPU"
 	}
 	if d.Bus == "" {
 		return id
 	}
-	return id + " at " + clean(d.Bus, 40)
+	return id + " at " + wire.Plain(d.Bus, 40)
 }
 
 // namedBy reports whether a row that could not be read is about this device. Then the device answers, and is not missing.

@@ -33,7 +33,7 @@ func ParseNVLinks(text []byte) map[string]*wire.NVLinks {
 		if strings.HasPrefix(line, "GPU ") {
 			_, rest, _ := strings.Cut(line, "(UUID: ")
 			uuid, _, _ = strings.Cut(rest, ")")
-			uuid = clean(uuid, maxLine)
+			uuid = wire.Plain(uuid, maxLine)
 			continue
 		}
 		if state, ok := linkState(line); ok && uuid != "" && len(all) < maxRows {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"muster/agent/disk"
+	"muster/agent/internal/child"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
@@ -18,11 +18,9 @@ import (
 // agent stops: the next run must find it, and must not start another one beside it.
 const CallFile = "nvidia-smi.json"
 
-// started is one nvidia-smi. The system reuses process ids, but not with the same start in the same boot.
+// started is one nvidia-smi.
 type started struct {
-	PID   int       `json:"pid"`
-	Ticks string    `json:"start_ticks"` // /proc/PID/stat, field 22
-	Boot  string    `json:"boot_id"`
+	host.Process
 	Since time.Time `json:"since"`
 }
 
@@ -31,11 +29,7 @@ func (p *Prober) note(pid int, since time.Time) {
 	if p.State == "" || p.ReadOnly {
 		return
 	}
-	ticks, alive := startTicks(pid)
-	if !alive {
-		return
-	}
-	if raw, err := json.Marshal(started{pid, ticks, host.BootID(), since}); err == nil {
+	if raw, err := json.Marshal(started{host.ProcessOf(pid), since}); err == nil {
 		_ = disk.ReplaceSoon(filepath.Join(p.State, CallFile), raw, 0o600)
 	}
 }
@@ -46,11 +40,7 @@ func (p *Prober) orphan() (s started, alive bool) {
 		return s, false
 	}
 	raw, err := os.ReadFile(filepath.Join(p.State, CallFile))
-	if err != nil || json.Unmarshal(raw, &s) != nil || s.PID <= 1 || s.Boot != host.BootID() {
-		return s, false
-	}
-	ticks, alive := startTicks(s.PID)
-	return s, alive && ticks == s.Ticks
+	return s, err == nil && json.Unmarshal(raw, &s) == nil && s.Lives()
 }
 
 // endOrphan ends an nvidia-smi that an earlier run left behind. A ReadOnly prober only waits for its end. Where it does not end,
@@ -66,7 +56,7 @@ func (p *Prober) endOrphan(ctx context.Context) bool {
 	}
 	for until := time.Now().Add(patience); time.Now().Before(until); {
 		if !p.ReadOnly {
-			killGroup(s.PID)
+			child.KillGroup(s.PID)
 		}
 		select {
 		case <-ctx.Done():
@@ -86,13 +76,4 @@ func (p *Prober) endOrphan(ctx context.Context) bool {
 	p.enter(wire.ProbeHung, fmt.Sprintf("the nvidia-smi (process %d) that was started at %s does not end; the driver may be wedged: "+
 		"look for Xid in dmesg, restart the machine if it stays so", s.PID, s.Since.Format(time.RFC3339)), at)
 	return false
-}
-
-// startTicks is when a process started, in clock ticks since the boot. It reports false where the process has ended.
-func startTicks(pid int) (ticks string, alive bool) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "", false
-	}
-	return host.StartTicks(string(stat))
 }

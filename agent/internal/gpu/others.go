@@ -3,6 +3,7 @@ package gpu
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"muster/agent/wire"
 )
@@ -67,21 +68,11 @@ func (p *Prober) alone(out Output) bool {
 	return len(p.others.GPUs) > 0 && noDevices(out) && !p.known(wire.VendorNVIDIA)
 }
 
-// known reports whether the last readings had a GPU of this vendor. Older agents kept GPUs of NVIDIA alone, and without a vendor.
+// known reports whether the last readings had a GPU of this vendor.
 func (p *Prober) known(vendor string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remember()
-	is := func(of string) bool { return of == vendor || of == "" && vendor == wire.VendorNVIDIA }
-	for _, g := range p.reading.GPUs {
-		if is(g.Vendor) {
-			return true
-		}
-	}
-	for _, d := range p.roster {
-		if is(d.Vendor) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.reading.GPUs, func(g wire.GPU) bool { return g.Vendor == vendor }) ||
+		slices.ContainsFunc(p.roster, func(d device) bool { return d.Vendor == vendor })
 }

@@ -23,10 +23,10 @@ import (
 const (
 	defaultDeadline = 20 * time.Second
 	defaultSlow     = 5 * time.Second
-	defaultInterval = 30 * time.Second
 )
 
-// killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than pipeGrace.
+// killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than package child reads
+// on after the end.
 const killGrace = 3 * time.Second
 
 // Prober looks at the GPUs of this machine. Its zero value can be used as it is. Its methods are safe for concurrent use. Its
@@ -109,7 +109,7 @@ func (p *Prober) Reading() Reading {
 // only one that may still be there.
 func (p *Prober) Run(ctx context.Context, interval time.Duration, looked func()) {
 	if interval <= 0 {
-		interval = defaultInterval
+		interval = wire.UsualInterval
 	}
 	pace := interval.Seconds()
 	p.mu.Lock()

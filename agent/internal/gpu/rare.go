@@ -171,10 +171,10 @@ func ParseList(text []byte) map[string][]wire.MIGInstance {
 			return all
 		case !ok || uuid == "" || len(uuid) > maxLine:
 		case words[0] == "GPU" && len(all) < maxRows:
-			parent = clean(uuid, maxLine)
+			parent = wire.Plain(uuid, maxLine)
 			all[parent] = []wire.MIGInstance{}
 		case words[0] == "MIG" && len(words) > 2 && parent != "" && len(all[parent]) < maxInstances:
-			all[parent] = append(all[parent], wire.MIGInstance{Profile: clean(words[1], 40), UUID: clean(uuid, maxLine)})
+			all[parent] = append(all[parent], wire.MIGInstance{Profile: wire.Plain(words[1], 40), UUID: wire.Plain(uuid, maxLine)})
 		}
 	}
 	return all

@@ -9,11 +9,11 @@
 package heartbeat
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
@@ -22,9 +22,6 @@ import (
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
-
-// DefaultInterval is the time between reports where neither the operator nor the gateway sets one.
-const DefaultInterval = 30 * time.Second
 
 // Config is what the loop works with. Its functions return at once.
 type Config struct {
@@ -62,14 +59,11 @@ type Health func() (reasons []string, detail map[string]string)
 type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
 // Work does something until ctx is done, and comes back before that only where it has a reason. The loop may call it again at once. Where
-// its error says that the pinned trust set may be out of date (trust.Stale), the loop looks for a newer one.
+// its error says that the pinned trust set may be out of date (identity.StaleTrust), the loop looks for a newer one.
 type Work func(ctx context.Context, state identity.State, until time.Time) error
 
-// The bytes of a request that the hardware may take. The first gateways refuse a reading of more than 64 KiB.
-const (
-	mostHardware  = wire.MaxBody - 64<<10
-	firstHardware = 64 << 10
-)
+// mostHardware bounds the reading in a request, in bytes, with room for the rest.
+const mostHardware = wire.MaxBody - 64<<10
 
 // progressPause is the longest wait of the loop. After it the loop reports progress, and checks whether the clock was set. An
 // exchange takes no longer either.
@@ -89,7 +83,6 @@ type Loop struct {
 	phase    phase
 	renewal  renewal
 	clock    clock
-	short    bool      // the gateway refused a long reading
 	setsPoll time.Time // until then a higher number alone is no reason to fetch the trust sets
 	report   report
 }
@@ -214,16 +207,15 @@ func (l *Loop) use(state identity.State) error {
 	return nil
 }
 
-// setInterval takes the gateway's wish within its bounds, where the operator has none.
-func (l *Loop) setInterval(seconds int) {
-	if l.Interval > 0 {
-		return
+// setInterval takes the gateway's wish, where the operator has none.
+func (l *Loop) setInterval(seconds int) { l.interval = cmp.Or(l.Interval, Wish(seconds)) }
+
+// Wish is the interval that the gateway wishes, within its bounds; 0: the usual one.
+func Wish(seconds int) time.Duration {
+	if seconds <= 0 {
+		return wire.UsualInterval
 	}
-	l.interval = DefaultInterval
-	if seconds > 0 {
-		wish := min(seconds, int(wire.MaxInterval/time.Second))
-		l.interval = max(time.Duration(wish)*time.Second, wire.MinInterval)
-	}
+	return max(time.Duration(min(seconds, int(wire.MaxInterval/time.Second)))*time.Second, wire.MinInterval)
 }
 
 // paced is a wait as it is while a version is on trial: no longer than its pace.
@@ -282,7 +274,7 @@ func (l *Loop) request() wire.HeartbeatRequest {
 		r.Agent.ReleaseEnds = l.ReleaseEnds()
 	}
 	if l.Hardware != nil {
-		r.Hardware = l.Hardware(l.hardwareLimit())
+		r.Hardware = l.Hardware(mostHardware)
 	}
 	r.Notices = l.notices()
 	if l.Health != nil {
@@ -301,14 +293,6 @@ func (l *Loop) request() wire.HeartbeatRequest {
 		r.Unshipped = l.Unshipped()
 	}
 	return r
-}
-
-// hardwareLimit is how long a reading may be, with room for the rest of the request.
-func (l *Loop) hardwareLimit() int {
-	if l.short {
-		return firstHardware
-	}
-	return mostHardware
 }
 
 func (l *Loop) notices() []string {
@@ -335,8 +319,6 @@ func (l *Loop) beat(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 		return
-	case l.tooLong(err, len(request.Hardware)):
-		return
 	case err != nil:
 		if !l.trusted(ctx, err, 0) && !l.adopted(ctx, err) {
 			l.failed(err)
@@ -349,22 +331,5 @@ func (l *Loop) beat(ctx context.Context) {
 	}
 	l.nextBeat = time.Now().Add(jittered(l.paced(l.interval)))
 	l.accepted(answer)
-	l.enrolled(answer.Enrolment)
 	l.trusted(ctx, nil, answer.Trust)
-}
-
-// tooLong reports whether the gateway refused this report for its length, as an older gateway does. Then the next report is
-// shorter and goes out at once.
-func (l *Loop) tooLong(err error, length int) bool {
-	var refusal *transport.Refusal
-	if l.short || length <= firstHardware || !errors.As(err, &refusal) {
-		return false
-	}
-	if refusal.Code != wire.CodeBadRequest && refusal.Code != wire.CodeBodyTooLarge {
-		return false
-	}
-	l.short = true
-	l.nextBeat = time.Now()
-	l.Logger.Warn("the gateway does not take a report of this length: sending a shorter one", "bytes", length)
-	return true
 }

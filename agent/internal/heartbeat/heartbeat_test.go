@@ -224,36 +224,6 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 	})
 }
 
-// A gateway that does not take a reading of this length gets a shorter one at once, and only short ones from then on.
-func TestShorterReadingForAnOlderGateway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, false, nil)
-		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
-			if len(q.Body) > 70<<10 {
-				return gatewaytest.Refusal(400, wire.CodeBadRequest)
-			}
-			return nil
-		}
-		var limits []int
-		n.cfg.Hardware = func(limit int) json.RawMessage {
-			limits = append(limits, limit)
-			return json.RawMessage(`{"kernel":"` + strings.Repeat("x", min(limit, 100<<10)-20) + `"}`)
-		}
-		n.run(t, 2*time.Minute)
-		for i, r := range n.g.Requests("/heartbeat") {
-			if len(r.Body) > wire.MaxBody || len(r.Body) > 70<<10 && i > 1 {
-				t.Errorf("request %d has %d bytes", i, len(r.Body))
-			}
-		}
-		if len(limits) < 3 || limits[0] < 900<<10 || limits[1] != 64<<10 || limits[len(limits)-1] != 64<<10 {
-			t.Errorf("limits %v", limits)
-		}
-		if s := n.status(t); s.Phase != identity.PhaseOnline {
-			t.Errorf("%s: %s", s.Phase, s.LastError)
-		}
-	})
-}
-
 func TestGatewayAwayForAWeek(t *testing.T) {
 	for name, away := range map[string]*gatewaytest.Reply{
 		"nobody listens": nil, "hangs up": {Hangup: true},
@@ -385,7 +355,7 @@ func TestDiskTroubleStopsNoBeat(t *testing.T) {
 
 func TestDamagedIdentityIsSaid(t *testing.T) {
 	n := newNode(t, false, nil)
-	n.cfg.State.Gateway.AnswerKey = ""
+	n.cfg.State.Gateway.AnswerKeys = nil
 	if _, err := heartbeat.New(n.cfg); err == nil {
 		t.Error("no error")
 	}

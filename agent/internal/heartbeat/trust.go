@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/trust"
 )
 
 // setsPause is the least time between two fetches of the trust sets because of their number alone.
@@ -14,13 +13,13 @@ const setsPause = 5 * time.Minute
 // trusted fetches the gateway's trust sets where err, or the number in a proven answer, says that there may be newer ones. It
 // reports whether there were. Then what failed is tried again at once.
 func (l *Loop) trusted(ctx context.Context, err error, newest int64) bool {
-	behind := newest > trust.Number(l.State.Gateway) && !time.Now().Before(l.setsPoll)
-	if !trust.Stale(err) && !behind || ctx.Err() != nil {
+	behind := newest > identity.TrustNumber(l.State.Gateway) && !time.Now().Before(l.setsPoll)
+	if !identity.StaleTrust(err) && !behind || ctx.Err() != nil {
 		return false
 	}
 	l.progress(ctx) // the exchange before this one may have taken its whole time
 	l.setsPoll = time.Now().Add(setsPause)
-	next, news, failed := trust.Refresh(ctx, l.Client, l.State)
+	next, news, failed := identity.RefreshTrust(ctx, l.Client, l.State)
 	if failed == nil && news {
 		failed = l.believe(next)
 	}
@@ -48,6 +47,6 @@ func (l *Loop) believe(next identity.State) error {
 	l.renewal.taken = taken // the certificate is the same
 	l.setsPoll = time.Time{}
 	l.nextBeat = time.Now()
-	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", trust.Number(next.Gateway))
+	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", identity.TrustNumber(next.Gateway))
 	return nil
 }

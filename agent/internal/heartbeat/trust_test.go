@@ -10,7 +10,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -56,7 +55,7 @@ func TestKeyThatNobodyHeardOf(t *testing.T) {
 		if s := n.status(t); s.Phase != identity.PhaseOnline {
 			t.Errorf("status %+v\n%s", s, n.log.String())
 		}
-		if got := trust.Number(n.saved(t).Gateway); got != 3 {
+		if got := identity.TrustNumber(n.saved(t).Gateway); got != 3 {
 			t.Errorf("set %d is saved", got)
 		}
 		asked := len(n.g.Requests(wire.PathTrust))
@@ -74,7 +73,7 @@ func TestNumberAlone(t *testing.T) {
 		n := newNode(t, true, nil)
 		rotate(t, n.g)
 		n.run(t, time.Minute)
-		got := trust.Number(n.saved(t).Gateway)
+		got := identity.TrustNumber(n.saved(t).Gateway)
 		if s := n.status(t); got != 3 || s.Phase != identity.PhaseOnline || s.Transport != "mtls" {
 			t.Errorf("set %d, status %+v", got, s)
 		}
@@ -100,7 +99,7 @@ func TestAnotherRoot(t *testing.T) {
 			n.run(t, time.Minute)
 			got := n.saved(t).Gateway
 			if online := n.status(t).Phase == identity.PhaseOnline; online != signed || (got.Roots != before) != signed {
-				t.Errorf("signed %t: online %t, set %d\n%s", signed, online, trust.Number(got), n.log.String())
+				t.Errorf("signed %t: online %t, set %d\n%s", signed, online, identity.TrustNumber(got), n.log.String())
 			}
 		})
 	}
@@ -152,7 +151,7 @@ func TestSetsOnAFullDisk(t *testing.T) {
 		rotate(t, n.g)
 		gatewaytest.Block(t, n.cfg.Directory.Path(), "identity.json")
 		n.run(t, time.Minute)
-		if s := n.status(t); s.Phase == identity.PhaseOnline || trust.Number(n.saved(t).Gateway) != 1 {
+		if s := n.status(t); s.Phase == identity.PhaseOnline || identity.TrustNumber(n.saved(t).Gateway) != 1 {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -167,9 +166,9 @@ func TestRenewedUnderAnotherRoot(t *testing.T) {
 		n.g.CA = gatewaytest.NewCA(t, n.g.Now())
 		n.g.Sets = []json.RawMessage{first, setOf(n.g, 2, nil)}
 		n.run(t, 17*time.Hour)
-		if state := n.saved(t); state.Current.Generation < 2 || trust.Number(state.Gateway) != 2 ||
+		if state := n.saved(t); state.Current.Generation < 2 || identity.TrustNumber(state.Gateway) != 2 ||
 			strings.Contains(n.log.String(), "not renewed") {
-			t.Errorf("generation %d, set %d\n%s", state.Current.Generation, trust.Number(state.Gateway), n.log.String())
+			t.Errorf("generation %d, set %d\n%s", state.Current.Generation, identity.TrustNumber(state.Gateway), n.log.String())
 		}
 	})
 }

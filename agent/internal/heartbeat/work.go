@@ -58,18 +58,3 @@ func (l *Loop) work(ctx context.Context, wait time.Duration) {
 		l.nextBeat = time.Now()
 	}
 }
-
-// enrolled keeps the gateway's name for this enrolment, where the node enrolled before gateways gave one. A name that is known already
-// never changes: what an answer says later could make the node take a task that was meant for an earlier enrolment.
-func (l *Loop) enrolled(name string) {
-	if name == "" || l.State.Enrolment != "" {
-		return
-	}
-	next := l.State
-	next.Enrolment = name
-	if err := l.Directory.Save(next); err != nil {
-		l.Logger.Warn("the name of this enrolment cannot be kept: no tasks are taken", "error", err)
-		return
-	}
-	l.State = next
-}

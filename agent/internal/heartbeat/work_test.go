@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -150,9 +148,9 @@ func TestWorkWithAnUnknownKey(t *testing.T) {
 		var known time.Duration
 		n.g.Sets = append(n.g.Sets, first, setOf(n.g, 2, func(set *wire.TrustSet) { set.TaskKeys = []string{key} }))
 		n.cfg.Work = func(ctx context.Context, state identity.State, _ time.Time) error {
-			set, err := trust.Pinned(state.Gateway)
+			set, err := identity.Pinned(state.Gateway)
 			if err == nil && len(set.TaskKeys) == 0 {
-				return fmt.Errorf("%w of a task", trust.ErrUnknownKey)
+				return fmt.Errorf("%w of a task", identity.ErrUnknownKey)
 			}
 			if known == 0 {
 				known = time.Since(began)
@@ -161,50 +159,8 @@ func TestWorkWithAnUnknownKey(t *testing.T) {
 			return err
 		}
 		n.run(t, 5*time.Minute)
-		if fetched := len(n.g.Requests(wire.PathTrust)); fetched != 1 || known > time.Second || trust.Number(n.saved(t).Gateway) != 2 {
+		if fetched := len(n.g.Requests(wire.PathTrust)); fetched != 1 || known > time.Second || identity.TrustNumber(n.saved(t).Gateway) != 2 {
 			t.Errorf("fetched %d times, known after %v", fetched, known)
 		}
-	})
-}
-
-// TestEnrolment: a node that enrolled before gateways gave a name learns it once, and never takes another one.
-func TestEnrolment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, true, nil)
-		n.cfg.State.Enrolment = ""
-		var count atomic.Int32
-		n.g.Route = func(gatewaytest.Request) *gatewaytest.Reply {
-			return n.g.JSON(200, wire.HeartbeatAnswer{State: wire.StateActive, Enrolment: fmt.Sprintf("e%d", count.Add(1))})
-		}
-		got := ""
-		n.cfg.Work = func(ctx context.Context, state identity.State, _ time.Time) error {
-			got += state.Enrolment + " "
-			<-ctx.Done()
-			return nil
-		}
-		n.run(t, 2*time.Minute)
-		if n.saved(t).Enrolment != "e1" || strings.Trim(got, "e1 ") != "" || got == "" {
-			t.Errorf("%q on the disk, %q", n.saved(t).Enrolment, got)
-		}
-	})
-}
-
-// TestEnrolmentOnAFullDisk: what is not on the disk does not count.
-func TestEnrolmentOnAFullDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t, true, nil)
-		n.cfg.State.Enrolment = ""
-		n.g.Route = func(gatewaytest.Request) *gatewaytest.Reply {
-			return n.g.JSON(200, wire.HeartbeatAnswer{State: wire.StateActive, Enrolment: "e1"})
-		}
-		gatewaytest.Block(t, n.cfg.Directory.Path(), "identity.json")
-		n.cfg.Work = func(ctx context.Context, state identity.State, _ time.Time) error {
-			if state.Enrolment != "" {
-				t.Errorf("enrolment %q", state.Enrolment)
-			}
-			<-ctx.Done()
-			return nil
-		}
-		n.run(t, time.Minute)
 	})
 }

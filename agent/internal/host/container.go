@@ -62,28 +62,14 @@ func (t tree) mounted(path string) (kind string) {
 // containerStart is when process 1 of the container began, nil where that is not known. /proc/1/stat counts it from the boot on.
 func (t tree) containerStart(boot *time.Time) *time.Time {
 	const ticksPerSecond = 100 // USER_HZ, the same on every architecture that the agent is built for
-	start, alive := StartTicks(t.text("proc/1/stat"))
-	if boot == nil || !t.ownPIDs() || t.own("/proc/stat") || !alive {
+	words := statWords(t.text("proc/1/stat"))
+	if boot == nil || !t.ownPIDs() || t.own("/proc/stat") || words == nil {
 		return nil
 	}
-	ticks := parseInt(start)
+	ticks := parseInt(words[statStart])
 	if ticks == nil || *ticks > 1e12 {
 		return nil
 	}
 	began := boot.Add(time.Duration(*ticks/ticksPerSecond) * time.Second)
 	return &began
-}
-
-// StartTicks reads a line of /proc/PID/stat: when the process started, in clock ticks since the boot. It reports false where the
-// process has ended, or where the line is no such line. The name in the line, field 2, may hold anything, brackets included.
-func StartTicks(stat string) (ticks string, alive bool) {
-	const (
-		state = 0 // field 3: both are counted from behind the name
-		start = 19
-	)
-	words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(words) <= start || words[state] == "Z" || words[state] == "X" {
-		return "", false
-	}
-	return words[start], true
 }

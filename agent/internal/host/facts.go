@@ -2,6 +2,11 @@
 // and boot time, what the agent itself takes, and which provider rents the machine out.
 //
 // It reads files that are cheap to read. A value that cannot be read is nil, never 0.
+//
+// Log reads what the kernel's log says about GPUs: NVIDIA's Xids, GPUs that fell off the bus, resets and memory errors of AMD's.
+//
+// It reads /dev/kmsg and never waits for it. It counts records of the kernel alone, because programs can write there too. What was read in
+// this boot is kept in a file: so a restart of the agent finds no event twice, and an event that the kernel has overwritten since stays.
 package host
 
 import (
@@ -65,7 +70,7 @@ func Read(root, stateDir string) Facts {
 		CPUMillis: ownCPUMillis(),
 	}
 	f.MemoryTotalMiB, f.MemoryUsedMiB = t.memory()
-	f.DiskTotalMiB, f.DiskUsedMiB = disk(stateDir)
+	f.DiskTotalMiB, f.DiskUsedMiB = diskSize(stateDir)
 	return f
 }
 
@@ -148,7 +153,7 @@ func ownCPUMillis() *int64 {
 }
 
 // disk measures the file system that holds dir, or the nearest parent of it that exists.
-func disk(dir string) (total, used *int64) {
+func diskSize(dir string) (total, used *int64) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, nil

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"muster/agent/internal/host"
@@ -259,19 +258,6 @@ func FuzzContainer(f *testing.F) {
 		facts := host.Read(root, root)
 		if facts.MemoryUsedMiB != nil && *facts.MemoryUsedMiB != 0 || facts.BootTime != nil && facts.BootTime.Unix() < 1793534400 {
 			t.Errorf("got %s MiB, boot %s", show(facts.MemoryUsedMiB), show(facts.BootTime))
-		}
-	})
-}
-
-func FuzzStartTicks(f *testing.F) {
-	f.Add("1 (a) b) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
-	f.Add("1 (a) Z 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
-	f.Add(")")
-	f.Add("")
-	f.Fuzz(func(t *testing.T, line string) {
-		ticks, alive := host.StartTicks(line)
-		if alive == (ticks == "") || strings.ContainsAny(ticks, " )") {
-			t.Errorf("%q: %q, %v", line, ticks, alive)
 		}
 	})
 }

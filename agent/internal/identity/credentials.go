@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -39,6 +40,22 @@ func (s State) Transport() (transport.Identity, error) {
 		Certificate: pair, Roots: roots, RootsPEM: s.Gateway.Roots, AnswerKeys: answerKeys,
 		Signer: sign.Signer{Key: pair.PrivateKey.(*ecdsa.PrivateKey), Fingerprint: Fingerprint(pair.Leaf)},
 	}, nil
+}
+
+// answerKeys are the keys that prove the gateway's answers.
+func (g Gateway) answerKeys() ([]ed25519.PublicKey, error) {
+	if len(g.AnswerKeys) == 0 {
+		return nil, errors.New("none is known")
+	}
+	keys := make([]ed25519.PublicKey, 0, len(g.AnswerKeys))
+	for _, text := range g.AnswerKeys {
+		key, err := sign.DecodeKey(text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // Fingerprint names a certificate: its SHA-256 in lower-case hex.

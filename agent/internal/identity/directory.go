@@ -64,45 +64,27 @@ func open(path string, steps disk.Steps) (*Directory, error) {
 	if err := MakePrivate(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := takeLock(filepath.Join(path, LockFile))
 	if err != nil {
-		return nil, explain(path, err)
-	}
-	if err := takeLock(lock); err != nil {
-		lock.Close()
 		return nil, err
 	}
 	return &Directory{path: path, lock: lock, disk: steps}, nil
 }
 
 // takeLock tries for a tenth of a second, because Running holds the lock while it looks.
-func takeLock(file *os.File) error {
-	var err error
+func takeLock(path string) (*os.File, error) {
 	for range 10 {
-		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		lock, err := disk.Lock(path)
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			break
+			return lock, explain(path, err)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrLocked
-	}
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", file.Name(), err)
-	}
-	return nil
+	return nil, ErrLocked
 }
 
 // Running reports whether an agent holds the lock of a state directory.
-func Running(path string) bool {
-	file, err := os.Open(filepath.Join(path, LockFile))
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
+func Running(path string) bool { return disk.Locked(filepath.Join(path, LockFile)) }
 
 // Path is where the directory is.
 func (d *Directory) Path() string { return d.path }

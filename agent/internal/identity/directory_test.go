@@ -99,7 +99,7 @@ func TestDamagedStateIsNamedAndKept(t *testing.T) {
 	rootless := node
 	rootless.Gateway.Roots = "none"
 	keyless := node
-	keyless.Gateway.AnswerKey = "AAAA"
+	keyless.Gateway.AnswerKeys = []string{"AAAA"}
 	for name, damage := range map[string]func(directory *identity.Directory, file string) error{
 		"empty":         func(_ *identity.Directory, file string) error { return os.WriteFile(file, nil, 0o600) },
 		"cut off":       func(_ *identity.Directory, file string) error { return os.Truncate(file, 300) },

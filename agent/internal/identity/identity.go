@@ -3,6 +3,18 @@
 // Key and certificate stand in one file that is replaced atomically, so no crash leaves a pair that does not fit. A key is saved
 // before the agent asks for its certificate, and a retry uses the same key: so the gateway recognises the retry. Nothing here ever
 // deletes a key that might still be good.
+//
+// Enrol turns a credential into an identity: one handshake, proven on both sides, in which no secret crosses the wire.
+//
+// The node makes its key and saves it before it asks. The request carries a MAC over its bytes. The gateway's answer carries a MAC
+// over its own bytes and the request's nonce. An answer without a good MAC may come from anybody and changes nothing. After a
+// failure or a crash the node asks again with the same key. The gateway knows the key and gives the answer that it recorded.
+//
+// FollowTrust follows the gateway's trust sets: which roots and which keys a node believes.
+//
+// Anybody may answer when a node fetches the sets, so only signatures count. The key that a set names signs the next set. The first
+// link is the set that the node pinned when it enrolled, and the numbers have no gap. A node that slept through any number of
+// rotations therefore reaches the newest set. Nobody can take it back to an older one.
 package identity
 
 import (
@@ -25,7 +37,7 @@ type State struct {
 	NodeID     string  `json:"node_id,omitempty"`
 	Name       string  `json:"name,omitempty"`
 	Tenant     string  `json:"tenant,omitempty"`
-	Enrolment  string  `json:"enrolment,omitempty"` // the gateway's name for this enrolment; empty: it has not said one yet
+	Enrolment  string  `json:"enrolment,omitempty"` // the gateway's name for this enrolment
 	Provider   string  `json:"provider,omitempty"`
 	InstanceID string  `json:"instance_id,omitempty"`
 	Current    *Pair   `json:"current,omitempty"`  // nil: not enrolled yet
@@ -45,11 +57,10 @@ type Pair struct {
 // Gateway is what the node learned about its gateway when it enrolled, all of it proven.
 type Gateway struct {
 	URL             string          `json:"url"`
-	Roots           string          `json:"roots"`      // PEM bundle
-	TrustKey        string          `json:"trust_key"`  // base64 Ed25519: signs the next set
-	Trust           json.RawMessage `json:"trust"`      // the newest signed set
-	AnswerKey       string          `json:"answer_key"` // base64 Ed25519: the first of AnswerKeys
-	AnswerKeys      []string        `json:"answer_keys,omitempty"`
+	Roots           string          `json:"roots"`       // PEM bundle
+	TrustKey        string          `json:"trust_key"`   // base64 Ed25519: signs the next set
+	Trust           json.RawMessage `json:"trust"`       // the newest signed set
+	AnswerKeys      []string        `json:"answer_keys"` // base64 Ed25519
 	GPUsExpected    int             `json:"gpus_expected,omitempty"`
 	Channel         string          `json:"channel,omitempty"`
 	ChannelSequence int64           `json:"channel_sequence,omitempty"`

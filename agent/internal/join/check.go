@@ -8,11 +8,11 @@ import (
 	"net/url"
 	"time"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
-	"muster/agent/internal/status"
 	"muster/agent/internal/transport"
 )
 
@@ -120,9 +120,9 @@ func (c *findings) clock(sight transport.Sight) {
 	case sight.Ahead == nil:
 		c.hint("clock", "the gateway's answer carries no date")
 	case sight.Ahead.Abs() > time.Minute:
-		c.hint("clock", "%s: the agent corrects for that, other programs do not; set it (NTP)", status.Clocks(*sight.Ahead))
+		c.hint("clock", "%s: the agent corrects for that, other programs do not; set it (NTP)", command.Clocks(*sight.Ahead))
 	default:
-		c.say(true, "clock", "%s", status.Clocks(*sight.Ahead))
+		c.say(true, "clock", "%s", command.Clocks(*sight.Ahead))
 	}
 }
 

@@ -10,10 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/agent/internal/admission"
+	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/options"
 	"muster/agent/internal/transport"
 )
 
@@ -24,7 +23,7 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if state.Current == nil && !j.HasSecret() {
-		return "", options.ErrNoCredential // before anything is made that would stay behind
+		return "", command.ErrNoCredential // before anything is made that would stay behind
 	}
 	word := "known here as"
 	step := j.goOn
@@ -101,7 +100,7 @@ func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (id
 		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: give a token (MUSTER_TOKEN) to enrol this "+
 			"machine afresh", j.State, state.InstanceID, j.InstanceID)
 	default:
-		return state, options.ErrNoCredential
+		return state, command.ErrNoCredential
 	}
 	if err := j.manager.Stop(ctx); err != nil {
 		return state, err
@@ -171,10 +170,10 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	file := logfile.New(j.layout.Log())
 	file.Hide(j.Secrets()...)
 	defer file.Flush()
-	a := &admission.Applicant{
+	a := &command.Applicant{
 		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
 		Log:    logfile.NewLogger(j.Level, io.Discard, file),
-		Status: admission.Begin(j.Version, j.GatewayURL()),
+		Status: command.Begin(j.Version, j.GatewayURL()),
 	}
 	if _, err := a.Moved(state); err != nil {
 		return state, err
@@ -191,7 +190,7 @@ var errNotYet = errors.New("no end of the enrolment in sight")
 
 // enrolBounded enrols, and gives up after enrolTime. It gives up after the third answer that is not proven: such answers come from
 // something between, or from a gateway that does not know the credential, and a person has to look.
-func (j *joining) enrolBounded(ctx context.Context, a *admission.Applicant, state identity.State) (identity.State, error) {
+func (j *joining) enrolBounded(ctx context.Context, a *command.Applicant, state identity.State) (identity.State, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	timer := time.AfterFunc(j.Limit(enrolTime), func() { giveUp(errNotYet) })

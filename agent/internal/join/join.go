@@ -16,9 +16,8 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/machine"
-	"muster/agent/internal/options"
 	"muster/agent/internal/service"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https://gateway.example:7443
@@ -36,7 +35,7 @@ settings keep --name, --label and the like. They never hold the token.
 // joining is one run of join.
 type joining struct {
 	command.Program
-	options.Options
+	command.Options
 	manager  service.Manager
 	layout   service.Layout
 	settings service.Settings // as they will be
@@ -140,7 +139,7 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
 	f.BoolVar(&j.force, "force", false, "leave the gateway that this machine is joined to for another one")
 	f.BoolVar(&j.manager.ReloadUnits, "reload-units", false, "reload systemd where the unit changed")
-	if j.Options, err = options.Parse(f, args); err != nil {
+	if j.Options, err = command.Parse(f, args); err != nil {
 		return nil, err
 	}
 	if j.State, err = filepath.Abs(j.State); err != nil {
@@ -170,7 +169,7 @@ func (j *joining) refuseOther() error {
 	if err != nil {
 		return err
 	}
-	for _, joined := range []string{j.before[variable.Gateway], state.Gateway.URL} {
+	for _, joined := range []string{j.before[wire.EnvGateway], state.Gateway.URL} {
 		if joined != "" && joined != j.GatewayURL() && !j.force {
 			return fmt.Errorf("this machine is joined to %s, and you named %s: leave the first one (%s leave), "+
 				"or add --force to change over", joined, j.GatewayURL(), j.Named(j.State))

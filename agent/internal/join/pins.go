@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 )
 
 // signedSets is what the gateway's signed sets mean for an identity.
@@ -29,9 +28,9 @@ func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, e
 	if err != nil {
 		return s, err
 	}
-	s.newest, _, err = trust.Follow(state.Gateway, document)
-	s.other = err != nil || !trust.Holds(state.Gateway, document)
-	s.former = transport.PinsOf(trust.Roots(document))
+	s.newest, _, err = identity.FollowTrust(state.Gateway, document)
+	s.other = err != nil || !identity.TrustHolds(state.Gateway, document)
+	s.former = transport.PinsOf(identity.TrustRoots(document))
 	return s, err
 }
 

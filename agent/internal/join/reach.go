@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/status"
+	"muster/agent/internal/command"
 	"muster/agent/internal/transport"
 )
 
@@ -79,7 +79,7 @@ func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (s
 		parts = append(parts, "behind "+sight.Edge)
 	}
 	if sight.Ahead != nil {
-		parts = append(parts, status.Clocks(*sight.Ahead))
+		parts = append(parts, command.Clocks(*sight.Ahead))
 	}
 	if sight.Between != nil {
 		parts = append(parts, "but it does not answer like a gateway ("+sight.Between.What+"); going on, the enrolment decides")

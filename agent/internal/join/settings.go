@@ -10,23 +10,15 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/service"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
-// notKept are the flags that count for one run of join only. A settings file of an older agent may still hold a root pin; it does not
-// count.
+// notKept are the flags that count for one run of join only. In a settings file, written there by a person, they do not count.
 var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
 // ambient are variables of other programs that decide how to reach a gateway. A service does not inherit the environment of join, so
 // without them the agent might not reach a gateway that join reached.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-
-// described are the variables with which a bootstrap script describes this node in the settings file, for other programs. The agent
-// keeps them and does not read them.
-var described = [...]string{
-	"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
-	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS",
-}
 
 // servicePath are the folders in which every service looks for programs.
 var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
@@ -36,12 +28,12 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
 	f.VisitAll(func(one *flag.Flag) {
 		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
-			s[variable.Of(one.Name)] = value
+			s[wire.EnvOf(one.Name)] = value
 		}
 	})
-	s[variable.Gateway] = j.GatewayURL()
-	s[variable.State] = j.State
-	for _, name := range described {
+	s[wire.EnvGateway] = j.GatewayURL()
+	s[wire.EnvState] = j.State
+	for _, name := range wire.EnvOfNode() {
 		if value, there := j.before[name]; there {
 			s[name] = value
 		}
@@ -54,7 +46,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 		}
 	}
 	if path := j.findNvidiaSMI(); path != "" {
-		s[variable.Of("nvidia-smi")] = path
+		s[wire.EnvOf("nvidia-smi")] = path
 	}
 	return s
 }
@@ -63,7 +55,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 func kept(before service.Settings) service.Settings {
 	s := maps.Clone(before)
 	for _, name := range notKept {
-		delete(s, variable.Of(name))
+		delete(s, wire.EnvOf(name))
 	}
 	return s
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-
-	"muster/agent/internal/mask"
 )
 
 // Keys of a line. Each line is one JSON object. These three come first, and then the fields, each under its own name. They are stable:
@@ -62,10 +60,10 @@ func (b both) WithGroup(name string) slog.Handler {
 func (l *File) Hide(secrets ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.masker = mask.New(secrets...)
+	l.masker = NewMasker(secrets...)
 }
 
-func (l *File) mask() mask.Masker {
+func (l *File) mask() Masker {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.masker

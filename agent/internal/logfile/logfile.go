@@ -1,4 +1,12 @@
 // Package logfile writes the agent's logs to files of a bounded size, as lines of JSON, and reads them.
+//
+// A Masker takes secrets out of texts that leave this machine: logs, settings, what tools print.
+//
+// It knows the forms that secrets have, and the places where they stand. Each rule looks at the whole text by itself, and everything
+// that any of them finds is masked: so no rule can hide a secret from another one. Where it is in doubt, it masks.
+//
+// Starts remembers how often the agent was started on this machine, and how its runs ended, so that people and the gateway see a
+// crash loop. It does not matter what restarts the agent.
 package logfile
 
 import (
@@ -7,7 +15,6 @@ import (
 	"time"
 
 	"muster/agent/disk"
-	"muster/agent/internal/mask"
 )
 
 // maxLog bounds the log file, in bytes. One older file of the same size is kept beside it.
@@ -30,12 +37,12 @@ type File struct {
 	retry    time.Time
 	syncing  bool // a goroutine syncs
 	unsynced bool // and has to do it once more
-	masker   mask.Masker
+	masker   Masker
 }
 
 // New writes to this path. The file is made with the first line.
 func New(path string) *File {
-	return &File{path: path, now: time.Now, sync: func(file *os.File) error { return disk.Steps(nil).Sync(path, file) }, masker: mask.New()}
+	return &File{path: path, now: time.Now, sync: func(file *os.File) error { return disk.Steps(nil).Sync(path, file) }, masker: NewMasker()}
 }
 
 // Older is the file that was written before the one at this path.

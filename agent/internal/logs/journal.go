@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"muster/agent/internal/child"
-	"muster/agent/internal/oneline"
 	"muster/agent/wire"
 )
 
@@ -120,7 +119,7 @@ func journalTrouble(answer, complaint string, err error) error {
 		return wire.Refuse(wire.CodeNotFound, "this node keeps no journal",
 			"systemctl status systemd-journald on the node says why; or read the source agent, kernel or workload:ID")
 	case err != nil && complaint != "":
-		return fmt.Errorf("%w: %s", err, oneline.Of(complaint, 300))
+		return fmt.Errorf("%w: %s", err, wire.OneLine(complaint, 300))
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"muster/agent/internal/host"
-	"muster/agent/internal/kernel"
 	"muster/agent/wire"
 )
 
@@ -36,7 +35,7 @@ func (h Host) openKernel(ctx context.Context, ask Ask) (feed, error) {
 		journalErr = errors.New("it has no line of the kernel")
 	}
 	if journalErr != nil {
-		return nil, wire.Refuse(wire.CodeNotFound, "the kernel's log cannot be read: "+kernel.Explain(err),
+		return nil, wire.Refuse(wire.CodeNotFound, "the kernel's log cannot be read: "+host.Explain(err),
 			fmt.Sprintf("the journal does not help: %v", journalErr))
 	}
 	return h.journal(ask, choice), nil
@@ -74,7 +73,7 @@ func (k *ring) begin() {
 // read is the feed. The kernel tells nobody of new records whom it does not wake, so it looks every now and then.
 func (k *ring) read(ctx context.Context, give func(entry) error) error {
 	defer func() { _ = k.device.close(k.file) }()
-	raw := make([]byte, kernel.MaxRecord)
+	raw := make([]byte, host.MaxRecord)
 	for {
 		n, err := k.device.read(k.file, raw)
 		switch {
@@ -95,7 +94,7 @@ func (k *ring) read(ctx context.Context, give func(entry) error) error {
 		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
 			// EPIPE: records were overwritten before they were read, which their numbers tell; EINVAL: one was too long, and is skipped
 		case err != nil:
-			return errors.New(kernel.Explain(err))
+			return errors.New(host.Explain(err))
 		default:
 			k.busy = true
 			err = k.record(raw[:n], give)
@@ -110,7 +109,7 @@ func (k *ring) read(ctx context.Context, give func(entry) error) error {
 }
 
 func (k *ring) record(raw []byte, give func(entry) error) error {
-	record, ok := kernel.ParseRecord(raw)
+	record, ok := host.ParseRecord(raw)
 	if !ok || record.Sequence < k.next {
 		return nil
 	}

@@ -38,7 +38,7 @@ func (r *Reader) line(e entry) wire.LogLine {
 	if e.left > 0 {
 		limit = min(limit, max(len(text)-slack, 0)) // what stands at the end may be half a secret
 	}
-	l.Message = cut(text, limit)
+	l.Message = wire.Head(text, limit)
 	if missing := len(text) - len(l.Message) + e.left; missing > 0 {
 		l.Cut = missing
 	}
@@ -46,8 +46,8 @@ func (r *Reader) line(e entry) wire.LogLine {
 		if l.Fields == nil {
 			l.Fields = map[string]string{}
 		}
-		value := r.masker.Value(f.name, printable(cut(f.value, maxValue+slack)))
-		l.Fields[cut(printable(f.name), maxName)] = cut(value, maxValue)
+		value := r.masker.Value(f.name, printable(wire.Head(f.value, maxValue+slack)))
+		l.Fields[wire.Head(printable(f.name), maxName)] = wire.Head(value, maxValue)
 	}
 	return l
 }
@@ -56,17 +56,6 @@ func (r *Reader) line(e entry) wire.LogLine {
 // line to a person makes them harmless.
 func printable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
-}
-
-// cut keeps so many bytes of a text, and no half character.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && !utf8.RuneStart(text[limit]) {
-		limit--
-	}
-	return text[:limit]
 }
 
 // levelIn finds the level in a message that has a form: JSON, or level=word as slog and logrus write it. It is empty where there is none.

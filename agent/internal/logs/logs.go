@@ -3,6 +3,13 @@
 //
 // No secret leaves it: every line is masked. What it keeps in memory is bounded, whatever a log holds. It changes nothing, and while
 // nobody reads, nothing of it runs.
+//
+// A Shipper sends the logs that the gateway asks for: it follows sources, keeps their lines in a spool in the state directory, and posts
+// them in batches.
+//
+// A line is in the spool before it is sent, and it goes only when the gateway has it: so a gateway that is away, or a restart of either
+// side, loses nothing as long as the spool has room. What the spool had no room for is told in its place. Where the gateway asks for
+// nothing, the package does nothing and has no file.
 package logs
 
 import (
@@ -16,9 +23,9 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/internal/host"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/kernel"
-	"muster/agent/internal/mask"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/service"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
@@ -66,7 +73,7 @@ func (h Host) device() device {
 	if h.seams.device.open != nil {
 		return h.seams.device
 	}
-	return device{kernel.OpenDevice, syscall.Read, syscall.Close, kernel.Uptime}
+	return device{host.OpenDevice, syscall.Read, syscall.Close, host.Uptime}
 }
 
 // entry is one line as a source has it.
@@ -99,7 +106,7 @@ func (h Host) Open(ctx context.Context, ask Ask) (*Reader, error) {
 	}
 	r := &Reader{source: ask.Source, place: ask.After, now: h.now, entries: make(chan entry), ended: make(chan struct{})}
 	read, more, err := h.source(ctx, ask)
-	r.masker = mask.New(append(secrets, more...)...)
+	r.masker = logfile.NewMasker(append(secrets, more...)...)
 	if err != nil {
 		return nil, r.plain(err)
 	}
@@ -152,8 +159,8 @@ func (h Host) openAgent(ask Ask) (feed, error) {
 // Reader gives the lines of one source. It is for one goroutine; only Close may be called by another one.
 type Reader struct {
 	source  string
-	masker  mask.Masker
-	stream  *mask.Stream
+	masker  logfile.Masker
+	stream  *logfile.Stream
 	now     func() time.Time
 	place   string
 	cancel  context.CancelCauseFunc

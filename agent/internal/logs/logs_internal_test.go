@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/mask"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -278,7 +277,7 @@ func TestEnds(t *testing.T) {
 
 // newReader makes a reader that only makes lines.
 func newReader() *Reader {
-	m := mask.New(known)
+	m := logfile.NewMasker(known)
 	return &Reader{source: wire.LogAgent, masker: m, stream: m.Stream(), now: time.Now}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/agent/internal/oneline"
+	"muster/agent/wire"
 )
 
 // openWorkload reads what the container of a workload has written, with the times at which its engine got it.
@@ -24,7 +24,7 @@ func (h Host) openWorkload(ctx context.Context, ask Ask, name string) (feed, []s
 			return cause
 		}
 		if err != nil && w.last != "" { // what an engine complains about has no time in front
-			return fmt.Errorf("%w: %s", err, oneline.Of(w.last, 300))
+			return fmt.Errorf("%w: %s", err, wire.OneLine(w.last, 300))
 		}
 		return err
 	}, secrets, nil

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"muster/agent/internal/enroll"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
@@ -53,12 +52,12 @@ func run(ctx context.Context, enough func(), gateway, path string, way transport
 		return nil, err
 	}
 	defer directory.Close()
-	credential, err := enroll.ParseCredential(os.Getenv("MUSTER_TOKEN"))
+	credential, err := identity.ParseCredential(os.Getenv("MUSTER_TOKEN"))
 	if err != nil {
 		return nil, err
 	}
 	name := os.Getenv("NAME")
-	state, err := enroll.Run(ctx, identity.State{}, enroll.Config{Client: client, Directory: directory, Credential: credential, Name: name})
+	state, err := identity.Enrol(ctx, identity.State{}, identity.Enrolment{Client: client, Directory: directory, Credential: credential, Name: name})
 	if err != nil {
 		return nil, err
 	}

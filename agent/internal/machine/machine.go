@@ -12,14 +12,13 @@ import (
 	"muster/agent/internal/amd"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/host"
-	"muster/agent/internal/kernel"
 	"muster/agent/wire"
 )
 
 // Machine reads the computer that the agent runs on. No reading waits for nvidia-smi.
 type Machine struct {
 	Prober   *gpu.Prober // nil: GPUs are not looked at
-	Kernel   *kernel.Log // nil with Prober
+	Kernel   *host.Log   // nil with Prober
 	stateDir string
 	facts    host.Facts // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
 	cut      string     // says what was left out of the last reading; empty: nothing was
@@ -31,7 +30,7 @@ func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
 	if !noGPU {
 		m.Prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
 		m.Prober.AMD = &amd.Prober{SystemMemory: func() (total, used *int64) { return host.SystemMemory("/") }}
-		m.Kernel = &kernel.Log{State: stateDir}
+		m.Kernel = &host.Log{State: stateDir}
 	}
 	return m
 }

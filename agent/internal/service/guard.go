@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -28,9 +28,8 @@ const (
 // guardLock is a file in the state directory. The guard that runs holds its lock.
 const guardLock = "guard.lock"
 
-// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe where nothing else would
-// take it: where the version hangs, and where what keeps the agent was installed before agents could settle. After a loss of power there is
-// none until settle starts another one.
+// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe if the version
+// hangs, and if what keeps the agent runs no settle before a start. After a loss of power there is none until settle starts another one.
 type Guard struct {
 	Base string
 	// Open reports whether the trial goes on, and of which build.
@@ -44,9 +43,9 @@ type Guard struct {
 func StartGuard(base, way string) error {
 	layout := Layout{Base: base}
 	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base, "--transport", way)
-	command.Env = variable.Without(os.Environ()) // it reads the settings itself
-	if by := os.Getenv(variable.Supervised); by != "" {
-		command.Env = append(command.Env, variable.Supervised+"="+by)
+	command.Env = wire.WithoutEnv(os.Environ()) // it reads the settings itself
+	if by := os.Getenv(wire.EnvSupervised); by != "" {
+		command.Env = append(command.Env, wire.EnvSupervised+"="+by)
 	}
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -59,16 +58,14 @@ func StartGuard(base, way string) error {
 
 // Run watches until the trial has ended. It is no error where another guard does.
 func (g Guard) Run(ctx context.Context) error {
-	lock, err := os.OpenFile(filepath.Join(g.Base, guardLock), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := disk.Lock(filepath.Join(g.Base, guardLock))
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil
+	}
 	if err != nil {
 		return explain(g.Base, err)
 	}
 	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil
-	} else if err != nil {
-		return explain(lock.Name(), err)
-	}
 	for due := time.Now().Add(guardTime); ; {
 		build, open := g.Open()
 		switch {
@@ -133,18 +130,13 @@ func (l Layout) runs(build string) (pids []int) {
 // SettleLock makes one process at a time decide about the version that is started next. It waits for another one no longer than ctx; the
 // error is syscall.EWOULDBLOCK then.
 func SettleLock(ctx context.Context, base string) (free func(), err error) {
-	file, err := os.OpenFile(filepath.Join(base, settleLock), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, explain(base, err)
-	}
 	for {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		lock, err := disk.Lock(filepath.Join(base, settleLock))
 		if err == nil {
-			return func() { file.Close() }, nil
+			return func() { lock.Close() }, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) || !transport.Sleep(ctx, 20*time.Millisecond) {
-			file.Close()
-			return nil, explain(file.Name(), err)
+			return nil, explain(base, err)
 		}
 	}
 }

@@ -23,12 +23,10 @@ func (m Manager) bootLine() string {
 	return fmt.Sprintf("%s supervise --state %s --settings %s %s", Layout{Base: m.Base}.GoodProgram(), m.Base, m.Settings, marker)
 }
 
-// ours reports whether an installation in this state directory has added a line. Older versions named the program by its other link.
+// ours reports whether an installation in this state directory has added a line.
 func (m Manager) ours(line string) bool {
 	line = strings.TrimRight(line, "\r\n")
-	layout := Layout{Base: m.Base}
-	named := strings.Contains(line, layout.GoodProgram()+" ") || strings.Contains(line, layout.Program()+" ")
-	return strings.HasSuffix(line, marker) && named
+	return strings.HasSuffix(line, marker) && strings.Contains(line, Layout{Base: m.Base}.GoodProgram()+" ")
 }
 
 // withLine adds our line to a text, and removes older ones of ours. In a script it stands near the top, because a command after it may

@@ -27,6 +27,9 @@ const (
 	arrivalEnd     = ".arriving"
 	logName        = "agent.log"
 	supervisorLog  = "supervisor.log"
+
+	// ShippingFolder has the lines of logs that are not sent yet.
+	ShippingFolder = "shipping"
 )
 
 // UpdateFile is the record of package update in a state directory, which leave removes.
@@ -134,62 +137,18 @@ func (l Layout) Install(source string) (string, error) {
 	if err := l.Steps.MakeFolders(filepath.Dir(target), 0o755); err != nil {
 		return "", explain(target, err)
 	}
-	if err := l.copy(source, target); err != nil {
+	from, err := os.Open(source)
+	if err != nil {
 		return "", err
+	}
+	defer from.Close()
+	if err := l.Steps.ReplaceFrom(target, from, 0o755); err != nil {
+		return "", explain(target, err)
 	}
 	if there, err := Digest(target); err != nil || there != digest {
 		return "", fmt.Errorf("%s does not read back as it was written: check this disk, or give --state a directory on another one", target)
 	}
 	return digest, nil
-}
-
-// copy writes beside the target and renames at the end, so that the target is complete or not there. The folder is synced last:
-// without that the name could be lost with the power.
-func (l Layout) copy(source, target string) (err error) {
-	temporary := target + ".new"
-	from, err := os.Open(source)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	if err := l.Steps.At("open the build"); err != nil {
-		return err
-	}
-	to, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
-	if err != nil {
-		return explain(target, err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(temporary)
-			err = explain(target, err)
-		}
-	}()
-	err = l.fill(to, from)
-	if closed := to.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = l.Steps.At("rename the build")
-	}
-	if err == nil {
-		err = os.Rename(temporary, target)
-	}
-	if err == nil {
-		err = l.Steps.SyncFolder("the folder of the build", filepath.Dir(target))
-	}
-	return err
-}
-
-// fill copies a program and puts it on the disk.
-func (l Layout) fill(to, from *os.File) error {
-	if err := l.Steps.At("write the build"); err != nil {
-		return err
-	}
-	if _, err := io.Copy(to, from); err != nil {
-		return err
-	}
-	return errors.Join(to.Chmod(0o755), l.Steps.Sync("the build", to))
 }
 
 // SetCurrent makes the build with this digest the one that is started from now on.

@@ -3,12 +3,13 @@ package service
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"muster/agent/disk"
 )
 
 // supervisorLock is a file in the state directory. The process that holds its lock is the supervisor, and writes its id into it.
@@ -27,22 +28,18 @@ func (e SupervisedError) Error() string {
 // lockSupervisor makes this process the supervisor of a state directory, until the file is closed or the process ends.
 func lockSupervisor(base string) (*os.File, error) {
 	path := filepath.Join(base, supervisorLock)
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := disk.Lock(path)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, SupervisedError{PID: readPID(path)}
+	}
 	if err != nil {
 		return nil, explain(path, err)
 	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
-		err = writePID(file)
+	if err := writePID(file); err != nil {
+		file.Close()
+		return nil, explain(path, err)
 	}
-	if err == nil {
-		return file, nil
-	}
-	defer file.Close()
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, SupervisedError{PID: readPID(file)}
-	}
-	return nil, explain(path, err)
+	return file, nil
 }
 
 func writePID(file *os.File) error {
@@ -54,11 +51,8 @@ func writePID(file *os.File) error {
 }
 
 // readPID is 0 where the holder of the lock has not written its id yet.
-func readPID(file *os.File) int {
-	raw, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
-	if err != nil {
-		return 0
-	}
+func readPID(path string) int {
+	raw, _ := os.ReadFile(path)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
 	if err != nil || pid < 2 {
 		return 0
@@ -69,13 +63,9 @@ func readPID(file *os.File) int {
 // Supervisor finds the supervisor of a state directory. pid is 0 where none runs, or where it does not say its id. The lock
 // decides, so an old file means nothing.
 func Supervisor(base string) (pid int, running bool) {
-	file, err := os.Open(filepath.Join(base, supervisorLock))
-	if err != nil {
+	path := filepath.Join(base, supervisorLock)
+	if !disk.Locked(path) {
 		return 0, false
 	}
-	defer file.Close()
-	if !errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		return 0, false
-	}
-	return readPID(file), true
+	return readPID(path), true
 }

@@ -13,14 +13,14 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/gpu"
+	"muster/agent/internal/host"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/kernel"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/session"
-	"muster/agent/internal/starts"
 	"muster/agent/internal/task"
-	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
+	"muster/agent/wire"
 )
 
 // Install makes this kind keep the agent running, from now on and after every boot. It changes nothing where all is as it should
@@ -88,7 +88,7 @@ func (m Manager) startSupervisor(program string) (string, error) {
 		start = detach
 	}
 	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
-	return start(program, args, variable.Without(os.Environ()))
+	return start(program, args, wire.WithoutEnv(os.Environ()))
 }
 
 // StartLeave starts the command leave of the installed agent. It outlives the agent, which it stops. It writes to a file in the state
@@ -100,7 +100,7 @@ func (m Manager) StartLeave(ended func(error)) error {
 	}
 	defer log.Close()
 	command := exec.Command(Layout{Base: m.Base}.Program(), "leave", "--state", m.Base)
-	command.Env = variable.Without(os.Environ())
+	command.Env = wire.WithoutEnv(os.Environ())
 	command.Dir = "/"
 	command.Stdout = log
 	command.Stderr = log
@@ -261,7 +261,7 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, kernel.RecordFile, lastWords, starts.File, starts.CrashFile, task.JournalFile, policy.File,
+	gpu.RecordFile, gpu.CallFile, host.RecordFile, lastWords, logfile.StartsFile, logfile.CrashFile, task.JournalFile, policy.File,
 	account.RecordFile, leaveLog, UpdateFile, FloorsFile, guardLock, settleLock, "crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
@@ -269,7 +269,7 @@ var ourFiles = [...]string{
 // agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
-	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder} {
+	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder, ShippingFolder} {
 		if err := os.RemoveAll(filepath.Join(m.Base, folder)); err != nil {
 			return explain(m.Base, err)
 		}

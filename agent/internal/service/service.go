@@ -19,7 +19,7 @@ import (
 	"unicode"
 
 	"muster/agent/disk"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // musterFolder holds root's settings of the agent, and what a bootstrap script writes.
@@ -165,7 +165,7 @@ func runCommand(ctx context.Context, name string, args ...string) ([]byte, error
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
-	command.Env = variable.Without(os.Environ())
+	command.Env = wire.WithoutEnv(os.Environ())
 	command.WaitDelay = time.Second
 	out, err := command.CombinedOutput()
 	if ctx.Err() != nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // maxSettings bounds a settings file, in bytes.
@@ -67,7 +67,7 @@ func (s Settings) Format() []byte {
 	var out bytes.Buffer
 	out.WriteString("# The settings of muster-agent. Its joining command writes them; a token never stands here.\n")
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if !variable.Secret(name) && isVariable(name) && settable(s[name]) {
+		if !wire.EnvSecret(name) && isVariable(name) && settable(s[name]) {
 			fmt.Fprintf(&out, "%s=%s\n", name, quote(s[name]))
 		}
 	}
@@ -78,7 +78,7 @@ func (s Settings) Format() []byte {
 func (s Settings) Environ() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if !variable.Secret(name) {
+		if !wire.EnvSecret(name) {
 			out = append(out, name+"="+s[name])
 		}
 	}
@@ -178,7 +178,7 @@ func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), ot
 // a credential from the settings.
 func (s Settings) Or(getenv func(string) string) func(string) string {
 	return func(name string) string {
-		if value := getenv(name); value != "" || variable.Secret(name) || !strings.HasPrefix(name, variable.Prefix) {
+		if value := getenv(name); value != "" || wire.EnvSecret(name) || !strings.HasPrefix(name, wire.EnvPrefix) {
 			return value
 		}
 		return s[name]

@@ -15,7 +15,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // How the supervisor waits.
@@ -150,8 +150,8 @@ func (k Keeper) environ() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	environ := append(variable.Without(os.Environ()), settings.Environ()...)
-	return append(environ, variable.Supervised+"=1"), nil // the agent then logs to its file alone
+	environ := append(wire.WithoutEnv(os.Environ()), settings.Environ()...)
+	return append(environ, wire.EnvSupervised+"=1"), nil // the agent then logs to its file alone
 }
 
 // settle lets the last good build decide which build is started. Whatever happens to it, the start goes on.

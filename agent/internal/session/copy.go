@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/rights"
+	"muster/agent/internal/child"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -29,7 +29,7 @@ type rightsOf struct {
 }
 
 // copying reads or writes one file. All work on it is done with the rights of its user and no others: a thread of this process gives its
-// own away for that (package rights). A process of its own for each copy would carry every byte once more.
+// own away for that (child.As). A process of its own for each copy would carry every byte once more.
 type copying struct {
 	ctx    context.Context
 	main   *pipe.End
@@ -116,7 +116,7 @@ func (c *copying) as(work func() error) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("the agent runs as an ordinary user, and cannot act as %s: leave --user out", c.who.name)
 	}
-	return rights.As(c.who.uid, c.who.gid, c.who.groups, work)
+	return child.As(c.who.uid, c.who.gid, c.who.groups, work)
 }
 
 // begin says that the session has begun. It is said also where the file turns out to be none: the node has done as it was asked.

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"muster/agent/internal/child"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -88,7 +87,7 @@ func (p person) environ(term string) []string {
 			all = append(all, pair[0]+"="+pair[1])
 		}
 	}
-	return variable.Without(all)
+	return wire.WithoutEnv(all)
 }
 
 // ofService tells whether a variable is what a service manager says to a service and to nobody else.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/agent/internal/child"
+	"muster/agent/internal/host"
 	"muster/agent/pipe"
 )
 
@@ -113,7 +114,7 @@ func signalSession(leader int, s syscall.Signal) int {
 		if err != nil {
 			continue
 		}
-		if inSession(pid, leader) {
+		if host.InSession(pid, leader) {
 			found++
 			_ = held.Signal(s)
 		}
@@ -128,21 +129,11 @@ func members(leader int) iter.Seq[int] {
 		names, _ := os.ReadDir("/proc")
 		for _, name := range names {
 			pid, err := strconv.Atoi(name.Name())
-			if err == nil && inSession(pid, leader) && !yield(pid) {
+			if err == nil && host.InSession(pid, leader) && !yield(pid) {
 				return
 			}
 		}
 	}
-}
-
-// inSession reads /proc/PID/stat: after the name in parentheses come the state, the parent, the group and the session.
-func inSession(pid, leader int) bool {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return false
-	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	return len(fields) > 3 && fields[3] == strconv.Itoa(leader) && fields[0] != "Z" && fields[0] != "X"
 }
 
 // collect takes the exit status, once the program has ended.

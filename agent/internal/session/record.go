@@ -11,30 +11,21 @@ import (
 
 	"muster/agent/disk"
 	"muster/agent/internal/host"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
 // ProgramsFolder has, in the state directory, a record for each program that runs in a session, under the session's id.
 const ProgramsFolder = "programs"
 
-// record is a program of a session, as the agent after this one finds it. An agent that is killed cannot end what the program has started,
-// and the next agent does. It must not take a stranger with the same number for it. So the program must have the same start in the same
-// boot, or another process of its session must bear the mark of the session: while one of them lives, their number is given to nobody.
-type record struct {
-	PID   int    `json:"pid"`         // it leads a session of processes
-	Ticks string `json:"start_ticks"` // /proc/PID/stat, field 22
-	Boot  string `json:"boot_id"`
-}
-
 // mark is what the environment of all programs of a session has, unless they drop it.
-func mark(id string) string { return variable.Session + "=" + id }
+func mark(id string) string { return wire.EnvSession + "=" + id }
 
-// note writes down a program that has just begun. What it gives takes that back. A failure is ignored: the record is needed only where this
+// note writes down a program that has just begun, and leads a session of processes: an agent that is killed cannot end what the program
+// has started, and the next agent does. What it gives takes that back. A failure is ignored: the record is needed only where this
 // agent is killed.
 func (h *Host) note(id string, pid int) (forget func()) {
 	path := filepath.Join(h.State, ProgramsFolder, id)
-	raw, err := json.Marshal(record{pid, startTicks(pid), host.BootID()})
+	raw, err := json.Marshal(host.ProcessOf(pid))
 	if h.State == "" || err != nil || os.MkdirAll(filepath.Dir(path), 0o700) != nil {
 		return func() {}
 	}
@@ -58,33 +49,28 @@ func (h *Host) recorded() (ids []string) {
 func (h *Host) endLeft(id string) {
 	path := filepath.Join(h.State, ProgramsFolder, id)
 	defer os.Remove(path)
-	var r record
+	var leader host.Process
 	raw, err := os.ReadFile(path)
-	if err != nil || json.Unmarshal(raw, &r) != nil || wire.CheckSessionID(id) != nil || !r.lives(id) {
+	if err != nil || json.Unmarshal(raw, &leader) != nil || wire.CheckSessionID(id) != nil || !lives(leader, id) {
 		return
 	}
-	h.Logger.Info("programs of a session have outlived an agent that was killed: they are ended", "session", id, "leader", r.PID)
-	hangUp(func(s syscall.Signal) int { return signalSession(r.PID, s) }, h.life.Done())
+	h.Logger.Info("programs of a session have outlived an agent that was killed: they are ended", "session", id, "leader", leader.PID)
+	hangUp(func(s syscall.Signal) int { return signalSession(leader.PID, s) }, h.life.Done())
 }
 
-// lives tells whether a process of the session runs. This agent itself may have been started in it, by hand.
-func (r record) lives(id string) bool {
-	if r.PID <= 1 || r.Boot != host.BootID() || inSession(os.Getpid(), r.PID) {
+// lives tells whether a process of the session runs. A stranger with the same number must not be taken for one. So the leader must be the
+// same, or another process of the session must bear its mark: while one of them lives, their number is given to nobody. This agent itself
+// may have been started in the session, by hand.
+func lives(leader host.Process, id string) bool {
+	if leader.PID <= 1 || leader.Boot != host.BootID() || host.InSession(os.Getpid(), leader.PID) {
 		return false
 	}
-	for pid := range members(r.PID) {
+	for pid := range members(leader.PID) {
 		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		marked := slices.Contains(strings.Split(string(environ), "\x00"), mark(id))
-		if marked || pid == r.PID && r.Ticks != "" && startTicks(pid) == r.Ticks {
+		if marked || pid == leader.PID && leader.Lives() {
 			return true
 		}
 	}
 	return false
-}
-
-// startTicks is when a process started, in clock ticks since the boot; empty: it has ended.
-func startTicks(pid int) string {
-	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	ticks, _ := host.StartTicks(string(stat))
-	return ticks
 }

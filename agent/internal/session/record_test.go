@@ -17,7 +17,6 @@ import (
 	"muster/agent/internal/session"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -103,12 +102,7 @@ func sleeper(t *testing.T, environ ...string) (pid int, ticks string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(c.Process.Pid) + "/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ticks, _ = host.StartTicks(string(stat))
-	return c.Process.Pid, ticks
+	return c.Process.Pid, host.ProcessOf(c.Process.Pid).Ticks
 }
 
 // TestStrangers: what got the number of an earlier program is no program of a session, and what cannot be read ends nothing.
@@ -127,7 +121,7 @@ func TestStrangers(t *testing.T) {
 		return fmt.Sprintf(`{"pid":%d,"start_ticks":%q,"boot_id":%q}`, pid, ticks, boot)
 	}
 	other := wire.NewSessionID()
-	stranger, ticks := sleeper(t, variable.Session+"="+other, variable.Session+"X="+other)
+	stranger, ticks := sleeper(t, wire.EnvSession+"="+other, wire.EnvSession+"X="+other)
 	for _, text := range []string{
 		record(stranger, "1", boot), record(stranger, "", boot), record(stranger, ticks, "another boot"), record(-1, "", boot),
 		record(0, "", boot), record(1, "", boot), record(1<<30, "1", boot), "{", "", "null",
@@ -140,7 +134,7 @@ func TestStrangers(t *testing.T) {
 	known, its := sleeper(t)
 	note(wire.NewSessionID(), record(known, its, boot))
 	id := wire.NewSessionID()
-	marked, _ := sleeper(t, variable.Session+"="+id)
+	marked, _ := sleeper(t, wire.EnvSession+"="+id)
 	note(id, record(marked, "", boot))
 	desked(t, state)
 	forgotten(t, state)

@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/pty"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -35,7 +34,7 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 	if exit != nil {
 		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name})
 	}
-	terminal, slave, err := pty.Open(cmp.Or(params.Rows, usualRows), cmp.Or(params.Columns, usualColumns))
+	terminal, slave, err := Open(cmp.Or(params.Rows, usualRows), cmp.Or(params.Columns, usualColumns))
 	if err != nil {
 		return pipe.Exit{}, err
 	}
@@ -102,7 +101,7 @@ func (o *opening) settle(ctx context.Context, main *pipe.End, drained <-chan str
 }
 
 // typed passes on what the operator types, until the session ends. The error is why it does.
-func typed(frames *pipe.Frames, terminal *pty.Terminal, program *process) error {
+func typed(frames *pipe.Frames, terminal *Terminal, program *process) error {
 	for {
 		kind, data, err := frames.Next()
 		if errors.Is(err, io.EOF) {
@@ -129,7 +128,7 @@ func typed(frames *pipe.Frames, terminal *pty.Terminal, program *process) error 
 }
 
 // resize sets the size of a terminal. One that cannot be is left out.
-func resize(terminal *pty.Terminal, data []byte) {
+func resize(terminal *Terminal, data []byte) {
 	var size pipe.Size
 	if json.Unmarshal(data, &size) != nil || min(size.Rows, size.Columns) < 1 || max(size.Rows, size.Columns) > wire.MaxTerminal {
 		return
@@ -153,7 +152,7 @@ func shellCommand(who person, params *wire.ShellParams) (*exec.Cmd, *pipe.Exit) 
 	}
 	cmd := &exec.Cmd{Path: program, Args: args, Env: environ, Dir: folder}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
-	pty.Attach(cmd.SysProcAttr)
+	Attach(cmd.SysProcAttr)
 	return cmd, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -58,6 +59,9 @@ func newDesk(t *testing.T) *desk {
 	d.pipe = gatewaytest.ServePipe(t, d.g, nil)
 	d.state = d.g.Node(t)
 	d.cfg = task.Config{State: d.state, Folder: t.TempDir(), Handle: d.work, Logger: slog.New(slog.NewTextHandler(&d.log, nil))}
+	d.cfg.Session = func(_ identity.State, p wire.TaskPayload, _ ed25519.PublicKey) {
+		t.Errorf("session %s was opened", p.TaskID)
+	}
 	return d
 }
 
@@ -197,8 +201,9 @@ func (d *desk) wait(q gatewaytest.Request) *gatewaytest.Reply {
 	}
 	timer := time.NewTimer(seconds)
 	defer timer.Stop()
-	for d.countWait(); ; {
-		if signed, found := d.next(); found {
+	tasks := strings.Contains(q.Query.Get(wire.TaskWaitFor), wire.WaitTasks)
+	for d.countWait(tasks); ; {
+		if signed, found := d.next(tasks); found {
 			return d.g.JSON(200, signed)
 		}
 		select {
@@ -211,21 +216,26 @@ func (d *desk) wait(q gatewaytest.Request) *gatewaytest.Reply {
 	}
 }
 
-func (d *desk) countWait() {
+// countWait counts the waits for tasks.
+func (d *desk) countWait(tasks bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waits++
+	if tasks {
+		d.waits++
+	}
 }
 
-func (d *desk) next() (wire.SignedTask, bool) {
+// next is the first document that a wait takes: a session, or a task too.
+func (d *desk) next(tasks bool) (signed wire.SignedTask, found bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.queue) == 0 {
-		return wire.SignedTask{}, false
+	i := slices.IndexFunc(d.queue, func(one wire.SignedTask) bool { return tasks || bytes.Contains(one.Payload, []byte(`"session.`)) })
+	if i < 0 {
+		return signed, false
 	}
-	first := d.queue[0]
-	d.queue = d.queue[1:]
-	return first, true
+	signed = d.queue[i]
+	d.queue = slices.Delete(d.queue, i, i+1)
+	return signed, true
 }
 
 func (d *desk) result(id string) wire.TaskResult {

@@ -20,7 +20,7 @@ import (
 // ended is a result without any of the handler's.
 func (k *work) ended(status, code, why string) wire.TaskResult {
 	return wire.TaskResult{
-		Status: status, Code: code, Error: short(why), Output: k.output.log(), StartedAt: k.started, FinishedAt: k.now(),
+		Status: status, Code: code, Error: wire.Cut(strings.ToValidUTF8(why, "?"), wire.MaxTaskError), Output: k.output.log(), StartedAt: k.started, FinishedAt: k.now(),
 	}
 }
 
@@ -76,20 +76,11 @@ func (k *work) judge(o Outcome, cause error, limit time.Duration) (result wire.T
 		result.Status = wire.TaskCanceled
 	case errors.Is(cause, errTimedOut):
 		result.Code = wire.TaskTimedOut
-		result.Error = short(fmt.Sprintf("the task took longer than %v; %s", limit, result.Error))
+		result.Error = wire.Cut(fmt.Sprintf("the task took longer than %v; %s", limit, result.Error), wire.MaxTaskError)
 	case errors.Is(cause, errStops):
 		result.Code = wire.TaskInterrupted
 	}
 	return result, archive
-}
-
-// short keeps an error within its bound, in whole characters.
-func short(text string) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) <= wire.MaxTaskError {
-		return text
-	}
-	return strings.ToValidUTF8(text[:wire.MaxTaskError-3], "") + "..."
 }
 
 // finish writes the result into the journal. Where the disk does not take it, it counts as long as this process runs.

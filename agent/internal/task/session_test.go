@@ -11,7 +11,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/task"
-	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -127,29 +126,5 @@ func TestSessionWhileHeld(t *testing.T) {
 		}
 		cancel()
 		<-ended
-	})
-}
-
-// TestGatewayBeforeSessions: a gateway that knows no sessions refuses to be asked for them. It gets the question of before, and tasks go
-// on.
-func TestGatewayBeforeSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		opens(d)
-		d.g.Route = func(q gatewaytest.Request) *gatewaytest.Reply {
-			if q.Query.Has(wire.TaskWaitFor) {
-				return gatewaytest.Refusal(400, wire.CodeBadRequest)
-			}
-			return d.route(q)
-		}
-		id := d.diag()
-		d.run(5 * time.Minute)
-		if d.result(id).Status != wire.TaskCompleted || asked(d) != "tasks,sessions " {
-			t.Errorf("asked for %q", asked(d))
-		}
-		d.run(11 * time.Minute)
-		if got := asked(d); got != "tasks,sessions  tasks,sessions  tasks,sessions " {
-			t.Errorf("asked for %q", got)
-		}
 	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -24,45 +23,28 @@ const (
 	lateTime = 15 * time.Second
 	// placeTime is how long a place for a task is waited for before sessions alone are asked for.
 	placeTime = 500 * time.Millisecond
-	// olderTime is how long a gateway is taken for one of before there were sessions.
-	olderTime = 10 * time.Minute
 )
 
 // Wait asks the gateway for a task or a session, as the node that state says, until ctx is done or until says so. It returns before that
 // only where there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
 // it may be called again at once, whatever happened. Where no task can be taken, it asks for sessions alone.
 //
-// The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
+// The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
 	if state.Enrolment == "" || !w.sleep(ctx) {
 		<-ctx.Done()
 		return nil
 	}
-	patient, cancel := w.patience(ctx)
+	patient, cancel := context.WithTimeout(ctx, placeTime)
 	place, ok := w.place(patient)
 	cancel()
-	switch {
-	case ok:
+	if ok {
 		defer place.leave()
 		return w.wait(ctx, state, until, place)
-	case !w.sessions() || ctx.Err() != nil:
-		<-ctx.Done()
-		return nil
 	}
 	return w.waitForSessions(ctx, state, until)
 }
-
-// patience is how long to wait for a place. Without one, a node that opens sessions asks for these.
-func (w *Worker) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.sessions() {
-		return context.WithTimeout(ctx, placeTime)
-	}
-	return context.WithCancel(ctx)
-}
-
-// sessions tells whether to ask for sessions. A gateway of before there were any refuses a wait that does.
-func (w *Worker) sessions() bool { return w.Session != nil && !time.Now().Before(w.older) }
 
 // place is what a task needs that may come: that nobody keeps tasks out, and a slot.
 type place struct {
@@ -182,17 +164,13 @@ func (w *Worker) slot(ctx context.Context) bool {
 
 // ask waits at the gateway. nil without an error: there is nothing to do.
 func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool) (*wire.SignedTask, error) {
-	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds)
-	wants := w.wants(tasks)
-	if wants != "" {
-		query += "&" + wire.TaskWaitFor + "=" + wants
+	wants := wire.WaitSessions
+	if tasks {
+		wants = wire.WaitTasks + "," + wire.WaitSessions
 	}
+	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds) + "&" + wire.TaskWaitFor + "=" + wants
 	limit := time.Duration(seconds)*time.Second + lateTime
 	answer, err := w.Client.Do(ctx, transport.Request{Path: wire.TaskWaitPath(nodeID) + query, Timeout: limit})
-	var refusal *transport.Refusal
-	if wants != "" && errors.As(err, &refusal) && refusal.Code == wire.CodeBadRequest {
-		w.older = time.Now().Add(olderTime)
-	}
 	if err != nil || answer.Status == http.StatusNoContent {
 		return nil, err
 	}
@@ -203,22 +181,11 @@ func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool
 	return &signed, nil
 }
 
-// wants is what a wait asks for; empty: tasks, as before there were sessions.
-func (w *Worker) wants(tasks bool) string {
-	switch {
-	case !w.sessions():
-		return ""
-	case tasks:
-		return wire.WaitTasks + "," + wire.WaitSessions
-	}
-	return wire.WaitSessions
-}
-
 // take believes a task or a session, or refuses it. What it believes of a task is in the journal before anything else happens. A task that
 // gets the place has its slot from then on, and gives it back.
 func (w *Worker) take(ctx context.Context, state identity.State, signed wire.SignedTask, place *place) error {
 	payload, key, err := open(state, signed)
-	if err == nil && w.Session != nil && wire.IsSession(payload.Type) {
+	if err == nil && wire.IsSession(payload.Type) {
 		w.Session(state, payload, key)
 		return nil
 	}
@@ -263,10 +230,10 @@ var (
 
 // open checks the signature, and reads the document after that.
 func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed25519.PublicKey, error) {
-	payload, key, err := sign.OpenTask(signed, taskKeys(state))
+	payload, key, err := sign.OpenTask(signed, identity.TaskKeys(state.Gateway))
 	if errors.Is(err, sign.ErrBadProof) {
 		err = fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
-			trust.ErrUnknownKey)
+			identity.ErrUnknownKey)
 	}
 	return payload, key, err
 }
@@ -293,19 +260,4 @@ func meant(state identity.State, payload wire.TaskPayload) error {
 		return errTooLong
 	}
 	return nil
-}
-
-// taskKeys are the keys that the pinned trust set names for tasks.
-func taskKeys(state identity.State) []ed25519.PublicKey {
-	set, err := trust.Pinned(state.Gateway)
-	if err != nil {
-		return nil
-	}
-	var keys []ed25519.PublicKey
-	for _, text := range set.TaskKeys {
-		if key, err := sign.DecodeKey(text); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }

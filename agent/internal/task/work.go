@@ -238,7 +238,7 @@ func (k *work) allowed(o *order) error {
 	}
 	k.note("policy", "")
 	o.policy = owners
-	_, key, err := sign.OpenTask(k.signed, taskKeys(k.identity()))
+	_, key, err := sign.OpenTask(k.signed, identity.TaskKeys(k.identity().Gateway))
 	if err != nil {
 		return err
 	}

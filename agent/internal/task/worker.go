@@ -14,7 +14,6 @@ import (
 	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -41,7 +40,7 @@ type Config struct {
 	Folder   string         // the agent's state directory
 	Policies []string       // files, the first that is there counts
 	Handle   func(ctx context.Context, job Job) Outcome
-	// Session opens a session. Its document was verified, and nothing else of it was checked. It returns at once. nil: the node opens none.
+	// Session opens a session. Its document was verified, and nothing else of it was checked. It returns at once.
 	Session func(state identity.State, payload wire.TaskPayload, key ed25519.PublicKey)
 	Logger  *slog.Logger
 }
@@ -60,7 +59,6 @@ type Worker struct {
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
 	number  int64             // of the trust set that the last Wait came with
-	older   time.Time         // until then the gateway is taken for one that knows no sessions
 	heard   atomic.Bool       // the gateway has answered a wait
 	full    atomic.Bool       // the disk takes no journal now, and so nothing is asked for
 
@@ -234,7 +232,7 @@ func (w *Worker) identity() identity.State {
 
 // learn takes over the newest state of the identity. Newer keys may verify what was refused before.
 func (w *Worker) learn(state identity.State) {
-	number := trust.Number(state.Gateway)
+	number := identity.TrustNumber(state.Gateway)
 	if number != w.number {
 		w.pause = time.Time{}
 	}

@@ -11,9 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/task"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -211,7 +211,7 @@ func TestCheckedAgain(t *testing.T) {
 		"struck": func(d *desk, _ string) error {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			set, err := trust.Pinned(d.state.Gateway)
+			set, err := identity.Pinned(d.state.Gateway)
 			set.Number++
 			set.TaskKeys = set.TaskKeys[:1]
 			d.state.Gateway.Trust = d.g.TrustSet(set)
@@ -260,7 +260,7 @@ func TestUnknownKey(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		began := time.Now()
 		err := w.Wait(ctx, d.state, began.Add(30*time.Second))
-		if !trust.Stale(err) || !errors.Is(err, trust.ErrUnknownKey) {
+		if !identity.StaleTrust(err) || !errors.Is(err, identity.ErrUnknownKey) {
 			t.Errorf("%v", err)
 		}
 		d.giveSigned(signed)
@@ -271,7 +271,7 @@ func TestUnknownKey(t *testing.T) {
 		cut()
 		next := d.state
 		key := sign.EncodeKey(public(newer))
-		set, err := trust.Pinned(next.Gateway)
+		set, err := identity.Pinned(next.Gateway)
 		if err != nil {
 			t.Fatal(err)
 		}

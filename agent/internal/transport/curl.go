@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
 
-	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // curl exchanges through the curl program, for networks that let curl through and not this agent. Such networks tell clients apart by
@@ -41,12 +40,10 @@ const (
 type fence struct {
 	trust trust
 	roots string // PEM; empty: what curl takes by itself
-	trial trial  // of the system's trust
-	turn  int    // of the search for an anchor that it belongs to
 }
 
-// fences are the ways to verify the gateway here, in the order of trying. A node with an identity always verifies it. Muster's own
-// root comes first, because it costs curl least.
+// fences are the ways to verify the gateway here, in the order of trying: what worked last comes first. A node with an identity always
+// verifies it.
 func (t *curl) fences() []fence {
 	c := t.client
 	enrolled := c.current()
@@ -68,20 +65,13 @@ func (t *curl) fences() []fence {
 	if roots != "" {
 		list = append(list, fence{trust: ofGateway, roots: roots}, fence{trust: ofLocal, roots: roots})
 	}
-	list = append(list, c.anchors.fences(c.environ())...)
+	list = append(list, fence{trust: ofSystem})
 	t.mu.Lock()
-	works := t.works
-	t.mu.Unlock()
-	sort.SliceStable(list, func(i, j int) bool { return rank(list[i], works) < rank(list[j], works) })
-	return list
-}
-
-// rank puts what worked last in front.
-func rank(f fence, works trust) int {
-	if f.trust == works {
-		return 0
+	defer t.mu.Unlock()
+	if at := slices.IndexFunc(list, func(f fence) bool { return f.trust == t.works }); at > 0 {
+		list[0], list[at] = list[at], list[0]
 	}
-	return 1
+	return list
 }
 
 // exchange sends one request and reads the answer. It follows no redirect: see direct.exchange. Where a fence refuses the certificate,
@@ -108,21 +98,13 @@ func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 			continue
 		}
 		if err == nil {
-			t.passed(f)
+			t.mu.Lock()
+			t.works = f.trust
+			t.mu.Unlock()
 		}
 		return answer, err
 	}
 	return Answer{}, t.untrusted(slices.ContainsFunc(fences, func(f fence) bool { return f.trust == ofGateway }), said)
-}
-
-// passed notes the fence that has let an exchange through.
-func (t *curl) passed(f fence) {
-	t.mu.Lock()
-	t.works = f.trust
-	t.mu.Unlock()
-	if f.trust == ofSystem {
-		t.client.anchors.verified(f)
-	}
 }
 
 func (t *curl) close() {}
@@ -216,7 +198,7 @@ func curlEnvironment(env []string) []string {
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {
-		case strings.HasPrefix(name, variable.Prefix), name == "SSLKEYLOGFILE":
+		case strings.HasPrefix(name, wire.EnvPrefix), name == "SSLKEYLOGFILE":
 			continue
 		case name == "HTTP_PROXY":
 			capitals = value

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/wire"
 )
 
 const (
@@ -44,7 +47,7 @@ func (o outcome) says() string {
 		}
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return plain(line, 200)
+	return wire.Plain(line, 200)
 }
 
 // run runs curl in its own process group, which is killed when ctx is done or the answer cannot be taken.
@@ -52,7 +55,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
 	arriving := arrival{out: i.out, kill: kill, news: make(chan struct{}, 1)}
-	stderr := bounded{most: maxSays}
+	stderr := child.Bounded{Most: maxSays}
 	cmd := exec.CommandContext(ctx, i.program, "-q", "--config", "-") // -q: no configuration file of the user's
 	cmd.Env = i.env
 	cmd.Stdin = bytes.NewReader(i.config)
@@ -78,7 +81,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	_ = pipes.headers.SetReadDeadline(time.Now().Add(pipeGrace)) // do not wait for a child of curl's that still holds the pipe
 	<-received
 	_ = pipes.headers.Close()
-	result := outcome{stderr: string(stderr.kept), code: -1}
+	result := outcome{stderr: string(stderr.Kept), code: -1}
 	if cmd.ProcessState != nil {
 		result.code = cmd.ProcessState.ExitCode()
 	}
@@ -141,16 +144,4 @@ func (p *pipes) closeChild() {
 	for _, file := range p.child {
 		file.Close()
 	}
-}
-
-// bounded keeps the first bytes that are written to it and drops the rest, so that the writer never blocks.
-type bounded struct {
-	kept []byte
-	most int
-}
-
-func (b *bounded) Write(data []byte) (int, error) {
-	room := min(len(data), b.most-len(b.kept))
-	b.kept = append(b.kept, data[:room]...)
-	return len(data), nil
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/enroll"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
@@ -141,7 +140,7 @@ func TestEnrolsThroughCurl(t *testing.T) {
 			if g.PSK(t, psk); !test.psk {
 				secret = g.Token(t)
 			}
-			credential, err := enroll.ParseCredential(secret)
+			credential, err := identity.ParseCredential(secret)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +155,7 @@ func TestEnrolsThroughCurl(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer directory.Close()
-			state, err := enroll.Run(context.Background(), identity.State{}, enroll.Config{
+			state, err := identity.Enrol(context.Background(), identity.State{}, identity.Enrolment{
 				Client: client, Directory: directory, Credential: credential, Name: "gpu-1",
 			})
 			if !test.good {

@@ -65,7 +65,7 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &health) != nil || health.Status == "" {
 		sight.Between = answer.Unproven()
 	}
-	sight.Edge = plain(answer.Header.Get("Via"), 60)
+	sight.Edge = wire.Plain(answer.Header.Get("Via"), 60)
 	if answer.Header.Get("Cf-Ray") != "" {
 		sight.Edge = "Cloudflare"
 	}

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/enroll"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
@@ -346,7 +345,7 @@ func TestEnrolsPastAnEdge(t *testing.T) {
 	if err != nil || sight.Through != transport.Curl || sight.Certificate != transport.CertificateNone {
 		t.Errorf("%+v, error %v", sight, err)
 	}
-	credential, err := enroll.ParseCredential(e.g.Token(t))
+	credential, err := identity.ParseCredential(e.g.Token(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,8 +354,8 @@ func TestEnrolsPastAnEdge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer directory.Close()
-	state, err := enroll.Run(context.Background(), identity.State{},
-		enroll.Config{Client: client, Directory: directory, Credential: credential, Name: "gpu-1"})
+	state, err := identity.Enrol(context.Background(), identity.State{},
+		identity.Enrolment{Client: client, Directory: directory, Credential: credential, Name: "gpu-1"})
 	if err != nil || state.NodeID != gatewaytest.NodeID || client.Mode() != "curl" {
 		t.Errorf("node %q, mode %s, error %v", state.NodeID, client.Mode(), err)
 	}

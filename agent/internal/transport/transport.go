@@ -71,8 +71,7 @@ type Client struct {
 	direct [roles]exchanger // only first and anyone: the others belong to a tenure
 	curl   [roles]exchanger
 
-	anchors anchors
-	using   sync.Mutex // one change of the identity at a time
+	using sync.Mutex // one change of the identity at a time
 
 	mu       sync.Mutex
 	tenure   *tenure             // of the identity in use; nil: none yet

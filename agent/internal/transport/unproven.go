@@ -55,7 +55,7 @@ func (r *Refusal) Error() string {
 func (a Answer) Unproven() *Unproven {
 	parts := []string{fmt.Sprintf("HTTP %d", a.Status)}
 	if where := a.Header.Get("Location"); where != "" {
-		parts = append(parts, "a redirect to "+plain(where, 100)+" (if the gateway moved, give that address as --gateway)")
+		parts = append(parts, "a redirect to "+wire.Plain(where, 100)+" (if the gateway moved, give that address as --gateway)")
 	}
 	if a.Status == http.StatusBadRequest && bytes.Contains(a.Body, []byte("HTTPS")) { // what Go's servers, nginx and Apache say
 		parts = append(parts, wantsTLS)
@@ -65,7 +65,7 @@ func (a Answer) Unproven() *Unproven {
 		parts = append(parts, "a Cloudflare challenge (cf-mitigated), so the edge stopped the request")
 	}
 	if server := a.Header.Get("Server"); server != "" {
-		parts = append(parts, "from a server that calls itself "+plain(server, 40))
+		parts = append(parts, "from a server that calls itself "+wire.Plain(server, 40))
 	}
 	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code,
 		NoCurl: a.noCurl}
@@ -83,7 +83,7 @@ func (a Answer) shape() string {
 	case strings.Contains(kind, "html") || body[0] == '<':
 		return "an HTML page" + title(body)
 	case claim.Code != "":
-		return fmt.Sprintf("the error %q without the gateway's signature: %s", plain(claim.Code, 40), plain(claim.Error(), 200))
+		return fmt.Sprintf("the error %q without the gateway's signature: %s", wire.Plain(claim.Code, 40), wire.Plain(claim.Error(), 200))
 	}
 	return "without the gateway's proof"
 }
@@ -105,24 +105,8 @@ func title(page []byte) string {
 	if start < 0 || end < start || len(lower) != len(page) {
 		return ""
 	}
-	if text := plain(string(page[start+len("<title>"):end]), 80); text != "" {
+	if text := wire.Plain(string(page[start+len("<title>"):end]), 80); text != "" {
 		return fmt.Sprintf(" titled %q", text)
 	}
 	return ""
-}
-
-// plain makes text from outside safe for a terminal and a log line. It drops control characters and those that change the direction of
-// text.
-func plain(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
 }

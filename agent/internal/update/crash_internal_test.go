@@ -317,7 +317,7 @@ func TestOrder(t *testing.T) {
 	}
 	text := strings.Join(told, "\n")
 	for _, order := range []string{
-		"write the layer|sync the layer|open the build|write the build|sync the build|rename the build|sync the folder of the build|" +
+		"write the layer|sync the layer|open muster-agent|write muster-agent|sync muster-agent|rename muster-agent|sync the folder of muster-agent|" +
 			"make back|rename back|sync back|open update.json|sync update.json|rename update.json|sync the folder of update.json|" +
 			"make current|rename current|sync current",
 		"rename current|sync current|make good|rename good|sync good|rename back|sync back|open update.json|rename update.json",

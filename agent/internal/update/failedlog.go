@@ -9,7 +9,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/mask"
 	"muster/agent/wire"
 )
 
@@ -31,7 +30,7 @@ func (f files) failedLog(t *Trial) string {
 	if words := tailOf(f.LastWords(), 0); words != "" {
 		text += "-- standard error:\n" + words
 	}
-	return last(plain(string(mask.New(secrets...).Text([]byte(text)))), wire.MaxUpdateLog)
+	return last(plain(string(logfile.NewMasker(secrets...).Text([]byte(text)))), wire.MaxUpdateLog)
 }
 
 // asText gives lines of the log as people read them.

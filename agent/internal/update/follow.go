@@ -11,8 +11,8 @@ import (
 	"os"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -60,7 +60,7 @@ func (u *Updater) ask(ctx context.Context) (release wire.Release, there bool, er
 // take does all that lies between a release and its trial. What does not go on is noted.
 func (u *Updater) take(ctx context.Context, release wire.Release) error {
 	w, err := u.check(release)
-	if errors.Is(err, trust.ErrUnknownKey) && u.doubt() {
+	if errors.Is(err, identity.ErrUnknownKey) && u.doubt() {
 		return errDoubt
 	}
 	if err == nil {
@@ -108,7 +108,7 @@ var errDoubt = errors.New("a newer trust set may name the key")
 func (u *Updater) doubt() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	number := trust.Number(u.state.Gateway)
+	number := identity.TrustNumber(u.state.Gateway)
 	if number == u.doubted {
 		return false
 	}
@@ -180,7 +180,7 @@ func (u *Updater) idle() {
 // say notes what is under way.
 func (u *Updater) say(w wanted, phase, code, detail string) {
 	u.mu.Lock()
-	next := wire.Update{Release: w.Digest, About: w.Sequence, Phase: phase, Code: code, Detail: cut(plain(detail), wire.MaxUpdateDetail)}
+	next := wire.Update{Release: w.Digest, About: w.Sequence, Phase: phase, Code: code, Detail: wire.Head(plain(detail), wire.MaxUpdateDetail)}
 	changed := u.going == nil || *u.going != next
 	u.going = &next
 	u.mu.Unlock()
@@ -257,7 +257,6 @@ func (u *Updater) begin(ctx context.Context, w wanted, release wire.Release) err
 	if err := u.ready(); err != nil {
 		return fail(wire.UpdateNoRoom, "the way back cannot be made: %w", err)
 	}
-	u.refresh(ctx)
 	if err := u.switchTo(w); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -45,7 +44,6 @@ type node struct {
 	free    int64
 	steps   disk.Steps // of the agent that runs; nil: nobody is told
 	notices lines      // what its last heartbeat said
-	refresh func() error
 
 	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
 	last      wire.Update
@@ -165,9 +163,6 @@ func (n *node) run(length time.Duration) error {
 			}
 		},
 	})
-	if n.refresh != nil {
-		u.Refresh = func(context.Context) error { return n.refresh() }
-	}
 	u.program = n.Version(build)
 	u.clock = func() (string, int64) { return "one", time.Now().UnixMilli() }
 	u.Steps = n.steps
@@ -198,7 +193,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		}
 		bounded, cut := context.WithTimeout(ctx, pace)
 		err := u.Waiting(n.wait)(bounded, n.state, time.Now().Add(pace))
-		if trust.Stale(err) {
+		if identity.StaleTrust(err) {
 			n.state.Gateway.Trust = n.f.state(n.f.other, n.f.key, n.f.unknown).Gateway.Trust
 		}
 		cut()

@@ -1,7 +1,6 @@
 package update
 
 import (
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -60,10 +58,10 @@ type asks struct {
 
 // check believes a pointer, or says why not: its signature first, then all that it says. Nothing of a release counts but its pointer.
 func (a asks) check(envelope json.RawMessage) (wanted, error) {
-	pointer, key, err := sign.OpenRelease(envelope, releaseKeys(a.state))
+	pointer, key, err := sign.OpenRelease(envelope, identity.ReleaseKeys(a.state.Gateway))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
-		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", trust.ErrUnknownKey)
+		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
 	case err != nil:
 		return wanted{}, fail(wire.UpdateUnsigned, "the pointer is signed, and malformed: %w", err)
 	}
@@ -141,19 +139,4 @@ func (w *wanted) checkPlatform() error {
 func isDigest(text string) bool {
 	hex, found := strings.CutPrefix(text, digestPrefix)
 	return found && service.IsDigest(hex)
-}
-
-// releaseKeys are the keys that the pinned trust set names for releases.
-func releaseKeys(state identity.State) []ed25519.PublicKey {
-	set, err := trust.Pinned(state.Gateway)
-	if err != nil {
-		return nil
-	}
-	var keys []ed25519.PublicKey
-	for _, text := range set.ReleaseKeys {
-		if key, err := sign.DecodeKey(text); err == nil {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }

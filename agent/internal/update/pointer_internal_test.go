@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
-	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -110,17 +110,17 @@ func TestPointerKeys(t *testing.T) {
 		"with another field":  {f.seal(f.key, sign.RoleRelease, map[string]any{"channel": "stable", "Seq": 9}), false},
 	} {
 		_, err := asked(f).check(c.pointer)
-		if codeOf(err, "none") != wire.UpdateUnsigned || errors.Is(err, trust.ErrUnknownKey) != c.unknown {
+		if codeOf(err, "none") != wire.UpdateUnsigned || errors.Is(err, identity.ErrUnknownKey) != c.unknown {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	a := asked(f)
 	a.state = f.state(f.other) // the key was struck since
-	if _, err := a.check(f.release([]byte(program), nil).Pointer); !errors.Is(err, trust.ErrUnknownKey) {
+	if _, err := a.check(f.release([]byte(program), nil).Pointer); !errors.Is(err, identity.ErrUnknownKey) {
 		t.Errorf("a struck key: %v", err)
 	}
 	a.state.Gateway.Trust = nil
-	if _, err := a.check(f.release([]byte(program), nil).Pointer); !errors.Is(err, trust.ErrUnknownKey) {
+	if _, err := a.check(f.release([]byte(program), nil).Pointer); !errors.Is(err, identity.ErrUnknownKey) {
 		t.Errorf("no set: %v", err)
 	}
 }

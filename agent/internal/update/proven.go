@@ -1,9 +1,10 @@
 package update
 
 import (
-	"errors"
 	"os"
 	"syscall"
+
+	"muster/agent/disk"
 )
 
 // A version that has proven itself, and finds no room to write that down, must not be taken for one that hangs. It holds a lock of its own
@@ -33,11 +34,4 @@ func (u *Updater) hideProven() {
 }
 
 // showsProven reports whether the version on trial runs, and has proven itself.
-func (s *settling) showsProven() bool {
-	file, err := os.Open(s.Version(s.record.Last.To))
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
-}
+func (s *settling) showsProven() bool { return disk.Locked(s.Version(s.record.Last.To)) }

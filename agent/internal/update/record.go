@@ -221,7 +221,7 @@ func (r *Record) end(phase, code, detail string) {
 	}
 	r.Last.Phase = phase
 	r.Last.Code = code
-	r.Last.Detail = cut(plain(detail), wire.MaxUpdateDetail)
+	r.Last.Detail = wire.Head(plain(detail), wire.MaxUpdateDetail)
 	r.Last.Told = false
 	r.Last.Trial = nil
 	if phase == wire.UpdateCommitted {
@@ -240,14 +240,3 @@ func (r *Record) stays(build string) bool {
 
 // plain is a text without bytes that are no text. Each of them would take three bytes in JSON, and the gateway refuses what is too long.
 func plain(text string) string { return strings.ToValidUTF8(text, "?") }
-
-// cut is the beginning of a text, of at most so many bytes, without half a character at its end.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xc0 == 0x80 {
-		most--
-	}
-	return text[:most]
-}

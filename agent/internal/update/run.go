@@ -37,7 +37,6 @@ func (u *Updater) Run(ctx context.Context) error {
 	}
 	u.flush()
 	u.clean()
-	u.refresh(ctx)
 	next := time.Now()
 	for ctx.Err() == nil {
 		u.await(ctx, next)
@@ -68,24 +67,6 @@ func (u *Updater) end(ctx context.Context) {
 	u.dirty = u.record.stays(u.build) || u.dirty
 	u.mu.Unlock()
 	u.flush()
-}
-
-// refresh has what starts the agent brought up to date. A version on trial leaves it alone. Where that fails, a person hears of it, and a
-// trial is guarded all the same.
-func (u *Updater) refresh(ctx context.Context) {
-	if u.Refresh == nil || u.build == "" {
-		return
-	}
-	text := ""
-	if err := u.Refresh(ctx); err != nil {
-		text = err.Error()
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if text != "" && text != u.older {
-		u.Logger.Warn(text)
-	}
-	u.older = text
 }
 
 // await waits until a time, or until something is new.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -29,10 +30,6 @@ type clock func() (boot string, millis int64)
 
 // systemClock is the kernel's. It goes on while the machine sleeps, and no change of the time of day moves it.
 func systemClock() (boot string, millis int64) {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return "", 0
-	}
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
 		return "", 0
@@ -42,7 +39,7 @@ func systemClock() (boot string, millis int64) {
 	if err != nil || seconds < 0 || seconds > 1e10 {
 		return "", 0
 	}
-	return strings.TrimSpace(string(id)), int64(seconds * 1000)
+	return host.BootID(), int64(seconds * 1000)
 }
 
 // tick counts the time since the last tick, and gives it. Of a boot that is over, nothing counts.

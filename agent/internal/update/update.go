@@ -21,7 +21,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
-	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -39,11 +38,9 @@ type Config struct {
 	// Elsewhere writes what an https URL gives, from this byte on, until its end. The authorization goes to that host alone. Nothing of it
 	// need be proven: the digest is checked at the end. An error of the writer ends it. nil: only the gateway's own layers are fetched.
 	Elsewhere func(ctx context.Context, url, authorization string, from int64, to io.Writer) error
-	// Refresh brings what starts the agent up to date on the disk, so that a trial survives a loss of power. nil: nothing starts it.
-	Refresh func(ctx context.Context) error
-	Restart func() // asks for a start of what is current now. It returns at once
-	News    func() // asks for a heartbeat soon; nil: nobody
-	Logger  *slog.Logger
+	Restart   func() // asks for a start of what is current now. It returns at once
+	News      func() // asks for a heartbeat soon; nil: nobody
+	Logger    *slog.Logger
 }
 
 // Work waits for tasks as the heartbeat's loop has it done.
@@ -72,7 +69,6 @@ type Updater struct {
 	cut     context.CancelFunc // ends the wait for tasks that goes on; nil: none does
 	trouble string             // a notice
 	damaged []string           // notices about files that this run could not read
-	older   string             // a notice about what starts this agent
 
 	first    wanted // whose share of the stagger is counted
 	firstAt  time.Time
@@ -179,7 +175,7 @@ func (u *Updater) keepBefore() {
 func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if trust.Number(state.Gateway) != trust.Number(u.state.Gateway) {
+	if identity.TrustNumber(state.Gateway) != identity.TrustNumber(u.state.Gateway) {
 		u.changed = true
 	}
 	u.state = state
@@ -276,18 +272,18 @@ func (u *Updater) Spare() time.Duration {
 	return max(t.left(u.clock)-spareEnd, 0)
 }
 
-// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that trust.Stale knows
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that identity.StaleTrust knows
 // where a newer trust set may name the key of a release.
 func (u *Updater) Waiting(wait Work) Work {
 	return func(ctx context.Context, state identity.State, until time.Time) error {
 		bounded, cut := context.WithCancel(ctx)
 		defer cut()
 		if u.beginWait(cut) {
-			return trust.ErrUnknownKey
+			return identity.ErrUnknownKey
 		}
 		err := wait(bounded, state, until)
 		if u.endWait() && err == nil && ctx.Err() == nil {
-			return trust.ErrUnknownKey
+			return identity.ErrUnknownKey
 		}
 		return err
 	}
@@ -334,10 +330,8 @@ func (u *Updater) Notices() []string {
 		all = append(all, "the newest pointer of its release that it was given ended at "+end.UTC().Format(time.RFC3339)+
 			": the gateway may hold newer ones back")
 	}
-	for _, text := range []string{u.trouble, u.older} {
-		if text != "" {
-			all = append(all, text)
-		}
+	if u.trouble != "" {
+		all = append(all, u.trouble)
 	}
 	return all
 }

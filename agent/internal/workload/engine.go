@@ -117,8 +117,7 @@ type call struct {
 
 func (e engine) run(ctx context.Context, c call) ([]byte, error) {
 	out := child.Bounded{Most: maxAnswer}
-	var complaint tail
-	complaint.most = maxComplaint
+	complaint := child.Tail{Most: maxComplaint}
 	stdout := io.Writer(&out)
 	stderr := io.Writer(&complaint)
 	if c.watch != nil {
@@ -132,7 +131,7 @@ func (e engine) run(ctx context.Context, c call) ([]byte, error) {
 	if err == nil && out.Cut {
 		err = fmt.Errorf("%s %s printed more than %d bytes", e.name, c.args[0], maxAnswer)
 	}
-	if text := strings.Join(strings.FieldsFunc(string(complaint.bytes()), isLineEnd), "; "); err != nil && text != "" {
+	if text := strings.Join(strings.FieldsFunc(string(complaint.Bytes()), isLineEnd), "; "); err != nil && text != "" {
 		err = fmt.Errorf("%s %s: %w: %s", e.name, c.args[0], err, text)
 	}
 	return out.Kept, err

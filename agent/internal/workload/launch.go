@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/internal/child"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -215,10 +216,9 @@ func (l *launch) settled(ctx context.Context, c *container) error {
 
 // lastWords copies the end of the container's log to the task's output, and gives the end of that.
 func (l *launch) lastWords(ctx context.Context, id string) string {
-	var last tail
-	last.most = maxLast
+	last := child.Tail{Most: maxLast}
 	err := l.engine.logs(ctx, id, lastLines, io.MultiWriter(&last, l.out))
-	text := strings.TrimSpace(strings.ToValidUTF8(string(last.bytes()), "?"))
+	text := strings.TrimSpace(strings.ToValidUTF8(string(last.Bytes()), "?"))
 	switch {
 	case err != nil:
 		return err.Error()

@@ -125,16 +125,3 @@ func TestMoment(t *testing.T) {
 		}
 	}
 }
-
-// TestTail keeps the end, however it is written.
-func TestTail(t *testing.T) {
-	kept := tail{most: 5}
-	for _, piece := range []string{"ab", "", "cdefgh", "ij", strings.Repeat("k", 20), "xyz"} {
-		if _, err := kept.Write([]byte(piece)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := string(kept.bytes()); got != "kkxyz" || kept.dropped != 28 {
-		t.Errorf("%q, %d dropped", got, kept.dropped)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/internal/child"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -95,10 +96,10 @@ func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs)
 	if lines == 0 || lines > maxLines {
 		lines = maxLines
 	}
-	kept := tail{most: wire.MaxTaskHead + wire.MaxTaskTail}
+	kept := child.Tail{Most: wire.MaxTaskHead + wire.MaxTaskTail}
 	err = c.engine.logs(ctx, c.ID, lines, &kept)
-	last := kept.bytes()
-	if kept.dropped > 0 {
+	last := kept.Bytes()
+	if kept.Dropped > 0 {
 		_, rest, _ := strings.Cut(string(last), "\n") // the first line may have lost its beginning
 		fmt.Fprintf(job.Output, "[the log is longer: this is its end]\n%s", newMask(c.secrets()...).text(rest))
 	} else {
@@ -107,7 +108,7 @@ func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs)
 	if err != nil {
 		return task.Failed(errors.New(newMask(c.secrets()...).text(err.Error())))
 	}
-	return task.Outcome{Values: values(map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.dropped > 0})}
+	return task.Outcome{Values: values(map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.Dropped > 0})}
 }
 
 // logs writes the last lines of a container's log, both streams as they come.

@@ -23,10 +23,7 @@ import (
 	"muster/store"
 )
 
-const (
-	defaultFlush  = 2 * time.Second
-	usualInterval = 30 * time.Second // of heartbeats
-)
+const defaultFlush = 2 * time.Second
 
 // Config says what a Fleet works with. A zero field means the default.
 type Config struct {

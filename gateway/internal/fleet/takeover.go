@@ -120,7 +120,7 @@ func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Du
 	heard := lastHeard(n)
 	interval := n.Interval
 	if n.LastSeen == nil || n.LastSeen.Before(heard) || interval == 0 {
-		interval = usualInterval // this enrolment has not said yet how often it reports
+		interval = wire.UsualInterval // this enrolment has not said yet how often it reports
 	}
 	return n, f.Ref().Left(heard, interval), nil
 }

@@ -22,6 +22,12 @@ type Finding struct {
 	Old   bool // the node is not heard from: it may be different by now
 }
 
+// Shown is the finding as the API shows it.
+func (f Finding) Shown() api.Finding {
+	return api.Finding{Rule: f.Rule.Name, Severity: f.Rule.Severity, GPU: f.GPU, Since: f.Since.UTC(), Text: f.Text, Next: f.Rule.Next,
+		Topic: f.Rule.Topic, Old: f.Old}
+}
+
 // NodeFinding is a finding with its node.
 type NodeFinding struct {
 	NodeID, Name, Tenant string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/gateway/internal/view"
@@ -92,7 +93,7 @@ func (d *desk) live(span time.Duration, gpus int, change func(*view.Sample)) {
 	}
 }
 
-func (d *desk) series(q history.Query) history.Series {
+func (d *desk) series(q history.Query) api.Series {
 	d.Helper()
 	if q.NodeID == "" {
 		q.NodeID = "n"
@@ -103,16 +104,16 @@ func (d *desk) series(q history.Query) history.Series {
 }
 
 // text writes a track's values, - for what is missing.
-func text(t history.Track) string {
+func text(t api.SeriesTrack) string {
 	out := ""
 	for i, p := range t.Points {
 		if i > 0 {
 			out += " "
 		}
-		if p.Value == nil {
+		if p[1] == nil {
 			out += "-"
 		} else {
-			out += fmt.Sprint(*p.Value)
+			out += fmt.Sprint(*p[1])
 		}
 	}
 	return out

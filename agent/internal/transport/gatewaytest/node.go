@@ -31,7 +31,7 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 		NodeID: NodeID, Enrolment: Enrolment, Name: "node-1", Tenant: "default",
 		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
 		Gateway: identity.Gateway{
-			Roots: g.CA.RootPEM(), TrustKey: trust, AnswerKey: answer, IntervalSeconds: g.Interval,
+			Roots: g.CA.RootPEM(), TrustKey: trust, AnswerKeys: []string{answer}, IntervalSeconds: g.Interval,
 			Trust: g.firstSet(),
 		},
 	}

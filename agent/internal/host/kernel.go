@@ -1,0 +1,195 @@
+package host
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"muster/agent/disk"
+	"muster/agent/wire"
+)
+
+// RecordFile holds, in the state directory, the events of this boot. It names GPUs and nothing secret.
+const RecordFile = "kernel.json"
+
+// maxRecords bounds one look, so that no flood holds it up.
+const maxRecords = 1 << 16
+
+// Log is the kernel's log. Look and Close are called by one goroutine; Report may be called by another.
+type Log struct {
+	State    string           // directory for what the next run of the agent must know; empty: it is not kept
+	ReadOnly bool             // State belongs to an agent at work: nothing is written
+	Now      func() time.Time // nil: time.Now
+
+	source source // zero: /dev/kmsg
+	file   int    // descriptor, where opened is true
+	opened bool
+	loaded bool
+	boot   string // this boot of the kernel
+	next   uint64 // number of the first record that was not read yet
+	parser parser
+
+	mu     sync.Mutex
+	looked bool
+	fault  string // why the log cannot be read
+	events []wire.Xid
+}
+
+// source is where records come from: one with each read.
+type source struct {
+	open   func() (int, error)
+	read   func(file int, into []byte) (int, error)
+	close  func(file int) error
+	uptime func() (time.Duration, bool)
+}
+
+// kept is what the next run must know.
+type kept struct {
+	Boot   string     `json:"boot_id"`
+	Next   uint64     `json:"next_sequence"`
+	Events []wire.Xid `json:"events"`
+}
+
+// Look reads what is new. It returns at once where there is nothing.
+func (l *Log) Look() {
+	l.load()
+	fault := l.start()
+	var found []wire.Xid
+	if fault == nil {
+		found, fault = l.drain()
+	}
+	l.mu.Lock()
+	l.looked = true
+	l.fault = Explain(fault)
+	for _, event := range found {
+		l.events = add(l.events, event)
+	}
+	l.mu.Unlock()
+	if len(found) > 0 {
+		l.keep()
+	}
+}
+
+// Close gives the log back.
+func (l *Log) Close() {
+	if l.opened {
+		_ = l.source.close(l.file)
+		l.opened = false
+	}
+}
+
+// Report is what was read so far, nil before the first look. locate names the GPU at an address of the bus: its UUID, and the address as
+// its row has it. It gives nothing for an address where no GPU is known.
+func (l *Log) Report(locate func(bus string) (uuid, own string)) *wire.Xids {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.looked {
+		return nil
+	}
+	if l.fault != "" {
+		return &wire.Xids{State: wire.KernelNotAvailable, Error: l.fault, Events: []wire.Xid{}}
+	}
+	report := &wire.Xids{State: wire.KernelRead, Events: make([]wire.Xid, len(l.events))}
+	copy(report.Events, l.events)
+	for i := range report.Events {
+		event := &report.Events[i]
+		if uuid, own := locate(event.BusID); uuid != "" {
+			event.UUID = uuid
+			event.BusID = own
+		}
+	}
+	return report
+}
+
+// load reads the record of an earlier run in this boot, once.
+func (l *Log) load() {
+	if l.loaded {
+		return
+	}
+	l.loaded = true
+	if l.source.open == nil {
+		l.source = source{OpenDevice, syscall.Read, syscall.Close, Uptime}
+	}
+	l.boot = BootID()
+	if l.State == "" {
+		return
+	}
+	var r kept
+	raw, err := os.ReadFile(filepath.Join(l.State, RecordFile))
+	if err != nil || json.Unmarshal(raw, &r) != nil || r.Boot != l.boot || l.boot == "" || len(r.Events) > wire.MaxXids {
+		return
+	}
+	l.next = r.Next
+	l.events = r.Events
+}
+
+// keep writes the record. Where that fails, the next run finds the events in the log again, as long as the kernel has them.
+func (l *Log) keep() {
+	if l.State == "" || l.ReadOnly || l.boot == "" {
+		return
+	}
+	raw, err := json.Marshal(kept{Boot: l.boot, Next: l.next, Events: l.events})
+	if err == nil {
+		_ = disk.ReplaceSoon(filepath.Join(l.State, RecordFile), raw, 0o600)
+	}
+}
+
+// start opens the log where it is not open. A log that could not be opened is tried again with each look.
+func (l *Log) start() error {
+	if l.opened {
+		return nil
+	}
+	file, err := l.source.open()
+	if err != nil {
+		return err
+	}
+	l.file = file
+	l.opened = true
+	return nil
+}
+
+// drain reads records until there is none, and gives the events among them.
+func (l *Log) drain() (found []wire.Xid, err error) {
+	raw := make([]byte, MaxRecord)
+	for range maxRecords {
+		n, err := l.source.read(l.file, raw)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			return found, nil
+		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
+			continue // EPIPE: the kernel has overwritten records, and goes on with its oldest; EINVAL: a record was too long, and is skipped
+		case err != nil:
+			l.Close()
+			return found, err
+		case n == 0:
+			return found, nil
+		}
+		record, ok := ParseRecord(raw[:n])
+		if !ok || record.Sequence < l.next {
+			continue
+		}
+		l.next = record.Sequence + 1
+		if event, ok := l.parser.event(record); ok {
+			event.At = l.moment(record.At)
+			found = append(found, event)
+		}
+	}
+	return found, nil
+}
+
+// moment is the time of a record. The kernel counts from the boot on, and leaves out the time that the machine was asleep.
+func (l *Log) moment(since time.Duration) time.Time {
+	now := time.Now
+	if l.Now != nil {
+		now = l.Now
+	}
+	at := now().UTC()
+	if up, ok := l.source.uptime(); ok && up > since {
+		at = at.Add(since - up)
+	}
+	return at.Truncate(time.Second)
+}

@@ -1,0 +1,61 @@
+package host
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// BootID names this boot of the kernel. It is empty where the kernel does not tell.
+func BootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// Process names a process on the disk, so that another run of the agent finds it. The system reuses ids, but not with the same start in the
+// same boot.
+type Process struct {
+	PID   int    `json:"pid"`
+	Ticks string `json:"start_ticks"` // /proc/PID/stat, field 22; empty: it had ended
+	Boot  string `json:"boot_id"`
+}
+
+// ProcessOf names the process that has this id now.
+func ProcessOf(pid int) Process {
+	p := Process{PID: pid, Boot: BootID()}
+	if words := statOf(pid); words != nil {
+		p.Ticks = words[statStart]
+	}
+	return p
+}
+
+// Lives reports whether this very process has not ended.
+func (p Process) Lives() bool { return p.PID > 1 && p.Ticks != "" && p == ProcessOf(p.PID) }
+
+// InSession reports whether a process lives, and is in the session with this leader.
+func InSession(pid, leader int) bool {
+	words := statOf(pid)
+	return words != nil && words[statSession] == strconv.Itoa(leader)
+}
+
+// Fields of /proc/PID/stat, counted from behind the name.
+const (
+	statState   = 0 // field 3
+	statSession = 3
+	statStart   = 19
+)
+
+func statOf(pid int) []string {
+	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return statWords(string(line))
+}
+
+// statWords reads a line of /proc/PID/stat from behind the name, which may hold anything, brackets included. It gives nil where the
+// process has ended, or where the line is no such line.
+func statWords(line string) []string {
+	words := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(words) <= statStart || words[statState] == "Z" || words[statState] == "X" {
+		return nil
+	}
+	return words
+}

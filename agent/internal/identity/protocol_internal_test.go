@@ -1,0 +1,45 @@
+package identity
+
+import (
+	"testing"
+
+	"muster/agent/internal/protocolpage"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+// TestProtocolPage compares what muster help protocol says about refused enrolments with what this agent does.
+func TestProtocolPage(t *testing.T) {
+	for _, code := range protocolpage.Codes(t) {
+		does := done(t, &transport.Refusal{Status: code.Status, ErrorDetail: wire.ErrorDetail{Code: code.Name}})
+		if does != code.Enrolling && code.Enrolling != "-" {
+			t.Errorf("the page says of %s %q, the agent does %q", code.Name, code.Enrolling, does)
+		}
+	}
+	for status, want := range map[int]string{400: "final", 409: "final", 500: "wait", 503: "wait"} {
+		if does := done(t, &transport.Refusal{Status: status, ErrorDetail: wire.ErrorDetail{Code: "of_tomorrow"}}); does != want {
+			t.Errorf("the page says %q of a code that is not known with the status %d, the agent does %q", want, status, does)
+		}
+	}
+}
+
+// done is what an enrolment does about a refusal, in the page's words.
+func done(t *testing.T, refusal *transport.Refusal) string {
+	t.Helper()
+	directory, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	e := &enrolling{Enrolment: Enrolment{Directory: directory}}
+	again, fatal := e.judge(refusal)
+	switch {
+	case fatal != nil:
+		return "final"
+	case again && e.newKey:
+		return "new key"
+	case again:
+		return "sign again"
+	}
+	return "wait"
+}

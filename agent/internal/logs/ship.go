@@ -1,0 +1,169 @@
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/agent/internal/service"
+	"muster/agent/spool"
+	"muster/agent/wire"
+)
+
+const (
+	bound = 64 << 20 // of the spool
+
+	linger  = time.Second      // from a line to its batch, so that more lines go with it
+	grace   = 10 * time.Minute // a gateway that asks for nothing any more may be one that has just started
+	saving  = time.Second      // between two records of how far the sources were read
+	leastNo = 10 * time.Second // before a source that failed is followed again
+	mostNo  = 5 * time.Minute
+	asking  = time.Minute // between two looks at what the owner allows, while a source is followed
+)
+
+// Shipping says what a Shipper works with.
+type Shipping struct {
+	Node   string // its id
+	Folder string // the state directory
+
+	// Call posts in to the gateway and reads its proven answer into out.
+	Call func(ctx context.Context, path string, in, out any) error
+	// May asks what the node's owner allows: the error says why nothing is shipped; nil: all may be.
+	May func() error
+	// Follow hands the lines of a source to take, oldest first, with their secrets masked, until ctx ends: those behind a position that take
+	// was given before, or where that is empty or gone, those from a time on. An error from take ends it.
+	Follow func(ctx context.Context, source string, from Place, take func(line wire.LogLine, position string) error) error
+	Logger *slog.Logger
+}
+
+// Shipper is safe for concurrent use.
+type Shipper struct {
+	Shipping
+	news chan struct{} // the gateway has asked for something else
+
+	mu    sync.Mutex
+	want  *wire.LogShipping
+	since time.Time         // when the gateway began to ask for nothing
+	held  map[string]string // why a source is not followed
+}
+
+// NewShipper makes a Shipper. It does nothing before Run.
+func NewShipper(c Shipping) *Shipper {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Shipper{Shipping: c, news: make(chan struct{}, 1), held: map[string]string{}}
+}
+
+// Heard takes what a proven answer to a heartbeat asks for. It returns at once.
+func (s *Shipper) Heard(want *wire.LogShipping) {
+	if want != nil {
+		want = &wire.LogShipping{Sources: sources(want.Sources), BytesPerSecond: max(want.BytesPerSecond, 0)}
+		if len(want.Sources) == 0 {
+			want = nil
+		}
+	}
+	s.mu.Lock()
+	same := s.want == nil && want == nil || s.want != nil && want != nil && s.want.BytesPerSecond == want.BytesPerSecond &&
+		slices.Equal(s.want.Sources, want.Sources)
+	if !same {
+		s.want = want
+		s.since = time.Now()
+	}
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// sources leaves out what this agent does not know: it may be older than the gateway.
+func sources(all []string) []string {
+	known := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return wire.CheckLogSource(one) != nil })
+	slices.Sort(known)
+	return slices.Compact(known)
+}
+
+func (s *Shipper) wanted() (want *wire.LogShipping, since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.want, s.since
+}
+
+// Run ships until ctx is done. It goes on with what the last run was asked for, because the gateway may be away.
+func (s *Shipper) Run(ctx context.Context) error {
+	s.goOn(s.load())
+	for ctx.Err() == nil {
+		want, since := s.wanted()
+		if want == nil {
+			s.rest(ctx, since)
+			continue
+		}
+		s.ship(ctx, want)
+	}
+	return nil
+}
+
+// goOn wants what the last run was asked for, unless the gateway has said something meanwhile.
+func (s *Shipper) goOn(before *progress) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = time.Now()
+	if before != nil && s.want == nil {
+		if known := sources(before.Sources); len(known) > 0 {
+			s.want = &wire.LogShipping{Sources: known, BytesPerSecond: before.BytesPerSecond}
+		}
+	}
+}
+
+// rest waits until there is something to ship. What is left of an earlier time goes after a while.
+func (s *Shipper) rest(ctx context.Context, since time.Time) {
+	var over <-chan time.Time
+	if s.left() {
+		timer := time.NewTimer(time.Until(since.Add(grace)))
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-s.news:
+	case <-over:
+		s.forget()
+	}
+}
+
+func (s *Shipper) path(name string) string {
+	return filepath.Join(s.Folder, service.ShippingFolder, name)
+}
+
+// ship follows and sends until something else is wanted.
+func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	box := spool.Open(spool.Config{Dir: s.path("spool"), Bound: bound})
+	places := s.places(want)
+	var all sync.WaitGroup
+	for _, source := range want.Sources {
+		all.Go(func() { s.follow(ctx, source, box, places) })
+	}
+	all.Go(func() { s.save(ctx, places, box) })
+	all.Go(func() { (&sender{Shipper: s, box: box, rate: want.BytesPerSecond}).run(ctx) })
+	select {
+	case <-ctx.Done():
+	case <-s.news:
+	}
+	cancel()
+	all.Wait()
+	s.release()
+	if err := box.Close(); err != nil {
+		s.Logger.Warn("the last log lines are read again, because they may not be on the disk", "error", err)
+		return
+	}
+	s.store(places, box)
+}
