@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/agent/wire"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -35,7 +35,7 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 // retell records a new detail of reasons that the node has already. Example: one GPU was gone, now it is two.
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
-		now := wire.Plain(detail[reason.Reason], wire.MaxHealthDetail)
+		now := reading.Plain(detail[reason.Reason])
 		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) ||
 			!f.mayTell(id.NodeID) {
 			continue
@@ -77,7 +77,7 @@ func (f *Fleet) applyHealth(
 	}
 	c := change{verb: verb, by: by, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
-		if text := wire.Plain(detail[reason], wire.MaxHealthDetail); text != "" {
+		if text := reading.Plain(detail[reason]); text != "" {
 			c.because[reason] = text
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"muster/agent/wire"
 )
@@ -18,15 +19,21 @@ func Ills(h *wire.Hardware) (found map[string]string, shown map[string]bool) {
 	found = map[string]string{}
 	shown = map[string]bool{}
 	for _, g := range h.GPUs {
-		uuid := wire.Plain(g.UUID, wire.MaxHealthDetail)
+		uuid := Plain(g.UUID)
 		place := "gpu " + strconv.Itoa(g.Index)
 		shown[uuid] = true
 		shown[place] = true
 		if len(g.Health) > 0 {
-			found[cmp.Or(uuid, place)] = wire.Plain(strings.Join(g.Health, ", "), wire.MaxHealthDetail)
+			found[cmp.Or(uuid, place)] = Plain(strings.Join(g.Health, ", "))
 		}
 	}
 	return found, shown
+}
+
+// Plain makes a text of an agent safe for a log line and a screen: valid UTF-8 without control characters, and not too long.
+func Plain(s string) string {
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
+	return wire.Cut(s, wire.MaxHealthDetail)
 }
 
 // Difference is the event's detail: the GPUs whose health changed. It names mostIll of them and counts the rest.
