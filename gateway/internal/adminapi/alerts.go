@@ -1,6 +1,8 @@
 package adminapi
 
 import (
+	"time"
+
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 )
@@ -58,8 +60,8 @@ func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 	if err := noToken("", map[string]string{"reason": q.Reason, "selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	q.Tenant = tenant
-	return s.Alerts.Silence(c.r.Context(), q, c.caller.Actor)
+	return s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
+		For: time.Duration(q.For), Reason: q.Reason}, c.caller.Actor)
 }
 
 func (s *server) endSilence(c *call) (any, error) {

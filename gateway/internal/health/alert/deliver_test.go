@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 )
 
@@ -316,7 +315,7 @@ func TestAlertmanager(t *testing.T) {
 	if n := len(k.all()); n < 9 || n > 12 {
 		t.Errorf("told %d times in ten minutes", n)
 	}
-	h.silence(api.AlertSilenceRequest{Node: "gpu-2", For: api.Duration(time.Hour), Reason: "work"})
+	h.silence(alert.SilenceRequest{Node: "gpu-2", For: time.Hour, Reason: "work"})
 	h.pass(2 * time.Minute)
 	all = k.all()
 	if strings.Contains(all[len(all)-1].body, "gpu-2") {
@@ -359,7 +358,7 @@ func TestSilence(t *testing.T) {
 	h := newHouse(t, n, gpu("gpu-2"))
 	k := newHook(t)
 	h.receiver(alert.KindWebhook, "ops", k)
-	h.silence(api.AlertSilenceRequest{Selector: "tier=lab", Cause: alert.NodeStale, For: api.Duration(10 * time.Minute), Reason: "work on the network"})
+	h.silence(alert.SilenceRequest{Selector: "tier=lab", Cause: alert.NodeStale, For: 10 * time.Minute, Reason: "work on the network"})
 	stale(n)
 	h.pass(8 * time.Minute)
 	h.open() // a restart forgets no silence
@@ -375,7 +374,7 @@ func TestSilence(t *testing.T) {
 	if k.states() != "firing" {
 		t.Errorf("when the silence has ended it heard %q", k.states())
 	}
-	s := h.silence(api.AlertSilenceRequest{Node: "gpu-1", For: api.Duration(time.Hour), Reason: "work"})
+	s := h.silence(alert.SilenceRequest{Node: "gpu-1", For: time.Hour, Reason: "work"})
 	h.back(n)
 	h.pass(2 * time.Minute)
 	if k.states() != "firing resolved" {
@@ -405,7 +404,7 @@ func TestManySilenced(t *testing.T) {
 		h := newHouse(t, fleet(40)...)
 		k := newHook(t)
 		h.receiver(alert.KindWebhook, "ops", k)
-		h.silence(api.AlertSilenceRequest{Selector: "tenant=platform", For: api.Duration(10 * time.Minute), Reason: "work on the network"})
+		h.silence(alert.SilenceRequest{Selector: "tenant=platform", For: 10 * time.Minute, Reason: "work on the network"})
 		for _, n := range h.nodes[:c.stale] {
 			stale(n)
 		}

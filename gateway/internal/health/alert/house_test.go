@@ -252,7 +252,7 @@ func (h *house) contact(name string) api.AlertReceiver {
 	return api.AlertReceiver{}
 }
 
-func (h *house) silence(q api.AlertSilenceRequest) api.AlertSilence {
+func (h *house) silence(q alert.SilenceRequest) api.AlertSilence {
 	h.t.Helper()
 	s, err := h.desk.Silence(h.t.Context(), q, h.by)
 	h.must(err)

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 	"muster/store"
 )
@@ -203,24 +202,24 @@ func TestFilters(t *testing.T) {
 // TestSilenceChecks: a silence says what, how long and why.
 func TestSilenceChecks(t *testing.T) {
 	h := newHouse(t, gpu("gpu-1"))
-	for name, q := range map[string]api.AlertSilenceRequest{
-		"of nothing":      {For: api.Duration(time.Hour), Reason: "x"},
-		"of no node":      {Node: "gpu-9", For: api.Duration(time.Hour), Reason: "x"},
-		"another's node":  {Node: "gpu-1", Tenant: "other", For: api.Duration(time.Hour), Reason: "x"},
-		"of no cause":     {Cause: "rain", For: api.Duration(time.Hour), Reason: "x"},
-		"a bad selector":  {Selector: "==", For: api.Duration(time.Hour), Reason: "x"},
-		"a bad status":    {Selector: "status=sad", For: api.Duration(time.Hour), Reason: "x"},
+	for name, q := range map[string]alert.SilenceRequest{
+		"of nothing":      {For: time.Hour, Reason: "x"},
+		"of no node":      {Node: "gpu-9", For: time.Hour, Reason: "x"},
+		"another's node":  {Node: "gpu-1", Tenant: "other", For: time.Hour, Reason: "x"},
+		"of no cause":     {Cause: "rain", For: time.Hour, Reason: "x"},
+		"a bad selector":  {Selector: "==", For: time.Hour, Reason: "x"},
+		"a bad status":    {Selector: "status=sad", For: time.Hour, Reason: "x"},
 		"for no time":     {Node: "gpu-1", Reason: "x"},
-		"for ever":        {Node: "gpu-1", For: api.Duration(10_000 * time.Hour), Reason: "x"},
-		"without reason":  {Node: "gpu-1", For: api.Duration(time.Hour), Reason: " "},
-		"a long reason":   {Node: "gpu-1", For: api.Duration(time.Hour), Reason: strings.Repeat("x", 501)},
-		"everybody's own": {Tenant: "platform", For: api.Duration(time.Hour), Reason: "x"},
+		"for ever":        {Node: "gpu-1", For: 10_000 * time.Hour, Reason: "x"},
+		"without reason":  {Node: "gpu-1", For: time.Hour, Reason: " "},
+		"a long reason":   {Node: "gpu-1", For: time.Hour, Reason: strings.Repeat("x", 501)},
+		"everybody's own": {Tenant: "platform", For: time.Hour, Reason: "x"},
 	} {
 		if _, err := h.desk.Silence(t.Context(), q, h.by); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	s := h.silence(api.AlertSilenceRequest{Node: "id-gpu-1", For: api.Duration(time.Hour), Reason: "x"})
+	s := h.silence(alert.SilenceRequest{Node: "id-gpu-1", For: time.Hour, Reason: "x"})
 	if s.Tenant != "platform" || s.Node != "gpu-1" || len(h.desk.Silences("other")) != 0 || len(h.desk.Silences("platform")) != 1 {
 		t.Errorf("%+v", s)
 	}

@@ -70,13 +70,23 @@ func picks(terms []store.Term, n *api.NodeRow) bool {
 		State: n.State, Status: n.Status, Labels: n.Labels})
 }
 
+// SilenceRequest says what is to be silent, for how long and why.
+type SilenceRequest struct {
+	Node     string // name or id; "": any
+	Selector string
+	Cause    string
+	Tenant   string // "": all
+	For      time.Duration
+	Reason   string
+}
+
 // Silence keeps alerts from being told. They stay in the list.
-func (d *Desk) Silence(ctx context.Context, q api.AlertSilenceRequest, by store.Actor) (api.AlertSilence, error) {
+func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (api.AlertSilence, error) {
 	now := d.Now().UTC()
 	s := silence{Silence: records.Silence{ID: newID("si-"), Selector: q.Selector, Cause: q.Cause, Tenant: q.Tenant,
-		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(time.Duration(q.For))}}
+		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(q.For)}}
 	var err error
-	if s.terms, err = checkSilence(&q); err != nil {
+	if s.terms, err = q.check(); err != nil {
 		return api.AlertSilence{}, err
 	}
 	if q.Node != "" {
@@ -107,8 +117,8 @@ func (d *Desk) Silence(ctx context.Context, q api.AlertSilenceRequest, by store.
 	return shownSilence(s.Silence), nil
 }
 
-// checkSilence refuses one that says nothing, or lasts too long.
-func checkSilence(q *api.AlertSilenceRequest) ([]store.Term, error) {
+// check refuses a silence that says nothing, or lasts too long.
+func (q *SilenceRequest) check() ([]store.Term, error) {
 	terms, err := label.ParseSelector(q.Selector)
 	if err == nil {
 		err = label.CheckSelector("", "", terms)
@@ -120,7 +130,7 @@ func checkSilence(q *api.AlertSilenceRequest) ([]store.Term, error) {
 		return nil, badReceiver("the silence names nothing", "name a node, a selector, a cause, or several of these")
 	case q.Cause != "" && cause(q.Cause) == nil:
 		return nil, noCause(q.Cause)
-	case time.Duration(q.For) < time.Minute || time.Duration(q.For) > longestSilence:
+	case q.For < time.Minute || q.For > longestSilence:
 		return nil, badReceiver("the silence is too short or too long", "it lasts from 1m to 90d")
 	case strings.TrimSpace(q.Reason) == "" || len(q.Reason) > longestReason:
 		return nil, badReceiver("the silence has no reason, or a very long one", "say in one sentence why, for those who wonder later")
