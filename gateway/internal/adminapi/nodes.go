@@ -31,9 +31,6 @@ func (s *server) listNodes(c *call) (any, error) {
 
 // showNode finds a node by its name or its id.
 func (s *server) showNode(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	d, err := s.Fleet.Detail(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
 	return s.detail(d), err
 }
