@@ -24,7 +24,7 @@ install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractiv
 unpack = { mkdir -p bin/$(1) && cd bin/$(1) && { [ $$(id -u) != 0 ] || apt-get update; } && apt-get download $(2) && \
 	for package in *.deb; do dpkg-deb -x $$package . && rm $$package || exit 1; done; } >/dev/null || { echo "these cannot be downloaded: $(2)"; exit 1; }
 
-.PHONY: build run tools test race test-real check bench fuzz clean
+.PHONY: build run tools test race siege test-real check bench fuzz clean
 build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
@@ -54,6 +54,10 @@ race:
 	@reports=$$(mktemp -d) && chmod 1777 $$reports && code=0; \
 	GORACE="log_path=$$reports/race" CGO_ENABLED=1 go test -race $(TRANSLATED) -timeout 30m $(RACE) || code=$$?; \
 	cat $$reports/* 2>/dev/null && code=1; rm -rf $$reports; exit $$code
+
+# What the race detector has no room for.
+siege:
+	go test -run Siege ./gateway
 
 test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))

@@ -30,7 +30,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
 	shipping := a.shipping(state)
 	beat, err := heartbeat.New(heartbeat.Config{
-		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
+		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), ReleaseEnds: updates.Ends,
 		Hardware: m.Hardware, Cost: a.cost(m), Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
 		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Unshipped: shipping.Unshipped, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,

@@ -1,9 +1,18 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/logs"
+	"muster/agent/internal/service"
+	"muster/agent/wire"
 )
 
 // TestShippingPolicy: an owner who lets nobody read the logs of a node, or only those with a key, has none of them shipped. A policy that
@@ -29,4 +38,40 @@ func TestShippingPolicy(t *testing.T) {
 			t.Errorf("%s: %v", policy, err)
 		}
 	}
+}
+
+// TestShippingPace: what a rule of log shipping costs on a quiet node are the looks, so there is one in two seconds.
+func TestShippingPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &foreground{}
+		a.State = t.TempDir()
+		a.Getenv = func(string) string { return "" }
+		path := service.Layout{Base: a.State}.Log()
+		const line = `{"time":"2026-11-22T15:00:00.000Z","level":"info","msg":"one"}` + "\n"
+		if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		came := make(chan string)
+		ended := make(chan error)
+		go func() {
+			ended <- a.shipping(identity.State{}).Follow(ctx, wire.LogAgent, logs.Place{}, func(l wire.LogLine, _ string) error {
+				came <- l.Message
+				return nil
+			})
+		}()
+		<-came
+		synctest.Wait()
+		began := time.Now()
+		if err := os.WriteFile(path, []byte(line+line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if <-came; time.Since(began) != 2*time.Second {
+			t.Errorf("a line came after %s", time.Since(began))
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
 }

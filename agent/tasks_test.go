@@ -16,6 +16,8 @@ import (
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
+	"muster/agent/internal/service"
+	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/internal/workload"
@@ -187,7 +189,7 @@ func TestUninstallOfOneByHand(t *testing.T) {
 	}
 }
 
-// TestLeaveSaysWhatTasksMade: accounts and containers stay, because people may need what is in them.
+// TestLeaveSaysWhatTasksMade: accounts and containers stay, because people may need what is in them. Of the agent itself nothing does.
 func TestLeaveSaysWhatTasksMade(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -195,6 +197,8 @@ func TestLeaveSaysWhatTasksMade(t *testing.T) {
 		`{"name":"bob","uid":1001,"home":"/home/bob","mark":"m","phase":"kept"}]}`, 0o600)
 	b.put("base/"+workload.EnginesFolder+"/podman", "", 0o600)
 	b.put("base/"+policy.File, "{}", 0o600)
+	b.put("base/"+session.ProgramsFolder+"/s-4sl5ucv6e2vnxq7a", "{}", 0o600)
+	b.put("base/"+service.ShippingFolder+"/spool/0000000000000000001.spool", "", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
 	for _, want := range []string{"stays: the account ada", "stays: containers that tasks have started, if there are any: podman ps"} {
 		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "bob") {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
-	"muster/gateway/internal/view"
 	"muster/store/releases"
 )
 
@@ -17,11 +15,7 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	var err error
 	g.alerts, err = alert.Open(ctx, alert.Config{
 		Store: g.store, Ready: g.overview.Ready, Node: g.overview.Row, Halted: g.halted, Outage: g.outage.Lasts,
-		Sinks: g.failingSinks,
-		Nodes: func() []*api.NodeRow {
-			rows, _ := g.overview.Rows(view.Query{})
-			return rows
-		},
+		Sinks: g.failingSinks, Nodes: g.overview.Nodes,
 		URL: func() string { return g.settings.publicURL }, Logger: g.log,
 	})
 	return err
@@ -37,7 +31,7 @@ func (g *gateway) halted() (all []alert.Halt, known bool) {
 	}
 	for i := range channels {
 		if c := &channels[i]; c.State == releases.Halted || c.State == releases.TakenBack {
-			all = append(all, alert.Halt{Channel: c.Channel.Channel, Why: c.Why})
+			all = append(all, alert.Halt{Channel: c.Channel, Why: c.Why})
 		}
 	}
 	return all, true

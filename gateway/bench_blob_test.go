@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -21,7 +22,7 @@ func (m *bench) blobs(t *table) {
 	g := m.serve(filepath.Join(m.dir, "blobs"))
 	defer g.end()
 	wanted := api.AccountRequest{Name: "pusher", Scopes: []string{api.ScopeReleasesWrite}}
-	account, err := m.operator(g).CreateAccount(m.Context(), wanted)
+	account, err := client.Send[api.NewAccount](m.Context(), m.operator(g), "POST", api.PathAccounts, wanted)
 	m.must(err)
 	g.pushAndPull(account.Token, smallBlob)
 	small := g.peak()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -107,7 +108,8 @@ func (m *bench) seedBeats(g *running, nodes int) {
 		for i := first; i < min(first+batch, nodes); i++ {
 			beats = append(beats, store.Beat{
 				NodeID: fmt.Sprintf("n-seed-%06d", i), At: time.Now(), RunID: "0123456789abcdef", Counter: 1, Interval: 30 * time.Second,
-				Address: "127.0.0.1", Agent: `{"version":"v1","os":"linux","arch":"amd64"}`, Cost: `{"rss_kib":6400,"cpu_ms":250,"probe_ms":41}`,
+				Address: "127.0.0.1", Agent: `{"version":"v1","os":"linux","arch":"amd64"}`,
+				Cost:     `{"rss_kib":6400,"cpu_ms":250,"probe_ms":41}`,
 				Hardware: seededHardware,
 			})
 		}
@@ -131,7 +133,7 @@ func (m *bench) firstPage(g *served) float64 {
 	var took []float64
 	for range pages {
 		started := time.Now()
-		page, err := operator.Nodes(m.Context(), api.NodeFilter{Limit: onePage})
+		page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, api.NodeFilter{Limit: onePage})
 		m.must(err)
 		took = append(took, float64(time.Since(started))/float64(time.Millisecond))
 		if len(page.Nodes) != onePage {

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 const (
@@ -23,9 +23,9 @@ func (m *bench) history(t *table) {
 	now := time.Now().Truncate(time.Hour)
 	began := now
 	book := history.New(history.Config{Path: filepath.Join(m.dir, "history.db"), Bound: 8 << 30, Now: func() time.Time { return now }})
-	round := make([]feed.Sample, historyNodes)
+	round := make([]view.Sample, historyNodes)
 	for i := range round {
-		round[i] = feed.Sample{NodeID: fmt.Sprint("n-", i), RunID: "0123456789abcdef", Interval: 30 * time.Second, Hardware: m.historyReading()}
+		round[i] = view.Sample{NodeID: fmt.Sprint("n-", i), RunID: "0123456789abcdef", Interval: 30 * time.Second, Hardware: m.historyReading()}
 	}
 	before := m.processorTime()
 	for now.Before(began.Add(time.Hour)) {

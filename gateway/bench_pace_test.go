@@ -16,18 +16,16 @@ const (
 	killAfter   = time.Second            // of a turn's beginning
 	lateAnswer  = 5.0                    // seconds, the 99th of 100 while nodes come back
 	crowdConns  = 1000                   // nodes that may wait for an answer at once
-	goneTime    = 5 * time.Minute        // after which memory is looked at again: Go collects every 2 minutes when nothing happens
-	nodeMemory  = 40.0                   // KiB
 	onlineEvery = 200 * time.Millisecond // between two looks at the node list
 )
 
 // atPace has all nodes report at their usual pace, and kills the gateway once. It measures the gateway's memory while the nodes are
-// connected and after they are gone. The no-op server's memory is measured in the same way.
+// connected, and the no-op server's in the same way.
 func (m *bench) atPace(t *table) {
 	c := m.nodes()
 	flags := []string{"-nodes", decimal(c.nodes), "-keep", c.keep, "-transport", "mtls", "-conns", decimal(crowdConns), "-insist",
 		"-rate", strconv.FormatFloat(float64(c.nodes)/usualPace.Seconds(), 'f', 1, 64)}
-	noop := m.weighNoop(c, flags)
+	m.crowd.bare = m.weighNoop(c, flags)
 	g := m.serve(c.data)
 	p := m.player(g.url(), flags...)
 	p.turn("-duration", settleTime.String())
@@ -35,18 +33,15 @@ func (m *bench) atPace(t *table) {
 	p.turn("-duration", returnTime.String())
 	connected := g.resident()
 	p.leave()
-	time.Sleep(goneTime) // the process is watched from outside: there is no clock to inject
-	gone := g.resident()
 	g.end()
 	empty := m.serve(c.data)
 	time.Sleep(usualPace)
 	before := empty.resident()
 	empty.end()
-	each := func(bytes float64) float64 { return (bytes - before) / float64(c.nodes) / 1024 }
-	t.bound(fmt.Sprintf("gateway memory a node, %d connected over mTLS, resident", c.nodes), " KiB", each(connected), nodeMemory,
-		fmt.Sprintf("no-op net/http server: %.0f KiB", noop),
-		"what the gateway has with the same nodes on record and none connected; the kernel's socket buffers")
-	t.note(fmt.Sprintf("the same, %.0f minutes after all have gone", goneTime.Minutes()), amount(each(gone))+" KiB", "-", "")
+	each := (connected - before) / float64(c.nodes) / 1024
+	t.compare(fmt.Sprintf("gateway memory a node, %d connected over mTLS, resident", c.nodes), " KiB", pairs{[]float64{each}, []float64{m.crowd.bare}},
+		"no-op net/http server", limit{most: 1},
+		"what the gateway has with the same nodes on record and none connected; the kernel's socket buffers; it is one round")
 }
 
 // weighNoop is how many KiB a node's connection costs the no-op server at the same pace.
@@ -122,7 +117,7 @@ func (m *bench) heard(operator *client.Client, since time.Time) (n int) {
 	const pageSize = 1000
 	filter := api.NodeFilter{Limit: pageSize}
 	for {
-		page, err := operator.Nodes(m.Context(), filter)
+		page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, filter)
 		m.must(err)
 		for _, row := range page.Nodes {
 			var node api.Node

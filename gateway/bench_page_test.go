@@ -19,7 +19,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -81,7 +81,7 @@ func newPageBeats(m *bench) *pageBeats {
 
 func (b *pageBeats) send(g *running, n int) {
 	now := time.Now()
-	samples := make([]feed.Sample, n)
+	samples := make([]view.Sample, n)
 	for i := range samples {
 		h := b.reading
 		h.Probe.SampledAt = &now
@@ -89,7 +89,7 @@ func (b *pageBeats) send(g *running, n int) {
 		for j := range h.GPUs {
 			h.GPUs[j] = b.gpu(j)
 		}
-		samples[i] = feed.Sample{NodeID: fmt.Sprintf("n-seed-%06d", b.next%pageNodes), At: now, Interval: pagePace * time.Second, Hardware: &h,
+		samples[i] = view.Sample{NodeID: fmt.Sprintf("n-seed-%06d", b.next%pageNodes), At: now, Interval: pagePace * time.Second, Hardware: &h,
 			Agent: &wire.AgentInfo{Version: "v1"}}
 		b.next++
 	}

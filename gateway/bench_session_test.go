@@ -19,7 +19,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/cli/attach"
+	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/client"
 )
 
@@ -46,7 +46,7 @@ func (m *bench) sessions(t *table) {
 // rootPin is the pin of the gateway's root.
 func (g *served) rootPin() string {
 	g.Helper()
-	about, err := g.operator(g).Gateway(g.Context())
+	about, err := client.Get[api.Gateway](g.Context(), g.operator(g), api.PathGateway, nil)
 	g.must(err)
 	return about.RootPin
 }
@@ -65,7 +65,7 @@ func (m *bench) keys(t *table, g *served) {
 	c := m.operator(g)
 	params, err := json.Marshal(wire.ExecParams{Command: []string{"cat"}})
 	m.must(err)
-	s, err := attach.Open(m.Context(), c, "measured", api.SessionAsk{Type: wire.SessionExec, Params: params})
+	s, err := remote.Open(m.Context(), c, "measured", api.SessionAsk{Type: wire.SessionExec, Params: params})
 	m.must(err)
 	defer s.Leave()
 	_, err = s.Begin()
@@ -79,7 +79,7 @@ func (m *bench) keys(t *table, g *served) {
 }
 
 // typed is the median of some keys, in ms.
-func (m *bench) typed(s *attach.Session) float64 {
+func (m *bench) typed(s *remote.Session) float64 {
 	var all []float64
 	for range benchKeys {
 		began := time.Now()
@@ -98,7 +98,7 @@ func (m *bench) asked(c *client.Client) float64 {
 	var all []float64
 	for range benchKeys {
 		began := time.Now()
-		_, err := c.Node(m.Context(), "measured")
+		_, err := client.Get[json.RawMessage](m.Context(), c, api.At(api.PathNode, "measured"), nil)
 		m.must(err)
 		all = append(all, float64(time.Since(began).Microseconds())/1000)
 	}

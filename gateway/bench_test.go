@@ -81,7 +81,7 @@ type bench struct {
 func newBench(b *testing.B) *bench {
 	m := &bench{B: b, dir: b.TempDir(), crowd: &crowd{}}
 	m.muster = m.build("muster", "muster/gateway")
-	m.swarm = m.build("swarm", "muster/gateway/internal/swarm")
+	m.swarm = m.build("swarm", "muster/gateway/internal/kit/swarm")
 	m.running = m.open(filepath.Join(m.dir, "data"))
 	m.token = m.mint()
 	m.idle = m.startIdlers()
@@ -181,6 +181,7 @@ func (m *bench) everyCore(work func()) float64 {
 type crowd struct {
 	nodes      int
 	data, keep string
+	bare       float64 // KiB that a connection costs the no-op server; 0: not measured
 }
 
 // nodes enrols the crowd on first use. It is smaller where a process may not have so many connections.

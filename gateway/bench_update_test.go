@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -107,6 +108,7 @@ func (g *served) promote(agent, version string) {
 	if text, err := push.CombinedOutput(); err != nil {
 		g.Fatalf("release push: %v\n%s", err, text)
 	}
-	_, err := g.bench.operator(g).Promote(g.Context(), wire.DefaultChannel, api.Promotion{Digest: version, Wave: api.AllAtOnce()})
+	_, err := client.Send[api.Channel](g.Context(), g.bench.operator(g), "PATCH", api.At(api.PathChannel, wire.DefaultChannel),
+		api.Promotion{Digest: version, Wave: api.AllAtOnce()})
 	g.must(err)
 }

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // TestConsoleFleet looks at the fleet in a real browser: with no node, 3, 40 of every kind and 10,000, in both sizes and colours. The
@@ -271,13 +271,13 @@ func (s *showcase) spend(span time.Duration, nodes []exhibit) float64 {
 	next := 0
 	for time.Since(begun) < span {
 		now := time.Now()
-		var samples []feed.Sample
+		var samples []view.Sample
 		for range len(nodes) / pace {
 			e := &nodes[next%len(nodes)]
 			next++
 			h := *e.hardware
 			h.Probe.SampledAt = &now
-			samples = append(samples, feed.Sample{NodeID: e.id(), At: now, Interval: pace * time.Second, Hardware: &h,
+			samples = append(samples, view.Sample{NodeID: e.id(), At: now, Interval: pace * time.Second, Hardware: &h,
 				Agent: &wire.AgentInfo{Version: "1.4.0"}})
 		}
 		s.overview.Take(context.Background(), samples)

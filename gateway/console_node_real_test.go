@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -66,7 +66,7 @@ func (s *showcase) recall(t *testing.T, e *exhibit, now time.Time) {
 		return
 	}
 	end := now.Add(-e.heard)
-	var samples []feed.Sample
+	var samples []view.Sample
 	say := func(at time.Time, pace time.Duration) {
 		if ago := end.Sub(at); ago > 20*time.Minute && ago < 31*time.Minute {
 			return
@@ -106,7 +106,7 @@ func (s *showcase) recall(t *testing.T, e *exhibit, now time.Time) {
 }
 
 // sampleAt is what the node said at a moment: its reading, with values that rise and fall.
-func (e *exhibit) sampleAt(at time.Time, pace time.Duration) feed.Sample {
+func (e *exhibit) sampleAt(at time.Time, pace time.Duration) view.Sample {
 	h := *e.hardware
 	h.Probe.SampledAt = &at
 	h.GPUs = make([]wire.GPU, len(e.hardware.GPUs))
@@ -125,7 +125,7 @@ func (e *exhibit) sampleAt(at time.Time, pace time.Duration) feed.Sample {
 		g.PowerWatts = wave(g.PowerWatts, 80, 690)
 	}
 	h.Load1 = some(8 + 6*math.Sin(turn/3))
-	return feed.Sample{NodeID: e.id(), At: at, RunID: "0123456789abcdef", Interval: pace, Hardware: &h,
+	return view.Sample{NodeID: e.id(), At: at, RunID: "0123456789abcdef", Interval: pace, Hardware: &h,
 		Cost: &wire.Cost{RSSKiB: some(int64(6400 + 50*math.Sin(turn))), CPUMillis: some(at.Unix()),
 			ProbeMillis: some(int64(41 + 9*math.Sin(turn)))}}
 }

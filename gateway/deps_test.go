@@ -32,7 +32,7 @@ var (
 
 // formatNames are packages that read or write one format and know nothing of the gateway. Everybody below gateway may use them.
 var formatNames = []string{
-	"artifact/executable", "backup/archive", "bootstrap/paste", "cli/columns", "datadir", "httpserver/daemon", "paste", "session/asciicast",
+	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "httpserver/daemon", "paste", "session/asciicast",
 }
 
 // recordNames are packages of records beside package store. They use its engine and its events.
@@ -128,18 +128,15 @@ func TestImportRules(t *testing.T) {
 		{g + "adminapi", g + "adminapi/metrics", true},
 		{g + "console", g + "adminapi", false},
 		{g + "console", g + "client", true},
-		{g + "console", g + "client/dial", false},
 		{g + "console", g + "cli/help", true},
-		{g + "console", g + "cli/screen", false},
-		{g + "console/scrollback", g + "cli/columns", true},
+		{g + "console", g + "cli/tty", false},
+		{g + "console/scrollback", g + "cli/screen", true},
 		{g + "oci", g + "client", false},
 		{g + "nodeapi", g + "client", false},
 		{g + "client", g + "adminapi", false},
 		{g + "client", "store", false},
 		{g + "client", apiName, true},
-		{g + "client/dial", g + "client", false},
 		{g + "cli", g + "client", true},
-		{g + "cli", g + "client/dial", true},
 		{g + "cli", g + "adminapi", false},
 		{g + "cli", g + "fleet", false},
 		{g + "cli", "store", false},
@@ -151,13 +148,13 @@ func TestImportRules(t *testing.T) {
 		{g + "cli", g + "cli/node", false},
 		{g + "cli", g + "cli/commands", false},
 		{g + "cli/node", g + "cli", true},
-		{g + "cli/node", g + "cli/token", false},
+		{g + "cli/node", g + "cli/join", false},
 		{g + "cli/commands", g + "cli/node", true},
 		{g + "cli/screen", g + "cli", false},
-		{g + "cli/top", g + "cli/live", true},
-		{g + "cli/shell", g + "cli/attach", true},
-		{g + "cli/attach", "agent/pipe", true},
-		{g + "cli/attach", g + "cli", false},
+		{g + "cli/fleet", g + "cli/live", true},
+		{g + "cli/live", g + "cli/fleet", false},
+		{g + "cli/remote", "agent/pipe", true},
+		{g + "cli/tty", g + "cli", false},
 		{g + "kit/swarm", "agent/sign", true},
 		{g + "kit/swarm", "store", false},
 		{"gateway", "muster", true},
@@ -217,12 +214,10 @@ func internalEdge(from, to string, below, records bool) bool {
 	in := func(storeys ...[]string) bool { return slices.Contains(slices.Concat(storeys...), room) }
 	switch {
 	case folder == "cli":
-		return target == "client" || target == "client/dial" || commandLineEdge(from, target)
-	case folder == "client":
-		return from == "client" && target == "client/dial"
+		return target == "client" || commandLineEdge(from, target)
 	case slices.Contains(listenerNames, folder):
 		own := room == folder
-		shown := folder == "console" && target == "cli/help" // the console shows the pages of muster help
+		shown := folder == "console" && (target == "cli/help" || target == "cli/screen") // pages of muster help, what a terminal showed
 		asks := target == "client" && folder == "console"
 		return records || own || shown || asks || in(partNames, sharedNames)
 	case slices.Contains(partNames, folder):
@@ -238,14 +233,14 @@ func internalEdge(from, to string, below, records bool) bool {
 func commandLineEdge(from, target string) bool {
 	lowest := []string{"cli/screen", "cli/help", "cli/tty"}
 	switch {
-	case slices.Contains(lowest, from) || from == "cli/attach":
+	case slices.Contains(lowest, from):
 		return false
 	case from == "cli/commands":
 		return target == "cli" || strings.HasPrefix(target, "cli/")
 	case from == "cli":
 		return slices.Contains(lowest, target)
 	}
-	return target == "cli" || slices.Contains(lowest, target) || target == "cli/live" || target == "cli/attach"
+	return target == "cli" || slices.Contains(lowest, target) || target == "cli/live"
 }
 
 // standard tells whether a path is of the standard library: its first element has no dot, and it does not begin with our module.

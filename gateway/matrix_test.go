@@ -385,21 +385,21 @@ func (m *matrix) body(r row, c caller, self *identity) []byte {
 // TestServedRoutes: whatever a mux of the gateway is given comes from a table, but for the few places that are listed here.
 func TestServedRoutes(t *testing.T) {
 	want := []string{
-		"internal/adminapi/adminapi.go", // the table's
-		"internal/metrics/metrics.go",   // the table's
-		"internal/nodeapi/route.go",     // the table's
-		"internal/reply/strict.go",      // for requests that no route takes
-		"internal/web/web.go",           // the table's
-		"listen.go",                     // the admin API as a whole, on the socket
-		"listen.go",                     // the metrics, on the socket
-		"listen.go",                     // what lies below them
-		"listen.go",                     // the registry as a whole, on the socket
-		"listen.go",                     // the admin API as a whole
-		"listen.go",                     // the metrics
-		"listen.go",                     // what lies below them
-		"listen.go",                     // the console as a whole
-		"listen.go",                     // the console's front door
-		"listen.go",                     // the registry as a whole
+		"internal/adminapi/adminapi.go",        // the table's
+		"internal/adminapi/metrics/metrics.go", // the table's
+		"internal/console/web.go",              // the table's
+		"internal/nodeapi/route.go",            // the table's
+		"internal/reply/strict.go",             // for requests that no route takes
+		"listen.go",                            // the admin API as a whole, on the socket
+		"listen.go",                            // the metrics, on the socket
+		"listen.go",                            // what lies below them
+		"listen.go",                            // the registry as a whole, on the socket
+		"listen.go",                            // the admin API as a whole
+		"listen.go",                            // the metrics
+		"listen.go",                            // what lies below them
+		"listen.go",                            // the console as a whole
+		"listen.go",                            // the console's front door
+		"listen.go",                            // the registry as a whole
 	}
 	if got := handling(t); !slices.Equal(got, want) {
 		t.Errorf("muxes are given handlers in %q, want in %q", got, want)

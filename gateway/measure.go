@@ -13,7 +13,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/release"
 	"muster/gateway/internal/view"
 )
 
@@ -62,13 +61,13 @@ func (g *gateway) measureTasks(ctx context.Context, m *metrics.Gateway) error {
 func (g *gateway) measureRollouts(ctx context.Context, m *metrics.Gateway) error {
 	channels, err := g.releases.Channels(ctx)
 	for _, c := range channels {
-		m.Rollouts = append(m.Rollouts, metrics.Rollout{Channel: c.Channel.Channel, State: c.State, Nodes: standing(c.Counts)})
+		m.Rollouts = append(m.Rollouts, metrics.Rollout{Channel: c.Channel, State: c.State, Nodes: standing(c.Counts)})
 	}
 	return err
 }
 
 // standing names the counts of a channel. A node counts once, but for those that are committed: they run the release too.
-func standing(c release.Counts) map[string]int {
+func standing(c api.RolloutCounts) map[string]int {
 	return map[string]int{
 		"running": c.Running, "waiting": c.Waiting, "admitted": c.Admitted, "failed": c.Failed, "silent": c.Silent, "late": c.Late,
 		"unwell": c.Unwell, "held": c.Held, "pinned": c.Pinned, "unable": c.Unable, "offline": c.Offline,

@@ -20,7 +20,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/cli/attach"
+	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
 )
@@ -281,7 +281,7 @@ func (h *house) echo(node string) time.Duration {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	s, err := attach.Open(ctx, c, node, api.SessionAsk{Type: wire.SessionShell, Params: params})
+	s, err := remote.Open(ctx, c, node, api.SessionAsk{Type: wire.SessionShell, Params: params})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
 )
@@ -156,7 +157,7 @@ func TestReachCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	about, err := c.Gateway(t.Context())
+	about, err := client.Get[api.Gateway](t.Context(), c, api.PathGateway, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -248,7 +248,7 @@ func TestNewcomersBegin(t *testing.T) {
 		t.Error("newcomers begin with what nobody has promoted")
 	}
 	r.muster("release", "promote", "0.4.0", "--now", "--yes")
-	if !strings.Contains(given(wire.PathAgent), sum) || !strings.Contains(given(wire.PathInstaller), "SHA256_AMD64='"+sum+"'") {
+	if manifest := given(wire.PathAgent); !strings.Contains(manifest, sum) || !strings.Contains(manifest, `"version":"0.4.0"`) || !strings.Contains(given(wire.PathInstaller), "SHA256_AMD64='"+sum+"'") {
 		t.Errorf("newcomers do not begin with it:\n%s", given(wire.PathAgent))
 	}
 	at := wire.AgentPath("linux", "amd64")

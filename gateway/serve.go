@@ -20,7 +20,6 @@ import (
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
@@ -45,7 +44,6 @@ import (
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
@@ -63,10 +61,10 @@ type gateway struct {
 	health    *health.Desk
 	alerts    *alert.Desk
 	shipping  *ship.Desk
-	tail      *tail.Tail
+	tail      *audit.Tail
 	streams   *livestream.Streams
 	logs      *logs.Hub
-	feed      *feed.Feed
+	feed      *view.Feed
 	history   *history.Book // nil: none is kept
 	fleet     *fleet.Fleet
 	logins    *login.Desk
@@ -182,7 +180,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.openAlerts(ctx); err != nil {
 		return err
 	}
-	if g.tail, err = tail.Open(ctx, tail.Config{Store: g.store, Takers: g.followers(), Logger: g.log}); err != nil {
+	if g.tail, err = audit.OpenTail(ctx, audit.TailConfig{Store: g.store, Takers: g.followers(), Logger: g.log}); err != nil {
 		return err
 	}
 	g.streams = livestream.New()
@@ -191,7 +189,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.openHealth(ctx); err != nil {
 		return err
 	}
-	g.feed = feed.New(feed.Config{Takers: g.takers(), Logger: g.log})
+	g.feed = view.NewFeed(view.FeedConfig{Takers: g.takers(), Logger: g.log})
 	g.fleet, err = fleet.Open(ctx, fleet.Config{
 		Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated, Written: g.feed.Offer,
 		Counts: g.health.Counts,
@@ -377,9 +375,10 @@ func newEpoch() string {
 // installer gives the joining script as the gateway is now. It is made anew for each call, because the root pin and the pinned key
 // change while the gateway runs.
 func (g *gateway) installer() reach.Installer {
+	begins := g.nodes.Manifest()
 	return reach.Installer{
-		Version: version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
-		Platforms: g.nodes.Platforms(), Behind: g.origin.Behind, Logger: g.log,
+		Version: begins.Version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
+		Platforms: begins.Platforms, Behind: g.origin.Behind, Logger: g.log,
 	}
 }
 

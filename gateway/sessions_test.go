@@ -41,11 +41,11 @@ func TestSessionWays(t *testing.T) {
 	for _, w := range ways {
 		t.Run(w.name, func(t *testing.T) {
 			h.until(w.name+" is online", func() bool { return h.online(w.name) })
-			got, end := runSession(t, c, w.name, wire.SessionExec, `{"command":["echo","hello"]}`, "")
+			got, end := h.runSession(t, c, w.name, wire.SessionExec, `{"command":["echo","hello"]}`, "")
 			if got != "hello\n" || end.ExitCode == nil || *end.ExitCode != 0 || *end.BytesOut == 0 {
 				t.Errorf("echo: %q, %+v", got, end)
 			}
-			got, end = runSession(t, c, w.name, wire.SessionShell, `{"command":["/bin/sh"]}`, "echo $((40+2)); exit 3\n")
+			got, end = h.runSession(t, c, w.name, wire.SessionShell, `{"command":["/bin/sh"]}`, "echo $((40+2)); exit 3\n")
 			if !strings.Contains(got, "42\r\n") || end.ExitCode == nil || *end.ExitCode != 3 || !end.Recorded {
 				t.Errorf("shell: %q, %+v", got, end)
 			}
@@ -57,7 +57,7 @@ func TestSessionWays(t *testing.T) {
 
 // killed ends a session whose program would go on for long.
 func (w way) killed(t *testing.T, h *house, c *client.Client) {
-	s, err := c.OpenSession(t.Context(), w.name, api.SessionAsk{Type: wire.SessionExec,
+	s, err := client.Send[api.Session](t.Context(), c, "POST", api.At(api.PathNodeSessions, w.name), api.SessionAsk{Type: wire.SessionExec,
 		Params: json.RawMessage(`{"command":["sleep","1000"]}`)})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,8 @@ func (w way) killed(t *testing.T, h *house, c *client.Client) {
 	if kind, data, err := frames.Next(); err != nil || kind != pipe.FrameReady {
 		t.Fatalf("got %c %s, %v", kind, data, err)
 	}
-	if s, err = c.KillSession(t.Context(), w.name, s.ID); err != nil || s.Status != api.SessionEnded {
+	if s, err = client.Send[api.Session](t.Context(), c, "DELETE", api.At(api.PathNodeSession, w.name, s.ID), nil); err != nil ||
+		s.Status != api.SessionEnded {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	if _, _, err := frames.Next(); err == nil {
@@ -80,11 +81,12 @@ func (w way) killed(t *testing.T, h *house, c *client.Client) {
 }
 
 // runSession opens a session, sends it some input, and reads to its end.
-func runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s api.Session) {
+func (h *house) runSession(t *testing.T, c *client.Client, node, kind, params, input string) (output string, s api.Session) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	s, err := c.OpenSession(ctx, node, api.SessionAsk{Type: kind, Params: json.RawMessage(params)})
+	s, err := client.Send[api.Session](ctx, c, "POST", api.At(api.PathNodeSessions, node), api.SessionAsk{Type: kind,
+		Params: json.RawMessage(params)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,8 +114,12 @@ func runSession(t *testing.T, c *client.Client, node, kind, params, input string
 			break
 		}
 	}
-	if s, err = c.Session(ctx, node, s.ID); err != nil || s.Status != api.SessionEnded {
-		t.Errorf("got %+v, %v", s, err)
+	h.until("the session is on record as ended", func() bool { // the operator's end hears of the exit first
+		s, err = client.Get[api.Session](ctx, c, api.At(api.PathNodeSession, node, s.ID), nil)
+		return err != nil || s.Status == api.SessionEnded
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return output, s
 }

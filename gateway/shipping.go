@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -12,7 +13,6 @@ import (
 	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/view"
 )
 
 // openShipping opens what forwards the logs of nodes. Its buffers lie in a folder beside the database.
@@ -21,9 +21,8 @@ func (g *gateway) openShipping(ctx context.Context) error {
 	g.shipping, err = ship.Open(ctx, ship.Config{
 		Store: g.store, Folder: filepath.Join(g.settings.data, datadir.Logs), Bound: int64(g.settings.logsBuffer), Node: g.overview.Row,
 		Count: func(picks func(*api.NodeRow) bool) int {
-			rows, _ := g.overview.Rows(view.Query{})
 			n := 0
-			for _, row := range rows {
+			for _, row := range g.overview.Nodes() {
 				if picks(row) {
 					n++
 				}
@@ -57,7 +56,7 @@ func (g *gateway) failingSinks() (all []alert.Sink) {
 func (g *gateway) measureShipping(m *metrics.Gateway) {
 	for _, r := range g.shipping.Rules("") {
 		m.Shipping = append(m.Shipping, metrics.Shipping{Rule: r.Name, Sent: r.Sent, Dropped: r.Dropped, Waiting: r.Waiting,
-			BufferBytes: r.BufferBytes, Lag: r.Lag, Failing: r.FailingSince != nil})
+			BufferBytes: r.BufferBytes, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Failing: r.FailingSince != nil})
 	}
 	m.HeldBatches = g.shipping.Held()
 }

@@ -18,7 +18,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -143,7 +143,7 @@ func (s *showcase) giveCookie(c *chromium) {
 func (s *showcase) beat(e *exhibit, at time.Time) {
 	h := *e.hardware
 	h.Probe.SampledAt = &at
-	s.overview.Take(context.Background(), []feed.Sample{{NodeID: e.id(), At: at, Interval: showPace, Hardware: &h,
+	s.overview.Take(context.Background(), []view.Sample{{NodeID: e.id(), At: at, Interval: showPace, Hardware: &h,
 		Agent: &wire.AgentInfo{Version: "1.4.0"}}})
 }
 

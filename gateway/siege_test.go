@@ -197,7 +197,7 @@ func word(text, beginning string) string {
 
 func (h *house) buildSwarm() (program string) {
 	program = filepath.Join(h.data, "swarm")
-	if out, err := exec.Command("go", "build", "-o", program, "muster/gateway/internal/swarm").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "muster/gateway/internal/kit/swarm").CombinedOutput(); err != nil {
 		h.t.Fatalf("build the swarm: %v\n%s", err, out)
 	}
 	return program

@@ -4,17 +4,17 @@ import (
 	"context"
 	"path/filepath"
 
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // takers look at all heartbeats, in this order.
-func (g *gateway) takers() []feed.Taker {
-	all := []feed.Taker{{Name: "overview", Take: g.overview.Take}, {Name: "health", Take: g.health.Take}}
+func (g *gateway) takers() []view.Taker {
+	all := []view.Taker{{Name: "overview", Take: g.overview.Take}, {Name: "health", Take: g.health.Take}}
 	if g.history != nil {
-		all = append(all, feed.Taker{Name: "history", Take: g.history.Take})
+		all = append(all, view.Taker{Name: "history", Take: g.history.Take})
 	}
 	return all
 }
@@ -37,7 +37,7 @@ func (g *gateway) keepHistory(ctx context.Context) error {
 }
 
 // followers look at all events, in this order.
-func (g *gateway) followers() []tail.Taker {
-	return []tail.Taker{{Name: "overview", Take: g.overview.Changed}, {Name: "metrics", Take: g.tally.Take},
+func (g *gateway) followers() []audit.Taker {
+	return []audit.Taker{{Name: "overview", Take: g.overview.Changed}, {Name: "metrics", Take: g.tally.Take},
 		{Name: "alerts", Take: g.alerts.Take}, {Name: "sessions", Take: g.endSessions}}
 }

@@ -94,6 +94,7 @@ func TestClaimTask(t *testing.T) {
 		"another enrolment":          {change: func(c *store.TaskClaim) { c.EnrolmentID = "enrolment-m" }},
 		"another node's certificate": {change: func(c *store.TaskClaim) { c.Fingerprint = "print-m" }},
 		"it expires now":             {change: func(c *store.TaskClaim) { c.At = after(time.Hour) }},
+		"it has expired":             {change: func(c *store.TaskClaim) { c.At = after(2 * time.Hour) }},
 		"just before":                {change: func(c *store.TaskClaim) { c.At = after(time.Hour - time.Millisecond) }, want: true},
 		"another state":              {change: func(c *store.TaskClaim) { c.Active = "active" }},
 		"a pending certificate": {prepare: func(s *store.Store) {

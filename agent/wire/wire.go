@@ -32,6 +32,10 @@ type AgentInfo struct {
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	Digest  string `json:"digest,omitempty"` // sha256:<hex> of the running binary
+
+	// ReleaseEnds is when the newest pointer of its channel that this node has believed ends. Null: it has seen none yet. Where it is left
+	// out, the agent does not look at that.
+	ReleaseEnds *time.Time `json:"release_ends"`
 }
 
 // RegisterRequest asks for an identity. Nonce is 16 random bytes in standard base64, new for every attempt. The CSR's key

@@ -44,8 +44,11 @@ const MostAlerts = 2000
 
 // AlertFilter picks alerts. A zero field does not count.
 type AlertFilter struct {
-	ID, Selector, Tenant, Cause string
-	All                         bool // resolved ones too
+	ID       string `json:"id,omitempty"`
+	Selector string `json:"selector,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Cause    string `json:"cause,omitempty"`
+	All      bool   `json:"all,omitempty"` // resolved ones too
 }
 
 // AlertSilence keeps alerts from being told for a while. An empty condition is true of every alert.

@@ -1,8 +1,10 @@
 package api
 
-import "encoding/json"
-import "strconv"
-import "time"
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
 // CreateNodeRequest makes a node that waits for its bootstrap. Mode and TTL are its first bootstrap token's.
 type CreateNodeRequest struct {
@@ -87,7 +89,7 @@ const ScriptType = "text/x-shellscript"
 // BootstrapOptions say what a bootstrap token is to be like. Zero fields mean the defaults: manual, its usual outer limit, a node
 // that has not enrolled.
 type BootstrapOptions struct {
-	Mode  string
-	TTL   time.Duration
-	Again bool
+	Mode  string   `json:"mode,omitempty"`
+	TTL   Duration `json:"ttl,omitempty"`
+	Again bool     `json:"again,omitempty"`
 }

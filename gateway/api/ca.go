@@ -1,7 +1,10 @@
 package api
 
-import "time"
-import "muster/agent/sign"
+import (
+	"time"
+
+	"muster/agent/sign"
+)
 
 // CA answers GET ca and GET keys: what nodes believe, and where its keys are. There is no secret in it.
 type CA struct {

@@ -28,6 +28,8 @@ type PriceSince struct {
 
 // CostFilter picks nodes and days. What is zero does not count.
 type CostFilter struct {
-	Selector, Tenant string
-	Since, Until     time.Time
+	Selector string    `json:"selector,omitempty"`
+	Tenant   string    `json:"tenant,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
 }

@@ -1,10 +1,12 @@
 package api
 
-import "encoding/json"
-import "fmt"
-import "strconv"
-import "strings"
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Duration is a time.Duration that JSON spells "90m" or "7d"; a number of seconds is understood too.
 type Duration time.Duration

@@ -24,10 +24,12 @@ type EventList struct {
 
 // EventFilter picks events. A zero field does not count.
 type EventFilter struct {
-	Node, Kind, Tenant string
-	Security           bool
-	Since              time.Time
-	Forward            bool  // oldest first, those after the id After
-	After, Before      int64 // ids
-	Limit              int
+	Node     string    `json:"node,omitempty"`
+	Kind     string    `json:"kind,omitempty"`
+	Tenant   string    `json:"tenant,omitempty"`
+	Security bool      `json:"security,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	After    *int64    `json:"after,omitempty"`  // oldest first, those after this id
+	Before   int64     `json:"before,omitempty"` // this id
+	Limit    int       `json:"limit,omitempty"`
 }

@@ -280,11 +280,14 @@ type FleetView struct {
 
 // FleetFilter picks nodes. A zero field does not count.
 type FleetFilter struct {
-	Selector, Tenant, Status, State string
-	Idle                            bool // nodes whose GPUs are all idle
-	Unwell                          bool // nodes with findings
-	All                             bool // retired ones too
-	Sort                            string
-	Limit                           int // 0: the totals alone
-	Cursor                          string
+	Selector string `json:"selector,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Status   string `json:"status,omitempty"`
+	State    string `json:"state,omitempty"`
+	Idle     bool   `json:"idle,omitempty"`   // nodes whose GPUs are all idle
+	Unwell   bool   `json:"unwell,omitempty"` // nodes with findings
+	All      bool   `json:"all,omitempty"`    // retired ones too
+	Sort     string `json:"sort,omitempty"`
+	Limit    int    `json:"limit"` // 0: the totals alone
+	Cursor   string `json:"cursor,omitempty"`
 }

@@ -45,6 +45,18 @@ func Counted(state string, rows int, expected *int) bool {
 	return rows > 0
 }
 
+// Missing is how many GPUs of those expected do not answer; 0: none, or that is not known. Rows answer if they are counted. expected is the
+// record; nil: there is none.
+func Missing(rows int, counted bool, expected *int) int {
+	if !counted || expected == nil {
+		return 0
+	}
+	return max(*expected-rows, 0)
+}
+
+// MissingGPUs is how many of the node's GPUs do not answer, as far as that is known.
+func (g *NodeRow) MissingGPUs() int { return Missing(len(g.GPUs), g.GPUs != nil, g.GPUsExpected) }
+
 // ReadAt is a time of the node's clock by the gateway's clock. A skew that no clock has is not believed, nor is a year that no JSON text
 // can hold: a node says both, and its row would cost everybody the list of the fleet.
 func ReadAt(at *time.Time, skew *int64) *time.Time {

@@ -60,7 +60,7 @@ const MostFindings = 10_000
 
 // FindingFilter picks findings. A zero field does not count.
 type FindingFilter struct {
-	Selector string
-	Tenant   string
-	Severe   bool
+	Selector string `json:"selector,omitempty"`
+	Tenant   string `json:"tenant,omitempty"`
+	Severe   bool   `json:"severe,omitempty"`
 }

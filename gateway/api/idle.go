@@ -21,10 +21,7 @@ func (t *Today) KnownIdleCost() *float64 {
 
 // IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.
 func (g *NodeRow) IdleShare() *float64 {
-	all := len(g.GPUs)
-	if g.GPUsExpected != nil {
-		all = max(all, *g.GPUsExpected)
-	}
+	all := len(g.GPUs) + Missing(len(g.GPUs), true, g.GPUsExpected)
 	if !g.Fresh || g.Status != wire.StatusOnline || g.State == wire.StateRetired || all == 0 {
 		return nil
 	}

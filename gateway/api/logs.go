@@ -7,9 +7,9 @@ const LogsType = "application/x-ndjson"
 
 // LogsQuery picks lines of a node's logs. A zero field does not count.
 type LogsQuery struct {
-	Sources []string  // none: the agent's own
-	Since   time.Time // none: what the gateway takes for usual
-	Follow  bool
-	Grep    string // a regular expression (RE2)
-	Limit   int    // the last ones of those that are there
+	Sources []string  `json:"source,omitempty"` // none: the agent's own
+	Since   time.Time `json:"since,omitzero"`   // none: what the gateway takes for usual
+	Follow  bool      `json:"follow,omitempty"`
+	Grep    string    `json:"grep,omitempty"`  // a regular expression (RE2)
+	Limit   int       `json:"limit,omitempty"` // the last ones of those that are there
 }

@@ -1,8 +1,10 @@
 package api
 
-import "encoding/json"
-import "fmt"
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
 // Node is a node as the API shows it. Hardware is what the node reported; null: it never did.
 type Node struct {
@@ -89,10 +91,12 @@ type NodeRows struct {
 
 // NodeFilter picks nodes. A zero field does not count.
 type NodeFilter struct {
-	Selector, Status, State string
-	All                     bool // retired ones too
-	Limit                   int
-	Cursor                  string
+	Selector string `json:"selector,omitempty"`
+	Status   string `json:"status,omitempty"`
+	State    string `json:"state,omitempty"`
+	All      bool   `json:"all,omitempty"` // retired ones too
+	Limit    int    `json:"limit,omitempty"`
+	Cursor   string `json:"cursor,omitempty"`
 }
 
 // ReadNode reads a node as the gateway sent it.

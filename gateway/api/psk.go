@@ -24,3 +24,8 @@ type PSK struct {
 type PSKList struct {
 	PSKs []PSK `json:"psks"`
 }
+
+// PSKFilter says which pre-shared key stays when the others end; empty: none.
+type PSKFilter struct {
+	Keep string `json:"keep,omitempty"`
+}

@@ -1,8 +1,11 @@
 package api
 
-import "encoding/json"
-import "time"
-import "muster/agent/wire"
+import (
+	"encoding/json"
+	"time"
+
+	"muster/agent/wire"
+)
 
 // Release is a build of the agent as the API shows it.
 type Release struct {
@@ -125,9 +128,15 @@ type ChannelNodes struct {
 
 // ChannelNodeFilter picks nodes of a channel. A zero field does not count.
 type ChannelNodeFilter struct {
-	State, Phase string
-	Limit        int
-	Cursor       string
+	State  string `json:"state,omitempty"`
+	Phase  string `json:"phase,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// PointerFilter names the release that a channel is to point at next; empty: the one before the present one.
+type PointerFilter struct {
+	Release string `json:"digest,omitempty"`
 }
 
 // UnsignedPointer is what an operator's key has to sign: these very bytes.

@@ -1,7 +1,10 @@
 package api
 
-import "strings"
-import "muster/agent/wire"
+import (
+	"strings"
+
+	"muster/agent/wire"
+)
 
 // Scopes of accounts. A route of the admin API names those that it needs.
 const (

@@ -4,10 +4,11 @@ import "time"
 
 // SeriesQuery asks for one metric of a node. What is zero is as the gateway chooses.
 type SeriesQuery struct {
-	Metric       string
-	Since, Until time.Time
-	Step         time.Duration // in whole seconds
-	Value        string        // mean, least or most
+	Metric string    `json:"metric,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	Until  time.Time `json:"until,omitzero"`
+	Step   int64     `json:"step,omitempty"`  // in seconds
+	Value  string    `json:"value,omitempty"` // mean, least or most
 }
 
 // Series answers GET nodes/{node}/series.

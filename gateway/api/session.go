@@ -1,8 +1,11 @@
 package api
 
-import "encoding/json"
-import "time"
-import "muster/agent/wire"
+import (
+	"encoding/json"
+	"time"
+
+	"muster/agent/wire"
+)
 
 // Session is a session as the API shows it: bytes that go between an operator and a node.
 type Session struct {
@@ -54,9 +57,20 @@ type SessionPage struct {
 
 // SessionFilter picks sessions. A zero field does not count.
 type SessionFilter struct {
-	Node, Type, Status, Tenant string
-	Limit                      int
-	Cursor                     string
+	Node   string `json:"-"` // it is part of the path
+	Type   string `json:"type,omitempty"`
+	Status string `json:"status,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
+	Limit  int    `json:"limit,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// Path is that of the sessions with a node, or with all.
+func (f SessionFilter) Path() string {
+	if f.Node == "" {
+		return PathSessions
+	}
+	return At(PathNodeSessions, f.Node)
 }
 
 // ParamChannel is the parameter of a session's stream that names the channel; without it, it is pipe.Main.

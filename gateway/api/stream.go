@@ -1,9 +1,11 @@
 package api
 
-import "encoding/json"
-import "fmt"
-import "net/http"
-import "strconv"
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+)
 
 // Kinds of what the stream tells, which are also the names of its server-sent events.
 const (
@@ -38,9 +40,10 @@ type StreamBriefs struct {
 
 // StreamFilter picks what a stream tells. A zero field does not count.
 type StreamFilter struct {
-	Selector, Tenant string
-	All              bool     // retired nodes too
-	Kinds            []string // none: nodes
+	Selector string   `json:"selector,omitempty"`
+	Tenant   string   `json:"tenant,omitempty"`
+	All      bool     `json:"all,omitempty"`   // retired nodes too
+	Kinds    []string `json:"kinds,omitempty"` // none: nodes
 }
 
 // ReadStreamNodes reads what a StreamNode tells.

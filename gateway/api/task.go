@@ -1,8 +1,11 @@
 package api
 
-import "encoding/json"
-import "time"
-import "muster/agent/wire"
+import (
+	"encoding/json"
+	"time"
+
+	"muster/agent/wire"
+)
 
 // Task is a task as the API shows it. Lists leave the head and the tail of the output empty.
 type Task struct {
@@ -62,9 +65,12 @@ type TaskPage struct {
 
 // TaskFilter picks tasks. A zero field does not count.
 type TaskFilter struct {
-	Node, Type, Status, Tenant string
-	Open                       bool // only those that have not ended
-	Lost                       bool // only those that are lost, and in whose place none was queued
-	Limit                      int
-	Cursor                     string
+	Node   string `json:"node,omitempty"`
+	Type   string `json:"type,omitempty"`
+	Status string `json:"status,omitempty"`
+	Tenant string `json:"tenant,omitempty"`
+	Open   bool   `json:"open,omitempty"` // only those that have not ended
+	Lost   bool   `json:"lost,omitempty"` // only those that are lost, and in whose place none was queued
+	Limit  int    `json:"limit,omitempty"`
+	Cursor string `json:"cursor,omitempty"`
 }

@@ -43,6 +43,8 @@ type Config struct {
 	Unshipped func() map[string]string        // why logs are not shipped, by source; nil: nothing
 	Heard     Heard                           // told of each accepted report; nil: nobody
 	Pace      func() time.Duration            // the longest time from one report to the next; nil, or 0 from it: as usual
+	// When the newest pointer of a release that the node knows ends; nil, or nil from it: it knows none.
+	ReleaseEnds func() *time.Time
 	// How long a version on trial may wait where the gateway asks for that; nil: no longer than its pace.
 	Spare    func() time.Duration
 	Progress func(phase string) // told whenever the loop gets on, at least every workPause; nil: nobody
@@ -267,6 +269,9 @@ func (l *Loop) request() wire.HeartbeatRequest {
 	r := wire.HeartbeatRequest{
 		RunID: l.runID, Counter: l.counter, IntervalSeconds: l.interval.Seconds(), SkewMillis: l.Client.Offset().Milliseconds(),
 		Agent: l.Agent,
+	}
+	if l.ReleaseEnds != nil {
+		r.Agent.ReleaseEnds = l.ReleaseEnds()
 	}
 	if l.Hardware != nil {
 		r.Hardware = l.Hardware(mostHardware)

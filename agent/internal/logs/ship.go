@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/internal/service"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )
 
 const (
-	folder = "shipping" // in the state directory
-	bound  = 64 << 20   // of the spool
+	bound = 64 << 20 // of the spool
 
 	linger  = time.Second      // from a line to its batch, so that more lines go with it
 	grace   = 10 * time.Minute // a gateway that asks for nothing any more may be one that has just started
@@ -138,7 +138,9 @@ func (s *Shipper) rest(ctx context.Context, since time.Time) {
 	}
 }
 
-func (s *Shipper) path(name string) string { return filepath.Join(s.Folder, folder, name) }
+func (s *Shipper) path(name string) string {
+	return filepath.Join(s.Folder, service.ShippingFolder, name)
+}
 
 // ship follows and sends until something else is wanted.
 func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {

@@ -27,6 +27,9 @@ const (
 	arrivalEnd     = ".arriving"
 	logName        = "agent.log"
 	supervisorLog  = "supervisor.log"
+
+	// ShippingFolder has the lines of logs that are not sent yet.
+	ShippingFolder = "shipping"
 )
 
 // UpdateFile is the record of package update in a state directory, which leave removes.

@@ -269,7 +269,7 @@ var ourFiles = [...]string{
 // agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
-	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder} {
+	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder, ShippingFolder} {
 		if err := os.RemoveAll(filepath.Join(m.Base, folder)); err != nil {
 			return explain(m.Base, err)
 		}

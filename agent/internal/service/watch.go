@@ -83,11 +83,12 @@ func (w *Watch) Close() {
 
 // hangs waits until the agent has been silent for too long. It reports false where ctx was done before. A patience of 0 begins with the
 // first sign: it is for an agent that may have been started by something else. Looks are counted, and not time: where this process was
-// frozen, the agent was too.
+// frozen, the agent was too. What is no sign of life holds up no look: anybody on this machine can send that.
 func (w *Watch) hangs(ctx context.Context, patience time.Duration) bool {
 	defer context.AfterFunc(ctx, func() { w.socket.SetReadDeadline(time.Unix(1, 0)) })()
+	look := time.Now().Add(w.Look)
 	for left := patience; ; {
-		w.socket.SetReadDeadline(time.Now().Add(w.Look))
+		w.socket.SetReadDeadline(look)
 		if ctx.Err() != nil {
 			return false
 		}
@@ -95,14 +96,16 @@ func (w *Watch) hangs(ctx context.Context, patience time.Duration) bool {
 		switch {
 		case err == nil && more > 0:
 			left = more
-		case err == nil || left <= 0 && errors.Is(err, os.ErrDeadlineExceeded):
+		case err == nil:
+			continue
 		case !errors.Is(err, os.ErrDeadlineExceeded): // the socket is gone, and nothing more is heard
 			return false
-		default:
+		case left > 0:
 			if left -= w.Look; left <= 0 {
 				return ctx.Err() == nil
 			}
 		}
+		look = time.Now().Add(w.Look)
 	}
 }
 

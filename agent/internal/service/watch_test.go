@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -224,6 +225,32 @@ func TestForeignSigns(t *testing.T) {
 		if got, err := w.Hear(); err != nil || got != want {
 			t.Errorf("of user %d: %v, %v, want %v", uid, got, err, want)
 		}
+	}
+}
+
+// TestNoiseHidesNothing: who writes to the socket all the time hides no agent that hangs.
+func TestNoiseHidesNothing(t *testing.T) {
+	w, err := service.NewWatch(privateDir(t), service.Patience{Silence: time.Hour, Look: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	noise, err := net.Dial("unixgram", w.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer noise.Close()
+	writing.Go(func() {
+		for _, err := noise.Write([]byte("STATUS=here")); err == nil; {
+			_, err = noise.Write([]byte("STATUS=here"))
+		}
+	})
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	if !w.Hangs(ctx, 100*time.Millisecond) {
+		t.Error("an agent that hangs is not found beside noise")
 	}
 }
 

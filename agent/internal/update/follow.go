@@ -63,8 +63,15 @@ func (u *Updater) take(ctx context.Context, release wire.Release) error {
 	if errors.Is(err, identity.ErrUnknownKey) && u.doubt() {
 		return errDoubt
 	}
-	if err == nil && w.program == u.build {
+	if err == nil {
+		u.learnEnd(w)
+	}
+	switch {
+	case w.program == "" || w.program != u.build:
+	case err == nil:
 		return u.moveFloor(w)
+	case w.Sequence <= u.Report().Sequence: // only its end would be new
+		return err
 	}
 	if err == nil {
 		err = u.stagger(ctx, w, release)
@@ -111,6 +118,16 @@ func (u *Updater) doubt() bool {
 		u.cut()
 	}
 	return true
+}
+
+// learnEnd notes how long a pointer is good that was believed.
+func (u *Updater) learnEnd(w wanted) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.record.Ends == nil || !u.record.Ends.Equal(w.Expires) {
+		u.record.Ends = &w.Expires
+		u.dirty = true
+	}
 }
 
 // moveFloor obeys a higher number for the program that runs already.

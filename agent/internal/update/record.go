@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"muster/agent/disk"
 	"muster/agent/internal/service"
@@ -36,6 +37,7 @@ type Record struct {
 	Node    string           `json:"node,omitempty"`    // whose floors these are: another enrolment begins anew
 	Channel string           `json:"channel,omitempty"` // as the gateway has provably said
 	Floors  map[string]int64 `json:"floors,omitempty"`  // by channel: the highest number that this node has obeyed
+	Ends    *time.Time       `json:"ends,omitempty"`    // of the newest pointer of Channel that was believed; nil: none was seen
 	Last    Last             `json:"last,omitzero"`     // the last update
 	Failed  []Failure        `json:"failed,omitempty"`  // what did not prove itself here, the oldest first
 	// Kept is the last update that was committed. Its From is there until the next commit, for the case that its To does not stay up: its

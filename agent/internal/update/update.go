@@ -125,6 +125,7 @@ func (u *Updater) enrolled() {
 	if r.Node != u.state.NodeID {
 		r.Node = u.state.NodeID
 		r.Channel = ""
+		r.Ends = nil
 		r.Floors = nil
 		r.Failed = nil
 	}
@@ -214,6 +215,7 @@ func (u *Updater) learnChannel(answer wire.HeartbeatAnswer) {
 	}
 	if answer.Channel != u.record.Channel {
 		u.record.Channel = answer.Channel
+		u.record.Ends = nil
 		u.changed = true
 		u.dirty = true
 	}
@@ -311,11 +313,23 @@ func (u *Updater) endWait() (stale bool) {
 	return stale
 }
 
+// Ends is when the newest pointer that this node has believed ends; nil: it has seen none. A pointer that does not come tells nothing
+// else: its end is how a node notices a gateway that holds releases back.
+func (u *Updater) Ends() *time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.record.Ends
+}
+
 // Notices are what a person should know.
 func (u *Updater) Notices() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	all := slices.Clone(u.damaged)
+	if end := u.record.Ends; end != nil && (!u.Client.Now().Before(*end) || !u.Client.Local().Before(*end)) { // by either clock
+		all = append(all, "the newest pointer of its release that it was given ended at "+end.UTC().Format(time.RFC3339)+
+			": the gateway may hold newer ones back")
+	}
 	if u.trouble != "" {
 		all = append(all, u.trouble)
 	}

@@ -11,15 +11,14 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/store"
 )
 
 // whoami is open to every account, so that a caller can find out what its token is good for.
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
-	return api.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: shape.OrNone(who.Scopes),
-		ExpiresAt: shape.UTC(who.Account.ExpiresAt)}, nil
+	return api.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: append([]string{}, who.Scopes...),
+		ExpiresAt: api.UTC(who.Account.ExpiresAt)}, nil
 }
 
 // listAccounts leaves out expired and revoked accounts, unless all are asked for.
@@ -33,7 +32,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	if !all {
 		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != api.StatusLive })
 	}
-	return api.AccountList{Accounts: shape.Each(accounts, func(a store.Account) api.Account { return shape.Account(a, now) })}, err
+	return api.AccountList{Accounts: api.Each(accounts, func(a store.Account) api.Account { return account.Shown(a, now) })}, err
 }
 
 // createAccount shows the API token once: the record has only its hash.

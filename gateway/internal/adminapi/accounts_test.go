@@ -275,18 +275,21 @@ func TestAccountClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateAccount(t.Context(), api.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform",
+	made, err := client.Send[api.NewAccount](t.Context(), c, "POST", api.PathAccounts, api.AccountRequest{Name: "ci",
+		Scopes: []string{"nodes:read"}, Tenant: "platform",
 		TTL: api.Duration(time.Hour)})
 	if err != nil || made.ID == "" || made.Tenant != "platform" {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
-	if list, err := c.Accounts(t.Context(), "research", true); err != nil || len(list.Accounts) != 0 {
+	if list, err := client.Get[api.AccountList](t.Context(), c, api.PathAccounts, api.ListFilter{Tenant: "research",
+		All: true}); err != nil || len(list.Accounts) != 0 {
 		t.Errorf("of another tenant: %+v, %v", list, err)
 	}
-	if gone, err := c.RevokeAccount(t.Context(), "ci"); err != nil || gone.ID != made.ID || gone.Status != "revoked" || len(gone.Made) != 0 {
+	if gone, err := client.Send[api.RevokedAccount](t.Context(), c, "DELETE", api.At(api.PathAccount, "ci"), nil); err != nil ||
+		gone.ID != made.ID || gone.Status != "revoked" || len(gone.Made) != 0 {
 		t.Errorf("revoke: %+v, %v", gone, err)
 	}
-	if _, err := c.RevokeAccount(t.Context(), "ci"); !client.IsNotFound(err) {
+	if _, err := client.Send[api.RevokedAccount](t.Context(), c, "DELETE", api.At(api.PathAccount, "ci"), nil); !client.IsNotFound(err) {
 		t.Errorf("revoke twice: %v", err)
 	}
 }

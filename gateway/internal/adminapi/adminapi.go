@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -46,7 +46,7 @@ type API struct {
 	Sessions  *session.Desk // nil: none of its routes is called
 	Releases  *release.Desk
 	Overview  *view.Picture
-	Tail      *tail.Tail
+	Tail      *audit.Tail
 	Streams   *livestream.Streams // of all listeners; nil: this API has its own
 	Health    *health.Desk        // nil: no findings
 	Alerts    *alert.Desk         // nil: none of its routes is called

@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/health/alert"
-	records "muster/store/alerts"
 )
 
 // listAlerts lists what people are told of. It is in memory.
@@ -27,20 +25,20 @@ func (s *server) listAlerts(c *call) (any, error) {
 	}
 	found := s.Alerts.List(q)
 	list := api.AlertList{Total: len(found)}
-	list.Alerts = shape.Each(found[:min(len(found), api.MostAlerts)], func(a alert.Alert) api.Alert {
+	list.Alerts = found[:min(len(found), api.MostAlerts)]
+	for i := range list.Alerts {
 		if c.caller.Tenant != "" {
-			a = ofTenant(a)
+			list.Alerts[i] = ofTenant(list.Alerts[i])
 		}
-		return shape.Alert(a)
-	})
+	}
 	return list, nil
 }
 
 // ofTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
-func ofTenant(a alert.Alert) alert.Alert {
-	a.Deliveries = nil
+func ofTenant(a api.Alert) api.Alert {
+	a.Deliveries = []api.AlertDelivery{}
 	if a.Silence != nil && a.Silence.Tenant != a.Tenant {
-		a.Silence = &records.Silence{ID: a.Silence.ID, EndsAt: a.Silence.EndsAt}
+		a.Silence = &api.AlertSilence{ID: a.Silence.ID, EndsAt: a.Silence.EndsAt}
 	}
 	return a
 }
@@ -51,7 +49,7 @@ func (s *server) listSilences(c *call) (any, error) {
 		return nil, err
 	}
 	tenant, err := c.caller.Within(p.text("tenant"))
-	return api.AlertSilenceList{Silences: shape.Each(s.Alerts.Silences(tenant), shape.Silence)}, err
+	return api.AlertSilenceList{Silences: s.Alerts.Silences(tenant)}, err
 }
 
 func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
@@ -62,9 +60,8 @@ func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 	if err := noToken("", map[string]string{"reason": q.Reason, "selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	made, err := s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
+	return s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
 		For: time.Duration(q.For), Reason: q.Reason}, c.caller.Actor)
-	return shape.Silence(made), err
 }
 
 func (s *server) endSilence(c *call) (any, error) {
@@ -79,7 +76,7 @@ func (s *server) listReceivers(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	return api.AlertReceiverList{Receivers: shape.Each(s.Alerts.Receivers(), shape.Receiver)}, nil
+	return api.AlertReceiverList{Receivers: s.Alerts.Receivers()}, nil
 }
 
 func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
@@ -96,7 +93,7 @@ func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
 	out := api.AlertReceiver{Name: name}
 	for _, r := range s.Alerts.Receivers() {
 		if r.Name == name {
-			out = shape.Receiver(r)
+			out = r
 		}
 	}
 	out.Secret = secret
@@ -112,7 +109,5 @@ func (s *server) dropReceiver(c *call) (any, error) {
 }
 
 func (s *server) testReceiver(c *call, _ struct{}) (any, error) {
-	t, err := s.Alerts.Test(c.r.Context(), c.r.PathValue("receiver"), c.caller.Actor)
-	return api.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
-		Next: t.Next}, err
+	return s.Alerts.Test(c.r.Context(), c.r.PathValue("receiver"), c.caller.Actor)
 }

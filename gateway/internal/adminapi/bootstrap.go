@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
@@ -43,7 +42,7 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return withScript{shape.Created(node, m)}, nil
+	return withScript{m.Created(node.Shown())}, nil
 }
 
 // noToken refuses names and labels that may be tokens: both are shown to everybody.
@@ -95,7 +94,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 		sendScript(c.w, m)
 		return streamed{}, nil
 	}
-	return withScript{shape.Script(node, m)}, nil
+	return withScript{m.Answer(node.ID, node.Name)}, nil
 }
 
 // mintRequest reads what the parameters mode and ttl ask for.

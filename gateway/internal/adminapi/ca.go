@@ -5,14 +5,13 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/authority"
 )
 
 // showGateway says where the gateway is and how it proves itself.
 func (s *server) showGateway(*call) (any, error) {
 	answer := s.Gateway
-	answer.PublicURLs = shape.OrNone(answer.PublicURLs)
+	answer.PublicURLs = append([]string{}, answer.PublicURLs...)
 	if s.Authority != nil {
 		answer.RootPin = s.Authority.RootPin()
 	}
@@ -24,14 +23,7 @@ func (s *server) showCA(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	o, err := s.Authority.Overview(c.r.Context())
-	if err != nil {
-		return nil, err
-	}
-	return api.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(),
-		Intermediate: api.Intermediate(o.Intermediate),
-		Roots:        shape.Each(o.Roots, func(r authority.RootInfo) api.Root { return api.Root(r) }),
-		Keys:         shape.Each(o.Keys, func(k authority.KeyInfo) api.Key { return api.Key(k) })}, nil
+	return s.Authority.Overview(c.r.Context())
 }
 
 func (s *server) rotateKey(c *call, q api.RotateRequest) (any, error) {

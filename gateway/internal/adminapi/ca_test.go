@@ -32,44 +32,48 @@ func TestTrustRoutes(t *testing.T) {
 	h := newHouse(t)
 	c := h.client()
 	ctx := t.Context()
-	first, err := c.CA(ctx)
+	first, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
 	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
 		t.Fatalf("ca: %+v, %v", first, err)
 	}
-	if change, err := c.RotateKey(ctx, api.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published ||
+	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: "task"}); err != nil ||
+		change.Number != 2 || !change.Published ||
 		len(change.Draft) != 0 {
 		t.Errorf("rotate: %+v, %v", change, err)
 	}
-	now, err := c.CA(ctx)
+	now, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
 	if err != nil || len(now.Keys) != 5 {
 		t.Fatalf("ca: %+v, %v", now, err)
 	}
 	for _, key := range now.Keys {
 		if key.Role == "task" && !key.InUse {
-			if change, err := c.DropKey(ctx, key.ID); err != nil || change.Number != 3 {
+			if change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(api.PathKey, key.ID), nil); err != nil ||
+				change.Number != 3 {
 				t.Errorf("drop: %+v, %v", change, err)
 			}
 		}
 	}
-	if change, err := c.AddRoot(ctx, api.RootRequest{}); err != nil || change.Number != 4 {
+	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathRoots, api.RootRequest{}); err != nil || change.Number != 4 {
 		t.Errorf("add a root: %+v, %v", change, err)
 	}
-	if _, err := c.Intermediate(ctx, api.IntermediateRequest{}); err != nil {
+	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{}); err != nil {
 		t.Error(err)
 	}
-	if change, err := c.DropRoot(ctx, first.Roots[0].Pin); err != nil || change.Number != 5 {
+	if change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(api.PathRoot, first.Roots[0].Pin), nil); err != nil ||
+		change.Number != 5 {
 		t.Errorf("drop a root: %+v, %v", change, err)
 	}
-	after, err := c.CA(ctx)
+	after, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
 	if err != nil || len(after.Roots) != 1 || after.Roots[0].Pin == first.Roots[0].Pin ||
 		after.Intermediate.Fingerprint == first.Intermediate.Fingerprint {
 		t.Errorf("ca: %+v, %v", after, err)
 	}
-	if g, err := c.Gateway(ctx); err != nil || g.RootPin != after.Roots[0].Pin {
+	if g, err := client.Get[api.Gateway](ctx, c, api.PathGateway, nil); err != nil || g.RootPin != after.Roots[0].Pin {
 		t.Errorf("the gateway's pin is %s, %v", g.RootPin, err)
 	}
 	for _, kind := range []string{"key.rotated", "key.dropped", "ca.root_announced", "ca.intermediate_changed", "ca.root_dropped"} {
-		if list, err := c.Events(ctx, api.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 ||
+		if list, err := client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{Kind: kind, Security: true}); err != nil ||
+			len(list.Events) != 1 ||
 			list.Events[0].Actor != "operator:socket" {
 			t.Errorf("%s: %+v, %v", kind, list, err)
 		}
@@ -90,10 +94,11 @@ func TestTrustInTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := h.client()
-	if _, err := c.Intermediate(ctx, api.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
+	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{}); err == nil ||
+		!strings.Contains(err.Error(), "--root DIR") {
 		t.Errorf("without a root: %v", err)
 	}
-	prepared, err := c.Intermediate(ctx, api.IntermediateRequest{Prepare: true})
+	prepared, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +106,11 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Intermediate(ctx, api.IntermediateRequest{Certificates: signed}); err != nil {
+	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate,
+		api.IntermediateRequest{Certificates: signed}); err != nil {
 		t.Error(err)
 	}
-	change, err := c.RotateKey(ctx, api.RotateRequest{Role: "answer", Now: true})
+	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: "answer", Now: true})
 	if err != nil || change.Published || len(change.Draft) == 0 {
 		t.Fatalf("rotate: %+v, %v", change, err)
 	}
@@ -116,10 +122,12 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.PublishTrust(ctx, sign.Seal(stranger, sign.RoleTrust, change.Draft)); err == nil {
+	if _, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: sign.Seal(stranger, sign.RoleTrust,
+		change.Draft)}); err == nil {
 		t.Error("a stranger's signature was taken")
 	}
-	if done, err := c.PublishTrust(ctx, sign.Seal(key, sign.RoleTrust, change.Draft)); err != nil || !done.Published || done.Number != 2 {
+	if done, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: sign.Seal(key, sign.RoleTrust,
+		change.Draft)}); err != nil || !done.Published || done.Number != 2 {
 		t.Errorf("publish: %+v, %v", done, err)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
@@ -21,7 +20,7 @@ func (s *server) listChannels(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Channels(c.r.Context())
-	return api.ChannelList{Channels: shape.Each(all, shape.Channel)}, err
+	return api.ChannelList{Channels: all}, err
 }
 
 func (s *server) showChannel(c *call) (any, error) {
@@ -32,20 +31,13 @@ func (s *server) showChannel(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shownChannel(s.Releases.Channel(c.r.Context(), name))
+	return s.Releases.Channel(c.r.Context(), name)
 }
 
 // channel is the one that the path names.
 func (c *call) channel() (string, error) {
 	name := c.r.PathValue("channel")
 	return name, wire.CheckChannel(name)
-}
-
-func shownChannel(ch release.Channel, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return shape.Channel(ch), nil
 }
 
 // patchChannel points a channel at a release, which its version names too.
@@ -67,7 +59,7 @@ func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
 		return nil, err
 	}
 	p := release.Promotion{Digest: r.Digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
-	return shownChannel(s.Releases.Point(c.r.Context(), name, p, c.caller.Actor))
+	return s.Releases.Point(c.r.Context(), name, p, c.caller.Actor)
 }
 
 // rollbackChannel goes back to the release before, or to the one that the request names, at once unless it asks for waves.
@@ -88,7 +80,7 @@ func (s *server) rollbackChannel(c *call, q api.Promotion) (any, error) {
 		}
 		p.Digest = r.Digest
 	}
-	return shownChannel(s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor))
+	return s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor)
 }
 
 func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
@@ -97,17 +89,17 @@ func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
 		return nil, err
 	}
 	p := release.Promotion{Pointer: q.Pointer, Seen: q.Seen}
-	return shownChannel(s.Releases.Abort(c.r.Context(), name, p, c.caller.Actor))
+	return s.Releases.Abort(c.r.Context(), name, p, c.caller.Actor)
 }
 
 // steers is the handler of a change of a rollout that needs nothing but the channel.
-func steers(do func(*release.Desk, context.Context, string, store.Actor) (release.Channel, error)) func(*server, *call) (any, error) {
+func steers(do func(*release.Desk, context.Context, string, store.Actor) (api.Channel, error)) func(*server, *call) (any, error) {
 	return takes(func(s *server, c *call, _ struct{}) (any, error) {
 		name, err := c.channel()
 		if err != nil {
 			return nil, err
 		}
-		return shownChannel(do(s.Releases, c.r.Context(), name, c.caller.Actor))
+		return do(s.Releases, c.r.Context(), name, c.caller.Actor)
 	})
 }
 
@@ -182,12 +174,12 @@ func (s *server) channelNodes(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes := slices.DeleteFunc(now.Nodes, func(n release.NodeStatus) bool {
+	nodes := slices.DeleteFunc(now.Nodes, func(n api.ChannelNode) bool {
 		return p.has("phase") && n.Phase != p.text("phase") || p.has("state") && n.State != p.text("state")
 	})
-	slices.SortFunc(nodes, func(a, b release.NodeStatus) int { return strings.Compare(placeOf(a), placeOf(b)) })
+	slices.SortFunc(nodes, func(a, b api.ChannelNode) int { return strings.Compare(placeOf(a), placeOf(b)) })
 	out := api.ChannelNodes{Total: len(nodes), Nodes: []api.ChannelNode{}}
-	at, there := slices.BinarySearchFunc(nodes, p.text("cursor"), func(n release.NodeStatus, cursor string) int {
+	at, there := slices.BinarySearchFunc(nodes, p.text("cursor"), func(n api.ChannelNode, cursor string) int {
 		return strings.Compare(placeOf(n), cursor)
 	})
 	if there {
@@ -198,9 +190,9 @@ func (s *server) channelNodes(c *call) (any, error) {
 		page = page[:limit]
 		out.Next = placeOf(page[limit-1])
 	}
-	out.Nodes = shape.Each(page, shape.ChannelNode)
+	out.Nodes = page
 	return out, nil
 }
 
 // placeOf orders nodes by name. Nodes of two tenants may have one name.
-func placeOf(n release.NodeStatus) string { return n.Name + "/" + n.ID }
+func placeOf(n api.ChannelNode) string { return n.Name + "/" + n.ID }

@@ -60,42 +60,46 @@ func TestClientOnSocket(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, ok, err)
 		}
 	}
-	who, err := c.WhoAmI(ctx)
+	who, err := client.Get[api.Caller](ctx, c, api.PathWhoAmI, nil)
 	check("whoami", who.Actor == "operator:socket", err)
-	g, err := c.Gateway(ctx)
+	g, err := client.Get[api.Gateway](ctx, c, api.PathGateway, nil)
 	check("gateway", g.Version == "test", err)
-	rows, err := c.Nodes(ctx, api.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
+	rows, err := client.Get[api.NodeRows](ctx, c, api.PathNodes, api.NodeFilter{Selector: "tier=sovereign", Status: "online",
+		State: "active", All: true, Limit: 5})
 	check("nodes", rows.Total == 1 && len(rows.Nodes) == 1, err)
-	raw, err := c.Node(ctx, "n")
+	raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, "n"), nil)
 	check("node", strings.Contains(string(raw), `"skew_ms":`), err)
-	n, err := c.Apply(ctx, "n", "drain")
+	n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathNode, "n")+"/"+"drain", nil)
 	check("drain", n.State == "drained", err)
-	n, err = c.SetLabels(ctx, "n", api.LabelsRequest{Set: map[string]string{"a": "b"}})
+	n, err = client.Send[api.Node](ctx, c, "POST", api.At(api.PathLabels, "n"), api.LabelsRequest{Set: map[string]string{"a": "b"}})
 	check("label", n.Labels["a"] == "b", err)
-	token, err := c.CreateToken(ctx, api.TokenRequest{TTL: api.Duration(90 * time.Minute)})
+	token, err := client.Send[api.NewToken](ctx, c, "POST", api.PathTokens, api.TokenRequest{TTL: api.Duration(90 * time.Minute)})
 	check("token", token.ExpiresAt.Equal(h.now.Add(90*time.Minute)), err)
-	check("revoke", true, c.RevokeToken(ctx, token.ID))
-	tokens, err := c.Tokens(ctx, "default", true)
+	check("revoke", true, client.Drop(ctx, c, api.At(api.PathToken, token.ID), nil))
+	tokens, err := client.Get[api.TokenList](ctx, c, api.PathTokens, api.ListFilter{Tenant: "default", All: true})
 	check("tokens", len(tokens.Tokens) == 1 && tokens.Tokens[0].Status == "revoked", err)
-	psk, err := c.SetPSK(ctx, api.PSKRequest{Generate: true})
+	psk, err := client.Send[api.NewPSK](ctx, c, "POST", api.PathPSK, api.PSKRequest{Generate: true})
 	check("psk", psk.Secret != "", err)
-	_, err = c.RotatePSK(ctx, api.PSKRequest{Generate: true})
+	_, err = client.Send[api.NewPSK](ctx, c, "POST", api.PathPSKRotate, api.PSKRequest{Generate: true})
 	check("rotate", true, err)
-	check("clear", true, c.ClearPSK(ctx, psk.ID))
-	psks, err := c.PSKs(ctx)
+	check("clear", true, client.Drop(ctx, c, api.PathPSK, api.PSKFilter{Keep: psk.ID}))
+	psks, err := client.Get[api.PSKList](ctx, c, api.PathPSK, nil)
 	check("psks", len(psks.PSKs) == 1, err)
-	events, err := c.Events(ctx, api.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
+	events, err := client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{After: new(int64(1)), Before: 1000, Limit: 10,
+		Since: h.now.Add(-time.Hour)})
 	check("events", len(events.Events) > 5 && events.Events[0].Kind == "node.drained", err)
-	events, err = c.Events(ctx, api.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
+	events, err = client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{Node: "n", Kind: "node.drained",
+		Tenant: "platform", Security: true})
 	check("security events", len(events.Events) == 1, err)
-	_, err = c.Node(ctx, "../tokens")
+	_, err = client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, "../tokens"), nil)
 	check("a name with a slash", client.IsNotFound(err), nil)
-	if _, err := c.Node(ctx, "x"); !client.IsNotFound(err) {
+	if _, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, "x"), nil); !client.IsNotFound(err) {
 		t.Errorf("unknown node: %v", err)
 	}
 	h.store.Close()
 	var detail *wire.ErrorDetail
-	if _, err := c.Nodes(ctx, api.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
+	if _, err := client.Get[api.NodeRows](ctx, c, api.PathNodes, api.NodeFilter{}); !errors.As(err, &detail) ||
+		!strings.Contains(detail.Message, "request id ") {
 		t.Errorf("with a broken store: %v", err)
 	}
 }
@@ -113,9 +117,9 @@ func TestClientSocketTrouble(t *testing.T) {
 		{"left behind", stale, "no gateway answers at "},
 		{"too long", filepath.Join(t.TempDir(), strings.Repeat("x", 120)), "too long"},
 	} {
-		client, err := client.Dial(t.Context(), client.Target{DataDir: c.dir})
+		dialled, err := client.Dial(t.Context(), client.Target{DataDir: c.dir})
 		if err == nil {
-			_, err = client.WhoAmI(t.Context())
+			_, err = client.Get[api.Caller](t.Context(), dialled, api.PathWhoAmI, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -177,9 +181,9 @@ func TestClientOverTLS(t *testing.T) {
 		{"nobody there", client.Target{URL: "https://127.0.0.1:1", Token: token, RootPin: pin}, "cannot reach"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client, err := client.Dial(t.Context(), c.target)
+			dialled, err := client.Dial(t.Context(), c.target)
 			if err == nil {
-				_, err = client.WhoAmI(t.Context())
+				_, err = client.Get[api.Caller](t.Context(), dialled, api.PathWhoAmI, nil)
 			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -207,12 +211,13 @@ func TestPinBelievesTheChain(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	sum := sha256.Sum256(other.RawSubjectPublicKeyInfo)
-	client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: h.account("ops", "", "*"),
+	dialled, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: h.account("ops", "", "*"),
 		RootPin: "sha256:" + hex.EncodeToString(sum[:])})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.WhoAmI(t.Context()); err == nil || !strings.Contains(err.Error(), "not one that this machine trusts") {
+	if _, err := client.Get[api.Caller](t.Context(), dialled, api.PathWhoAmI, nil); err == nil ||
+		!strings.Contains(err.Error(), "not one that this machine trusts") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -240,9 +245,9 @@ func TestClientAnswersOfOthers(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}))
-		client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: token})
+		dialled, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: token})
 		if err == nil {
-			_, err = client.WhoAmI(t.Context())
+			_, err = client.Get[api.Caller](t.Context(), dialled, api.PathWhoAmI, nil)
 		}
 		server.Close()
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 )
 
 // listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
@@ -46,7 +45,7 @@ func (s *server) listCosts(c *call) (any, error) {
 	list := api.CostList{Costs: []api.NodeCost{}}
 	for _, row := range rows {
 		if sum := sums[row.ID]; sum != nil {
-			list.Costs = append(list.Costs, shape.Cost(row, sum))
+			list.Costs = append(list.Costs, sum.Shown(row))
 		}
 	}
 	return list, nil

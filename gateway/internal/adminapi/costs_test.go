@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/store/costs"
 )
 
@@ -41,11 +42,13 @@ func TestCosts(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	c := h.dial()
-	got, err := c.Costs(t.Context(), api.CostFilter{Selector: "name=b", Tenant: "research", Since: h.now, Until: h.now})
+	got, err := client.Get[api.CostList](t.Context(), c, api.PathCosts, api.CostFilter{Selector: "name=b", Tenant: "research",
+		Since: h.now, Until: h.now})
 	if err != nil || len(got.Costs) != 1 || got.Costs[0].Days != 1 {
 		t.Errorf("of one day: %+v, %v", got, err)
 	}
-	if got, err = c.Costs(t.Context(), api.CostFilter{Until: h.now.Add(-10 * 24 * time.Hour)}); err != nil || len(got.Costs) != 0 {
+	if got, err = client.Get[api.CostList](t.Context(), c, api.PathCosts,
+		api.CostFilter{Until: h.now.Add(-10 * 24 * time.Hour)}); err != nil || len(got.Costs) != 0 {
 		t.Errorf("before the records: %+v, %v", got, err)
 	}
 	for query, want := range map[string]int{"?since=yesterday": 400, "?until=x": 400, "?selector=%3D": 400, "?tenant=platform": 403,

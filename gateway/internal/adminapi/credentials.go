@@ -3,7 +3,6 @@ package adminapi
 import (
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/release"
 )
 
@@ -13,7 +12,7 @@ func (s *server) listCredentials(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Credentials(c.r.Context())
-	return api.RegistryCredentialList{Credentials: shape.Each(all, shape.Credential)}, err
+	return api.RegistryCredentialList{Credentials: api.Each(all, shownCredential)}, err
 }
 
 func (s *server) setCredential(c *call, q api.RegistryCredentialRequest) (any, error) {
@@ -22,7 +21,7 @@ func (s *server) setCredential(c *call, q api.RegistryCredentialRequest) (any, e
 		return nil, err
 	}
 	set := release.Credential{Name: name, Host: q.Host, Realm: q.Realm, Username: q.Username, Password: q.Password}
-	return shape.Credential(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
+	return shownCredential(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
 }
 
 func (s *server) dropCredential(c *call) (any, error) {
@@ -41,4 +40,9 @@ func (c *call) credential() (string, error) {
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
 	}
 	return name, nil
+}
+
+// shownCredential is what opens a registry elsewhere, without its password.
+func shownCredential(c release.Credential) api.RegistryCredential {
+	return api.RegistryCredential{Name: c.Name, Host: c.Host, Realm: c.Realm, Username: c.Username}
 }

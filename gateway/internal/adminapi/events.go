@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/audit"
 	"muster/store"
 )
 
@@ -23,7 +23,7 @@ func (s *server) listEvents(c *call) (any, error) {
 		return nil, err
 	}
 	events, err := s.Store.Events(c.r.Context(), q)
-	return api.EventList{Events: shape.Each(events, shape.Event)}, err
+	return api.EventList{Events: api.Each(events, audit.Shown)}, err
 }
 
 func eventQuery(p parameters, now time.Time) (store.EventQuery, error) {

@@ -149,7 +149,7 @@ func TestClientFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := c.Fleet(t.Context(), api.FleetFilter{Limit: 1, Sort: api.SortName, All: true})
+	view, err := client.Get[api.FleetView](t.Context(), c, api.PathFleet, api.FleetFilter{Limit: 1, Sort: api.SortName, All: true})
 	if err != nil || len(view.Nodes) != 1 || view.Totals.Nodes != 2 {
 		t.Errorf("got %+v, %v", view, err)
 	}

@@ -108,34 +108,38 @@ func TestClientOfTasks(t *testing.T) {
 	h.enrolled("n", "platform")
 	c := h.dial()
 	ctx := t.Context()
-	if _, err := c.SetSecret(ctx, "platform", "key", "hidden"); err != nil {
+	if _, err := client.Ask[api.Secret](ctx, c, "PUT", api.At(api.PathSecret, "key"), api.ListFilter{Tenant: "platform"},
+		api.SecretRequest{Value: "hidden"}); err != nil {
 		t.Error(err)
 	}
-	if list, err := c.Secrets(ctx, ""); err != nil || len(list.Secrets) != 1 || list.Secrets[0].Tenant != "platform" {
+	if list, err := client.Get[api.SecretList](ctx, c, api.PathSecrets, nil); err != nil ||
+		len(list.Secrets) != 1 || list.Secrets[0].Tenant != "platform" {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	if err := c.DropSecret(ctx, "platform", "key"); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathSecret, "key"), api.ListFilter{Tenant: "platform"}); err != nil {
 		t.Error(err)
 	}
-	if err := c.DropSecret(ctx, "platform", "key"); !client.IsNotFound(err) {
+	if err := client.Drop(ctx, c, api.At(api.PathSecret, "key"), api.ListFilter{Tenant: "platform"}); !client.IsNotFound(err) {
 		t.Errorf("a secret that is gone: %v", err)
 	}
-	made, err := c.CreateTask(ctx, api.NewTask{Node: "n", Type: wire.TaskDiagCollect})
+	made, err := client.Send[api.Task](ctx, c, "POST", api.PathTasks, api.NewTask{Node: "n", Type: wire.TaskDiagCollect})
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.Tasks(ctx, api.TaskFilter{Node: "n", Open: true})
+	page, err := client.Get[api.TaskPage](ctx, c, api.PathTasks, api.TaskFilter{Node: "n", Open: true})
 	if err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != made.ID {
 		t.Errorf("got %+v, %v", page, err)
 	}
-	if canceled, err := c.CancelTask(ctx, made.ID); err != nil || canceled.Status != wire.TaskCanceled {
+	if canceled, err := client.Send[api.Task](ctx, c, "POST", api.At(api.PathTaskCancel, made.ID), nil); err != nil ||
+		canceled.Status != wire.TaskCanceled {
 		t.Errorf("got %+v, %v", canceled, err)
 	}
 	if got, err := c.FollowTask(ctx, made.ID, 0, nil); err != nil || got.Status != wire.TaskCanceled {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
-	if change, err := c.AddKey(ctx, api.AddKeyRequest{Role: "task", PublicKey: key}); err != nil || !change.Published {
+	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeys, api.AddKeyRequest{Role: "task",
+		PublicKey: key}); err != nil || !change.Published {
 		t.Errorf("got %+v, %v", change, err)
 	}
 }

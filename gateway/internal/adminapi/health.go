@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -27,8 +26,8 @@ func (s *server) listFindings(c *call) (any, error) {
 	}
 	found := s.Health.List(q)
 	list := api.FindingList{Total: len(found)}
-	list.Findings = shape.Each(found[:min(len(found), api.MostFindings)], func(f health.NodeFinding) api.NodeFinding {
-		return api.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: shape.Finding(f.Finding)}
+	list.Findings = api.Each(found[:min(len(found), api.MostFindings)], func(f health.NodeFinding) api.NodeFinding {
+		return api.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: f.Shown()}
 	})
 	return list, nil
 }
@@ -38,14 +37,14 @@ func (s *server) findings(nodeID string) []api.Finding {
 	if s.Health == nil {
 		return []api.Finding{}
 	}
-	return shape.Each(s.Health.Findings(nodeID), shape.Finding)
+	return api.Each(s.Health.Findings(nodeID), health.Finding.Shown)
 }
 
 func (s *server) listHealthRules(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	return api.HealthRuleList{Rules: shape.Each(s.Health.Rules(), shape.Rule)}, nil
+	return api.HealthRuleList{Rules: s.Health.Rules()}, nil
 }
 
 func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
@@ -58,8 +57,8 @@ func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
 		return nil, err
 	}
 	for _, r := range s.Health.Rules() {
-		if r.Name == name {
-			return shape.Rule(r), nil
+		if r.Rule == name {
+			return r, nil
 		}
 	}
 	return api.HealthRule{}, nil

@@ -2,7 +2,6 @@ package adminapi_test
 
 import (
 	"context"
-	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -19,13 +17,13 @@ import (
 // withHealth opens a desk of health that knows the nodes by their names, and has them judged by one heartbeat each.
 func (h *house) withHealth(sick ...string) {
 	h.t.Helper()
-	node := func(id string) (health.Node, bool) {
+	node := func(id string) (*api.NodeRow, bool) {
 		n, err := h.store.Node(h.t.Context(), "", id)
-		return health.Node{ID: n.ID, Subject: label.Subject{Name: n.Name, Tenant: n.Tenant, State: n.State, Labels: n.Labels}}, err == nil
+		return &api.NodeRow{ID: n.ID, Name: n.Name, Tenant: n.Tenant, State: n.State, Labels: n.Labels}, err == nil
 	}
 	desk, err := health.Open(h.t.Context(), health.Config{
 		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready, Node: node,
-		Nodes: func() iter.Seq[health.Node] { return func(func(health.Node) bool) {} },
+		Nodes: func() []*api.NodeRow { return nil },
 		Judge: func(ctx context.Context, id string, add map[string]string, remove []string) error {
 			return h.api.Fleet.Judge(ctx, id, add, remove)
 		},
@@ -41,7 +39,7 @@ func (h *house) withHealth(sick ...string) {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		desk.Take(h.t.Context(), []feed.Sample{{NodeID: n.ID, At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
+		desk.Take(h.t.Context(), []view.Sample{{NodeID: n.ID, At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
 			Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &h.now},
 			GPUs:  []wire.GPU{{UUID: "GPU-0", RemappedRows: &wire.Remaps{Failure: &failed}}}}}})
 	}

@@ -26,12 +26,12 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -120,8 +120,8 @@ func newHouse(t testing.TB) *house {
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.api.Overview.Load(t.Context())
-	takers := []tail.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
-	if h.api.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store, Takers: takers}); err != nil {
+	takers := []audit.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
+	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store, Takers: takers}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -180,12 +180,26 @@ func (h *house) node(name, tenant, hardware string) string {
 	}
 	if err == nil && hardware != "" {
 		err = h.store.SaveBeats(ctx, []store.Beat{{NodeID: id, At: h.now, RunID: "r", Counter: 1, Interval: 30 * time.Second,
-			Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware}}, h.now)
+			Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: written(h.t, hardware)}}, h.now)
 	}
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return id
+}
+
+// written is a reading as the node API decodes it and the fleet writes it.
+func written(t testing.TB, hardware string) string {
+	t.Helper()
+	b, err := reading.ParseHeartbeat([]byte(`{"run_id":"run00001","interval_seconds":30,"hardware":` + hardware + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(b.Hardware)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // ask sends one request to the TLS face of the API, with a token, or to the socket's without.

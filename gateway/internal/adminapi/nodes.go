@@ -5,7 +5,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/fleet"
 )
 
@@ -27,7 +26,7 @@ func (s *server) listNodes(c *call) (any, error) {
 		Tenant: c.caller.Tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
 		All: all, Limit: limit, Cursor: p.text("cursor"),
 	})
-	return api.NodePage{Nodes: shape.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
+	return api.NodePage{Nodes: api.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 
 // showNode finds a node by its name or its id.
@@ -41,15 +40,15 @@ func (s *server) showNode(c *call) (any, error) {
 
 // node is a node with what the release part knows of it.
 func (s *server) node(n fleet.Node) api.Node {
-	out := shape.Node(n)
+	out := n.Shown()
 	if s.Releases != nil {
-		out.Update = shape.Update(s.Releases.Updating(n.ID))
+		out.Update = s.Releases.Updating(n.ID)
 	}
 	return out
 }
 
 func (s *server) detail(d fleet.Detail) api.NodeDetail {
-	out := shape.Detail(d)
+	out := d.Shown()
 	out.Node = s.node(d.Node)
 	out.Findings = s.findings(d.ID)
 	out.Today = s.today(d.ID)

@@ -5,7 +5,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
+	"muster/store"
 )
 
 // listPSKs shows only ids. Nobody gets the keys that the gateway keeps.
@@ -14,7 +14,7 @@ func (s *server) listPSKs(c *call) (any, error) {
 		return nil, err
 	}
 	psks, err := s.Bootstrap.PSKs(c.r.Context())
-	return api.PSKList{PSKs: shape.Each(psks, shape.PSK)}, err
+	return api.PSKList{PSKs: api.Each(psks, func(k store.PSK) api.PSK { return api.PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()} })}, err
 }
 
 // setPSK makes a PSK the only live one. If the gateway generated it, the answer holds it. It is never shown again.

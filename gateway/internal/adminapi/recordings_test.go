@@ -12,6 +12,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 )
@@ -27,7 +28,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 	h.api.Recordings = shelf
 	node := h.sessionNode("n")
 	c := h.client()
-	s, err := c.OpenSession(t.Context(), "n", api.SessionAsk{Type: wire.SessionShell})
+	s, err := client.Send[api.Session](t.Context(), c, "POST", api.At(api.PathNodeSessions, "n"), api.SessionAsk{Type: wire.SessionShell})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,8 @@ func TestRecordingOverHTTP(t *testing.T) {
 	if _, err := h.api.Sessions.NodeSend(t.Context(), node, s.ID, pipe.Main, 0, pipe.Piece{Data: frames.Bytes()}); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := c.FindSession(t.Context(), s.ID); err != nil || found.Node != "n" || found.Status != api.SessionOpen {
+	if found, err := client.Get[api.Session](t.Context(), c, api.At(api.PathSession, s.ID), nil); err != nil || found.Node != "n" ||
+		found.Status != api.SessionOpen {
 		t.Errorf("%+v, %v", found, err)
 	}
 	var cast bytes.Buffer
@@ -78,7 +80,7 @@ func TestRecordingOverHTTP(t *testing.T) {
 			t.Errorf("%s, want %s, %v: %s", state, want, err, &cast)
 		}
 	}
-	events, err := c.Events(t.Context(), api.EventFilter{Kind: "session.played", Limit: 100})
+	events, err := client.Get[api.EventList](t.Context(), c, api.PathEvents, api.EventFilter{Kind: "session.played", Limit: 100})
 	if err != nil || len(events.Events) != 4 || events.Events[0].Detail["session"] != s.ID || !events.Events[0].Security {
 		t.Errorf("%+v, %v", events, err)
 	}

@@ -5,7 +5,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/release"
 )
 
@@ -14,7 +13,7 @@ func (s *server) listReleases(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Releases(c.r.Context())
-	return api.ReleaseList{Releases: shape.Each(all, shape.Release)}, err
+	return api.ReleaseList{Releases: all}, err
 }
 
 func (s *server) showRelease(c *call) (any, error) {
@@ -25,7 +24,7 @@ func (s *server) showRelease(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shape.Release(r), nil
+	return r, nil
 }
 
 // addRelease makes a release. With a channel it also points that at it, in the usual waves. Where that fails the release stays, and the
@@ -47,14 +46,14 @@ func (s *server) addRelease(c *call, q api.NewRelease) (any, error) {
 	}
 	c.status = http.StatusCreated
 	if q.Channel == "" {
-		return shape.Release(r), nil
+		return r, nil
 	}
 	plan := release.DefaultPlan()
 	if _, err := s.Releases.Point(ctx, q.Channel, release.Promotion{Digest: r.Digest, Plan: &plan}, c.caller.Actor); err != nil {
 		return nil, err
 	}
 	r, err = s.Releases.Release(ctx, r.Digest)
-	return shape.Release(r), err
+	return r, err
 }
 
 func (s *server) dropRelease(c *call) (any, error) {
@@ -77,14 +76,15 @@ func (s *server) pinList(c *call) (any, error) {
 	ctx := c.r.Context()
 	pins, err := s.Releases.Pins(ctx)
 	for i := range pins {
-		if pins[i].Node.Name != "" {
+		if pins[i].Node != "" {
 			continue
 		}
 		if n, err := s.Fleet.Node(ctx, "", pins[i].NodeID); err == nil { // the release part knows only nodes that have enrolled
-			pins[i].Node = release.Ref{ID: n.ID, Name: n.Name, Tenant: n.Tenant}
+			pins[i].Node = n.Name
+			pins[i].Tenant = n.Tenant
 		}
 	}
-	return api.PinList{Pins: shape.Each(pins, shape.Pin)}, err
+	return api.PinList{Pins: pins}, err
 }
 
 // addPins pins nodes. A release of their own is looked up first, so that its version will do.

@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -25,7 +25,7 @@ func (s *server) listSecrets(c *call) (any, error) {
 		return nil, err
 	}
 	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
-	return api.SecretList{Secrets: shape.Each(secrets, shape.Lent)}, err
+	return api.SecretList{Secrets: api.Each(secrets, task.ShownSecret)}, err
 }
 
 // setSecret answers 201 for a new secret.
@@ -55,7 +55,7 @@ func (s *server) setSecret(c *call, q api.SecretRequest) (any, error) {
 	if row.CreatedAt.Equal(row.ChangedAt) {
 		c.status = http.StatusCreated
 	}
-	return shape.Lent(row), nil
+	return task.ShownSecret(row), nil
 }
 
 func (s *server) dropSecret(c *call) (any, error) {

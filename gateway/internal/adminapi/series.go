@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/history"
 )
 
@@ -37,6 +36,5 @@ func (s *server) nodeSeries(c *call) (any, error) {
 			"start it with --history 1GiB; muster help history says how much room that takes")
 	}
 	q.NodeID = d.Node.ID
-	answer, err := s.History.Series(c.r.Context(), q)
-	return shape.Series(answer), err
+	return s.History.Series(c.r.Context(), q)
 }

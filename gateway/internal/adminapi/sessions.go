@@ -11,7 +11,6 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -65,7 +64,7 @@ func (s *server) listSessions(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := slices.DeleteFunc(shape.Each(views, shape.Session), func(one api.Session) bool { return status != "" && one.Status != status })
+	shown := slices.DeleteFunc(api.Each(views, session.View.Shown), func(one api.Session) bool { return status != "" && one.Status != status })
 	return api.SessionPage{Sessions: shown, Next: next}, nil
 }
 
@@ -80,7 +79,7 @@ func (s *server) openSession(c *call, q api.SessionAsk) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return shape.Session(v), nil
+	return v.Shown(), nil
 }
 
 // session is the one that the path names, of the node that the path names, if it names one.
@@ -101,7 +100,7 @@ func (s *server) showSession(c *call) (any, error) {
 		return nil, err
 	}
 	v, err := s.session(c)
-	return shape.Session(v), err
+	return v.Shown(), err
 }
 
 func (s *server) killSession(c *call) (any, error) {
@@ -112,7 +111,7 @@ func (s *server) killSession(c *call) (any, error) {
 	if err == nil {
 		v, err = s.Sessions.Kill(c.r.Context(), c.operator(), v.ID, "")
 	}
-	return shape.Session(v), err
+	return v.Shown(), err
 }
 
 // piece reads which piece of which session a request is about. The desk looks at whose session it is.

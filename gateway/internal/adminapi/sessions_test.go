@@ -9,6 +9,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/session"
 )
 
@@ -33,7 +34,8 @@ func TestSessionOverHTTP(t *testing.T) {
 	node := h.sessionNode("n")
 	c := h.client()
 	ctx := t.Context()
-	s, err := c.OpenSession(ctx, "n", api.SessionAsk{Type: wire.SessionShell, Params: json.RawMessage(`{"user":"me"}`)})
+	s, err := client.Send[api.Session](ctx, c, "POST", api.At(api.PathNodeSessions, "n"), api.SessionAsk{Type: wire.SessionShell,
+		Params: json.RawMessage(`{"user":"me"}`)})
 	if err != nil || s.Status != api.SessionWaiting || s.Node != "n" || s.About["user"] != "me" || s.LimitSeconds != 24*60*60 {
 		t.Fatalf("got %+v, %v", s, err)
 	}
@@ -65,27 +67,32 @@ func TestSessionOverHTTP(t *testing.T) {
 	if kind, data, err := pipe.NewFrames(watched).Next(); err != nil || kind != pipe.FrameOutput || string(data) != "hello" {
 		t.Errorf("the watcher got %c %q, %v", kind, data, err)
 	}
-	if s, err = c.Session(ctx, "n", s.ID); err != nil || s.Status != api.SessionOpen || *s.BytesIn != 6 || *s.BytesOut == 0 {
+	if s, err = client.Get[api.Session](ctx, c, api.At(api.PathNodeSession, "n", s.ID), nil); err != nil ||
+		s.Status != api.SessionOpen || *s.BytesIn != 6 || *s.BytesOut == 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	for what, f := range map[string]api.SessionFilter{"all": {}, "of the node": {Node: "n"}, "open": {Status: api.SessionOpen}} {
-		if page, err := c.Sessions(ctx, f); err != nil || len(page.Sessions) != 1 || page.Sessions[0].ID != s.ID {
+		if page, err := client.Get[api.SessionPage](ctx, c, f.Path(), f); err != nil || len(page.Sessions) != 1 ||
+			page.Sessions[0].ID != s.ID {
 			t.Errorf("%s: %+v, %v", what, page, err)
 		}
 	}
-	if page, err := c.Sessions(ctx, api.SessionFilter{Status: api.SessionEnded}); err != nil || len(page.Sessions) != 0 {
+	if page, err := client.Get[api.SessionPage](ctx, c, api.PathSessions, api.SessionFilter{Status: api.SessionEnded}); err != nil ||
+		len(page.Sessions) != 0 {
 		t.Errorf("ended: %+v, %v", page, err)
 	}
-	if s, err = c.KillSession(ctx, "n", s.ID); err != nil || s.Status != api.SessionEnded || s.End == "" {
+	if s, err = client.Send[api.Session](ctx, c, "DELETE", api.At(api.PathNodeSession, "n", s.ID), nil); err != nil ||
+		s.Status != api.SessionEnded || s.End == "" {
 		t.Errorf("killed: %+v, %v", s, err)
 	}
 	if _, err := c.SendPiece(ctx, "n", s.ID, pipe.Main, 6, pipe.Piece{Data: []byte("x")}); codeOf(err) != wire.CodeSessionOver {
 		t.Errorf("after the end: %v", err)
 	}
-	if _, err := c.KillSession(ctx, "n", s.ID); codeOf(err) != wire.CodeSessionOver {
+	if _, err := client.Send[api.Session](ctx, c, "DELETE", api.At(api.PathNodeSession, "n", s.ID),
+		nil); codeOf(err) != wire.CodeSessionOver {
 		t.Errorf("killed twice: %v", err)
 	}
-	events, err := c.Events(ctx, api.EventFilter{Forward: true, Security: true, Limit: 100})
+	events, err := client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{After: new(int64), Security: true, Limit: 100})
 	kinds := ""
 	for _, e := range events.Events {
 		if e.Detail["session"] != "" {

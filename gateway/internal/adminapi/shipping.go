@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/logs/ship"
 )
 
@@ -15,7 +14,7 @@ func (s *server) listShippings(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return api.LogShippingList{Shippings: shape.Each(s.Shipping.Rules(tenant), shape.Shipping)}, nil
+	return api.LogShippingList{Shippings: s.Shipping.Rules(tenant)}, nil
 }
 
 func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
@@ -36,7 +35,7 @@ func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
 	out := api.LogShipping{Name: name}
 	for _, r := range s.Shipping.Rules(tenant) {
 		if r.Name == name {
-			out = shape.Shipping(r)
+			out = r
 		}
 	}
 	return out, nil
@@ -51,7 +50,5 @@ func (s *server) dropShipping(c *call) (any, error) {
 }
 
 func (s *server) testShipping(c *call, _ struct{}) (any, error) {
-	t, err := s.Shipping.Test(c.r.Context(), c.r.PathValue("shipping"), c.caller.Tenant, c.caller.Actor)
-	return api.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
-		Next: t.Next}, err
+	return s.Shipping.Test(c.r.Context(), c.r.PathValue("shipping"), c.caller.Tenant, c.caller.Actor)
 }

@@ -9,7 +9,8 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/audit"
+	"muster/gateway/internal/task"
 	"muster/gateway/internal/view/livestream"
 )
 
@@ -27,7 +28,7 @@ func (s *server) liveStream(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := livestream.Source{Tail: s.Tail, Overview: s.Overview, Event: shape.Event, Task: s.taskNow}
+	from := livestream.Source{Tail: s.Tail, Overview: s.Overview, Event: audit.Shown, Task: s.taskNow}
 	to := livestream.Reader{Account: c.caller.Account.ID, Nodes: q, Kinds: kinds}
 	to.Still = func() bool { return c.mayStillStream(kinds) }
 	return streamed{}, s.Streams.Serve(c.w, c.r, from, to)
@@ -38,7 +39,7 @@ func (s *server) taskNow(ctx context.Context, tenant, id string) (api.Task, erro
 	if err != nil {
 		return api.Task{}, err
 	}
-	return shape.Task(t), nil
+	return task.Shown(t), nil
 }
 
 // mayStillStream has the gate look at the request once more.

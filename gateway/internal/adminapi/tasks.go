@@ -10,7 +10,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/secret"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -39,7 +38,7 @@ func (s *server) listTasks(c *call) (any, error) {
 		return nil, err
 	}
 	tasks, next, err := s.Tasks.Tasks(c.r.Context(), q)
-	return api.TaskPage{Tasks: shape.Each(tasks, shape.Task), Next: next}, err
+	return api.TaskPage{Tasks: api.Each(tasks, task.Shown), Next: next}, err
 }
 
 // knownTask refuses a type and a status that no task can have. Empty ones are not asked for.
@@ -146,7 +145,7 @@ func (c *call) task() (store.Task, error) {
 
 // shownTask is a task with what it has written.
 func (s *server) shownTask(c *call, t store.Task) (any, error) {
-	out := shape.Task(t)
+	out := task.Shown(t)
 	log, err := s.Tasks.Log(c.r.Context(), t)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
 	"muster/store"
 )
@@ -17,7 +16,7 @@ func (s *server) listTokens(c *call) (any, error) {
 	}
 	now := s.now()
 	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
-	return api.TokenList{Tokens: shape.Each(tokens, func(t store.Token) api.Token { return shape.Token(t, now) })}, err
+	return api.TokenList{Tokens: api.Each(tokens, func(t store.Token) api.Token { return bootstrap.ShownToken(t, now) })}, err
 }
 
 // createToken shows the enrollment token once, with the command to join by it.
@@ -35,7 +34,7 @@ func (s *server) createToken(c *call, q api.TokenRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := shape.Token(row, s.now())
+	made := bootstrap.ShownToken(row, s.now())
 	answer := api.NewToken{ID: made.ID, Token: secret.Reveal(), ExpiresAt: made.ExpiresAt, Tenant: made.Tenant, Uses: made.Uses,
 		Labels: made.Labels, GPUs: made.GPUs, BindInstance: made.BindInstance}
 	if s.Command != nil {

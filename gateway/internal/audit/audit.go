@@ -3,6 +3,8 @@
 // Such a call costs its caller nothing, so recording each one would fill the log of events. The first calls of a minute are events.
 // The others are counted, and their number becomes an event when the minute is over: so none is lost. Calls with a token on record
 // are counted separately from calls with names that anybody can invent, so that many of these cannot hide a token that leaked.
+//
+// It also follows the log for those who look at events (Tail), and forgets what is old (Keeper).
 package audit
 
 import (

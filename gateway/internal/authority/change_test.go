@@ -108,7 +108,7 @@ func TestVerifierKeys(t *testing.T) {
 		t.Errorf("after a restart: set %d", got.TrustNumber())
 	}
 	overview, err := a.Overview(t.Context())
-	if err != nil || len(overview.Keys) != 5 || overview.Number != 6 || !overview.Roots[0].Online || !overview.Roots[0].Signing {
+	if err != nil || len(overview.Keys) != 5 || overview.TrustNumber != 6 || !overview.Roots[0].Online || !overview.Roots[0].Signing {
 		t.Errorf("overview: %+v, %v", overview, err)
 	}
 	for _, key := range overview.Keys {

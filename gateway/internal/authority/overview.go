@@ -5,57 +5,21 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"muster/agent/sign"
+	"muster/gateway/api"
 )
 
-// Overview is what an operator wants to know of the CA and the keys. There is no secret in it.
-type Overview struct {
-	TrustDomain  string
-	Number       int64 // of the newest trust set
-	IssuedAt     time.Time
-	Roots        []RootInfo // oldest first
-	Intermediate IntermediateInfo
-	Keys         []KeyInfo
-}
-
-// RootInfo is one root that nodes trust.
-type RootInfo struct {
-	Pin       string
-	NotBefore time.Time
-	NotAfter  time.Time
-	Online    bool // its key is in the database
-	Signing   bool // the intermediate is signed by it
-}
-
-// IntermediateInfo is what signs the nodes' certificates and the gateway's own.
-type IntermediateInfo struct {
-	Fingerprint string // hex SHA-256 of the newest certificate
-	NotBefore   time.Time
-	NotAfter    time.Time // of the certificate that ends first
-	Online      bool      // a root that can sign the next one is in the database
-}
-
-// KeyInfo is one Ed25519 key that nodes believe.
-type KeyInfo struct {
-	Role   string
-	ID     string
-	Since  *time.Time // when the first set with it was issued; nil for a trust key
-	Online bool       // its private half is in the database
-	InUse  bool       // it signs now
-}
-
 // Overview returns an overview of the CA and the keys.
-func (a *Authority) Overview(ctx context.Context) (Overview, error) {
+func (a *Authority) Overview(ctx context.Context) (api.CA, error) {
 	h := a.held.Load()
-	out := Overview{TrustDomain: a.config.TrustDomain, Number: h.set().Number, IssuedAt: h.set().IssuedAt}
+	out := api.CA{TrustDomain: a.config.TrustDomain, TrustNumber: h.set().Number, IssuedAt: h.set().IssuedAt.UTC(), Roots: []api.Root{}}
 	for _, root := range h.roots {
 		found, err := a.rootLevel(ctx, root)
 		if err != nil {
 			return out, err
 		}
-		info := RootInfo{Pin: Pin(root), NotBefore: root.NotBefore, NotAfter: root.NotAfter, Online: found.key != nil}
+		info := api.Root{Pin: Pin(root), NotBefore: root.NotBefore, NotAfter: root.NotAfter, Online: found.key != nil}
 		for _, signing := range h.issuing.roots {
 			info.Signing = info.Signing || signing.Equal(root)
 		}
@@ -72,10 +36,10 @@ func (a *Authority) Overview(ctx context.Context) (Overview, error) {
 	return out, err
 }
 
-func (a *Authority) keyInfos(ctx context.Context, h *held) ([]KeyInfo, error) {
+func (a *Authority) keyInfos(ctx context.Context, h *held) ([]api.Key, error) {
 	set := h.set()
 	answering := sign.EncodeKey(h.answerKey(a.config.Now()).Public().(ed25519.PublicKey))
-	var out []KeyInfo
+	out := []api.Key{}
 	for _, list := range []struct {
 		role string
 		keys []string
@@ -87,7 +51,7 @@ func (a *Authority) keyInfos(ctx context.Context, h *held) ([]KeyInfo, error) {
 			if err != nil {
 				return nil, err
 			}
-			info := KeyInfo{Role: list.role, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: at == 0}
+			info := api.Key{Role: list.role, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: at == 0}
 			if list.role != roleTrust {
 				since := h.sets[h.began(list.role, encoded)].IssuedAt
 				info.Since = &since

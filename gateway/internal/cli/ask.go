@@ -19,7 +19,7 @@ func (s *Session) confirm(verb string, nodes []Target, selected, noWayBack bool)
 		fmt.Fprintf(s.Stderr, "%s: %s\n", screen.Plural(len(nodes), "node"), namesOf(nodes, noWayBack))
 	}
 	if !noWayBack && (!selected || len(nodes) == 1 && !s.Interactive()) {
-		_, err := s.Flags.Bool("yes")
+		_, err := s.yes()
 		return err
 	}
 	count := screen.Plural(len(nodes), "node")
@@ -43,9 +43,16 @@ func namesOf(nodes []Target, all bool) string {
 	return strings.Join(names, ", ") + more
 }
 
+// yes tells whether --yes was given.
+func (s *Session) yes() (bool, error) {
+	var o struct{ Yes bool }
+	err := s.Flags.Into(&o)
+	return o.Yes, err
+}
+
 // Agree asks a person, and fails without a yes. Where there is nobody to ask, --yes has to stand in the command; deed is what needs it.
 func (s *Session) Agree(question, deed string) error {
-	yes, err := s.Flags.Bool("yes")
+	yes, err := s.yes()
 	if err != nil || yes {
 		return err
 	}

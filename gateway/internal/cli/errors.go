@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client/dial"
+	"muster/gateway/internal/client"
 )
 
 // ErrReported ends a command whose failures were printed as they came.
@@ -61,7 +61,7 @@ func (s *Session) Trouble(ctx context.Context, name string, err error) {
 // explain gives the words for an error, and the next step where there is one.
 func (s *Session) explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
-	var socket *dial.SocketError
+	var socket *client.SocketError
 	switch {
 	case errors.As(err, &detail):
 		return detail.Message, detail.Hint

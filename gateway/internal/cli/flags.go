@@ -11,6 +11,7 @@ type flag struct {
 	value string // what stands for its value in help; empty: it takes none
 	usage string
 	unset bool // no environment variable
+	zero  bool // 0 is one of its numbers
 }
 
 func (o flag) env() string {
@@ -41,7 +42,7 @@ func ownFlags() []flag {
 		{name: "uses", value: "N", usage: "how many nodes may join with it (1)"},
 		{name: "ttl", value: "DURATION", usage: "how long it is good for"},
 		{name: "label", value: "KEY=VALUE", usage: "a label for the nodes that join; may be repeated"},
-		{name: "gpus", value: "N", usage: "how many GPUs its nodes should show"},
+		{name: "gpus", value: "N", usage: "how many GPUs its nodes should show", zero: true},
 		{name: "bind-instance", usage: "a use belongs to the provider's instance, which may join again after losing its disk"},
 		{name: "mode", value: "MODE", usage: "manual, or cloud-init for a machine that takes user-data at its first boot"},
 		{name: "again", usage: "also where the node has enrolled already: another machine takes its place"},

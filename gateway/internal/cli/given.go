@@ -2,18 +2,21 @@ package cli
 
 import (
 	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"muster/gateway/api"
 )
 
-// Flags are the flags of one call. A flag that was not given has the value of its environment variable. The methods that read a value
-// refuse a wrong one as used wrongly, and name the flag or the variable that it came from.
+// Flags are the flags of one call. A flag that was not given has the value of its environment variable. Into reads them.
 type Flags struct {
 	values map[string][]string
+	takes  []string // the command's own
 	getenv func(string) string
 }
 
@@ -71,8 +74,8 @@ func unknownFlag(arg, name string) error {
 // Given tells whether the flag itself was given. Its variable does not count.
 func (s Flags) Given(name string) bool { return len(s.values[name]) > 0 }
 
-// Text is a flag's last value, else the variable's; empty: there is neither.
-func (s Flags) Text(name string) string {
+// text is a flag's last value, else the variable's; empty: there is neither.
+func (s Flags) text(name string) string {
 	if values := s.values[name]; len(values) > 0 {
 		return values[len(values)-1]
 	}
@@ -82,75 +85,137 @@ func (s Flags) Text(name string) string {
 	return ""
 }
 
-// Bool is false where nothing is set.
-func (s Flags) Bool(name string) (bool, error) {
-	text := s.Text(name)
-	if text == "" {
-		return false, nil
+// Into sets the fields of a struct from the flags of their names: the name of a field is that of its tag flag, or the one in JSON or in Go,
+// with dashes; a list may have a flag for one of it. A field of a request counts only if the command takes its flag. A field stays as it is
+// if neither the flag nor its variable is there, or if its type needs more than the flag, as a time does. A wrong value is refused as used
+// wrongly.
+func (s Flags) Into(fields any) error {
+	v := reflect.ValueOf(fields).Elem()
+	for i := range v.NumField() {
+		name, whole := s.nameOf(v.Type().Field(i))
+		if name == "" {
+			continue
+		}
+		if _, known := lookup(name); !known {
+			return fmt.Errorf("no flag is called %s, as a field of %T wants", name, fields)
+		}
+		if err := s.set(v.Field(i).Addr().Interface(), name, whole); err != nil {
+			return err
+		}
 	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, Usagef("true or false", "%s has the value %q", s.Source(name), text)
-	}
-	return on, nil
+	return nil
 }
 
-// Number is 0 where nothing is set, whatever least is.
-func (s Flags) Number(name string, least int) (int, error) {
-	text := s.Text(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least {
-		return 0, Usagef("a whole number from "+strconv.Itoa(least), "%s has the value %q", s.Source(name), text)
-	}
-	return n, nil
-}
-
-// Duration is usual where nothing is set.
-func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error) {
-	text := s.Text(name)
-	if text == "" {
-		return usual, nil
-	}
-	d, err := api.ParseDuration(text)
-	var wrong *api.DurationError
+// nameOf is the flag of a field; "": it has none here. whole: a duration counts in whole seconds.
+func (s Flags) nameOf(f reflect.StructField) (name string, whole bool) {
+	tag, whole := strings.CutSuffix(f.Tag.Get("flag"), ",seconds")
 	switch {
-	case errors.As(err, &wrong):
-		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which %s", s.Source(name), text, wrong.Problem)
+	case tag == "-" || !f.IsExported() || f.Anonymous:
+		return "", false
+	case tag != "":
+		return tag, whole
+	}
+	inJSON, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	name = strings.ReplaceAll(inJSON, "_", "-")
+	if inJSON == "" || inJSON == "-" {
+		name = dashed(f.Name)
+	}
+	if _, known := lookup(name); !known {
+		name = strings.TrimSuffix(name, "s")
+	}
+	if f.Tag.Get("json") != "" && !slices.Contains(s.takes, name) {
+		return "", false
+	}
+	return name, whole
+}
+
+// dashed writes RemoveHome as remove-home.
+func dashed(name string) string {
+	out := ""
+	for i, r := range name {
+		if i > 0 && unicode.IsUpper(r) {
+			out += "-"
+		}
+		out += string(unicode.ToLower(r))
+	}
+	return out
+}
+
+func (s Flags) set(field any, name string, whole bool) (err error) {
+	text := s.text(name)
+	switch to := field.(type) {
+	case *[]string:
+		*to = s.list(name)
+		return nil
+	case *map[string]string:
+		*to, err = s.labels()
+		return err
+	}
+	if text == "" {
+		return nil
+	}
+	switch to := field.(type) {
+	case *string:
+		*to = text
+	case *bool:
+		if *to, err = strconv.ParseBool(text); err != nil {
+			return s.wrong(name, "true or false", "")
+		}
+	case *int:
+		least := 1
+		if o, _ := lookup(name); o.zero {
+			least = 0
+		}
+		if *to, err = strconv.Atoi(text); err != nil || *to < least {
+			return s.wrong(name, "a whole number from "+strconv.Itoa(least), "")
+		}
+	case *time.Duration:
+		*to, err = s.duration(name, whole)
+	case *api.Duration:
+		var d time.Duration
+		d, err = s.duration(name, whole)
+		*to = api.Duration(d)
+	}
+	return err
+}
+
+// duration reads one that is there. One that counts in whole seconds would lose a part of one without a word.
+func (s Flags) duration(name string, whole bool) (time.Duration, error) {
+	d, err := api.ParseDuration(s.text(name))
+	var bad *api.DurationError
+	switch {
+	case errors.As(err, &bad):
+		return 0, s.wrong(name, "such as 30m, 12h or 7d", ", which "+bad.Problem)
 	case d <= 0:
-		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which is not longer than 0s", s.Source(name), text)
+		return 0, s.wrong(name, "such as 30m, 12h or 7d", ", which is not longer than 0s")
+	case whole && d%time.Second != 0:
+		return 0, s.wrong(name, "such as 1s, 90s or 2h", ", which is no number of whole seconds")
 	}
 	return d, err
 }
 
-// Seconds is Duration for what counts in whole seconds: a part of one would be lost without a word.
-func (s Flags) Seconds(name string, usual time.Duration) (time.Duration, error) {
-	d, err := s.Duration(name, usual)
-	if err == nil && d%time.Second != 0 {
-		return 0, Usagef("such as 1s, 90s or 2h", "%s has the value %q, which is no number of whole seconds", s.Source(name), s.Text(name))
-	}
-	return d, err
+// wrong refuses a flag's value.
+func (s Flags) wrong(name, hint, why string) error {
+	return Usagef(hint, "%s has the value %q%s", s.Source(name), s.text(name), why)
 }
 
 // OneOf is usual where nothing is set, else one of the known words.
 func (s Flags) OneOf(name, usual string, known ...string) (string, error) {
-	text := s.Text(name)
+	text := s.text(name)
 	if text == "" {
 		return usual, nil
 	}
 	if !slices.Contains(known, text) {
-		return "", Usagef("one of "+strings.Join(known, ", "), "%s has the value %q", s.Source(name), text)
+		return "", s.wrong(name, "one of "+strings.Join(known, ", "), "")
 	}
 	return text, nil
 }
 
-// Labels reads KEY=VALUE. In the variable there are commas between the labels.
-func (s Flags) Labels() (map[string]string, error) {
+// labels reads KEY=VALUE. In the variable there are commas between the labels.
+func (s Flags) labels() (map[string]string, error) {
 	values := s.values["label"]
-	if len(values) == 0 && s.Text("label") != "" {
-		values = strings.Split(s.Text("label"), ",")
+	if len(values) == 0 && s.text("label") != "" {
+		values = strings.Split(s.text("label"), ",")
 	}
 	labels := make(map[string]string, len(values))
 	for _, text := range values {
@@ -171,11 +236,11 @@ func Twice(what, name string) error {
 	return Usagef("give it once", "%s %.60q is given twice", what, name)
 }
 
-// List gives the values of a flag that may be repeated. Each may hold several values with commas between.
-func (s Flags) List(name string) []string {
+// list gives the values of a flag that may be repeated. Each may hold several values with commas between.
+func (s Flags) list(name string) []string {
 	values := s.values[name]
 	if len(values) == 0 {
-		values = []string{s.Text(name)}
+		values = []string{s.text(name)}
 	}
 	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }

@@ -2,15 +2,14 @@ package cli_test
 
 import (
 	"context"
-	"iter"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
@@ -20,14 +19,7 @@ func withHealth(t *testing.T) *house {
 	h.api.Overview.Load(t.Context())
 	desk, err := health.Open(t.Context(), health.Config{
 		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready,
-		Nodes: func() iter.Seq[health.Node] { return func(func(health.Node) bool) {} },
-		Node: func(id string) (health.Node, bool) {
-			g, known := h.api.Overview.Row(id)
-			if !known {
-				return health.Node{}, false
-			}
-			return health.Node{ID: id, Subject: label.Subject{Name: g.Name, Tenant: g.Tenant, State: g.State, Labels: g.Labels}}, true
-		},
+		Nodes: func() []*api.NodeRow { return nil }, Node: h.api.Overview.Row,
 		Judge: func(context.Context, string, map[string]string, []string) error { return nil }, Now: func() time.Time { return h.now },
 	})
 	if err != nil {
@@ -36,7 +28,7 @@ func withHealth(t *testing.T) *house {
 	h.api.Health = desk
 	h.dir = h.listen()
 	failed := true
-	desk.Take(t.Context(), []feed.Sample{{NodeID: "id-vast-h100-39467543", At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
+	desk.Take(t.Context(), []view.Sample{{NodeID: "id-vast-h100-39467543", At: h.now, Interval: time.Minute, Hardware: &wire.Hardware{
 		Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &h.now},
 		GPUs:  []wire.GPU{{UUID: "GPU-0", RemappedRows: &wire.Remaps{Failure: &failed}}}}}})
 	if err := desk.Flush(t.Context()); err != nil {

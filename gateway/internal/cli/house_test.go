@@ -21,7 +21,6 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
@@ -79,7 +78,7 @@ func newHouse(t testing.TB) *house {
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}
-	if h.api.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store}); err != nil {
+	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store}); err != nil {
 		t.Fatal(err)
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})

@@ -37,7 +37,7 @@ func (s *Session) SigningKey(file string) (ed25519.PrivateKey, error) {
 
 // OperatorKey is the key that --key names; nil: the gateway signs.
 func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
-	file := s.Flags.Text("key")
+	file := s.Flags.text("key")
 	if file == "" {
 		return nil, nil
 	}
@@ -48,7 +48,7 @@ func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
 // own. The document says what p says of its id, type and params, and is good for so long.
 func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node string, p wire.TaskPayload,
 	lasts time.Duration) (*wire.SignedTask, error) {
-	raw, err := c.Node(ctx, node)
+	raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -38,10 +38,10 @@ type DataFiles struct {
 // Restore says what to bring back.
 type Restore struct {
 	DataFiles
-	File         string
-	Force        bool // move a database aside that is there
+	File         string `flag:"-"`
+	Force        bool   // move a database aside that is there
 	AdoptFor     time.Duration
-	TrustKeyFile string // where the trust key is kept elsewhere
+	TrustKeyFile string `flag:"trust-key"` // where the trust key is kept elsewhere
 }
 
 // Restored says what was brought back.

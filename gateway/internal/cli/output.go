@@ -36,14 +36,13 @@ func (s *Session) List(format string, columns []screen.Column) *screen.List {
 	return screen.NewList(s.Stdout, format, s.Screen(), columns)
 }
 
-// ShowList is a command that lists something: it fetches the answer, and prints it as JSON or in rows.
-func ShowList[T any](ctx context.Context, s *Session, fetch func(*client.Client) (T, error), columns []screen.Column,
-	rows func(T) [][]string) error {
+// ShowList is a command that lists something: it gets what the path and the filter give, and prints it as JSON or in rows.
+func ShowList[T any](ctx context.Context, s *Session, path string, filter any, columns []screen.Column, rows func(T) [][]string) error {
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	answer, err := fetch(c)
+	answer, err := client.Get[T](ctx, c, path, filter)
 	if err != nil {
 		return err
 	}
@@ -83,12 +82,16 @@ func (s *Session) Printf(format string, args ...any) {
 	fmt.Fprint(s.Stdout, s.PastedText(fmt.Sprintf(format, args...)))
 }
 
-// ShowEach finds each of the things that the command names, and shows it: as JSON, or with show, and an empty line between two. Where one of
-// several is not found, the others are shown, and the error is ErrReported.
-func ShowEach[T any](ctx context.Context, s *Session, format string, find func(ctx context.Context, name string) (T, error), show func(T)) error {
+// ShowEach gets each of the things that the command names from the path, and shows it: as JSON, or with show. Two have an empty line
+// between them. If one of several is not found, the others are shown, and the error is ErrReported.
+func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T)) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
 	failed := false
 	for i, name := range s.Words {
-		one, err := find(ctx, name)
+		one, err := client.Get[T](ctx, c, api.At(path, name), nil)
 		switch {
 		case err != nil && len(s.Words) == 1:
 			return err

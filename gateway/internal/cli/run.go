@@ -1,7 +1,7 @@
 // Package cli is the core of the operator's command line: what all commands share. It reads the flags, runs the command, reaches the
 // gateway, prints, asks, and says what went wrong. All that a command does goes through the admin API.
 //
-// The commands themselves are in the packages below, one for each group: cli/node, cli/token and so on. A group imports this package;
+// The commands themselves are in the packages below, one for each group: cli/node, cli/join and so on. A group imports this package;
 // this package imports no group. Package cli/commands lists the groups. A new group is a package of its own and one line there, and
 // its flags stand in the table of flags.go.
 package cli
@@ -129,6 +129,7 @@ func (s *Session) execute(ctx context.Context) error {
 	s.Name = command.Name
 	s.Words = append(rest, ofServe...)
 	s.Flags.getenv = s.Getenv
+	s.Flags.takes = command.Flags
 	s.plainOut = s.Stdout
 	out := &checked{w: s.Stdout}
 	s.Stdout = out

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/paste"
 )
 
 // Session is one command at work.
@@ -31,7 +33,7 @@ func (s *Session) Client(ctx context.Context) (*client.Client, error) {
 	if s.Flags.Given("url") && s.Flags.Given("data") {
 		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}
-	url := s.Flags.Text("url")
+	url := s.Flags.text("url")
 	if s.Flags.Given("data") || url == "" {
 		dir, err := s.dataDir()
 		if err != nil {
@@ -43,12 +45,12 @@ func (s *Session) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.Text("root-pin"), CAFile: s.Flags.Text("ca")})
+	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.text("root-pin"), CAFile: s.Flags.text("ca")})
 }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
 func (s *Session) apiToken() (string, error) {
-	file := s.Flags.Text("token-file")
+	file := s.Flags.text("token-file")
 	if file == "" {
 		return s.Getenv("MUSTER_API_TOKEN"), nil
 	}
@@ -83,7 +85,7 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 // feed at its end is cut. what names it in errors: "secret".
 func (s *Session) ReadValue(what string) (string, error) {
 	const hint = "--file FILE or a pipe gives it"
-	file := s.Flags.Text("file")
+	file := s.Flags.text("file")
 	if file == "" && s.Interactive() {
 		return "", Usagef(hint, "where does the %s come from?", what)
 	}
@@ -101,9 +103,28 @@ func (s *Session) ReadValue(what string) (string, error) {
 	return value, nil
 }
 
+// Way gives the flags that lead to the gateway, as words that can be pasted. A path is made whole.
+func (s *Session) Way() string {
+	words := ""
+	for _, flag := range []string{"data", "url", "token-file", "root-pin", "ca"} {
+		value := s.Flags.text(flag)
+		elsewhere := flag == "data" && s.Flags.text("url") != "" // then the variable of data does not count
+		if !s.Flags.Given(flag) && (value == "" || elsewhere) {
+			continue
+		}
+		if flag == "data" || flag == "token-file" || flag == "ca" {
+			if whole, err := filepath.Abs(value); err == nil {
+				value = whole
+			}
+		}
+		words += " --" + flag + " " + paste.Quote(value)
+	}
+	return words
+}
+
 // dataDir is the data directory that this call is about.
 func (s *Session) dataDir() (string, error) {
-	dir := s.Flags.Text("data")
+	dir := s.Flags.text("data")
 	switch {
 	case dir != "":
 		return dir, nil
@@ -124,7 +145,7 @@ func (s *Session) DataFiles() (DataFiles, error) {
 	}
 	dir, err := s.dataDir()
 	s.files = dir
-	return DataFiles{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
+	return DataFiles{Data: dir, MasterKeyFile: s.Flags.text("master-key-file")}, err
 }
 
 // Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.

@@ -28,7 +28,7 @@ func Named(names []string) []Target {
 
 // Targets are the nodes named, or those that --selector picks.
 func (s *Session) Targets(ctx context.Context, c *client.Client, names []string) (nodes []Target, selected bool, err error) {
-	selector := s.Flags.Text("selector")
+	selector := s.Flags.text("selector")
 	switch {
 	case len(names) > 0 && s.Flags.Given("selector"):
 		return nil, false, Usagef("leave one of them out", "nodes are either named or selected")

@@ -17,7 +17,7 @@ const backupTime = 12 * time.Hour
 
 // Backup writes a copy of the gateway's database to w and gives its size.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	response, err := c.long(ctx, "backup", url.Values{}, api.BackupType, backupTime)
+	response, err := c.long(ctx, api.PathBackup, url.Values{}, api.BackupType, backupTime)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 
 // BackupAll writes an archive of the gateway's database and registry to w and gives its size. Whether the archive is whole, its end tells.
 func (c *Client) BackupAll(ctx context.Context, w io.Writer) (int64, error) {
-	response, err := c.long(ctx, "backup", url.Values{api.BackupRegistry: {"true"}}, api.BackupArchiveType, backupTime)
+	response, err := c.long(ctx, api.PathBackup, url.Values{api.BackupRegistry: {"true"}}, api.BackupArchiveType, backupTime)
 	if err != nil {
 		return 0, err
 	}

@@ -11,7 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,22 +32,68 @@ type Client struct {
 // longestAnswer is what a client takes, in bytes: a page of 1000 nodes with eight GPUs each is some 5 MB.
 const longestAnswer = 64 << 20
 
-func set(q url.Values, name, value string) {
-	if value != "" {
-		q.Set(name, value)
-	}
+// Get reads what a path gives. The filter's fields are the query, by their names in JSON; nil: there is none.
+func Get[T any](ctx context.Context, c *Client, path string, filter any) (T, error) {
+	return Ask[T](ctx, c, http.MethodGet, path, filter, nil)
 }
 
-func setIf(q url.Values, name string, on bool) {
-	if on {
-		q.Set(name, "true")
-	}
+// Send has a route do something; body may be nil.
+func Send[T any](ctx context.Context, c *Client, method, path string, body any) (T, error) {
+	return Ask[T](ctx, c, method, path, nil, body)
 }
 
-func setNumber(q url.Values, name string, n int64) {
-	if n > 0 {
-		q.Set(name, strconv.FormatInt(n, 10))
+// Drop deletes what a path names.
+func Drop(ctx context.Context, c *Client, path string, filter any) error {
+	_, err := Ask[struct{}](ctx, c, http.MethodDelete, path, filter, nil)
+	return err
+}
+
+// Ask is every request for JSON: a path of package api, a filter that is its query, and a body; both may be nil.
+func Ask[T any](ctx context.Context, c *Client, method, path string, filter, body any) (out T, err error) {
+	q, err := query(filter)
+	if err == nil {
+		err = c.do(ctx, method, path, q, body, &out)
 	}
+	return out, err
+}
+
+// Raw is an answer twice: as the gateway sent it, so that fields which this client does not know are kept, and read.
+type Raw[T any] struct {
+	Sent json.RawMessage
+	Read T
+}
+
+// UnmarshalJSON is encoding/json's.
+func (r *Raw[T]) UnmarshalJSON(raw []byte) error {
+	r.Sent = bytes.Clone(raw)
+	return json.Unmarshal(raw, &r.Read)
+}
+
+// query writes a filter's fields, and lists with commas.
+func query(filter any) (url.Values, error) {
+	raw, err := json.Marshal(filter)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	for name, value := range fields {
+		values := []string{}
+		list, several := value.([]any)
+		if !several {
+			list = []any{value}
+		}
+		for _, one := range list {
+			values = append(values, fmt.Sprint(one))
+		}
+		q.Set(name, strings.Join(values, ","))
+	}
+	return q, nil
 }
 
 // do makes a request and reads its answer; in and out may be nil. Only a GET is made again after a cut: nobody knows whether the gateway

@@ -4,8 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"time"
-
-	"muster/gateway/internal/client/dial"
 )
 
 // SocketName is the admin socket's file in the gateway's data directory.
@@ -25,20 +23,20 @@ type Target struct {
 // Dial makes a client. It connects at once only to fetch the root that a pin names.
 func Dial(ctx context.Context, t Target) (*Client, error) {
 	if t.URL == "" {
-		socket := dial.Socket(filepath.Join(t.DataDir, SocketName))
-		return &Client{BaseURL: "http://muster", HTTP: socket, again: restartTime, explain: dial.ExplainSocket}, nil
+		socket := overSocket(filepath.Join(t.DataDir, SocketName))
+		return &Client{BaseURL: "http://muster", HTTP: socket, again: restartTime, explain: explainSocket}, nil
 	}
-	base, err := dial.Base(t.URL)
+	base, err := baseURL(t.URL)
 	if err != nil {
 		return nil, err
 	}
-	token, err := dial.Token(t.Token)
+	token, err := checkToken(t.Token)
 	if err != nil {
 		return nil, err
 	}
-	overTLS, err := dial.TLS(ctx, base, dial.Trust{RootPin: t.RootPin, CAFile: t.CAFile})
+	secured, err := overTLS(ctx, base, trust{RootPin: t.RootPin, CAFile: t.CAFile})
 	if err != nil {
 		return nil, err
 	}
-	return &Client{BaseURL: base, Token: token, HTTP: overTLS, again: restartTime, explain: dial.Explain}, nil
+	return &Client{BaseURL: base, Token: token, HTTP: secured, again: restartTime, explain: explainTLS}, nil
 }

@@ -2,25 +2,9 @@ package client
 
 import (
 	"context"
-	"encoding/json"
-	"net/url"
 
 	"muster/gateway/api"
 )
-
-// Nodes gives one page.
-func (c *Client) Nodes(ctx context.Context, f api.NodeFilter) (api.NodeRows, error) {
-	q := url.Values{}
-	set(q, "selector", f.Selector)
-	set(q, "status", f.Status)
-	set(q, "state", f.State)
-	set(q, "cursor", f.Cursor)
-	setIf(q, "all", f.All)
-	setNumber(q, "limit", int64(f.Limit))
-	var rows api.NodeRows
-	err := c.do(ctx, "GET", "nodes", q, nil, &rows)
-	return rows, err
-}
 
 // pageSize is how many nodes are fetched at a time.
 const pageSize = 500
@@ -29,7 +13,7 @@ const pageSize = 500
 func (c *Client) EachPage(ctx context.Context, f api.NodeFilter, use func(api.NodeRows) error) error {
 	f.Limit = pageSize
 	for {
-		rows, err := c.Nodes(ctx, f)
+		rows, err := Get[api.NodeRows](ctx, c, api.PathNodes, f)
 		if err != nil {
 			return err
 		}
@@ -54,32 +38,4 @@ func (c *Client) EachNode(ctx context.Context, f api.NodeFilter, use func(api.No
 		}
 		return nil
 	})
-}
-
-// Node gives one node by name or id, as the gateway sent it.
-func (c *Client) Node(ctx context.Context, node string) (json.RawMessage, error) {
-	var row json.RawMessage
-	err := c.do(ctx, "GET", "nodes/"+url.PathEscape(node), nil, nil, &row)
-	return row, err
-}
-
-// Apply moves a node; verb is drain, resume, retire or ban.
-func (c *Client) Apply(ctx context.Context, node, verb string) (api.Node, error) {
-	var n api.Node
-	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/"+url.PathEscape(verb), nil, struct{}{}, &n)
-	return n, err
-}
-
-// SetLabels sets and removes labels of a node as the operator.
-func (c *Client) SetLabels(ctx context.Context, node string, q api.LabelsRequest) (api.Node, error) {
-	var n api.Node
-	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/labels", nil, q, &n)
-	return n, err
-}
-
-// PatchNode changes what is on record of a node.
-func (c *Client) PatchNode(ctx context.Context, node string, q api.NodePatch) (api.Node, error) {
-	var n api.Node
-	err := c.do(ctx, "PATCH", "nodes/"+url.PathEscape(node), nil, q, &n)
-	return n, err
 }

@@ -26,9 +26,12 @@ func TestRetryAfterReset(t *testing.T) {
 		{"half an answer", 1, true, list(t), []string{"GET", "GET"}, true},
 		{"no reset", 0, false, list(t), []string{"GET"}, true},
 		{"two resets", 2, false, list(t), []string{"GET", "GET"}, false},
-		{"a change", 1, false, func(c *client.Client) error { return c.RevokeToken(t.Context(), "mse_1") }, []string{"DELETE"}, false},
+		{"a change", 1, false, func(c *client.Client) error {
+			return client.Drop(t.Context(), c, api.At(api.PathToken, "mse_1"),
+				nil)
+		}, []string{"DELETE"}, false},
 		{"another change", 1, false, func(c *client.Client) error {
-			_, err := c.CreateToken(t.Context(), api.TokenRequest{})
+			_, err := client.Send[api.NewToken](t.Context(), c, "POST", api.PathTokens, api.TokenRequest{})
 			return err
 		}, []string{"POST"}, false},
 	} {
@@ -55,7 +58,7 @@ func TestRetryAfterReset(t *testing.T) {
 
 func list(t *testing.T) func(*client.Client) error {
 	return func(c *client.Client) error {
-		_, err := c.PSKs(t.Context())
+		_, err := client.Get[api.PSKList](t.Context(), c, api.PathPSK, nil)
 		return err
 	}
 }

@@ -6,51 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
 	"muster/agent/pipe"
 	"muster/gateway/api"
 )
-
-// OpenSession asks for a session with a node. It is there when the node has taken it, and its first frame says so.
-func (c *Client) OpenSession(ctx context.Context, node string, ask api.SessionAsk) (api.Session, error) {
-	var s api.Session
-	err := c.do(ctx, http.MethodPost, sessionsPath(node), nil, ask, &s)
-	return s, err
-}
-
-// Sessions gives one page: of the node of the filter, or of all.
-func (c *Client) Sessions(ctx context.Context, f api.SessionFilter) (api.SessionPage, error) {
-	q := url.Values{}
-	set(q, "type", f.Type)
-	set(q, "status", f.Status)
-	set(q, "tenant", f.Tenant)
-	set(q, "cursor", f.Cursor)
-	setNumber(q, "limit", int64(f.Limit))
-	path := "sessions"
-	if f.Node != "" {
-		path = sessionsPath(f.Node)
-	}
-	var page api.SessionPage
-	err := c.do(ctx, http.MethodGet, path, q, nil, &page)
-	return page, err
-}
-
-// Session gives one session of a node.
-func (c *Client) Session(ctx context.Context, node, id string) (api.Session, error) {
-	var s api.Session
-	err := c.do(ctx, http.MethodGet, sessionPath(node, id), nil, nil, &s)
-	return s, err
-}
-
-// KillSession ends a session.
-func (c *Client) KillSession(ctx context.Context, node, id string) (api.Session, error) {
-	var s api.Session
-	err := c.do(ctx, http.MethodDelete, sessionPath(node, id), nil, nil, &s)
-	return s, err
-}
 
 // SendPiece hands over a piece for the node, and gives what pipe.Taken says.
 func (c *Client) SendPiece(ctx context.Context, node, id string, channel int, at int64, p pipe.Piece) (next int64, err error) {
@@ -98,7 +59,7 @@ func (c *Client) FetchPiece(ctx context.Context, node, id string, channel int, a
 
 // WatchSession gives what the terminal of a session shows, as frames, from now on until the session ends. The caller closes it.
 func (c *Client) WatchSession(ctx context.Context, node, id string) (io.ReadCloser, error) {
-	response, err := c.long(ctx, sessionPath(node, id)+"/watch", nil, api.WatchKind, 0)
+	response, err := c.long(ctx, api.At(api.PathWatch, node, id), nil, api.WatchKind, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +67,5 @@ func (c *Client) WatchSession(ctx context.Context, node, id string) (io.ReadClos
 }
 
 func (c *Client) pieceAddress(node, id string, channel int, q pipe.Query) string {
-	return c.address(sessionPath(node, id)+"/stream", nil) + "?" + api.ParamChannel + "=" + strconv.Itoa(channel) + "&" + q.Encode()
+	return c.address(api.At(api.PathPieces, node, id), nil) + "?" + api.ParamChannel + "=" + strconv.Itoa(channel) + "&" + q.Encode()
 }
-
-func sessionsPath(node string) string { return "nodes/" + url.PathEscape(node) + "/sessions" }
-
-func sessionPath(node, id string) string { return sessionsPath(node) + "/" + url.PathEscape(id) }

@@ -21,12 +21,14 @@ const (
 // Stream calls each with what changes, until ctx ends, each returns an error, or the gateway is lost: then it returns why. begun is called
 // when the stream has begun. Who loads the fleet after that, and then takes what the stream tells, misses nothing.
 func (c *Client) Stream(ctx context.Context, f api.StreamFilter, begun func() error, each func(kind string, data []byte) error) error {
-	q := url.Values{}
-	set(q, "selector", f.Selector)
-	set(q, "tenant", f.Tenant)
-	set(q, "kinds", strings.Join(f.Kinds, ","))
-	setIf(q, "all", f.All)
-	return c.live(ctx, "stream", q, api.StreamType, begun, func(from io.Reader, alive func()) error { return readStream(from, alive, each) })
+	q, err := query(f)
+	if err != nil {
+		return err
+	}
+	return c.live(ctx, api.PathStream, q, api.StreamType, begun, func(from io.Reader, alive func()) error {
+		return readStream(from,
+			alive, each)
+	})
 }
 
 // errQuiet is why an answer that goes on is given up.

@@ -13,7 +13,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client/dial"
 )
 
 const (
@@ -23,7 +22,7 @@ const (
 
 // TaskOutput writes what is kept of a task's output to w. A line stands for what was not kept.
 func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
-	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, dial.RequestTime)
+	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, requestTime)
 	if err != nil {
 		return err
 	}
@@ -62,7 +61,7 @@ func (c *Client) TaskArchive(ctx context.Context, t api.Task, w io.Writer) error
 	if t.Archive == nil {
 		return errors.New("the task made no file")
 	}
-	response, err := c.long(ctx, "tasks/"+url.PathEscape(t.ID)+"/archive", nil, api.TaskArchiveType, archiveTime)
+	response, err := c.long(ctx, api.At(api.PathTaskArchive, t.ID), nil, api.TaskArchiveType, archiveTime)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (f *follower) step(ctx context.Context) (*api.Task, error) {
 	if err := f.read(ctx); err != nil || f.final != nil || f.next > began {
 		return nil, err
 	}
-	task, err := f.client.Task(ctx, f.id)
+	task, err := Get[api.Task](ctx, f.client, api.At(api.PathTask, f.id), nil)
 	return &task, err
 }
 
@@ -141,4 +140,4 @@ func (f *follower) again(err error) bool {
 	return f.answered && f.failures <= followTries
 }
 
-func outputPath(id string) string { return "tasks/" + url.PathEscape(id) + "/output" }
+func outputPath(id string) string { return api.At(api.PathTaskOutput, id) }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 )
 
 type accountsPage struct {
@@ -16,7 +17,7 @@ type accountsPage struct {
 
 func (v *visit) showAccounts() (page, error) {
 	all := v.Set("all")
-	list, err := v.api.Accounts(v.r.Context(), "", all)
+	list, err := client.Get[api.AccountList](v.r.Context(), v.api, api.PathAccounts, api.ListFilter{All: all})
 	data := accountsPage{Accounts: list.Accounts, All: all, Scopes: v.givable(), Self: v.session.Account.ID}
 	return page{name: "accounts", title: "Accounts", section: "accounts", data: data}, err
 }
@@ -39,7 +40,8 @@ func (v *visit) makeAccount() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
 	}
-	made, err := v.api.CreateAccount(v.r.Context(), api.AccountRequest{Name: v.field("name"), Scopes: v.r.PostForm["scope"],
+	made, err := client.Send[api.NewAccount](v.r.Context(), v.api, "POST", api.PathAccounts, api.AccountRequest{Name: v.field("name"),
+		Scopes: v.r.PostForm["scope"],
 		Tenant: v.field("tenant"), TTL: ttl})
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
@@ -62,7 +64,7 @@ func (v *visit) revokeAccount() (page, error) {
 	if asks, ok := v.sure(ask, "accounts"); !ok {
 		return asks, nil
 	}
-	if _, err := v.api.RevokeAccount(v.r.Context(), name); err != nil {
+	if _, err := client.Send[api.RevokedAccount](v.r.Context(), v.api, "DELETE", api.At(api.PathAccount, name), nil); err != nil {
 		return v.stay((*visit).showAccounts, "list", err)
 	}
 	return page{to: api.PathConsole + "accounts"}, nil

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 )
 
@@ -30,8 +31,8 @@ func (v *visit) addNode() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
-	_, made, err := v.api.CreateNode(v.r.Context(), api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus,
-		Labels: labels, Mode: v.field("mode")})
+	q := api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus, Labels: labels, Mode: v.field("mode")}
+	made, err := client.Send[api.CreatedNode](v.r.Context(), v.api, "POST", api.PathNodes, q)
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
@@ -42,7 +43,7 @@ func (v *visit) addNode() (page, error) {
 // downloadScript mints a bootstrap token of its own for the script that it sends. The script holds that token, and no URL does.
 func (v *visit) downloadScript() (page, error) {
 	name := v.r.PathValue("node")
-	_, made, err := v.api.Bootstrap(v.r.Context(), name, api.BootstrapOptions{})
+	made, err := client.Send[api.BootstrapScript](v.r.Context(), v.api, "POST", api.At(api.PathBootstrap, name), nil)
 	if err != nil {
 		return page{}, err
 	}

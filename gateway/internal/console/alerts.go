@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/health/alert"
 )
@@ -34,19 +35,19 @@ func (v *visit) showAlerts() (page, error) {
 		Kinds:      alert.Kinds(),
 		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
-	list, err := v.api.Alerts(ctx, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
+	list, err := client.Get[api.AlertList](ctx, v.api, api.PathAlerts, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {
 		return shown, err
 	}
 	data.Alerts = list.Alerts
 	data.More = list.Total - len(list.Alerts)
-	silences, err := v.api.AlertSilences(ctx, "")
+	silences, err := client.Get[api.AlertSilenceList](ctx, v.api, api.PathSilences, nil)
 	if err != nil {
 		return shown, err
 	}
 	data.Silences = silences.Silences
 	if data.Fleet {
-		receivers, err := v.api.AlertReceivers(ctx)
+		receivers, err := client.Get[api.AlertReceiverList](ctx, v.api, api.PathReceivers, nil)
 		if err != nil {
 			return shown, err
 		}
@@ -61,8 +62,9 @@ const alertsPath = api.PathConsole + "alerts"
 func (v *visit) silenceAlerts() (page, error) {
 	length, err := v.duration("for")
 	if err == nil {
-		_, err = v.api.SilenceAlerts(v.r.Context(), api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
-			Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
+		_, err = client.Send[api.AlertSilence](v.r.Context(), v.api, "POST", api.PathSilences,
+			api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
+				Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
 	}
 	if err != nil {
 		return v.stay((*visit).showAlerts, "silence", err)
@@ -71,7 +73,7 @@ func (v *visit) silenceAlerts() (page, error) {
 }
 
 func (v *visit) endSilence() (page, error) {
-	if err := v.api.EndAlertSilence(v.r.Context(), v.r.PathValue("silence")); err != nil {
+	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathSilence, v.r.PathValue("silence")), nil); err != nil {
 		return v.stay((*visit).showAlerts, "silences", err)
 	}
 	return page{to: alertsPath}, nil
@@ -82,7 +84,7 @@ func (v *visit) addReceiver() (page, error) {
 	q := api.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
 		Severity: v.field("severity")}
 	q.Causes = form.Words(v.field("causes"))
-	made, err := v.api.SetAlertReceiver(v.r.Context(), v.field("name"), q)
+	made, err := client.Send[api.AlertReceiver](v.r.Context(), v.api, "PUT", api.At(api.PathReceiver, v.field("name")), q)
 	v.r.Form.Del("url") // they are secrets: the page must not show them again
 	v.r.Form.Del("token")
 	if err != nil {
@@ -96,7 +98,7 @@ func (v *visit) addReceiver() (page, error) {
 
 func (v *visit) testReceiver() (page, error) {
 	name := v.r.PathValue("receiver")
-	tried, err := v.api.TestAlertReceiver(v.r.Context(), name)
+	tried, err := client.Send[api.AlertTest](v.r.Context(), v.api, "POST", api.At(api.PathReceiverTest, name), nil)
 	if err != nil {
 		return v.stay((*visit).showAlerts, "receivers", err)
 	}
@@ -123,7 +125,7 @@ func (v *visit) dropReceiver() (page, error) {
 	if asks, ok := v.sure(ask, "alerts"); !ok {
 		return asks, nil
 	}
-	if err := v.api.DropAlertReceiver(v.r.Context(), name); err != nil {
+	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathReceiver, name), nil); err != nil {
 		return v.stay((*visit).showAlerts, "receivers", err)
 	}
 	return page{to: alertsPath}, nil

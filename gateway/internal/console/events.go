@@ -6,6 +6,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -32,8 +33,11 @@ func (v *visit) showEvents() (page, error) {
 	}
 	data := eventsPage{Node: v.Asked("node"), Kind: v.Asked("kind"), All: v.Set("all")}
 	data.Filtered = data.Node != "" || data.Kind != ""
-	list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before,
-		After: after, Forward: after > 0, Limit: eventsOfPage})
+	f := api.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before, Limit: eventsOfPage}
+	if after > 0 {
+		f.After = &after
+	}
+	list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, f)
 	if err != nil {
 		return page{}, err
 	}

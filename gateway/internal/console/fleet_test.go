@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/console"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -25,7 +25,7 @@ func (h *house) hear(name string, busy ...*float64) {
 		hardware.GPUs = append(hardware.GPUs, wire.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), Name: hostile, UtilizationPercent: v,
 			MemoryUsedMiB: some(int64(2048)), MemoryTotalMiB: some(int64(4096)), MemorySource: wire.MemoryDevice, Health: []string{hostile}})
 	}
-	h.picture.Take(h.t.Context(), []feed.Sample{{NodeID: "id-" + name, At: h.now, Interval: 30 * time.Second, Hardware: &hardware}})
+	h.picture.Take(h.t.Context(), []view.Sample{{NodeID: "id-" + name, At: h.now, Interval: 30 * time.Second, Hardware: &hardware}})
 }
 
 // names are the nodes of a page in their order.

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
@@ -80,10 +81,10 @@ func (v *visit) selected() ([]pair, error) {
 
 func (v *visit) changeNode(node, verb string, labels api.LabelsRequest) error {
 	if verb == verbLabel {
-		_, err := v.api.SetLabels(v.r.Context(), node, labels)
+		_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathLabels, node), labels)
 		return err
 	}
-	_, err := v.api.Apply(v.r.Context(), node, verb)
+	_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathNode, node)+"/"+verb, nil)
 	return err
 }
 

@@ -3,7 +3,6 @@ package console_test
 import (
 	"errors"
 	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
@@ -25,7 +24,6 @@ import (
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/console"
@@ -96,8 +94,8 @@ func newHouse(t testing.TB) *house {
 	}
 	h.book = history.New(history.Config{Path: filepath.Join(t.TempDir(), "history"), Bound: 1 << 30, Now: clock, Logger: quiet})
 	h.health, err = health.Open(t.Context(), health.Config{Records: records.New(h.store.Records()), Now: clock, Logger: quiet,
-		Ready: func() bool { return true }, Node: func(id string) (health.Node, bool) { return health.Node{ID: id}, true },
-		Nodes: func() iter.Seq[health.Node] { return slices.Values([]health.Node{}) }})
+		Ready: func() bool { return true }, Node: func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id}, true },
+		Nodes: func() []*api.NodeRow { return nil }})
 	h.must(err)
 	h.alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Now: clock, Ready: func() bool { return true },
 		Nodes: func() []*api.NodeRow { return h.unwell }, Node: func(string) (*api.NodeRow, bool) { return nil, false }})
@@ -111,7 +109,7 @@ func newHouse(t testing.TB) *house {
 	facts := api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
 	h.picture = view.Open(view.Config{Store: h.store, Ref: nodes.Ref})
 	h.picture.Load(t.Context())
-	log, err := tail.Open(t.Context(), tail.Config{Store: h.store})
+	log, err := audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -131,7 +132,7 @@ func (v *visit) node(name string) (nodePage, error) {
 // detail asks for a node by its name or id.
 func (v *visit) detail(name string) (api.NodeDetail, error) {
 	var n api.NodeDetail
-	raw, err := v.api.Node(v.r.Context(), name)
+	raw, err := client.Get[json.RawMessage](v.r.Context(), v.api, api.At(api.PathNode, name), nil)
 	if err != nil {
 		return n, err
 	}
@@ -153,7 +154,7 @@ func decoded[T any](raw json.RawMessage) *T {
 // story adds tasks and events, as far as the account may see them.
 func (v *visit) story(data *nodePage) error {
 	if v.may.May(api.ScopeTasksRead) {
-		list, err := v.api.Tasks(v.r.Context(), api.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
+		list, err := client.Get[api.TaskPage](v.r.Context(), v.api, api.PathTasks, api.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
 		if err != nil {
 			return err
 		}
@@ -165,7 +166,8 @@ func (v *visit) story(data *nodePage) error {
 		}
 	}
 	if v.may.May(api.ScopeEventsRead) {
-		list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})
+		list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, api.EventFilter{Node: data.Node.ID,
+			Limit: eventsOfNode})
 		if err != nil {
 			return err
 		}

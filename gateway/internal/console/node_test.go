@@ -14,7 +14,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -79,11 +79,11 @@ func (h *house) remembers(name string, minutes int, without func(minute int) boo
 	h.t.Helper()
 	h.book.Turn(h.t.Context())
 	begin := h.now.Add(-time.Duration(minutes) * time.Minute)
-	var samples []feed.Sample
+	var samples []view.Sample
 	for i := range 2 * minutes {
 		at := begin.Add(time.Duration(i) * 30 * time.Second)
 		if !without(i / 2) {
-			samples = append(samples, feed.Sample{NodeID: "id-" + name, At: at, Interval: 30 * time.Second, Hardware: machine(at, "x"),
+			samples = append(samples, view.Sample{NodeID: "id-" + name, At: at, Interval: 30 * time.Second, Hardware: machine(at, "x"),
 				Cost: &wire.Cost{RSSKiB: some[int64](6400), ProbeMillis: some[int64](41)}})
 		}
 	}
@@ -162,7 +162,7 @@ func TestNodeTroubles(t *testing.T) {
 	without.GPUs = nil
 	without.Probe = wire.Probe{State: wire.ProbeAbsent}
 	h.hears("none", h.now, without)
-	h.book.Take(t.Context(), []feed.Sample{{NodeID: "id-none", At: h.now.Add(-time.Minute), Interval: time.Minute, Hardware: without}})
+	h.book.Take(t.Context(), []view.Sample{{NodeID: "id-none", At: h.now.Add(-time.Minute), Interval: time.Minute, Hardware: without}})
 	has("none", "This machine has no GPU", "!values are old", "!<th>Utilisation", "!gpu_power_watts", "metric=load1")
 
 	h.enrolled("mute", "platform", nil)
@@ -178,7 +178,7 @@ func TestNodeTroubles(t *testing.T) {
 	hung.Probe.Error = "it did not end within 20 s"
 	hung.Probe.Since = some(h.now.Add(-11 * time.Minute))
 	h.hears("hung", h.now, hung)
-	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-hung", At: h.now, Interval: time.Minute, Hardware: hung}})
+	h.health.Take(t.Context(), []view.Sample{{NodeID: "id-hung", At: h.now, Interval: time.Minute, Hardware: hung}})
 	h.health.Counts("id-hung", time.Minute, []string{wire.HealthProbeHung}, map[string]string{wire.HealthProbeHung: "it did not end"})
 	h.must(h.store.MoveNode(t.Context(), store.Move{NodeID: "id-hung", From: wire.StateActive, To: wire.StateUnavailable, At: h.now,
 		AddReasons: []store.Reason{{Reason: wire.HealthProbeHung}}}))
@@ -228,7 +228,7 @@ func TestNodeHostile(t *testing.T) {
 	h.enrolled("gpu-1", "platform", map[string]string{"note": hostile, "price_per_hour": "1"})
 	h.hears("gpu-1", h.now, machine(h.now, hostile), hostile)
 	hung := machine(h.now, hostile)
-	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-gpu-1", At: h.now, Interval: time.Minute, Hardware: hung}})
+	h.health.Take(t.Context(), []view.Sample{{NodeID: "id-gpu-1", At: h.now, Interval: time.Minute, Hardware: hung}})
 	h.health.Counts("id-gpu-1", time.Minute, []string{wire.HealthProbeHung}, map[string]string{wire.HealthProbeHung: hostile})
 	h.must(h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: hostile, NodeID: "id-gpu-1", NodeName: "gpu-1", Tenant: "platform",
 		Actor: hostile, Outcome: hostile, Detail: map[string]string{hostile: hostile}}))

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 )
 
@@ -86,7 +87,7 @@ func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 	case doDrain, doResume, doRetire, doBan:
 		ask := moveQuestion(verb, n.Name)
 		return deed{ask, func(ctx context.Context) error {
-			_, err := v.api.Apply(ctx, n.ID, verb)
+			_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathNode, n.ID)+"/"+verb, nil)
 			return err
 		}}, nil
 	case doRecover:
@@ -132,7 +133,8 @@ func (v *visit) recovery(n *api.NodeDetail) deed {
 			"Where both machines show the same one, stop the one that should not be there first."}}
 	}
 	return deed{ask, func(ctx context.Context) error {
-		_, err := v.api.AllowRecovery(ctx, n.ID, api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)})
+		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathRecovery, n.ID),
+			api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)})
 		return err
 	}}
 }
@@ -156,7 +158,7 @@ func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
 	}
 	ask.Says = append(ask.Says, "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
 	return deed{ask, func(ctx context.Context) error {
-		_, err := v.api.SetLabels(ctx, n.ID, change)
+		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathLabels, n.ID), change)
 		return err
 	}}, nil
 }
@@ -176,7 +178,7 @@ func (v *visit) countGPUs(n *api.NodeDetail) (deed, error) {
 	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",
 		Says: []string{says, "With fewer than that it is unavailable."}}
 	return deed{ask, func(ctx context.Context) error {
-		_, err := v.api.PatchNode(ctx, n.ID, patch)
+		_, err := client.Send[api.Node](ctx, v.api, "PATCH", api.At(api.PathNode, n.ID), patch)
 		return err
 	}}, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -100,13 +101,14 @@ const fastest = 5.0
 func (v *visit) figure(data *nodePage, c picture.Chart, since, until time.Time) (picture.Figure, error) {
 	q := api.SeriesQuery{Metric: c.Metric, Since: since, Until: until}
 	if s := data.Node.IntervalSeconds; s != nil && *s < fastest {
-		q.Step = max(time.Minute, until.Sub(since)/720)
+		q.Step = int64(max(time.Minute, until.Sub(since)/720) / time.Second)
 	}
-	answer, err := v.api.Series(v.r.Context(), data.Node.ID, q)
+	answer, err := client.Get[api.Series](v.r.Context(), v.api, api.At(api.PathSeries, data.Node.ID), q)
 	if err != nil {
 		return picture.Figure{}, err
 	}
-	asked := picture.Asked{Node: data.Node.ID, Hardware: data.Hardware, Since: since, Until: until, Step: q.Step}
+	asked := picture.Asked{Node: data.Node.ID, Hardware: data.Hardware, Since: since, Until: until,
+		Step: time.Duration(q.Step) * time.Second}
 	return picture.FigureOf(c, asked, answer), nil
 }
 
@@ -116,7 +118,7 @@ func (v *visit) turnsOf(node string, since time.Time) ([]api.Event, error) {
 	if !v.may.May(api.ScopeEventsRead) {
 		return nil, nil
 	}
-	list, err := v.api.Events(v.r.Context(), api.EventFilter{Node: node, Since: since, Limit: most})
+	list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, api.EventFilter{Node: node, Since: since, Limit: most})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/store/releases"
 )
@@ -19,11 +20,11 @@ type releasesPage struct {
 }
 
 func (v *visit) showReleases() (page, error) {
-	known, err := v.api.Releases(v.r.Context())
+	known, err := client.Get[api.ReleaseList](v.r.Context(), v.api, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	channels, err := v.api.Channels(v.r.Context())
+	channels, err := client.Get[api.ChannelList](v.r.Context(), v.api, api.PathChannels, nil)
 	data := releasesPage{Channels: channels.Channels, Denied: forbidden(err), Releases: known.Releases}
 	if data.Denied {
 		err = nil
@@ -46,15 +47,16 @@ type channelPage struct {
 func (v *visit) showChannel() (page, error) {
 	ctx := v.r.Context()
 	name := v.r.PathValue("channel")
-	c, err := v.api.Channel(ctx, name)
+	c, err := client.Get[api.Channel](ctx, v.api, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return page{}, err
 	}
-	known, err := v.api.Releases(ctx)
+	known, err := client.Get[api.ReleaseList](ctx, v.api, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	nodes, err := v.api.ChannelNodes(ctx, name, api.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
+	nodes, err := client.Get[api.ChannelNodes](ctx, v.api, api.At(api.PathChannelNodes, name),
+		api.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
 	if err != nil {
 		return page{}, err
 	}
@@ -92,7 +94,7 @@ func (v *visit) steerChannel() (page, error) {
 
 // channelOrList is the page of the channel, or the list where the channel has never been pointed at anything.
 func (v *visit) channelOrList() func(*visit) (page, error) {
-	if _, err := v.api.Channel(v.r.Context(), v.r.PathValue("channel")); err != nil {
+	if _, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
 		return (*visit).showReleases
 	}
 	return (*visit).showChannel
@@ -117,23 +119,27 @@ func (v *visit) steering(name string) (steer, error) {
 		return steer{question{Title: "Roll " + name + " back?", Button: "Roll back " + name, Danger: true,
 			Says: []string{"The channel points at the release before the present one.", "All of its nodes get that release at once." + noWindow}},
 			func(ctx context.Context) (api.Channel, error) {
-				return v.api.RollBack(ctx, name, api.Promotion{Seen: seen})
+				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelRollback, name), api.Promotion{Seen: seen})
 			}}, nil
 	case "abort":
 		return steer{question{Title: "Abort the rollout on " + name + "?", Button: "Abort the rollout", Danger: true,
 			Says: []string{"The rollout ends.", "Nodes that have its release already go back to the one before." + noWindow,
 				"Aborting cannot be undone: a new promotion starts from the first wave."}},
 			func(ctx context.Context) (api.Channel, error) {
-				return v.api.AbortRollout(ctx, name, api.Promotion{Seen: seen})
+				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelAbort, name), api.Promotion{Seen: seen})
 			}}, nil
 	case "pause":
 		return steer{question{Title: "Pause the rollout on " + name + "?", Button: "Pause",
 			Says: []string{"No further node gets the release until somebody resumes the rollout.", "Nodes that were let in go on."}},
-			func(ctx context.Context) (api.Channel, error) { return v.api.PauseRollout(ctx, name) }}, nil
+			func(ctx context.Context) (api.Channel, error) {
+				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelPause, name), nil)
+			}}, nil
 	case "resume":
 		return steer{question{Title: "Resume the rollout on " + name + "?", Button: "Resume",
 			Says: []string{"The rollout goes on with its present wave.", "Nodes that have failed so far are accepted, and do not halt it again."}},
-			func(ctx context.Context) (api.Channel, error) { return v.api.ResumeRollout(ctx, name) }}, nil
+			func(ctx context.Context) (api.Channel, error) {
+				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelResume, name), nil)
+			}}, nil
 	}
 	return steer{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
 }
@@ -144,7 +150,7 @@ func (v *visit) promotion(name string) (steer, error) {
 	if digest == "" {
 		return steer{}, wire.Refuse(wire.CodeBadRequest, "no release was chosen", "choose one from the list")
 	}
-	release, err := v.api.Release(v.r.Context(), digest)
+	release, err := client.Get[api.Release](v.r.Context(), v.api, api.At(api.PathRelease, digest), nil)
 	if err != nil {
 		return steer{}, err
 	}
@@ -154,13 +160,15 @@ func (v *visit) promotion(name string) (steer, error) {
 		p.Wave = api.AllAtOnce()
 		how = "All of them get it at once, without waves."
 	}
-	c, err := v.api.Channel(v.r.Context(), name)
+	c, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, name), nil)
 	if err != nil && !refusedBy(err, wire.CodeChannelUnknown) {
 		return steer{}, err
 	}
 	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
 		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
-	do := func(ctx context.Context) (api.Channel, error) { return v.api.Promote(ctx, name, p) }
+	do := func(ctx context.Context) (api.Channel, error) {
+		return client.Send[api.Channel](ctx, v.api, "PATCH", api.At(api.PathChannel, name), p)
+	}
 	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
 	return steer{ask, do}, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 )
 
@@ -23,7 +24,7 @@ type tasksPage struct {
 func (v *visit) showTasks() (page, error) {
 	f := api.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
 	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
-	list, err := v.api.Tasks(v.r.Context(), f)
+	list, err := client.Get[api.TaskPage](v.r.Context(), v.api, api.PathTasks, f)
 	if err != nil {
 		return page{}, err
 	}
@@ -43,7 +44,7 @@ type taskPage struct {
 }
 
 func (v *visit) showTask() (page, error) {
-	t, err := v.api.Task(v.r.Context(), v.r.PathValue("task"))
+	t, err := client.Get[api.Task](v.r.Context(), v.api, api.At(api.PathTask, v.r.PathValue("task")), nil)
 	if err != nil {
 		return page{}, err
 	}
@@ -122,7 +123,8 @@ func (v *visit) runTask() (page, error) {
 	}
 	var made api.Task
 	if err == nil {
-		made, err = v.api.CreateTask(v.r.Context(), api.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
+		made, err = client.Send[api.Task](v.r.Context(), v.api, "POST", api.PathTasks, api.NewTask{Node: v.field("node"),
+			Type: kind.Name, Params: params})
 	}
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
@@ -132,7 +134,7 @@ func (v *visit) runTask() (page, error) {
 
 func (v *visit) cancelTask() (page, error) {
 	id := v.r.PathValue("task")
-	if _, err := v.api.CancelTask(v.r.Context(), id); err != nil {
+	if _, err := client.Send[api.Task](v.r.Context(), v.api, "POST", api.At(api.PathTaskCancel, id), nil); err != nil {
 		return v.stay((*visit).showTask, "cancel", err)
 	}
 	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, nil

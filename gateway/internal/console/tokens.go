@@ -4,6 +4,7 @@ import (
 	"net/url"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 )
 
@@ -15,7 +16,7 @@ type tokensPage struct {
 
 func (v *visit) showTokens() (page, error) {
 	all := v.Set("all")
-	list, err := v.api.Tokens(v.r.Context(), "", all)
+	list, err := client.Get[api.TokenList](v.r.Context(), v.api, api.PathTokens, api.ListFilter{All: all})
 	return page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{Tokens: list.Tokens, All: all}}, err
 }
 
@@ -52,12 +53,13 @@ func (v *visit) minted() (api.NewToken, error) {
 	if err != nil {
 		return api.NewToken{}, err
 	}
-	return v.api.CreateToken(v.r.Context(), api.TokenRequest{Tenant: v.field("tenant"), Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
+	return client.Send[api.NewToken](v.r.Context(), v.api, "POST", api.PathTokens, api.TokenRequest{Tenant: v.field("tenant"),
+		Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
 		BindInstance: v.field("bind") != ""})
 }
 
 func (v *visit) revokeToken() (page, error) {
-	if err := v.api.RevokeToken(v.r.Context(), v.r.PathValue("token")); err != nil {
+	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathToken, v.r.PathValue("token")), nil); err != nil {
 		return v.stay((*visit).showTokens, "list", err)
 	}
 	return page{to: api.PathConsole + "tokens"}, nil

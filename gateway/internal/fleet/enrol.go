@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -22,10 +21,10 @@ type Applicant struct {
 	Credential store.Token // a PSK has no Uses
 	IsPSK      bool
 	Request    *wire.RegisterRequest
-	GPUs       int       // how many its reading shows; 0: none, or no reading
-	Notices    []string  // these name what was left out of the request
-	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
-	Identity   *Identity // an identity that signed the request too; nil: none
+	Hardware   *wire.Hardware // nil: the request has no reading
+	Notices    []string       // these name what was left out of the request
+	KeyHash    string         // hex SHA-256 of the CSR key's SPKI
+	Identity   *Identity      // an identity that signed the request too; nil: none
 	Address    string
 	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error) // may be called once for each try
 }
@@ -206,7 +205,7 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: proposed,
-		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware),
+		Certificate: Certificate(p.node, issued, 1), Agent: textOf(&a.Request.Agent), Hardware: textOf(a.Hardware),
 		Notices: a.Notices,
 	}
 	e.Certificate.IssuedAt = e.At
@@ -270,14 +269,6 @@ func orRefusal(err error, code, message, hint string) error {
 		return err
 	}
 	return wire.Refuse(code, message, hint)
-}
-
-func marshal(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return ""
-	}
-	return string(text)
 }
 
 // newID makes an identifier: a prefix that says what it identifies, a dash, and 16 hex digits. The first 9 digits are the time

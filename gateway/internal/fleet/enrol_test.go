@@ -23,14 +23,14 @@ func TestEnrolNewNode(t *testing.T) {
 	a.Request.Provider = "vast_ai"
 	a.Request.InstanceID = "7"
 	a.Request.Labels = map[string]string{"tier": "spot", "rack": "9", "price_per_hour": "cheap", "maintenance-window": "at night"}
-	a.Request.Hardware = []byte(`{"cpus":4}`)
+	a.Hardware = decoded[wire.Hardware](`{"cpus":4}`)
 	got, err := f.Enrol(t.Context(), a)
 	if err != nil || !got.New || got.Again {
 		t.Fatalf("got %+v, %v, want a new node", got, err)
 	}
 	n := f.seen("box")
 	if n.ID != got.Node.ID || n.Tenant != "platform" || n.State != "enrolled" || n.Status != "pending" || n.GPUsExpected != 8 ||
-		n.Provider != "vast_ai" || n.InstanceID != "7" || n.Address != address || n.Hardware != `{"cpus":4}` || n.EnrolmentID == "" {
+		n.Provider != "vast_ai" || n.InstanceID != "7" || n.Address != address || n.Hardware != written(`{"cpus":4}`) || n.EnrolmentID == "" {
 		t.Errorf("got %+v", n)
 	}
 	if want := map[string]string{"tier": "sovereign", "site": "a", "rack": "9"}; !maps.Equal(n.Labels, want) {

@@ -19,6 +19,7 @@ import (
 
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/uptime"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -38,7 +39,7 @@ type Config struct {
 	// Counts says what of a heartbeat's words counts against work on a node now, and what an earlier one said and still counts. It is asked
 	// at each heartbeat of a node that has looked, and must not wait. Nil: the words of the last heartbeat count.
 	Counts  func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
-	Written func([]store.Beat) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
+	Written func([]view.Sample) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
 }
 
 // Fleet is safe for concurrent use.
@@ -51,7 +52,7 @@ type Fleet struct {
 	grace time.Duration
 	log   *slog.Logger
 	again func(context.Context, store.Event) bool
-	wrote func([]store.Beat)
+	wrote func([]view.Sample)
 
 	counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
 

@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -57,7 +58,7 @@ type world struct {
 	ca    *authority.Authority
 	*fleet.Fleet
 
-	written []store.Beat // that the fleet has handed on
+	handed []view.Sample // that the fleet has handed on
 }
 
 func newFleet(t testing.TB) *world {
@@ -90,7 +91,7 @@ func (f *world) restart() {
 }
 
 // took collects what the fleet has written.
-func (f *world) took(beats []store.Beat) { f.written = append(f.written, beats...) }
+func (f *world) took(samples []view.Sample) { f.handed = append(f.handed, samples...) }
 
 // token stores an enrollment token for tenant platform, one use and one hour unless change says otherwise.
 func (f *world) token(id string, change func(*store.Token)) store.Token {
@@ -186,7 +187,7 @@ func (f *world) beat(ad fleet.Admission, counter uint64, change func(*wire.Heart
 	if change != nil {
 		change(b)
 	}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), fleet.Proof{Address: address, At: f.clock.Now()}, b,
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), fleet.Proof{Address: address, At: f.clock.Now()},
 		report(b, `{"version":"1"}`))
 	if err != nil {
 		f.t.Fatal(err)
@@ -194,17 +195,28 @@ func (f *world) beat(ad fleet.Admission, counter uint64, change func(*wire.Heart
 	return state
 }
 
-// report is what the node API makes of a heartbeat's members.
-func report(b *wire.HeartbeatRequest, agent string) fleet.Report {
-	r := fleet.Report{Agent: agent, Cost: "{}", Hardware: string(b.Hardware)}
-	if r.Hardware != "" {
-		seen := reading.Summarise(r.Hardware)
-		r.Probe = seen.State
-		r.GPUs = seen.GPUs
-		r.Expected = seen.Expected
-		r.Ills = seen.Ills
+// report is what the node API makes of a heartbeat.
+func report(b *wire.HeartbeatRequest, agent string) *reading.Heartbeat {
+	return &reading.Heartbeat{HeartbeatRequest: *b, Agent: decoded[wire.AgentInfo](agent), Cost: &wire.Cost{},
+		Hardware: decoded[wire.Hardware](string(b.Hardware))}
+}
+
+// decoded is a part of a heartbeat; nil: the text is none.
+func decoded[T any](text string) *T {
+	v := new(T)
+	if json.Unmarshal([]byte(text), v) != nil {
+		return nil
 	}
-	return r
+	return v
+}
+
+// written is a reading as the gateway writes it.
+func written(text string) string {
+	encoded, err := json.Marshal(decoded[wire.Hardware](text))
+	if err != nil {
+		panic(err)
+	}
+	return string(encoded)
 }
 
 func (f *world) flush() {

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/reading"
 	"muster/store"
 )
@@ -20,35 +20,44 @@ import (
 
 // seenGPUs is how many GPUs the machine has as far as this heartbeat says; false: it does not say. Older agents do not send
 // gpus_seen. For them the number of rows counts, which come from the last look that ended well.
-func seenGPUs(b *wire.HeartbeatRequest, report Report) (int, bool) {
+func seenGPUs(b *reading.Heartbeat) (int, bool) {
+	h := b.Hardware
 	switch {
 	case b.GPUsSeen != nil:
 		return *b.GPUsSeen, *b.GPUsSeen >= 0 && *b.GPUsSeen <= wire.MaxGPUs
-	case report.Probe == wire.ProbeOK, report.Probe == wire.ProbeSlow:
-		return report.GPUs, true
+	case h != nil && (h.Probe.State == wire.ProbeOK || h.Probe.State == wire.ProbeSlow):
+		return len(h.GPUs), true
 	}
 	return 0, false
 }
 
 // remembered is how many GPUs the node remembers, or 0 where that does not count. A person's word goes first. The node's memory
 // helps a gateway that has no record yet, or that lost its record.
-func remembered(id *Identity, report Report) int {
-	if id.gpusSaid || id.gpusAsSeen || report.Expected > wire.MaxGPUs {
+func remembered(id *Identity, h *wire.Hardware) int {
+	if id.gpusSaid || id.gpusAsSeen || h == nil || h.GPUsExpected == nil || *h.GPUsExpected > wire.MaxGPUs {
 		return 0
 	}
-	return report.Expected
+	return *h.GPUsExpected
+}
+
+// gpus is how many GPUs an applicant has, by its credential or by its reading; 0: neither says.
+func (a *Applicant) gpus() int {
+	if a.Hardware == nil {
+		return a.Credential.GPUs
+	}
+	return max(a.Credential.GPUs, len(a.Hardware.GPUs))
 }
 
 // expect raises the record to what a heartbeat saw, and returns it. The next flush writes it.
-func (f *Fleet) expect(id *Identity, b *wire.HeartbeatRequest, report Report) int {
-	seen, told := seenGPUs(b, report)
+func (f *Fleet) expect(id *Identity, b *reading.Heartbeat) int {
+	seen, told := seenGPUs(b)
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	l := f.live(id.NodeID)
 	if told {
 		l.gpusSeen = max(l.gpusSeen, seen)
 	}
-	l.gpusSeen = max(l.gpusSeen, remembered(id, report))
+	l.gpusSeen = max(l.gpusSeen, remembered(id, b.Hardware))
 	return l.expected(id)
 }
 
@@ -80,15 +89,15 @@ func (f *Fleet) GPUsExpected(ctx context.Context, id *Identity) *int {
 
 // health returns the health reasons of a heartbeat, and adds missing GPUs that the agent does not report: an agent that lost its
 // memory does not know how many there were. Nil: the agent has not looked.
-func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []string, detail map[string]string) {
+func health(b *reading.Heartbeat, expected int) (reasons []string, detail map[string]string) {
 	if b.Health == nil {
 		return nil, nil
 	}
 	reasons = b.Health
 	detail = b.HealthDetail
-	seen, told := seenGPUs(b, report)
-	gone := report.Probe == wire.ProbeAbsent && expected > 0
-	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUCountDropped) {
+	seen, told := seenGPUs(b)
+	gone := b.Hardware != nil && b.Hardware.Probe.State == wire.ProbeAbsent && expected > 0
+	if !gone && api.Missing(seen, told, &expected) == 0 || slices.Contains(reasons, wire.HealthGPUCountDropped) {
 		return reasons, detail
 	}
 	text := fmt.Sprintf("the node shows %d of the %d GPUs that are expected", seen, expected)
@@ -151,107 +160,7 @@ func (f *Fleet) setGPUs(ctx context.Context, nodeID string, n int, e store.Event
 	defer f.beats.Unlock()
 	if l := f.beats.live[nodeID]; l != nil {
 		l.gpusSeen = 0
-		l.beat.RaiseGPUs = 0
+		l.raise = 0
 	}
 	return nil
-}
-
-const (
-	illPause  = time.Minute // between two events about the rows of one node, after the first few
-	mostIll   = 8           // GPUs that one event names
-	illUnread = 1           // the hash of a reading that came from the database, where no hash is kept; a heartbeat is decoded then
-)
-
-// ill records changes in the health of a node's GPU rows. These are mild things, which are no reason to keep work away. The hash
-// of the health lists tells whether they changed. The rows are decoded only then.
-func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, report Report) {
-	if report.Hardware == "" || !f.changed(id.NodeID, report.Ills) {
-		return
-	}
-	now, shown := reading.Health(report.Hardware)
-	before, due := f.newIlls(id.NodeID, now, shown, report.Ills)
-	if !due {
-		return
-	}
-	e := f.event("node.gpu_health", id.about(), itself(id.NodeID, p.Address))
-	e.Detail = difference(before, now)
-	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
-		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
-	}
-}
-
-// changed is true where the health lists are not those that memory has.
-func (f *Fleet) changed(nodeID string, hash uint64) bool {
-	f.beats.Lock()
-	defer f.beats.Unlock()
-	return f.live(nodeID).illHash != hash
-}
-
-// newIlls keeps what the rows say now, and returns what they said before. A GPU without a row keeps its earlier health. Where
-// changes come too fast, due is false and nothing is kept, so that a later heartbeat is compared again.
-func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]bool, hash uint64) (before map[string]string, due bool) {
-	f.beats.Lock()
-	defer f.beats.Unlock()
-	l := f.live(nodeID)
-	before = l.ills
-	for gpu, ill := range before {
-		if !shown[gpu] && len(now) < wire.MaxGPUs {
-			now[gpu] = ill
-		}
-	}
-	if maps.Equal(before, now) {
-		l.illHash = hash
-		return nil, false
-	}
-	if !l.illEvents.Take(f.now(), illPause) {
-		return nil, false
-	}
-	l.ills = now
-	l.illHash = hash
-	return before, true
-}
-
-// difference is the event's detail: the GPUs whose health changed. It names mostIll of them and counts the rest.
-func difference(before, now map[string]string) map[string]string {
-	detail := map[string]string{}
-	more := 0
-	all := maps.Clone(before)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, now)
-	for _, gpu := range slices.Sorted(maps.Keys(all)) {
-		switch {
-		case before[gpu] == now[gpu]:
-		case len(detail) == mostIll:
-			more++
-		case now[gpu] == "":
-			detail[gpu] = "well again, was: " + before[gpu]
-		default:
-			detail[gpu] = now[gpu]
-		}
-	}
-	if more > 0 {
-		detail["more"] = plural(more)
-	}
-	return detail
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return "1 other GPU"
-	}
-	return strconv.Itoa(n) + " other GPUs"
-}
-
-// gpuRows are the GPUs of a reading by which a node can be found. A reading is foreign text, so rows without a usable UUID are
-// left out.
-func gpuRows(hardware string) []store.GPU {
-	var rows []store.GPU
-	for _, g := range reading.GPUs(hardware) {
-		if g.UUID != "" && len(g.UUID) <= 80 {
-			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
-		}
-	}
-	return rows
 }

@@ -153,7 +153,7 @@ func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 	enrol := func(token string, gpus int, change func(*store.Token)) fleet.Admission {
 		t.Helper()
 		a := f.applicant(f.token(token, change), "box", newKey(t))
-		a.GPUs = gpus
+		a.Hardware = &wire.Hardware{GPUs: make([]wire.GPU, gpus)}
 		ad, err := f.Enrol(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := f.applicant(f.token("msb_d", func(q *store.Token) { q.NodeID = made.ID }), "made", newKey(t))
-	a.GPUs = 7
+	a.Hardware = &wire.Hardware{GPUs: make([]wire.GPU, 7)}
 	first, err := f.Enrol(t.Context(), a)
 	if err != nil || f.record(first) != 8 {
 		t.Errorf("a node that was made for 8: got a record of %d, %v", f.record(first), err)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -35,7 +34,7 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 // retell records a new detail of reasons that the node has already. Example: one GPU was gone, now it is two.
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
-		now := reading.Plain(detail[reason.Reason])
+		now := plain(detail[reason.Reason])
 		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) ||
 			!f.mayTell(id.NodeID) {
 			continue
@@ -77,7 +76,7 @@ func (f *Fleet) applyHealth(
 	}
 	c := change{verb: verb, by: by, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
-		if text := reading.Plain(detail[reason]); text != "" {
+		if text := plain(detail[reason]); text != "" {
 			c.because[reason] = text
 		}
 	}

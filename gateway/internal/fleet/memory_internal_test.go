@@ -4,7 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/store"
+	"muster/agent/wire"
+	"muster/gateway/internal/view"
 )
 
 // TestLookupBeforeADrop: a lookup that began before a drop cannot put back what was dropped. The order cannot be forced
@@ -30,10 +31,10 @@ func TestLookupBeforeADrop(t *testing.T) {
 func TestGiveBackBesideANewerBeat(t *testing.T) {
 	now := time.Now()
 	r := &Fleet{now: func() time.Time { return now }}
-	first := store.Beat{NodeID: "n-1", At: now, Counter: 1, Hardware: `{"cpus":1}`}
+	first := view.Sample{NodeID: "n-1", At: now, Counter: 1, Hardware: &wire.Hardware{}}
 	r.beats.live = map[string]*live{"n-1": {beat: first, dirty: true}}
 	waiting := r.takeDirty()
-	r.beats.live["n-1"].beat = store.Beat{NodeID: "n-1", At: now, Counter: 2}
+	r.beats.live["n-1"].beat = view.Sample{NodeID: "n-1", At: now, Counter: 2}
 	r.beats.live["n-1"].dirty = true
 	r.giveBack(waiting)
 	again := r.takeDirty()

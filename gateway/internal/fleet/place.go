@@ -75,6 +75,6 @@ func (f *Fleet) newNode(a Applicant) place {
 	return place{node: store.Node{
 		ID: newID(nodePrefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: f.now(),
-		EnrolmentID: newID("e", f.now()), GPUsExpected: max(a.Credential.GPUs, a.GPUs),
+		EnrolmentID: newID("e", f.now()), GPUsExpected: a.gpus(),
 	}}
 }

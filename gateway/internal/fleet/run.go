@@ -2,9 +2,10 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
-	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -45,8 +46,9 @@ func (f *Fleet) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	}
 	up := f.clock.Up()
 	l := &live{runs: clash.Read(node, rows, up), touched: up}
-	if l.ills, _ = reading.Health(node.Hardware); len(l.ills) > 0 {
-		l.illHash = illUnread
+	var h wire.Hardware
+	if json.Unmarshal([]byte(node.Hardware), &h) == nil {
+		l.ills, _ = illsOf(&h)
 	}
 	return l, nil
 }

@@ -17,7 +17,7 @@ func (f *world) heard(ad fleet.Admission, run string, counter uint64, late time.
 	f.t.Helper()
 	b := &wire.HeartbeatRequest{RunID: "run0000" + run, Counter: counter, IntervalSeconds: pace.Seconds()}
 	proof := fleet.Proof{Address: "198.51.100." + fmt.Sprint(len(run)+int(run[0])), At: f.clock.Now().Add(-late)}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), proof, b, report(b, "{}"))
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), proof, report(b, "{}"))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestClashesAtOnce(t *testing.T) {
 		if i%2 == 0 {
 			b.RunID = "run0000B"
 		}
-		_, err := f.Beat(context.Background(), id, fleet.Proof{At: f.clock.Now()}, b, report(b, "{}"))
+		_, err := f.Beat(context.Background(), id, fleet.Proof{At: f.clock.Now()}, report(b, "{}"))
 		return code(err)
 	})
 	if n := f.seen("box"); reasons(n) != wire.ReasonConflict {

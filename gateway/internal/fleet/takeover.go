@@ -179,7 +179,7 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 	node.EnrolmentID = newID("e", f.now())
 	node.Provider = a.Request.Provider
 	node.InstanceID = a.Request.InstanceID
-	node.GPUsExpected = max(a.Credential.GPUs, a.GPUs)
+	node.GPUsExpected = a.gpus()
 	if still.EnrolmentID == "" { // the node's first machine: the number from its creation counts too
 		node.GPUsExpected = max(node.GPUsExpected, said)
 	}

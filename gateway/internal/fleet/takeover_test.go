@@ -214,12 +214,12 @@ func TestTakeOverDropsOldReports(t *testing.T) {
 	f.beat(holder, 1, hardware(`{"cpus":1}`))
 	a := f.applicant(f.token("mse_b001", nil), "box", newKey(t))
 	a.Identity = f.identity(holder.Certificate.Fingerprint)
-	a.Request.Hardware = []byte(`{"cpus":2}`)
+	a.Hardware = decoded[wire.Hardware](`{"cpus":2}`)
 	if _, err := f.Enrol(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if n := f.seen("box"); n.Hardware != `{"cpus":2}` || n.RunID != "" {
+		if n := f.seen("box"); n.Hardware != written(`{"cpus":2}`) || n.RunID != "" {
 			t.Errorf("got hardware %s of run %q, want the new machine's", n.Hardware, n.RunID)
 		}
 		f.flush()

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // BenchmarkRound judges one heartbeat of each of 10,000 nodes with 8 GPUs, as every 30 seconds, and goes once over all nodes, as every 15.
@@ -47,12 +47,12 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-func fleetOf(d *world, nodes, gpus int) []feed.Sample {
-	var samples []feed.Sample
+func fleetOf(d *world, nodes, gpus int) []view.Sample {
+	var samples []view.Sample
 	for i := range nodes {
 		id := fmt.Sprint("n-", i)
-		d.nodes[id] = &health.Node{ID: id, LastSeen: &start, PricePerHour: to(2.0), Subject: label.Subject{Name: id, Tenant: "platform",
-			State: wire.StateActive, Status: wire.StatusOnline, Labels: map[string]string{"rack": "7"}}}
+		d.nodes[id] = &api.NodeRow{ID: id, LastSeen: &start, PricePerHour: to(2.0), Name: id, Tenant: "platform",
+			State: wire.StateActive, Status: wire.StatusOnline, Labels: map[string]string{"rack": "7"}}
 		s := reading(nil)
 		s.NodeID = id
 		s.Interval = pace

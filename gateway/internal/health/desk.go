@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"slices"
 	"sync"
@@ -10,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/api"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -22,26 +21,14 @@ const (
 	mostTracks = 256              // things of one node that are followed at once
 )
 
-// Node is what health needs to know of a node.
-type Node struct {
-	label.Subject
-	ID             string
-	Reasons        []string // of its state
-	StateSince     time.Time
-	LastSeen       *time.Time
-	Notices        []string // what it last said is wrong on it; only where a silent one is looked at
-	RenewalOverdue bool
-	PricePerHour   *float64 // nil: no price
-}
-
 // Config says what a Desk works with.
 type Config struct {
 	Records records.Records
 
 	// These know the nodes, and must not wait.
-	Ready func() bool                  // all nodes are known
-	Node  func(id string) (Node, bool) // as it is known now
-	Nodes func() iter.Seq[Node]        // all of them
+	Ready func() bool                          // all nodes are known
+	Node  func(id string) (*api.NodeRow, bool) // as it is known now
+	Nodes func() []*api.NodeRow                // all that are not retired
 
 	Tell func(id string, f []Finding) // gets a node's findings when they have changed, and must not wait; nil: nobody
 
@@ -126,6 +113,14 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 	return d, nil
 }
 
+// node is a node as it is known now; empty: it is not known.
+func (d *Desk) node(id string) (n *api.NodeRow, known bool) {
+	if n, known = d.Node(id); !known {
+		n = &api.NodeRow{}
+	}
+	return n, known
+}
+
 // watch gives what is kept of a node. The caller holds the lock, or is alone.
 func (d *Desk) watch(id string) *watch {
 	w := d.nodes[id]
@@ -137,27 +132,27 @@ func (d *Desk) watch(id string) *watch {
 }
 
 // Take looks at heartbeats. It keeps what they change in memory, for Run to write.
-func (d *Desk) Take(_ context.Context, samples []feed.Sample) {
+func (d *Desk) Take(_ context.Context, samples []view.Sample) {
 	if !d.Ready() {
 		return
 	}
 	for i := range samples {
 		n, known := d.Node(samples[i].NodeID)
-		if known && n.isJudged() {
+		if known && isJudged(n) {
 			d.mu.Lock()
-			d.judge(&n, &samples[i])
+			d.judge(n, &samples[i])
 			d.mu.Unlock()
 		}
 	}
 }
 
 // isJudged is false for a node that is gone, and for one that two machines claim to be: nobody knows which of them speaks.
-func (n *Node) isJudged() bool {
-	return n.State != wire.StateRetired && !slices.Contains(n.Reasons, wire.ReasonConflict)
+func isJudged(n *api.NodeRow) bool {
+	return n.State != wire.StateRetired && !slices.Contains(n.StateReasons, wire.ReasonConflict)
 }
 
 // judge looks at one heartbeat by all rules. The caller holds the lock.
-func (d *Desk) judge(n *Node, s *feed.Sample) {
+func (d *Desk) judge(n *api.NodeRow, s *view.Sample) {
 	w := d.watch(n.ID)
 	b := *d.book.Load()
 	gap := gapOf(s)
@@ -188,7 +183,7 @@ func (w *watch) isFresh(h *wire.Hardware) bool {
 }
 
 // judgeGPUs looks at each GPU. One that is not there any more, in a look that missed none, was taken out.
-func (d *Desk) judgeGPUs(w *watch, n *Node, r *Rule, s *feed.Sample, limit float64, gap time.Duration) {
+func (d *Desk) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
 	gpus := s.Hardware.GPUs
 	if hasNoGPU(s.Hardware) {
 		gpus = nil // rows of an earlier look
@@ -206,7 +201,7 @@ func (d *Desk) judgeGPUs(w *watch, n *Node, r *Rule, s *feed.Sample, limit float
 }
 
 // see takes one look at one thing. Only what is bad, or was, is followed.
-func (d *Desk) see(w *watch, n *Node, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
+func (d *Desk) see(w *watch, n *api.NodeRow, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
 	k := key{r.Name, gpu}
 	t := w.tracks[k]
 	if t == nil {
@@ -225,7 +220,7 @@ func (d *Desk) see(w *watch, n *Node, r *Rule, gpu string, l look, at time.Time,
 }
 
 // close ends the findings of a rule for another reason than that they are cured.
-func (d *Desk) close(w *watch, n *Node, r *Rule, why string) {
+func (d *Desk) close(w *watch, n *api.NodeRow, r *Rule, why string) {
 	for k, t := range w.tracks {
 		if k.rule != r.Name {
 			continue
@@ -239,7 +234,7 @@ func (d *Desk) close(w *watch, n *Node, r *Rule, why string) {
 }
 
 // note keeps a change for the next write. The later change of one finding takes the place of the earlier.
-func (d *Desk) note(n *Node, k key, t *track, why string) {
+func (d *Desk) note(n *api.NodeRow, k key, t *track, why string) {
 	place := records.Place{NodeID: n.ID, Rule: k.rule, GPU: k.gpu}
 	d.changes[place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: why,
 		Change: records.Change{Cured: !t.open, Finding: records.Finding{Place: place, Since: t.since, Text: t.text}}}

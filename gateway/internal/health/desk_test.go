@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -88,7 +88,7 @@ func TestNotJudged(t *testing.T) {
 	d.Round(t.Context())
 	d.ready = true
 	d.hear("n-none", sick)
-	d.nodes["n-2"].Reasons = []string{wire.ReasonConflict}
+	d.nodes["n-2"].StateReasons = []string{wire.ReasonConflict}
 	d.hear("n-2", sick)
 	for _, id := range []string{"n-1", "n-2", "n-none"} {
 		if got := d.rules(id); len(got) != 0 {
@@ -124,7 +124,7 @@ func TestStale(t *testing.T) {
 func TestRemovedGPU(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
-	other := func(state string) feed.Sample {
+	other := func(state string) view.Sample {
 		return reading(func(h *wire.Hardware, g *wire.GPU) { g.UUID, h.Probe.State = "GPU-4", state })
 	}
 	for range 5 {
@@ -155,7 +155,7 @@ func TestFullKernelLog(t *testing.T) {
 
 // TestKernelLogGone: where the kernel's log cannot be read any more, an Xid counts for its time, and then no more.
 func TestKernelLogGone(t *testing.T) {
-	for what, gone := range map[string]feed.Sample{
+	for what, gone := range map[string]view.Sample{
 		"not available": reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids = &wire.Xids{State: wire.KernelNotAvailable} }),
 		"not said":      reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids = nil }),
 	} {
@@ -168,10 +168,10 @@ func TestKernelLogGone(t *testing.T) {
 			t.Errorf("%s: %v", what, got)
 		}
 		d.now = d.now.Add(24 * time.Hour)
-		d.hear("n-1", feed.Sample{})
+		d.hear("n-1", view.Sample{})
 		d.until("n-1", gone, nil)
-		if len(d.nodes["n-1"].Reasons) != 0 {
-			t.Errorf("%s: the node has the reasons %v", what, d.nodes["n-1"].Reasons)
+		if len(d.nodes["n-1"].StateReasons) != 0 {
+			t.Errorf("%s: the node has the reasons %v", what, d.nodes["n-1"].StateReasons)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestList(t *testing.T) {
 func TestListConflict(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2", "n-3")
 	for _, id := range []string{"n-1", "n-3"} {
-		d.nodes[id].Reasons = []string{wire.ReasonConflict}
+		d.nodes[id].StateReasons = []string{wire.ReasonConflict}
 		d.nodes[id].StateSince = start
 	}
 	d.nodes["n-3"].State = wire.StateRetired

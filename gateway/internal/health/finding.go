@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -21,6 +22,12 @@ type Finding struct {
 	Old   bool // the node is not heard from: it may be different by now
 }
 
+// Shown is the finding as the API shows it.
+func (f Finding) Shown() api.Finding {
+	return api.Finding{Rule: f.Rule.Name, Severity: f.Rule.Severity, GPU: f.GPU, Since: f.Since.UTC(), Text: f.Text, Next: f.Rule.Next,
+		Topic: f.Rule.Topic, Old: f.Old}
+}
+
 // NodeFinding is a finding with its node.
 type NodeFinding struct {
 	NodeID, Name, Tenant string
@@ -29,7 +36,7 @@ type NodeFinding struct {
 
 // Findings are what is open of a node, the severe first, then the oldest.
 func (d *Desk) Findings(nodeID string) []Finding {
-	n, known := d.Node(nodeID)
+	n, known := d.node(nodeID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []Finding
@@ -45,7 +52,7 @@ func (d *Desk) Findings(nodeID string) []Finding {
 		f := Finding{Rule: r, GPU: k.gpu, Since: t.since, Text: t.text, Old: known && n.Status == wire.StatusStale}
 		if r.Name == Silent {
 			f.Old = false
-			f.Text = d.stillSilent(&n, t.text)
+			f.Text = d.stillSilent(n, t.text)
 		}
 		all = append(all, f)
 	}
@@ -93,12 +100,12 @@ type Query struct {
 	Severe bool
 }
 
-func (q Query) picks(n *Node) bool {
-	return (q.Tenant == "" || n.Tenant == q.Tenant) && label.Matches(q.Terms, &n.Subject)
+func (q Query) picks(n *api.NodeRow) bool {
+	return (q.Tenant == "" || n.Tenant == q.Tenant) && label.Matches(q.Terms, n)
 }
 
 // conflict stands in a list for a node that two machines claim to be. No rule looks at it, and that must not read as if it were well.
-func (n *Node) conflict() NodeFinding {
+func conflict(n *api.NodeRow) NodeFinding {
 	return NodeFinding{NodeID: n.ID, Name: n.Name, Tenant: n.Tenant, Finding: Finding{
 		Rule: &Rule{Name: wire.ReasonConflict, Severity: wire.SeveritySevere, Topic: "identity-trouble",
 			Next: "Find out which machine is the right one, and stop the other: muster node show lists both."},
@@ -108,14 +115,14 @@ func (n *Node) conflict() NodeFinding {
 // List are the findings of the nodes that a query picks: the severe first, then by node.
 func (d *Desk) List(q Query) []NodeFinding {
 	var all []NodeFinding
-	for n := range d.Nodes() {
-		if n.State != wire.StateRetired && slices.Contains(n.Reasons, wire.ReasonConflict) && q.picks(&n) {
-			all = append(all, n.conflict())
+	for _, n := range d.Nodes() {
+		if n.State != wire.StateRetired && slices.Contains(n.StateReasons, wire.ReasonConflict) && q.picks(n) {
+			all = append(all, conflict(n))
 		}
 	}
 	for _, id := range d.unwell() {
 		n, known := d.Node(id)
-		if !known || !q.picks(&n) {
+		if !known || !q.picks(n) {
 			continue
 		}
 		for _, f := range d.Findings(id) {

@@ -3,7 +3,6 @@ package health_test
 import (
 	"bytes"
 	"context"
-	"iter"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -11,9 +10,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/label"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -32,7 +31,7 @@ type world struct {
 	store   *store.Store
 	now     time.Time
 	ready   bool
-	nodes   map[string]*health.Node
+	nodes   map[string]*api.NodeRow
 	told    map[string]int // how often a node's findings were told
 	judged  []string       // "n-1 +gpu_hot -disk_full" in the order of the calls
 	broken  error          // of every move
@@ -43,7 +42,7 @@ type world struct {
 
 func newWorld(t testing.TB, nodes ...string) *world {
 	t.Helper()
-	d := &world{t: t, now: start, ready: true, nodes: map[string]*health.Node{}, told: map[string]int{}}
+	d := &world{t: t, now: start, ready: true, nodes: map[string]*api.NodeRow{}, told: map[string]int{}}
 	var err error
 	d.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
 		MasterKey: bytes.Repeat([]byte{7}, 32), Now: d.clock})
@@ -79,34 +78,33 @@ func (d *world) restart() {
 
 func (d *world) clock() time.Time { return d.now }
 
-func (d *world) add(id string) *health.Node {
+func (d *world) add(id string) *api.NodeRow {
 	d.t.Helper()
 	row := store.Node{ID: id, Name: "name-" + id, Tenant: "platform", CreatedAt: start}
 	if err := d.store.CreateNode(d.t.Context(), row, nil); err != nil {
 		d.t.Fatal(err)
 	}
-	n := &health.Node{ID: id, Subject: label.Subject{Name: "name-" + id, Tenant: "platform", State: wire.StateActive,
-		Status: wire.StatusOnline, Labels: map[string]string{}}}
+	n := &api.NodeRow{ID: id, Name: "name-" + id, Tenant: "platform", State: wire.StateActive,
+		Status: wire.StatusOnline, Labels: map[string]string{}}
 	d.nodes[id] = n
 	return n
 }
 
-func (d *world) node(id string) (health.Node, bool) {
+func (d *world) node(id string) (*api.NodeRow, bool) {
 	n := d.nodes[id]
 	if n == nil {
-		return health.Node{}, false
+		return nil, false
 	}
-	return *n, true
+	seen := *n
+	return &seen, true
 }
 
-func (d *world) all() iter.Seq[health.Node] {
-	return func(yield func(health.Node) bool) {
-		for _, id := range slices.Sorted(maps.Keys(d.nodes)) {
-			if !yield(*d.nodes[id]) {
-				return
-			}
-		}
+func (d *world) all() (rows []*api.NodeRow) {
+	for _, id := range slices.Sorted(maps.Keys(d.nodes)) {
+		n, _ := d.node(id)
+		rows = append(rows, n)
 	}
+	return rows
 }
 
 // judge moves a node as the fleet does.
@@ -119,14 +117,14 @@ func (d *world) judge(_ context.Context, id string, add map[string]string, remov
 		return nil
 	}
 	for _, reason := range slices.Sorted(maps.Keys(add)) {
-		if !slices.Contains(n.Reasons, reason) {
-			n.Reasons = append(n.Reasons, reason)
+		if !slices.Contains(n.StateReasons, reason) {
+			n.StateReasons = append(n.StateReasons, reason)
 			d.judged = append(d.judged, id+" +"+reason)
 		}
 	}
 	for _, reason := range remove {
-		if at := slices.Index(n.Reasons, reason); at >= 0 {
-			n.Reasons = slices.Delete(n.Reasons, at, at+1)
+		if at := slices.Index(n.StateReasons, reason); at >= 0 {
+			n.StateReasons = slices.Delete(n.StateReasons, at, at+1)
 			d.judged = append(d.judged, id+" -"+reason)
 		}
 	}
@@ -134,14 +132,14 @@ func (d *world) judge(_ context.Context, id string, add map[string]string, remov
 }
 
 // hear lets one interval pass, gives the desk a heartbeat, and has it written. A reading without a time has one of now.
-func (d *world) hear(id string, s feed.Sample) {
+func (d *world) hear(id string, s view.Sample) {
 	d.t.Helper()
 	d.now = d.now.Add(pace)
 	d.take(id, s)
 	d.flush()
 }
 
-func (d *world) take(id string, s feed.Sample) {
+func (d *world) take(id string, s view.Sample) {
 	s.NodeID = id
 	s.At = d.now
 	s.Interval = pace
@@ -151,7 +149,7 @@ func (d *world) take(id string, s feed.Sample) {
 		h.Probe.SampledAt = &at
 		s.Hardware = &h
 	}
-	d.Take(d.t.Context(), []feed.Sample{s})
+	d.Take(d.t.Context(), []view.Sample{s})
 	d.says(id, d.words...)
 }
 
@@ -166,10 +164,10 @@ func (d *world) says(id string, words ...string) {
 	if n == nil {
 		return
 	}
-	n.Reasons = slices.DeleteFunc(n.Reasons, func(reason string) bool { return isWord(reason) && !slices.Contains(counted, reason) })
+	n.StateReasons = slices.DeleteFunc(n.StateReasons, func(reason string) bool { return isWord(reason) && !slices.Contains(counted, reason) })
 	for _, word := range counted {
-		if !slices.Contains(n.Reasons, word) {
-			n.Reasons = append(n.Reasons, word)
+		if !slices.Contains(n.StateReasons, word) {
+			n.StateReasons = append(n.StateReasons, word)
 		}
 	}
 }
@@ -206,7 +204,7 @@ func (d *world) events(kind string) []store.Event {
 func to[T any](v T) *T { return &v }
 
 // reading is a good look at one GPU, changed by what the caller says.
-func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
+func reading(change func(h *wire.Hardware, g *wire.GPU)) view.Sample {
 	g := wire.GPU{Index: 3, UUID: "GPU-3", Name: "H100", MemorySource: wire.MemoryDevice, UtilizationPercent: to(90.0),
 		TemperatureCelsius: to(60.0), Clocks: &wire.Clocks{Reasons: []string{"sw_power_cap"}},
 		PCIe: &wire.PCIe{Generation: to(5), GenerationMax: to(5), Width: to(16), WidthMax: to(16)},
@@ -220,9 +218,10 @@ func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
 		change(&h, &g)
 	}
 	h.GPUs = append(h.GPUs, g)
-	return feed.Sample{Hardware: &h, Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
+	return view.Sample{Hardware: &h, Agent: &wire.AgentInfo{ReleaseEnds: to(start.AddDate(1, 0, 0))},
+		Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
 }
 
-func hot(celsius float64) feed.Sample {
+func hot(celsius float64) view.Sample {
 	return reading(func(_ *wire.Hardware, g *wire.GPU) { g.TemperatureCelsius = &celsius })
 }

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/api"
+	"muster/gateway/internal/view"
 )
 
 // ofNode looks at a node by a rule whose subject is the node.
-func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
+func (r *Rule) ofNode(n *api.NodeRow, s *view.Sample, limit float64) look {
 	switch r.Name {
 	case PowerCable:
 		return ofPowerCable(s.Hardware)
@@ -26,6 +27,8 @@ func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
 		return told(n.RenewalOverdue, "its certificate was not renewed in time")
 	case AgentCrashLoop:
 		return r.ofStarts(s.Cost, limit)
+	case ReleaseEnded:
+		return ofEnd(s)
 	}
 	return look{}
 }
@@ -82,6 +85,15 @@ func (r *Rule) high(value *float64, limit float64, text string) look {
 		return look{verdict: between}
 	}
 	return look{verdict: good}
+}
+
+// ofEnd looks at the end of the pointer that a node knows. Where it knows none, nothing is known.
+func ofEnd(s *view.Sample) look {
+	if s.Agent == nil || s.Agent.ReleaseEnds == nil {
+		return look{}
+	}
+	end := *s.Agent.ReleaseEnds
+	return told(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
 }
 
 func (r *Rule) ofLoad(h *wire.Hardware, limit float64) look {
@@ -217,7 +229,7 @@ func ofFabric(g *wire.GPU) look {
 const leastGap = 5 * time.Minute
 
 // gapOf is how far two looks at a node may be apart and still count as a row.
-func gapOf(s *feed.Sample) time.Duration {
+func gapOf(s *view.Sample) time.Duration {
 	gap := 4 * s.Interval
 	if s.Hardware != nil && s.Hardware.Probe.IntervalSeconds != nil {
 		pause := min(max(*s.Hardware.Probe.IntervalSeconds, 0), wire.MaxPace.Seconds())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -29,10 +30,10 @@ type retirement struct {
 // census counts nodes while a round goes over them.
 type census struct {
 	all, online int
-	overdue     []Node
+	overdue     []*api.NodeRow
 }
 
-func (c *census) count(n *Node) {
+func (c *census) count(n *api.NodeRow) {
 	c.all++
 	if n.Status == wire.StatusOnline {
 		c.online++
@@ -40,7 +41,7 @@ func (c *census) count(n *Node) {
 }
 
 // isOverdue is true for a node that may have been silent for so long that it is to be retired. Who retires it looks again.
-func (d *Desk) isOverdue(n *Node) bool {
+func (d *Desk) isOverdue(n *api.NodeRow) bool {
 	return d.RetireAfter > 0 && n.Status == wire.StatusStale && n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= d.RetireAfter
 }
 
@@ -62,7 +63,7 @@ func (d *Desk) retireSilent(ctx context.Context, c *census) {
 		d.hold(ctx, "no node is online: the gateway itself may be cut off", len(c.overdue))
 		return
 	}
-	slices.SortStableFunc(c.overdue, func(a, b Node) int { return a.LastSeen.Compare(*b.LastSeen) })
+	slices.SortStableFunc(c.overdue, func(a, b *api.NodeRow) int { return a.LastSeen.Compare(*b.LastSeen) })
 	most := max(c.all/retireShare, 1)
 	for i := range c.overdue {
 		if len(r.done) >= most {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	records "muster/store/health"
 )
 
@@ -19,21 +20,22 @@ func (d *Desk) Round(ctx context.Context) {
 	}
 	var move []string
 	var count census
-	for n := range d.Nodes() {
+	for _, n := range d.Nodes() {
 		if n.State == wire.StateRetired {
 			continue
 		}
-		count.count(&n)
-		if !n.isJudged() {
+		count.count(n)
+		if !isJudged(n) {
 			continue
 		}
-		if d.fallsSilent(&n) {
-			n.Notices = d.lastWords(ctx, n.ID)
+		var words []string
+		if d.fallsSilent(n) {
+			words = d.lastWords(ctx, n.ID)
 		}
-		if d.lookAt(&n) {
+		if d.lookAt(n, words) {
 			move = append(move, n.ID)
 		}
-		if d.isOverdue(&n) {
+		if d.isOverdue(n) {
 			count.overdue = append(count.overdue, n)
 		}
 	}
@@ -74,8 +76,8 @@ func (d *Desk) warn(ctx context.Context, what string, err error) {
 	}
 }
 
-// lookAt judges one node, and reports whether its findings are to be told again, or its state is not what they want.
-func (d *Desk) lookAt(n *Node) (applies bool) {
+// lookAt judges one node, whose last words are these if it falls silent, and reports whether its findings are to be told again, or its state is not what they want.
+func (d *Desk) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	b := *d.book.Load()
@@ -86,9 +88,9 @@ func (d *Desk) lookAt(n *Node) (applies bool) {
 		case off && w != nil:
 			d.close(w, n, r, "the rule is switched off")
 		case r.Name == Silent && !off:
-			d.lookForSilence(n, r, r.Limit)
+			d.lookForSilence(n, r, words)
 		}
-		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.Reasons, r.Name) {
+		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.StateReasons, r.Name) {
 			applies = true
 		}
 	}
@@ -111,7 +113,7 @@ func (d *Desk) dropForeign(ctx context.Context) {
 			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
 			continue
 		}
-		n, _ := d.Node(id)
+		n, _ := d.node(id)
 		d.mu.Lock()
 		for _, f := range found {
 			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
@@ -136,7 +138,7 @@ func (w *watch) has(rule string) bool {
 }
 
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
-func (d *Desk) lookForSilence(n *Node, r *Rule, limit float64) {
+func (d *Desk) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
 	w := d.nodes[n.ID]
 	l := look{}
 	silent := time.Duration(0)
@@ -146,8 +148,8 @@ func (d *Desk) lookForSilence(n *Node, r *Rule, limit float64) {
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
 		l.verdict = good
-	case silent >= time.Duration(limit*float64(time.Minute)):
-		l = look{bad, d.silence(n)}
+	case silent >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{bad, d.silence(n, words)}
 	}
 	if w == nil && l.verdict != bad {
 		return
@@ -162,7 +164,7 @@ func (d *Desk) lookForSilence(n *Node, r *Rule, limit float64) {
 }
 
 // fallsSilent is true for a node that costs money, is not heard from, and has no finding of that yet.
-func (d *Desk) fallsSilent(n *Node) bool {
+func (d *Desk) fallsSilent(n *api.NodeRow) bool {
 	if n.PricePerHour == nil || n.Status != wire.StatusStale {
 		return false
 	}
@@ -182,9 +184,9 @@ func (d *Desk) lastWords(ctx context.Context, id string) []string {
 const lastly = "; its last words: "
 
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
-func (d *Desk) stillSilent(n *Node, text string) string {
+func (d *Desk) stillSilent(n *api.NodeRow, text string) string {
 	_, words, said := strings.Cut(text, lastly)
-	text = d.silence(n)
+	text = d.silence(n, nil)
 	if said {
 		text += lastly + words
 	}
@@ -192,15 +194,15 @@ func (d *Desk) stillSilent(n *Node, text string) string {
 }
 
 // silence says since when a node is silent, what it has cost since, and what it said last.
-func (d *Desk) silence(n *Node) string {
+func (d *Desk) silence(n *api.NodeRow, words []string) string {
 	if n.LastSeen == nil || n.PricePerHour == nil {
 		return "it is not heard from, and has a price"
 	}
 	silent := d.Now().Sub(*n.LastSeen)
 	text := fmt.Sprintf("not heard from since %s (%s), and at %.4g an hour that has cost %.2f", n.LastSeen.UTC().Format(time.RFC3339),
 		silent.Round(time.Minute), *n.PricePerHour, max(silent.Hours(), 0)**n.PricePerHour)
-	if len(n.Notices) > 0 {
-		text += lastly + strings.Join(n.Notices, "; ")
+	if len(words) > 0 {
+		text += lastly + strings.Join(words, "; ")
 	}
 	return text
 }

@@ -67,6 +67,7 @@ const (
 	ClockOff        = "clock_off"
 	RenewalOverdue  = "renewal_overdue"
 	AgentCrashLoop  = "agent_crash_loop"
+	ReleaseEnded    = "release_ended"
 	Silent          = "silent"
 )
 
@@ -175,6 +176,10 @@ func nodeRules() []Rule {
 		{Name: AgentCrashLoop, Severity: warn, Found: once(), Cured: minute(), Topic: "health", Unit: "crashes", Limit: 3, Most: 1000, Ease: 2,
 			Meaning: "The agent on the node ends by itself and is started again and again.",
 			Next:    "Read why on the node: journalctl -u muster-agent."},
+		{Name: ReleaseEnded, Severity: warn, Found: once(), Cured: once(), Topic: "updates-failing",
+			Meaning: "The newest pointer that the node was given is past its end, so it may miss releases.",
+			Next: "Sign what muster release status says, and unpin it where it is pinned as it is. " +
+				"Where both are done, somebody holds releases back."},
 		{Name: Silent, Severity: warn, Found: once(), Cured: once(), Topic: "stale-node", Unit: "minutes", Limit: 10, Most: 43200,
 			Meaning: "The node is not heard from any more, but still has a price.",
 			Next: "Ask its provider whether it runs; restart it there, or give it back there and then here with muster node retire NAME. " +

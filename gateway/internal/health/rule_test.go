@@ -8,18 +8,20 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
 // badly has for each rule a node, or a heartbeat, that it must find. Silent is tested by itself.
-func badly() map[string]feed.Sample {
-	on := func(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample { return reading(change) }
+func badly() map[string]view.Sample {
+	on := func(change func(h *wire.Hardware, g *wire.GPU)) view.Sample { return reading(change) }
 	crashes := reading(nil)
 	crashes.Cost = &wire.Cost{Starts: &wire.Starts{Crashes: to(4), Why: "panic: out of luck"}}
 	skewed := reading(nil)
 	skewed.SkewMillis = -45_000
-	return map[string]feed.Sample{
+	ended := reading(nil)
+	ended.Agent = &wire.AgentInfo{ReleaseEnds: to(start.Add(-time.Second))}
+	return map[string]view.Sample{
 		health.GPUCountDropped: reading(nil), // the node says so in a word
 		health.ProbeHung:       reading(nil), // the node says so in a word
 		health.ProbeFailed:     reading(nil), // the node says so in a word
@@ -45,6 +47,7 @@ func badly() map[string]feed.Sample {
 		health.ClockOff:       skewed,
 		health.RenewalOverdue: reading(nil), // the node tells
 		health.AgentCrashLoop: crashes,
+		health.ReleaseEnded:   ended,
 	}
 }
 
@@ -118,8 +121,8 @@ func TestEveryRule(t *testing.T) {
 			if f.Text == "" || f.GPU != "" != r.GPU || f.Since.Before(start) || f.Old || f.Rule.Next == "" {
 				t.Errorf("the finding is %+v", f)
 			}
-			if moved := slices.Contains(d.nodes["n-1"].Reasons, r.Name); moved != (r.Severity == wire.SeveritySevere) {
-				t.Errorf("the node has the reasons %v", d.nodes["n-1"].Reasons)
+			if moved := slices.Contains(d.nodes["n-1"].StateReasons, r.Name); moved != (r.Severity == wire.SeveritySevere) {
+				t.Errorf("the node has the reasons %v", d.nodes["n-1"].StateReasons)
 			}
 			d.nodes["n-1"].RenewalOverdue = false
 			d.words = nil
@@ -127,15 +130,15 @@ func TestEveryRule(t *testing.T) {
 			if looks < r.Cured.Looks || time.Duration(looks-1)*pace < r.Cured.For {
 				t.Errorf("cured after %d looks, want at least %+v", looks, r.Cured)
 			}
-			if len(d.nodes["n-1"].Reasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
-				t.Errorf("reasons %v, %d found, %d cured", d.nodes["n-1"].Reasons, len(d.events("health.found")), len(d.events("health.cured")))
+			if len(d.nodes["n-1"].StateReasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
+				t.Errorf("reasons %v, %d found, %d cured", d.nodes["n-1"].StateReasons, len(d.events("health.found")), len(d.events("health.cured")))
 			}
 		})
 	}
 }
 
 // until hears the same heartbeat until exactly these rules have findings, and counts.
-func (d *world) until(id string, s feed.Sample, want []string) int {
+func (d *world) until(id string, s view.Sample, want []string) int {
 	d.t.Helper()
 	for looks := 1; looks <= 40; looks++ {
 		d.hear(id, s)
@@ -182,7 +185,7 @@ func TestTable(t *testing.T) {
 
 // TestUnknown: what is not known finds nothing and cures nothing, and things that only look bad are none.
 func TestUnknown(t *testing.T) {
-	harmless := map[string]feed.Sample{
+	harmless := map[string]view.Sample{
 		"nothing was read": {},
 		"no look was made": {Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeHung}}},
 		"a GPU says nothing": {Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK},
@@ -221,7 +224,7 @@ func TestUnknown(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", hot(96), []string{health.GPUHot})
 	for range 30 {
-		d.hear("n-1", feed.Sample{})
+		d.hear("n-1", view.Sample{})
 	}
 	if got := d.rules("n-1"); len(got) != 1 {
 		t.Errorf("after heartbeats that say nothing: %v", got)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/health"
@@ -48,9 +49,9 @@ func newBook(rows []records.Setting) (book, error) {
 
 // of is the rule as it counts on a node, and whether it is off there. One setting counts as a whole: what it leaves out is as the rule
 // has it.
-func (b book) of(r *Rule, n *Node) (counts *Rule, off bool) {
+func (b book) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
 	for _, s := range b[r.Name] {
-		if !label.Matches(s.terms, &n.Subject) {
+		if !label.Matches(s.terms, n) {
 			continue
 		}
 		set := *r
@@ -65,24 +66,29 @@ func (b book) of(r *Rule, n *Node) (counts *Rule, off bool) {
 	return r, r.isUnset()
 }
 
-// RuleView is a rule with its settings, the one that wins first.
-type RuleView struct {
-	Rule
-	Settings []records.Setting
-}
-
-// Rules are all rules with their settings.
-func (d *Desk) Rules() []RuleView {
+// Rules are all rules with their settings, of each the one that wins first.
+func (d *Desk) Rules() []api.HealthRule {
 	b := *d.book.Load()
-	views := make([]RuleView, 0, len(d.rules))
-	for _, r := range d.rules {
-		v := RuleView{Rule: r}
-		for _, s := range b[r.Name] {
-			v.Settings = append(v.Settings, s.Setting)
+	all := make([]api.HealthRule, 0, len(d.rules))
+	for i := range d.rules {
+		r := &d.rules[i]
+		out := api.HealthRule{Rule: r.Name, Severity: r.Severity, Subject: "node", Meaning: r.Meaning, Next: r.Next, Topic: r.Topic,
+			Unit: r.Unit, FoundAfterSeconds: int(r.Found.For / time.Second), CuredAfterSeconds: int(r.Cured.For / time.Second),
+			Settings: []api.HealthSetting{}}
+		if r.GPU {
+			out.Subject = "gpu"
 		}
-		views = append(views, v)
+		if r.Limit != 0 {
+			limit := r.Limit
+			out.Limit = &limit
+		}
+		for _, s := range b[r.Name] {
+			out.Settings = append(out.Settings, api.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit,
+				For: api.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy})
+		}
+		all = append(all, out)
 	}
-	return views
+	return all
 }
 
 // rule finds a rule by its name.

@@ -49,7 +49,7 @@ func TestWhichSettingCounts(t *testing.T) {
 	d.until("n-1", hot(99), []string{health.GPUHot})
 	rules := d.Rules()
 	for _, r := range rules {
-		if r.Name == health.GPUHot && (len(r.Settings) != 3 || r.Settings[0].Selector != "rack=7" || r.Settings[2].Selector != "") {
+		if r.Rule == health.GPUHot && (len(r.Settings) != 3 || r.Settings[0].Selector != "rack=7" || r.Settings[2].Selector != "") {
 			t.Errorf("settings in this order: %+v", r.Settings)
 		}
 	}

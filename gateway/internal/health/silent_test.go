@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health"
 	"muster/store"
 )
@@ -69,7 +70,7 @@ func TestRetireAfter(t *testing.T) {
 		case "alive":
 			n.Status = wire.StatusOnline
 		case "twins":
-			n.Reasons = []string{wire.ReasonConflict}
+			n.StateReasons = []string{wire.ReasonConflict}
 		case "never":
 			n.LastSeen = nil
 		}
@@ -132,7 +133,7 @@ func TestRetireHeld(t *testing.T) {
 	if len(d.retired) != 5 {
 		t.Errorf("the next hour: retired %v, want two of 27", d.retired)
 	}
-	d.nodes = map[string]*health.Node{"n-03": d.nodes["n-03"], "n-29": d.nodes["n-29"]}
+	d.nodes = map[string]*api.NodeRow{"n-03": d.nodes["n-03"], "n-29": d.nodes["n-29"]}
 	d.nodes["n-03"].Status = wire.StatusStale
 	rounds(90, time.Minute)
 	if held = d.events("health.retire_held"); len(held) != 3 || len(d.retired) != 5 {

@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
@@ -19,7 +19,7 @@ func TestRuleIsGone(t *testing.T) {
 	if err := d.config.Records.Write(t.Context(), []records.Change{{Finding: old}}); err != nil {
 		t.Fatal(err)
 	}
-	d.nodes["n-1"].Reasons = []string{"fan_stuck"}
+	d.nodes["n-1"].StateReasons = []string{"fan_stuck"}
 	d.restart()
 	d.broken = errors.New("the disk is full")
 	d.Round(t.Context())
@@ -42,9 +42,9 @@ func TestRuleIsGone(t *testing.T) {
 // TestRuleMovesNoMore: a rule that was severe in another version takes its reason back.
 func TestRuleMovesNoMore(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2")
-	d.nodes["n-1"].Reasons = []string{health.GPUHot, wire.HealthGPUCountDropped}
+	d.nodes["n-1"].StateReasons = []string{health.GPUHot, wire.HealthGPUCountDropped}
 	d.until("n-2", hot(95), []string{health.GPUHot})
-	d.nodes["n-2"].Reasons = []string{health.GPUHot}
+	d.nodes["n-2"].StateReasons = []string{health.GPUHot}
 	d.judged = nil
 	d.Round(t.Context())
 	slices.Sort(d.judged)
@@ -57,7 +57,7 @@ func TestRuleMovesNoMore(t *testing.T) {
 func TestNoGPUAnyMore(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
-	absent := feed.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
+	absent := view.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
 	at := d.now
 	absent.Hardware.Probe.SampledAt = &at // of the last look that saw rows
 	absent.Hardware.GPUs = badly()[health.RemapFailed].Hardware.GPUs

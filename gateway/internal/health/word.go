@@ -15,10 +15,10 @@ func (d *Desk) Counts(nodeID string, interval time.Duration, words []string, det
 	if len(words) == 0 && !d.nodes[nodeID].isFollowed() { // most heartbeats
 		return counted
 	}
-	n, known := d.Node(nodeID)
-	isJudged := known && d.Ready() && n.isJudged()
+	n, known := d.node(nodeID)
+	judges := known && d.Ready() && isJudged(n)
 	w := d.nodes[nodeID]
-	if isJudged {
+	if judges {
 		w = d.watch(nodeID)
 	}
 	b := *d.book.Load()
@@ -28,11 +28,11 @@ func (d *Desk) Counts(nodeID string, interval time.Duration, words []string, det
 			continue
 		}
 		isSaid := slices.Contains(words, r.Name)
-		if _, off := b.of(r, &n); off && known {
+		if _, off := b.of(r, n); off && known {
 			continue // the next round closes it
 		}
-		if isJudged {
-			d.see(w, &n, r, "", r.ofWord(isSaid, detail), d.Now(), max(4*interval, leastGap))
+		if judges {
+			d.see(w, n, r, "", r.ofWord(isSaid, detail), d.Now(), max(4*interval, leastGap))
 		}
 		if isSaid || w.has(r.Name) {
 			counted = append(counted, r.Name)

@@ -20,7 +20,7 @@ func TestWordThatFlaps(t *testing.T) {
 				d.words = []string{word}
 			}
 			d.hear("n-1", reading(nil))
-			if !slices.Contains(d.nodes["n-1"].Reasons, word) {
+			if !slices.Contains(d.nodes["n-1"].StateReasons, word) {
 				t.Fatalf("%s: look %d: the node works", word, i)
 			}
 		}
@@ -28,8 +28,8 @@ func TestWordThatFlaps(t *testing.T) {
 			t.Errorf("%s: cured after %d more looks", word, looks)
 		}
 		d.hear("n-1", reading(nil))
-		if len(d.nodes["n-1"].Reasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
-			t.Errorf("%s: reasons %v, %d found, %d cured", word, d.nodes["n-1"].Reasons, len(d.events("health.found")),
+		if len(d.nodes["n-1"].StateReasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
+			t.Errorf("%s: reasons %v, %d found, %d cured", word, d.nodes["n-1"].StateReasons, len(d.events("health.found")),
 				len(d.events("health.cured")))
 		}
 	}
@@ -43,7 +43,7 @@ func TestWordOverRestart(t *testing.T) {
 	d.restart()
 	d.ready = false
 	d.says("n-1")
-	if got := d.nodes["n-1"].Reasons; !slices.Equal(got, d.words) {
+	if got := d.nodes["n-1"].StateReasons; !slices.Equal(got, d.words) {
 		t.Errorf("reasons %v", got)
 	}
 	d.ready = true
@@ -56,7 +56,7 @@ func TestWordOverRestart(t *testing.T) {
 // TestWordOfUnknown: what a node says counts by itself where the gateway does not know the node yet, or two machines claim to be it.
 func TestWordOfUnknown(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.nodes["n-1"].Reasons = []string{wire.ReasonConflict}
+	d.nodes["n-1"].StateReasons = []string{wire.ReasonConflict}
 	said := []string{health.GPUFault}
 	for _, id := range []string{"n-1", "n-none"} {
 		if got := d.Counts(id, pace, said, nil); !slices.Equal(got, said) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	store "muster/store/history"
 )
 
@@ -23,7 +23,7 @@ func BenchmarkHour(b *testing.B) {
 	const nodes = 500
 	for range b.N {
 		d := newDesk(b, 4*gib)
-		round := make([]feed.Sample, nodes)
+		round := make([]view.Sample, nodes)
 		for i := range round {
 			round[i] = d.beat(fmt.Sprint("n-", i), 8)
 		}

@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/httpserver/outage"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 func must(t testing.TB, err error) {
@@ -64,7 +65,7 @@ func deskAt(t testing.TB, path string, bound int64) *desk {
 func ref[T any](v T) *T { return &v }
 
 // beat is a heartbeat of now, of a node with some GPUs at work.
-func (d *desk) beat(node string, gpus int) feed.Sample {
+func (d *desk) beat(node string, gpus int) view.Sample {
 	at := d.now
 	h := &wire.Hardware{
 		Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at}, MemoryUsedMiB: ref[int64](21_500), DiskUsedMiB: ref[int64](120_000),
@@ -75,24 +76,24 @@ func (d *desk) beat(node string, gpus int) feed.Sample {
 			UtilizationPercent: ref(float64(50 + i)), TemperatureCelsius: ref(64.0), PowerWatts: ref(612.5),
 			Clocks: &wire.Clocks{SMMHz: ref[int64](1980)}})
 	}
-	return feed.Sample{NodeID: node, At: at, RunID: "0123456789abcdef", Interval: 30 * time.Second, Hardware: h,
+	return view.Sample{NodeID: node, At: at, RunID: "0123456789abcdef", Interval: 30 * time.Second, Hardware: h,
 		Cost: &wire.Cost{RSSKiB: ref[int64](6400), ProbeMillis: ref[int64](41)}}
 }
 
 // live takes a heartbeat every 30 seconds for a while, and does the turns between. change may be nil.
-func (d *desk) live(span time.Duration, gpus int, change func(*feed.Sample)) {
+func (d *desk) live(span time.Duration, gpus int, change func(*view.Sample)) {
 	d.Helper()
 	for end := d.now.Add(span); d.now.Before(end); d.now = d.now.Add(30 * time.Second) {
 		s := d.beat("n", gpus)
 		if change != nil {
 			change(&s)
 		}
-		d.Take(d.Context(), []feed.Sample{s})
+		d.Take(d.Context(), []view.Sample{s})
 		d.Turn(d.Context())
 	}
 }
 
-func (d *desk) series(q history.Query) history.Series {
+func (d *desk) series(q history.Query) api.Series {
 	d.Helper()
 	if q.NodeID == "" {
 		q.NodeID = "n"
@@ -103,16 +104,16 @@ func (d *desk) series(q history.Query) history.Series {
 }
 
 // text writes a track's values, - for what is missing.
-func text(t history.Track) string {
+func text(t api.SeriesTrack) string {
 	out := ""
 	for i, p := range t.Points {
 		if i > 0 {
 			out += " "
 		}
-		if p.Value == nil {
+		if p[1] == nil {
 			out += "-"
 		} else {
-			out += fmt.Sprint(*p.Value)
+			out += fmt.Sprint(*p[1])
 		}
 	}
 	return out

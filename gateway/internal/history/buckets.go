@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store/history"
 )
 
@@ -31,9 +32,9 @@ func (r *reader) buckets(ctx context.Context, tier history.Tier, step time.Durat
 	}
 	first := r.first(step)
 	for _, t := range r.tracks {
-		t.points = make([]Point, len(t.values))
+		t.points = make([]api.SeriesPoint, len(t.values))
 		for i, v := range t.values {
-			t.points[i] = Point{At: first.Add(time.Duration(i) * step), Value: r.told(v)}
+			t.points[i] = point(first.Add(time.Duration(i)*step), r.told(v))
 		}
 	}
 	return step, nil

@@ -23,5 +23,7 @@ func (b *Book) Waiting() (waiting, dropped int) {
 	return b.waiting, b.dropped
 }
 
-// WasSet tells whether the clock was set between two readings of it.
-func WasSet(last, now time.Time, passed time.Duration) bool { return wasSet(last, now, passed) }
+// Steady is for how long the clock was steady, after two readings of it.
+func Steady(before time.Duration, last, now time.Time, passed time.Duration) time.Duration {
+	return steady(before, last, now, passed)
+}

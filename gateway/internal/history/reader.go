@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/gateway/api"
 	"muster/store/history"
 )
 
@@ -22,28 +23,28 @@ type reader struct {
 
 // track is what a reader gathers of one GPU: the samples' own points, or a value for each step.
 type track struct {
-	points []Point
+	points []api.SeriesPoint
 	values []history.Value
 }
 
-func (r *reader) read(ctx context.Context) (Series, error) {
+func (r *reader) read(ctx context.Context) (api.Series, error) {
 	var err error
 	if r.names, err = r.file.Named(ctx, r.q.NodeID); err != nil {
-		return Series{}, err
+		return api.Series{}, err
 	}
 	r.wait = r.book.pending(r.q.NodeID, &r.names)
 	r.tracks = map[int]*track{}
 	step, raw := r.q.choose()
 	tier, err := r.tier(ctx, step, raw)
 	if err != nil {
-		return Series{}, err
+		return api.Series{}, err
 	}
 	if tier == history.Raw {
 		step, err = r.samples(ctx)
 	} else {
 		step, err = r.buckets(ctx, tier, step)
 	}
-	return Series{Metric: r.metric, Step: step, Tracks: r.sorted()}, err
+	return api.Series{Metric: r.metric.Name, Unit: r.metric.Unit, StepSeconds: int64(step / time.Second), Series: r.sorted()}, err
 }
 
 // tier is the finest one that the step needs. Where it does not reach back as far as the query does, and the next one does, that is used.
@@ -77,7 +78,7 @@ func (r *reader) track(gpu, steps int) *track {
 }
 
 // sorted gives the tracks in the order of the GPUs' numbers.
-func (r *reader) sorted() []Track {
+func (r *reader) sorted() []api.SeriesTrack {
 	uuids := map[int]string{}
 	for uuid, number := range r.names.GPUs {
 		uuids[number] = uuid
@@ -87,9 +88,9 @@ func (r *reader) sorted() []Track {
 		numbers = append(numbers, number)
 	}
 	slices.Sort(numbers)
-	tracks := []Track{}
+	tracks := []api.SeriesTrack{}
 	for _, number := range numbers {
-		tracks = append(tracks, Track{GPU: uuids[number], Points: r.tracks[number].points})
+		tracks = append(tracks, api.SeriesTrack{GPU: uuids[number], Points: append([]api.SeriesPoint{}, r.tracks[number].points...)})
 	}
 	return tracks
 }
@@ -154,7 +155,7 @@ func (r *reader) gap(last history.Sample, next time.Time) {
 		return
 	}
 	for _, t := range r.tracks {
-		t.points = append(t.points, Point{At: at.Add(interval)})
+		t.points = append(t.points, point(at.Add(interval), nil))
 	}
 }
 
@@ -163,7 +164,7 @@ func (r *reader) sample(s *history.Sample) {
 	p.AddSample(s)
 	at := time.UnixMilli(s.At)
 	for gpu, t := range r.tracks {
-		t.points = append(t.points, Point{At: at, Value: r.told(r.value(&p, gpu))})
+		t.points = append(t.points, point(at, r.told(r.value(&p, gpu))))
 	}
 }
 

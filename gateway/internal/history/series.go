@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 )
 
 // Ways to tell a roll-up's value.
@@ -25,23 +26,10 @@ type Query struct {
 	Value        string        // of a point: Mean, Least or Most; empty: Mean
 }
 
-// Series answers a Query.
-type Series struct {
-	Metric Metric
-	Step   time.Duration
-	Tracks []Track // of each GPU by its number, or of the node
-}
-
-// Track is one line of a plot.
-type Track struct {
-	GPU    string // UUID; empty: the node
-	Points []Point
-}
-
-// Point is one value, nil where nothing was heard or said.
-type Point struct {
-	At    time.Time
-	Value *float64
+// point is one value, nil where nothing was heard or said.
+func point(at time.Time, value *float64) api.SeriesPoint {
+	seconds := float64(at.Unix())
+	return api.SeriesPoint{&seconds, value}
 }
 
 const (
@@ -55,15 +43,15 @@ const (
 )
 
 // Series reads the points of a metric. They stand in the order of time. Steps are counted in UTC.
-func (b *Book) Series(ctx context.Context, q Query) (Series, error) {
+func (b *Book) Series(ctx context.Context, q Query) (api.Series, error) {
 	metric, err := q.complete(b.Now())
 	if err != nil {
-		return Series{}, err
+		return api.Series{}, err
 	}
 	b.reading.RLock()
 	defer b.reading.RUnlock()
 	if b.file == nil {
-		return Series{}, wire.Refuse(wire.CodeUnavailable, "the history's file is not open", "see the gateway's log")
+		return api.Series{}, wire.Refuse(wire.CodeUnavailable, "the history's file is not open", "see the gateway's log")
 	}
 	r := &reader{book: b, file: b.file, q: q, metric: metric}
 	answer, err := r.read(ctx)

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	store "muster/store/history"
 )
 
@@ -19,7 +19,7 @@ const gib = 1 << 30
 func TestMetrics(t *testing.T) {
 	d := newDesk(t, gib)
 	cpu := int64(0)
-	d.live(5*time.Minute, 2, func(s *feed.Sample) {
+	d.live(5*time.Minute, 2, func(s *view.Sample) {
 		cpu += 15 // milliseconds in 30 seconds
 		s.Cost.CPUMillis = ref(cpu)
 	})
@@ -31,14 +31,14 @@ func TestMetrics(t *testing.T) {
 	for _, m := range history.Metrics() {
 		for _, step := range []time.Duration{0, time.Minute, time.Hour} {
 			s := d.series(history.Query{Metric: m.Name, Since: noon(), Step: step})
-			if tracks := map[bool]int{true: 2, false: 1}[m.PerGPU]; len(s.Tracks) != tracks {
-				t.Fatalf("%s has %d tracks, want %d", m.Name, len(s.Tracks), tracks)
+			if tracks := map[bool]int{true: 2, false: 1}[m.PerGPU]; len(s.Series) != tracks {
+				t.Fatalf("%s has %d tracks, want %d", m.Name, len(s.Series), tracks)
 			}
-			last := s.Tracks[0].Points[len(s.Tracks[0].Points)-1]
-			if v := last.Value; v == nil || *v != want[m.Name] {
-				t.Errorf("%s in steps of %s is %s, want %v", m.Name, step, text(s.Tracks[0]), want[m.Name])
+			last := s.Series[0].Points[len(s.Series[0].Points)-1]
+			if v := last[1]; v == nil || *v != want[m.Name] {
+				t.Errorf("%s in steps of %s is %s, want %v", m.Name, step, text(s.Series[0]), want[m.Name])
 			}
-			if gpu := s.Tracks[0].GPU; m.PerGPU != (gpu == "GPU-0") {
+			if gpu := s.Series[0].GPU; m.PerGPU != (gpu == "GPU-0") {
 				t.Errorf("%s is of GPU %q", m.Name, gpu)
 			}
 		}
@@ -71,8 +71,8 @@ func TestRefused(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Code != wire.CodeUnavailable {
 		t.Errorf("without a file: got %v", err)
 	}
-	if s := d.series(history.Query{NodeID: "nobody", Metric: "gpu_power_watts"}); len(s.Tracks) != 0 {
-		t.Errorf("a node without samples has %v", s.Tracks)
+	if s := d.series(history.Query{NodeID: "nobody", Metric: "gpu_power_watts"}); len(s.Series) != 0 {
+		t.Errorf("a node without samples has %v", s.Series)
 	}
 }
 
@@ -90,8 +90,8 @@ func TestManyGPUs(t *testing.T) {
 		t.Errorf("10,080 points: %v", err)
 	}
 	week.Metric, week.Step = "gpu_power_watts", 0
-	if s := d.series(week); len(s.Tracks) != 200 {
-		t.Errorf("%d tracks", len(s.Tracks))
+	if s := d.series(week); len(s.Series) != 200 {
+		t.Errorf("%d tracks", len(s.Series))
 	}
 }
 
@@ -99,7 +99,7 @@ func TestManyGPUs(t *testing.T) {
 func TestMissingStaysMissing(t *testing.T) {
 	d := newDesk(t, gib)
 	d.live(30*time.Minute, 2, nil)
-	d.live(30*time.Minute, 2, func(s *feed.Sample) { s.Hardware.GPUs[1].PowerWatts = nil }) // null for half of the hour
+	d.live(30*time.Minute, 2, func(s *view.Sample) { s.Hardware.GPUs[1].PowerWatts = nil }) // null for half of the hour
 	d.now = d.now.Add(time.Hour)                                                            // a gap
 	d.live(time.Hour, 1, nil)                                                               // a GPU vanished
 	d.now = d.now.Add(3 * time.Minute)
@@ -108,24 +108,24 @@ func TestMissingStaysMissing(t *testing.T) {
 		t.Fatalf("%d hours are due, %v", len(due), err)
 	}
 	hours := d.series(history.Query{Metric: "gpu_power_watts", Since: noon(), Until: noon().Add(3 * time.Hour), Step: time.Hour})
-	if first, second := text(hours.Tracks[0]), text(hours.Tracks[1]); first != "612.5 - 612.5" || second != "612.5 - -" {
+	if first, second := text(hours.Series[0]), text(hours.Series[1]); first != "612.5 - 612.5" || second != "612.5 - -" {
 		t.Errorf("hours are %q and %q", first, second)
 	}
 	minutes := d.series(history.Query{Metric: "gpu_power_watts", Since: noon(), Until: noon().Add(3 * time.Hour), Step: time.Minute})
-	second := strings.Fields(text(minutes.Tracks[1]))
+	second := strings.Fields(text(minutes.Series[1]))
 	if len(second) != 180 || second[29] != "612.5" || slices.ContainsFunc(second[30:], func(s string) bool { return s != "-" }) {
 		t.Errorf("minutes of the second GPU are %v", second)
 	}
-	first := strings.Fields(text(minutes.Tracks[0]))
+	first := strings.Fields(text(minutes.Series[0]))
 	if first[59] != "612.5" || first[60] != "-" || first[119] != "-" || first[120] != "612.5" {
 		t.Errorf("minutes of the first GPU are %v", first)
 	}
 	raw := d.series(history.Query{Metric: "gpu_power_watts", Since: noon().Add(50 * time.Minute), Until: noon().Add(130 * time.Minute),
 		Step: 30 * time.Second})
-	if first := text(raw.Tracks[0]); !strings.Contains(first, "612.5 - 612.5") || strings.Count(first, "-") != 1 {
+	if first := text(raw.Series[0]); !strings.Contains(first, "612.5 - 612.5") || strings.Count(first, "-") != 1 {
 		t.Errorf("samples of the first GPU are %v, want one gap", first)
 	}
-	if second := text(raw.Tracks[1]); strings.Trim(second, "- ") != "" {
+	if second := text(raw.Series[1]); strings.Trim(second, "- ") != "" {
 		t.Errorf("samples of the second GPU are %v, want none", second)
 	}
 }
@@ -134,7 +134,7 @@ func TestMissingStaysMissing(t *testing.T) {
 func TestOldRows(t *testing.T) {
 	d := newDesk(t, gib)
 	read := d.now
-	d.live(10*time.Minute, 1, func(s *feed.Sample) {
+	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		if s.At.Before(noon().Add(time.Minute)) {
 			return
 		}
@@ -144,16 +144,16 @@ func TestOldRows(t *testing.T) {
 		s.Hardware.Probe.IntervalSeconds = ref(120.0)
 	})
 	s := d.series(history.Query{Metric: "gpu_power_watts", Since: noon(), Step: time.Minute})
-	if got := text(s.Tracks[0]); got != "612.5 - - - - - - - - -" {
+	if got := text(s.Series[0]); got != "612.5 - - - - - - - - -" {
 		t.Errorf("rows from before the probe hung: %s", got)
 	}
 	d = newDesk(t, gib)
-	d.live(10*time.Minute, 1, func(s *feed.Sample) {
+	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		s.Hardware.Probe.SampledAt = ref(noon().Add(-time.Hour)) // by a clock that is an hour behind
 		s.SkewMillis = time.Hour.Milliseconds()
 	})
 	s = d.series(history.Query{Metric: "gpu_power_watts", Since: noon(), Step: time.Minute})
-	if got := text(s.Tracks[0]); got != "612.5 612.5 - - - - - - - -" {
+	if got := text(s.Series[0]); got != "612.5 612.5 - - - - - - - -" {
 		t.Errorf("rows that grow old: %s", got)
 	}
 }
@@ -164,21 +164,21 @@ func TestEdges(t *testing.T) {
 	d.live(time.Hour, 1, nil)
 	s := d.series(history.Query{Metric: "load1", Since: noon().Add(90 * time.Second), Until: noon().Add(5 * time.Minute),
 		Step: 2 * time.Minute})
-	points := s.Tracks[0].Points
-	if len(points) != 3 || !points[0].At.Equal(noon()) || !points[2].At.Equal(noon().Add(4*time.Minute)) {
+	points := s.Series[0].Points
+	if len(points) != 3 || *points[0][0] != float64(noon().Unix()) || *points[2][0] != float64(noon().Add(4*time.Minute).Unix()) {
 		t.Errorf("points %v", points)
 	}
 	raw := d.series(history.Query{Metric: "load1", Since: noon().Add(time.Minute), Until: noon().Add(2 * time.Minute)})
-	if points := raw.Tracks[0].Points; len(points) != 2 || !points[0].At.Equal(noon().Add(time.Minute)) || raw.Step != 30*time.Second {
-		t.Errorf("samples %v, step %s", points, raw.Step)
+	if points := raw.Series[0].Points; len(points) != 2 || *points[0][0] != float64(noon().Add(time.Minute).Unix()) || raw.StepSeconds != 30 {
+		t.Errorf("samples %v, step %d", points, raw.StepSeconds)
 	}
-	if s := d.series(history.Query{Metric: "load1", Since: noon(), Step: 90 * time.Second}); s.Step != 2*time.Minute {
-		t.Errorf("a step of 90 seconds became %s", s.Step)
+	if s := d.series(history.Query{Metric: "load1", Since: noon(), Step: 90 * time.Second}); s.StepSeconds != 120 {
+		t.Errorf("a step of 90 seconds became %d", s.StepSeconds)
 	}
 	slow := newDesk(t, gib)
-	slow.live(time.Hour, 1, func(s *feed.Sample) { s.Interval = 5 * time.Minute })
-	if s := slow.series(history.Query{Metric: "load1", Since: noon(), Step: time.Minute}); s.Step != 10*time.Minute {
-		t.Errorf("with an interval of 5 minutes the step is %s", s.Step)
+	slow.live(time.Hour, 1, func(s *view.Sample) { s.Interval = 5 * time.Minute })
+	if s := slow.series(history.Query{Metric: "load1", Since: noon(), Step: time.Minute}); s.StepSeconds != 600 {
+		t.Errorf("with an interval of 5 minutes the step is %d", s.StepSeconds)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestEdges(t *testing.T) {
 func TestValues(t *testing.T) {
 	d := newDesk(t, gib)
 	i := 0
-	d.live(time.Hour, 1, func(s *feed.Sample) {
+	d.live(time.Hour, 1, func(s *view.Sample) {
 		s.Hardware.GPUs[0].UtilizationPercent = ref(map[bool]float64{true: 100, false: 20}[i < 30])
 		i++
 	})
@@ -195,7 +195,7 @@ func TestValues(t *testing.T) {
 	for value, want := range map[string]string{"": "40", history.Mean: "40", history.Least: "20", history.Most: "100"} {
 		s := d.series(history.Query{Metric: "gpu_utilization_percent", Since: noon(), Until: noon().Add(time.Hour),
 			Step: time.Hour, Value: value})
-		if got := text(s.Tracks[0]); got != want {
+		if got := text(s.Series[0]); got != want {
 			t.Errorf("%q is %s, want %s", value, got, want)
 		}
 	}
@@ -211,14 +211,14 @@ func TestClockSetBack(t *testing.T) {
 	d.Turn(t.Context())
 	for _, step := range []time.Duration{30 * time.Second, time.Minute, time.Hour} {
 		s := d.series(history.Query{Metric: "heard", Since: noon(), Until: noon().Add(2 * time.Hour), Step: step})
-		points := s.Tracks[0].Points
+		points := s.Series[0].Points
 		for i := 1; i < len(points); i++ {
-			if !points[i].At.After(points[i-1].At) {
-				t.Fatalf("step %s: %s stands after %s", step, points[i].At, points[i-1].At)
+			if *points[i][0] <= *points[i-1][0] {
+				t.Fatalf("step %s: %.0f stands after %.0f", step, *points[i][0], *points[i-1][0])
 			}
 		}
-		if strings.Contains(text(s.Tracks[0]), "-") {
-			t.Errorf("step %s: gaps in %s", step, text(s.Tracks[0]))
+		if strings.Contains(text(s.Series[0]), "-") {
+			t.Errorf("step %s: gaps in %s", step, text(s.Series[0]))
 		}
 	}
 	hours, err := d.File().Points(t.Context(), store.Hours, 1, store.Hours.Number(noon()), store.Hours.Number(noon()))
@@ -235,13 +235,13 @@ func TestNodesApart(t *testing.T) {
 		one := d.beat("one", 1)
 		other := d.beat("other", 2)
 		other.Hardware.GPUs[0].PowerWatts = ref(1.0)
-		d.Take(t.Context(), []feed.Sample{one, other})
+		d.Take(t.Context(), []view.Sample{one, other})
 		d.now = d.now.Add(30 * time.Second)
 		d.Turn(t.Context())
 	}
 	for node, want := range map[string]string{"one": "612.5", "other": "1"} {
 		s := d.series(history.Query{NodeID: node, Metric: "gpu_power_watts", Since: noon(), Step: 5 * time.Minute})
-		if got := text(s.Tracks[0]); got != want {
+		if got := text(s.Series[0]); got != want {
 			t.Errorf("%s has %s, want %s", node, got, want)
 		}
 	}

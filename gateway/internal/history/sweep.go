@@ -81,10 +81,7 @@ func (b *Book) sweep(ctx context.Context, now time.Time) {
 		return
 	}
 	b.swept = now
-	b.steady = min(b.steady+passed, trustAfter)
-	if passed < 0 || passed > sweepLate || wasSet(last, now, passed) {
-		b.steady = 0
-	}
+	b.steady = steady(b.steady, last, now, passed)
 	var err error
 	if b.steady >= trustAfter {
 		err = b.dropOld(ctx, now)
@@ -98,9 +95,13 @@ func (b *Book) sweep(ctx context.Context, now time.Time) {
 	b.report(ctx, "old samples are not deleted", b.note(err))
 }
 
-// wasSet tells whether the clock was set between two readings of it, while so much time has passed.
-func wasSet(last, now time.Time, passed time.Duration) bool {
-	return (now.Round(0).Sub(last.Round(0)) - passed).Abs() >= time.Minute
+// steady is for how long the clock was steady, after two readings of it between which so much time has passed: nothing where it was set.
+func steady(before time.Duration, last, now time.Time, passed time.Duration) time.Duration {
+	set := (now.Round(0).Sub(last.Round(0)) - passed).Abs() >= time.Minute
+	if set || passed < 0 || passed > sweepLate {
+		return 0
+	}
+	return min(before+passed, trustAfter)
 }
 
 func (b *Book) dropOld(ctx context.Context, now time.Time) error {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/store/history"
 )
 
@@ -37,7 +37,7 @@ type cost struct {
 }
 
 // Take keeps what heartbeats say until their minute is over.
-func (b *Book) Take(_ context.Context, samples []feed.Sample) {
+func (b *Book) Take(_ context.Context, samples []view.Sample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range samples {
@@ -90,7 +90,7 @@ func (n *node) place(uuid string) int {
 }
 
 // sample turns a heartbeat into numbers. What it does not say is missing.
-func (n *node) sample(s *feed.Sample) history.Sample {
+func (n *node) sample(s *view.Sample) history.Sample {
 	out := history.Sample{At: s.At.UnixMilli(), Interval: max(s.Interval, 0).Round(time.Second)}
 	for m := range out.Node {
 		out.Node[m] = history.Missing
@@ -146,7 +146,7 @@ func real(v *float64, parts float64) int64 {
 }
 
 // next is the share of a core, in thousandths of a percent, that the agent took since the sample before. A new run begins anew.
-func (c *cost) next(s *feed.Sample) int64 {
+func (c *cost) next(s *view.Sample) int64 {
 	last := *c
 	*c = cost{run: s.RunID, at: s.At, millis: s.Cost.CPUMillis}
 	passed := s.At.Sub(last.at)
@@ -164,7 +164,7 @@ const (
 	longestPace = 86400.0 // seconds
 )
 
-func fresh(s *feed.Sample) bool {
+func fresh(s *view.Sample) bool {
 	h := s.Hardware
 	if h == nil || len(h.GPUs) == 0 {
 		return false

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	store "muster/store/history"
 )
 
@@ -38,7 +38,7 @@ func TestNoPlace(t *testing.T) {
 // flood takes heartbeats of so many nodes, each more than once within a minute, and does a turn.
 func (d *desk) flood(nodes, times int) {
 	for range times {
-		samples := make([]feed.Sample, 0, nodes)
+		samples := make([]view.Sample, 0, nodes)
 		for i := range nodes {
 			samples = append(samples, d.beat(string(rune('a'+i)), 0))
 		}
@@ -68,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	must(t, os.Remove(ballast))
 	d.live(10*time.Minute, 8, nil)
 	s := d.series(history.Query{Metric: "heard", Since: noon(), Until: d.now, Step: time.Minute})
-	if got := text(s.Tracks[0]); strings.Contains(got, "-") || len(s.Tracks[0].Points) != 45 {
+	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series[0].Points) != 45 {
 		t.Errorf("after a full disk: %s", got)
 	}
 	if !strings.Contains(d.log.String(), "takes writes again") {
@@ -94,8 +94,8 @@ func TestDamagedWhileOpen(t *testing.T) {
 	}
 	d.live(10*time.Minute, 8, nil)
 	s := d.series(history.Query{Metric: "gpu_power_watts", Since: d.now.Add(-5 * time.Minute), Step: time.Minute})
-	if got := text(s.Tracks[0]); strings.Contains(got, "-") || len(s.Tracks) != 8 {
-		t.Errorf("the new file has %d tracks: %s", len(s.Tracks), got)
+	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series) != 8 {
+		t.Errorf("the new file has %d tracks: %s", len(s.Series), got)
 	}
 	if said := strings.Count(d.log.String(), "put aside"); said != 1 {
 		t.Errorf("said %d times that the file is damaged:\n%s", said, d.log.String())
@@ -111,7 +111,7 @@ func TestBound(t *testing.T) {
 	const bound = 2 << 20
 	d := deskAt(t, path, bound)
 	round := func() {
-		var samples []feed.Sample
+		var samples []view.Sample
 		for i := range 20 {
 			samples = append(samples, d.beat(string(rune('a'+i)), 8))
 		}
@@ -273,11 +273,18 @@ func TestNamesComeAgain(t *testing.T) {
 	}
 }
 
-// TestWasSet: a clock that goes on as time does was not set; one that leapt or went back was.
-func TestWasSet(t *testing.T) {
-	for step, want := range map[time.Duration]bool{0: false, time.Second: false, -time.Second: false, time.Hour: true, -time.Hour: true} {
-		if got := history.WasSet(noon(), noon().Add(time.Minute+step), time.Minute); got != want {
-			t.Errorf("a step of %s: %v", step, got)
+// TestSteady: a clock that goes on as time does is steady. One that leapt or went back was set, and so was one that was long away.
+func TestSteady(t *testing.T) {
+	const before = 3 * time.Hour
+	for step, want := range map[time.Duration]time.Duration{0: time.Minute, time.Second: time.Minute, -time.Second: time.Minute,
+		time.Hour: -before, -time.Hour: -before, time.Minute: -before} {
+		if got := history.Steady(before, noon(), noon().Add(time.Minute+step), time.Minute); got != before+want {
+			t.Errorf("a step of %s: steady for %s", step, got)
+		}
+	}
+	for passed, want := range map[time.Duration]time.Duration{10 * time.Minute: before + 10*time.Minute, 11 * time.Minute: 0, -time.Second: 0} {
+		if got := history.Steady(before, noon(), noon().Add(passed), passed); got != want {
+			t.Errorf("after %s: steady for %s", passed, got)
 		}
 	}
 }

@@ -2,20 +2,14 @@ package label
 
 import (
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 )
 
-// Subject is what a selector asks of a node.
-type Subject struct {
-	Tenant, Name, Provider, InstanceID, State, Status string
-
-	Labels map[string]string
-}
-
 // Matches is true where all terms are true of the node. It says in memory what the store says in SQL.
-func Matches(terms []store.Term, s *Subject) bool {
+func Matches(terms []store.Term, n *api.NodeRow) bool {
 	for _, t := range terms {
-		if !s.meets(t) {
+		if !meets(n, t) {
 			return false
 		}
 	}
@@ -23,24 +17,24 @@ func Matches(terms []store.Term, s *Subject) bool {
 }
 
 // meets decides one term. A field of the node itself is there unless it is empty.
-func (s *Subject) meets(t store.Term) bool {
+func meets(n *api.NodeRow, t store.Term) bool {
 	var value string
 	there := true
 	switch t.Key {
 	case "tenant":
-		value = s.Tenant
+		value = n.Tenant
 	case "name":
-		value = s.Name
+		value = n.Name
 	case "provider":
-		value = s.Provider
+		value = n.Provider
 	case "instance_id":
-		value = s.InstanceID
+		value = n.InstanceID
 	case "state":
-		value = s.State
+		value = n.State
 	case "status":
-		value = s.Status
+		value = n.Status
 	default:
-		value, there = s.Labels[t.Key]
+		value, there = n.Labels[t.Key]
 	}
 	reserved := wire.IsReserved(t.Key)
 	switch t.Op {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -101,7 +102,7 @@ func render(terms []store.Term) string {
 
 // TestMatches has every key and every operator. Package overview compares it with the database.
 func TestMatches(t *testing.T) {
-	subject := &label.Subject{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
+	subject := &api.NodeRow{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
 		Labels: map[string]string{"tier": "spot", "empty": ""}}
 	for text, want := range map[string]bool{
 		"": true, "tenant=x": true, "tenant=y": false, "name=n": true, "name!=n": false, "instance_id=7": true, "state=active": true,

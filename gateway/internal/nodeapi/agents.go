@@ -105,23 +105,26 @@ func (a *API) newest(ctx context.Context) releases.Release {
 	return n.Release
 }
 
-// Platforms lists the agents that a machine begins with: those of the default channel that lie there as they are, and else those that this
-// gateway carries.
-func (a *API) Platforms() []wire.Platform {
-	all := slices.Clone(a.agents.list())
-	for _, p := range a.newest(context.Background()).Platforms {
+// Manifest lists the agents that a machine begins with: those of the default channel that lie there as they are, and else those that this
+// gateway carries. The version is that of the channel's release where one of the agents is of it.
+func (a *API) Manifest() wire.Manifest {
+	all, version := slices.Clone(a.agents.list()), a.agents.version
+	newest := a.newest(context.Background())
+	for _, p := range newest.Platforms {
 		one := wire.Platform{OS: p.OS, Arch: p.Arch, Size: p.ProgramSize, SHA256: strings.TrimPrefix(p.Program, sha256Prefix),
 			Path: wire.AgentPath(p.OS, p.Arch)}
 		at, carried := slices.BinarySearchFunc(all, one, func(a, b wire.Platform) int { return strings.Compare(a.Path, b.Path) })
-		switch {
-		case p.MediaType != wire.MediaProgram:
-		case carried:
+		if p.MediaType != wire.MediaProgram {
+			continue
+		}
+		version = newest.Version
+		if carried {
 			all[at] = one
-		default:
+		} else {
 			all = slices.Insert(all, at, one)
 		}
 	}
-	return all
+	return wire.Manifest{Version: version, Platforms: all}
 }
 
 // installer serves the joining script. Nothing on the way may change its bytes: an operator may hold their digest.
@@ -144,7 +147,7 @@ func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
-	reply.Write(w, http.StatusOK, reply.JSON(wire.Manifest{Version: a.agents.version, Platforms: a.Platforms()}))
+	reply.Write(w, http.StatusOK, reply.JSON(a.Manifest()))
 }
 
 // program gives the agent with a digest, and the one that this gateway carries where nobody has it: who asks compares the digest.

@@ -59,9 +59,9 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attemp
 	at.token = token
 	at.known = true
 	if at.raw, at.broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime); at.broken == nil {
-		at.nonce, at.secret = glance(at.raw)
+		at.nonce = nonceOf(at.raw)
 		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw)
-		at.secret = at.secret || at.psk != ""
+		at.secret = at.psk != "" || carriesSecret(at.raw)
 	}
 	return at
 }

@@ -2,7 +2,6 @@ package nodeapi
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"muster/agent/wire"
@@ -12,18 +11,12 @@ import (
 	"muster/store"
 )
 
-const maxHardware = wire.MaxBody // bytes of one reading, which has nearly wire.MaxGPUs rows
-
 func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 	b, err := reading.ParseHeartbeat(c.Body)
 	if err != nil {
-		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
-	}
-	if err := checkHeartbeat(&b); err != nil {
 		return nil, err
 	}
-	report := reportOf(&b)
-	state, err := a.Fleet.Beat(ctx, c.Identity, c.Proof, &b.HeartbeatRequest, report)
+	state, err := a.Fleet.Beat(ctx, c.Identity, c.Proof, b)
 	if err != nil {
 		return nil, err
 	}
@@ -35,42 +28,7 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 	if a.Logs != nil {
 		answer.Logs = a.Logs(c.Identity.NodeID, b.Unshipped)
 	}
-	return answer, a.updates(ctx, c.Identity, &b, &answer)
-}
-
-func checkHardware(raw json.RawMessage) error {
-	if len(raw) > maxHardware || !object(raw) {
-		return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels",
-			"leave it out where there is no reading")
-	}
-	return nil
-}
-
-// object accepts a member that is absent, null, or an object that is not nested too deeply for those who read it later.
-func object(raw json.RawMessage) bool {
-	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null"
-}
-
-// depth counts the levels of well-formed JSON.
-func depth(raw []byte) int {
-	level := 0
-	deepest := 0
-	text := false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			level++
-			deepest = max(deepest, level)
-		case c == '}' || c == ']':
-			level--
-		}
-	}
-	return deepest
+	return answer, a.updates(ctx, c.Identity, b, &answer)
 }
 
 func (a *API) leave(ctx context.Context, c Call) (any, error) {

@@ -5,20 +5,9 @@ import (
 	"encoding/json"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 )
-
-// glance reads what a refusal needs to know of a body that is not proven yet: the nonce, and whether the body holds a secret. It reads
-// a usual body in one pass, because anyone can make the gateway do this work.
-func glance(raw []byte) (nonce string, secret bool) {
-	nonce, ok := reading.Nonce(raw)
-	if !ok || len(nonce) > mostNonce {
-		return nonceOf(raw), carriesSecret(raw)
-	}
-	return nonce, holdsToken(raw)
-}
 
 // mostNonce is how many bytes of a nonce a refusal is proven with. A longer one counts as none.
 const mostNonce = 64

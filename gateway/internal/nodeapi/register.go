@@ -13,6 +13,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 	"muster/store"
@@ -156,9 +157,9 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	if err != nil {
 		return fleet.Admission{}, err
 	}
-	notices, gpus := heldHardware(&q)
+	hardware, notices := reading.OfRegister(&q)
 	return a.Fleet.Enrol(r.Context(), fleet.Applicant{
-		Notices: notices, GPUs: gpus, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q,
+		Hardware: hardware, Notices: notices, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q,
 		KeyHash:  authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
@@ -177,7 +178,7 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 		return nil, err
 	}
 	for _, err := range []error{wire.CheckName(q.Name), wire.CheckLabels(q.Labels), wire.CheckInstance(q.Provider, q.InstanceID),
-		checkHardware(q.Hardware)} {
+		reading.CheckObject(q.Hardware)} {
 		if err != nil {
 			return nil, err
 		}

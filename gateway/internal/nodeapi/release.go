@@ -3,7 +3,6 @@ package nodeapi
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"muster/agent/wire"
@@ -51,11 +50,17 @@ func (a *API) updates(ctx context.Context, id *fleet.Identity, b *reading.Heartb
 	if a.Releases == nil {
 		return nil
 	}
-	self := selfOf(b.Agent)
+	var self wire.AgentInfo
+	if b.Agent != nil {
+		self = *b.Agent
+	}
 	n := release.Node{
 		ID: id.NodeID, Name: id.Name, Tenant: id.Tenant, OS: self.OS, Arch: self.Arch, Digest: self.Digest,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)), Conflict: slices.Contains(answer.StateReasons, wire.ReasonConflict),
-		Vitals: vitalsOf(b.Cost),
+		Vitals: vitalsOf(b.Cost), TellsEnds: b.TellsEnds,
+	}
+	if self.ReleaseEnds != nil {
+		n.Ends = *self.ReleaseEnds
 	}
 	wanted, channel, floor, err := a.Releases.Heard(ctx, n, b.Update)
 	answer.Release = wanted
@@ -64,41 +69,19 @@ func (a *API) updates(ctx context.Context, id *fleet.Identity, b *reading.Heartb
 	return err
 }
 
-// vitalsOf reads what a heartbeat says of how its agent does, as selfOf does.
-func vitalsOf(cost []byte) (v rollout.Vitals) {
-	s := reading.Scan(cost)
-	for s.Next() {
-		switch string(s.Name) {
-		case "rss_kib":
-			v.MemoryKiB, _ = strconv.ParseInt(string(s.Value), 10, 64)
-		case "starts":
-			of := reading.Scan(s.Value)
-			for of.Next() {
-				switch string(of.Name) {
-				case "crashes":
-					v.Crashes, _ = strconv.Atoi(string(of.Value))
-				case "why":
-					v.Crashed, _ = of.Plain()
-				}
-			}
+// vitalsOf is what a heartbeat says of how its agent does.
+func vitalsOf(cost *wire.Cost) (v rollout.Vitals) {
+	if cost == nil {
+		return v
+	}
+	if cost.RSSKiB != nil {
+		v.MemoryKiB = *cost.RSSKiB
+	}
+	if s := cost.Starts; s != nil {
+		v.Crashed = s.Why
+		if s.Crashes != nil {
+			v.Crashes = *s.Crashes
 		}
 	}
 	return v
-}
-
-// selfOf reads what a heartbeat says of its agent, without encoding/json: nearly all heartbeats say the same as the one before. What is not
-// written as agents write it is not known.
-func selfOf(agent []byte) (self wire.AgentInfo) {
-	s := reading.Scan(agent)
-	for s.Next() {
-		switch string(s.Name) {
-		case "os":
-			self.OS, _ = s.Plain()
-		case "arch":
-			self.Arch, _ = s.Plain()
-		case "digest":
-			self.Digest, _ = s.Plain()
-		}
-	}
-	return self
 }

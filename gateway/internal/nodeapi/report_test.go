@@ -34,7 +34,7 @@ func TestReadingsAreHeldToTheirShape(t *testing.T) {
 			if err != nil || !slices.Equal(got.Notices, want) || json.Unmarshal([]byte(got.Hardware), &h) != nil || h.GPUs == nil || *h.CPUs != 2 {
 				t.Errorf("%s, flushed %v: got %v and %s, %v; want %v", when, flush, got.Notices, got.Hardware, err, want)
 			}
-			if got.Cost != `{"rss_kib":null,"cpu_ms":1,"probe_ms":null,"starts":null}` || got.Agent != `{"version":"v1","os":"","arch":""}` {
+			if got.Cost != `{"rss_kib":null,"cpu_ms":1,"probe_ms":null,"starts":null}` || got.Agent != `{"version":"v1","os":"","arch":"","release_ends":null}` {
 				t.Errorf("%s, flushed %v: got %s, %s", when, flush, got.Cost, got.Agent)
 			}
 		}

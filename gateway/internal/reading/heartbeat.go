@@ -3,40 +3,106 @@ package reading
 import (
 	"encoding/json"
 	"errors"
-	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"muster/agent/wire"
 )
 
-// Heartbeat is a wire.HeartbeatRequest with the JSON of agent, cost and hardware as it came: most of it is replaced before anybody
-// reads it, so decoding it would be wasted.
+// Heartbeat is a heartbeat as the gateway works with it. Its Agent, Cost and Hardware replace those of the request: they are decoded,
+// and hold nothing that does not fit. Nil: the node did not say it.
 type Heartbeat struct {
 	wire.HeartbeatRequest
-	Agent json.RawMessage `json:"agent"`
-	Cost  json.RawMessage `json:"cost"`
+	Agent    *wire.AgentInfo
+	Cost     *wire.Cost
+	Hardware *wire.Hardware
 
-	// Scanned is true where one pass read all of it. Then agent, cost and hardware are well-formed, and not nested too deeply.
-	Scanned bool `json:"-"`
-
-	AgentFits    bool    `json:"-"` // agent has its shape; false also where the pass did not find out
-	CostFits     bool    `json:"-"`
-	HardwareFits bool    `json:"-"`
-	Seen         Summary `json:"-"` // of the hardware, if that fits
+	TellsEnds bool   // the agent says when its release pointer ends, also where it knows none
+	LeftOut   string // a notice that names what did not fit; empty: all did
 }
 
-// ParseHeartbeat reads a heartbeat. One pass reads those that muster agents send, and checks the parts that are kept as they came. If
-// the pass could understand a text in another way than encoding/json (a key twice, in another case, or escaped), encoding/json decides.
-func ParseHeartbeat(body []byte) (b Heartbeat, err error) {
-	if b, ok := scanHeartbeat(body); ok {
-		return b, nil
+// received is a heartbeat as it came. Hardware is large, so it is decoded with the rest if all of it fits.
+type received[H any] struct {
+	wire.HeartbeatRequest
+	Agent    json.RawMessage `json:"agent"`
+	Cost     json.RawMessage `json:"cost"`
+	Hardware H               `json:"hardware"`
+}
+
+// ParseHeartbeat decodes a heartbeat. It refuses what no agent of this protocol sends. A value of the machine itself is never refused:
+// what does not fit is left out and named, and the node is still seen.
+func ParseHeartbeat(body []byte) (*Heartbeat, error) {
+	var left []string
+	var exact received[*wire.Hardware]
+	var came received[json.RawMessage]
+	b := &Heartbeat{}
+	switch {
+	case depth(body) > wire.MaxDepth+1:
+		return nil, tooLarge()
+	case utf8.Valid(body) && json.Unmarshal(body, &exact) == nil:
+		b.HeartbeatRequest = exact.HeartbeatRequest
+		came.Agent = exact.Agent
+		came.Cost = exact.Cost
+		b.Hardware = held(&clamp{}, exact.Hardware, "hardware", &left)
+	case Decode(body, &came) != nil:
+		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
+	case CheckObject(came.Hardware) != nil:
+		return nil, tooLarge()
+	default:
+		b.HeartbeatRequest = came.HeartbeatRequest
+		b.Hardware = part[wire.Hardware](came.Hardware, "hardware", &left)
 	}
-	err = Decode(body, &b)
-	return b, err
+	if err := check(b, came.Agent, came.Cost); err != nil {
+		return nil, err
+	}
+	b.Agent = part[wire.AgentInfo](came.Agent, "agent", &left)
+	b.TellsEnds = tellsEnds(came.Agent)
+	b.Cost = part[wire.Cost](came.Cost, "cost", &left)
+	b.LeftOut = strings.Join(left, "; ")
+	return b, nil
 }
 
-// Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), but encoding/json accepts other bytes. Parts of the body become parts of
-// answers as they came, and must not break these.
+// tellsEnds tells null from a member that is not there.
+func tellsEnds(agent json.RawMessage) bool {
+	var said struct {
+		ReleaseEnds json.RawMessage `json:"release_ends"`
+	}
+	return json.Unmarshal(agent, &said) == nil && said.ReleaseEnds != nil
+}
+
+// check refuses values that are out of bounds.
+func check(b *Heartbeat, agent, cost json.RawMessage) error {
+	bad := func(what, hint string) error { return wire.Refuse(wire.CodeBadRequest, what, hint) }
+	switch {
+	case !runID(b.RunID):
+		return bad("the run id is not 8 to 64 letters, digits and dashes", "it is random, new with every start of the agent")
+	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= wire.MaxPace.Seconds()):
+		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
+	case b.SkewMillis > wire.MaxSkewMillis || b.SkewMillis < -wire.MaxSkewMillis:
+		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
+	case len(agent) > wire.MaxSelf || len(cost) > wire.MaxSelf || CheckObject(agent) != nil || CheckObject(cost) != nil:
+		return bad("agent and cost are not small objects", "each is an object of at most 1024 bytes and 16 levels")
+	case len(b.Notices) > wire.MaxNotices || len(b.Health) > wire.MaxNotices || len(strings.Join(b.Notices, "")) > wire.MaxNoticeBytes:
+		return bad("too many notices, or too many entries of health", "at most 16 of each, the notices together 8 KiB")
+	case len(b.Unshipped) > wire.MaxUnshipped:
+		return bad("too many sources that are not shipped", "at most 16")
+	case b.Update != nil:
+		return wire.CheckUpdate(b.Update)
+	}
+	return nil
+}
+
+func runID(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(s) >= wire.MinRunID && len(s) <= wire.MaxRunID
+}
+
+// Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), but encoding/json accepts other bytes.
 func Decode(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return errors.New("not UTF-8")
@@ -44,111 +110,37 @@ func Decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// Nonce reads the nonce of a register request in one pass. ok is false where the body has a member that a wire.RegisterRequest does
-// not have, or where encoding/json could find another nonce.
-func Nonce(body []byte) (nonce string, ok bool) {
-	s := Scan(body)
-	for s.Next() {
-		switch string(s.Name) {
-		case "nonce":
-			nonce, ok = s.Plain()
-		case "protocol", "name", "time", "csr", "labels", "provider", "instance_id", "hardware", "agent":
-		default:
-			return "", false
+// CheckObject accepts a member that is absent, null, or an object that is not nested too deeply.
+func CheckObject(raw json.RawMessage) error {
+	if len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null" {
+		return nil
+	}
+	return tooLarge()
+}
+
+func tooLarge() error {
+	return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels",
+		"leave it out where there is no reading")
+}
+
+// depth counts the levels of well-formed JSON.
+func depth(raw []byte) int {
+	level := 0
+	deepest := 0
+	text := false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
 		}
 	}
-	return nonce, ok && s.Whole()
-}
-
-// scanHeartbeat reads a heartbeat in one pass. ok is false where it has a member that is unknown, or a member twice.
-func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
-	s := Scan(body)
-	s.Shapes = shapes
-	var seen [13]bool
-	for s.Next() {
-		at, ok := b.member(s)
-		if !ok || seen[at] {
-			return Heartbeat{}, false
-		}
-		seen[at] = true
-	}
-	b.Scanned = true
-	return b, s.Whole() && utf8.Valid(body)
-}
-
-// shapes gives the shape of a member that is kept as it came; nil for the others.
-func shapes(name []byte) *Shape {
-	switch string(name) {
-	case "agent":
-		return Agent
-	case "cost":
-		return Cost
-	case "hardware":
-		return Hardware
-	}
-	return nil
-}
-
-// member reads one member into b, and returns its number: scanHeartbeat finds a member that comes twice by it.
-func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
-	value := s.Value
-	name := string(s.Name)
-	if string(value) == "null" { // encoding/json decides what it means, except in health: every run begins with that
-		return 7, name == "health"
-	}
-	switch name {
-	case "run_id":
-		b.RunID, ok = s.Plain()
-		return 0, ok
-	case "counter":
-		n, err := strconv.ParseUint(string(value), 10, 64)
-		b.Counter = n
-		return 1, err == nil
-	case "interval_seconds":
-		f, err := strconv.ParseFloat(string(value), 64)
-		b.IntervalSeconds = f
-		return 2, err == nil
-	case "skew_ms":
-		n, err := strconv.ParseInt(string(value), 10, 64)
-		b.SkewMillis = n
-		return 3, err == nil
-	case "agent":
-		b.Agent = value
-		b.AgentFits = s.Fits
-		return 4, true
-	case "cost":
-		b.Cost = value
-		b.CostFits = s.Fits
-		return 5, true
-	case "notices":
-		return 6, texts(value, &b.Notices)
-	case "health":
-		return 7, texts(value, &b.Health)
-	case "hardware":
-		b.Hardware = value
-		b.HardwareFits = s.Fits
-		b.Seen = s.Seen
-		return 8, true
-	case "gpus_seen":
-		n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)
-		seen := int(n)
-		b.GPUsSeen = &seen
-		return 9, err == nil
-	case "health_detail":
-		return 10, json.Unmarshal(value, &b.HealthDetail) == nil
-	case "update":
-		return 11, b.update(value)
-	case "unshipped":
-		return 12, json.Unmarshal(value, &b.Unshipped) == nil
-	}
-	return 0, false
-}
-
-// texts reads an array of strings. Most are empty, so that case does not use encoding/json.
-func texts(value []byte, into *[]string) bool {
-	if string(value) == "[]" {
-		*into = []string{}
-		return true
-	}
-	return json.Unmarshal(value, into) == nil
+	return deepest
 }

@@ -1,12 +1,15 @@
 package reading_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/reading"
@@ -22,44 +25,69 @@ func hardware(gpus, rest string) string {
 
 func gpuWith(from, to string) string { return strings.Replace(gpu, from, to, 1) }
 
-// TestFits: readings of this agent and of the version before it are kept byte for byte.
-func TestFits(t *testing.T) {
+// beat is a heartbeat with these members beside those that each must have.
+func beat(members string) []byte {
+	return []byte(`{"run_id":"run00001","counter":1,"interval_seconds":30` + members + `}`)
+}
+
+const notice = "the gateway left out of %s what does not fit its API: "
+
+// read decodes a part of a heartbeat, and returns it as text, with the names of what was left out.
+func read(t *testing.T, part, text string) (got, left string) {
+	t.Helper()
+	b, err := reading.ParseHeartbeat(beat(`,"` + part + `":` + text))
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	var of any = b.Hardware
+	switch part {
+	case "cost":
+		of = b.Cost
+	case "agent":
+		of = b.Agent
+	}
+	encoded, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(encoded), strings.TrimPrefix(b.LeftOut, fmt.Sprintf(notice, part))
+}
+
+// TestReadingsThatFit: what this agent and the one before it send stays as it is.
+func TestReadingsThatFit(t *testing.T) {
 	vector, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wire", "hardware.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err := json.Marshal(wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}, GPUs: []wire.GPU{}})
+	absent, err := json.Marshal(wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}, GPUs: []wire.GPU{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		string(vector), string(written), hardware("", ""), hardware(gpu, ""),
-		hardware(gpu+" , "+gpu, `,"load1":1.5e-7,"kernel":"6.1 für Ümläute"`),
+		string(vector), string(absent), hardware("", ""), hardware(gpu, ""),
+		hardware(gpu+" , "+gpuWith(`"index":0`, `"index":1`), `,"load1":1.5e-7,"kernel":"6.1 für Ümläute"`),
 		hardware(gpu, `,"load1":999999999999999.1`), hardware(gpu, `,"load1":0.12345678901234567890123`),
 		hardware(gpuWith(`"memory_source"`, `"memory_total_mib":0,"memory_used_mib":null,"memory_source"`), ""),
 		hardware(gpuWith(`"health"`, `"temperature_celsius":-5,"health"`), ""),
 		hardware(gpuWith(`"memory_source"`, `"vendor":"amd","memory_source"`), `,"xids":{"state":"ok","events":[`+xid+`]}`),
+		hardware(gpu, `,"of_a_later_version":{"a":1}`),
 	} {
-		text = strings.TrimSpace(text)
-		if got, left := reading.Hardware.Mend(text); got != text || len(left) > 0 || !reading.Hardware.Fits([]byte(text)) {
+		var want wire.Hardware
+		if err := json.Unmarshal([]byte(text), &want); err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, left := read(t, "hardware", text); got != string(encoded) || left != "" {
 			t.Errorf("%s\nwas taken for %s, less %v", text, got, left)
 		}
 	}
-	for _, cost := range []string{
-		`{"rss_kib":6400,"cpu_ms":250,"probe_ms":null}`, // of the first agents
-		`{"rss_kib":6400,"cpu_ms":250,"probe_ms":null,"starts":{"recent":1,"crashes":0}}`,
-	} {
-		if !reading.Cost.Fits([]byte(cost)) {
-			t.Errorf("%s does not fit", cost)
-		}
-	}
-	if agent := `{"version":"v1","os":"linux","arch":"amd64"}`; !reading.Agent.Fits([]byte(agent)) {
-		t.Errorf("%s does not fit", agent)
-	}
 }
 
-// TestMend: members that do not fit are left out and named. All others stay.
-func TestMend(t *testing.T) {
+// TestReadingsThatDoNotFit: what does not fit is left out and named. All the rest stays.
+func TestReadingsThatDoNotFit(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(gpu+",", wire.MaxGPUs+1), ",")
 	for _, c := range []struct{ name, text, left, has string }{
 		{"a text for the GPUs", `{"probe":{"state":"ok"},"gpus":"str","cpus":2}`, "gpus", `"gpus":[],"cpus":2`},
@@ -75,15 +103,8 @@ func TestMend(t *testing.T) {
 			`"memory_total_mib":null`},
 		{"a fraction for a whole number", hardware(gpu, `,"cpus":1.5`), "cpus", `"cpus":null`},
 		{"an exponent for a whole number", hardware(gpu, `,"cpus":1e1`), "cpus", `"cpus":null`},
-		{"a text for a number", hardware(gpu, `,"cpus":"16","load1":"1"`), "cpus load1", `"cpus":null`},
+		{"a text for a number", hardware(gpu, `,"cpus":"16","load1":"1"`), "cpus, load1", `"cpus":null`},
 		{"a negative number", hardware(gpu, `,"memory_used_mib":-1`), "memory_used_mib", `"memory_used_mib":null`},
-		{"a key twice", hardware(gpu, `,"cpus":1,"kernel":"k","cpus":2`), "cpus", `"cpus":null`},
-		{"a key twice by an escape", hardware(gpu, `,"cpus":1,"c\u0070us":2`), "cpus", `"cpus":null`},
-		{"a key in another case", hardware(gpu, `,"CPUS":1,"cpus":2`), "CPUS", `"cpus":2`},
-		{"the GPUs twice", `{"probe":{"state":"ok"},"gpus":[` + gpu + `],"gpus":[]}`, "gpus", `"gpus":[]`},
-		{"a key that nobody knows", hardware(gpu, `,"of_a_later_version":{"a":1}`), "of_a_later_version", `"uuid":"GPU-1"`},
-		{"a name that is a trap", hardware(gpu, `,"\u001b[2J\ud800":1`), "?[2J?", ""},
-		{"another order", `{"gpus":[` + gpu + `],"probe":{"state":"ok"}}`, "", `"state":"ok"`},
 		{"an escape", hardware(gpu, `,"kernel":"\u0036.1"`), "", `"kernel":"6.1"`},
 		{"a control character", hardware(gpuWith("GPU-1", `GPU\u0007`), ""), "gpus[0].uuid", `"uuid":""`},
 		{"a control character of C1", hardware(gpuWith("GPU-1", "GPU\u0085"), ""), "gpus[0].uuid", `"uuid":""`},
@@ -91,10 +112,9 @@ func TestMend(t *testing.T) {
 		{"an absurd text", hardware(gpuWith("GPU-1", strings.Repeat("x", 600)), ""), "gpus[0].uuid", `"uuid":""`},
 		{"no index", hardware(gpu+","+gpuWith(`"index":0,`, ""), ""), "", `{"index":1`},
 		{"a bad index", hardware(gpu+","+gpuWith(`"index":0`, `"index":-1`), ""), "gpus[1].index", `{"index":1`},
-		{"a row that is none", hardware(`7,`+gpu+`,null`, ""), "gpus[0] gpus[2]", `"uuid":"GPU-1"`},
+		{"a row that is none", hardware(`7,`+gpu+`,null`, ""), "gpus[0], gpus[2]", `"uuid":"GPU-1"`},
 		{"health that is no list", hardware(gpuWith("[]", `"bad"`), ""), "gpus[0].health", `"health":[]`},
 		{"health of numbers", hardware(gpuWith("[]", `[1,"ecc"]`), ""), "gpus[0].health[0]", `"health":["ecc"]`},
-		{"null for a text", hardware(gpuWith(`"GPU-1"`, "null"), ""), "gpus[0].uuid", `"uuid":""`},
 		{"another source of memory", hardware(gpuWith("device", "cloud"), ""), "gpus[0].memory_source", `"memory_source":"device"`},
 		{"another vendor", hardware(gpuWith(`"memory_source"`, `"vendor":"matrox","memory_source"`), ""), "gpus[0].vendor", `"uuid":"GPU-1"`},
 		{"a kernel in another state", hardware(gpu, `,"xids":{"state":"fine","events":null}`), "xids.state",
@@ -106,105 +126,122 @@ func TestMend(t *testing.T) {
 		{"a time that UTC does not have", hardware(gpu, `,"boot_time":"0000-01-01T00:00:00+23:00"`), "boot_time", `"boot_time":null`},
 		{"too many GPUs", hardware(many, ""), fmt.Sprintf("gpus from %d on", wire.MaxGPUs), `"uuid":"GPU-1"`},
 		{"a hundred wrong members", hardware(strings.TrimSuffix(strings.Repeat("7,", 100), ","), ""),
-			"gpus[0] gpus[1] gpus[2] gpus[3] gpus[4] gpus[5] gpus[6] gpus[7] 92 more", `"gpus":[]`},
-		{"a thousand members", `{` + strings.Repeat(`"a":1,`, 1000) + `"gpus":[]}`, "all of it", ""},
-		{"a list", `[]`, "all of it", ""},
-		{"no JSON", `{"gpus":`, "all of it", ""},
-		{"two", `{}{}`, "all of it", ""},
-		{"not UTF-8", "{\"kernel\":\"\xff\"}", "all of it", ""},
+			"gpus[0], gpus[1], gpus[2], gpus[3], gpus[4], gpus[5], gpus[6], gpus[7], 92 more", `"gpus":[]`},
 	} {
-		got, left := reading.Hardware.Mend(c.text)
-		if strings.Join(left, " ") != c.left || !strings.Contains(got, c.has) {
+		got, left := read(t, "hardware", c.text)
+		if left != c.left || !strings.Contains(got, c.has) {
 			t.Errorf("%s: got %s\nless %q, want %s in it, less %q", c.name, got, left, c.has, c.left)
 		}
-		if c.left != "all of it" {
-			sound(t, got)
+		sound(t, []byte(got))
+	}
+	for _, c := range []struct{ part, text, left, want string }{
+		{"cost", `{"rss_kib":"str","cpu_ms":7}`, "rss_kib", `{"rss_kib":null,"cpu_ms":7,"probe_ms":null,"starts":null}`},
+		{"cost", `{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":"3","why":"panic"}}`, "starts.crashes",
+			`{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":null,"why":"panic"}}`},
+		{"agent", `{"version":1,"os":"linux"}`, "version", `{"version":"","os":"linux","arch":"","release_ends":null}`},
+		{"hardware", `{ }`, "", "null"},
+		{"hardware", `{"cpus":-1}`, "cpus", `{"probe":{"state":"failed"`},
+		{"hardware", `{"cpus":"8"}`, "cpus", "null"},
+		{"hardware", `{"gpus":[` + gpu + `],"probe":{"state":"ok"},"cpus":2}`, "", `"cpus":2`}, // in another order
+	} {
+		if got, left := read(t, c.part, c.text); !strings.HasPrefix(got, c.want) && !strings.Contains(got, c.want) || left != c.left {
+			t.Errorf("%s: got %s less %q, want %s less %q", c.text, got, left, c.want, c.left)
 		}
-	}
-	if got, left := reading.Cost.Mend(`{"rss_kib":"str","cpu_ms":7}`); got != `{"rss_kib":null,"cpu_ms":7,"probe_ms":null,"starts":null}` ||
-		len(left) != 1 {
-		t.Errorf("cost: got %s less %v", got, left)
-	}
-	crashing := `{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":"3","why":"panic"}}`
-	if got, left := reading.Cost.Mend(crashing); strings.Join(left, " ") != "starts.crashes" ||
-		!strings.Contains(got, `"starts":{"recent":4,"crashes":null,"why":"panic"}`) {
-		t.Errorf("starts: got %s less %v", got, left)
-	}
-	if got, left := reading.Agent.Mend(`{"version":1,"os":"linux"}`); got != `{"version":"","os":"linux","arch":""}` || len(left) != 1 {
-		t.Errorf("agent: got %s less %v", got, left)
 	}
 }
 
-// sound fails if a reader with types cannot decode the text.
-func sound(t *testing.T, text string) {
+// sound fails where a reading lacks what every reader counts on.
+func sound(t *testing.T, text []byte) {
 	t.Helper()
-	var h wire.Hardware
-	d := json.NewDecoder(strings.NewReader(text))
+	var h *wire.Hardware
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil {
+	if err := d.Decode(&h); err != nil || h == nil {
 		t.Errorf("%s: %v", text, err)
-	}
-	if again, left := reading.Hardware.Mend(text); again != text || len(left) > 0 {
-		t.Errorf("%s\nis not the end of it: %s less %v", text, again, left)
+		return
 	}
 	if h.GPUs == nil || h.Probe.State == "" || len(h.GPUs) > wire.MaxGPUs {
 		t.Errorf("%s lacks what every reader counts on", text)
 	}
-}
-
-// TestSummary: equal health lists of equal GPUs give equal hashes, and a healthy machine has the hash 0.
-func TestSummary(t *testing.T) {
-	look := func(gpus string) reading.Summary {
-		s := reading.Scan([]byte(`{"hardware":` + hardware(gpus, "") + `}`))
-		s.Shapes = func([]byte) *reading.Shape { return reading.Hardware }
-		if !s.Next() || !s.Fits || s.Next() || !s.Whole() {
-			t.Fatalf("%s does not fit", gpus)
+	for _, g := range h.GPUs {
+		if g.Health == nil || g.MemorySource == "" {
+			t.Errorf("%s has a GPU that lacks what every reader counts on", text)
 		}
-		return s.Seen
-	}
-	sick := gpuWith("[]", `["ecc"]`)
-	other := strings.Replace(gpuWith("[]", `["ecc"]`), "GPU-1", "GPU-2", 1)
-	if got := look(gpu + "," + gpu); got != (reading.Summary{State: "ok", GPUs: 2}) {
-		t.Errorf("got %+v", got)
-	}
-	first := look(sick)
-	again := look(sick)
-	if first.Ills == 0 || first != again || look(sick) == look(other) || look(sick+","+other) == look(other+","+sick) {
-		t.Errorf("got %+v, %+v", look(sick), look(other))
-	}
-	for _, kernel := range []string{"6.1", `\u0036.1`} { // in one pass, and not
-		text := strings.Replace(hardware(gpu, `,"kernel":"`+kernel+`"`), `"gpus"`, `"gpus_expected":8,"gpus"`, 1)
-		if got := reading.Summarise(text); got.Expected != 8 || got.GPUs != 1 {
-			t.Errorf("%s: got %+v, want 8 expected", text, got)
-		}
-	}
-	if look(sick).Ills == look(gpuWith("[]", `["ecc","retired"]`)).Ills {
-		t.Error("another illness is the same")
 	}
 }
 
-// FuzzMend: whatever a node sends, a reader with types can decode what Mend returns, and a text that fits means the same to
-// encoding/json.
-func FuzzMend(f *testing.F) {
+// TestTellsEnds: an agent that says nothing of its pointer's end is not one that knows no pointer.
+func TestTellsEnds(t *testing.T) {
+	ends := time.Date(2027, 2, 20, 12, 0, 0, 0, time.UTC)
+	for agent, want := range map[string]struct {
+		ends  *time.Time
+		tells bool
+	}{
+		`{"version":"1"}`:                                       {nil, false},
+		`{"version":"1","release_ends":null}`:                   {nil, true},
+		`{"release_ends":"2027-02-20T12:00:00Z","version":"1"}`: {&ends, true},
+		`{"release_ends":"soon","version":"1"}`:                 {nil, true},
+		"null":                                                  {nil, false},
+	} {
+		b, err := reading.ParseHeartbeat(beat(`,"agent":` + agent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := b.Agent; b.TellsEnds != want.tells || said != nil && !reflect.DeepEqual(said.ReleaseEnds, want.ends) {
+			t.Errorf("%s: got %+v, tells %v", agent, b.Agent, b.TellsEnds)
+		}
+	}
+}
+
+// TestOfRegister: the agent and the hardware of a register request are held to the same.
+func TestOfRegister(t *testing.T) {
+	q := wire.RegisterRequest{Hardware: []byte(`{"cpus":"8","probe":{"state":"ok"}}`), Agent: wire.AgentInfo{Version: "1\a", OS: "linux"}}
+	h, notices := reading.OfRegister(&q)
+	if h == nil || h.CPUs != nil || h.Probe.State != wire.ProbeOK || q.Agent != (wire.AgentInfo{OS: "linux"}) ||
+		strings.Join(notices, "; ") != fmt.Sprintf(notice, "hardware")+"cpus; "+fmt.Sprintf(notice, "agent")+"version" {
+		t.Errorf("got %+v and %+v, less %q", h, q.Agent, notices)
+	}
+	if h, notices := reading.OfRegister(&wire.RegisterRequest{Hardware: []byte("null")}); h != nil || notices != nil {
+		t.Errorf("got %+v, %v of nothing", h, notices)
+	}
+}
+
+// FuzzParseHeartbeat: whatever a node sends is refused, or decoded into values that can be written and read again and then fit as they
+// are.
+func FuzzParseHeartbeat(f *testing.F) {
 	for _, seed := range []string{
 		hardware(gpu, ""), hardware(gpu+","+gpu, `,"cpus":2,"load1":0.5,"kernel":"x"`), `{"gpus":"str"}`, `{"gpus":[{"index":1e999}]}`,
 		`{"gpus":[],"gpus":[]}`, `{"probe":{"state":"ok","since":"2026-11-21T12:00:00Z"}}`, `{"gpus":[{"health":["\u0000"]}]}`,
-		"{\"kernel\":\"\xff\"}", `[`, `{}`,
+		"{\"kernel\":\"\xff\"}", `[`, `{}`, `{"GPUS":7}`, `{"gpus":[null,{"index":3}],"xids":{"events":[null]}}`,
 	} {
-		f.Add(seed)
+		f.Add(beat(`,"hardware":` + seed))
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		fits := reading.Hardware.Fits([]byte(text))
-		got, left := reading.Hardware.Mend(text)
-		if fits && (got != text || len(left) > 0) {
-			t.Errorf("%q fits and was mended: %s less %v", text, got, left)
-		}
-		if len(left) == 1 && left[0] == "all of it" {
+	for _, seed := range []string{"nul", "", "{}", `{"counter":-1}`} {
+		f.Add([]byte(seed))
+	}
+	for _, seed := range []string{
+		`,"notices":[],"health":[ ],"agent":null,"cost":{"a":{}}`, `,"skew_ms":-3,"counter":2`, `,"agent":7`, `,"health":null,"gpus_seen":8`,
+		`,"update":{"channel":"stable","seq":3,"phase":"trial","log":"a\nb"}`, `,"update":{"seq":1e400}`, `,"unshipped":["kernel"]`,
+		`,"agent":{"version":"\u001b[2J","os":1},"cost":{"starts":{"crashes":1e3}}`,
+	} {
+		f.Add(beat(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		b, err := reading.ParseHeartbeat(body)
+		if err != nil || b.Hardware == nil {
 			return
 		}
-		sound(t, got)
-		if len(left) > 9 {
-			t.Errorf("%d names", len(left))
+		text, err := json.Marshal(b.Hardware)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sound(t, text)
+		again, err := reading.ParseHeartbeat(beat(`,"hardware":` + string(text)))
+		if err != nil || again.LeftOut != "" {
+			t.Fatalf("%s is not the end of it: %v, less %s", text, err, again.LeftOut)
+		}
+		if second, err := json.Marshal(again.Hardware); err != nil || !bytes.Equal(text, second) {
+			t.Errorf("%s becomes %s", text, second)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/release/build"
 	"muster/store"
@@ -70,15 +71,15 @@ func (d *Desk) source(ctx context.Context, reference, credential string) (build.
 
 // Add makes a release of what is in a registry: an index with one manifest for each platform, or one manifest. Again it changes nothing and
 // gives the one on record.
-func (d *Desk) Add(ctx context.Context, a Addition, by store.Actor) (Release, error) {
+func (d *Desk) Add(ctx context.Context, a Addition, by store.Actor) (api.Release, error) {
 	reference, digest, named := strings.Cut(a.Reference, "@")
 	a.Reference = reference
 	if named && a.Digest != "" && a.Digest != digest {
-		return Release{}, wire.Refuse(wire.CodeBadRequest, "the reference names another digest", "give the digest once")
+		return api.Release{}, wire.Refuse(wire.CodeBadRequest, "the reference names another digest", "give the digest once")
 	}
 	a.Digest = cmp.Or(a.Digest, digest)
 	if !build.IsDigest(a.Digest) {
-		return Release{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no digest", a.Digest), "write sha256: and 64 hex digits")
+		return api.Release{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no digest", a.Digest), "write sha256: and 64 hex digits")
 	}
 	if a.Reference == wire.AgentRepository {
 		a.Reference = ""
@@ -89,14 +90,14 @@ func (d *Desk) Add(ctx context.Context, a Addition, by store.Actor) (Release, er
 	return d.add(ctx, a, false, by)
 }
 
-func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor) (Release, error) {
+func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor) (api.Release, error) {
 	from, err := d.source(ctx, a.Reference, a.Credential)
 	if err != nil {
-		return Release{}, err
+		return api.Release{}, err
 	}
 	if !elsewhere(a.Reference) { // first, so that nobody deletes what is read now
 		if err := d.hold(ctx, a); err != nil {
-			return Release{}, err
+			return api.Release{}, err
 		}
 	}
 	r, err := build.Inspect(ctx, from, releases.Release{Digest: a.Digest, Version: a.Version, Reference: a.Reference,
@@ -104,7 +105,7 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 	if err != nil {
 		d.changing.Lock()
 		defer d.changing.Unlock()
-		return Release{}, errors.Join(err, d.unhold(ctx, a.Digest))
+		return api.Release{}, errors.Join(err, d.unhold(ctx, a.Digest))
 	}
 	r.Carried = carried
 	r.CreatedAt = d.Now()
@@ -113,7 +114,7 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 	defer d.changing.Unlock()
 	if !elsewhere(a.Reference) { // again: another call for this digest may have failed meanwhile, and ended it
 		if err := d.hold(ctx, a); err != nil {
-			return Release{}, err
+			return api.Release{}, err
 		}
 	}
 	e := d.event("release.added", by, true, map[string]string{"release": r.Digest, "version": r.Version, "reference": r.Reference})
@@ -122,7 +123,7 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 		err = nil
 	}
 	if err := errors.Join(err, d.reload(ctx)); err != nil {
-		return Release{}, err
+		return api.Release{}, err
 	}
 	return d.Release(ctx, r.Digest)
 }

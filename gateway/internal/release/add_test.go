@@ -109,7 +109,7 @@ func TestAdd(t *testing.T) {
 	}
 	one := executable.Least("arm64", "one")
 	program := artifact.DigestOf(one)
-	if p := r.Platforms[1]; p.OS != "linux" || p.Arch != "arm64" || p.Digest != program || p.Program != program ||
+	if p := r.Programs[1]; p.OS != "linux" || p.Arch != "arm64" || p.Digest != program || p.Program != program ||
 		p.Size != int64(len(one)) || p.ProgramSize != p.Size || p.MediaType != wire.MediaProgram {
 		t.Errorf("got %+v", p)
 	}
@@ -124,7 +124,7 @@ func TestAdd(t *testing.T) {
 	other := h.push("team/agent", b)
 	r, err = h.Add(t.Context(), release.Addition{Reference: "team/agent@" + other, Version: "2.0"}, operator)
 	must(t, err)
-	if p := r.Platforms[0]; r.Reference != "team/agent" || r.Version != "2.0" || p.Program != artifact.DigestOf(two) ||
+	if p := r.Programs[0]; r.Reference != "team/agent" || r.Version != "2.0" || p.Program != artifact.DigestOf(two) ||
 		p.ProgramSize != int64(len(two)) || p.Size != int64(len(b.layers["amd64"])) || p.MediaType != wire.MediaTar {
 		t.Errorf("got %+v", r)
 	}
@@ -155,7 +155,7 @@ func TestAddManifest(t *testing.T) {
 	wantCode(t, err, wire.CodeBadRequest) // it says no version
 	r, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1"}, operator)
 	must(t, err)
-	if len(r.Platforms) != 1 || r.Platforms[0].Arch != "arm64" {
+	if len(r.Platforms) != 1 || r.Programs[0].Arch != "arm64" {
 		t.Errorf("got %+v", r)
 	}
 }

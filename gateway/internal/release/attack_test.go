@@ -84,7 +84,7 @@ func TestBackOnItsChannel(t *testing.T) {
 	}
 	h.nodes["a"].obeyed = 1 << 40 // nobody gave that out, and no restore explains it
 	h.pass(3 * time.Minute)
-	if c := h.shown(); c.Last != 3 {
+	if c := h.row(); c.Last != 3 {
 		t.Errorf("got %+v", c)
 	}
 }
@@ -103,10 +103,10 @@ func TestPinBelowFloor(t *testing.T) {
 	if p := h.opened("a"); p.Digest != v1 || p.Sequence < h.nodes["a"].obeyed {
 		t.Errorf("it is offered %s under %d, and obeys from %d", p.Digest, p.Sequence, h.nodes["a"].obeyed)
 	}
-	last := h.shown().Last
+	last := h.row().Last
 	h.nodes["a"].obeyed = last
 	h.pass(5 * time.Minute)
-	if again := h.shown().Last; again != last {
+	if again := h.row().Last; again != last {
 		t.Errorf("its number rises for ever: %d, %d", last, again)
 	}
 }

@@ -45,7 +45,7 @@ func TestReleaseBefore(t *testing.T) {
 			}
 			h.open()
 			c, err := h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
-			if err != nil || c.Digest != sum("v1") || !c.Finished {
+			if err != nil || c.Digest != sum("v1") || !h.row().Finished {
 				t.Errorf("got %+v, %v", c, err)
 			}
 			// What was gone back to is good to go back to again.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release"
 	"muster/store"
 	"muster/store/releases"
@@ -24,9 +25,9 @@ func restored(t *testing.T, nodes ...string) *hall {
 // TestBehind: where nodes have obeyed higher numbers than a restored channel has, nobody is sent anywhere, also not after a restart and
 // when the restore is long ago, until a person resumes or promotes. Then the number is above theirs.
 func TestBehind(t *testing.T) {
-	decisions := map[string]func(h *hall) (release.Channel, error){
-		"resume": func(h *hall) (release.Channel, error) { return h.Resume(t.Context(), wire.DefaultChannel, operator) },
-		"promote": func(h *hall) (release.Channel, error) {
+	decisions := map[string]func(h *hall) (api.Channel, error){
+		"resume": func(h *hall) (api.Channel, error) { return h.Resume(t.Context(), wire.DefaultChannel, operator) },
+		"promote": func(h *hall) (api.Channel, error) {
 			return h.Point(t.Context(), wire.DefaultChannel, release.Promotion{Digest: sum("v1")}, operator)
 		},
 	}

@@ -104,7 +104,7 @@ func TestElsewhere(t *testing.T) {
 	r, err := h.Add(t.Context(), add, operator)
 	must(t, err)
 	layer := artifact.DigestOf(executable.Least("amd64", "elsewhere"))
-	if r.Reference != there+"/team/agent" || r.Platforms[0].Program != layer {
+	if r.Reference != there+"/team/agent" || r.Programs[0].Program != layer {
 		t.Errorf("got %+v", r)
 	}
 	h.point(digest, nil)

@@ -18,6 +18,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
@@ -72,6 +73,8 @@ type machine struct {
 	silent  bool
 	every   time.Duration // between its heartbeats; 0: half a minute
 	vitals  rollout.Vitals
+	tells   bool      // when the pointer that it knows ends
+	ends    time.Time // that
 }
 
 func (n *machine) interval() time.Duration { return cmp.Or(n.every, 30*time.Second) }
@@ -175,7 +178,8 @@ func (h *hall) beat(name string) string {
 		said = nil
 	}
 	wanted, channel, _, err := h.Heard(context.Background(), release.Node{ID: "id-" + name, Name: name, Tenant: "default", OS: "linux",
-		Arch: "amd64", Digest: n.program, Interval: n.interval(), Vitals: n.vitals}, said)
+		Arch: "amd64", Digest: n.program, Interval: n.interval(), Vitals: n.vitals, TellsEnds: n.tells,
+		Ends: n.ends}, said)
 	must(h.t, err)
 	if channel != "" {
 		n.channel = channel
@@ -196,7 +200,7 @@ func (h *hall) raise(n *machine, wanted string) bool {
 	}
 	known, err := h.Release(context.Background(), wanted)
 	must(h.t, err)
-	if n.program != known.Platforms[0].Program {
+	if n.program != known.Programs[0].Program {
 		return false
 	}
 	n.obeyed = r.Sequence
@@ -268,7 +272,7 @@ func (h *hall) install(name, of string) {
 }
 
 // point promotes a release on the default channel.
-func (h *hall) point(digest string, plan *release.Plan) release.Channel {
+func (h *hall) point(digest string, plan *release.Plan) api.Channel {
 	h.t.Helper()
 	c, err := h.Point(context.Background(), wire.DefaultChannel, release.Promotion{Digest: digest, Plan: plan}, operator)
 	must(h.t, err)
@@ -276,7 +280,7 @@ func (h *hall) point(digest string, plan *release.Plan) release.Channel {
 }
 
 // shown is the default channel.
-func (h *hall) shown() release.Channel {
+func (h *hall) shown() api.Channel {
 	h.t.Helper()
 	c, err := h.Channel(context.Background(), wire.DefaultChannel)
 	must(h.t, err)
@@ -284,7 +288,7 @@ func (h *hall) shown() release.Channel {
 }
 
 // state wants the channel's rollout in a state.
-func (h *hall) state(want string) release.Channel {
+func (h *hall) state(want string) api.Channel {
 	h.t.Helper()
 	c, err := h.Channel(context.Background(), wire.DefaultChannel)
 	must(h.t, err)
@@ -355,4 +359,18 @@ func (h *hall) seen() {
 		must(h.t, h.store.SaveBeats(context.Background(), []store.Beat{{NodeID: "id-" + name, Enrolment: "e-" + name, At: h.clock.Now(),
 			Interval: n.interval(), Agent: string(agent)}}, h.clock.Now()))
 	}
+}
+
+// row is what is on record of the channel stable.
+func (h *hall) row() releases.Channel {
+	h.t.Helper()
+	all, err := h.records.Channels(context.Background())
+	must(h.t, err)
+	for _, c := range all {
+		if c.Channel == wire.DefaultChannel {
+			return c
+		}
+	}
+	h.t.Fatal("there is no channel stable")
+	return releases.Channel{}
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release/build"
 	"muster/store/releases"
 )
@@ -14,18 +15,18 @@ func (d *Desk) writer() build.Writer { return build.Writer{Registry: d.Artifacts
 
 // Import makes a release of the agents that the gateway carries, one program at <os>-<arch>/muster-agent, and points the default channel at
 // it where there is no such channel. The same programs and version are always the same release. Without agents it does nothing.
-func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (Release, error) {
+func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (api.Release, error) {
 	if agents == nil {
-		return Release{}, nil
+		return api.Release{}, nil
 	}
 	digest, err := d.writer().Carry(ctx, agents, version)
 	if err != nil || digest == "" {
-		return Release{}, err
+		return api.Release{}, err
 	}
 	r, err := d.Release(ctx, digest)
 	if err != nil || r.Digest != digest {
 		if r, err = d.add(ctx, Addition{Digest: digest, Version: version}, true, gatewayActor()); err != nil {
-			return Release{}, err
+			return api.Release{}, err
 		}
 	}
 	if _, err := d.channel(wire.DefaultChannel); err == nil {
@@ -33,7 +34,7 @@ func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (Releas
 	}
 	first := step{digest: digest, kind: "channel.pointed", why: "the gateway carries this release"}
 	if _, err := d.point(ctx, wire.DefaultChannel, first, gatewayActor()); err != nil {
-		return Release{}, quiet(err) // where operators keep the keys, one of them promotes it
+		return api.Release{}, quiet(err) // where operators keep the keys, one of them promotes it
 	}
 	return d.Release(ctx, digest)
 }

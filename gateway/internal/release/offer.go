@@ -86,14 +86,16 @@ func (d *Desk) goesBack(n *node) bool {
 }
 
 // wants is the pointer that a node should ask for, and whether there is one. A node that runs the release already asks too, where it has
-// obeyed a lower number only: else it would obey an older pointer that lies between the two.
+// obeyed a lower number only: else it would obey an older pointer that lies between the two. So does one that knows a pointer with an
+// earlier end: what it knows tells it whether releases are held back.
 func (d *Desk) wants(n *node) (p releases.Pointer, yes bool) {
 	now := d.Now()
 	p, held := d.offer(n, now)
 	if held != "" || !d.runs(n, p.Digest) {
 		return p, held == ""
 	}
-	return p, n.obeyed < p.Sequence && d.believed(p.KeyID) && now.Before(p.ExpiresAt)
+	news := n.obeyed < p.Sequence || n.TellsEnds && n.Ends.Before(p.ExpiresAt)
+	return p, news && d.believed(p.KeyID) && now.Before(p.ExpiresAt)
 }
 
 // due is the pointer of a node's pin or channel, if it is its turn. since is the first number under which this release is ordered: the

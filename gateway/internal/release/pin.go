@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -177,20 +178,21 @@ func (d *Desk) aboutNodes(kind string, nodes []Ref, detail map[string]string, by
 	return events
 }
 
-// Pins are all pinned nodes.
-func (d *Desk) Pins(_ context.Context) ([]Pin, error) {
+// Pins are all pinned nodes. One that never enrolled has no name here.
+func (d *Desk) Pins(_ context.Context) ([]api.Pin, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	pins := make([]Pin, 0, len(d.pins))
+	pins := make([]api.Pin, 0, len(d.pins))
 	for id, pin := range d.pins {
-		one := Pin{Pin: pin, Node: Ref{ID: id}, Version: d.releases[pin.Digest].Version}
+		one := api.Pin{NodeID: id, Digest: pin.Digest, Version: d.releases[pin.Digest].Version, Channel: pin.Channel, At: pin.At, By: pin.By}
 		if n := d.nodes[id]; n != nil {
-			one.Node = Ref{ID: id, Name: n.Name, Tenant: n.Tenant}
+			one.Node = n.Name
+			one.Tenant = n.Tenant
 		}
 		pins = append(pins, one)
 	}
-	slices.SortFunc(pins, func(a, b Pin) int {
-		return cmp.Or(cmp.Compare(a.Node.Name, b.Node.Name), cmp.Compare(a.NodeID, b.NodeID))
+	slices.SortFunc(pins, func(a, b api.Pin) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.NodeID, b.NodeID))
 	})
 	return pins, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
@@ -18,19 +19,19 @@ const again = 5
 
 // Point points a channel at a release. The earlier rollout of the channel ends, and the answer and the event say so. What is under way
 // already is not begun anew.
-func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
+func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if p.Digest == "" {
-		return Channel{}, noRelease("")
+		return api.Channel{}, noRelease("")
 	}
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	plan := rollout.AllAtOnce()
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
 	if err := d.readLabels(ctx, ""); err != nil { // a node that came to the channel just now counts
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	if c, same := d.underWay(name, p, plan); same {
 		return c, nil
@@ -40,25 +41,25 @@ func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Act
 
 // underWay finds the rollout that a promotion would begin, where it runs already. One that needs its new number is begun anew: nodes have
 // failed and shall try again, have obeyed higher numbers, or its pointer has to be signed again.
-func (d *Desk) underWay(name string, p Promotion, plan Plan) (Channel, bool) {
+func (d *Desk) underWay(name string, p Promotion, plan Plan) (api.Channel, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
 	if c == nil || c.rollout == nil || c.rollout.State != releases.Running || c.rollout.Digest != p.Digest || c.Digest != p.Digest ||
 		len(p.Pointer) > 0 || p.Seen != 0 && p.Seen != c.Sequence || !c.plan.Same(plan) {
-		return Channel{}, false
+		return api.Channel{}, false
 	}
 	out, _ := d.view(c)
 	out.Note = "the rollout runs already with these waves: nothing was changed"
 	above := d.hears(c) || c.claimed > c.Last
-	return out, !above && !c.behind() && out.Sign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late+out.Counts.Unwell == 0
+	return out, !above && !c.behind() && out.ToSign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late+out.Counts.Unwell == 0
 }
 
 // Rollback points a channel at the release before the present one, or at one that the promotion names. A release that the channel was taken
 // back from, or whose rollout was stopped, has to be named.
-func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
+func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	plan := rollout.WayBack()
 	if p.Plan != nil {
@@ -79,13 +80,13 @@ type step struct {
 	seen    int64 // number of the channel's pointer, by whoever wants the step; 0: any
 }
 
-func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (Channel, error) {
+func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
 	if err := wire.CheckChannel(name); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	if s.plan != nil {
 		if _, err := s.plan.Read(); err != nil {
-			return Channel{}, err
+			return api.Channel{}, err
 		}
 	}
 	d.changing.Lock()
@@ -94,14 +95,14 @@ func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (
 }
 
 // move does a step that was checked. The caller holds changing alone.
-func (d *Desk) move(ctx context.Context, name string, s step, by store.Actor) (Channel, error) {
+func (d *Desk) move(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
 	ended := d.ended(name)
 	if s.why == "" {
 		s.why = ended
 	}
 	p, err := d.step(ctx, name, s, by)
 	if err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	d.attach(ctx, p)
 	c, err := d.channel(name)

@@ -133,8 +133,8 @@ func (w *world) nodesAct() {
 func (w *world) check() {
 	c, err := w.Channel(context.Background(), wire.DefaultChannel)
 	must(w.t, err)
-	if c.Sequence < w.last || c.Last < c.Sequence {
-		w.t.Errorf("the number fell from %d to %d (%d)", w.last, c.Sequence, c.Last)
+	if c.Sequence < w.last || w.row().Last < c.Sequence {
+		w.t.Errorf("the number fell from %d to %d (%d)", w.last, c.Sequence, w.row().Last)
 	}
 	w.last = c.Sequence
 	if c.State != releases.Halted && c.State != releases.Running {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/release/rollout"
@@ -33,13 +34,6 @@ type Config struct {
 	CountAgain func(context.Context, store.Event) bool
 	// Transport reaches registries elsewhere; nil: the usual one.
 	Transport http.RoundTripper
-}
-
-// Release is a release as operators see it.
-type Release struct {
-	releases.Release
-	Channels []string // that point at it
-	SignedBy string   // id of the key that signed the newest of their pointers; "": none does
 }
 
 // Addition makes a release of what is in a registry.
@@ -68,45 +62,12 @@ func DefaultPlan() Plan { return rollout.DefaultPlan() }
 // rollout's state.
 const StateBehind = "behind"
 
-// Channel is a channel as operators see it.
-type Channel struct {
-	releases.Channel
-	Version  string
-	SignedBy string // id of the key that signed its pointer
-	Expires  time.Time
-	State    string // of its newest rollout, or StateBehind; "": it never had one
-	Why      string
-	Wave     int // from 1; 0: none
-	Waves    int
-	NextAt   *time.Time // when the next wave begins; nil: it is not known, or there is none
-	Counts   Counts
-	Sign     string // what an operator has to sign so that the channel goes on; "": nothing
-	Note     string // what this change ended, or why it changed nothing, for a person; "": there is nothing to say
-}
-
-// Counts are how many nodes of a channel stand where.
-type Counts = rollout.Counts
-
 // Status is a channel with its nodes.
 type Status struct {
-	Channel
+	api.Channel
 	Rollout *releases.Rollout // the newest; nil: there was none
 	Plan    *Plan
-	Nodes   []NodeStatus // by name
-}
-
-// NodeStatus is a node of a channel.
-type NodeStatus struct {
-	ID, Name, Tenant string
-	Wave             int    // from 1; 0: it was not let in
-	State            string // one of the words of Counts, in lower case
-	Phase            string // that it last said of this release
-	Code             string
-	Detail           string
-	Log              string // the last lines of a version that it went back from
-	Held             string // why it gets nothing now, for a person
-	At               *time.Time
-	Running          string // digest of the program that it runs
+	Nodes   []api.ChannelNode // by name
 }
 
 // Node is a node as its heartbeat describes it.
@@ -117,17 +78,12 @@ type Node struct {
 	Interval         time.Duration // between its heartbeats
 	Conflict         bool          // two machines use its identity: it gets nothing
 	Vitals           rollout.Vitals
+	Ends             time.Time // of the newest pointer that it knows; zero: it knows none
+	TellsEnds        bool      // its agent says that, also where it knows none
 }
 
 // Ref names a node on record.
 type Ref struct{ ID, Name, Tenant string }
-
-// Pin is a pinned node.
-type Pin struct {
-	releases.Pin
-	Node    Ref
-	Version string // of its own release
-}
 
 // Credential opens a registry elsewhere.
 type Credential = build.Credential

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release"
 	"muster/store/releases"
 )
@@ -340,7 +341,7 @@ func TestGroup(t *testing.T) {
 		t.Errorf("offered %v", offered)
 	}
 	c := h.state(releases.Running)
-	want := release.Counts{Nodes: 8, Running: 1, Admitted: 3, Held: 2, Unable: 1, Offline: 1}
+	want := api.RolloutCounts{Nodes: 8, Running: 1, Admitted: 3, Held: 2, Unable: 1, Offline: 1}
 	if c.Counts != want {
 		t.Errorf("got %+v, want %+v", c.Counts, want)
 	}

@@ -9,27 +9,33 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release/rollout"
 	"muster/store/releases"
 )
 
 // Releases are all releases, the newest first.
-func (d *Desk) Releases(_ context.Context) ([]Release, error) {
+func (d *Desk) Releases(_ context.Context) ([]api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := make([]Release, 0, len(d.releases))
+	all := make([]api.Release, 0, len(d.releases))
 	for _, r := range d.releases {
 		all = append(all, d.shown(r))
 	}
-	slices.SortFunc(all, func(a, b Release) int {
+	slices.SortFunc(all, func(a, b api.Release) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.Digest, b.Digest))
 	})
 	return all, nil
 }
 
 // shown is a release with the channels that point at it. The caller holds mu.
-func (d *Desk) shown(r releases.Release) Release {
-	out := Release{Release: r}
+func (d *Desk) shown(r releases.Release) api.Release {
+	out := api.Release{Digest: r.Digest, Version: r.Version, Channels: []string{}, Platforms: []string{}, Size: r.Size,
+		CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Reference: r.Reference, Carried: r.Carried, Programs: []wire.ReleasePlatform{}}
+	for _, p := range r.Platforms {
+		out.Platforms = append(out.Platforms, p.OS+"/"+p.Arch)
+		out.Programs = append(out.Programs, wire.ReleasePlatform(p))
+	}
 	var newest time.Time
 	for name, c := range d.channels {
 		if c.Digest != r.Digest {
@@ -46,7 +52,7 @@ func (d *Desk) shown(r releases.Release) Release {
 }
 
 // Release is the one with this digest, or whose version or beginning of the digest is this, if that names one alone.
-func (d *Desk) Release(_ context.Context, name string) (Release, error) {
+func (d *Desk) Release(_ context.Context, name string) (api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r, ok := d.releases[name]; ok {
@@ -62,11 +68,11 @@ func (d *Desk) Release(_ context.Context, name string) (Release, error) {
 		}
 	}
 	if len(found) > 1 {
-		return Release{}, wire.Refuse(wire.CodeReleaseUnknown, fmt.Sprintf("%.80q names %d releases", name, len(found)),
+		return api.Release{}, wire.Refuse(wire.CodeReleaseUnknown, fmt.Sprintf("%.80q names %d releases", name, len(found)),
 			"give the whole digest")
 	}
 	if len(found) == 0 {
-		return Release{}, noRelease(name)
+		return api.Release{}, noRelease(name)
 	}
 	return d.shown(found[0]), nil
 }
@@ -88,11 +94,11 @@ func (d *Desk) Needs(blob string) []string {
 }
 
 // Channels are all channels, by name.
-func (d *Desk) Channels(ctx context.Context) ([]Channel, error) {
+func (d *Desk) Channels(ctx context.Context) ([]api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
-	var all []Channel
+	all := []api.Channel{}
 	for _, name := range d.names() {
 		c, err := d.channel(name)
 		if err != nil {
@@ -104,19 +110,19 @@ func (d *Desk) Channels(ctx context.Context) ([]Channel, error) {
 }
 
 // Channel is one channel.
-func (d *Desk) Channel(ctx context.Context, name string) (Channel, error) {
+func (d *Desk) Channel(ctx context.Context, name string) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	return d.channel(name)
 }
 
-func (d *Desk) channel(name string) (Channel, error) {
+func (d *Desk) channel(name string) (api.Channel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
 	if c == nil {
-		return Channel{}, noChannel(name)
+		return api.Channel{}, noChannel(name)
 	}
 	out, _ := d.view(c)
 	return out, nil
@@ -159,10 +165,12 @@ func (d *Desk) Update(ctx context.Context, nodeID string) (releases.Update, erro
 }
 
 // view shows a channel and its nodes, by name. The caller holds mu.
-func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
+func (d *Desk) view(c *channel) (api.Channel, []api.ChannelNode) {
 	now := d.Now()
 	p := d.pointers[address{c.Channel.Channel, c.Sequence}]
-	out := Channel{Channel: c.Channel, Version: d.releases[c.Digest].Version, SignedBy: p.KeyID, Expires: p.ExpiresAt}
+	row := c.Channel
+	out := api.Channel{Channel: row.Channel, Digest: row.Digest, Version: d.releases[c.Digest].Version, Previous: row.Previous,
+		Sequence: row.Sequence, SignedBy: p.KeyID, Expires: p.ExpiresAt, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy}
 	if o := c.rollout; o != nil {
 		out.State = o.State
 		out.Why = o.Why
@@ -175,20 +183,22 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 		out.Why = fmt.Sprintf("nodes have obeyed the number %d, which the restored database does not know: it may be older than a rollback. "+
 			"Nobody gets anything until a release is promoted, or the present one is ordered again by a resume", c.reported)
 	}
-	var nodes []NodeStatus
+	nodes := []api.ChannelNode{}
 	for _, n := range d.nodes {
 		if n.channel != c.Channel.Channel {
 			continue
 		}
 		one := d.stand(c, n, now)
-		out.Counts.Add(one.State)
+		rollout.Count(&out.Counts, one.State)
 		if c.rows[n.ID].State == rollout.Committed {
 			out.Counts.Committed++
 		}
 		nodes = append(nodes, one)
 	}
-	slices.SortFunc(nodes, func(a, b NodeStatus) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
-	out.Sign = d.toSign(c, p)
+	slices.SortFunc(nodes, func(a, b api.ChannelNode) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	out.ToSign = d.toSign(c, p)
 	return out, nodes
 }
 
@@ -207,8 +217,8 @@ func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 }
 
 // stand tells where a node of a channel stands.
-func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
-	out := NodeStatus{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
+func (d *Desk) stand(c *channel, n *node, now time.Time) api.ChannelNode {
+	out := api.ChannelNode{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
 	if said := d.word(n); said.Digest == c.Digest && said.Channel == c.Channel.Channel {
 		out.At = &said.At
 		out.Phase = said.Phase

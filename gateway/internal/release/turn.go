@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )
 
 // Pause lets nobody in until Resume. A rollout that is paused already stays as it is.
-func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel, error) {
+func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	pause := func(v rollout.View) rollout.Outcome {
 		v.Rollout.State = releases.Paused
 		v.Rollout.Why = "paused by " + by.Name
@@ -24,12 +25,12 @@ func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel,
 
 // Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
 // channel's release again, under a number above theirs.
-func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel, error) {
+func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	c, err := d.catchUp(ctx, name, by)
 	if err == nil && c.State == releases.Halted { // who resumed may not have seen that: the restore was what the channel told
 		c.Note = "its rollout stays halted: " + c.Why + ". A second resume accepts that"
 	}
-	if err != nil || c.Channel.Channel != "" && c.State != releases.Paused {
+	if err != nil || c.Channel != "" && c.State != releases.Paused {
 		return c, err
 	}
 	from := []string{releases.Paused, releases.Halted}
@@ -37,9 +38,9 @@ func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel
 }
 
 // catchUp orders the release of a channel again that is behind its nodes. Any other channel it leaves alone, and gives none.
-func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (Channel, error) {
+func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -48,19 +49,19 @@ func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (Channe
 	behind := c != nil && c.behind()
 	d.mu.Unlock()
 	if !behind {
-		return Channel{}, nil
+		return api.Channel{}, nil
 	}
 	if err := d.reissue(ctx, name, nil, "the channel was behind its nodes after a restore", by); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	return d.channel(name)
 }
 
 // Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
 // Where nobody can sign now, the rollout ends, and the channel says what to sign.
-func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
+func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -96,7 +97,7 @@ func left(v rollout.View, state, why string) rollout.Outcome {
 }
 
 // leave ends a rollout, and orders the release before. The caller holds changing alone.
-func (d *Desk) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (Channel, error) {
+func (d *Desk) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (api.Channel, error) {
 	c, err := d.change(ctx, name, t, by)
 	if err != nil || c.Previous == "" {
 		return c, err
@@ -129,9 +130,9 @@ type turn struct {
 }
 
 // turn changes the state of a channel's open rollout.
-func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (Channel, error) {
+func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -139,12 +140,12 @@ func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (C
 }
 
 // change is the same. The caller holds changing alone.
-func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) (Channel, error) {
+func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {
 		d.mu.Unlock()
-		return Channel{}, noChannel(name)
+		return api.Channel{}, noChannel(name)
 	}
 	if c.rollout != nil && c.rollout.State == t.to && c.halting == nil {
 		out, _ := d.view(c)
@@ -154,7 +155,7 @@ func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) 
 	}
 	if err := c.can(t); err != nil {
 		d.mu.Unlock()
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	was := c.rollout.State
 	if c.halting != nil {
@@ -170,7 +171,7 @@ func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) 
 		err = illegalTurn(name, "the rollout changed at this moment")
 	}
 	if err := errors.Join(err, d.reload(ctx)); err != nil {
-		return Channel{}, err
+		return api.Channel{}, err
 	}
 	return d.channel(name)
 }

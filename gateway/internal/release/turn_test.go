@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/release"
 	"muster/store"
 	"muster/store/releases"
@@ -153,14 +154,14 @@ func TestAsSeen(t *testing.T) {
 	seen, err := h.Channel(ctx, name)
 	must(t, err)
 	h.point(v3, waves())
-	for what, do := range map[string]func(seen int64) (release.Channel, error){
-		"abort": func(n int64) (release.Channel, error) {
+	for what, do := range map[string]func(seen int64) (api.Channel, error){
+		"abort": func(n int64) (api.Channel, error) {
 			return h.Abort(ctx, name, release.Promotion{Seen: n}, operator)
 		},
-		"rollback": func(n int64) (release.Channel, error) {
+		"rollback": func(n int64) (api.Channel, error) {
 			return h.Rollback(ctx, name, release.Promotion{Seen: n}, operator)
 		},
-		"point": func(n int64) (release.Channel, error) {
+		"point": func(n int64) (api.Channel, error) {
 			return h.Point(ctx, name, release.Promotion{Digest: v1, Seen: n}, operator)
 		},
 	} {
@@ -181,14 +182,14 @@ func TestAsSeen(t *testing.T) {
 // TestBackOutsideOfWindow: who runs a release that is taken back goes back at once, also where its window is shut or cannot be read. Who
 // never had it waits for its window, and so does a node that is pinned.
 func TestBackOutsideOfWindow(t *testing.T) {
-	ways := map[string]func(*hall) (release.Channel, error){
-		"abort": func(h *hall) (release.Channel, error) {
+	ways := map[string]func(*hall) (api.Channel, error){
+		"abort": func(h *hall) (api.Channel, error) {
 			return h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 		},
-		"rollback": func(h *hall) (release.Channel, error) {
+		"rollback": func(h *hall) (api.Channel, error) {
 			return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 		},
-		"rollback in waves": func(h *hall) (release.Channel, error) {
+		"rollback in waves": func(h *hall) (api.Channel, error) {
 			plan := release.Plan{Canary: "2", MaxFailed: "0"}
 			return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{Plan: &plan}, operator)
 		},
@@ -288,13 +289,13 @@ func TestAgain(t *testing.T) {
 	h.look()
 	steps := []struct {
 		kind string // of the event
-		do   func() (release.Channel, error)
+		do   func() (api.Channel, error)
 	}{
-		{"channel.pointed", func() (release.Channel, error) {
+		{"channel.pointed", func() (api.Channel, error) {
 			return h.Point(t.Context(), wire.DefaultChannel, release.Promotion{Digest: v2, Plan: waves()}, operator)
 		}},
-		{"rollout.paused", func() (release.Channel, error) { return h.Pause(t.Context(), wire.DefaultChannel, operator) }},
-		{"rollout.resumed", func() (release.Channel, error) { return h.Resume(t.Context(), wire.DefaultChannel, operator) }},
+		{"rollout.paused", func() (api.Channel, error) { return h.Pause(t.Context(), wire.DefaultChannel, operator) }},
+		{"rollout.resumed", func() (api.Channel, error) { return h.Resume(t.Context(), wire.DefaultChannel, operator) }},
 	}
 	for _, s := range steps {
 		_, err := s.do()
@@ -325,7 +326,7 @@ func TestBackOnce(t *testing.T) {
 	}
 	h.look()
 	h.state(releases.Done)
-	back := func(digest string) (release.Channel, error) {
+	back := func(digest string) (api.Channel, error) {
 		return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{Digest: digest}, operator)
 	}
 	c, err := back("")

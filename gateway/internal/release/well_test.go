@@ -145,7 +145,8 @@ func TestWatchedAfterwards(t *testing.T) {
 				}
 				return
 			}
-			if len(offered) != 4 || offered["n002"] != sum("v1") || got.Digest != sum("v1") || !strings.Contains(got.Why, "n002") || got.Sign != "" {
+			if len(offered) != 4 || offered["n002"] != sum("v1") || got.Digest != sum("v1") || !strings.Contains(got.Why, "n002") ||
+				got.ToSign != "" {
 				t.Errorf("offered %v, %+v", offered, got)
 			}
 			if len(h.events("rollout.halted")) != 1 || len(h.events("rollout.taken_back")) != 1 || len(h.events("channel.rolled_back")) != 1 {
@@ -186,7 +187,7 @@ func TestTakenBackUnsigned(t *testing.T) {
 		h.pass(30 * time.Second)
 	}
 	c := h.state(releases.TakenBack)
-	if c.Sign == "" || c.Digest != v2 || len(h.events("rollout.taken_back")) != 1 {
+	if c.ToSign == "" || c.Digest != v2 || len(h.events("rollout.taken_back")) != 1 {
 		t.Errorf("got %+v", c)
 	}
 }

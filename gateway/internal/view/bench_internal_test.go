@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -24,11 +23,11 @@ func cpu(b *testing.B) time.Duration {
 }
 
 // fleetOf is a picture of so many nodes that have reported, and a heartbeat of each.
-func fleetOf(nodes, gpus int) (*Picture, []feed.Sample) {
+func fleetOf(nodes, gpus int) (*Picture, []Sample) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	p := Open(Config{Ref: func() store.StatusRef { return store.StatusRef{Now: now} }})
 	rows := make([]store.Node, nodes)
-	samples := make([]feed.Sample, nodes)
+	samples := make([]Sample, nodes)
 	for i := range rows {
 		name := fmt.Sprintf("node-%05d", i)
 		rows[i] = store.Node{ID: "id-" + name, Name: name, Tenant: "platform", Provider: "vast_ai", InstanceID: fmt.Sprint(i), State: "active",
@@ -39,7 +38,7 @@ func fleetOf(nodes, gpus int) (*Picture, []feed.Sample) {
 				MemoryTotalMiB: some(int64(81559)), MemoryUsedMiB: some(int64(39233)), UtilizationPercent: some(97.0),
 				TemperatureCelsius: some(61.0), PowerWatts: some(412.5), PowerLimitWatts: some(700.0), MemorySource: wire.MemoryDevice})
 		}
-		samples[i] = feed.Sample{NodeID: rows[i].ID, At: now, Interval: 30 * time.Second, Hardware: h}
+		samples[i] = Sample{NodeID: rows[i].ID, At: now, Interval: 30 * time.Second, Hardware: h}
 	}
 	p.putAll(rows)
 	p.Take(context.Background(), samples)

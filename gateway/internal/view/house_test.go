@@ -1,16 +1,16 @@
 package view_test
 
 import (
-	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -91,16 +91,12 @@ func (h *house) beat(name, hardware string) {
 	beat := store.Beat{NodeID: "id-" + name, At: h.now, RunID: "r", Interval: 30 * time.Second, Agent: `{"version":"1.2.3"}`,
 		Hardware: hardware}
 	h.must(h.store.SaveBeats(h.t.Context(), []store.Beat{beat}, h.now))
-	h.picture.Take(h.t.Context(), []feed.Sample{h.decode(beat)})
-}
-
-func (h *house) decode(beat store.Beat) (sample feed.Sample) {
-	f := feed.New(feed.Config{Takers: []feed.Taker{{Take: func(_ context.Context, s []feed.Sample) { sample = s[0] }}}})
-	f.Offer([]store.Beat{beat})
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	h.must(f.Run(ended))
-	return sample
+	sample := view.Sample{NodeID: beat.NodeID, At: beat.At, RunID: beat.RunID, Interval: beat.Interval,
+		Agent: &wire.AgentInfo{Version: "1.2.3"}}
+	if hardware != "" {
+		h.must(json.Unmarshal([]byte(hardware), &sample.Hardware))
+	}
+	h.picture.Take(h.t.Context(), []view.Sample{sample})
 }
 
 func (h *house) row(name string) *api.NodeRow {

@@ -8,8 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/reading"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -79,11 +77,10 @@ func glanceOf(row *store.Node) *api.NodeRow {
 	return g
 }
 
-// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none. Earlier gateways stored readings as
-// they came, so they are mended.
-func sampleOf(row *store.Node) feed.Sample {
-	s := feed.Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](reading.Agent, row.Agent),
-		Hardware: decode[wire.Hardware](reading.Hardware, row.Hardware)}
+// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none.
+func sampleOf(row *store.Node) Sample {
+	s := Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](row.Agent),
+		Hardware: decode[wire.Hardware](row.Hardware)}
 	if row.LastSeen != nil {
 		s.At = *row.LastSeen
 	}
@@ -93,10 +90,8 @@ func sampleOf(row *store.Node) feed.Sample {
 	return s
 }
 
-func decode[T any](shape *reading.Shape, text string) *T {
-	if text, _ = shape.Mend(text); text == "" {
-		return nil
-	}
+// decode reads what the database has of a part of a heartbeat; nil: nothing.
+func decode[T any](text string) *T {
 	into := new(T)
 	if json.Unmarshal([]byte(text), into) != nil {
 		return nil
@@ -129,7 +124,7 @@ func (n *node) keep(earlier *node) {
 }
 
 // hear puts a heartbeat into the glance, which nobody else has yet. A zero time: the node was never heard.
-func (n *node) hear(s feed.Sample) {
+func (n *node) hear(s Sample) {
 	g := n.glance
 	if !s.At.IsZero() {
 		g.LastSeen = utc(&s.At)
@@ -190,7 +185,7 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 // idleSince is since when all GPUs of the node are idle. One that does not answer may be at work.
 func (n *node) idleSince() *time.Time {
 	gpus := n.glance.GPUs
-	if len(gpus) == 0 || n.glance.GPUsExpected != nil && *n.glance.GPUsExpected > len(gpus) {
+	if len(gpus) == 0 || n.glance.MissingGPUs() > 0 {
 		return nil
 	}
 	var latest *time.Time

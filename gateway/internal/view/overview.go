@@ -1,7 +1,7 @@
-// Package overview keeps the picture of the fleet in memory: of each node what lists, tiles and the live stream show.
+// Package view keeps the picture of the fleet in memory: of each node what lists, tiles and the live stream show.
 //
-// It is loaded from the database, node by node, after the gateway has begun to serve. From then on it follows the heartbeats, by package
-// feed, and the events, by package tail: a node that an event names is read again. All nodes are read again, slowly, round after round,
+// It is loaded from the database, node by node, after the gateway has begun to serve. From then on it follows the heartbeats, by its Feed,
+// and the events, by the audit log's Tail: a node that an event names is read again. All nodes are read again, slowly, round after round,
 // so that nothing which was missed stays wrong. The picture decides nothing: the database is the truth.
 package view
 
@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -79,7 +78,7 @@ func (p *Picture) Row(nodeID string) (*api.NodeRow, bool) {
 }
 
 // Take takes heartbeats. A node that is not there yet is read from the database.
-func (p *Picture) Take(_ context.Context, samples []feed.Sample) {
+func (p *Picture) Take(_ context.Context, samples []Sample) {
 	ref := p.Ref()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +88,7 @@ func (p *Picture) Take(_ context.Context, samples []feed.Sample) {
 	p.tell()
 }
 
-func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
+func (p *Picture) take(s Sample, ref store.StatusRef) {
 	n := p.nodes[s.NodeID]
 	if n == nil || n.glance.LastSeen != nil && n.glance.LastSeen.After(s.At) {
 		p.reread(s.NodeID)

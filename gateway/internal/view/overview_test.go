@@ -14,7 +14,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -113,7 +112,7 @@ func TestHeartbeats(t *testing.T) {
 	h.beat("a", h.reading(gpu(0, 50)))
 	before := h.row("a")
 	h.now = h.now.Add(30 * time.Second)
-	h.picture.Take(t.Context(), []feed.Sample{{NodeID: "id-a", At: h.now, Interval: 30 * time.Second, Address: "192.0.2.7"}})
+	h.picture.Take(t.Context(), []view.Sample{{NodeID: "id-a", At: h.now, Interval: 30 * time.Second, Address: "192.0.2.7"}})
 	now := h.row("a")
 	if len(now.GPUs) != 1 || now.Address != "192.0.2.7" || !now.LastSeen.Equal(h.now) || !now.ReadAt.Equal(h.now.Add(-30*time.Second)) ||
 		!now.Fresh {
@@ -126,7 +125,7 @@ func TestHeartbeats(t *testing.T) {
 	if again := h.row("a"); !again.LastSeen.Equal(h.now) || again.Address != "192.0.2.7" {
 		t.Errorf("the row of before took back what was heard: %+v", again)
 	}
-	h.picture.Take(t.Context(), []feed.Sample{{NodeID: "id-a", At: h.now.Add(-time.Hour)}})
+	h.picture.Take(t.Context(), []view.Sample{{NodeID: "id-a", At: h.now.Add(-time.Hour)}})
 	if again := h.row("a"); !again.LastSeen.Equal(h.now) {
 		t.Errorf("an old heartbeat was taken: %+v", again)
 	}
@@ -149,7 +148,7 @@ func TestWholeRows(t *testing.T) {
 	}
 	check()
 	h.now = h.now.Add(30 * time.Second)
-	h.picture.Take(t.Context(), []feed.Sample{{NodeID: "id-a", At: h.now, Interval: 30 * time.Second}})
+	h.picture.Take(t.Context(), []view.Sample{{NodeID: "id-a", At: h.now, Interval: 30 * time.Second}})
 	check()
 	h.reload()
 	check()

@@ -30,12 +30,12 @@ func (q *Query) picks(g *api.NodeRow, retired bool) bool {
 	case q.Tenant != "" && g.Tenant != q.Tenant, q.Status != "" && g.Status != q.Status, q.State != "" && g.State != q.State,
 		q.Idle && g.IdleSince == nil, q.Unwell && len(g.Findings) == 0, !retired && g.State == wire.StateRetired:
 		return false
-	case len(q.Terms) == 0:
-		return true
 	}
-	return label.Matches(q.Terms, &label.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID,
-		State: g.State, Status: g.Status, Labels: g.Labels})
+	return label.Matches(q.Terms, g)
 }
+
+// Nodes are the nodes that are not retired, by name. Nobody may change them.
+func (p *Picture) Nodes() []*api.NodeRow { return p.rows(&Query{}) }
 
 // Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the glances.
 func (p *Picture) Rows(q Query) ([]*api.NodeRow, api.Totals) {

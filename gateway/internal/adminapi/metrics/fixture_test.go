@@ -18,7 +18,6 @@ import (
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
-	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 
@@ -163,7 +162,7 @@ func fullGateway(at time.Time) Gateway {
 	return Gateway{
 		Version: "v1", Started: at, DatabaseBytes: some(int64(1)), HistoryBytes: some(int64(2)), HistoryMost: some(int64(3)),
 		DiskFreeBytes: some(int64(4)), DiskBytes: some(int64(5)), Writable: true,
-		Feed:        feed.Lag{Waiting: 1, Offered: 2, Dropped: 3, Since: at},
+		Feed:        view.Lag{Waiting: 1, Offered: 2, Dropped: 3, Since: at},
 		Connections: Connections{Open: 5, Unproven: 2, Limits: httpserver.Limits{Network: 9}, Closed: map[string]int64{"slow_request": 1}},
 		Tasks:       map[string]int{wire.TaskQueued: 7},
 		Shipping: []Shipping{{Rule: "prod", Sent: 9, Dropped: map[string]int64{"buffer": 2}, Waiting: 3, BufferBytes: 4096, Lag: time.Minute,

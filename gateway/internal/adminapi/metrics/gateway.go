@@ -7,7 +7,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/httpserver"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 )
 
 // Gateway is how the gateway itself is at this moment. A nil field is not known.
@@ -22,7 +22,7 @@ type Gateway struct {
 	DiskBytes     *int64
 	Writable      bool // the database takes writes
 
-	Feed        feed.Lag
+	Feed        view.Lag
 	Connections Connections
 	Tasks       map[string]int // that have not ended, by status; nil: not known
 	Rollouts    []Rollout

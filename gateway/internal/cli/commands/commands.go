@@ -5,53 +5,42 @@ import (
 	"slices"
 
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/account"
-	"muster/gateway/internal/cli/alert"
-	"muster/gateway/internal/cli/backup"
-	"muster/gateway/internal/cli/bootstrap"
-	"muster/gateway/internal/cli/ca"
-	"muster/gateway/internal/cli/event"
-	"muster/gateway/internal/cli/gpu"
+	"muster/gateway/internal/cli/fleet"
+	"muster/gateway/internal/cli/gateway"
 	"muster/gateway/internal/cli/health"
-	"muster/gateway/internal/cli/login"
+	"muster/gateway/internal/cli/join"
 	"muster/gateway/internal/cli/logs"
 	"muster/gateway/internal/cli/node"
-	"muster/gateway/internal/cli/push"
 	"muster/gateway/internal/cli/release"
-	"muster/gateway/internal/cli/service"
+	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/cli/session"
-	"muster/gateway/internal/cli/shell"
-	"muster/gateway/internal/cli/shipping"
 	"muster/gateway/internal/cli/task"
-	"muster/gateway/internal/cli/token"
-	"muster/gateway/internal/cli/top"
-	"muster/gateway/internal/cli/tunnel"
 )
 
 // All are the commands of all groups. A new group is a package beside these, and a line here.
 func All() []cli.Command {
 	return slices.Concat(
-		token.Commands(),
-		bootstrap.Commands(),
+		join.TokenCommands(),
+		join.BootstrapCommands(),
 		node.Commands(),
-		logs.Commands(),
-		shipping.Commands(),
-		tunnel.Commands(),
-		shell.Commands(),
-		gpu.Commands(),
-		top.Commands(),
-		health.Commands(),
-		alert.Commands(),
+		logs.LogsCommands(),
+		logs.ShippingCommands(),
+		remote.TunnelCommands(),
+		remote.ShellCommands(),
+		fleet.GPUCommands(),
+		fleet.TopCommands(),
+		health.HealthCommands(),
+		health.AlertCommands(),
 		task.Commands(),
 		session.Commands(),
 		release.Commands(),
-		push.Commands(),
-		account.Commands(),
-		login.Commands(),
-		ca.Commands(),
-		backup.Commands(),
-		service.Commands(),
-		event.Commands(),
+		join.PushCommands(),
+		gateway.AccountCommands(),
+		gateway.LoginCommands(),
+		gateway.CACommands(),
+		gateway.BackupCommands(),
+		gateway.ServiceCommands(),
+		health.EventCommands(),
 		cli.OwnCommands(),
 	)
 }

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,15 +16,15 @@ import (
 )
 
 func healthList(ctx context.Context, s *cli.Session) error {
-	severe, err := s.Flags.Bool("severe")
-	if err != nil {
+	var f api.FindingFilter
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	list, err := c.Findings(ctx, api.FindingFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"), Severe: severe})
+	list, err := client.Get[api.FindingList](ctx, c, api.PathFindings, f)
 	if err != nil {
 		return err
 	}
@@ -58,8 +59,10 @@ func what(f api.Finding) string {
 func healthRules(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "RULE"}, {Name: "SEVERITY"}, {Name: "LIMIT"}, {Name: "SETTINGS", Least: 8, Most: 60},
 		{Name: "MEANING", Rank: 1, Least: 24}, {Name: "NEXT", Wide: true}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.HealthRuleList, error) { return c.HealthRules(ctx) }, columns,
-		func(l api.HealthRuleList) [][]string { return cli.Rows(l.Rules, ruleRow) })
+	return cli.ShowList(ctx, s, api.PathHealthRules, nil, columns, func(l api.HealthRuleList) [][]string {
+		return cli.Rows(l.Rules,
+			ruleRow)
+	})
 }
 
 func ruleRow(r api.HealthRule) []string {
@@ -102,7 +105,7 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.SetHealthRule(ctx, s.Words[0], q)
+	r, err := client.Send[api.HealthRule](ctx, c, "PUT", api.At(api.PathHealthRule, s.Words[0]), q)
 	if err != nil {
 		return err
 	}
@@ -115,18 +118,13 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 }
 
 func request(s *cli.Session) (api.HealthRuleRequest, error) {
-	q := api.HealthRuleRequest{Selector: s.Flags.Text("selector")}
-	var err error
-	if q.Off, err = s.Flags.Bool("off"); err != nil {
+	var q api.HealthRuleRequest
+	var o struct{ Limit string }
+	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
 		return q, err
 	}
-	long, err := s.Flags.Duration("for", 0)
-	if err != nil {
-		return q, err
-	}
-	q.For = api.Duration(long)
-	text := s.Flags.Text("limit")
-	if (text == "" && long == 0) == !q.Off {
+	text := o.Limit
+	if (text == "" && q.For == 0) == !q.Off {
 		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off",
 			"give --limit, --for or both, or --off alone")
 	}
@@ -142,11 +140,15 @@ func request(s *cli.Session) (api.HealthRuleRequest, error) {
 }
 
 func healthUnset(ctx context.Context, s *cli.Session) error {
+	var f api.FindingFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.UnsetHealthRule(ctx, s.Words[0], s.Flags.Text("selector")); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathHealthRule, s.Words[0]), f); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: the setting is dropped.\n", screen.Printable(s.Words[0]))

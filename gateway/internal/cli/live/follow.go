@@ -36,7 +36,7 @@ func (f Filter) fleet() api.FleetFilter {
 
 // Check asks the gateway whether it takes the filter.
 func (f Filter) Check(ctx context.Context, c *client.Client) error {
-	_, err := c.Fleet(ctx, f.fleet())
+	_, err := client.Get[api.FleetView](ctx, c, api.PathFleet, f.fleet())
 	return err
 }
 

@@ -80,19 +80,19 @@ func run(ctx context.Context, all []*follower, follow bool) error {
 }
 
 func query(s *cli.Session) (q api.LogsQuery, err error) {
-	q.Sources = s.Flags.List("source")
+	var o struct{ Lines int }
+	if err := s.Flags.Into(&q); err != nil {
+		return q, err
+	}
 	for _, source := range q.Sources {
 		if err := wire.CheckLogSource(source); err != nil {
 			return q, cli.Usagef("the sources are agent, kernel, boot, unit:NAME and workload:ID", "there is no source %q", source)
 		}
 	}
-	q.Grep = s.Flags.Text("grep")
-	if q.Follow, err = s.Flags.Bool("follow"); err != nil {
+	if err := s.Flags.Into(&o); err != nil {
 		return q, err
 	}
-	if q.Limit, err = s.Flags.Number("lines", 1); err != nil {
-		return q, err
-	}
+	q.Limit = o.Lines
 	if q.Since, err = since(s); err != nil {
 		return q, err
 	}
@@ -107,10 +107,11 @@ func query(s *cli.Session) (q api.LogsQuery, err error) {
 
 // since is a time, or so long ago.
 func since(s *cli.Session) (time.Time, error) {
-	text := s.Flags.Text("since")
-	if text == "" {
-		return time.Time{}, nil
+	var o struct{ Since string }
+	if err := s.Flags.Into(&o); err != nil || o.Since == "" {
+		return time.Time{}, err
 	}
+	text := o.Since
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}

@@ -33,12 +33,14 @@ func newPrinter(s *cli.Session, sources bool) (*printer, error) {
 	if err != nil {
 		return nil, err
 	}
-	utc, err := s.Flags.Bool("utc")
-	if err != nil {
+	var o struct {
+		UTC bool `flag:"utc"`
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return nil, err
 	}
 	p := &printer{Session: s, json: format == cli.FormatJSON, zone: time.Local, sources: sources}
-	if utc {
+	if o.UTC {
 		p.zone = time.UTC
 	}
 	p.colours = s.Screen() > 0 && s.Getenv("TERM") != "dumb" && s.Getenv("NO_COLOR") == ""

@@ -86,8 +86,11 @@ func (b *billSum) add(l billLine) {
 }
 
 func nodeBill(ctx context.Context, s *cli.Session) error {
-	since, err := s.Flags.Duration("since", 0)
-	if err != nil {
+	var o struct {
+		Since        time.Duration
+		By, Selector string
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
@@ -95,18 +98,17 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	b := bill{Until: s.Now().UTC(), Nodes: []billLine{}, Groups: []billSum{}}
-	if since > 0 {
-		from := b.Until.Add(-since)
+	if o.Since > 0 {
+		from := b.Until.Add(-o.Since)
 		b.Since = &from
 	}
-	by := s.Flags.Text("by")
-	records, err := recordsOf(ctx, c, s.Flags.Text("selector"), b.Since)
+	records, err := recordsOf(ctx, c, o.Selector, b.Since)
 	if err != nil {
 		return err
 	}
-	err = c.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector"), All: true}, func(n api.Node) error {
+	err = c.EachNode(ctx, api.NodeFilter{Selector: o.Selector, All: true}, func(n api.Node) error {
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
-			l.group = n.Labels[by]
+			l.group = n.Labels[o.By]
 			b.Nodes = append(b.Nodes, l)
 			b.add(l)
 		}
@@ -119,13 +121,13 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 		b.Cost = new(float64) // no node costs nothing, which is known
 		b.IdleCost = new(float64)
 	}
-	if by != "" {
+	if o.By != "" {
 		b.Groups = groups(b.Nodes)
 	}
 	if format == cli.FormatJSON {
 		return s.WriteJSON(b)
 	}
-	return b.show(s, format, by)
+	return b.show(s, format, o.By)
 }
 
 // recordsOf are what the gateway has seen of nodes, by their ids. An older gateway has no records.
@@ -134,7 +136,7 @@ func recordsOf(ctx context.Context, c *client.Client, selector string, since *ti
 	if since != nil {
 		f.Since = *since
 	}
-	list, err := c.Costs(ctx, f)
+	list, err := client.Get[api.CostList](ctx, c, api.PathCosts, f)
 	if client.IsNotFound(err) {
 		err = nil
 	}

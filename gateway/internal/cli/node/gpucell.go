@@ -44,11 +44,7 @@ func (v view) unwell() bool {
 
 // missing is how many GPUs the node has that do not answer, as far as that is known.
 func (v view) missing() int {
-	expected := v.expected()
-	if expected == nil || !v.counted() {
-		return 0
-	}
-	return max(*expected-len(v.hardware.GPUs), 0)
+	return api.Missing(len(v.hardware.GPUs), v.counted(), v.expected())
 }
 
 // counted is false where nobody knows how many GPUs answer.

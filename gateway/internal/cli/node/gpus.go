@@ -32,7 +32,7 @@ func nodeGPUs(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.ActOn(ctx, names, "set the GPUs of", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := c.PatchNode(ctx, t.ID, patch)
+		n, err := client.Send[api.Node](ctx, c, "PATCH", api.At(api.PathNode, t.ID), patch)
 		if err != nil || n.GPUsExpected == nil {
 			return "as many GPUs as are seen", err
 		}

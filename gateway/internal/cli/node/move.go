@@ -14,7 +14,7 @@ func nodeMove(verb string) func(context.Context, *cli.Session) error {
 	noWayBack := verb == "retire" || verb == "ban"
 	return func(ctx context.Context, s *cli.Session) error {
 		return s.ActOn(ctx, s.Words, verb, noWayBack, func(c *client.Client, t cli.Target) (string, error) {
-			n, err := c.Apply(ctx, t.ID, verb)
+			n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathNode, t.ID)+"/"+verb, nil)
 			if n.Banned {
 				n.State += ", banned"
 			}
@@ -29,7 +29,7 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.ActOn(ctx, names, "label", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := c.SetLabels(ctx, t.ID, change)
+		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathLabels, t.ID), change)
 		if len(n.Labels) == 0 {
 			return "no labels", err
 		}

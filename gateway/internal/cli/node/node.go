@@ -15,12 +15,21 @@ import (
 )
 
 func filter(s *cli.Session) (api.NodeFilter, error) {
-	all, err := s.Flags.Bool("all")
-	if err != nil {
-		return api.NodeFilter{}, err
+	var f api.NodeFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return f, err
 	}
 	wanted, err := wanted(s)
-	return api.NodeFilter{Selector: s.Flags.Text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
+	f.Status = wanted.status
+	f.State = wanted.state
+	return f, err
+}
+
+// idleOnly tells whether --idle was given.
+func idleOnly(s *cli.Session) (bool, error) {
+	var o struct{ Idle bool }
+	err := s.Flags.Into(&o)
+	return o.Idle, err
 }
 
 // nodeList prints page by page as the pages come, so that a list of any length needs the memory of one page. A filter that matches
@@ -30,18 +39,18 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	live, err := s.Flags.Bool("watch")
-	if err != nil {
+	var o struct{ Watch bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	if live {
+	if o.Watch {
 		return watch(ctx, s, filter)
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	idle, err := s.Flags.Bool("idle")
+	idle, err := idleOnly(s)
 	if err != nil {
 		return err
 	}
@@ -75,7 +84,7 @@ type eachPage func(use func(api.NodeRows) error) error
 // pages are those of the list, without the nodes that are not idle where --idle is given.
 func pages(ctx context.Context, s *cli.Session, c *client.Client, filter api.NodeFilter) (eachPage, error) {
 	all := func(use func(api.NodeRows) error) error { return c.EachPage(ctx, filter, use) }
-	idle, err := s.Flags.Bool("idle")
+	idle, err := idleOnly(s)
 	if err != nil || !idle {
 		return all, err
 	}
@@ -204,7 +213,7 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 	}
 	failed := false
 	for i, node := range nodes {
-		raw, err := c.Node(ctx, node.ID)
+		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node.ID), nil)
 		if err != nil {
 			s.Trouble(ctx, node.Name, err)
 			failed = true

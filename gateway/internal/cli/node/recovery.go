@@ -28,21 +28,20 @@ func recoveryCommand() cli.Command {
 
 // nodeAllowRecovery takes a fingerprint for one named node alone: a selector could pick another node than the person looked at.
 func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
-	window, err := s.Flags.Duration("for", 0)
-	if err != nil {
+	var q api.RecoveryRequest
+	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
-	fingerprint := s.Flags.Text("fingerprint")
-	if fingerprint != "" && len(s.Words) != 1 {
+	if q.Fingerprint != "" && len(s.Words) != 1 {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}
 	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := c.AllowRecovery(ctx, t.ID, api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(window)})
+		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathRecovery, t.ID), q)
 		if err != nil {
 			return "", err
 		}
 		said := "it may come back until " + screen.Stamp(n.RecoveryUntil)
-		if fingerprint != "" && n.Certificate != nil {
+		if q.Fingerprint != "" && n.Certificate != nil {
 			said = "certificate " + n.Certificate.Fingerprint[:16] + " is the good one, all others are revoked; " + said
 		}
 		return said, nil

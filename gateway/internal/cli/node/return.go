@@ -39,9 +39,8 @@ func returnCommand() cli.Command {
 // giveBack is one call of node return.
 type giveBack struct {
 	*cli.Session
-	client     *client.Client
-	removeHome bool
-	force      bool
+	client *client.Client
+	flags  struct{ RemoveHome, Force bool }
 
 	mu      sync.Mutex
 	failed  bool
@@ -50,11 +49,8 @@ type giveBack struct {
 
 func nodeReturn(ctx context.Context, s *cli.Session) error {
 	g := &giveBack{Session: s}
-	var err error
-	if g.removeHome, err = s.Flags.Bool("remove-home"); err != nil {
-		return err
-	}
-	if g.force, err = s.Flags.Bool("force"); err != nil {
+	err := s.Flags.Into(&g.flags)
+	if err != nil {
 		return err
 	}
 	if g.client, err = s.Client(ctx); err != nil {
@@ -113,7 +109,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		return nil
 	}
 	unclean := g.clean(ctx, node)
-	if unclean != nil && (!g.force || ctx.Err() != nil) {
+	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
 		return unclean
 	}
 	if unclean != nil {
@@ -130,7 +126,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
 func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 	if node.State == wire.StateActive {
-		if _, err := g.client.Apply(ctx, node.ID, "drain"); err != nil {
+		if _, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"drain", nil); err != nil {
 			return err
 		}
 		g.say(node, "drained")
@@ -159,7 +155,7 @@ type step struct {
 func (g *giveBack) steps() []step {
 	return []step{
 		{wire.TaskWorkloadStop, wire.WorkloadStop{All: true}, "workloads stopped"},
-		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.removeHome}, "users removed"},
+		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.flags.RemoveHome}, "users removed"},
 		{wire.TaskAgentUninstall, wire.AgentUninstall{}, "agent removed"},
 	}
 }
@@ -170,7 +166,8 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	task, err := g.client.CreateTask(ctx, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params,
+	task, err := client.Send[api.Task](ctx, g.client, "POST", api.PathTasks, api.NewTask{ID: wire.NewTaskID(), Node: node.ID,
+		Type: s.kind, Params: params,
 		ExpiresSeconds: int(stepTime.Seconds())})
 	if err != nil {
 		return err
@@ -178,7 +175,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	begun := g.Now()
 	said := false
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
-		now, err := g.client.Task(ctx, task.ID)
+		now, err := client.Get[api.Task](ctx, g.client, api.At(api.PathTask, task.ID), nil)
 		if err == nil {
 			task = now
 		}
@@ -220,12 +217,12 @@ func (g *giveBack) retire(ctx context.Context, node api.Node, cleaned bool) erro
 			return err
 		}
 	}
-	_, err := g.client.Apply(ctx, node.ID, "retire")
+	_, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
 	return err
 }
 
 func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
-	raw, err := g.client.Node(ctx, id)
+	raw, err := client.Get[json.RawMessage](ctx, g.client, api.At(api.PathNode, id), nil)
 	if err != nil {
 		return api.Node{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const formatCSV = "csv"
@@ -40,7 +41,7 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.Series(ctx, s.Words[0], q)
+	answer, err := client.Get[api.Series](ctx, c, api.At(api.PathSeries, s.Words[0]), q)
 	switch {
 	case err != nil:
 		return err
@@ -54,27 +55,20 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 
 // seriesQuery reads the flags. Times are written from now backwards.
 func seriesQuery(s *cli.Session) (api.SeriesQuery, error) {
-	since, err := s.Flags.Duration("since", time.Hour)
-	if err != nil {
+	o := struct{ Since, Until, Step time.Duration }{Since: time.Hour}
+	if err := s.Flags.Into(&o); err != nil {
 		return api.SeriesQuery{}, err
 	}
-	until, err := s.Flags.Duration("until", 0)
-	if err != nil {
-		return api.SeriesQuery{}, err
-	}
-	if until >= since {
+	if o.Until >= o.Since {
 		return api.SeriesQuery{}, cli.Usagef("--until is nearer to now than --since", "this time ends before it begins")
 	}
-	step, err := s.Flags.Duration("step", 0)
-	if err != nil {
-		return api.SeriesQuery{}, err
-	}
-	if step > 0 && step < time.Second {
+	if o.Step > 0 && o.Step < time.Second {
 		return api.SeriesQuery{}, cli.Usagef("at least 1s", "--step is too short")
 	}
 	value, err := s.Flags.OneOf("value", "", "mean", "least", "most")
 	now := s.Now().Truncate(time.Second)
-	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-since), Until: now.Add(-until), Step: step, Value: value}, err
+	return api.SeriesQuery{Metric: s.Words[1], Since: now.Add(-o.Since), Until: now.Add(-o.Until), Step: int64(o.Step / time.Second),
+		Value: value}, err
 }
 
 // seriesCSV writes a row for each point. The cell of a missing value is empty.

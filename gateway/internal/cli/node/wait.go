@@ -68,11 +68,14 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	timeout, err := s.Flags.Duration("timeout", usualWait)
-	if err != nil {
+	o := struct {
+		Timeout  time.Duration
+		Selector string
+	}{Timeout: usualWait}
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	if len(s.Words) == 0 && s.Flags.Text("selector") == "" || len(s.Words) > 0 && s.Flags.Given("selector") {
+	if len(s.Words) == 0 && o.Selector == "" || len(s.Words) > 0 && s.Flags.Given("selector") {
 		return cli.Usagef("write muster node wait NAME..., or select them with -l tier=sovereign", "muster node wait: which nodes?")
 	}
 	c, err := s.Client(ctx)
@@ -82,9 +85,9 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	said := map[string]string{}
 	var seen []view
 	missing := 0
-	done, err := s.Poll(ctx, waitPause, timeout, func() (bool, error) {
+	done, err := s.Poll(ctx, waitPause, o.Timeout, func() (bool, error) {
 		var err error
-		if seen, err = look(ctx, s, c); err != nil {
+		if seen, err = look(ctx, s, c, o.Selector); err != nil {
 			return false, err
 		}
 		missing = progress(s, goal, seen, said)
@@ -94,9 +97,9 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	case err != nil:
 		return err
 	case !done && len(seen) == 0: // by a selector: a node that was named is in the list even while there is none
-		return cli.Hinted(fmt.Sprintf("after %s, no node matches %q", screen.Age(timeout), s.Flags.Text("selector")), goal.next(seen))
+		return cli.Hinted(fmt.Sprintf("after %s, no node matches %q", screen.Age(o.Timeout), o.Selector), goal.next(seen))
 	case !done:
-		return cli.Hinted(fmt.Sprintf("after %s, not %s: %d of %s", screen.Age(timeout), goal, missing, screen.Plural(len(seen), "node")),
+		return cli.Hinted(fmt.Sprintf("after %s, not %s: %d of %s", screen.Age(o.Timeout), goal, missing, screen.Plural(len(seen), "node")),
 			goal.next(seen))
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s\n", screen.Plural(len(seen), "node"), goal)
@@ -104,7 +107,7 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 }
 
 // look fetches the nodes that are waited for. One that is not there yet has no state.
-func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error) {
+func look(ctx context.Context, s *cli.Session, c *client.Client, selector string) ([]view, error) {
 	var seen []view
 	add := func(raw json.RawMessage) error {
 		v, err := readNode(raw, s.Now())
@@ -112,7 +115,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error)
 		return err
 	}
 	if len(s.Words) == 0 {
-		err := c.EachPage(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, func(page api.NodeRows) error {
+		err := c.EachPage(ctx, api.NodeFilter{Selector: selector}, func(page api.NodeRows) error {
 			for _, raw := range page.Nodes {
 				if err := add(raw); err != nil {
 					return err
@@ -123,7 +126,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error)
 		return seen, err
 	}
 	for _, name := range s.Words {
-		raw, err := c.Node(ctx, name)
+		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, name), nil)
 		if client.IsNotFound(err) {
 			seen = append(seen, view{Node: api.Node{Name: name}})
 			continue

@@ -26,7 +26,7 @@ func watch(ctx context.Context, s *cli.Session, filter api.NodeFilter) error {
 	if err != nil {
 		return err
 	}
-	idle, err := s.Flags.Bool("idle")
+	idle, err := idleOnly(s)
 	if err != nil {
 		return err
 	}

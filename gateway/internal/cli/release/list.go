@@ -27,11 +27,13 @@ func releaseList(ctx context.Context, s *cli.Session) error {
 		{Name: "SIZE", Rank: 4}, {Name: "SIGNED BY", Rank: 5}, {Name: "AGE", Rank: 1}, {Name: "BY", Rank: 3, Least: 8, Most: 30},
 		{Name: "REFERENCE", Wide: true},
 	}
-	wide := s.Flags.Text("output") == cli.FormatWide
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.ReleaseList, error) { return c.Releases(ctx) }, columns,
-		func(l api.ReleaseList) [][]string {
-			return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, wide) })
-		})
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	return cli.ShowList(ctx, s, api.PathReleases, nil, columns, func(l api.ReleaseList) [][]string {
+		return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, format == cli.FormatWide) })
+	})
 }
 
 func releaseRow(s *cli.Session, r api.Release, wide bool) []string {
@@ -64,7 +66,7 @@ func releaseShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Release(ctx, s.Words[0])
+	r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -100,7 +102,7 @@ func releaseDrop(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	r, err := c.Release(ctx, s.Words[0])
+	r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func releaseDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropRelease(ctx, r.Digest); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathRelease, r.Digest), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "Release %s is off the record. Its content stays in the registry until it is deleted there.\n",

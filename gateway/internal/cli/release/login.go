@@ -29,7 +29,12 @@ func loginCommands() []cli.Command {
 }
 
 func releaseLogin(ctx context.Context, s *cli.Session) error {
-	password, err := s.ReadValue("password")
+	q := api.RegistryCredentialRequest{Host: s.Words[1]}
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	var err error
+	q.Password, err = s.ReadValue("password")
 	if err != nil {
 		return err
 	}
@@ -37,8 +42,7 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.SetRegistryCredential(ctx, s.Words[0], api.RegistryCredentialRequest{Host: s.Words[1], Realm: s.Flags.Text("realm"),
-		Username: s.Flags.Text("username"), Password: password})
+	set, err := client.Send[api.RegistryCredential](ctx, c, "PUT", api.At(api.PathRegistryCredential, s.Words[0]), q)
 	if err != nil {
 		return err
 	}
@@ -48,12 +52,11 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 
 func releaseLogins(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "HOST", Least: 12}, {Name: "USER", Least: 8}, {Name: "REALM", Rank: 1}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.RegistryCredentialList, error) { return c.RegistryCredentials(ctx) }, columns,
-		func(l api.RegistryCredentialList) [][]string {
-			return cli.Rows(l.Credentials, func(r api.RegistryCredential) []string {
-				return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Host), screen.OrUnknown(r.Username), screen.OrUnknown(r.Realm)}
-			})
+	return cli.ShowList(ctx, s, api.PathRegistryCredentials, nil, columns, func(l api.RegistryCredentialList) [][]string {
+		return cli.Rows(l.Credentials, func(r api.RegistryCredential) []string {
+			return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Host), screen.OrUnknown(r.Username), screen.OrUnknown(r.Realm)}
 		})
+	})
 }
 
 func releaseLogout(ctx context.Context, s *cli.Session) error {
@@ -65,7 +68,7 @@ func releaseLogout(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropRegistryCredential(ctx, s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathRegistryCredential, s.Words[0]), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The credential %s is forgotten.\n", screen.Printable(s.Words[0]))

@@ -19,8 +19,12 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 	}
 	verb := "hold where they are, whatever their channel says,"
 	q := api.NewPins{}
-	if name := s.Flags.Text("digest"); name != "" {
-		r, err := c.Release(ctx, name)
+	name, err := asked(s)
+	if err != nil {
+		return err
+	}
+	if name != "" {
+		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, name), nil)
 		if err != nil {
 			return err
 		}
@@ -37,7 +41,7 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 			return err
 		}
 	}
-	if _, err := c.Pin(ctx, q); err != nil {
+	if _, err := client.Send[api.PinList](ctx, c, "POST", api.PathPins, q); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s pinned.\n", screen.Plural(len(nodes), "node"))
@@ -53,7 +57,7 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	pinned, err := c.Pins(ctx)
+	pinned, err := client.Get[api.PinList](ctx, c, api.PathPins, nil)
 	if err != nil {
 		return err
 	}
@@ -67,7 +71,7 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 	if q.Pointer, err = pinPointer(ctx, s, c, ""); err != nil {
 		return err
 	}
-	if err := c.Unpin(ctx, q); err != nil {
+	if _, err := client.Send[api.Done](ctx, c, "POST", api.PathPinsDrop, q); err != nil {
 		return err
 	}
 	switch {
@@ -85,8 +89,12 @@ func pinPointer(ctx context.Context, s *cli.Session, c *client.Client, digest st
 	if err != nil {
 		return nil, err
 	}
-	if digest == "" && s.Flags.Text("key") != "" {
-		now, err := c.Channel(ctx, name)
+	var o struct{ Key string }
+	if err := s.Flags.Into(&o); err != nil {
+		return nil, err
+	}
+	if digest == "" && o.Key != "" {
+		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -106,15 +114,14 @@ func ids(nodes []cli.Target) []string {
 func releasePins(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8}, {Name: "RELEASE", Least: 8},
 		{Name: "CHANNEL", Rank: 2}, {Name: "PINNED"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, func(c *client.Client) (api.PinList, error) { return c.Pins(ctx) }, columns,
-		func(l api.PinList) [][]string {
-			return cli.Rows(l.Pins, func(p api.Pin) []string {
-				release := "as it is"
-				if p.Digest != "" {
-					release = screen.OrUnknown(p.Version) + " " + short(p.Digest)
-				}
-				return []string{screen.OrUnknown(p.Node), screen.OrUnknown(p.Tenant), release, screen.OrUnknown(p.Channel),
-					screen.Ago(s.Now(), p.At), screen.OrUnknown(p.By)}
-			})
+	return cli.ShowList(ctx, s, api.PathPins, nil, columns, func(l api.PinList) [][]string {
+		return cli.Rows(l.Pins, func(p api.Pin) []string {
+			release := "as it is"
+			if p.Digest != "" {
+				release = screen.OrUnknown(p.Version) + " " + short(p.Digest)
+			}
+			return []string{screen.OrUnknown(p.Node), screen.OrUnknown(p.Tenant), release, screen.OrUnknown(p.Channel),
+				screen.Ago(s.Now(), p.At), screen.OrUnknown(p.By)}
 		})
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -17,11 +18,18 @@ import (
 
 // channelOf is the channel that a command is about.
 func channelOf(s *cli.Session) (string, error) {
-	name := s.Flags.Text("channel")
-	if name == "" {
-		name = wire.DefaultChannel
+	o := struct{ Channel string }{wire.DefaultChannel}
+	if err := s.Flags.Into(&o); err != nil {
+		return "", err
 	}
-	return name, wire.CheckChannel(name)
+	return o.Channel, wire.CheckChannel(o.Channel)
+}
+
+// asked is the release that --digest names; "": none.
+func asked(s *cli.Session) (string, error) {
+	var o struct{ Digest string }
+	err := s.Flags.Into(&o)
+	return o.Digest, err
 }
 
 // releasePromote points a channel at a release. The one that it points at already is ordered anew: nodes on which it failed try it again,
@@ -32,14 +40,14 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
-		r, err := c.Release(ctx, s.Words[0])
+		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
 		if err != nil {
 			return order{}, err
 		}
 		if r.Digest == now.Digest {
-			return order{verb: "order anew on the channel " + now.Channel, release: r, do: c.Promote}, nil
+			return order{verb: "order anew on the channel " + now.Channel, release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
 		}
-		return order{verb: "point the channel " + now.Channel + " at", release: r, do: c.Promote}, nil
+		return order{verb: "point the channel " + now.Channel + " at", release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
 	})
 }
 
@@ -50,7 +58,11 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
-		before, err := wayBack(ctx, c, now, s.Flags.Text("digest"))
+		digest, err := asked(s)
+		if err != nil {
+			return order{}, err
+		}
+		before, err := wayBack(ctx, c, now, digest)
 		if err != nil {
 			return order{}, err
 		}
@@ -59,10 +71,10 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 			short(before.Digest))
 		return order{verb: "take the channel " + now.Channel + " from " + way, release: before, when: wavesText(wave) + noWindow,
 			do: func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
-				if s.Flags.Text("digest") == "" {
+				if digest == "" {
 					p.Digest = "" // the gateway knows whether the release before is good to go back to
 				}
-				return c.RollBack(ctx, channel, p)
+				return client.Send[api.Channel](ctx, c, "POST", api.At(api.PathChannelRollback, channel), p)
 			}}, nil
 	})
 }
@@ -75,7 +87,7 @@ func wayBack(ctx context.Context, c *client.Client, now api.Channel, to string) 
 	if to == "" {
 		return previous(ctx, c, now)
 	}
-	return c.Release(ctx, to)
+	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, to), nil)
 }
 
 // previous is the release that a channel would go back to.
@@ -84,7 +96,7 @@ func previous(ctx context.Context, c *client.Client, now api.Channel) (api.Relea
 		return api.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
 			"muster release ls shows all releases; muster release promote DIGEST --channel "+now.Channel+" points it at one")
 	}
-	return c.Release(ctx, now.Previous)
+	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, now.Previous), nil)
 }
 
 // order is a change of a channel.
@@ -105,7 +117,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return err
 	}
-	now, err := c.Channel(ctx, name)
+	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 	if err != nil && !unknownChannel(err) {
 		return err
 	}
@@ -127,11 +139,11 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
 	}
-	watch, err := s.Flags.Bool("watch")
-	if err != nil {
+	var f struct{ Watch bool }
+	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	if watch {
+	if f.Watch {
 		return showStatus(ctx, s, c, name, format, true)
 	}
 	return said(s, after, format)
@@ -189,16 +201,23 @@ func said(s *cli.Session, now api.Channel, format string) error {
 	return nil
 }
 
+// sends makes an order by sending it to a path of the channel.
+func sends(c *client.Client, method, path string) func(context.Context, string, api.Promotion) (api.Channel, error) {
+	return func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
+		return client.Send[api.Channel](ctx, c, method, api.At(path, channel), p)
+	}
+}
+
 // releasePause, releaseResume and releaseAbort steer a rollout.
 func releasePause(ctx context.Context, s *cli.Session) error {
-	return steer(ctx, s, (*client.Client).PauseRollout)
+	return steer(ctx, s, api.PathChannelPause)
 }
 
 func releaseResume(ctx context.Context, s *cli.Session) error {
-	return steer(ctx, s, (*client.Client).ResumeRollout)
+	return steer(ctx, s, api.PathChannelResume)
 }
 
-func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.Context, string) (api.Channel, error)) error {
+func steer(ctx context.Context, s *cli.Session, path string) error {
 	name, err := channelOf(s)
 	if err != nil {
 		return err
@@ -207,7 +226,7 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 	if err != nil {
 		return err
 	}
-	after, err := do(c, ctx, name)
+	after, err := client.Send[api.Channel](ctx, c, "POST", api.At(path, name), nil)
 	if err != nil {
 		return err
 	}
@@ -217,36 +236,35 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 func releaseAbort(ctx context.Context, s *cli.Session) error {
 	return move(ctx, s, nil, func(c *client.Client, now api.Channel) (order, error) {
 		if now.Previous == "" {
-			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: c.AbortRollout,
+			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(c, "POST",
+				api.PathChannelAbort),
 				release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
 		}
 		before, err := previous(ctx, c, now)
 		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
-		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: c.AbortRollout}, err
+		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: sends(c, "POST", api.PathChannelAbort)}, err
 	})
 }
 
 // wavesOf are the waves that the flags ask for; usual where there are none.
 func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
-	now, err := s.Flags.Bool("now")
+	var w api.Waves
+	var o struct{ Now bool }
+	err := errors.Join(s.Flags.Into(&o), s.Flags.Into(&w))
+	if err == nil {
+		w.SoakSeconds, err = soakOf(s)
+	}
 	if err != nil {
-		return nil, err
-	}
-	w := api.Waves{Canary: s.Flags.Text("canary"), Steps: s.Flags.List("steps"), MaxFailed: s.Flags.Text("max-failed")}
-	if w.SoakSeconds, err = soakOf(s); err != nil {
-		return nil, err
-	}
-	if w.GoBack, err = s.Flags.Bool("go-back"); err != nil {
 		return nil, err
 	}
 	asked := w.Canary != "" || len(w.Steps) > 0 || w.MaxFailed != "" || w.SoakSeconds != nil
 	switch {
-	case now && !asked && w.GoBack:
+	case o.Now && !asked && w.GoBack:
 		return encode(atOnce()), nil
-	case now && asked:
+	case o.Now && asked:
 		return nil, cli.Usagef("leave --now or the others out",
 			"--now lets all nodes in at once, and --canary, --steps, --soak and --max-failed say how to wait")
-	case now:
+	case o.Now:
 		return api.AllAtOnce(), nil
 	case !asked && !w.GoBack:
 		return usual, nil
@@ -256,16 +274,18 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 
 // soakOf is how long a wave must have been well, in seconds; nil: the flag is not given. Without a unit, 0 is a duration too.
 func soakOf(s *cli.Session) (*int, error) {
-	const flag = "soak"
-	seconds := 0
-	switch s.Flags.Text(flag) {
-	case "":
-		return nil, nil
-	case "0", "0s":
-		return &seconds, nil
+	var given struct{ Soak string }
+	var o struct {
+		Soak time.Duration `flag:"soak,seconds"`
 	}
-	soak, err := s.Flags.Seconds(flag, 0)
-	seconds = int(soak.Seconds())
+	if err := s.Flags.Into(&given); err != nil || given.Soak == "" {
+		return nil, err
+	}
+	if given.Soak == "0" || given.Soak == "0s" {
+		return new(int), nil
+	}
+	err := s.Flags.Into(&o)
+	seconds := int(o.Soak.Seconds())
 	return &seconds, err
 }
 

@@ -17,8 +17,11 @@ import (
 
 // releasePush uploads what the registry does not have yet, and makes it a release.
 func releasePush(ctx context.Context, s *cli.Session) error {
-	version := s.Flags.Text("version")
-	if version == "" {
+	var q api.NewRelease
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	if q.Version == "" {
 		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
 	}
 	format, err := s.Format()
@@ -37,21 +40,26 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	b := pack(programs, version, at)
+	b := pack(programs, q.Version, at)
 	if err := upload(ctx, s, c, b); err != nil {
 		return err
 	}
-	return register(ctx, s, c, api.NewRelease{Digest: b.digest, Version: version, Channel: s.Flags.Text("channel")}, format)
+	q.Digest = b.digest
+	return register(ctx, s, c, q, format)
 }
 
 // releaseAdd makes a release of what another tool has pushed.
 func releaseAdd(ctx context.Context, s *cli.Session) error {
+	var q api.NewRelease
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	q.Digest = s.Words[0]
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	return register(ctx, s, c, api.NewRelease{Digest: s.Words[0], Version: s.Flags.Text("version"), Channel: s.Flags.Text("channel"),
-		Reference: s.Flags.Text("reference"), Credential: s.Flags.Text("credential")}, format)
+	return register(ctx, s, c, q, format)
 }
 
 // register records a release. Where a channel is named it points at it, which is asked for before.
@@ -62,7 +70,7 @@ func register(ctx context.Context, s *cli.Session, c *client.Client, q api.NewRe
 			return err
 		}
 	}
-	r, err := c.AddRelease(ctx, q)
+	r, err := client.Send[api.Release](ctx, c, "POST", api.PathReleases, q)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -17,7 +18,11 @@ import (
 // releaseSign has two halves, so that the key can stay on a machine without a network. Without --key it gives what is to be signed. With
 // --key it signs a file with that; or, where it reaches the gateway, what the gateway says.
 func releaseSign(ctx context.Context, s *cli.Session) error {
-	key := s.Flags.Text("key")
+	var o struct{ Key string }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	key := o.Key
 	if len(s.Words) > 0 && key == "" {
 		return cli.Usagef("add --key FILE", "muster release sign: which key signs %s?", s.Words[0])
 	}
@@ -49,18 +54,25 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest := s.Flags.Text("digest")
+	digest, err := asked(s)
+	if err != nil {
+		return nil, err
+	}
 	if digest == "" {
 		return nil, cli.Usagef("add --digest DIGEST, or give the file that holds it", "muster release sign: which release?")
 	}
-	unsigned, err := c.Pointer(ctx, name, digest)
+	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, name), api.PointerFilter{Release: digest})
 	return unsigned.Payload, err
 }
 
 // pointerOf is the signed pointer that a change of a channel brings along: from --pointer, or made with --key. Nil: the gateway signs.
 func pointerOf(ctx context.Context, s *cli.Session, c *client.Client, channel, digest string) (json.RawMessage, error) {
-	file := s.Flags.Text("pointer")
-	key := s.Flags.Text("key")
+	var o struct{ Pointer, Key string }
+	if err := s.Flags.Into(&o); err != nil {
+		return nil, err
+	}
+	file := o.Pointer
+	key := o.Key
 	switch {
 	case file != "" && key != "":
 		return nil, cli.Usagef("leave one of them out", "--pointer is signed already, and --key signs")
@@ -69,7 +81,7 @@ func pointerOf(ctx context.Context, s *cli.Session, c *client.Client, channel, d
 	case key == "":
 		return nil, nil
 	}
-	unsigned, err := c.Pointer(ctx, channel, digest)
+	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, channel), api.PointerFilter{Release: digest})
 	if err != nil {
 		return nil, err
 	}

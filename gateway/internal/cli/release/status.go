@@ -39,22 +39,25 @@ type view struct {
 }
 
 func releaseStatus(ctx context.Context, s *cli.Session) error {
-	watch, err := s.Flags.Bool("watch")
-	if err != nil {
+	var o struct {
+		Watch   bool
+		Channel string
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if s.Flags.Text("channel") == "" && !watch {
+	if o.Channel == "" && !o.Watch {
 		return allChannels(ctx, s, c, format)
 	}
 	name, err := channelOf(s)
 	if err != nil {
 		return err
 	}
-	return showStatus(ctx, s, c, name, format, watch)
+	return showStatus(ctx, s, c, name, format, o.Watch)
 }
 
 // showStatus shows a channel. With watch it shows first how its rollout goes, and fails where that does not end well.
@@ -79,7 +82,7 @@ func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, for
 
 // allChannels shows a line for each channel, or all of it where there is one only.
 func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format string) error {
-	list, err := c.Channels(ctx)
+	list, err := client.Get[api.ChannelList](ctx, c, api.PathChannels, nil)
 	switch {
 	case err != nil:
 		return err
@@ -105,14 +108,14 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 }
 
 func look(ctx context.Context, c *client.Client, name string) (view, error) {
-	now, err := c.Channel(ctx, name)
+	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return view{}, err
 	}
 	v := view{Channel: now, Nodes: []api.ChannelNode{}}
 	f := api.ChannelNodeFilter{Limit: pageSize}
 	for {
-		page, err := c.ChannelNodes(ctx, name, f)
+		page, err := client.Get[api.ChannelNodes](ctx, c, api.At(api.PathChannelNodes, name), f)
 		if err != nil {
 			return view{}, err
 		}
@@ -128,7 +131,7 @@ func look(ctx context.Context, c *client.Client, name string) (view, error) {
 func follow(ctx context.Context, s *cli.Session, c *client.Client, name string) error {
 	last := ""
 	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
-		now, err := c.Channel(ctx, name)
+		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return false, err
 		}

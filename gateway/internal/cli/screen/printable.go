@@ -4,12 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
-
-	"muster/gateway/internal/cli/columns"
 )
-
-// Width is how many columns of a terminal a text takes.
-func Width(s string) int { return columns.Width(s) }
 
 // Printable escapes what could make a terminal do something. All text that nodes and gateways send goes through here.
 func Printable(s string) string {

@@ -26,8 +26,8 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	open, err := s.Flags.Bool("open")
-	if err != nil {
+	var o struct{ Open bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, format, err := s.Begin(ctx)
@@ -37,7 +37,7 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	if limit == 0 && format != cli.FormatJSON {
 		limit = usualList
 	}
-	sessions, more, err := fetch(ctx, c, filter, open, limit)
+	sessions, more, err := fetch(ctx, c, filter, o.Open, limit)
 	if err != nil {
 		return err
 	}
@@ -57,15 +57,15 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 }
 
 func filterOf(s *cli.Session) (f api.SessionFilter, limit int, err error) {
-	f.Node = s.Flags.Text("node")
-	f.Tenant = s.Flags.Text("tenant")
-	if f.Type = s.Flags.Text("type"); f.Type != "" {
+	if err := s.Flags.Into(&f); err != nil {
+		return f, 0, err
+	}
+	if f.Type != "" {
 		if _, err := wire.FindSessionType(f.Type); err != nil {
 			return f, 0, err
 		}
 	}
-	limit, err = s.Flags.Number("limit", 1)
-	return f, limit, err
+	return f, f.Limit, nil
 }
 
 // fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.
@@ -80,7 +80,7 @@ func fetch(ctx context.Context, c *client.Client, f api.SessionFilter, open bool
 		f.Cursor = ""
 		for more := true; more; more = f.Cursor != "" {
 			f.Limit = pageSize
-			page, err := c.Sessions(ctx, f)
+			page, err := client.Get[api.SessionPage](ctx, c, f.Path(), f)
 			if err != nil {
 				return nil, false, err
 			}
@@ -137,11 +137,7 @@ func took(s api.Session, now time.Time) string {
 }
 
 func sessionShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return cli.ShowEach(ctx, s, format, c.FindSession, func(one api.Session) { show(s, one) })
+	return cli.ShowEach(ctx, s, api.PathSession, func(one api.Session) { show(s, one) })
 }
 
 // show prints one session. What is not known is left out.
@@ -215,11 +211,11 @@ func sessionKill(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		one, err := c.FindSession(ctx, t.ID)
+		one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, t.ID), nil)
 		if err != nil {
 			return "", err
 		}
-		one, err = c.KillSession(ctx, one.NodeID, t.ID)
+		one, err = client.Send[api.Session](ctx, c, "DELETE", api.At(api.PathNodeSession, one.NodeID, t.ID), nil)
 		return one.Status, err
 	})
 }

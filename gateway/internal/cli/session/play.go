@@ -29,16 +29,22 @@ type pace struct {
 
 func paceOf(s *cli.Session) (p pace, err error) {
 	p.speed = 1
-	if text := s.Flags.Text("speed"); text != "" {
+	var o struct{ Speed, IdleLimit string }
+	if err := s.Flags.Into(&o); err != nil {
+		return p, err
+	}
+	if text := o.Speed; text != "" {
 		p.speed, err = strconv.ParseFloat(text, 64)
 		if err != nil || !(p.speed > 0 && p.speed <= fastest) {
 			return p, cli.Usagef("write a number such as 2 or 0.5", "--speed %q is no speed", text)
 		}
 	}
-	if text := s.Flags.Text("idle-limit"); text == "0" {
+	if o.IdleLimit == "0" {
 		return p, nil
 	}
-	p.pause, err = s.Flags.Duration("idle-limit", usualPause)
+	longest := struct{ IdleLimit time.Duration }{usualPause}
+	err = s.Flags.Into(&longest)
+	p.pause = longest.IdleLimit
 	return p, err
 }
 
@@ -56,11 +62,15 @@ func sessionPlay(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := s.Flags.Bool("raw")
-	if err != nil {
+	var o struct {
+		Raw bool
+		To  string
+	}
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	to := s.Flags.Text("to")
+	raw := o.Raw
+	to := o.To
 	in, out := s.Terminal()
 	switch {
 	case to != "" && raw:

@@ -7,15 +7,18 @@ import (
 	"io"
 
 	"muster/agent/pipe"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 func sessionWatch(ctx context.Context, s *cli.Session) error {
-	raw, err := s.Flags.Bool("raw")
-	if err != nil {
+	var o struct{ Raw bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
+	raw := o.Raw
 	in, out := s.Terminal()
 	if out == nil && !raw {
 		return cli.Usagef("--raw writes what the terminal there is sent", "this is no terminal to watch it on")
@@ -24,7 +27,7 @@ func sessionWatch(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	one, err := c.FindSession(ctx, s.Words[0])
+	one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	task, err := c.Task(ctx, s.Words[0])
+	task, err := client.Get[api.Task](ctx, c, api.At(api.PathTask, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -34,11 +34,11 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 	if len(s.Words) == 2 {
 		name = s.Words[1]
 	}
-	force, err := s.Flags.Bool("force")
-	if err != nil {
+	var o struct{ Force bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	if err := saveArchive(ctx, c, task, name, force); err != nil {
+	if err := saveArchive(ctx, c, task, name, o.Force); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s, sha256 %s\n", screen.Printable(name), screen.Plural(int(task.Archive.Size), "byte"),

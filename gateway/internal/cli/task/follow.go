@@ -31,8 +31,8 @@ func follow(ctx context.Context, c *client.Client, id string, to *lines) (api.Ta
 }
 
 func taskLogs(ctx context.Context, s *cli.Session) error {
-	on, err := s.Flags.Bool("follow")
-	if err != nil {
+	var o struct{ Follow bool }
+	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	c, err := s.Client(ctx)
@@ -40,7 +40,7 @@ func taskLogs(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	to := &lines{progress: newProgress(s, false)}
-	if !on {
+	if !o.Follow {
 		err := c.TaskOutput(ctx, s.Words[0], to)
 		to.end()
 		return err

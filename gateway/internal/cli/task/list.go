@@ -48,24 +48,16 @@ func taskList(ctx context.Context, s *cli.Session) error {
 }
 
 func filterOf(s *cli.Session) (f api.TaskFilter, limit int, err error) {
-	f.Node = s.Flags.Text("node")
-	f.Tenant = s.Flags.Text("tenant")
-	if f.Type = s.Flags.Text("type"); f.Type != "" {
+	if err := s.Flags.Into(&f); err != nil {
+		return f, 0, err
+	}
+	if f.Type != "" {
 		if _, err := findType(f.Type); err != nil {
 			return f, 0, err
 		}
 	}
-	if f.Status, err = s.Flags.OneOf("status", "", wire.TaskStatuses()...); err != nil {
-		return f, 0, err
-	}
-	if f.Open, err = s.Flags.Bool("open"); err != nil {
-		return f, 0, err
-	}
-	if f.Lost, err = s.Flags.Bool("lost"); err != nil {
-		return f, 0, err
-	}
-	limit, err = s.Flags.Number("limit", 1)
-	return f, limit, err
+	f.Status, err = s.Flags.OneOf("status", "", wire.TaskStatuses()...)
+	return f, f.Limit, err
 }
 
 // fetch gets so many tasks, page by page; 0: all.
@@ -76,7 +68,7 @@ func fetch(ctx context.Context, c *client.Client, f api.TaskFilter, limit int) (
 		if limit > 0 {
 			f.Limit = min(limit-len(tasks), pageSize)
 		}
-		page, err := c.Tasks(ctx, f)
+		page, err := client.Get[api.TaskPage](ctx, c, api.PathTasks, f)
 		if err != nil {
 			return nil, false, err
 		}

@@ -61,15 +61,22 @@ func findType(name string) (wire.TaskType, error) {
 // readParams joins the file of --params, the words and --timeout, and checks them as the gateway and the node will.
 func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.RawMessage, error) {
 	values := map[string]any{}
-	if file := s.Flags.Text("params"); file != "" {
-		raw, err := s.ReadFile(file)
+	var o struct {
+		Params  string
+		Timeout time.Duration `flag:"timeout,seconds"`
+	}
+	if err := s.Flags.Into(&o); err != nil {
+		return nil, err
+	}
+	if o.Params != "" {
+		raw, err := s.ReadFile(o.Params)
 		if err != nil {
 			return nil, fmt.Errorf("read the params: %w", err)
 		}
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.UseNumber() // a number keeps its digits
 		if err := errors.Join(sign.DecodeStrict(raw, &map[string]any{}), d.Decode(&values)); err != nil {
-			return nil, cli.Usagef(`it holds one JSON object, such as {"all":true}`, "%s has no params: %v", file, err)
+			return nil, cli.Usagef(`it holds one JSON object, such as {"all":true}`, "%s has no params: %v", o.Params, err)
 		}
 	}
 	fromFile := len(values) > 0
@@ -84,15 +91,11 @@ func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.
 			return nil, err
 		}
 	}
-	timeout, err := s.Flags.Seconds("timeout", 0)
-	if err != nil {
-		return nil, err
-	}
-	if timeout > 0 {
+	if o.Timeout > 0 {
 		if given["timeout_seconds"] {
 			return nil, cli.Twice("with --timeout, the param", "timeout_seconds")
 		}
-		values["timeout_seconds"] = int(timeout / time.Second)
+		values["timeout_seconds"] = int(o.Timeout / time.Second)
 	}
 	raw, err := sign.Encode(values)
 	if err == nil {

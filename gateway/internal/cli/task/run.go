@@ -21,14 +21,16 @@ const usualExpiry = time.Hour
 // order is one call of task run.
 type order struct {
 	*cli.Session
-	client    *client.Client
-	asked     asked
-	key       ed25519.PrivateKey // of the operator; nil: the gateway signs
-	expires   time.Duration
-	wait      bool
-	json      bool
-	atMost    int // tasks that have not ended, at the same time; 0: no limit
-	stopAfter int // failures; 0: never
+	client *client.Client
+	asked  asked
+	key    ed25519.PrivateKey // of the operator; nil: the gateway signs
+	json   bool
+	flags  struct {
+		Expires   time.Duration `flag:"expires,seconds"`
+		Wait      bool
+		AtMost    int // tasks that have not ended, at the same time; 0: no limit
+		StopAfter int // failures; 0: never
+	}
 }
 
 func taskRun(ctx context.Context, s *cli.Session) error {
@@ -44,7 +46,7 @@ func taskRun(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if !o.wait {
+	if !o.flags.Wait {
 		return o.queueAll(ctx, nodes)
 	}
 	return o.watchAll(ctx, nodes)
@@ -56,16 +58,8 @@ func (o *order) read() error {
 	if o.asked, err = readWords(o.Session); err != nil {
 		return err
 	}
-	if o.expires, err = o.Flags.Seconds("expires", usualExpiry); err != nil {
-		return err
-	}
-	if o.wait, err = o.Flags.Bool("wait"); err != nil {
-		return err
-	}
-	if o.atMost, err = o.Flags.Number("at-most", 1); err != nil {
-		return err
-	}
-	if o.stopAfter, err = o.Flags.Number("stop-after", 1); err != nil {
+	o.flags.Expires = usualExpiry
+	if err = o.Flags.Into(&o.flags); err != nil {
 		return err
 	}
 	format, err := o.Flags.OneOf("output", "table", "table", cli.FormatJSON)
@@ -73,7 +67,7 @@ func (o *order) read() error {
 		return err
 	}
 	o.json = format == cli.FormatJSON
-	o.wait = o.wait || o.atMost > 0 || o.stopAfter > 0
+	o.flags.Wait = o.flags.Wait || o.flags.AtMost > 0 || o.flags.StopAfter > 0
 	o.key, err = o.OperatorKey()
 	return err
 }
@@ -103,15 +97,15 @@ func queued(task api.Task) string {
 // queue makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
 func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	q := api.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
-		ExpiresSeconds: int(o.expires.Seconds())}
+		ExpiresSeconds: int(o.flags.Expires.Seconds())}
 	if o.key != nil {
-		signed, err := o.Sign(ctx, o.client, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.expires)
+		signed, err := o.Sign(ctx, o.client, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.flags.Expires)
 		if err != nil {
 			return api.Task{}, err
 		}
 		q = api.NewTask{Signed: signed}
 	}
-	task, err := o.client.CreateTask(ctx, q)
+	task, err := client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
 	var refusal *wire.ErrorDetail
 	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
 		return task, err
@@ -119,14 +113,14 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	if o.Pause(ctx, time.Second) != nil {
 		return task, err
 	}
-	return o.client.CreateTask(ctx, q)
+	return client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
 }
 
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.
 func (o *order) watchAll(ctx context.Context, nodes []cli.Target) error {
 	w := newWatch(o, nodes)
 	defer w.progress.clear()
-	window := o.atMost
+	window := o.flags.AtMost
 	if window == 0 {
 		window = len(nodes)
 	}

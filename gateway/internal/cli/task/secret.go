@@ -11,6 +11,10 @@ import (
 )
 
 func secretSet(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	value, err := s.ReadValue("secret")
 	if err != nil {
 		return err
@@ -19,7 +23,7 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.SetSecret(ctx, s.Flags.Text("tenant"), s.Words[0], value)
+	set, err := client.Ask[api.Secret](ctx, c, "PUT", api.At(api.PathSecret, s.Words[0]), f, api.SecretRequest{Value: value})
 	if err != nil {
 		return err
 	}
@@ -29,16 +33,24 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 }
 
 func secretList(ctx context.Context, s *cli.Session) error {
-	list := func(c *client.Client) (api.SecretList, error) { return c.Secrets(ctx, s.Flags.Text("tenant")) }
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, list, columns, func(l api.SecretList) [][]string {
+	return cli.ShowList(ctx, s, api.PathSecrets, f, columns, func(l api.SecretList) [][]string {
 		return cli.Rows(l.Secrets, func(k api.Secret) []string {
-			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt), screen.OrUnknown(k.ChangedBy)}
+			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt),
+				screen.OrUnknown(k.ChangedBy)}
 		})
 	})
 }
 
 func secretDrop(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -47,7 +59,7 @@ func secretDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropSecret(ctx, s.Flags.Text("tenant"), s.Words[0]); err != nil {
+	if err := client.Drop(ctx, c, api.At(api.PathSecret, s.Words[0]), f); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))

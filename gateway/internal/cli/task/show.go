@@ -10,14 +10,11 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 func taskShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return cli.ShowEach(ctx, s, format, c.Task, func(one api.Task) { showTask(s, one) })
+	return cli.ShowEach(ctx, s, api.PathTask, func(one api.Task) { showTask(s, one) })
 }
 
 // showTask prints one task. What is not known is left out, the output comes last.
@@ -86,7 +83,7 @@ func taskCancel(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		task, err := c.CancelTask(ctx, t.ID)
+		task, err := client.Send[api.Task](ctx, c, "POST", api.At(api.PathTaskCancel, t.ID), nil)
 		return statusOf(task), err
 	})
 }
@@ -97,7 +94,7 @@ func taskRetry(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		task, err := c.RetryTask(ctx, t.ID)
+		task, err := client.Send[api.Task](ctx, c, "POST", api.At(api.PathTaskRetry, t.ID), nil)
 		return "given again: " + queued(task), err
 	})
 }

@@ -136,7 +136,7 @@ func (w *watch) tell() {
 func (w *watch) stopped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stopAfter > 0 && w.failed >= w.stopAfter
+	return w.flags.StopAfter > 0 && w.failed >= w.flags.StopAfter
 }
 
 // end prints what came of all tasks. It gives the error that makes the exit status.

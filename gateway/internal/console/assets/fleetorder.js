@@ -1,4 +1,4 @@
-// Filters, sorts, groups and counts the nodes as the gateway does: keyOf in package glance and the query of package overview.
+// Filters, sorts, groups and counts the nodes as the gateway does: keyOf in package api and the query of package view.
 import { known, share, gib, many, used, watts, whole } from "/ui/assets/fleetrow.js";
 
 // asked reads the URL.

@@ -89,7 +89,7 @@ func utilizationOf(n *api.NodeRow) Gauge {
 	for i := range gpus {
 		values[i] = gpus[i].UtilizationPercent
 	}
-	g := gaugeOf(values, missing(n), "Utilisation of each GPU")
+	g := gaugeOf(values, n.MissingGPUs(), "Utilisation of each GPU")
 	sum, known := 0.0, 0
 	for _, v := range values {
 		if v != nil {
@@ -121,7 +121,7 @@ func memoryOf(n *api.NodeRow) Gauge {
 		known = true
 		unified = unified || g.MemorySource == wire.MemoryUnified
 	}
-	g := gaugeOf(values, missing(n), "Memory of each GPU")
+	g := gaugeOf(values, n.MissingGPUs(), "Memory of each GPU")
 	if !known {
 		return g
 	}

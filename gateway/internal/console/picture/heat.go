@@ -36,7 +36,7 @@ const (
 )
 
 func heatOf(n *api.NodeRow, by string) Heat {
-	gone := missing(n)
+	gone := n.MissingGPUs()
 	gpus := rowsOf(n)
 	h := Heat{Width: max((len(gpus)+gone)*(cell+cellGap)-cellGap, cell)}
 	var steps [lastStep + 1]string

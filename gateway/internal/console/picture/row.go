@@ -34,7 +34,9 @@ type Worst struct {
 
 // RowOf draws a node. by is what the colours of the heat map say.
 func RowOf(n *api.NodeRow, by string) Row {
-	r := Row{NodeRow: n, GPUText: gpuText(n), Missing: missing(n) > 0, Old: !n.Fresh && len(n.GPUs) > 0, Worst: worstOf(n), Heat: heatOf(n, by)}
+	r := Row{
+		NodeRow: n, GPUText: gpuText(n), Missing: n.MissingGPUs() > 0, Old: !n.Fresh && len(n.GPUs) > 0, Worst: worstOf(n), Heat: heatOf(n, by),
+	}
 	if r.Old {
 		r.ReadAt = n.ReadAt
 	}
@@ -43,14 +45,6 @@ func RowOf(n *api.NodeRow, by string) Row {
 	r.Temperature = highestText(n.GPUs)
 	r.Power = powerText(n.GPUs)
 	return r
-}
-
-// missing is how many GPUs should answer and do not, as far as that is known.
-func missing(n *api.NodeRow) int {
-	if n.GPUs == nil || n.GPUsExpected == nil {
-		return 0
-	}
-	return max(*n.GPUsExpected-len(n.GPUs), 0)
 }
 
 // unread is how many GPUs should be there of which nobody knows anything.
@@ -71,7 +65,7 @@ func rowsOf(n *api.NodeRow) []api.GPU {
 
 // gpuText is such as "8 × H200", "7 of 8 × H200" or "2 × H200 + 1 × L40S".
 func gpuText(n *api.NodeRow) string {
-	gone := missing(n)
+	gone := n.MissingGPUs()
 	switch {
 	case n.GPUs == nil && unread(n) > 0:
 		return fmt.Sprintf("%s of %d", Unknown, unread(n))

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode"
 
-	"muster/gateway/internal/cli/columns"
+	"muster/gateway/internal/cli/screen"
 )
 
 // Bounds of a screen, so that nothing that a terminal is sent takes much memory.
@@ -107,7 +107,7 @@ func (s *Screen) row(y int) *row {
 
 // print writes a character where the cursor is.
 func (s *Screen) print(r rune) {
-	wide := columns.Of(r)
+	wide := screen.Of(r)
 	if wide == 0 || unicode.Is(unicode.Cf, r) { // formats, such as one that turns the direction round, are drawn nowhere
 		s.over(r)
 		return

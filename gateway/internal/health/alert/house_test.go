@@ -20,7 +20,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 	"muster/store"
-	records "muster/store/alerts"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -122,11 +121,11 @@ func (h *house) firing() string {
 	var all []string
 	for _, a := range h.desk.List(alert.Query{}) {
 		subject := a.Subject
-		if a.NodeName != "" {
-			subject = a.NodeName
+		if a.Node != "" {
+			subject = a.Node
 		}
-		if len(a.Members) > 0 {
-			subject = fmt.Sprintf("%d nodes", len(a.Members))
+		if len(a.NodeIDs) > 0 {
+			subject = fmt.Sprintf("%d nodes", len(a.NodeIDs))
 		}
 		all = append(all, a.Cause+" "+subject)
 	}
@@ -242,7 +241,7 @@ func (h *house) receiver(kind, name string, k *hook) string {
 	return secret
 }
 
-func (h *house) contact(name string) alert.Receiver {
+func (h *house) contact(name string) api.AlertReceiver {
 	h.t.Helper()
 	for _, r := range h.desk.Receivers() {
 		if r.Name == name {
@@ -250,10 +249,10 @@ func (h *house) contact(name string) alert.Receiver {
 		}
 	}
 	h.t.Fatalf("there is no receiver %s", name)
-	return alert.Receiver{}
+	return api.AlertReceiver{}
 }
 
-func (h *house) silence(q alert.SilenceRequest) records.Silence {
+func (h *house) silence(q alert.SilenceRequest) api.AlertSilence {
 	h.t.Helper()
 	s, err := h.desk.Silence(h.t.Context(), q, h.by)
 	h.must(err)

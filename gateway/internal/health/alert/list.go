@@ -7,7 +7,6 @@ import (
 
 	"muster/gateway/api"
 	"muster/store"
-	records "muster/store/alerts"
 )
 
 // Query picks alerts. A zero field does not restrict the result.
@@ -19,35 +18,29 @@ type Query struct {
 	All    bool // resolved ones too
 }
 
-// Alert is one as everybody may see it.
-type Alert struct {
-	records.Alert
-	Next       string
-	Topic      string
-	Silence    *records.Silence // that keeps it from being told; nil: none
-	Deliveries []records.Delivery
-}
-
 // List are the alerts that a query picks: the open ones first, the severe first, then the newest.
-func (d *Desk) List(q Query) []Alert {
+func (d *Desk) List(q Query) []api.Alert {
 	now := d.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	told := map[string][]records.Delivery{}
+	told := map[string][]api.AlertDelivery{}
 	for p, v := range d.deliveries {
-		told[p.alert] = append(told[p.alert], v.Delivery)
+		told[p.alert] = append(told[p.alert], api.AlertDelivery{Receiver: v.Receiver, Told: v.Told, ToldAt: v.ToldAt,
+			Waiting: v.Told != v.Want && !v.GaveUp, GivenUp: v.GaveUp, Tries: v.Tries, Error: v.Error})
 	}
-	var all []Alert
+	all := []api.Alert{}
 	for id, a := range d.alerts {
 		if !q.picks(a) || len(q.Terms) > 0 && !d.matches(q.Terms, a) {
 			continue
 		}
 		c := cause(a.Cause)
-		out := Alert{Alert: a.Alert, Next: cmp.Or(a.next, c.Next), Topic: c.Topic, Deliveries: told[id]}
-		out.Members = slices.Clone(a.Members)
-		slices.SortFunc(out.Deliveries, func(a, b records.Delivery) int { return strings.Compare(a.Receiver, b.Receiver) })
+		out := api.Alert{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
+			NodeID: a.NodeID, NodeIDs: append([]string{}, a.Members...), Text: a.Text, Next: cmp.Or(a.next, c.Next), Topic: c.Topic,
+			Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(), ResolvedAt: a.ResolvedAt, Deliveries: append([]api.AlertDelivery{}, told[id]...)}
+		slices.SortFunc(out.Deliveries, func(a, b api.AlertDelivery) int { return strings.Compare(a.Receiver, b.Receiver) })
 		if s := d.silenceOf(a, now); s != nil && a.ResolvedAt == nil {
-			out.Silence = &s.Silence
+			silence := shownSilence(s.Silence)
+			out.Silence = &silence
 		}
 		all = append(all, out)
 	}
@@ -60,7 +53,7 @@ func (q *Query) picks(a *alert) bool {
 		(q.All || q.ID != "" || a.ResolvedAt == nil)
 }
 
-func compare(a, b Alert) int {
+func compare(a, b api.Alert) int {
 	if (a.ResolvedAt == nil) != (b.ResolvedAt == nil) {
 		if a.ResolvedAt == nil {
 			return -1

@@ -113,7 +113,7 @@ func missing(n *api.NodeRow) look {
 		return look{verdict: good}
 	case !says && (!n.Fresh || n.GPUs == nil):
 		return look{}
-	case len(n.GPUs) < *n.GPUsExpected:
+	case n.MissingGPUs() > 0:
 	case says: // it is not well for long enough, has not heard yet how many are expected now, or knows of one that was exchanged
 		return look{verdict: bad, text: fmt.Sprintf("%s misses GPUs, or did just now, and shows %d of %d", n.Name, len(n.GPUs), *n.GPUsExpected)}
 	default:

@@ -28,7 +28,7 @@ func causeTable() string {
 
 // TestPage: the page says of each cause what the program does, and names each kind of receiver.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../cli/help/alerts.md")
+	page, err := os.ReadFile("../../cli/help/alerts.md")
 	if err != nil {
 		t.Fatal(err)
 	}

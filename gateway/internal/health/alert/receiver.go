@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/alerts"
@@ -38,26 +39,6 @@ const (
 	longestToken  = 4096
 	secretPrefix  = "whs_" // of what signs requests to a webhook
 )
-
-// Receiver is somebody who is told of alerts, as everybody may see it.
-type Receiver struct {
-	Name      string
-	Kind      string
-	Host      string // of its URL; the URL itself is a secret
-	Selector  string // of nodes; "": all, and what is about no node
-	Tenant    string // "": all
-	Causes    []string
-	Severity  string // the least
-	Priority  int    // of ntfy; 0: as the severity says
-	HasToken  bool
-	CreatedAt time.Time
-	CreatedBy string
-	SentAt    *time.Time
-	FailedAt  *time.Time
-	Error     string // of the last try; "": it went well
-	Waiting   int    // alerts that it is still to be told of
-	GivenUp   int    // alerts that it was never told of, in a day
-}
 
 // Request says what a receiver is to be.
 type Request struct {
@@ -306,20 +287,21 @@ func noReceiver(name string) error {
 }
 
 // Receivers are all receivers, by name.
-func (d *Desk) Receivers() []Receiver {
+func (d *Desk) Receivers() []api.AlertReceiver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []Receiver
+	all := []api.AlertReceiver{}
 	for _, name := range slices.Sorted(maps.Keys(d.receivers)) {
 		all = append(all, d.view(d.receivers[name]))
 	}
 	return all
 }
 
-func (d *Desk) view(r *receiver) Receiver {
-	out := Receiver{Name: r.Name, Kind: r.Kind, Host: r.host(), Selector: r.Selector, Tenant: r.Tenant, Causes: slices.Clone(r.Causes),
-		Severity: r.Severity, Priority: r.Priority, HasToken: r.Token != "", CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
-		SentAt: r.contact.SentAt, FailedAt: r.contact.FailedAt, Error: r.contact.Error}
+// view leaves out the URL and the token, which are secrets.
+func (d *Desk) view(r *receiver) api.AlertReceiver {
+	out := api.AlertReceiver{Name: r.Name, Kind: r.Kind, Host: r.host(), Selector: r.Selector, Tenant: r.Tenant,
+		Causes: append([]string{}, r.Causes...), Severity: r.Severity, Priority: r.Priority, HasToken: r.Token != "",
+		CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, SentAt: r.contact.SentAt, FailedAt: r.contact.FailedAt, Error: r.contact.Error}
 	for p, v := range d.deliveries {
 		switch {
 		case p.receiver != r.Name:
@@ -332,21 +314,13 @@ func (d *Desk) view(r *receiver) Receiver {
 	return out
 }
 
-// Trial is how a test alert went.
-type Trial struct {
-	Status int           // of the answer; 0: there was none
-	Took   time.Duration // until the answer
-	Error  string        // "": the receiver took it
-	Next   string        // what to do
-}
-
 // Test sends a receiver a test alert, and waits for the answer.
-func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (Trial, error) {
+func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (api.AlertTest, error) {
 	d.mu.Lock()
 	r := d.receivers[name]
 	d.mu.Unlock()
 	if r == nil {
-		return Trial{}, noReceiver(name)
+		return api.AlertTest{}, noReceiver(name)
 	}
 	now := d.Now()
 	at := now.UTC()
@@ -356,7 +330,7 @@ func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (Trial, er
 		FiredAt: at, URL: d.page()}
 	began := time.Now()
 	status, err := d.poster.post(ctx, r.target, []message{m}, now)
-	t := Trial{Status: status, Took: time.Since(began)}
+	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}
 	e := d.event("alert.receiver_tested", by, map[string]string{"receiver": name, "host": r.host()})
 	var failed *postError
 	if errors.As(err, &failed) {
@@ -365,7 +339,7 @@ func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (Trial, er
 		e.Outcome = store.OutcomeNone
 		e.Detail["error"] = failed.text
 	} else if err != nil {
-		return Trial{}, err
+		return api.AlertTest{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

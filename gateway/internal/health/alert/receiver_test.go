@@ -220,7 +220,7 @@ func TestSilenceChecks(t *testing.T) {
 		}
 	}
 	s := h.silence(alert.SilenceRequest{Node: "id-gpu-1", For: time.Hour, Reason: "x"})
-	if s.Tenant != "platform" || s.NodeName != "gpu-1" || len(h.desk.Silences("other")) != 0 || len(h.desk.Silences("platform")) != 1 {
+	if s.Tenant != "platform" || s.Node != "gpu-1" || len(h.desk.Silences("other")) != 0 || len(h.desk.Silences("platform")) != 1 {
 		t.Errorf("%+v", s)
 	}
 	if err := h.desk.Unsilence(t.Context(), s.ID, "other", h.by); err == nil {

@@ -65,11 +65,6 @@ func (d *Desk) covers(s *silence, a *alert) bool {
 	return d.matches(s.terms, a)
 }
 
-func picks(terms []store.Term, n *api.NodeRow) bool {
-	return label.Matches(terms, &label.Subject{Tenant: n.Tenant, Name: n.Name, Provider: n.Provider, InstanceID: n.InstanceID,
-		State: n.State, Status: n.Status, Labels: n.Labels})
-}
-
 // SilenceRequest says what is to be silent, for how long and why.
 type SilenceRequest struct {
 	Node     string // name or id; "": any
@@ -81,18 +76,18 @@ type SilenceRequest struct {
 }
 
 // Silence keeps alerts from being told. They stay in the list.
-func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (records.Silence, error) {
+func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (api.AlertSilence, error) {
 	now := d.Now().UTC()
 	s := silence{Silence: records.Silence{ID: newID("si-"), Selector: q.Selector, Cause: q.Cause, Tenant: q.Tenant,
 		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(q.For)}}
 	var err error
 	if s.terms, err = q.check(); err != nil {
-		return s.Silence, err
+		return api.AlertSilence{}, err
 	}
 	if q.Node != "" {
 		n := d.named(q.Node, q.Tenant)
 		if n == nil {
-			return s.Silence, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no node %.80q", q.Node), "muster node ls shows them")
+			return api.AlertSilence{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no node %.80q", q.Node), "muster node ls shows them")
 		}
 		s.NodeID = n.ID
 		s.NodeName = n.Name
@@ -105,16 +100,16 @@ func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (r
 	e.Tenant = s.Tenant
 	err = d.records.AddSilence(ctx, s.Silence, e)
 	if errors.Is(err, store.ErrConflict) {
-		return s.Silence, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d silences already, or %d of this tenant",
+		return api.AlertSilence{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d silences already, or %d of this tenant",
 			records.MostSilences, records.MostOfTenant), "end some; one selector can name many nodes")
 	}
 	if err != nil {
-		return s.Silence, err
+		return api.AlertSilence{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.silences = append(slices.DeleteFunc(d.silences, func(old silence) bool { return !now.Before(old.EndsAt) }), s)
-	return s.Silence, nil
+	return shownSilence(s.Silence), nil
 }
 
 // check refuses a silence that says nothing, or lasts too long.
@@ -149,17 +144,17 @@ func (d *Desk) named(name, tenant string) *api.NodeRow {
 }
 
 // Silences are those that last, the first to end first. With a tenant, that tenant's own.
-func (d *Desk) Silences(tenant string) []records.Silence {
+func (d *Desk) Silences(tenant string) []api.AlertSilence {
 	now := d.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var all []records.Silence
+	all := []api.AlertSilence{}
 	for i := range d.silences {
 		if s := &d.silences[i]; now.Before(s.EndsAt) && (tenant == "" || s.Tenant == tenant) {
-			all = append(all, s.Silence)
+			all = append(all, shownSilence(s.Silence))
 		}
 	}
-	slices.SortStableFunc(all, func(a, b records.Silence) int { return a.EndsAt.Compare(b.EndsAt) })
+	slices.SortStableFunc(all, func(a, b api.AlertSilence) int { return a.EndsAt.Compare(b.EndsAt) })
 	return all
 }
 
@@ -178,4 +173,9 @@ func (d *Desk) Unsilence(ctx context.Context, id, tenant string, by store.Actor)
 	defer d.mu.Unlock()
 	d.silences = slices.DeleteFunc(d.silences, func(s silence) bool { return s.ID == id })
 	return nil
+}
+
+func shownSilence(s records.Silence) api.AlertSilence {
+	return api.AlertSilence{ID: s.ID, Node: s.NodeName, Selector: s.Selector, Cause: s.Cause, Tenant: s.Tenant, Reason: s.Reason,
+		CreatedAt: s.CreatedAt.UTC(), CreatedBy: s.CreatedBy, EndsAt: s.EndsAt.UTC()}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/alerts"
 )
@@ -71,7 +72,7 @@ func (d *Desk) matches(terms []store.Term, a *alert) bool {
 	}
 	return slices.ContainsFunc(ids, func(id string) bool {
 		n, known := d.Node(id)
-		return known && picks(terms, n)
+		return known && label.Matches(terms, n)
 	})
 }
 

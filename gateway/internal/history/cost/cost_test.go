@@ -205,7 +205,7 @@ func TestMidnight(t *testing.T) {
 	h.must(err)
 	a := sums["a"]
 	if a.Days != 2 || a.Watched != 13*time.Hour || a.Idle != 13*time.Hour || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
-		len(a.Prices) != 1 || *a.Prices[0].PerHour != 1 {
+		len(a.Prices) != 1 || *a.Prices[0].PricePerHour != 1 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -220,11 +220,11 @@ func TestSums(t *testing.T) {
 	h.must(err)
 	text := ""
 	for _, p := range sums["a"].Prices {
-		text += fmt.Sprint(costs.DayOf(p.From), " ")
-		if p.PerHour == nil {
+		text += fmt.Sprint(costs.DayOf(p.Since), " ")
+		if p.PricePerHour == nil {
 			text += "none, "
 		} else {
-			text += fmt.Sprint(*p.PerHour, ", ")
+			text += fmt.Sprint(*p.PricePerHour, ", ")
 		}
 	}
 	if len(sums) != 1 || sums["a"].Days != 5 || *sums["a"].Cost != 5 || *sums["a"].IdleCost != 0 || text != "100 none, 101 2, 103 3, 104 none, " {

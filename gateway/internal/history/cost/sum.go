@@ -13,16 +13,10 @@ import (
 type Sum struct {
 	Days     int // with a row
 	Watched  time.Duration
-	Idle     time.Duration // of each idle GPU by itself
-	IdleCost *float64      // nil: it had no price, or nobody knew what its GPUs did
-	Cost     *float64      // nil: it had no price
-	Prices   []Price       // by day
-}
-
-// Price is what a node cost in an hour from a day on, until the next one of its list.
-type Price struct {
-	From    time.Time // the day's beginning
-	PerHour *float64  // nil: it had none
+	Idle     time.Duration    // of each idle GPU by itself
+	IdleCost *float64         // nil: it had no price, or nobody knew what its GPUs did
+	Cost     *float64         // nil: it had no price
+	Prices   []api.PriceSince // by day
 }
 
 // Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
@@ -60,6 +54,12 @@ func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id strin
 	return all, nil
 }
 
+// Shown is what a node has cost, as the API shows it.
+func (s *Sum) Shown(row *api.NodeRow) api.NodeCost {
+	return api.NodeCost{NodeID: row.ID, Name: row.Name, Tenant: row.Tenant, Days: s.Days, WatchedSeconds: int64(s.Watched / time.Second),
+		IdleGPUSeconds: int64(s.Idle / time.Second), IdleCost: s.IdleCost, Cost: s.Cost, Prices: append([]api.PriceSince{}, s.Prices...)}
+}
+
 // newest is the day in memory, with its rows; 0: none was read yet.
 func (d *Desk) newest() (costs.Day, []costs.Row) {
 	d.mu.Lock()
@@ -85,10 +85,10 @@ func (s *Sum) add(day costs.Day, r costs.Row) {
 		perHour := float64(*r.Price) / millionths
 		price = &perHour
 	}
-	if n := len(s.Prices); n > 0 && same(s.Prices[n-1].PerHour, price) {
+	if n := len(s.Prices); n > 0 && same(s.Prices[n-1].PricePerHour, price) {
 		return
 	}
-	s.Prices = append(s.Prices, Price{From: day.Time(), PerHour: price})
+	s.Prices = append(s.Prices, api.PriceSince{Since: day.Time(), PricePerHour: price})
 }
 
 // money is what a day has cost, and how much of that its idle GPUs, where they were watched; nil: it had no price.

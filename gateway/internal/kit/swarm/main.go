@@ -5,7 +5,7 @@
 // processor. So swarm makes keys, certificate requests and signatures before the clock starts, and its HTTP is a few lines over a
 // connection. It also plays the same against a step-ca, and against a server that does nothing, to compare them with the gateway.
 // It is for gateways under test and talks to loopback addresses only.
-package swarm
+package main
 
 import (
 	"context"

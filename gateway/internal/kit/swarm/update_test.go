@@ -1,4 +1,4 @@
-package swarm
+package main
 
 import (
 	"crypto/sha256"
@@ -10,13 +10,14 @@ import (
 	"testing/fstest"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
 
 // agent puts an agent on record as a release, and gives the digest of its program: the least that is one, and the text in it.
-func (g *gateway) agent(text string) (r release.Release, program string) {
+func (g *gateway) agent(text string) (r api.Release, program string) {
 	g.t.Helper()
 	content := string(executable.Least(runtime.GOARCH, text))
 	carried := fstest.MapFS{runtime.GOOS + "-" + runtime.GOARCH + "/muster-agent": {Data: []byte(content)}}
@@ -26,7 +27,7 @@ func (g *gateway) agent(text string) (r release.Release, program string) {
 }
 
 // point has the default channel point at a release, and lets all nodes in.
-func (g *gateway) point(r release.Release) {
+func (g *gateway) point(r api.Release) {
 	g.t.Helper()
 	must(g.releases.Point(g.t.Context(), wire.DefaultChannel, release.Promotion{Digest: r.Digest}, store.Actor{Name: "test"}))(g.t)
 	if err := g.releases.Look(g.t.Context()); err != nil {

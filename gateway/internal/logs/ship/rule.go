@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 	records "muster/store/shipping"
 )
@@ -52,31 +53,6 @@ type sealed struct {
 	Request
 	CreatedAt time.Time
 	CreatedBy string
-}
-
-// Rule is a rule as everybody may see it.
-type Rule struct {
-	Name, Tenant, Selector string
-	Sources                []string
-	To                     string
-	Auth                   string // basic, bearer or none
-	Org                    string
-	BytesPerSecond         int
-	CreatedAt              time.Time
-	CreatedBy              string
-
-	Nodes        int // that ship by it now
-	Sent         int64
-	SentBytes    int64
-	Dropped      map[string]int64 // lines, by reason
-	Waiting      int64            // lines in the buffer
-	BufferBytes  int64
-	Lag          time.Duration // how old the oldest line is that waits
-	SentAt       *time.Time
-	FailingSince *time.Time // nil: the last push was taken
-	Error        string     // why the last push was not taken
-	Withheld     int        // nodes that do not ship all that the rule wants
-	WithheldWhy  string     // of one of them
 }
 
 // pushPath is where Loki takes lines.
@@ -253,8 +229,8 @@ func (d *Desk) event(kind string, by store.Actor, name string) store.Event {
 }
 
 // Rules are the rules of a tenant, by name; "": all.
-func (d *Desk) Rules(tenant string) []Rule {
-	var all []Rule
+func (d *Desk) Rules(tenant string) []api.LogShipping {
+	all := []api.LogShipping{}
 	for _, r := range *d.rules.Load() {
 		if tenant == "" || r.Tenant == tenant {
 			all = append(all, d.view(r))
@@ -263,9 +239,9 @@ func (d *Desk) Rules(tenant string) []Rule {
 	return all
 }
 
-func (d *Desk) view(r *rule) Rule {
-	out := Rule{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
-		Org: r.Auth.Org, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
+func (d *Desk) view(r *rule) api.LogShipping {
+	out := api.LogShipping{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
+		TenantID: r.Auth.Org, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
 	switch {
 	case r.Auth.Basic != "":
 		out.Auth = "basic"
@@ -287,7 +263,7 @@ func (d *Desk) view(r *rule) Rule {
 	out.FailingSince = s.failing
 	out.Error = s.problem
 	if s.oldest != nil && out.Waiting > 0 {
-		out.Lag = max(d.Now().Sub(*s.oldest), 0)
+		out.LagSeconds = max(d.Now().Sub(*s.oldest), 0).Seconds()
 	}
 	return out
 }

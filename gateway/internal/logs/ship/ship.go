@@ -220,6 +220,5 @@ func (d *Desk) swap(before, after *rule) {
 
 // picks tells whether a node ships by a rule.
 func (r *rule) picks(n *api.NodeRow) bool {
-	return (r.Tenant == "" || r.Tenant == n.Tenant) && label.Matches(r.terms, &label.Subject{Tenant: n.Tenant, Name: n.Name,
-		Provider: n.Provider, InstanceID: n.InstanceID, State: n.State, Status: n.Status, Labels: n.Labels})
+	return (r.Tenant == "" || r.Tenant == n.Tenant) && label.Matches(r.terms, n)
 }

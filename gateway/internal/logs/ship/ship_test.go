@@ -115,7 +115,7 @@ func (h *house) until(what string, done func() bool) {
 	}
 }
 
-func (h *house) view(name string) ship.Rule {
+func (h *house) view(name string) api.LogShipping {
 	h.t.Helper()
 	for _, r := range h.desk.Rules("") {
 		if r.Name == name {
@@ -123,7 +123,7 @@ func (h *house) view(name string) ship.Rule {
 		}
 	}
 	h.t.Fatalf("there is no rule %s", name)
-	return ship.Rule{}
+	return api.LogShipping{}
 }
 
 // TestWanted: a node ships what the rules of its tenant and labels say, all together; without rules nothing is looked up.
@@ -202,7 +202,7 @@ func TestShipped(t *testing.T) {
 	if l.meta[2]["cut_bytes"] == "" || l.header.Get("X-Scope-OrgID") != "fleet" || l.header.Get("Authorization") == "" {
 		t.Errorf("metadata %v, header %v", l.meta[2], l.header)
 	}
-	h.until("an empty buffer", func() bool { return h.view("prod").Waiting == 0 && h.view("prod").Lag == 0 })
+	h.until("an empty buffer", func() bool { return h.view("prod").Waiting == 0 && h.view("prod").LagSeconds == 0 })
 }
 
 // TestOnce: a batch that comes again is not taken again, nor is a part of one. Another spool begins anew.

@@ -5,22 +5,15 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 )
 
-// Trial is how a test line went.
-type Trial struct {
-	Status int           // of the answer; 0: there was none
-	Took   time.Duration // until the answer
-	Error  string        // "": the sink took it
-	Next   string        // what to do
-}
-
 // Test pushes one line to a rule's sink, past its buffer, and waits for the answer.
-func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (Trial, error) {
+func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (api.AlertTest, error) {
 	r := d.find(name)
 	if r == nil || tenant != "" && r.Tenant != tenant {
-		return Trial{}, noRule(name)
+		return api.AlertTest{}, noRule(name)
 	}
 	now := d.Now().UTC()
 	line := kept{Tenant: r.Tenant, Node: "muster-test", ID: "test", Line: wire.LogLine{Time: now, Source: wire.LogAgent, Level: "info",
@@ -30,15 +23,15 @@ func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (T
 	}
 	body, _, err := encode([]kept{line}, now)
 	if err != nil {
-		return Trial{}, err
+		return api.AlertTest{}, err
 	}
 	began := time.Now()
 	failed := r.sink.push(ctx, body)
-	t := Trial{Status: 204, Took: time.Since(began)}
+	t := api.AlertTest{Delivered: failed == nil, Status: 204, TookMS: time.Since(began).Milliseconds()}
 	e := d.event("shipping.tested", by, name)
 	e.Detail["host"] = r.sink.host
 	if failed != nil {
-		t = Trial{Status: failed.status, Took: t.Took, Error: failed.text, Next: failed.next}
+		t = api.AlertTest{Status: failed.status, TookMS: t.TookMS, Error: failed.text, Next: failed.next}
 		e.Outcome = store.OutcomeNone
 	}
 	return t, d.Store.AddEvents(ctx, e)

@@ -1,5 +1,7 @@
 package rollout
 
+import "muster/gateway/api"
+
 // Where a node of a channel stands that is in no state of a rollout.
 const (
 	Running = "running" // it runs the release
@@ -10,26 +12,8 @@ const (
 	Offline = "offline"
 )
 
-// Counts are how many nodes of a channel stand where.
-type Counts struct {
-	Nodes      int // of the channel: all that are on record
-	Running    int // that run its release
-	Waiting    int // online, and not let in yet
-	Admitted   int // let in, and not through
-	Failed     int // that went back, or could not install it
-	Silent     int // that fell silent after they were let in
-	Late       int // that are heard, and did not begin or get through in time
-	Unwell     int // that run it, and do not do well with it
-	Held       int // by their maintenance window, or by a window that cannot be read
-	Pinned     int
-	Unable     int // whose agent cannot update itself
-	Offline    int
-	Committed  int // of this rollout
-	RolledBack int // of this rollout, among Failed
-}
-
-// Add counts a node by where it stands.
-func (c *Counts) Add(state string) {
+// Count counts a node by where it stands.
+func Count(c *api.RolloutCounts, state string) {
 	c.Nodes++
 	switch state {
 	case Running:

@@ -201,9 +201,13 @@ func TestQuota(t *testing.T) {
 	s := open(t, c) // another start of the gateway: what is there counts
 	var all sync.WaitGroup
 	var ended atomic.Int64
-	for range 8 {
+	tapes := make([]*recording.Tape, 8)
+	for i := range tapes {
 		tape, err := s.Begin(meta(wire.NewSessionID()))
 		must(t, err)
+		tapes[i] = tape
+	}
+	for _, tape := range tapes {
 		all.Go(func() {
 			var err error
 			for n := 0; err == nil && n < 2<<20; n += 1000 {

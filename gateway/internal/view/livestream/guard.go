@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 )
 
 // Guard waits while somebody may still read an answer that goes on, and returns why that is over: the error of still, or of ctx. It looks
 // again after each event about accounts, and now and then besides.
-func Guard(ctx context.Context, log *tail.Tail, still func() error) error {
+func Guard(ctx context.Context, log *audit.Tail, still func() error) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	after := log.Last()

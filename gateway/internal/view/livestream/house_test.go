@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
@@ -47,7 +47,7 @@ func inBubble(t *testing.T, do func(h *house)) {
 				}
 				return api.Task{ID: id, Tenant: tenant}, nil
 			}}
-		h.source.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store})
+		h.source.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store})
 		h.must(err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)

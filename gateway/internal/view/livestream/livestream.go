@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/view"
 	"muster/store"
@@ -45,7 +45,7 @@ func (s *Streams) Run(ctx context.Context) error {
 
 // Source is where the news comes from, and how it is shown.
 type Source struct {
-	Tail     *tail.Tail
+	Tail     *audit.Tail
 	Overview *view.Picture
 	Event    func(store.Event) api.Event
 	Task     func(ctx context.Context, tenant, id string) (api.Task, error) // as it is now

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
@@ -66,7 +66,7 @@ func TestBrief(t *testing.T) {
 		}
 		at := time.Now()
 		beat := func(use float64) {
-			h.source.Overview.Take(h.t.Context(), []feed.Sample{{NodeID: "id-n", At: at, Interval: time.Minute, Hardware: &wire.Hardware{
+			h.source.Overview.Take(h.t.Context(), []view.Sample{{NodeID: "id-n", At: at, Interval: time.Minute, Hardware: &wire.Hardware{
 				Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at}, GPUs: []wire.GPU{{UUID: "GPU-1", UtilizationPercent: &use}}}}})
 		}
 		beat(1)

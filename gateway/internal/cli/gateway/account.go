@@ -1,0 +1,154 @@
+// Package gateway has the commands that run a gateway: its accounts and logins, its CA and keys, its copies, and its service.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// allTenants is shown where an account is for every tenant.
+const allTenants = "(all)"
+
+// AccountCommands are those of accounts, whose API tokens reach the gateway from elsewhere.
+func AccountCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"scope", "tenant", "ttl", "output"}, Run: accountCreate,
+			Says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
+			Summary: "make an account, whose API token reaches the gateway from elsewhere",
+			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " +
+				strings.Join(api.KnownScopes(), ", ") +
+				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To " +
+				"make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
+				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may do more, or lives " +
+				"longer, than their own. Over the gateway's socket every scope can be given.",
+			Examples: []string{"muster account create alice --scope '*'",
+				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
+				"muster account create grafana --scope nodes:read -o json"}},
+		{Name: "account ls", Flags: []string{"tenant", "all", "output"}, Run: accountList,
+			Summary: "list accounts",
+			Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
+				"kept nowhere and cannot be shown again.",
+			Examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
+		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
+			Summary: "end accounts at once",
+			Text: "An account is named by its name or its id. Its API token is refused from the next " +
+				"call on, and its name becomes free. Accounts that it had made stay, and are named. Of accounts that an earlier " +
+				"version made, the maker is known by name alone: those that it may have made are named too.",
+			Examples: []string{"muster account revoke ci"}},
+	}
+}
+
+func accountCreate(ctx context.Context, s *cli.Session) error {
+	q := api.AccountRequest{Name: s.Words[0]}
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := client.Send[api.NewAccount](ctx, c, "POST", api.PathAccounts, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(a)
+	}
+	until := "without an end"
+	if a.ExpiresAt != nil {
+		until = "until " + screen.Stamp(a.ExpiresAt)
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, scopes %s, %s; the API token is not shown again\n",
+		screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), screen.Printable(strings.Join(a.Scopes, ",")), until)
+	if err == nil {
+		whereUsed(ctx, s, c)
+	}
+	return err
+}
+
+// whereUsed says how to use an API token from elsewhere. The account is made already, so it is no failure where the gateway does not
+// answer this question.
+func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
+	g, err := client.Get[api.Gateway](ctx, c, api.PathGateway, nil)
+	if err != nil || g.URL == "" {
+		return
+	}
+	const text = "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n" +
+		"  MUSTER_ROOT_PIN=%s   only where the gateway shows its own certificate\n"
+	fmt.Fprintf(s.Stdout, text, screen.Printable(g.URL), screen.Printable(g.RootPin))
+}
+
+func tenantText(tenant string) string {
+	if tenant == "" {
+		return allTenants
+	}
+	return screen.Printable(tenant)
+}
+
+func accountList(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
+	return cli.ShowList(ctx, s, api.PathAccounts, f, accountColumns(), func(l api.AccountList) [][]string {
+		return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
+	})
+}
+
+func accountColumns() []screen.Column {
+	return []screen.Column{{Name: "NAME", Least: 16, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "STATUS", Rank: 2},
+		{Name: "EXPIRES", Rank: 1}, {Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60},
+		{Name: "ID", Wide: true}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}}
+}
+
+func accountRow(a api.Account, now time.Time) []string {
+	expires := "never"
+	if a.ExpiresAt != nil {
+		expires = screen.When(now, *a.ExpiresAt)
+	}
+	used := "never"
+	if a.LastUsedAt != nil {
+		used = screen.Ago(now, *a.LastUsedAt)
+	}
+	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used,
+		screen.OrUnknown(strings.Join(a.Scopes, ",")), screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt), screen.OrUnknown(a.CreatedBy)}
+}
+
+// accountRevoke takes a whole API token for its public part, which is the account's id: the token must not stand in a URL.
+func accountRevoke(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	names := slices.Clone(s.Words)
+	for i, name := range names {
+		if strings.HasPrefix(name, "msa_") {
+			names[i] = cli.PublicPart(name)
+		}
+	}
+	return s.OnEach(ctx, cli.Named(names), func(t cli.Target) (string, error) {
+		revoked, err := client.Send[api.RevokedAccount](ctx, c, "DELETE", api.At(api.PathAccount, t.ID), nil)
+		return revokedText(revoked), err
+	})
+}
+
+func revokedText(a api.RevokedAccount) string {
+	text := api.StatusRevoked
+	if len(a.Made) > 0 {
+		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
+			strings.Join(a.Made, " ")
+	}
+	if len(a.PerhapsMade) > 0 {
+		text += "; accounts that an earlier version made, for an account of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
+			"; look at them (muster account ls -o wide) and end those that were its own"
+	}
+	return text
+}

@@ -1,0 +1,188 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"muster/agent/disk"
+	"muster/gateway/internal/backup/archive"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/paste"
+)
+
+// usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
+const usualAdoption = 72 * time.Hour
+
+// BackupCommands copy a gateway's database and bring it back.
+func BackupCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Flags: []string{"without-registry"}, Run: backup,
+			Summary: "copy the database and the registry of a running gateway",
+			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there " +
+				"yet. It has the releases of agents and whatever else was pushed to the registry; --without-registry leaves that out, " +
+				"for a small copy. Recordings of sessions are not in it: copy the folder DATA/recordings beside it. " +
+				"The secrets in the backup are sealed: it is of use only with the master key, which is NOT in it. " +
+				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
+			Examples: []string{"muster backup /backup/muster-$(date +%F).tar"}},
+		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"},
+			Run:     restore,
+			Summary: "bring a gateway back from a backup",
+			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name " +
+				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the " +
+				"service is installed, it puts the key where the service reads it.\n\n" +
+				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come " +
+				"back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once " +
+				"for a node, with an event. Machines that joined since the backup need a new token. " +
+				"What was retired, banned or revoked since the backup is good again, accounts and their API tokens too: look through " +
+				"nodes and accounts before others reach the gateway.",
+			Examples: []string{"muster restore /backup/muster-2026-11-21.tar", "muster restore backup.tar --data /var/lib/muster --force"}},
+	}
+}
+
+// backup leaves no file behind where the copy is not whole: half a database would look like a backup.
+func backup(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	file := s.Words[0]
+	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return fmt.Errorf("%s is there already and is left as it is; name another file", file)
+	case errors.Is(err, os.ErrNotExist):
+		return cli.Hinted("there is no folder "+filepath.Dir(file), "make it, or name a file in another folder")
+	case errors.Is(err, os.ErrPermission):
+		return cli.Hinted(err.Error(), "name a file in a folder that you may write to")
+	case err != nil:
+		return err
+	}
+	got, err := receive(ctx, s, c, to)
+	if err := errors.Join(err, disk.Steps(nil).Sync("the backup", to), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	if err := disk.Sync(filepath.Dir(file)); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
+		"from this file.\n", screen.Printable(file), got.said)
+	return got.lacks()
+}
+
+// received is a backup that has come.
+type received struct {
+	archive.Summary
+	said    string   // how large it is
+	missing []string // some of the blobs that it lacks
+	needed  []string // some of what needs them
+}
+
+// lacks is the error of a backup that lacks blobs. It is kept: all the rest is in it.
+func (r received) lacks() error {
+	if r.Lacks == 0 {
+		return nil
+	}
+	names := strings.Join(r.missing, ", ")
+	if more := r.Lacks - len(r.missing); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	text := fmt.Sprintf("the backup lacks %s that the gateway's disk has lost or damaged: %s", screen.Plural(r.Lacks, "blob"), names)
+	if len(r.needed) > 0 {
+		text += "; they belong to " + screen.Printable(strings.Join(r.needed, ", "))
+	}
+	return cli.Hinted(text, "push that again from the same build, then make another backup: muster help backup")
+}
+
+// receive writes the backup. An archive is verified while it comes.
+func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (received, error) {
+	var o struct{ WithoutRegistry bool }
+	if err := s.Flags.Into(&o); err != nil {
+		return received{}, err
+	}
+	if o.WithoutRegistry {
+		size, err := c.Backup(ctx, to)
+		return received{said: fmt.Sprintf("%d bytes, without the registry", size)}, err
+	}
+	read, written := io.Pipe()
+	type verdict struct {
+		received
+		err error
+	}
+	verified := make(chan verdict, 1)
+	go func() {
+		var v verdict
+		v.Summary, v.err = archive.Read(read, archive.Visitor{Missing: func(digests, needed []string) {
+			v.missing = digests
+			v.needed = needed
+		}})
+		_, _ = io.Copy(io.Discard, read) // what stands behind the end has to go somewhere
+		verified <- v
+	}()
+	size, err := c.BackupAll(ctx, io.MultiWriter(to, written))
+	written.Close()
+	v := <-verified
+	if err == nil && v.err != nil {
+		err = fmt.Errorf("the backup that came is of no use: %w", v.err)
+	}
+	v.said = fmt.Sprintf("%d bytes: the database with %d, and %d blobs of the registry with %d", size, v.Database, v.Blobs, v.Bytes)
+	return v.received, err
+}
+
+func restore(ctx context.Context, s *cli.Session) error {
+	r := cli.Restore{File: s.Words[0], AdoptFor: usualAdoption}
+	var err error
+	if r.DataFiles, err = s.DataFiles(); err != nil {
+		return err
+	}
+	if err := s.Flags.Into(&r); err != nil {
+		return err
+	}
+	done, err := s.Local.Restore(ctx, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(r.Data), screen.Stamp(&done.BackupAt))
+	if done.Blobs > 0 {
+		fmt.Fprintf(s.Stdout, "The registry has the %d blobs of the backup.\n", done.Blobs)
+	}
+	if done.LostBlobs > 0 {
+		fmt.Fprintf(s.Stdout, "The registry has lost %d blobs: they are not in the backup, and not here. Push what needs them again: "+
+			"muster release ls.\n", done.LostBlobs)
+	}
+	if done.Aside != "" {
+		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))
+	}
+	restoredKey(s, r.Data, done)
+	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+
+		"and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))
+	if done.TrustKeyAway {
+		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again "+
+			"with --force --trust-key FILE: nodes take no lower set than the one that they know.")
+	}
+	return nil
+}
+
+// restoredKey says where the master key is, where that matters for the next start.
+func restoredKey(s *cli.Session, data string, done cli.Restored) {
+	if done.KeyFile != "" {
+		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", screen.Printable(done.KeyFile))
+	}
+	if done.KeyAside != "" {
+		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", screen.Printable(done.KeyAside))
+	}
+	if done.KeyToName != "" {
+		flags := "--data " + paste.Quote(datadir.Absolute(data)) + " --master-key-file " +
+			paste.Quote(datadir.Absolute(done.KeyToName))
+		s.Printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: "+
+			"sudo muster service install %s\n", screen.Printable(done.KeyToName), flags, datadir.ServiceKey, flags)
+	}
+}

@@ -1,0 +1,4 @@
+package gateway
+
+// WithSettings sets flags in one.
+var WithSettings = withSettings

@@ -1,0 +1,332 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func alertList(ctx context.Context, s *cli.Session) error {
+	var f api.AlertFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, f)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(list)
+	}
+	columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
+		{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
+	rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
+		return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
+			state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
+	})
+	if err := s.List(format, columns).Write(rows); err != nil {
+		return err
+	}
+	if left := list.Total - len(list.Alerts); left > 0 {
+		fmt.Fprintf(s.Stdout, "and %d more: select with -l or --cause\n", left)
+	}
+	if list.Total == 0 {
+		none := "no alert fires"
+		if f.Selector+f.Tenant+f.Cause != "" {
+			none = "none of the alerts that were asked for fires"
+		}
+		fmt.Fprintln(s.Stderr, none+beside(ctx, c, f)+"; muster help alerts lists what is looked for")
+	}
+	return nil
+}
+
+// beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
+// alone, and a gateway that still reads its nodes, say nothing of it.
+func beside(ctx context.Context, c *client.Client, f api.AlertFilter) string {
+	view, err := client.Get[api.FleetView](ctx, c, api.PathFleet, api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant})
+	if err != nil {
+		return ""
+	}
+	var said []string
+	if n := view.Totals.Statuses[wire.StatusStale]; n > 0 {
+		said = append(said, screen.Plural(n, "stale node")+" (muster node ls)")
+	}
+	if n := view.Totals.Findings[wire.SeveritySevere]; n > 0 {
+		said = append(said, screen.Plural(n, "node")+" with a severe finding (muster health ls)")
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return ", but look at " + strings.Join(said, " and ")
+}
+
+// state is a word for how an alert stands.
+func state(a api.Alert) string {
+	switch {
+	case a.ResolvedAt != nil:
+		return "resolved"
+	case a.Silence != nil:
+		return "silenced"
+	}
+	return "firing"
+}
+
+// told names the receivers that were told, and those that were not.
+func told(a api.Alert) string {
+	var all []string
+	for _, v := range a.Deliveries {
+		word := v.Told
+		switch {
+		case v.GivenUp:
+			word = "given up"
+		case v.Waiting && v.Tries > 0:
+			word = "failing"
+		case v.Waiting:
+			word = "waiting"
+		}
+		all = append(all, v.Receiver+": "+word)
+	}
+	return screen.OrUnknown(strings.Join(all, ", "))
+}
+
+func alertShow(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, api.AlertFilter{ID: s.Words[0], All: true})
+	if err != nil {
+		return err
+	}
+	if len(list.Alerts) == 0 {
+		return cli.Hinted(fmt.Sprintf("there is no alert %q", s.Words[0]), "muster alert ls --all shows them")
+	}
+	a := list.Alerts[0]
+	if format == cli.FormatJSON {
+		return s.WriteJSON(a)
+	}
+	screen.Pairs(s.Stdout, s.Screen(), pairs(a))
+	return nil
+}
+
+func pairs(a api.Alert) [][]string {
+	rows := [][]string{{"alert", screen.OrUnknown(a.ID)}, {"state", state(a)}, {"cause", screen.OrUnknown(a.Cause)},
+		{"severity", screen.OrUnknown(a.Severity)}, {"tenant", screen.OrUnknown(a.Tenant)}, {"node", screen.OrUnknown(a.Node)},
+		{"what", screen.OrUnknown(a.Text)}, {"next", screen.OrUnknown(a.Next)}, {"help", "muster help " + screen.OrUnknown(a.Topic)},
+		{"since", screen.Stamp(&a.Since)}, {"fired", screen.Stamp(&a.FiredAt)}, {"resolved", screen.Stamp(a.ResolvedAt)}}
+	if len(a.NodeIDs) > 0 {
+		rows = append(rows, []string{"nodes", screen.Plural(len(a.NodeIDs), "node")})
+	}
+	if q := a.Silence; q != nil {
+		rows = append(rows, []string{"silenced", "until " + screen.Stamp(&q.EndsAt) + " by " + screen.OrUnknown(q.CreatedBy) + ": " +
+			screen.OrUnknown(q.Reason)})
+	}
+	for _, v := range a.Deliveries {
+		text := screen.OrUnknown(v.Told) + " at " + screen.Stamp(v.ToldAt)
+		if v.Told == "" {
+			text = "not told yet"
+		}
+		if v.GivenUp {
+			text += ", given up"
+		}
+		if v.Error != "" {
+			text += ", " + screen.Plural(v.Tries, "failure") + ": " + screen.Printable(v.Error)
+		}
+		rows = append(rows, []string{"to " + screen.Printable(v.Receiver), text})
+	}
+	return rows
+}
+
+func silence(ctx context.Context, s *cli.Session) error {
+	q := api.AlertSilenceRequest{For: api.Duration(2 * time.Hour)}
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	if q.Reason == "" {
+		return cli.Usagef("--reason 'new power supply'", "a silence needs a reason, for those who wonder later")
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := client.Send[api.AlertSilence](ctx, c, "POST", api.PathSilences, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(made)
+	}
+	fmt.Fprintf(s.Stdout, "%s: %s, until %s.\n", screen.Printable(made.ID), silenceOf(made), screen.Stamp(&made.EndsAt))
+	return nil
+}
+
+// what is silenced, in a few words.
+func silenceOf(q api.AlertSilence) string {
+	var all []string
+	for _, part := range []struct{ name, value string }{{"node", q.Node}, {"selector", q.Selector}, {"cause", q.Cause},
+		{"tenant", q.Tenant}} {
+		if part.value != "" {
+			all = append(all, part.name+" "+part.value)
+		}
+	}
+	return screen.OrUnknown(strings.Join(all, ", "))
+}
+
+func silences(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
+	columns := []screen.Column{{Name: "SILENCE"}, {Name: "OF", Least: 12}, {Name: "ENDS"}, {Name: "BY", Rank: 1, Least: 8},
+		{Name: "REASON", Least: 16}}
+	return cli.ShowList(ctx, s, api.PathSilences, f, columns, func(l api.AlertSilenceList) [][]string {
+		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
+			return []string{screen.OrUnknown(q.ID), silenceOf(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
+				screen.Printable(q.Reason)}
+		})
+	})
+}
+
+func unsilence(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.Drop(ctx, c, api.At(api.PathSilence, s.Words[0]), nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s has ended.\n", screen.Printable(s.Words[0]))
+	return nil
+}
+
+func receiverAdd(ctx context.Context, s *cli.Session) error {
+	q, err := receiverRequest(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := client.Send[api.AlertReceiver](ctx, c, "PUT", api.At(api.PathReceiver, s.Words[0]), q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(r)
+	}
+	name := screen.Printable(r.Name)
+	fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: muster alert receiver test %s\n", name, screen.OrUnknown(r.Host), name)
+	if r.Secret != "" {
+		fmt.Fprintf(s.Stdout, "\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n",
+			screen.Printable(r.Secret))
+	}
+	return nil
+}
+
+// request reads the URL from a file or a pipe: it is a secret.
+func receiverRequest(s *cli.Session) (api.AlertReceiverRequest, error) {
+	var q api.AlertReceiverRequest
+	var o struct{ File string }
+	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
+		return q, err
+	}
+	if q.Kind == "" {
+		return q, cli.Usagef("--kind webhook, slack, ntfy or alertmanager", "what kind of receiver is it?")
+	}
+	file := o.File
+	if file == "" && s.Interactive() {
+		return q, cli.Usagef("--file FILE or a pipe gives it", "where does the URL come from?")
+	}
+	if file == "" {
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return q, fmt.Errorf("read the URL: %w", err)
+	}
+	address, rest, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	q.URL = strings.TrimSpace(address)
+	q.Token = strings.TrimSpace(rest)
+	return q, nil
+}
+
+func receiverList(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "KIND"}, {Name: "HOST", Least: 12}, {Name: "GETS", Least: 8}, {Name: "SENT"},
+		{Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "GIVEN-UP", Wide: true}, {Name: "BY", Wide: true}}
+	return cli.ShowList(ctx, s, api.PathReceivers, nil, columns, func(l api.AlertReceiverList) [][]string {
+		return cli.Rows(l.Receivers, func(r api.AlertReceiver) []string { return receiverRow(r, s.Now()) })
+	})
+}
+
+func receiverRow(r api.AlertReceiver, now time.Time) []string {
+	sent := "never"
+	if r.SentAt != nil {
+		sent = screen.Ago(now, *r.SentAt)
+	}
+	return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Kind), screen.OrUnknown(r.Host), gets(r), sent, strconv.Itoa(r.Waiting),
+		screen.OrUnknown(r.Error), strconv.Itoa(r.GivenUp), screen.OrUnknown(r.CreatedBy)}
+}
+
+// gets says what a receiver is told of.
+func gets(r api.AlertReceiver) string {
+	var all []string
+	if len(r.Causes) > 0 {
+		all = append(all, strings.Join(r.Causes, ","))
+	}
+	if r.Severity != "" {
+		all = append(all, "from "+r.Severity)
+	}
+	if r.Tenant != "" {
+		all = append(all, "tenant "+r.Tenant)
+	}
+	if r.Selector != "" {
+		all = append(all, r.Selector)
+	}
+	if len(all) == 0 {
+		return "all"
+	}
+	return screen.Printable(strings.Join(all, "; "))
+}
+
+func receiverTest(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := client.Send[api.AlertTest](ctx, c, "POST", api.At(api.PathReceiverTest, s.Words[0]), nil)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s took the test alert: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
+	return s.ShowTry(format, t, text)
+}
+
+func receiverDrop(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	deed := "remove the receiver " + s.Words[0]
+	if err := s.Agree(deed, deed); err != nil {
+		return err
+	}
+	if err := client.Drop(ctx, c, api.At(api.PathReceiver, s.Words[0]), nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s is told no more.\n", screen.Printable(s.Words[0]))
+	return nil
+}

@@ -1,0 +1,109 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func pskSet(ctx context.Context, s *cli.Session) error {
+	return newPSK(ctx, s, api.PathPSK, "It is the only one from now on.")
+}
+
+func pskRotate(ctx context.Context, s *cli.Session) error {
+	return newPSK(ctx, s, api.PathPSKRotate, "The one before it is good too until: muster psk clear --keep %s")
+}
+
+// newPSK sets or adds a key. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
+// once; one that the operator brought is never shown.
+func newPSK(ctx context.Context, s *cli.Session, path, next string) error {
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	q, err := pskRequest(s)
+	if err != nil {
+		return err
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	k, err := client.Send[api.NewPSK](ctx, c, "POST", path, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(k)
+	}
+	if k.Secret != "" {
+		fmt.Fprintf(s.Stdout, "%s\n\n", screen.Printable(k.Secret))
+		fmt.Fprintln(s.Stdout, "This is the secret; it is not shown again.")
+	}
+	fmt.Fprintf(s.Stdout, "The key is called %s. %s\n", screen.Printable(k.ID), strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
+	return nil
+}
+
+// pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
+func pskRequest(s *cli.Session) (api.PSKRequest, error) {
+	var o struct {
+		Generate bool
+		File     string
+	}
+	if err := s.Flags.Into(&o); err != nil {
+		return api.PSKRequest{}, err
+	}
+	file := o.File
+	switch {
+	case o.Generate && s.Flags.Given("file"):
+		return api.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
+	case o.Generate:
+		return api.PSKRequest{Generate: true}, nil
+	case file == "" && s.Interactive():
+		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
+			"where does the secret come from?")
+	case file == "":
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return api.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(raw), "\r\n")
+	if secret == "" {
+		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one", "the secret is empty")
+	}
+	return api.PSKRequest{Secret: secret}, nil
+}
+
+func pskClear(ctx context.Context, s *cli.Session) error {
+	var f api.PSKFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.Drop(ctx, c, api.PathPSK, f); err != nil {
+		return err
+	}
+	if f.Keep == "" {
+		fmt.Fprintln(s.Stdout, "There is no pre-shared key any more. Nodes that joined with one stay.")
+		return nil
+	}
+	fmt.Fprintf(s.Stdout, "%s is the only pre-shared key now.\n", screen.Printable(f.Keep))
+	return nil
+}
+
+func pskList(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "ID"}, {Name: "CREATED"}}
+	return cli.ShowList(ctx, s, api.PathPSK, nil, columns, func(l api.PSKList) [][]string {
+		return cli.Rows(l.PSKs, func(k api.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
+	})
+}

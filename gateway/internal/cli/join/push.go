@@ -1,0 +1,287 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+const (
+	pushTTL      = 15 * time.Minute // of the token that is minted for one box, unless --timeout is longer
+	pushTimeout  = 5 * time.Minute
+	pushParallel = 8
+	afterwards   = 10 * time.Second // for taking a token back, or a folder away, when the time of a box is up
+)
+
+// PushCommands has the one that joins machines over the system's own ssh.
+func PushCommands() []cli.Command {
+	return []cli.Command{{Name: "push", Args: "HOST...", Least: 1, Most: -1, Run: pushNodes,
+		Flags:   []string{"port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout"},
+		Summary: "join machines over ssh",
+		Text: "Copies the agent to each machine over this system's ssh, joins it, and shows what it says as it says it. HOST is " +
+			"user@address, or a name of your ssh configuration: keys, agents, jump hosts and the checking of host keys are ssh's own. " +
+			"The machine needs a POSIX shell with its usual tools (uname, mktemp, chmod, cat, rm) and no sftp, and the user need not be root.\n\n" +
+			"Each machine gets an enrollment token of its own, for one use. It goes through ssh's standard input, stands in no argument " +
+			"and no file, and is revoked when the machine does not join. Several machines are joined at the same time; ssh asks " +
+			"nothing then, so their host keys must be known and their keys loaded. Exit code 0 means that all are online.",
+		Examples: []string{"muster push root@203.0.113.7 -p 39467 --tenant platform",
+			"muster push gpu-1 gpu-2 gpu-3 --tenant platform --label rack=7",
+			"muster push root@ssh4.vast.ai -p 39467 -i ~/.ssh/vast --provider vast_ai --instance-id 39467543 --name vast-h100",
+			"muster push ubuntu@2001:db8::7 --gateway https://10.0.0.5:7443"}}}
+}
+
+// push is one call of the command: the same for every box.
+type push struct {
+	*cli.Session
+	client  *client.Client
+	gateway api.Gateway
+	token   api.TokenRequest
+	timeout time.Duration
+	join    []string // flags for the agent's join, without the token
+	ssh     []string // options of ssh
+	single  bool     // one box: its ssh may ask the person for a password
+}
+
+// pushNodes carries the agent to boxes over the system's own ssh and joins them, pushParallel of them at once. Each box has its own
+// time, which begins when its turn comes.
+func pushNodes(ctx context.Context, s *cli.Session) error {
+	p, err := newPush(ctx, s)
+	if err != nil {
+		return err
+	}
+	results := make([]error, len(s.Words))
+	var wait sync.WaitGroup
+	free := make(chan struct{}, pushParallel)
+	out := &terminal{to: s.Stdout}
+	for i, host := range s.Words {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			bounded, cancel := context.WithTimeout(ctx, p.timeout)
+			defer cancel()
+			results[i] = p.box(bounded, host, out.of(host, p.single))
+		})
+	}
+	wait.Wait()
+	return p.summary(ctx, results)
+}
+
+// newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
+func newPush(ctx context.Context, s *cli.Session) (*push, error) {
+	p := &push{Session: s, single: len(s.Words) == 1}
+	for i, host := range s.Words {
+		if err := checkHost(host, s.Words[:i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.request(); err != nil {
+		return nil, err
+	}
+	if err := p.sshFlags(); err != nil {
+		return nil, err
+	}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return nil, errors.New("ssh is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there")
+	}
+	var err error
+	if p.client, err = s.Client(ctx); err != nil {
+		return nil, err
+	}
+	if p.gateway, err = client.Get[api.Gateway](ctx, p.client, api.PathGateway, nil); err != nil {
+		return nil, err
+	}
+	return p, p.joinFlags()
+}
+
+// request is the token that each box gets: the operator's labels and tenant are in it, so that the box cannot change them.
+func (p *push) request() error {
+	o := struct{ Timeout time.Duration }{pushTimeout}
+	if err := p.Flags.Into(&o); err != nil {
+		return err
+	}
+	p.timeout = o.Timeout
+	p.token = api.TokenRequest{Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
+	return p.Flags.Into(&p.token)
+}
+
+// joinFlags are the flags of the agent's join. They always have the root's pin, whatever certificate the gateway shows: the agent compares
+// the pin with the roots in the proven welcome.
+func (p *push) joinFlags() error {
+	gateway := p.gateway.URL
+	var o struct {
+		Gateway, Name, Provider string
+		InstanceID              string `flag:"instance-id"`
+		Force                   bool
+	}
+	if err := p.Flags.Into(&o); err != nil {
+		return err
+	}
+	if given := o.Gateway; given != "" {
+		u, err := url.Parse(given)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+			return cli.Usagef("write --gateway https://10.0.0.5:7443", "%s %q is no URL", p.Flags.Source("gateway"), given)
+		}
+		gateway = given
+	} else if onlyHere(gateway) {
+		fmt.Fprintf(p.Stderr, "note: the gateway's public URL is %s, which no other machine can reach. Give another with --gateway URL, "+
+			"or for good with muster serve --public-url URL\n", screen.Printable(gateway))
+	}
+	p.join = []string{"--gateway", gateway}
+	if o.Force {
+		p.join = append(p.join, "--force")
+	}
+	if p.gateway.RootPin != "" {
+		p.join = append(p.join, "--root-pin", p.gateway.RootPin)
+	}
+	for _, one := range [][2]string{{"name", o.Name}, {"provider", o.Provider}, {"instance-id", o.InstanceID}} {
+		if one[1] == "" {
+			continue
+		}
+		if !p.single && one[0] != "provider" {
+			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(one[0]),
+				len(p.Words))
+		}
+		p.join = append(p.join, "--"+one[0], one[1])
+	}
+	return nil
+}
+
+// onlyHere tells whether a URL leads every other machine to itself.
+func onlyHere(gateway string) bool {
+	u, err := url.Parse(gateway)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// box joins one box: look, copy, join. The token is minted once the box was reached and there is an agent for its platform.
+func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
+	defer out.flush()
+	platform, dir, err := p.look(ctx, host)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: reached, copying the agent to %s\n", platform, dir)
+	if err := p.copy(ctx, host, platform, dir); err != nil {
+		return errors.Join(err, p.clean(ctx, host, dir))
+	}
+	minted, err := client.Send[api.NewToken](ctx, p.client, "POST", api.PathTokens, p.token)
+	if err != nil {
+		return errors.Join(err, p.clean(ctx, host, dir))
+	}
+	joined := p.joinBox(ctx, host, dir, minted.Token, out)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
+	defer cancel()
+	err = errors.Join(joined, p.settle(late, minted.ID, joined != nil))
+	if broken(joined) { // else the box has removed the folder itself
+		err = errors.Join(err, p.clean(ctx, host, dir))
+	}
+	return err
+}
+
+// settle ends a token that was not used, because the box did not join or had joined before.
+func (p *push) settle(ctx context.Context, id string, failed bool) error {
+	if !failed {
+		list, err := client.Get[api.TokenList](ctx, p.client, api.PathTokens, api.ListFilter{Tenant: p.token.Tenant})
+		live := err != nil // an account that may mint tokens need not be one that may list them
+		for _, t := range list.Tokens {
+			live = live || t.ID == id
+		}
+		if !live {
+			return nil
+		}
+	}
+	if err := client.Drop(ctx, p.client, api.At(api.PathToken, id), nil); err != nil {
+		return cli.Hinted(fmt.Sprintf("the token %s is still good: %s", id, err), "end it with muster token revoke "+id)
+	}
+	return nil
+}
+
+// joinBox runs the agent's join with the token on its standard input. Both its outputs are one stream, so that what it says is shown in
+// order.
+func (p *push) joinBox(ctx context.Context, host, dir, token string, out io.Writer) error {
+	agent := quote(dir + "/muster-agent")
+	words := []string{"chmod 700", agent, "&&", agent, "join"}
+	for _, flag := range append(p.join, "--token-file", "-") {
+		words = append(words, quote(flag))
+	}
+	script := strings.Join(words, " ") + " 2>&1; code=$?; rm -rf " + quote(dir) + "; exit $code"
+	_, err := p.remote(ctx, host, script, strings.NewReader(token+"\n"), out)
+	return err
+}
+
+// summary says what failed and why, and of several boxes how many joined. It fails when one box did not join.
+func (p *push) summary(ctx context.Context, results []error) error {
+	joined := 0
+	for i, err := range results {
+		if err == nil {
+			joined++
+			continue
+		}
+		p.tell(ctx, p.Words[i], err)
+	}
+	if !p.single {
+		fmt.Fprintf(p.Stdout, "%s: %d joined, %d failed\n", screen.Plural(len(results), "machine"), joined, len(results)-joined)
+	}
+	if joined < len(results) {
+		return cli.ErrReported
+	}
+	return nil
+}
+
+// tell prints what a box said, unless it was printed before, and then why it did not join.
+func (p *push) tell(ctx context.Context, host string, err error) {
+	var remote *remoteError
+	if !errors.As(err, &remote) {
+		p.Trouble(ctx, host, err)
+		return
+	}
+	if len(remote.said) > 1 {
+		for _, line := range remote.said {
+			fmt.Fprintf(p.Stderr, "  %s: %s\n", host, screen.Printable(line))
+		}
+	}
+	p.Report(host+": "+strings.ReplaceAll(err.Error(), "\n", "; "), remote.hint)
+}
+
+// sshFlags are the options of ssh. The user's own configuration says how to connect and whom to trust; what it would add to a
+// session, such as forwarded ports and agents, is turned off.
+func (p *push) sshFlags() error {
+	p.ssh = []string{"-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no",
+		"-o", "ForwardX11=no", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"}
+	if !p.single {
+		p.ssh = append(p.ssh, "-o", "BatchMode=yes") // nobody can answer questions of several boxes at once
+	}
+	var o struct {
+		Identity string
+		Port     int
+	}
+	if err := p.Flags.Into(&o); err != nil {
+		return err
+	}
+	if key := o.Identity; key != "" {
+		if _, err := os.Stat(key); err != nil {
+			return fmt.Errorf("the key that --identity names: %w", err)
+		}
+		p.ssh = append(p.ssh, "-i", key)
+	}
+	if o.Port > 0 {
+		p.ssh = append(p.ssh, "-p", fmt.Sprint(o.Port))
+	}
+	return nil
+}

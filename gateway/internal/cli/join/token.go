@@ -1,0 +1,89 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func tokenCreate(ctx context.Context, s *cli.Session) error {
+	var q api.TokenRequest // what no flag says is left out, so that the gateway's defaults hold
+	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := client.Send[api.NewToken](ctx, c, "POST", api.PathTokens, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(t)
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
+		screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
+		screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
+	if err == nil && t.Command != "" {
+		_, err = fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
+	}
+	return err
+}
+
+func tokenList(ctx context.Context, s *cli.Session) error {
+	var f api.ListFilter
+	if err := s.Flags.Into(&f); err != nil {
+		return err
+	}
+	return cli.ShowList(ctx, s, api.PathTokens, f, tokenColumns(), func(l api.TokenList) [][]string {
+		return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
+	})
+}
+
+// tokenColumns keeps the id on every screen: without it no token can be revoked.
+func tokenColumns() []screen.Column {
+	return []screen.Column{
+		{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40},
+		{Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3}, {Name: "EXPIRES"}, {Name: "GPUS", Rank: 5},
+		{Name: "LABELS", Rank: 6, Least: 10, Most: 40},
+		{Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}, {Name: "BOUND", Wide: true}, {Name: "NODE ID", Wide: true},
+	}
+}
+
+func tokenRow(t api.Token, now time.Time) []string {
+	node := t.Node
+	bound := screen.Unknown
+	if node == "" { // an older gateway names the id alone
+		node = t.NodeID
+	}
+	switch {
+	case t.BindInstance:
+		bound = "instance"
+	case t.NodeID != "":
+		bound = "node"
+	}
+	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status),
+		fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
+		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
+}
+
+// tokenRevoke takes a whole token for its public part, so that the secret does not travel in a URL.
+func tokenRevoke(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, 0, len(s.Words))
+	for _, id := range s.Words {
+		ids = append(ids, cli.PublicPart(id))
+	}
+	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) {
+		return api.StatusRevoked, client.Drop(ctx, c, api.At(api.PathToken, t.ID), nil)
+	})
+}

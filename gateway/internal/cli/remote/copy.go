@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// place is one of the two words of cp.
+type place struct {
+	node string // empty: here
+	path string
+}
+
+// readPlace tells NAME:PATH from a path here. What has a slash before its colon is one here.
+func readPlace(text string) place {
+	node, rest, found := strings.Cut(text, ":")
+	if !found || node == "" || strings.Contains(node, "/") {
+		return place{path: text}
+	}
+	return place{node: node, path: rest}
+}
+
+func nodeCopy(ctx context.Context, s *cli.Session) error {
+	from := readPlace(s.Words[0])
+	to := readPlace(s.Words[1])
+	if (from.node == "") == (to.node == "") {
+		return cli.Usagef("muster node cp gpu-1:/var/log/syslog . copies from a node, muster node cp FILE gpu-1:/tmp/ to one",
+			"one of the two is NAME:PATH, and the other a file here")
+	}
+	there := from
+	if to.node != "" {
+		there = to
+	}
+	if !path.IsAbs(there.path) {
+		return cli.Usagef("such as "+there.node+":/home/ada/data", "the path on the node is not absolute: %q", there.path)
+	}
+	if to.node != "" {
+		return upload(ctx, s, from.path, to)
+	}
+	return download(ctx, s, from, to.path)
+}
+
+// target is where a file goes that keeps its name in a folder.
+func target(local, name string) (string, error) {
+	info, err := os.Stat(local)
+	if err == nil && info.IsDir() {
+		return filepath.Join(local, name), nil
+	}
+	if strings.HasSuffix(local, "/") {
+		return "", fmt.Errorf("there is no folder %s", local)
+	}
+	return local, nil
+}
+
+// done says what was copied.
+func done(s *cli.Session, to string, bytes int64, sum hash.Hash) {
+	fmt.Fprintf(s.Stdout, "%s: %d bytes, SHA-256 %s\n", screen.Printable(to), bytes, hex.EncodeToString(sum.Sum(nil)))
+}
+
+// folderError says how a folder goes.
+func folderError(node, folder string) error {
+	return cli.Hinted(folder+" is a folder, and cp copies one file",
+		"as an archive it goes through a pipe: muster node exec "+node+" -- tar c -C "+folder+" . | tar x -C HERE")
+}
+
+// openCopy asks for a copy by the user that the flags name.
+func openCopy(ctx context.Context, s *cli.Session, node string, p wire.CopyParams) (*passage, error) {
+	if err := s.Flags.Into(&p); err != nil {
+		return nil, err
+	}
+	return open(ctx, s, node, wire.SessionCopy, &p)
+}

@@ -1,0 +1,199 @@
+package remote
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"muster/agent/pipe"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// outcome is what a program came to on one node.
+type outcome struct {
+	exit  pipe.Exit
+	err   error // of the session
+	begun bool
+	took  time.Duration
+}
+
+// many runs the program on several nodes, and shows what it writes line by line, with the node's name.
+func (o *order) many(nodes []cli.Target) error {
+	p := newPrinter(o.Session)
+	outcomes := make([]outcome, len(nodes))
+	free := make(chan struct{}, min(o.atMost, len(nodes)))
+	var running sync.WaitGroup
+	for i, node := range nodes {
+		free <- struct{}{}
+		if o.life.Err() != nil || o.stopped() {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-free }()
+			outcomes[i] = o.on(node, p)
+		})
+	}
+	running.Wait()
+	return o.sum(nodes, outcomes)
+}
+
+func (o *order) on(node cli.Target, p *printer) outcome {
+	name := screen.Printable(node.Name) + ": "
+	out := p.lines(p.out, name)
+	errs := p.lines(p.err, name)
+	began := o.Now()
+	exit, err := o.run(node, streams{in: bytes.NewReader(o.copied), out: out, err: errs, say: p.sayer(node.Name), way: p.way})
+	out.end()
+	errs.end()
+	return outcome{exit: exit, err: err, begun: true, took: o.Now().Sub(began)}
+}
+
+// words says in one cell what came of it.
+func (r outcome) words() string {
+	switch {
+	case !r.begun:
+		return "not started"
+	case r.err != nil:
+		return "failed: " + screen.Printable(r.err.Error())
+	case r.exit.Signal != "":
+		return "signal " + screen.Printable(r.exit.Signal)
+	}
+	return "exit " + strconv.Itoa(r.exit.Code)
+}
+
+func (r outcome) well() bool { return r.begun && r.err == nil && r.exit.Code == 0 }
+
+// sum prints what each node gave, on standard error. It gives the error that makes the exit code.
+func (o *order) sum(nodes []cli.Target, outcomes []outcome) error {
+	columns := []screen.Column{{Name: "NODE"}, {Name: "TOOK"}, {Name: "RESULT", Least: 10}}
+	rows := make([][]string, 0, len(nodes))
+	for i, r := range outcomes {
+		rows = append(rows, []string{screen.Printable(nodes[i].Name), took(r), r.words()})
+	}
+	list := screen.NewList(o.Stderr, "", screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
+	if err := list.Write(rows); err != nil {
+		return err
+	}
+	bad := 0
+	for _, r := range outcomes {
+		if !r.well() {
+			bad++
+		}
+	}
+	if bad == 0 {
+		return nil
+	}
+	fmt.Fprintf(o.Stderr, "%d of %s failed\n", bad, screen.Plural(len(nodes), "node"))
+	return cli.ErrReported
+}
+
+func took(r outcome) string {
+	if !r.begun {
+		return screen.Unknown
+	}
+	return strconv.FormatFloat(r.took.Seconds(), 'f', 1, 64) + "s"
+}
+
+// printer prints the lines of several nodes. Lines do not mix, and those of one node keep their order.
+type printer struct {
+	session  *cli.Session
+	out, err stream
+	mu       sync.Mutex
+	lost     bool // the way to the gateway
+}
+
+// stream is standard output or standard error.
+type stream struct {
+	write    func([]byte) error
+	terminal bool // what could control it is escaped
+}
+
+func newPrinter(s *cli.Session) *printer {
+	p := &printer{session: s}
+	p.out = stream{write: func(b []byte) error { _, err := s.Stdout.Write(b); return err }, terminal: s.Screen() > 0}
+	p.err = stream{write: func(b []byte) error { _, err := s.Stderr.Write(b); return err }, terminal: screen.Columns(s.Stderr, "") > 0}
+	return p
+}
+
+// sayer prints what muster says of a node.
+func (p *printer) sayer(node string) func(string) {
+	return func(line string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		fmt.Fprintf(p.session.Stderr, "muster: %s\n", screen.Printable(node+": "+line))
+	}
+}
+
+// way prints once what the sessions of all nodes say of the way to the gateway.
+func (p *printer) way(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if lost := err != nil; lost != p.lost {
+		p.lost = lost
+		fmt.Fprintf(p.session.Stderr, "muster: %s\n", screen.Printable(WayWords(err)))
+	}
+}
+
+// lines prints what one node writes into one stream, whole lines at a time.
+type lines struct {
+	printer *printer
+	to      stream
+	name    string
+	rest    []byte
+}
+
+// longestLine is how much of a line is held back for its end.
+const longestLine = 64 << 10
+
+func (p *printer) lines(to stream, name string) *lines { return &lines{printer: p, to: to, name: name} }
+
+// Write prints the lines that are complete.
+func (l *lines) Write(data []byte) (int, error) {
+	l.rest = append(l.rest, data...)
+	var out []byte
+	for {
+		end := bytes.IndexByte(l.rest, '\n')
+		whole := end + 1
+		if end < 0 && len(l.rest) < longestLine {
+			break
+		}
+		if end < 0 || end > longestLine {
+			end = longestLine
+			whole = longestLine
+		}
+		out = l.line(out, l.rest[:end])
+		l.rest = l.rest[whole:]
+	}
+	l.rest = slices.Clone(l.rest) // what was printed is not kept
+	return len(data), l.print(out)
+}
+
+func (l *lines) line(out, text []byte) []byte {
+	if l.to.terminal {
+		text = []byte(screen.PrintableLine(string(text)))
+	}
+	out = append(out, l.name...)
+	out = append(out, text...)
+	return append(out, '\n')
+}
+
+func (l *lines) print(out []byte) error {
+	if len(out) == 0 {
+		return nil
+	}
+	l.printer.mu.Lock()
+	defer l.printer.mu.Unlock()
+	return l.to.write(out)
+}
+
+// end prints what is left without the end of its line.
+func (l *lines) end() {
+	if len(l.rest) > 0 {
+		_ = l.print(l.line(nil, l.rest))
+		l.rest = nil
+	}
+}

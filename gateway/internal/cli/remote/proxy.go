@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"context"
+	"io"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+)
+
+func nodeProxy(ctx context.Context, s *cli.Session) error {
+	port, err := readPort(s.Words[1], 1)
+	if err != nil {
+		return err
+	}
+	params := wire.ForwardParams{Port: port}
+	if err := s.Flags.Into(&params); err != nil {
+		return err
+	}
+	v, err := open(ctx, s, s.Words[0], wire.SessionForward, &params)
+	if err != nil {
+		return err
+	}
+	defer v.close()
+	c := newCarrier(v)
+	if err := c.connect(ctx, newStdio(s.Stdin, s.Stdout)); err != nil {
+		return interrupted(ctx, err)
+	}
+	return interrupted(ctx, nil)
+}
+
+// stdio makes one connection of standard input and output.
+type stdio struct {
+	*io.PipeReader
+	in  *io.PipeWriter
+	out io.Writer
+}
+
+func newStdio(in io.Reader, out io.Writer) *stdio {
+	reader, writer := io.Pipe()
+	go func() {
+		_, err := io.Copy(writer, in)
+		writer.CloseWithError(err)
+	}()
+	return &stdio{PipeReader: reader, in: writer, out: out}
+}
+
+func (c *stdio) Write(p []byte) (int, error) { return c.out.Write(p) }
+
+// CloseWrite is called when the node's side has sent its last byte. Nobody waits for standard input then: programs such as ssh do not end
+// it.
+func (c *stdio) CloseWrite() error { return c.in.Close() }

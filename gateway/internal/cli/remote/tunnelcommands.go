@@ -1,0 +1,58 @@
+package remote
+
+import (
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+)
+
+const (
+	policyText = "The node's own policy may forbid it; without a word there, only the node itself is reached, " +
+		"by its loopback address, at any port."
+	rightsText = "--user names an account of the node whose rights count; without it, the user of the agent is meant, which is root where " +
+		"the agent is installed as a service."
+)
+
+// TunnelCommands carry connections and files between here and a node. Most are of the group node.
+func TunnelCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "node forward", Args: "NAME [LOCAL:]PORT...", Least: 2, Most: -1, Flags: []string{"host", "key"}, Run: orderly(nodeForward),
+			Summary: "reach ports of a node on ports here",
+			Text: "Listens here and carries each connection to PORT on the node. LOCAL is a port of this machine, or ADDRESS:PORT; without " +
+				"it, it is the same number. It listens on 127.0.0.1, so that nobody else gets through, unless LOCAL has an address. Port 0 " +
+				"takes a free one; what it is, is printed.\n\n" +
+				"It goes on until ^C. A lost connection to the gateway is tried again for a minute, and nothing is lost meanwhile. Without a " +
+				"byte for half an hour, or as the gateway has it, the session ends.\n\n" +
+				fmt.Sprintf("It carries %d connections at once to each port; more wait until one of them ends.\n\n", wire.MaxConnections) +
+				"--host HOST has the node connect to another machine that it can reach, where its policy allows that. " + policyText + "\n\n" +
+				keyText,
+			Examples: []string{"muster node forward gpu-1 8888", "muster node forward gpu-1 8022:22 6006",
+				"muster node forward gpu-1 0.0.0.0:8080:80", "muster node forward gpu-1 5432 --host db.internal"}},
+		{Name: "node proxy", Args: "NAME PORT", Least: 2, Most: 2, Flags: []string{"host", "key"}, Run: orderly(nodeProxy),
+			Summary: "carry standard input and output to a port of a node",
+			Text: "One connection to PORT on the node, with its bytes on standard input and output. ssh calls it as a ProxyCommand, and so " +
+				"ssh, scp, rsync and editors reach a machine whose provider opens no port: muster ssh-config prints the lines for it.\n\n" +
+				policyText + "\n\n" + keyText,
+			Examples: []string{"ssh -o ProxyCommand='muster node proxy %h %p' root@gpu-1",
+				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
+		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"user", "key"}, Run: orderly(nodeCopy),
+			Summary: "copy a file from a node or to it",
+			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. Where the target is " +
+				"a folder, the file keeps its name. Its permissions are kept too. The target is replaced when the whole file is there and its " +
+				"SHA-256 is right, and not before.\n\n" +
+				"A copy that was cut goes on where it ended: give the same command again. Here the part lies in a file whose name ends with " +
+				".part, on the node in one whose name begins with .muster- beside the target.\n\n" +
+				"A folder goes as an archive: muster node exec NAME -- tar c -C FOLDER . | tar x -C HERE.\n\n" + rightsText + "\n\n" + keyText,
+			Examples: []string{"muster node cp gpu-1:/var/log/syslog .", "muster node cp model.bin gpu-1:/srv/models/ --user ada",
+				"muster node exec gpu-1 -- tar cz -C /srv work | tar xz -C here"}},
+		{Name: "ssh-config", Args: "[NAME...]", Most: -1, Run: sshConfig,
+			Summary: "print lines for ssh's configuration",
+			Text: "With these lines in ~/.ssh/config, ssh, scp, rsync and editors reach nodes by their names, through the gateway. Without " +
+				"names all nodes are meant that are not retired. The node needs a running sshd, on loopback at least, and you an account " +
+				"there; muster's own muster node shell needs neither.\n\n" +
+				"With --url the lines name the file with the API token, or ssh has MUSTER_API_TOKEN in its environment. A secret is never in " +
+				"them.",
+			Examples: []string{"muster ssh-config >> ~/.ssh/config", "muster ssh-config gpu-1 gpu-2"}},
+	}
+}

@@ -1,4 +1,0 @@
-package service
-
-// WithSettings sets flags in one.
-var WithSettings = withSettings

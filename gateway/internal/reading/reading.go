@@ -1,0 +1,132 @@
+// Package reading decodes what nodes report, once, on its way in. The rest of the gateway works with the decoded values, so it never
+// sees a value of a wrong type, a number that is too large for JavaScript, or a text that is not fit for a screen.
+//
+// What is not known is nil, and what does not fit counts as not known. It is left out and named in a notice. A member that the gateway
+// does not know is ignored: a later agent may say more.
+package reading
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+)
+
+const maxNamed = 8 // how many of the members that were left out a notice names
+
+// OfRegister decodes the hardware of a register request, and takes out of its agent what does not fit. The hardware is nil where the
+// node says nothing of it. The notices name what was left out.
+func OfRegister(q *wire.RegisterRequest) (h *wire.Hardware, notices []string) {
+	h = part[wire.Hardware](q.Hardware, "hardware", &notices)
+	held(&clamp{}, &q.Agent, "agent", &notices)
+	return h, notices
+}
+
+// part decodes one part of a request. It is nil where the part is absent, or where nothing in it fits.
+func part[T any](raw json.RawMessage, name string, left *[]string) *T {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil
+	}
+	exact := new(T)
+	if json.Unmarshal(raw, exact) == nil {
+		return held(&clamp{}, exact, name, left)
+	}
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	fitting := new(T)
+	c := &clamp{}
+	if d.Decode(&tree) == nil {
+		kept, _ := c.fit(tree, reflect.TypeFor[T](), "")
+		if text, err := json.Marshal(kept); err == nil && json.Unmarshal(text, fitting) == nil {
+			return held(c, fitting, name, left)
+		}
+	}
+	c.leave("all of it")
+	*left = append(*left, c.notice(name))
+	return nil
+}
+
+// held clamps a decoded part, and adds a notice of what did not fit.
+func held[T any](c *clamp, v *T, name string, left *[]string) *T {
+	if v != nil && reflect.ValueOf(v).Elem().IsZero() { // it must not replace an earlier one that says something
+		v = nil
+	}
+	if v != nil {
+		c.object(planOf(v), reflect.ValueOf(v).Elem(), "")
+	}
+	if len(c.left) > 0 {
+		*left = append(*left, c.notice(name))
+	}
+	return v
+}
+
+// clamp takes out of values what does not fit, and collects the paths of that.
+type clamp struct {
+	left []string
+	more int // paths beyond maxNamed
+}
+
+// leave notes what was left out. A node can send any number of such things, so the first are named and the rest is counted.
+func (c *clamp) leave(path string) {
+	if len(c.left) < maxNamed {
+		c.left = append(c.left, path)
+	} else {
+		c.more++
+	}
+}
+
+func (c *clamp) notice(what string) string {
+	paths := strings.Join(c.left, ", ")
+	if c.more > 0 {
+		paths += fmt.Sprintf(", %d more", c.more)
+	}
+	return "the gateway left out of " + what + " what does not fit its API: " + paths
+}
+
+// fit gives the parts of a JSON value that a Go type can hold. It is false where the value as a whole has a wrong type.
+func (c *clamp) fit(value any, t reflect.Type, path string) (kept any, ok bool) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case value == nil:
+		return nil, true
+	case t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]():
+		members, ok := value.(map[string]any)
+		kept := map[string]any{}
+		for i := range t.NumField() {
+			name := nameOf(t.Field(i))
+			if inner, fits := c.fit(members[name], t.Field(i).Type, join(path, name)); fits {
+				kept[name] = inner
+			} else {
+				c.leave(join(path, name))
+			}
+		}
+		return kept, ok
+	case t.Kind() == reflect.Slice:
+		elements, ok := value.([]any)
+		kept := make([]any, 0, len(elements))
+		for i, element := range elements {
+			inner, fits := c.fit(element, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			if !fits {
+				inner = nil // list takes it out and names it
+			}
+			kept = append(kept, inner)
+		}
+		return kept, ok
+	}
+	text, err := json.Marshal(value)
+	return value, err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

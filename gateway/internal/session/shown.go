@@ -1,0 +1,36 @@
+package session
+
+import (
+	"encoding/json"
+	"time"
+
+	"muster/gateway/api"
+)
+
+// Shown is the session as the API shows it.
+func (v View) Shown() api.Session {
+	out := api.Session{
+		ID: v.ID, Node: v.NodeName, NodeID: v.NodeID, Tenant: v.Tenant, Type: v.Type, Params: v.Params, About: v.About,
+		Status: api.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: api.UTC(v.OpenedAt),
+		EndedAt: api.UTC(v.EndedAt), End: v.End, Recorded: v.Recorded, SigningKeyID: v.KeyID,
+		IdleSeconds: int(v.Idle / time.Second), LimitSeconds: int(v.Limit / time.Second),
+	}
+	if out.Params == nil {
+		out.Params = json.RawMessage("null")
+	}
+	if !v.Uncounted {
+		out.BytesIn = &v.In
+		out.BytesOut = &v.Out
+	}
+	if v.ExitCode != nil {
+		code := int(*v.ExitCode)
+		out.ExitCode = &code
+	}
+	switch {
+	case v.EndedAt != nil:
+		out.Status = api.SessionEnded
+	case v.OpenedAt != nil:
+		out.Status = api.SessionOpen
+	}
+	return out
+}

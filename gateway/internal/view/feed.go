@@ -1,0 +1,192 @@
+package view
+
+import (
+	"context"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+)
+
+const (
+	defaultLimit = 16384 // heartbeats: one round of the largest fleet that one gateway is measured with
+	portion      = 256   // samples that are handed on at once
+	share        = 8     // of so many processors the work here uses one at most
+
+	late = 15 * time.Second // a heartbeat that waits for longer: the fleet writes a batch every few seconds
+)
+
+// Sample is one heartbeat as the fleet heard it. Nobody changes what it points to.
+type Sample struct {
+	NodeID     string
+	Enrolment  string
+	At         time.Time // when the gateway heard it
+	RunID      string
+	Counter    uint64
+	Interval   time.Duration
+	SkewMillis int64
+	Address    string
+	Notices    []string
+	Agent      *wire.AgentInfo // nil: not said
+	Cost       *wire.Cost      // nil: not said
+	Hardware   *wire.Hardware  // nil: it brought no reading, and the last one stays
+}
+
+// Taker is somebody who looks at all samples, in the order in which they were heard. Take must not wait for the disk or the network: it
+// holds up the other takers. It may keep what a sample points to, and must not change it.
+type Taker struct {
+	Name string
+	Take func(ctx context.Context, samples []Sample)
+}
+
+// FeedConfig says what a Feed works with. A zero field means the default.
+type FeedConfig struct {
+	Takers []Taker
+	Limit  int // heartbeats that may wait; 0: 16,384
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
+//
+// The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
+// share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who
+// looks on may be late, but never holds up the fleet. It is safe for concurrent use.
+type Feed struct {
+	FeedConfig
+	news chan struct{} // holds one token while heartbeats wait
+
+	mu      sync.Mutex
+	waiting []Sample
+	offered int64
+	dropped int64
+	behind  time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
+	told    bool      // the log has it
+}
+
+// Lag says how far a feed is behind.
+type Lag struct {
+	Waiting int
+	Offered int64     // since the start
+	Dropped int64     // of Offered
+	Since   time.Time // since when heartbeats wait for too long, or are dropped; zero: they are not
+}
+
+// NewFeed makes a Feed.
+func NewFeed(c FeedConfig) *Feed {
+	if c.Limit == 0 {
+		c.Limit = defaultLimit
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Feed{FeedConfig: c, news: make(chan struct{}, 1)}
+}
+
+// Offer takes a batch of heartbeats. It never waits.
+func (f *Feed) Offer(samples []Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	f.mu.Lock()
+	f.offered += int64(len(samples))
+	f.waiting = append(f.waiting, samples...)
+	if surplus := len(f.waiting) - f.Limit; surplus > 0 {
+		f.waiting = append([]Sample(nil), f.waiting[surplus:]...)
+		f.dropped += int64(surplus)
+		if f.behind.IsZero() {
+			f.behind = f.Now()
+		}
+	}
+	f.mu.Unlock()
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+// Behind tells how far the feed is behind.
+func (f *Feed) Behind() Lag {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notice()
+	return Lag{Waiting: len(f.waiting), Offered: f.offered, Dropped: f.dropped, Since: f.behind}
+}
+
+// notice looks at how long the oldest heartbeat has waited. So it is known that the feed is late before anything is dropped. The caller
+// holds the lock.
+func (f *Feed) notice() {
+	if now := f.Now(); f.behind.IsZero() && len(f.waiting) > 0 && now.Sub(f.waiting[0].At) > late {
+		f.behind = now
+	}
+}
+
+// Run hands heartbeats on until ctx ends, and then what still waits.
+func (f *Feed) Run(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	pause := time.Duration(max(share/runtime.GOMAXPROCS(0)-1, 0)) // times what the work took
+	for {
+		select {
+		case <-ctx.Done():
+		case <-f.news:
+		}
+		for began := f.Now(); f.handOn(work); began = f.Now() {
+			rest(ctx, pause*f.Now().Sub(began))
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// handOn hands one portion on. It reports false where nothing waits.
+func (f *Feed) handOn(ctx context.Context) bool {
+	samples := f.take()
+	if len(samples) == 0 {
+		return false
+	}
+	for _, taker := range f.Takers {
+		taker.Take(ctx, samples)
+	}
+	return true
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, long time.Duration) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// take removes the oldest portion, and says in the log when the feed falls behind and when it has caught up.
+func (f *Feed) take() []Sample {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.notice()
+	n := min(len(f.waiting), portion)
+	samples := f.waiting[:n:n]
+	f.waiting = f.waiting[n:]
+	if len(f.waiting) == 0 {
+		f.waiting = nil // the array goes too
+	}
+	switch {
+	case f.behind.IsZero():
+	case !f.told:
+		f.Logger.Warn("heartbeats come faster than the console, history and health can take: these are late, or leave some out",
+			"waiting", len(f.waiting), "dropped", f.dropped)
+		f.told = true
+	case len(f.waiting) == 0:
+		f.Logger.Info("the console, history and health keep up again", "dropped", f.dropped, "since", f.behind)
+		f.behind = time.Time{}
+		f.told = false
+	}
+	return samples
+}
