@@ -37,7 +37,7 @@ func (s *server) showNode(c *call) (any, error) {
 
 // node is a node with what the release part knows of it.
 func (s *server) node(n fleet.Node) api.Node {
-	out := n.Shown()
+	out := shownNode(n)
 	if s.Releases != nil {
 		out.Update = s.Releases.Updating(n.ID)
 	}
@@ -45,7 +45,7 @@ func (s *server) node(n fleet.Node) api.Node {
 }
 
 func (s *server) detail(d fleet.Detail) api.NodeDetail {
-	out := d.Shown()
+	out := shownDetail(d)
 	out.Node = s.node(d.Node)
 	out.Findings = s.findings(d.ID)
 	out.Today = s.today(d.ID)
