@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/agent/wire"
 	"muster/store"
 )
 
@@ -34,7 +35,7 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 // retell records a new detail of reasons that the node has already. Example: one GPU was gone, now it is two.
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
-		now := plain(detail[reason.Reason])
+		now := wire.Plain(detail[reason.Reason], wire.MaxHealthDetail)
 		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) ||
 			!f.mayTell(id.NodeID) {
 			continue
@@ -76,7 +77,7 @@ func (f *Fleet) applyHealth(
 	}
 	c := change{verb: verb, by: by, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
-		if text := plain(detail[reason]); text != "" {
+		if text := wire.Plain(detail[reason], wire.MaxHealthDetail); text != "" {
 			c.because[reason] = text
 		}
 	}

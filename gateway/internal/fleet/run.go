@@ -6,6 +6,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -48,7 +49,7 @@ func (f *Fleet) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	l := &live{runs: clash.Read(node, rows, up), touched: up}
 	var h wire.Hardware
 	if json.Unmarshal([]byte(node.Hardware), &h) == nil {
-		l.ills, _ = illsOf(&h)
+		l.ills, _ = reading.Ills(&h)
 	}
 	return l, nil
 }

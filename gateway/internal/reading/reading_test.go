@@ -206,6 +206,18 @@ func TestOfRegister(t *testing.T) {
 	}
 }
 
+// TestIlls: a GPU is known by its UUID, or by its place, and what it says fits a line.
+func TestIlls(t *testing.T) {
+	found, shown := reading.Ills(&wire.Hardware{GPUs: []wire.GPU{{UUID: "GPU-1", Health: []string{"hot", "ecc\n "}},
+		{Index: 1, Health: []string{"lost"}}, {Index: 2, UUID: "GPU-3"}}})
+	if len(found) != 2 || found["GPU-1"] != "hot, ecc" || found["gpu 1"] != "lost" {
+		t.Errorf("found %v", found)
+	}
+	if !shown["GPU-1"] || !shown["gpu 1"] || !shown["GPU-3"] || shown["GPU-2"] {
+		t.Errorf("shown %v", shown)
+	}
+}
+
 // FuzzParseHeartbeat: whatever a node sends is refused, or decoded into values that can be written and read again and then fit as they
 // are.
 func FuzzParseHeartbeat(f *testing.F) {
