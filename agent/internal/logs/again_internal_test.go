@@ -1,4 +1,4 @@
-package ship
+package logs
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 func TestWantedAgain(t *testing.T) {
 	box := spool.Open(spool.Config{Dir: t.TempDir(), Bound: 1 << 20})
 	defer box.Close()
-	s := &sender{Shipper: New(Config{}), box: box, reader: box.Untaken()}
+	s := &sender{Shipper: NewShipper(Shipping{}), box: box, reader: box.Untaken()}
 	defer func() { s.reader.Close() }()
 	line := []byte(`{"message":"x"}`)
 	if _, err := box.Append(line, line); err != nil {
