@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // temporary ends the name of a file that is being written. It lies beside the one that it will replace.
@@ -224,4 +225,19 @@ func (s Steps) MakeFolders(path string, mode fs.FileMode) error {
 		return err
 	}
 	return s.SyncFolder("the folder of "+name, parent)
+}
+
+// OpenIn opens an entry of a folder that is held open. It follows no link, and no pipe or device holds it up.
+func OpenIn(folder *os.File, name string, flags int, mode uint32) (*os.File, error) {
+	const always = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+	for {
+		fd, err := syscall.Openat(int(folder.Fd()), name, flags|always, mode)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: filepath.Join(folder.Name(), name), Err: err}
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	}
 }

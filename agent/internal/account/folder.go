@@ -24,24 +24,9 @@ func (f folder) close() { f.file.Close() }
 
 func (f folder) fd() int { return int(f.file.Fd()) }
 
-// open opens an entry. A pipe or a device does not hold it up.
-func (f folder) open(name string, flags int, mode uint32) (*os.File, error) {
-	const always = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
-	for {
-		fd, err := syscall.Openat(f.fd(), name, flags|always, mode)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-		}
-		return os.NewFile(uintptr(fd), name), nil
-	}
-}
-
 // folder opens a directory in this one.
 func (f folder) folder(name string) (folder, error) {
-	file, err := f.open(name, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	file, err := disk.OpenIn(f.file, name, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
 	return folder{file, f.disk}, err
 }
 
@@ -58,7 +43,7 @@ func (f folder) makeFolder(name string) error {
 
 // read gives a regular file. Anything else under the name counts as no file, and so does one that may not be read.
 func (f folder) read(name string, most int) (text []byte, info fs.FileInfo, err error) {
-	file, err := f.open(name, syscall.O_RDONLY, 0)
+	file, err := disk.OpenIn(f.file, name, syscall.O_RDONLY, 0)
 	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ELOOP, syscall.ENXIO} {
 		if errors.Is(err, none) {
 			return nil, nil, nil
@@ -84,7 +69,7 @@ func (f folder) replace(name string, content []byte, mode fs.FileMode) error {
 	if err := f.remove(temporary); err != nil {
 		return err
 	}
-	file, err := f.open(temporary, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, 0o600)
+	file, err := disk.OpenIn(f.file, temporary, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

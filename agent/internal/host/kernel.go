@@ -25,7 +25,7 @@ type Log struct {
 	ReadOnly bool             // State belongs to an agent at work: nothing is written
 	Now      func() time.Time // nil: time.Now
 
-	source source // zero: /dev/kmsg
+	device Device // zero: Kmsg
 	file   int    // descriptor, where opened is true
 	opened bool
 	loaded bool
@@ -37,14 +37,6 @@ type Log struct {
 	looked bool
 	fault  string // why the log cannot be read
 	events []wire.Xid
-}
-
-// source is where records come from: one with each read.
-type source struct {
-	open   func() (int, error)
-	read   func(file int, into []byte) (int, error)
-	close  func(file int) error
-	uptime func() (time.Duration, bool)
 }
 
 // kept is what the next run must know.
@@ -77,7 +69,7 @@ func (l *Log) Look() {
 // Close gives the log back.
 func (l *Log) Close() {
 	if l.opened {
-		_ = l.source.close(l.file)
+		_ = l.device.Close(l.file)
 		l.opened = false
 	}
 }
@@ -111,8 +103,8 @@ func (l *Log) load() {
 		return
 	}
 	l.loaded = true
-	if l.source.open == nil {
-		l.source = source{OpenDevice, syscall.Read, syscall.Close, Uptime}
+	if l.device.Open == nil {
+		l.device = Kmsg()
 	}
 	l.boot = BootID()
 	if l.State == "" {
@@ -143,7 +135,7 @@ func (l *Log) start() error {
 	if l.opened {
 		return nil
 	}
-	file, err := l.source.open()
+	file, err := l.device.Open()
 	if err != nil {
 		return err
 	}
@@ -156,12 +148,12 @@ func (l *Log) start() error {
 func (l *Log) drain() (found []wire.Xid, err error) {
 	raw := make([]byte, MaxRecord)
 	for range maxRecords {
-		n, err := l.source.read(l.file, raw)
+		n, err := l.device.Read(l.file, raw)
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
 			return found, nil
-		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
-			continue // EPIPE: the kernel has overwritten records, and goes on with its oldest; EINVAL: a record was too long, and is skipped
+		case Passes(err):
+			continue
 		case err != nil:
 			l.Close()
 			return found, err
@@ -174,22 +166,16 @@ func (l *Log) drain() (found []wire.Xid, err error) {
 		}
 		l.next = record.Sequence + 1
 		if event, ok := l.parser.event(record); ok {
-			event.At = l.moment(record.At)
+			event.At = l.device.Moment(record.At, l.now()).Truncate(time.Second)
 			found = append(found, event)
 		}
 	}
 	return found, nil
 }
 
-// moment is the time of a record. The kernel counts from the boot on, and leaves out the time that the machine was asleep.
-func (l *Log) moment(since time.Duration) time.Time {
-	now := time.Now
+func (l *Log) now() time.Time {
 	if l.Now != nil {
-		now = l.Now
+		return l.Now()
 	}
-	at := now().UTC()
-	if up, ok := l.source.uptime(); ok && up > since {
-		at = at.Add(since - up)
-	}
-	return at.Truncate(time.Second)
+	return time.Now()
 }

@@ -25,9 +25,9 @@ type played struct {
 }
 
 func (p *played) log(state string) *Log {
-	return &Log{State: state, Now: func() time.Time { return start.Add(p.up) }, source: source{
-		open: func() (int, error) { return 7, p.failed },
-		read: func(_ int, into []byte) (int, error) {
+	return &Log{State: state, Now: func() time.Time { return start.Add(p.up) }, device: Device{
+		Open: func() (int, error) { return 7, p.failed },
+		Read: func(_ int, into []byte) (int, error) {
 			if len(p.records) == 0 && p.broken != nil {
 				return 0, p.broken
 			}
@@ -44,8 +44,8 @@ func (p *played) log(state string) *Log {
 			}
 			return copy(into, record), nil
 		},
-		close:  func(int) error { p.closed++; return nil },
-		uptime: func() (time.Duration, bool) { return p.up, true },
+		Close:  func(int) error { p.closed++; return nil },
+		Uptime: func() (time.Duration, bool) { return p.up, true },
 	}}
 }
 

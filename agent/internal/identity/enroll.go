@@ -150,13 +150,10 @@ const pollPause = 15 * time.Second
 // pollPause. Otherwise it is the back-off, and at least the gateway's Retry-After.
 func pause(err error, backoff *transport.Backoff) time.Duration {
 	var refusal *transport.Refusal
-	if !errors.As(err, &refusal) {
-		return backoff.Next()
-	}
-	if refusal.RetrySeconds > 0 {
+	if errors.As(err, &refusal) && refusal.RetrySeconds > 0 {
 		return min(time.Duration(refusal.RetrySeconds)*time.Second, pollPause)
 	}
-	return max(backoff.Next(), time.Duration(refusal.RetryAfter)*time.Second)
+	return backoff.After(err)
 }
 
 // once is one attempt. It checks the answer's proof before it reads anything of the answer.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
+	"muster/agent/internal/transport"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )
@@ -40,7 +41,7 @@ func (s *Shipper) follow(ctx context.Context, source string, box *spool.Spool, p
 		if s.May() != nil || time.Since(began) > mostNo {
 			pause = leastNo
 		}
-		sleep(ctx, pause)
+		transport.Sleep(ctx, pause)
 	}
 }
 
@@ -71,7 +72,7 @@ func (s *Shipper) forbidden(ctx context.Context) error {
 		if err := s.May(); err != nil {
 			return err
 		}
-		sleep(ctx, asking)
+		transport.Sleep(ctx, asking)
 	}
 	return context.Cause(ctx)
 }
@@ -139,13 +140,4 @@ func encode(line wire.LogLine) ([]byte, error) {
 func missing(g *spool.Gap) wire.LogLine {
 	return wire.LogLine{Time: time.Now().UTC(), Source: wire.LogAgent, Level: "warn", Dropped: g.Lost,
 		Message: fmt.Sprintf("%d lines of this node's logs are missing here: %s", g.Lost, g.Reason)}
-}
-
-func sleep(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -12,18 +12,10 @@ import (
 	"muster/agent/wire"
 )
 
-// device is where the kernel's records come from: one with each read.
-type device struct {
-	open   func() (int, error)
-	read   func(file int, into []byte) (int, error)
-	close  func(file int) error
-	uptime func() (time.Duration, bool)
-}
-
 // openKernel reads /dev/kmsg, and asks the journal where that may not be read.
 func (h Host) openKernel(ctx context.Context, ask Ask) (feed, error) {
 	d := h.device()
-	file, err := d.open()
+	file, err := d.Open()
 	if err == nil {
 		k := ring{device: d, file: file, ask: ask, now: h.now, pace: h.pace(), boot: host.BootID()}
 		k.begin()
@@ -43,7 +35,7 @@ func (h Host) openKernel(ctx context.Context, ask Ask) (feed, error) {
 
 // ring reads the kernel's ring of records.
 type ring struct {
-	device device
+	device host.Device
 	file   int
 	ask    Ask
 	now    func() time.Time
@@ -72,10 +64,10 @@ func (k *ring) begin() {
 
 // read is the feed. The kernel tells nobody of new records whom it does not wake, so it looks every now and then.
 func (k *ring) read(ctx context.Context, give func(entry) error) error {
-	defer func() { _ = k.device.close(k.file) }()
+	defer func() { _ = k.device.Close(k.file) }()
 	raw := make([]byte, host.MaxRecord)
 	for {
-		n, err := k.device.read(k.file, raw)
+		n, err := k.device.Read(k.file, raw)
 		switch {
 		case errors.Is(err, syscall.EAGAIN) || err == nil && n == 0:
 			if !k.ask.Follow {
@@ -91,8 +83,7 @@ func (k *ring) read(ctx context.Context, give func(entry) error) error {
 			case <-time.After(pause):
 			case <-ctx.Done():
 			}
-		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
-			// EPIPE: records were overwritten before they were read, which their numbers tell; EINVAL: one was too long, and is skipped
+		case host.Passes(err): // records that were overwritten are missed by their numbers
 		case err != nil:
 			return errors.New(host.Explain(err))
 		default:
@@ -113,7 +104,7 @@ func (k *ring) record(raw []byte, give func(entry) error) error {
 	if !ok || record.Sequence < k.next {
 		return nil
 	}
-	at := k.moment(record.At)
+	at := k.device.Moment(record.At, k.now())
 	if missed := record.Sequence - k.next; k.next > 0 && missed > 0 {
 		err := give(entry{at: at, dropped: int64(missed), text: "the kernel has overwritten these lines before they were read"})
 		if err != nil {
@@ -130,13 +121,4 @@ func (k *ring) record(raw []byte, give func(entry) error) error {
 		place = fmt.Sprintf(ringPlaceForm, k.boot, record.Sequence)
 	}
 	return give(entry{at: at, level: syslogLevel(record.Level), text: record.Text, place: place})
-}
-
-// moment is the time of a record, as far as the clock and the time since the boot tell it.
-func (k *ring) moment(since time.Duration) time.Time {
-	at := k.now().UTC()
-	if up, ok := k.device.uptime(); ok && up > since {
-		at = at.Add(since - up)
-	}
-	return at
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -23,10 +24,10 @@ type played struct {
 	closed  int
 }
 
-func (p *played) device() device {
-	return device{
-		open: func() (int, error) { return 7, nil },
-		read: func(_ int, into []byte) (int, error) {
+func (p *played) device() host.Device {
+	return host.Device{
+		Open: func() (int, error) { return 7, nil },
+		Read: func(_ int, into []byte) (int, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if len(p.errs) > 0 {
@@ -41,8 +42,8 @@ func (p *played) device() device {
 			p.records = p.records[1:]
 			return n, nil
 		},
-		close:  func(int) error { p.mu.Lock(); p.closed++; p.mu.Unlock(); return nil },
-		uptime: func() (time.Duration, bool) { return 100 * time.Second, true },
+		Close:  func(int) error { p.mu.Lock(); p.closed++; p.mu.Unlock(); return nil },
+		Uptime: func() (time.Duration, bool) { return 100 * time.Second, true },
 	}
 }
 
@@ -117,7 +118,7 @@ func TestKernelFails(t *testing.T) {
 	if _, err := all(t, h, Ask{Source: wire.LogKernel}); err == nil || !strings.Contains(err.Error(), "/dev/kmsg cannot be read") {
 		t.Error(err)
 	}
-	h.seams.device.open = func() (int, error) { return 0, fs.ErrPermission }
+	h.seams.device.Open = func() (int, error) { return 0, fs.ErrPermission }
 	programs(t, map[string]string{"journalctl": `case "$*" in
 *_TRANSPORT=kernel*) echo '{"__REALTIME_TIMESTAMP":"1","MESSAGE":"by the journal"}';;
 esac`})

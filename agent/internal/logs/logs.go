@@ -20,7 +20,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-	"syscall"
 	"time"
 
 	"muster/agent/internal/host"
@@ -43,7 +42,7 @@ type Host struct {
 
 // seams are what tests put in the place of the machine. The zero value is the machine itself.
 type seams struct {
-	device device
+	device host.Device
 	pace   time.Duration
 	now    func() time.Time
 }
@@ -69,11 +68,11 @@ func (h Host) now() time.Time {
 
 func (h Host) pace() time.Duration { return cmp.Or(h.seams.pace, pace) }
 
-func (h Host) device() device {
-	if h.seams.device.open != nil {
+func (h Host) device() host.Device {
+	if h.seams.device.Open != nil {
 		return h.seams.device
 	}
-	return device{host.OpenDevice, syscall.Read, syscall.Close, host.Uptime}
+	return host.Kmsg()
 }
 
 // entry is one line as a source has it.

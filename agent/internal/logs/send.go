@@ -39,7 +39,7 @@ func (s *sender) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-s.box.News():
-			sleep(ctx, linger)
+			transport.Sleep(ctx, linger)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (s *sender) send(ctx context.Context) bool {
 			s.failed = false
 			s.backoff.Reset()
 			s.taken(batch, taken.Next)
-			sleep(ctx, min(time.Duration(max(taken.PauseSeconds, 0))*time.Second, mostPause))
+			transport.Sleep(ctx, min(time.Duration(max(taken.PauseSeconds, 0))*time.Second, mostPause))
 			return true
 		}
 		s.failure(ctx, "log lines are not taken, trying again", err)
@@ -79,7 +79,7 @@ func (s *sender) failure(ctx context.Context, what string, err error) {
 		s.Logger.Warn(what, "error", err)
 	}
 	s.failed = true
-	sleep(ctx, s.backoff.Next())
+	transport.Sleep(ctx, s.backoff.After(err))
 }
 
 // next makes a batch. Its numbers go on by one, so it ends before a gap; the line that stands for a gap has the gap's last number.
@@ -138,5 +138,5 @@ func (s *sender) slow(ctx context.Context, size int) {
 		s.until = earliest
 	}
 	s.until = s.until.Add(time.Duration(float64(size) / float64(s.rate) * float64(time.Second)))
-	sleep(ctx, s.until.Sub(now))
+	transport.Sleep(ctx, s.until.Sub(now))
 }

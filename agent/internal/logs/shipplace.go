@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
+	"muster/agent/internal/transport"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )
@@ -90,7 +91,7 @@ func (p *places) changed() {
 func (s *Shipper) save(ctx context.Context, p *places, box *spool.Spool) {
 	for ctx.Err() == nil {
 		s.store(p, box)
-		sleep(ctx, saving)
+		transport.Sleep(ctx, saving)
 		select {
 		case <-ctx.Done():
 		case <-p.news:

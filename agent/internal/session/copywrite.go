@@ -139,24 +139,9 @@ func openPlace(path string) (*place, error) {
 	return &place{folder: file, path: folder, name: name}, err
 }
 
-// open opens a name in the folder. It follows no link, and nothing holds it up.
-func (p *place) open(name string, flags int, mode uint32) (*os.File, error) {
-	const always = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
-	for {
-		fd, err := syscall.Openat(int(p.folder.Fd()), name, flags|always, mode)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, &fs.PathError{Op: "open", Path: filepath.Join(p.path, name), Err: err}
-		}
-		return os.NewFile(uintptr(fd), name), nil
-	}
-}
-
 // look says what a name is, and nil where there is nothing.
 func (p *place) look(name string) (fs.FileInfo, error) {
-	file, err := p.open(name, openPath, 0)
+	file, err := disk.OpenIn(p.folder, name, openPath, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -189,7 +174,7 @@ func (p *place) partial(sum string, uid int) (*os.File, error) {
 	name := ".muster-" + sum[:32] + ".part"
 	path := filepath.Join(p.path, name)
 	for {
-		file, err := p.open(name, os.O_RDWR|os.O_CREATE, 0o600)
+		file, err := disk.OpenIn(p.folder, name, os.O_RDWR|os.O_CREATE, 0o600)
 		if errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO) {
 			err = fmt.Errorf("%s is in the way, and is no file: remove it", path)
 		}

@@ -51,7 +51,7 @@ func (k *work) insist(ctx context.Context, path string, in, out any) error {
 		if err == nil || refusedForGood(err) != "" {
 			return err
 		}
-		wait := patience(&backoff, err)
+		wait := backoff.After(err)
 		k.Logger.Debug("the gateway was not told of a task, trying again", "task", k.id, "in", wait, "error", err)
 		if !transport.Sleep(ctx, wait) {
 			return err
@@ -99,7 +99,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(errUnwanted)
 			return
 		default:
-			pause = max(pause, patience(&backoff, err))
+			pause = max(pause, backoff.After(err))
 			news = nil // more output is no reason to ask a gateway again that has just failed
 		}
 		if progress.Cancel {
@@ -107,16 +107,6 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		timer.Reset(pause)
 	}
-}
-
-// patience is how long to wait after a failure: longer each time, and at least as long as the gateway asks for.
-func patience(backoff *transport.Backoff, err error) time.Duration {
-	wait := backoff.Next()
-	var refusal *transport.Refusal
-	if errors.As(err, &refusal) {
-		wait = max(wait, time.Duration(refusal.RetryAfter)*time.Second)
-	}
-	return wait
 }
 
 // report sends the archive and the result, until the gateway has them or does not want them. over is false where the agent stops before:

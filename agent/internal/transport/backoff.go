@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -24,6 +25,16 @@ func (b *Backoff) Next() time.Duration {
 	bound := min(firstWait<<min(b.failures, 20), MaxWait)
 	b.failures++
 	return leastWait + rand.N(bound-leastWait)
+}
+
+// After is Next after a failure, and at least as long as the gateway asks for.
+func (b *Backoff) After(err error) time.Duration {
+	wait := b.Next()
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		wait = max(wait, time.Duration(refusal.RetryAfter)*time.Second)
+	}
+	return wait
 }
 
 // Reset begins anew after a success.

@@ -42,7 +42,7 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return withScript{m.Created(node.Shown())}, nil
+	return withScript{m.Created(shownNode(node))}, nil
 }
 
 // noToken refuses names and labels that may be tokens: both are shown to everybody.

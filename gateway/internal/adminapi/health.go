@@ -41,9 +41,6 @@ func (s *server) findings(nodeID string) []api.Finding {
 }
 
 func (s *server) listHealthRules(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	return api.HealthRuleList{Rules: s.Health.Rules()}, nil
 }
 

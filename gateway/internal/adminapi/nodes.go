@@ -31,16 +31,13 @@ func (s *server) listNodes(c *call) (any, error) {
 
 // showNode finds a node by its name or its id.
 func (s *server) showNode(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	d, err := s.Fleet.Detail(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
 	return s.detail(d), err
 }
 
 // node is a node with what the release part knows of it.
 func (s *server) node(n fleet.Node) api.Node {
-	out := n.Shown()
+	out := shownNode(n)
 	if s.Releases != nil {
 		out.Update = s.Releases.Updating(n.ID)
 	}
@@ -48,7 +45,7 @@ func (s *server) node(n fleet.Node) api.Node {
 }
 
 func (s *server) detail(d fleet.Detail) api.NodeDetail {
-	out := d.Shown()
+	out := shownDetail(d)
 	out.Node = s.node(d.Node)
 	out.Findings = s.findings(d.ID)
 	out.Today = s.today(d.ID)

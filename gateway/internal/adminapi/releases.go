@@ -9,17 +9,11 @@ import (
 )
 
 func (s *server) listReleases(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	all, err := s.Releases.Releases(c.r.Context())
 	return api.ReleaseList{Releases: all}, err
 }
 
 func (s *server) showRelease(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	r, err := s.Releases.Release(c.r.Context(), c.r.PathValue("release"))
 	if err != nil {
 		return nil, err
@@ -66,13 +60,6 @@ func (s *server) dropRelease(c *call) (any, error) {
 }
 
 func (s *server) listPins(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
-	return s.pinList(c)
-}
-
-func (s *server) pinList(c *call) (any, error) {
 	ctx := c.r.Context()
 	pins, err := s.Releases.Pins(ctx)
 	for i := range pins {
@@ -105,7 +92,7 @@ func (s *server) addPins(c *call, q api.NewPins) (any, error) {
 	if err := s.Releases.Pin(ctx, refs, digest, q.Pointer, c.caller.Actor); err != nil {
 		return nil, err
 	}
-	return s.pinList(c)
+	return s.listPins(c)
 }
 
 func (s *server) dropPins(c *call, q api.NewPins) (any, error) {

@@ -96,17 +96,11 @@ func (s *server) session(c *call) (session.View, error) {
 }
 
 func (s *server) showSession(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	v, err := s.session(c)
 	return v.Shown(), err
 }
 
 func (s *server) killSession(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	v, err := s.session(c)
 	if err == nil {
 		v, err = s.Sessions.Kill(c.r.Context(), c.operator(), v.ID, "")
@@ -168,9 +162,6 @@ func (s *server) sendPiece(c *call) (any, error) {
 
 // watchSession sends what the terminal of a session shows, until it ends or until the caller may not watch it any more.
 func (s *server) watchSession(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	v, err := s.session(c)
 	if err != nil {
 		return nil, err

@@ -76,9 +76,6 @@ func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
 
 // taskArchive sends the file that a task has made.
 func (s *server) taskArchive(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	t, err := c.task()
 	if err != nil {
 		return nil, err

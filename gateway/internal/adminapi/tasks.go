@@ -101,9 +101,6 @@ func checkNewTask(q api.NewTask) error {
 func (c *call) mayTask(kind string) error { return c.caller.Part(api.ScopeTasksWrite, kind) }
 
 func (s *server) showTask(c *call) (any, error) {
-	if _, err := c.query(); err != nil {
-		return nil, err
-	}
 	t, err := c.task()
 	if err != nil {
 		return nil, err

@@ -36,8 +36,14 @@ func (s *Session) List(format string, columns []screen.Column) *screen.List {
 	return screen.NewList(s.Stdout, format, s.Screen(), columns)
 }
 
-// ShowList is a command that lists something: it gets what the path and the filter give, and prints it as JSON or in rows.
+// ShowList is a command that lists something: it gets what the path and the filter give, and prints it as JSON or in rows. The flags set
+// the filter, which is a pointer; nil: there is none.
 func ShowList[T any](ctx context.Context, s *Session, path string, filter any, columns []screen.Column, rows func(T) [][]string) error {
+	if filter != nil {
+		if err := s.Flags.Into(filter); err != nil {
+			return err
+		}
+	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ type fleetAsk struct {
 	Selector, Status, State string
 	Idle, Unwell, All       bool
 
-	Sort  string // one of glance.Sorts, maybe with a minus
+	Sort  string // one of api.Sorts, maybe with a minus
 	Group string // tenant, provider, or a label behind label: ; empty: none
 	Heat  bool   // the map of all GPUs instead of the table
 	By    string // what its colours say

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,18 +21,17 @@ type Answer struct {
 // Lines sends lines, and an empty line where there are none.
 func (a *Answer) Lines(lines []wire.LogLine) error {
 	a.begin()
-	text := make([]byte, 0, 4<<10)
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
 	for _, l := range lines {
-		raw, err := json.Marshal(l)
-		if err != nil {
+		if err := encoder.Encode(l); err != nil {
 			return err
 		}
-		text = append(append(text, raw...), '\n')
 	}
 	if len(lines) == 0 {
-		text = append(text, '\n')
+		text.WriteByte('\n')
 	}
-	if _, err := a.To.Write(text); err != nil {
+	if _, err := a.To.Write(text.Bytes()); err != nil {
 		return err
 	}
 	control := http.NewResponseController(a.To)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -20,7 +19,6 @@ import (
 // Bounds of what a node sends.
 const (
 	longestText  = 6*wire.MaxLogLine + 128<<10 // bytes of JSON of one line: each byte of its message may be an escape
-	mostLevel    = 8                           // bytes
 	mostName     = 64                          // bytes of a field's name
 	mostFields   = 16 << 10                    // bytes of all fields of a line
 	mostSaid     = 400                         // bytes of a node's word about why a session ended
@@ -29,11 +27,9 @@ const (
 
 // intake reads the frames of one session of logs.
 type intake struct {
-	from   io.ReadCloser
 	frames *pipe.Frames
 	source string
 	now    func() time.Time
-	begun  func() // called when the node says that it has begun; nil: nobody asks
 
 	rest []byte // of a line that has not ended
 	lost bool   // the line is longer than any can be: what comes up to its end is left out
@@ -42,56 +38,39 @@ type intake struct {
 	since time.Time
 }
 
-func newIntake(from io.ReadCloser, source string, now func() time.Time) *intake {
-	return &intake{from: from, frames: pipe.NewFrames(from), source: source, now: now, since: now()}
+func newIntake(from io.Reader, source string, now func() time.Time) *intake {
+	return &intake{frames: pipe.NewFrames(from), source: source, now: now, since: now()}
 }
 
-// next gives the next lines. The error is io.EOF where the log has ended.
+// next gives the next lines. There may be none yet: the node says that it has begun, or a line has not ended. The error is io.EOF where the
+// log has ended.
 func (i *intake) next(ctx context.Context) ([]wire.LogLine, error) {
-	for {
-		kind, data, err := i.frames.Next()
-		if err != nil {
-			return nil, gone(err)
-		}
-		switch kind {
-		case pipe.FrameReady:
-			if i.begun != nil {
-				i.begun()
-			}
-		case pipe.FrameOutput:
-			if err := i.pace(ctx, len(data)); err != nil {
-				return nil, err
-			}
-			if lines := i.take(data); len(lines) > 0 {
-				return lines, nil
-			}
-		case pipe.FrameRefused:
-			return nil, refusal(data)
-		case pipe.FrameExit:
-			return nil, ending(data)
-		}
+	kind, data, err := i.frames.Next()
+	if err != nil {
+		return nil, gone(err)
 	}
+	switch kind {
+	case pipe.FrameOutput:
+		i.pace(ctx, len(data))
+		return i.take(data), nil
+	case pipe.FrameRefused:
+		return nil, refusal(data)
+	case pipe.FrameExit:
+		return nil, ending(data)
+	}
+	return nil, nil
 }
 
 // pace holds up a node that sends faster than one node may.
-func (i *intake) pace(ctx context.Context, n int) error {
-	i.taken += n
-	if i.taken < bytesASecond {
-		return nil
+func (i *intake) pace(ctx context.Context, n int) {
+	if i.taken += n; i.taken < bytesASecond {
+		return
 	}
-	left := time.Second - i.now().Sub(i.since)
 	i.taken = 0
-	if left > 0 && left <= time.Second {
-		timer := time.NewTimer(left)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if left := time.Second - i.now().Sub(i.since); left <= time.Second {
+		wait(ctx, left)
 	}
 	i.since = i.now()
-	return nil
 }
 
 // take cuts what came into lines.
@@ -159,9 +138,6 @@ func bounded(fields map[string]string) map[string]string {
 			kept[name] = fields[name]
 		}
 	}
-	if len(kept) == 0 {
-		return nil
-	}
 	return kept
 }
 
@@ -171,35 +147,20 @@ func (i *intake) unread(why string) wire.LogLine {
 	return wire.LogLine{Time: at, Received: &at, Source: i.source, Level: "warn", Message: why, Dropped: 1}
 }
 
-// fieldsText is the fields in the order of their names.
-func fieldsText(fields map[string]string) string {
-	var text strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		fmt.Fprintf(&text, "%s=%s\x00", name, fields[name])
-	}
-	return text.String()
-}
-
-// errGone says that a session ended although the log did not.
-var errGone = errors.New("the node is not heard from")
-
-// gone is the error of a session that broke off.
+// gone is the error of a session that broke off, although the log did not end. The code of a session says nothing about the log.
 func gone(err error) error {
-	var said *wire.ErrorDetail
-	if errors.As(err, &said) {
-		return fmt.Errorf("%w: %s", errGone, said.Message) // its code is about the session, not about the log
+	message := "the node is not heard from"
+	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		message += ": " + plain(err)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errGone
-	}
-	return fmt.Errorf("%w: %w", errGone, err)
+	return wire.Refuse(wire.CodeUnavailable, message, "try again; muster node show says how the node is")
 }
 
 // refusal is a node's word that it does not read this log. Of its code only those count that a node can mean.
 func refusal(data []byte) error {
 	var said wire.SessionRefused
 	if sign.DecodeOnce(data, &said) != nil {
-		return errGone
+		return gone(io.EOF)
 	}
 	message := "the node refused: " + clipped(said.Message)
 	switch said.Code {
@@ -217,12 +178,12 @@ func refusal(data []byte) error {
 func ending(data []byte) error {
 	var exit pipe.Exit
 	if err := json.Unmarshal(data, &exit); err != nil {
-		return errGone
+		return gone(io.EOF)
 	}
 	if exit.Error == "" && exit.Code == 0 {
 		return io.EOF
 	}
-	return fmt.Errorf("%w: it stopped reading: %s", errGone, clipped(exit.Error))
+	return gone(errors.New("it stopped reading: " + clipped(exit.Error)))
 }
 
 func clipped(text string) string {

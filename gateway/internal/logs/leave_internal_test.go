@@ -28,7 +28,7 @@ func TestLeavingTogether(t *testing.T) {
 		})
 	}
 	readers.Wait()
-	if h.readers != 0 || len(h.by) != 0 {
-		t.Errorf("%d readers are left, %v", h.readers, h.by)
+	if h.sessions != 0 || len(h.on) != 0 || len(h.by) != 0 {
+		t.Errorf("%d sessions are left, %v, %v", h.sessions, h.on, h.by)
 	}
 }

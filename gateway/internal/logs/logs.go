@@ -1,8 +1,7 @@
 // Package logs reads the logs of nodes for operators, while they look.
 //
-// The gateway keeps no logs. It asks the node, which sends its lines over its own connection. Readers who follow the same source of one
-// node share one stream: the node sends each line once. The stream keeps its last lines in memory. It never waits for a reader: one that
-// is slower than the node misses lines, and is told how many.
+// The gateway keeps no logs. It asks the node, which sends its lines over its own connection. Each reader has a session of its own with the
+// node for each source. Lines go straight through: a reader that is slower than the node holds up its own sessions, and nobody else's.
 //
 // What a node sends is judged line by line. A node can write nonsense into its own log and nowhere else: the source of a line is the one
 // that was asked for, its sizes are bounded, and its times decide neither the order nor what is kept.
@@ -21,22 +20,17 @@ import (
 	"muster/agent/wire"
 )
 
-// Bounds. A ring of a stream is the smaller the more streams there are, so that all of them together keep within budget.
+// Bounds.
 const (
 	MaxSources = 8       // that one reader reads at once
 	MaxGrep    = 512     // bytes of an expression
 	MaxLines   = 100_000 // that a reader can ask for as the last ones
 
-	ringBytes       = 4 << 20
-	budget          = 256 << 20 // bytes that all rings keep together
-	mostReaders     = 256
-	mostOfOne       = 16 // readers of one account; all who use the socket are one
-	mostStreams     = 256
-	mostNodeStreams = 16
-	linger          = 5 * time.Second  // how long a stream outlives its last reader
-	beat            = 15 * time.Second // between two signs of life
-	portion         = 256              // lines that a reader gets at once
-	usualBack       = time.Hour
+	mostSessions = 512 // of all readers; a reader has one for each of its sources
+	mostOfNode   = 64
+	mostOfOne    = 16               // readers of one account; all who use the socket are one
+	beat         = 15 * time.Second // between two signs of life
+	usualBack    = time.Hour
 )
 
 // Config says what a Hub works with.
@@ -52,10 +46,10 @@ type Hub struct {
 	life context.Context
 	stop context.CancelCauseFunc
 
-	mu      sync.Mutex
-	readers int
-	by      map[string]int // readers by account
-	streams []*stream
+	mu       sync.Mutex
+	sessions int
+	on       map[string]int // sessions by node
+	by       map[string]int // readers by account
 }
 
 // ErrStopped ends readers because the gateway stops.
@@ -66,12 +60,12 @@ func New(c Config) *Hub {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &Hub{Config: c, by: map[string]int{}}
+	h := &Hub{Config: c, on: map[string]int{}, by: map[string]int{}}
 	h.life, h.stop = context.WithCancelCause(context.Background())
 	return h
 }
 
-// Run ends all readers and streams when ctx ends.
+// Run ends all readers when ctx ends.
 func (h *Hub) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.stop(ErrStopped)
@@ -128,23 +122,38 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if err := h.enter(who); err != nil {
+	if err := h.enter(who, nodeID, len(q.Sources)); err != nil {
 		return err
 	}
-	defer h.leave(who)
+	defer h.leave(who, nodeID, len(q.Sources))
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	defer context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })()
-	r := &reader{hub: h, node: nodeID, query: q, each: each, out: make(chan []wire.LogLine)}
-	if q.Follow {
-		return r.follow(ctx)
+	r := &reader{hub: h, node: nodeID, query: q, each: each, turn: make(chan struct{}, 1), cancel: cancel}
+	var alive sync.WaitGroup
+	alive.Go(func() {
+		for wait(ctx, beat) {
+			r.send(ctx, nil)
+		}
+	})
+	err := r.read(ctx)
+	cancel(nil)
+	alive.Wait()
+	return err
+}
+
+// wait reports false where ctx ended first.
+func wait(ctx context.Context, long time.Duration) bool {
+	select {
+	case <-time.After(long):
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return r.once(ctx)
 }
 
 const tooMany = "close a console or a muster node logs that nobody looks at, and try again"
 
-func (h *Hub) enter(who string) error {
+func (h *Hub) enter(who, nodeID string, sessions int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -152,86 +161,29 @@ func (h *Hub) enter(who string) error {
 		return wire.Refuse(wire.CodeUnavailable, "the gateway stops", "try again when it runs")
 	case h.by[who] >= mostOfOne:
 		return wire.Refuse(wire.CodeTooManyRequests, "this account reads too many logs at once", tooMany)
-	case h.readers >= mostReaders:
+	case h.on[nodeID]+sessions > mostOfNode:
+		return wire.Refuse(wire.CodeTooManyRequests, "too many logs of this node are read at once", tooMany)
+	case h.sessions+sessions > mostSessions:
 		return wire.Refuse(wire.CodeTooManyRequests, "too many logs are read at once", tooMany)
 	}
-	h.readers++
-	h.by[who]++
+	h.count(who, nodeID, 1, sessions)
 	return nil
 }
 
-func (h *Hub) leave(who string) {
+func (h *Hub) leave(who, nodeID string, sessions int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.readers--
-	if h.by[who]--; h.by[who] == 0 {
+	h.count(who, nodeID, -1, -sessions)
+	if h.by[who] == 0 {
 		delete(h.by, who)
 	}
-}
-
-// since is from when on a source is read.
-func (h *Hub) since(q Query, source string) time.Time {
-	if q.Since.IsZero() && source != wire.LogAgent && source != wire.LogKernel {
-		return h.Now().Add(-usualBack)
-	}
-	return q.Since
-}
-
-// join gives a stream that has what the query asks for: one that runs, or a new one. The caller leaves it by part.
-func (h *Hub) join(nodeID, source string, q Query) (*stream, error) {
-	since := h.since(q, source)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ofNode := 0
-	for _, s := range h.streams {
-		if s.node != nodeID {
-			continue
-		}
-		ofNode++
-		if s.source == source && s.covers(since, q) {
-			s.readers++
-			return s, nil
-		}
-	}
-	if ofNode >= mostNodeStreams || len(h.streams) >= mostStreams {
-		return nil, wire.Refuse(wire.CodeTooManyRequests, "too many logs are read at once", tooMany)
-	}
-	s := newStream(h, nodeID, source, since)
-	s.readers = 1
-	h.streams = append(h.streams, s)
-	h.shrink()
-	go s.run()
-	return s, nil
-}
-
-// part ends that a reader reads a stream. Without readers the stream ends soon.
-func (h *Hub) part(s *stream) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s.readers--
-	if s.readers == 0 {
-		time.AfterFunc(linger, func() { h.drop(s, false) })
+	if h.on[nodeID] == 0 {
+		delete(h.on, nodeID)
 	}
 }
 
-// drop forgets a stream that has ended, or one that nobody reads.
-func (h *Hub) drop(s *stream, ended bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !ended && s.readers > 0 {
-		return
-	}
-	s.cancel(errUnread)
-	h.streams = slices.DeleteFunc(h.streams, func(other *stream) bool { return other == s })
-	h.shrink()
-}
-
-var errUnread = errors.New("nobody reads this log any more")
-
-// shrink shares the memory among the streams. The lock is held.
-func (h *Hub) shrink() {
-	share := min(ringBytes, budget/max(len(h.streams), 1))
-	for _, s := range h.streams {
-		s.bound(share)
-	}
+func (h *Hub) count(who, nodeID string, readers, sessions int) {
+	h.by[who] += readers
+	h.on[nodeID] += sessions
+	h.sessions += sessions
 }

@@ -30,127 +30,93 @@ func same(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// TestShared: twenty readers cost the node one session after the first lines, and each gets every line once. The session ends a while
-// after the last reader has left, and a reader who comes before that uses it again.
-func TestShared(t *testing.T) {
+// TestSessions: a reader has one session at a time for each source, which ends with the reader and with nobody else.
+func TestSessions(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		m.write(wire.LogAgent, lines(0, 10)...)
-		var all []*reader
-		for n := range 20 {
-			all = append(all, m.read(follow(), fmt.Sprint("account-", n)))
-		}
+		both := follow()
+		both.Sources = []string{wire.LogAgent, wire.LogKernel}
+		one := m.read(follow(), "a")
+		two := m.read(both, "b")
 		m.write(wire.LogAgent, lines(10, 15)...)
-		for _, r := range all {
-			same(t, "a reader", r.messages(), numbered(0, 15))
+		same(t, "one source", one.messages(), numbered(0, 15))
+		same(t, "two sources", two.messages(), numbered(0, 15))
+		if m.times() != 6 || m.open != 3 || m.most != 3 {
+			t.Errorf("the node was asked %d times, and has %d sessions, %d at most", m.times(), m.open, m.most)
 		}
-		if m.times() != 2 || m.open != 1 {
-			t.Errorf("the node was asked %d times, and has %d sessions: want one for what was there and one that follows", m.times(), m.open)
+		two.leaves()
+		if m.open != 1 {
+			t.Errorf("%d sessions are open", m.open)
 		}
-		for _, r := range all {
-			r.leaves()
-		}
-		time.Sleep(4 * time.Second)
-		again := m.read(follow(), "again")
-		same(t, "a late reader", again.messages(), numbered(0, 15))
-		if m.times() != 2 {
-			t.Errorf("the node was asked %d times although the stream still ran", m.times())
-		}
-		again.leaves()
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
+		m.write(wire.LogAgent, line(15))
+		same(t, "who stays", one.messages(), numbered(15, 16))
+		one.leaves()
 		if m.open != 0 {
 			t.Errorf("%d sessions are open that nobody reads", m.open)
 		}
-		fresh := m.read(follow(), "fresh")
-		if m.times() != 4 {
-			t.Errorf("asked %d times", m.times())
-		}
-		fresh.leaves()
 	})
 }
 
-// TestEarlier: a reader who wants lines from before the stream's begin gets a stream that has them. One who wants fewer shares.
-func TestEarlier(t *testing.T) {
-	inBubble(t, func(m *machine) {
-		m.write(wire.LogAgent, lines(0, 10)...)
-		since := func(n int) logs.Query {
-			q := follow()
-			q.Since = line(n).Time
-			return q
-		}
-		five := m.read(since(5), "a")
-		eight := m.read(since(8), "b")
-		if m.times() != 2 {
-			t.Errorf("asked %d times for two readers of one stream", m.times())
-		}
-		two := m.read(since(2), "c")
-		if m.times() != 4 {
-			t.Errorf("asked %d times, want another stream for lines from before", m.times())
-		}
-		same(t, "from 5", five.messages(), numbered(5, 10))
-		same(t, "from 8", eight.messages(), numbered(8, 10))
-		same(t, "from 2", two.messages(), numbered(2, 10))
-		last := follow()
-		last.Limit = 3
-		three := m.read(last, "d")
-		same(t, "the last 3", three.messages(), numbered(7, 10))
-		if m.times() != 4 {
-			t.Errorf("asked %d times although the last lines are there", m.times())
-		}
-		for _, r := range []*reader{five, eight, two, three} {
-			r.leaves()
-		}
-	})
-}
-
-// TestSlow: who takes nothing holds up neither the node nor others, and is told how many lines it missed.
+// TestSlow: who takes nothing loses nothing. Its sessions wait at the node, and nobody else does.
 func TestSlow(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		m.write(wire.LogAgent, line(0))
+		m.write("unit:x", line(0))
+		both := follow()
+		both.Sources = []string{wire.LogAgent, "unit:x"}
+		both.Since = begin
 		hold := make(chan struct{})
-		slow := m.slow(follow(), "slow", hold)
+		slow := m.read(both, "slow")
+		slow.stops(hold)
 		quick := m.read(follow(), "quick")
-		const many, size = 200, 60 << 10 // three times what a stream keeps
+		const many, size = 200, 60 << 10
 		for n := 1; n <= many; n++ {
 			l := line(n)
 			l.Message += strings.Repeat(".", size)
 			m.write(wire.LogAgent, l)
+			m.write("unit:x", l)
 			synctest.Wait()
 		}
 		time.Sleep(5 * time.Second) // so much takes more than a second
 		if got := quick.lines(); len(got) != many+1 {
 			t.Errorf("the quick one has %d lines", len(got))
 		}
+		waits := 0
+		for s := range m.sessions {
+			waits += len(s.more)
+		}
+		if waits < many {
+			t.Errorf("%d lines wait at the node: the others are held by the gateway", waits)
+		}
 		close(hold)
-		got := slow.lines()
-		dropped := int64(0)
-		marks := 0
-		for _, l := range got {
-			dropped += l.Dropped
-			if l.Dropped > 0 {
-				marks++
+		time.Sleep(5 * time.Second)
+		next := map[string]int{}
+		for _, l := range slow.lines() {
+			if want := fmt.Sprint("line ", next[l.Source]); strings.TrimRight(l.Message, ".") != want || l.Dropped > 0 {
+				t.Fatalf("%s: got %.20q, want %q", l.Source, l.Message, want)
 			}
+			next[l.Source]++
 		}
-		if marks != 1 || dropped == 0 || dropped+int64(len(got)-marks) != many+1 {
-			t.Errorf("%d lines with %d marks that %d are missing, want %d in all", len(got), marks, dropped, many+1)
+		if next[wire.LogAgent] != many+1 || next["unit:x"] != many+1 {
+			t.Errorf("the slow one has %v lines", next)
 		}
-		if last := got[len(got)-1].Message; !strings.HasPrefix(last, fmt.Sprint("line ", many)) {
-			t.Errorf("the last line is %.20q", last)
-		}
-		late := m.read(follow(), "late")
-		time.Sleep(5 * time.Second) // so much takes more than a second
-		if first := late.lines()[0]; first.Dropped == 0 || !strings.Contains(first.Message, "without following") {
-			t.Errorf("who comes late is not told that lines are gone: %+v", first)
-		}
-		recent := follow()
-		recent.Since = line(many - 1).Time
-		later := m.read(recent, "later")
-		if got := later.lines(); len(got) != 2 || got[0].Dropped > 0 {
-			t.Errorf("who asks for the last lines is told that some are gone: %d lines", len(got))
-		}
-		for _, r := range []*reader{slow, quick, late, later} {
-			r.leaves()
-		}
+		quick.leaves()
+		slow.leaves()
+	})
+}
+
+// TestBreaksOffEarly: where the node goes away while it sends what is there, who follows gets the rest when it is back.
+func TestBreaksOffEarly(t *testing.T) {
+	inBubble(t, func(m *machine) {
+		m.write(wire.LogAgent, lines(0, 1000)...)
+		hold := make(chan struct{})
+		r := m.slow(follow(), "a", hold)
+		synctest.Wait()
+		m.goes(nil)
+		close(hold)
+		time.Sleep(3 * time.Second)
+		same(t, "all", r.messages(), numbered(0, 1000))
+		r.leaves()
 	})
 }
 
@@ -330,37 +296,36 @@ func TestBroken(t *testing.T) {
 	})
 }
 
-// TestBounds: readers of one account, readers in all, and streams of one node have bounds, and who leaves makes room.
+// TestBounds: readers of one account, sessions in all and those of one node have bounds, and who leaves makes room.
 func TestBounds(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		var all []*reader
-		for range 16 {
-			all = append(all, m.read(follow(), "one"))
-		}
-		refuses := func(q logs.Query, who string) {
+		refuses := func(nodeID, who, why string) {
 			t.Helper()
-			r := m.read(q, who)
+			r := m.slowOf(nodeID, follow(), who, nil)
 			err, over := r.end()
 			var said *wire.ErrorDetail
-			if !over || !errors.As(err, &said) || said.Code != wire.CodeTooManyRequests {
+			if !over || !errors.As(err, &said) || said.Code != wire.CodeTooManyRequests || !strings.Contains(said.Message, why) {
 				t.Errorf("over %v, %v", over, err)
 			}
 		}
-		refuses(follow(), "one")
-		for n := range 15 {
-			q := follow()
-			q.Sources = []string{fmt.Sprint("unit:", n)}
-			all = append(all, m.read(q, fmt.Sprint("many-", n)))
+		for range 16 {
+			all = append(all, m.read(follow(), "one"))
 		}
-		other := follow()
-		other.Sources = []string{"unit:last"}
-		refuses(other, "other")
+		refuses("id-other", "one", "this account")
 		all[0].leaves()
 		all[0] = m.read(follow(), "one")
-		for n := range 256 - len(all) {
-			all = append(all, m.read(follow(), fmt.Sprint("all-", n)))
+		wide := follow()
+		wide.Sources = []string{"unit:1", "unit:2", "unit:3", "unit:4", "unit:5", "unit:6", "unit:7", "unit:8"}
+		for n := range 6 {
+			all = append(all, m.read(wide, fmt.Sprint("many-", n)))
 		}
-		refuses(follow(), "too many")
+		refuses("id-n", "other", "of this node")
+		for n := range 56 {
+			all = append(all, m.slowOf(fmt.Sprint("id-", n/8), wide, fmt.Sprint("all-", n), nil))
+		}
+		synctest.Wait()
+		refuses("id-other", "too many", "too many logs are read")
 		for _, r := range all {
 			r.leaves()
 		}

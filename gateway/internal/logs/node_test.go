@@ -218,15 +218,23 @@ func (m *machine) read(q logs.Query, who string) *reader {
 
 // slow is a reader who takes nothing before hold is closed.
 func (m *machine) slow(q logs.Query, who string, hold chan struct{}) *reader {
+	return m.slowOf("id-n", q, who, hold)
+}
+
+// slowOf is one of a certain node.
+func (m *machine) slowOf(nodeID string, q logs.Query, who string, hold chan struct{}) *reader {
 	ctx, cancel := context.WithCancel(m.t.Context())
 	r := &reader{t: m.t, leave: cancel, ended: make(chan error, 1), hold: hold}
-	go func() { r.ended <- m.hub.Read(ctx, who, "id-n", q, r.take) }()
+	go func() { r.ended <- m.hub.Read(ctx, who, nodeID, q, r.take) }()
 	return r
 }
 
 func (r *reader) take(lines []wire.LogLine) error {
-	if r.hold != nil {
-		<-r.hold
+	r.mu.Lock()
+	hold := r.hold
+	r.mu.Unlock()
+	if hold != nil {
+		<-hold
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,6 +243,13 @@ func (r *reader) take(lines []wire.LogLine) error {
 	}
 	r.got = append(r.got, lines...)
 	return nil
+}
+
+// stops makes a reader take nothing more before hold is closed.
+func (r *reader) stops(hold chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.hold = hold
 }
 
 // messages are what came since the last call.

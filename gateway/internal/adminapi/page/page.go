@@ -57,7 +57,7 @@ func Cut(rows []*api.NodeRow, after Place, limit int, order string) (page []*api
 const piece = 32 << 10
 
 // Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
-// one cuts the answer. brief: each node is a glance.Brief.
+// one cuts the answer. brief: each node is an api.Brief.
 func Send(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -82,7 +82,7 @@ func Send(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief 
 	}
 }
 
-// writer writes a client.FleetView whose nodes come last.
+// writer writes a api.FleetView whose nodes come last.
 type writer struct {
 	to     http.ResponseWriter
 	buffer bytes.Buffer

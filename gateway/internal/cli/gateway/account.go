@@ -94,11 +94,7 @@ func tenantText(tenant string) string {
 }
 
 func accountList(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
-	return cli.ShowList(ctx, s, api.PathAccounts, f, accountColumns(), func(l api.AccountList) [][]string {
+	return cli.ShowList(ctx, s, api.PathAccounts, &api.ListFilter{}, accountColumns(), func(l api.AccountList) [][]string {
 		return cli.Rows(l.Accounts, func(a api.Account) []string { return accountRow(a, s.Now()) })
 	})
 }

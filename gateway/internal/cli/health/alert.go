@@ -186,13 +186,9 @@ func silenceOf(q api.AlertSilence) string {
 }
 
 func silences(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
 	columns := []screen.Column{{Name: "SILENCE"}, {Name: "OF", Least: 12}, {Name: "ENDS"}, {Name: "BY", Rank: 1, Least: 8},
 		{Name: "REASON", Least: 16}}
-	return cli.ShowList(ctx, s, api.PathSilences, f, columns, func(l api.AlertSilenceList) [][]string {
+	return cli.ShowList(ctx, s, api.PathSilences, &api.ListFilter{}, columns, func(l api.AlertSilenceList) [][]string {
 		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
 			return []string{screen.OrUnknown(q.ID), silenceOf(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
 				screen.Printable(q.Reason)}

@@ -37,11 +37,7 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 }
 
 func tokenList(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
-	return cli.ShowList(ctx, s, api.PathTokens, f, tokenColumns(), func(l api.TokenList) [][]string {
+	return cli.ShowList(ctx, s, api.PathTokens, &api.ListFilter{}, tokenColumns(), func(l api.TokenList) [][]string {
 		return cli.Rows(l.Tokens, func(t api.Token) []string { return tokenRow(t, s.Now()) })
 	})
 }

@@ -105,7 +105,7 @@ func (b *Board) arrange() {
 	}
 }
 
-// Rows are the nodes in an order, one of glance.Sorts; idle: only those on which nothing works. Nobody may change them.
+// Rows are the nodes in an order, one of api.Sorts; idle: only those on which nothing works. Nobody may change them.
 func (b *Board) Rows(idle bool, order string) []*api.NodeRow {
 	rows := slices.Clone(b.rows)
 	if idle {

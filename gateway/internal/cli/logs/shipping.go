@@ -118,14 +118,10 @@ func rate(text string) (int, error) {
 }
 
 func list(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
 	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "NODES"}, {Name: "SOURCES", Least: 8}, {Name: "STATE"}, {Name: "LAG"},
 		{Name: "SENT"}, {Name: "DROPPED"}, {Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "TO", Wide: true},
 		{Name: "SELECTOR", Wide: true}, {Name: "TENANT", Wide: true}, {Name: "BY", Wide: true}}
-	return cli.ShowList(ctx, s, api.PathShippings, f, columns,
+	return cli.ShowList(ctx, s, api.PathShippings, &api.ListFilter{}, columns,
 		func(l api.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
 }
 

@@ -33,12 +33,8 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 }
 
 func secretList(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
-	return cli.ShowList(ctx, s, api.PathSecrets, f, columns, func(l api.SecretList) [][]string {
+	return cli.ShowList(ctx, s, api.PathSecrets, &api.ListFilter{}, columns, func(l api.SecretList) [][]string {
 		return cli.Rows(l.Secrets, func(k api.Secret) []string {
 			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt),
 				screen.OrUnknown(k.ChangedBy)}

@@ -1,15 +1,16 @@
-package fleet
+package adminapi
 
 import (
 	"encoding/json"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
 
-// Shown is the node as the API shows it. A value that was never reported is null, and not 0 or empty.
-func (n Node) Shown() api.Node {
+// shownNode is a node as the API shows it. A value that was never reported is null, and not 0 or empty.
+func shownNode(n fleet.Node) api.Node {
 	out := api.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: api.Texts(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: []string{}, StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(),
@@ -49,9 +50,9 @@ func reported(text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// Shown is the node with its certificates and the runs of its agent.
-func (d Detail) Shown() api.NodeDetail {
-	return api.NodeDetail{Node: d.Node.Shown(), Certificates: api.Each(d.Certificates, certificateOf), Runs: api.Each(d.Runs, runOf)}
+// shownDetail is a node with its certificates and the runs of its agent.
+func shownDetail(d fleet.Detail) api.NodeDetail {
+	return api.NodeDetail{Node: shownNode(d.Node), Certificates: api.Each(d.Certificates, certificateOf), Runs: api.Each(d.Runs, runOf)}
 }
 
 func certificateOf(c store.Certificate) api.NodeCertificate {
