@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -24,5 +25,8 @@ func TestCopyIsOnTheDisk(t *testing.T) {
 				t.Errorf("its %s may not be on the disk", what)
 			}
 		})
+		if _, err := os.Stat(to); what == "bytes" && err == nil {
+			t.Error("it has its name before its bytes are on the disk")
+		}
 	}
 }
