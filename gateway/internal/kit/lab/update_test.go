@@ -146,7 +146,7 @@ func (f *fleet) machines(members ...*member) (tries []*try) {
 }
 
 // TestTrials puts every kind of release that is no good on trial, where systemd keeps the agent, where its own supervisor does, and where a
-// unit of an older agent knows nothing of trials. Every machine is back with the version before within two minutes, and what else runs
+// unit that a person wrote knows nothing of trials. Every machine is back with the version before within two minutes, and what else runs
 // there does not notice.
 func TestTrials(t *testing.T) {
 	t.Parallel() // with TestReleases: both wait most of the time
@@ -154,16 +154,16 @@ func TestTrials(t *testing.T) {
 	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
 	tries := f.machines(
 		&member{what: "systemd 1", root: lab.Systemd(), user: "root"}, &member{what: "systemd 2", root: lab.Systemd(), user: "root"},
-		&member{what: "systemd 3", root: lab.Systemd(), user: "root"}, &member{what: "old unit", root: lab.Systemd(), user: "root"},
+		&member{what: "systemd 3", root: lab.Systemd(), user: "root"}, &member{what: "unit of a person", root: lab.Systemd(), user: "root"},
 		&member{what: "supervisor", root: lab.Plain(), user: "root", boot: "cron"},
 		&member{what: "supervisor of a user", root: lab.Plain(), user: "alice", boot: "cron"},
 		&member{what: "OpenRC", root: lab.OpenRC(), user: "root",
 			boot: "mkdir -p /run/openrc && touch /run/openrc/softlevel && openrc --quiet default"},
 	)
-	old := tries[3]
-	old.box.Sh("sed -i -e /ExecStartPre/d -e s/WatchdogSec=.*/WatchdogSec=120/ -e s/TimeoutStartSec=.*/TimeoutStartSec=90/ " +
+	plain := tries[3]
+	plain.box.Sh("sed -i -e /ExecStartPre/d -e s/WatchdogSec=.*/WatchdogSec=120/ -e s/TimeoutStartSec=.*/TimeoutStartSec=90/ " +
 		"/etc/systemd/system/" + unit + " && systemctl daemon-reload && systemctl restart " + unit)
-	f.back([]*member{old.member}, time.Now())
+	f.back([]*member{plain.member}, time.Now())
 
 	text := l.Dir + "/no-program"
 	if err := os.WriteFile(text, []byte("this is no program\n"), 0o600); err != nil {
@@ -171,8 +171,8 @@ func TestTrials(t *testing.T) {
 	}
 	crashing := l.Failing(lab.Crashing, "9.0.1")
 	others := append(append([]*try{}, tries[:3]...), tries[4:]...)
-	old.set("ends at its start", crashing, wire.UpdateHung) // nothing counts its starts
-	f.begin(old)
+	plain.set("ends at its start", crashing, wire.UpdateHung) // nothing counts its starts
+	f.begin(plain)
 	for _, y := range others {
 		y.set("ends at its start", crashing, wire.UpdateCrashed)
 		f.begin(y)
@@ -198,7 +198,7 @@ func TestTrials(t *testing.T) {
 		}
 		f.begin(y)
 	}
-	f.goneBack(append(others, old))
+	f.goneBack(append(others, plain))
 }
 
 // set gives a machine another release to try.
