@@ -38,7 +38,7 @@ func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (T
 	e := d.event("shipping.tested", by, name)
 	e.Detail["host"] = r.sink.host
 	if failed != nil {
-		t = Trial{Status: failed.status, Took: t.Took, Error: failed.text, Next: failed.next}
+		t = Trial{Status: failed.Status, Took: t.Took, Error: failed.Text, Next: failed.Next}
 		e.Outcome = store.OutcomeNone
 	}
 	return t, d.Store.AddEvents(ctx, e)
