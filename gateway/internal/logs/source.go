@@ -35,12 +35,9 @@ type source struct {
 
 // open begins a session. What waits for the node ends with ctx.
 func (s *source) open(ctx context.Context, follow bool) (end func(), err error) {
-	params := wire.LogsParams{Source: s.name, Since: s.heard.from(), Follow: follow}
-	if follow {
-		longest := int(wire.MaxSession / time.Second) // a log may be quiet for hours
-		params.SessionBounds = wire.SessionBounds{IdleSeconds: longest, LimitSeconds: longest}
-	}
-	from, err := s.hub.Open(ctx, s.node, params)
+	longest := int(wire.MaxSession / time.Second) // a log may be quiet for hours, and a reader slow
+	from, err := s.hub.Open(ctx, s.node, wire.LogsParams{Source: s.name, Since: s.heard.from(), Follow: follow,
+		SessionBounds: wire.SessionBounds{IdleSeconds: longest, LimitSeconds: longest}})
 	if err != nil {
 		return nil, err
 	}

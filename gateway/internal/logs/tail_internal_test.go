@@ -48,8 +48,8 @@ func TestKernelEdge(t *testing.T) {
 	k := newTail(Query{}, wire.LogKernel, at)
 	k.fresh([]wire.LogLine{{Time: at.Add(-kernelSlack - time.Millisecond), Message: "early"}, {Time: at, Message: "last"}})
 	k.expect()
-	drift := 5 * time.Millisecond
-	got := k.fresh([]wire.LogLine{{Time: at.Add(drift - kernelSlack - time.Millisecond), Message: "early"}, {Time: at.Add(drift), Message: "last"}})
+	at = at.Add(5 * time.Millisecond)
+	got := k.fresh([]wire.LogLine{{Time: at.Add(-kernelSlack - time.Millisecond), Message: "early"}, {Time: at, Message: "last"}})
 	if len(got) != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/httpserver/post"
 	"muster/store"
 	records "muster/store/alerts"
 )
@@ -64,7 +65,7 @@ type Config struct {
 type Desk struct {
 	Config
 	records records.Records
-	poster  *poster
+	client  *post.Client
 	writing sync.Mutex // one write at a time, so that none overtakes another
 
 	mu         sync.Mutex
@@ -106,7 +107,7 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 	d := &Desk{Config: c, records: records.New(c.Store.Records()), tracks: map[key]*track{}, alerts: map[string]*alert{},
 		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{}}
 	d.complete()
-	d.poster = newPoster(c.Roots)
+	d.client = newClient(c.Roots)
 	if err := d.readAlerts(ctx); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"muster/gateway/internal/httpserver/post"
 	"muster/store"
 )
 
@@ -40,7 +41,7 @@ func (d *Desk) serve(ctx context.Context, r *receiver, all []*delivery) {
 		batch := all[:size]
 		all = all[size:]
 		messages := d.messages(batch)
-		_, err := d.poster.post(ctx, r.target, messages, d.Now())
+		_, err := d.post(ctx, r.target, messages, d.Now())
 		if !d.told(ctx, r, batch, messages, err) {
 			break
 		}
@@ -95,8 +96,8 @@ func (d *Desk) told(ctx context.Context, r *receiver, batch []*delivery, message
 		}
 		d.failed(r, v, err, now)
 	}
-	var refused *postError
-	return err == nil || errors.As(err, &refused) && refused.ofMessage
+	var refused *post.Error
+	return err == nil || errors.As(err, &refused) && refused.Refused
 }
 
 // failed sets when a delivery is tried again. After a day it is given up.
@@ -117,13 +118,9 @@ func (d *Desk) failed(r *receiver, v *delivery, err error, now time.Time) {
 		Detail: map[string]string{"alert": a.ID, "cause": a.Cause, "receiver": r.Name, "state": v.Want, "error": v.Error}})
 }
 
-// pause is how long to wait after so many failures in a row. Chance spreads it over its second half.
+// pause is how long to wait after so many failures in a row.
 func pause(tries int, chance float64) time.Duration {
-	whole := mostPause
-	if tries < 8 {
-		whole = min(firstPause<<(tries-1), mostPause)
-	}
-	return whole/2 + time.Duration(chance*float64(whole/2))
+	return post.Pause(firstPause, mostPause, tries-1, chance)
 }
 
 // rests is true while a receiver that failed as a whole is left alone.
@@ -142,14 +139,14 @@ func (r *receiver) note(err error, now time.Time, chance float64) {
 	}
 	r.contact.FailedAt = &now
 	r.contact.Error = err.Error()
-	var refused *postError
-	if errors.As(err, &refused) && refused.ofMessage {
+	var refused *post.Error
+	if errors.As(err, &refused) && refused.Refused {
 		return
 	}
 	r.fails++
 	wait := pause(r.fails, chance)
-	if refused != nil && refused.after > 0 {
-		wait = min(refused.after, longestPause)
+	if refused != nil && refused.After > 0 {
+		wait = min(refused.After, longestPause)
 	}
 	r.until = now.Add(wait)
 }

@@ -158,26 +158,6 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-func TestRetryAfter(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "-1": 0, "x": 0, "999999999": alert.LongestPause,
-		"99999999999999999999": 0, start.Add(time.Minute).Format(http.TimeFormat): time.Minute,
-		start.Add(-time.Minute).Format(http.TimeFormat): 0, start.Add(1000 * time.Hour).Format(http.TimeFormat): alert.LongestPause} {
-		if got := alert.RetryAfter(text, start); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
-func FuzzRetryAfter(f *testing.F) {
-	f.Add("120")
-	f.Add("Sun, 22 Nov 2026 12:00:00 GMT")
-	f.Fuzz(func(t *testing.T, text string) {
-		if got := alert.RetryAfter(text, start); got < 0 || got > alert.LongestPause {
-			t.Errorf("%q: %s", text, got)
-		}
-	})
-}
-
 // TestUnreachable: nothing listens, and the error says so without the address.
 func TestUnreachable(t *testing.T) {
 	h := newHouse(t)

@@ -23,9 +23,6 @@ func (d *Desk) Flush(ctx context.Context) { d.flush(ctx) }
 // Prune forgets what is old.
 func (d *Desk) Prune(ctx context.Context) { d.prune(ctx) }
 
-// RetryAfter reads the header of that name.
-func RetryAfter(text string, now time.Time) time.Duration { return retryAfter(text, now) }
-
 // Pause is how long to wait after so many failures.
 func Pause(tries int, chance float64) time.Duration { return pause(tries, chance) }
 

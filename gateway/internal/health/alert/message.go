@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/httpserver/post"
 )
 
 // message is what receivers are told. A webhook gets it as it is.
@@ -116,7 +117,7 @@ type ntfyMessage struct {
 func (t target) ntfy(m *message) (address string, body []byte, err error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
-		return "", nil, &postError{text: "the address of the receiver cannot be used", next: "add the receiver again with a URL"}
+		return "", nil, &post.Error{Text: "the address of the receiver cannot be used", Next: "add the receiver again with a URL"}
 	}
 	n := ntfyMessage{Topic: path.Base(u.Path), Title: "muster: " + strings.ReplaceAll(m.Cause, "_", " "), Message: m.title(), Click: m.URL,
 		Priority: t.Priority, Tags: []string{"warning"}}

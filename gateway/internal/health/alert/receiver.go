@@ -17,6 +17,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/httpserver/post"
 	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/alerts"
@@ -329,15 +330,15 @@ func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (api.Alert
 		Text: "This is a test of muster's alerts to the receiver " + name, Next: "Nothing is to be done.", Topic: "alerts", Since: at,
 		FiredAt: at, URL: d.page()}
 	began := time.Now()
-	status, err := d.poster.post(ctx, r.target, []message{m}, now)
+	status, err := d.post(ctx, r.target, []message{m}, now)
 	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}
 	e := d.event("alert.receiver_tested", by, map[string]string{"receiver": name, "host": r.host()})
-	var failed *postError
+	var failed *post.Error
 	if errors.As(err, &failed) {
-		t.Error = failed.text
-		t.Next = failed.next
+		t.Error = failed.Text
+		t.Next = failed.Next
 		e.Outcome = store.OutcomeNone
-		e.Detail["error"] = failed.text
+		e.Detail["error"] = failed.Text
 	} else if err != nil {
 		return api.AlertTest{}, err
 	}

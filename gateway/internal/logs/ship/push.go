@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/spool"
+	"muster/gateway/internal/httpserver/post"
 )
 
 const (
@@ -99,23 +100,17 @@ func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 		if ctx.Err() != nil {
 			return false
 		}
-		if err.refused {
-			p.state.refused(len(lines), err.text, p.Now())
-			p.Logger.Warn("a sink refuses log lines, they are dropped", "rule", p.Name, "lines", len(lines), "why", err.text)
+		if err.Refused {
+			p.state.refused(len(lines), err.Text, p.Now())
+			p.Logger.Warn("a sink refuses log lines, they are dropped", "rule", p.Name, "lines", len(lines), "why", err.Text)
 			return true
 		}
-		if p.state.failed(err.text, p.Now()) {
-			p.Logger.Warn("a sink takes no log lines, trying again", "rule", p.Name, "why", err.text)
+		if p.state.failed(err.Text, p.Now()) {
+			p.Logger.Warn("a sink takes no log lines, trying again", "rule", p.Name, "why", err.Text)
 		}
-		sleep(ctx, max(err.after, p.backoff(failures)))
+		sleep(ctx, max(err.After, post.Pause(least, longest, failures, p.Rand())))
 	}
 	return false
-}
-
-// backoff doubles with each failure, and has a random half, so that many gateways do not come back at one moment.
-func (p *pusher) backoff(failures int) time.Duration {
-	whole := min(least<<min(failures, 20), longest)
-	return whole/2 + time.Duration(p.Rand()*float64(whole/2))
 }
 
 func sleep(ctx context.Context, wait time.Duration) {

@@ -31,7 +31,7 @@ func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (a
 	e := d.event("shipping.tested", by, name)
 	e.Detail["host"] = r.sink.host
 	if failed != nil {
-		t = api.AlertTest{Status: failed.status, TookMS: t.TookMS, Error: failed.text, Next: failed.next}
+		t = api.AlertTest{Status: failed.Status, TookMS: t.TookMS, Error: failed.Text, Next: failed.Next}
 		e.Outcome = store.OutcomeNone
 	}
 	return t, d.Store.AddEvents(ctx, e)
