@@ -24,7 +24,7 @@ const (
 // Serve is a session.logs. It writes a frame that says that it has begun, and then the lines, to the channel pipe.Main. The error is why it
 // does not begin: nothing has been written then. Exit says how it ended; whoever called writes it.
 //
-// While it follows, a gateway that takes the lines too slowly gets the newest: the oldest that wait are dropped and counted.
+// Where the gateway takes the lines too slowly, the source is read no further until it does.
 func (h Host) Serve(ctx context.Context, main io.Writer, params *wire.LogsParams) (pipe.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -36,7 +36,7 @@ func (h Host) Serve(ctx context.Context, main io.Writer, params *wire.LogsParams
 	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{}); err != nil {
 		return failed(err), nil
 	}
-	b := newBacklog(params.Source, params.Follow, h.now)
+	b := newBacklog()
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -75,25 +75,18 @@ func closeLate(ctx context.Context, main io.Writer) (release func()) {
 
 func failed(err error) pipe.Exit { return pipe.Exit{Code: 1, Error: err.Error()} }
 
-// backlog is what waits to be written.
+// backlog is what waits to be written. Who fills it waits where it is full.
 type backlog struct {
-	source string
-	drops  bool // it drops the oldest where it is full; else who fills it waits
-	now    func() time.Time
-
-	mu      sync.Mutex // guards all below
-	rest    []byte     // of a line of which a part is written
-	lines   [][]byte   // with their line breaks
-	size    int        // bytes of lines
-	dropped int64      // lines in front of them
-	ended   bool
-	failed  error
-	news    chan struct{}
+	mu     sync.Mutex // guards all below
+	rest   []byte     // of a line of which a part is written
+	lines  [][]byte   // with their line breaks
+	size   int        // bytes of lines
+	ended  bool
+	failed error
+	news   chan struct{}
 }
 
-func newBacklog(source string, drops bool, now func() time.Time) *backlog {
-	return &backlog{source: source, drops: drops, now: now, news: make(chan struct{})}
-}
+func newBacklog() *backlog { return &backlog{news: make(chan struct{})} }
 
 // fill takes lines from a reader until its end.
 func (b *backlog) fill(ctx context.Context, r *Reader) {
@@ -128,12 +121,7 @@ func (b *backlog) put(ctx context.Context, l wire.LogLine) error {
 	raw = append(raw, '\n')
 	for {
 		b.mu.Lock()
-		room := b.size+len(raw) <= maxBacklog || len(b.lines) == 0
-		for b.drops && !room {
-			b.dropFirst()
-			room = b.size+len(raw) <= maxBacklog || len(b.lines) == 0
-		}
-		if room {
+		if b.size+len(raw) <= maxBacklog || len(b.lines) == 0 {
 			b.lines = append(b.lines, raw)
 			b.size += len(raw)
 			b.ring()
@@ -148,16 +136,6 @@ func (b *backlog) put(ctx context.Context, l wire.LogLine) error {
 			return context.Cause(ctx)
 		}
 	}
-}
-
-// dropFirst drops the oldest line. One that says that lines are missing counts as those. The lock is held.
-func (b *backlog) dropFirst() {
-	var said struct {
-		Dropped int64 `json:"dropped"`
-	}
-	_ = json.Unmarshal(b.lines[0], &said) // it was written by put
-	b.dropped += max(said.Dropped, 1)
-	b.pop()
 }
 
 func (b *backlog) pop() []byte {
@@ -217,9 +195,6 @@ func (b *backlog) take() ([]byte, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	data := b.rest
-	if len(data) == 0 && b.dropped > 0 {
-		data = b.gap()
-	}
 	for len(data) < pipe.MaxFrame && len(b.lines) > 0 {
 		data = append(data, b.pop()...)
 	}
@@ -233,18 +208,6 @@ func (b *backlog) take() ([]byte, error) {
 		return nil, b.failed
 	}
 	return data, nil
-}
-
-// gap is a line that says how many are missing.
-func (b *backlog) gap() []byte {
-	raw, err := json.Marshal(wire.LogLine{
-		Time: b.now().UTC(), Source: b.source, Dropped: b.dropped, Message: "the node wrote more lines than the gateway took",
-	})
-	if err != nil {
-		return nil
-	}
-	b.dropped = 0
-	return append(raw, '\n')
 }
 
 // ring wakes who waits. The lock is held.
