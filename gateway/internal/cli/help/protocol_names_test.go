@@ -88,6 +88,7 @@ var notOfNodes = []string{
 	"StateCommissioned", "StateReady", "StatusPending", "StatusOnline", "StatusStale",
 	"PrefixTasks", "PrefixSessions", "OpenerShell", "OpenerExec", "OpenerForward", "userForm", "commandForm", "sessionMark", "ParamText",
 	"ParamFlag", "ParamInt", "ParamList", "ParamMap", "SeverityNote", "SeverityWarn", "SeveritySevere",
+	"EnvPrefix", "EnvGateway", "EnvState", "EnvToken", "EnvTokenFile", "EnvSupervised", "EnvKept", "EnvSession",
 }
 
 // fieldsOfTypes are how muster task types describes params to operators. The page says what params there are: see TestProtocolTaskTypes.
@@ -201,6 +202,7 @@ func TestProtocolLimits(t *testing.T) {
 		"EnrollWindow":    "time of a register request is off | " + seconds(wire.EnrollWindow),
 		"SignatureWindow": "created of a signature is off | " + seconds(wire.SignatureWindow),
 		"Backdate":        "beginning of a certificate before its issue | " + seconds(wire.Backdate),
+		"UsualInterval":   "interval that nobody has asked for | " + seconds(wire.UsualInterval),
 		"MinInterval": fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()),
 			seconds(wire.MaxInterval)),
 		"MaxInterval": fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()),
