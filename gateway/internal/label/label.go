@@ -1,4 +1,5 @@
-// Package label says which labels the gateway reads for itself, and how their values are written. Every other label is free text.
+// Package label says which labels the gateway reads for itself, and how their values are written. Every other label is free text. It also
+// reads the selectors by which operators choose nodes: by labels, and by what the gateway knows of a node itself.
 package label
 
 import (

@@ -1,4 +1,3 @@
-// Package selector reads the selectors by which operators choose nodes: by labels, and by what the gateway knows of a node itself.
 package label
 
 import (
@@ -13,7 +12,7 @@ import (
 // mostTerms bounds the terms of a selector: each is a condition of the query.
 const mostTerms = 16
 
-// Parse reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken". A node is chosen if all terms are true. An
+// ParseSelector reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken". A node is chosen if all terms are true. An
 // empty selector has no terms and chooses all nodes. A reserved key, such as tenant, always has a value, so it needs one in a term.
 func ParseSelector(selector string) ([]store.Term, error) {
 	var terms []store.Term
@@ -55,7 +54,7 @@ func parseTerm(part string) store.Term {
 	return store.Term{Key: part, Op: store.OpExists}
 }
 
-// Check refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
+// CheckSelector refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
 func CheckSelector(status, state string, terms []store.Term) error {
 	if status != "" && !slices.Contains(wire.Statuses(), status) {
 		return badWord("status", status)

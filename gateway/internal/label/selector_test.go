@@ -100,7 +100,7 @@ func render(terms []store.Term) string {
 	return strings.Join(parts, ",")
 }
 
-// TestMatches has every key and every operator. Package overview compares it with the database.
+// TestMatches has every key and every operator. Package view compares it with the database.
 func TestMatches(t *testing.T) {
 	subject := &api.NodeRow{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
 		Labels: map[string]string{"tier": "spot", "empty": ""}}

@@ -1,4 +1,3 @@
-// Package window reads in which time of a week a node may be updated, and tells whether it is that time.
 package label
 
 import (

@@ -10,13 +10,13 @@ import (
 // Query picks nodes. A zero field does not restrict the result. Retired nodes are left out, unless All or the state asks for them.
 type Query struct {
 	Tenant string
-	Terms  []store.Term // see selector.Parse
+	Terms  []store.Term // see label.ParseSelector
 	Status string
 	State  string
 	Idle   bool // nodes whose GPUs are all idle
 	Unwell bool // nodes with findings
 	All    bool
-	Sort   string // one of glance.Sorts, maybe with a minus; empty: by name
+	Sort   string // one of api.Sorts, maybe with a minus; empty: by name
 }
 
 // retired is true where retired nodes are picked too. It is the rule of the store's lists.
