@@ -35,7 +35,7 @@ func (m *bench) pulls(t *table) {
 	t.compare("registry pull over TLS, 64 MiB", " MB/s", p, "net/http's file server", limit{least: pullBudget}, without)
 	plain := m.server(m.plainRoutes())
 	m.Cleanup(func() { plain.Close() })
-	ours := m.listenFor(func(l net.Listener) error { return plain.Serve(m.door.Network(l)) })
+	ours := m.listenFor(func(l net.Listener) error { return plain.Serve(m.limiter.Network(l)) })
 	theirs := m.listenFor(files.Serve)
 	p = inTurn(m.pull("http://"+ours+path), m.pull("http://"+theirs+"/blob"))
 	t.compare("registry pull without TLS, 64 MiB", " MB/s", p, "net/http's file server", limit{least: pullBudget}, without)

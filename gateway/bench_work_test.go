@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	workNodes    = 10_000
-	workRate     = 200 // tasks per second, where the time to the claim is measured
-	workTime     = 15 * time.Second
-	claimMedian  = 5.0  // ms, from the operator's request to the node
-	claimLate    = 50.0 // ms, 99 of 100
-	sampleEvery  = 500 * time.Millisecond
+	workNodes   = 10_000
+	workRate    = 200 // tasks per second, where the time to the claim is measured
+	workTime    = 15 * time.Second
+	claimMedian = 5.0  // ms, from the operator's request to the node
+	claimLate   = 50.0 // ms, 99 of 100
+	sampleEvery = 500 * time.Millisecond
 )
 
 // tasks measures the way of a task from an operator to a node that waits, with many nodes waiting, and what a waiting node costs.

@@ -61,12 +61,12 @@ func (g *gateway) listen() (*listeners, error) {
 	}
 	g.settings.publicURL = reach.RealURL(g.settings.publicURL, l.tls.Addr())
 	g.settings.listen = reach.RealAddress(g.settings.listen, l.tls.Addr())
-	l.add(tls.NewListener(g.door.Network(l.tls), g.tlsConfig()), g.server(g.tlsRoutes()))
+	l.add(tls.NewListener(g.limiter.Network(l.tls), g.tlsConfig()), g.server(g.tlsRoutes()))
 	if l.socket, err = listenSocket(filepath.Join(g.settings.data, client.SocketName)); err != nil {
 		l.close()
 		return nil, err
 	}
-	l.add(g.door.Local(l.socket), g.server(g.socketRoutes()))
+	l.add(g.limiter.Local(l.socket), g.server(g.socketRoutes()))
 	if g.settings.plainListen == "" {
 		return l, nil
 	}
@@ -75,7 +75,7 @@ func (g *gateway) listen() (*listeners, error) {
 		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
 	}
 	g.settings.plainListen = reach.RealAddress(g.settings.plainListen, l.plain.Addr())
-	l.add(g.door.Network(l.plain), g.server(g.plainRoutes()))
+	l.add(g.limiter.Network(l.plain), g.server(g.plainRoutes()))
 	return l, nil
 }
 
@@ -229,26 +229,26 @@ func (g *gateway) proxied(r *http.Request) bool {
 	return g.origin.Secured(r)
 }
 
-// server makes the server of one listener. net/http's own complaints about connections are for debugging only: the door counts what
+// server makes the server of one listener. net/http's own complaints about connections are for debugging only: the limiter counts what
 // strangers do.
 func (g *gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: g.door.Handler(h), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: g.limiter.Handler(h), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ConnContext: g.connected, ConnState: httpserver.State, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }
 
-// connected puts into the context of a connection's requests what the door and the node API know of the connection.
+// connected puts into the context of a connection's requests what the limiter and the node API know of the connection.
 func (g *gateway) connected(ctx context.Context, c net.Conn) context.Context {
 	return g.nodes.Connected(httpserver.Connected(ctx, c), c)
 }
 
-// openDoor decides how many connections there can be, by the descriptors that this process may have.
-func (g *gateway) openDoor() {
+// openLimiter decides how many connections there can be, by the descriptors that this process may have.
+func (g *gateway) openLimiter() {
 	descriptors := httpserver.Descriptors()
 	limits := httpserver.LimitsFor(descriptors)
-	g.door = httpserver.New(httpserver.Config{Limits: limits, Place: g.origin.Place, Logger: g.log})
+	g.limiter = httpserver.New(httpserver.Config{Limits: limits, Place: g.origin.Place, Logger: g.log})
 	g.log.Info("connections that this gateway can hold", "network", limits.Network, "without_proof", limits.Unproven,
 		"without_proof_of_one_address", limits.PerAddress, "socket", limits.Local, "descriptors", descriptors)
 }

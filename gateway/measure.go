@@ -31,8 +31,8 @@ func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
 // measure is how the gateway itself is now.
 func (g *gateway) measure(ctx context.Context) metrics.Gateway {
 	m := metrics.Gateway{Version: version, Started: g.started, Writable: g.outage.Writable(), Feed: g.feed.Behind()}
-	open, unproven := g.door.Open()
-	m.Connections = metrics.Connections{Open: open, Unproven: unproven, Limits: g.door.Limits(), Closed: g.door.Closed()}
+	open, unproven := g.limiter.Open()
+	m.Connections = metrics.Connections{Open: open, Unproven: unproven, Limits: g.limiter.Limits(), Closed: g.limiter.Closed()}
 	m.DatabaseBytes = g.sizeOf(datadir.Database)
 	if g.history != nil {
 		m.HistoryBytes = g.sizeOf(datadir.History)

@@ -56,35 +56,35 @@ type gateway struct {
 	authority *authority.Authority
 	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
-	overview  *view.Picture
-	costs     *cost.Desk
-	health    *health.Desk
-	alerts    *alert.Desk
-	shipping  *ship.Desk
+	overview  *view.Fleet
+	costs     *cost.Service
+	health    *health.Service
+	alerts    *alert.Service
+	shipping  *ship.Service
 	tail      *audit.Tail
 	streams   *livestream.Streams
 	logs      *logs.Hub
 	feed      *view.Feed
-	history   *history.Book // nil: none is kept
+	history   *history.Store // nil: none is kept
 	fleet     *fleet.Fleet
-	logins    *login.Desk
+	logins    *login.Service
 	outage    *outage.Watch
 	tally     *metrics.Tally
 	room      *metrics.Room
 	audit     *audit.Trail
 	bootstrap *bootstrap.Bootstrap
-	tasks     *task.Desk
-	sessions  *session.Desk
-	releases  *release.Desk
+	tasks     *task.Service
+	sessions  *session.Service
+	releases  *release.Service
 	info      *reply.Info
 	origin    origin.Resolver
-	door      *httpserver.Door
+	limiter   *httpserver.Limiter
 	nodes     *nodeapi.API
 	artifacts *artifact.Registry
 	passes    *account.Passes // for the registry
 	lock      *os.File
 
-	recordings *recording.Shelf
+	recordings *recording.Store
 
 	started      time.Time      // when open began
 	notifySocket string         // systemd's
@@ -166,7 +166,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.origin, err = origin.NewResolver(g.settings.proxies, g.settings.addressHeader); err != nil {
 		return err
 	}
-	g.openDoor()
+	g.openLimiter()
 	grace := g.settings.renewGrace
 	g.audit = audit.New(audit.Config{Store: g.store, Logger: g.log})
 	g.logins = login.New(g.store, nil, g.log)
@@ -339,7 +339,7 @@ func (g *gateway) work(l *listeners) []daemon.Part {
 		{Name: "retention", Run: keeper.Run},
 		{Name: "registry", Run: g.artifacts.Run},
 		{Name: "recordings", Run: g.recordings.Run},
-		{Name: "door", Run: g.door.Run},
+		{Name: "connections", Run: g.limiter.Run},
 		{Name: "releases", Run: g.releases.Run},
 	}
 	if g.stepCA != nil {

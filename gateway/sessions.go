@@ -13,7 +13,7 @@ import (
 	"muster/store"
 )
 
-// openSessions opens the desk of live sessions. Nodes get their documents through the wait for tasks.
+// openSessions opens the service of live sessions. Nodes get their documents through the wait for tasks.
 func (g *gateway) openSessions(ctx context.Context) error {
 	var err error
 	g.sessions, err = session.New(ctx, session.Config{
@@ -31,12 +31,12 @@ func (g *gateway) recorder() session.Recorder {
 	return sessionRecorder{g.recordings}
 }
 
-// sessionRecorder hands the desk of sessions the shelf of recordings.
-type sessionRecorder struct{ shelf *recording.Shelf }
+// sessionRecorder hands the service of sessions the store of recordings.
+type sessionRecorder struct{ store *recording.Store }
 
 // Begin begins a recording.
 func (r sessionRecorder) Begin(m session.Meta) (session.Tape, error) {
-	tape, err := r.shelf.Begin(recording.Meta(m))
+	tape, err := r.store.Begin(recording.Meta(m))
 	if err != nil {
 		return nil, err
 	}

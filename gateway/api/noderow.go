@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 )
 
-// NodeRow is one node at a glance: what lists, tiles and the live stream show of it. A value that is not known is null.
+// NodeRow is what a list shows of a node: lists, tiles and the live stream show it. A value that is not known is null.
 type NodeRow struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
@@ -50,7 +50,7 @@ type NodeRow struct {
 	Findings     []Finding  `json:"findings"`       // what is wrong with it, the severe first
 }
 
-// GPU is one GPU at a glance.
+// GPU is a GPU in such a line.
 type GPU struct {
 	Index              int        `json:"index"`
 	UUID               string     `json:"uuid"`

@@ -38,26 +38,26 @@ import (
 // API is what the routes need. It may be copied: each listener has a gate of its own.
 type API struct {
 	Gate       *account.Gate    // of the listener
-	Recordings *recording.Shelf // of sessions; nil where Sessions is
+	Recordings *recording.Store // of sessions; nil where Sessions is
 
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
-	Tasks     *task.Desk
-	Sessions  *session.Desk // nil: none of its routes is called
-	Releases  *release.Desk
-	Overview  *view.Picture
+	Tasks     *task.Service
+	Sessions  *session.Service // nil: none of its routes is called
+	Releases  *release.Service
+	Overview  *view.Fleet
 	Tail      *audit.Tail
 	Streams   *livestream.Streams // of all listeners; nil: this API has its own
-	Health    *health.Desk        // nil: no findings
-	Alerts    *alert.Desk         // nil: none of its routes is called
-	Costs     *cost.Desk
-	Logs      *logs.Hub  // nil: its route is not called
-	Shipping  *ship.Desk // nil: none of its routes is called
+	Health    *health.Service     // nil: no findings
+	Alerts    *alert.Service      // nil: none of its routes is called
+	Costs     *cost.Service
+	Logs      *logs.Hub     // nil: its route is not called
+	Shipping  *ship.Service // nil: none of its routes is called
 	Store     *store.Store
-	Logins    *login.Desk
+	Logins    *login.Service
 	Authority *authority.Authority
 	Artifacts *artifact.Registry // nil: a backup has the database alone
-	History   *history.Book      // nil: it is switched off
+	History   *history.Store     // nil: it is switched off
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   api.Gateway

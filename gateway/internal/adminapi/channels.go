@@ -87,7 +87,7 @@ func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
 }
 
 // steers is the handler of a change of a rollout that needs nothing but the channel.
-func steers(do func(*release.Desk, context.Context, string, store.Actor) (api.Channel, error)) func(*server, *call) (any, error) {
+func steers(do func(*release.Service, context.Context, string, store.Actor) (api.Channel, error)) func(*server, *call) (any, error) {
 	return takes(func(s *server, c *call, _ struct{}) (any, error) {
 		name, err := c.channel()
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"muster/store/sessions"
 )
 
-// operator is the caller as the desk of sessions knows callers.
+// operator is the caller as the service of sessions knows callers.
 func (c *call) operator() session.Caller {
 	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
 		if opener == "" {
@@ -108,7 +108,7 @@ func (s *server) killSession(c *call) (any, error) {
 	return v.Shown(), err
 }
 
-// piece reads which piece of which session a request is about. The desk looks at whose session it is.
+// piece reads which piece of which session a request is about. The service looks at whose session it is.
 func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
 	p, err := c.query(api.ParamChannel, pipe.ParamAt, pipe.ParamWait)
 	if err != nil {

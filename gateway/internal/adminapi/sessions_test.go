@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/session"
 )
 
-// sessionNode makes a node, as the desk of sessions knows it.
+// sessionNode makes a node, as the service of sessions knows it.
 func (h *house) sessionNode(name string) session.Claimer {
 	h.t.Helper()
 	c := h.enrolled(name, "default")

@@ -22,7 +22,7 @@ type work func(wire.TaskPayload) (output string, result wire.TaskResult)
 // taskHouse is a house with a desk, and nodes that work.
 type taskHouse struct {
 	*house
-	desk *task.Desk
+	desk *task.Service
 	key  ed25519.PrivateKey // an operator's, which nodes trust too
 
 	mu    sync.Mutex

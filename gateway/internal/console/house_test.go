@@ -48,14 +48,14 @@ import (
 type house struct {
 	t       testing.TB
 	store   *store.Store
-	logins  *login.Desk
-	desk    *release.Desk
-	book    *history.Book // its file is not open before its first turn
-	health  *health.Desk
-	picture *view.Picture
-	alerts  *alert.Desk
-	desks   *session.Desk
-	shelf   *recording.Shelf
+	logins  *login.Service
+	desk    *release.Service
+	book    *history.Store // its file is not open before its first turn
+	health  *health.Service
+	picture *view.Fleet
+	alerts  *alert.Service
+	desks   *session.Service
+	shelf   *recording.Store
 	unwell  []*api.NodeRow // as alerts see the fleet
 	now     time.Time
 	server  *httptest.Server

@@ -22,10 +22,10 @@ import (
 )
 
 // recorder hands the desk the shelf, as the gateway does.
-type recorder struct{ *recording.Shelf }
+type recorder struct{ *recording.Store }
 
 func (r recorder) Begin(m session.Meta) (session.Tape, error) {
-	return r.Shelf.Begin(recording.Meta(m))
+	return r.Store.Begin(recording.Meta(m))
 }
 
 // ada opens sessions from the command line.

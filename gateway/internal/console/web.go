@@ -28,7 +28,7 @@ import (
 type Config struct {
 	API     http.Handler  // the admin API, with a gate for calls from within
 	Gate    *account.Gate // of this listener; it judges the API tokens of logins
-	Logins  *login.Desk
+	Logins  *login.Service
 	Info    *reply.Info
 	Address func(*http.Request) string // the browser's address
 	Gateway api.Gateway

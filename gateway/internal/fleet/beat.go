@@ -22,7 +22,7 @@ type live struct {
 	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
 	gpuRun string        // the run whose GPU rows were last written; empty: none
 
-	runs    clash.Book
+	runs    clash.Runs
 	touched time.Duration // when the node was last heard, in the clock's up time
 
 	leftOut string // the notice that names what was left out of the last reading

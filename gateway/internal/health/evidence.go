@@ -62,7 +62,7 @@ const mostSkew = 10 * 365 * 24 * 3600 * 1000
 
 // judgeXids looks at what the kernel said. It counts for as many hours as the limit says, by the gateway's clock. An event whose GPU is not
 // this machine's is another container's. Where the kernel's log cannot be read any more, age alone ends what was found.
-func (d *Desk) judgeXids(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
+func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
 	if s.Hardware == nil {
 		return
 	}

@@ -35,7 +35,7 @@ type NodeFinding struct {
 }
 
 // Findings are what is open of a node, the severe first, then the oldest.
-func (d *Desk) Findings(nodeID string) []Finding {
+func (d *Service) Findings(nodeID string) []Finding {
 	n, known := d.node(nodeID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,7 +61,7 @@ func (d *Desk) Findings(nodeID string) []Finding {
 }
 
 // SevereSince names a severe finding of a node that began at a time or later; "": there is none.
-func (d *Desk) SevereSince(nodeID string, since time.Time) string {
+func (d *Service) SevereSince(nodeID string, since time.Time) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w := d.nodes[nodeID]
@@ -113,7 +113,7 @@ func conflict(n *api.NodeRow) NodeFinding {
 }
 
 // List are the findings of the nodes that a query picks: the severe first, then by node.
-func (d *Desk) List(q Query) []NodeFinding {
+func (d *Service) List(q Query) []NodeFinding {
 	var all []NodeFinding
 	for _, n := range d.Nodes() {
 		if n.State != wire.StateRetired && slices.Contains(n.StateReasons, wire.ReasonConflict) && q.picks(n) {
@@ -138,7 +138,7 @@ func (d *Desk) List(q Query) []NodeFinding {
 }
 
 // unwell are the nodes of which anything is followed.
-func (d *Desk) unwell() []string {
+func (d *Service) unwell() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var ids []string

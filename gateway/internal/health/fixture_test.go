@@ -26,7 +26,7 @@ const pace = 30 * time.Second
 
 // world is a desk on a database of its own, with nodes that the test sets and a clock that it moves.
 type world struct {
-	*health.Desk
+	*health.Service
 	t       testing.TB
 	store   *store.Store
 	now     time.Time
@@ -73,7 +73,7 @@ func (d *world) restart() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.Desk = desk
+	d.Service = desk
 }
 
 func (d *world) clock() time.Time { return d.now }

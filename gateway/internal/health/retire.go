@@ -41,12 +41,12 @@ func (c *census) count(n *api.NodeRow) {
 }
 
 // isOverdue is true for a node that may have been silent for so long that it is to be retired. Who retires it looks again.
-func (d *Desk) isOverdue(n *api.NodeRow) bool {
+func (d *Service) isOverdue(n *api.NodeRow) bool {
 	return d.RetireAfter > 0 && n.Status == wire.StatusStale && n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= d.RetireAfter
 }
 
 // retireSilent retires the nodes that are overdue, the longest silent first, as far as that is safe now.
-func (d *Desk) retireSilent(ctx context.Context, c *census) {
+func (d *Service) retireSilent(ctx context.Context, c *census) {
 	now := d.Now()
 	r := &d.retirement
 	if r.began.IsZero() || r.began.After(now) {
@@ -80,7 +80,7 @@ func (d *Desk) retireSilent(ctx context.Context, c *census) {
 }
 
 // hold says once, in the log and as an event, that silent nodes are not retired now.
-func (d *Desk) hold(ctx context.Context, why string, waiting int) {
+func (d *Service) hold(ctx context.Context, why string, waiting int) {
 	if d.retirement.held == why {
 		return
 	}

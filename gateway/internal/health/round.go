@@ -14,7 +14,7 @@ import (
 
 // Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
 // findings want, and nodes that are gone.
-func (d *Desk) Round(ctx context.Context) {
+func (d *Service) Round(ctx context.Context) {
 	if !d.Ready() {
 		return
 	}
@@ -49,7 +49,7 @@ func (d *Desk) Round(ctx context.Context) {
 
 // forgetGone drops what is kept of nodes that are retired, and tells that nothing is wrong with them any more. It reports whether the
 // database may have findings of them.
-func (d *Desk) forgetGone() bool {
+func (d *Service) forgetGone() bool {
 	var unwell []string
 	d.mu.Lock()
 	for id, w := range d.nodes {
@@ -70,17 +70,17 @@ func (d *Desk) forgetGone() bool {
 	return len(unwell) > 0
 }
 
-func (d *Desk) warn(ctx context.Context, what string, err error) {
+func (d *Service) warn(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		d.Logger.Warn(what, "error", err)
 	}
 }
 
 // lookAt judges one node, whose last words are these if it falls silent, and reports whether its findings are to be told again, or its state is not what they want.
-func (d *Desk) lookAt(n *api.NodeRow, words []string) (applies bool) {
+func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	b := *d.book.Load()
+	b := *d.settings.Load()
 	w := d.nodes[n.ID]
 	for i := range d.rules {
 		r, off := b.of(&d.rules[i], n)
@@ -103,7 +103,7 @@ func (d *Desk) lookAt(n *api.NodeRow, words []string) (applies bool) {
 
 // dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
 // would.
-func (d *Desk) dropForeign(ctx context.Context) {
+func (d *Service) dropForeign(ctx context.Context) {
 	for id, found := range d.foreign {
 		reasons := make([]string, 0, len(found))
 		for _, f := range found {
@@ -138,7 +138,7 @@ func (w *watch) has(rule string) bool {
 }
 
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
-func (d *Desk) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
+func (d *Service) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
 	w := d.nodes[n.ID]
 	l := look{}
 	silent := time.Duration(0)
@@ -164,7 +164,7 @@ func (d *Desk) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
 }
 
 // fallsSilent is true for a node that costs money, is not heard from, and has no finding of that yet.
-func (d *Desk) fallsSilent(n *api.NodeRow) bool {
+func (d *Service) fallsSilent(n *api.NodeRow) bool {
 	if n.PricePerHour == nil || n.Status != wire.StatusStale {
 		return false
 	}
@@ -174,7 +174,7 @@ func (d *Desk) fallsSilent(n *api.NodeRow) bool {
 }
 
 // lastWords are what a node last said is wrong on it. They are read once, when it falls silent.
-func (d *Desk) lastWords(ctx context.Context, id string) []string {
+func (d *Service) lastWords(ctx context.Context, id string) []string {
 	words, err := d.Records.Notices(ctx, id)
 	d.warn(ctx, "the last words of a silent node could not be read", err)
 	return words
@@ -184,7 +184,7 @@ func (d *Desk) lastWords(ctx context.Context, id string) []string {
 const lastly = "; its last words: "
 
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
-func (d *Desk) stillSilent(n *api.NodeRow, text string) string {
+func (d *Service) stillSilent(n *api.NodeRow, text string) string {
 	_, words, said := strings.Cut(text, lastly)
 	text = d.silence(n, nil)
 	if said {
@@ -194,7 +194,7 @@ func (d *Desk) stillSilent(n *api.NodeRow, text string) string {
 }
 
 // silence says since when a node is silent, what it has cost since, and what it said last.
-func (d *Desk) silence(n *api.NodeRow, words []string) string {
+func (d *Service) silence(n *api.NodeRow, words []string) string {
 	if n.LastSeen == nil || n.PricePerHour == nil {
 		return "it is not heard from, and has a price"
 	}

@@ -20,18 +20,18 @@ import (
 // longestHold is the longest time for which an operator may want a thing to be bad before it is found.
 const longestHold = 7 * 24 * time.Hour
 
-// book has the settings of all rules. Nobody changes it: another one takes its place.
-type book map[string][]setting
+// settings has the settings of all rules. Nobody changes it: another one takes its place.
+type settings map[string][]setting
 
 type setting struct {
 	records.Setting
 	terms []store.Term
 }
 
-// newBook sorts the settings of each rule, the one that wins first. A selector with more terms wins. Of two with as many, the one wins
+// newSettings sorts the settings of each rule, the one that wins first. A selector with more terms wins. Of two with as many, the one wins
 // that was set later.
-func newBook(rows []records.Setting) (book, error) {
-	b := book{}
+func newSettings(rows []records.Setting) (settings, error) {
+	b := settings{}
 	for _, row := range rows {
 		terms, err := label.ParseSelector(row.Selector)
 		if err != nil {
@@ -49,7 +49,7 @@ func newBook(rows []records.Setting) (book, error) {
 
 // of is the rule as it counts on a node, and whether it is off there. One setting counts as a whole: what it leaves out is as the rule
 // has it.
-func (b book) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
+func (b settings) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
 	for _, s := range b[r.Name] {
 		if !label.Matches(s.terms, n) {
 			continue
@@ -67,8 +67,8 @@ func (b book) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
 }
 
 // Rules are all rules with their settings, of each the one that wins first.
-func (d *Desk) Rules() []api.HealthRule {
-	b := *d.book.Load()
+func (d *Service) Rules() []api.HealthRule {
+	b := *d.settings.Load()
 	all := make([]api.HealthRule, 0, len(d.rules))
 	for i := range d.rules {
 		r := &d.rules[i]
@@ -92,7 +92,7 @@ func (d *Desk) Rules() []api.HealthRule {
 }
 
 // rule finds a rule by its name.
-func (d *Desk) rule(name string) (*Rule, error) {
+func (d *Service) rule(name string) (*Rule, error) {
 	for i := range d.rules {
 		if d.rules[i].Name == name {
 			return &d.rules[i], nil
@@ -102,7 +102,7 @@ func (d *Desk) rule(name string) (*Rule, error) {
 }
 
 // Set switches a rule off, or sets its limit, for the nodes that a selector names.
-func (d *Desk) Set(ctx context.Context, s records.Setting, by store.Actor) error {
+func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) error {
 	r, err := d.rule(s.Rule)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (r *Rule) check(s records.Setting) error {
 }
 
 // Unset drops a setting.
-func (d *Desk) Unset(ctx context.Context, rule, selected string, by store.Actor) error {
+func (d *Service) Unset(ctx context.Context, rule, selected string, by store.Actor) error {
 	if _, err := d.rule(rule); err != nil {
 		return err
 	}
@@ -185,18 +185,18 @@ func (d *Desk) Unset(ctx context.Context, rule, selected string, by store.Actor)
 
 // readBook takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
 // changes at once, the later one has to be in what is kept.
-func (d *Desk) readBook(ctx context.Context) error {
+func (d *Service) readBook(ctx context.Context) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	rows, err := d.Records.Settings(ctx)
 	if err != nil {
 		return err
 	}
-	b, err := newBook(rows)
+	b, err := newSettings(rows)
 	if err != nil {
 		return err
 	}
-	d.book.Store(&b)
+	d.settings.Store(&b)
 	d.nudge(d.again)
 	return nil
 }

@@ -41,7 +41,7 @@ func TestSetsAtOnce(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if b := *d.book.Load(); len(b[GPUHot]) != 2 {
+	if b := *d.settings.Load(); len(b[GPUHot]) != 2 {
 		t.Errorf("%d of 2 settings count", len(b[GPUHot]))
 	}
 }

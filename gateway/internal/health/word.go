@@ -8,7 +8,7 @@ import (
 // Counts looks at what a heartbeat says, and returns what counts against work on the node now. A word counts at once. It goes on to count
 // until the node was well for as long as its rule says, so a node that fails at every other look stays out of work. A word whose rule is
 // switched off does not count. The answer is never nil.
-func (d *Desk) Counts(nodeID string, interval time.Duration, words []string, detail map[string]string) []string {
+func (d *Service) Counts(nodeID string, interval time.Duration, words []string, detail map[string]string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	counted := []string{}
@@ -21,7 +21,7 @@ func (d *Desk) Counts(nodeID string, interval time.Duration, words []string, det
 	if judges {
 		w = d.watch(nodeID)
 	}
-	b := *d.book.Load()
+	b := *d.settings.Load()
 	for i := range d.rules {
 		r := &d.rules[i]
 		if !r.Word {

@@ -12,7 +12,7 @@ import (
 )
 
 // Run writes what Take found, and goes over all nodes now and then, until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
 	for {
@@ -32,7 +32,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // said logs once that writing fails, and once that it goes on.
-func (d *Desk) said(err error, ctx context.Context) {
+func (d *Service) said(err error, ctx context.Context) {
 	switch {
 	case err != nil && !d.failing && ctx.Err() == nil:
 		d.Logger.Error("findings of health wait in memory: the database cannot be written", "error", err)
@@ -44,7 +44,7 @@ func (d *Desk) said(err error, ctx context.Context) {
 }
 
 // Flush writes the changes that wait, then tells of them and moves their nodes.
-func (d *Desk) Flush(ctx context.Context) error {
+func (d *Service) Flush(ctx context.Context) error {
 	for {
 		batch := d.takeChanges()
 		if len(batch) == 0 {
@@ -70,7 +70,7 @@ func (d *Desk) Flush(ctx context.Context) error {
 	}
 }
 
-func (d *Desk) takeChanges() []change {
+func (d *Service) takeChanges() []change {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var batch []change
@@ -85,7 +85,7 @@ func (d *Desk) takeChanges() []change {
 }
 
 // giveBack keeps changes that could not be written, unless later ones came meanwhile.
-func (d *Desk) giveBack(batch []change) {
+func (d *Service) giveBack(batch []change) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range batch {
@@ -96,7 +96,7 @@ func (d *Desk) giveBack(batch []change) {
 }
 
 // changed is the event of a change.
-func (d *Desk) changed(c change) store.Event {
+func (d *Service) changed(c change) store.Event {
 	e := d.event("health.found", store.Actor{Name: "gateway"})
 	e.At = c.at
 	e.Security = false
@@ -120,12 +120,12 @@ func (d *Desk) changed(c change) store.Event {
 	return e
 }
 
-func (d *Desk) event(kind string, by store.Actor) store.Event {
+func (d *Service) event(kind string, by store.Actor) store.Event {
 	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true}
 }
 
 // apply tells of nodes' findings, and moves the nodes. A node that cannot be moved now is moved in a later round.
-func (d *Desk) apply(ctx context.Context, ids []string) error {
+func (d *Service) apply(ctx context.Context, ids []string) error {
 	var failed error
 	for _, id := range ids {
 		if d.Tell != nil {
@@ -138,7 +138,7 @@ func (d *Desk) apply(ctx context.Context, ids []string) error {
 }
 
 // wanted are the reasons that a node should have by the rules that move nodes, and those that it should not have.
-func (d *Desk) wanted(id string) (add map[string]string, remove []string) {
+func (d *Service) wanted(id string) (add map[string]string, remove []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	add = map[string]string{}

@@ -20,7 +20,7 @@ import (
 	"muster/store/history"
 )
 
-// Config says where a Book writes, and how much.
+// Config says where a Store writes, and how much.
 type Config struct {
 	Path   string
 	Bound  int64            // bytes of the file
@@ -28,8 +28,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Book is safe for concurrent use.
-type Book struct {
+// Store is safe for concurrent use.
+type Store struct {
 	Config
 
 	mu      sync.Mutex
@@ -53,22 +53,22 @@ type ended struct {
 	history.Minute
 }
 
-// New makes a Book. It opens its file when it runs.
-func New(c Config) *Book {
+// New makes a Store. It opens its file when it runs.
+func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Book{Config: c, nodes: map[string]*node{}}
+	return &Store{Config: c, nodes: map[string]*node{}}
 }
 
 // pace is the time between two turns.
 const pace = 5 * time.Second
 
 // Run writes until ctx ends, and then what still waits.
-func (b *Book) Run(ctx context.Context) error {
+func (b *Store) Run(ctx context.Context) error {
 	rest := context.WithoutCancel(ctx)
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -86,7 +86,7 @@ func (b *Book) Run(ctx context.Context) error {
 
 // Turn does what is due now, as Run has it done every few seconds. Whatever fails is tried again in the next turn. Nobody may call it
 // while Run runs.
-func (b *Book) Turn(ctx context.Context) {
+func (b *Store) Turn(ctx context.Context) {
 	if b.isDamaged() {
 		b.putAside()
 	}
@@ -102,7 +102,7 @@ func (b *Book) Turn(ctx context.Context) {
 }
 
 // open opens the file, unless it is open. A file that cannot be opened is said once, and tried again.
-func (b *Book) open(ctx context.Context) {
+func (b *Store) open(ctx context.Context) {
 	if b.file != nil {
 		return
 	}
@@ -127,7 +127,7 @@ func (b *Book) open(ctx context.Context) {
 }
 
 // tell has the log say once that the file takes no writes, and once that it does again.
-func (b *Book) tell(err error) {
+func (b *Store) tell(err error) {
 	if err != nil {
 		b.Logger.Error("the history's file takes no writes: samples are dropped when too many wait; the gateway does all else",
 			"reason", errors.Unwrap(err), "file", b.Path)
@@ -143,7 +143,7 @@ func (b *Book) tell(err error) {
 const aside = ".damaged"
 
 // putAside closes a damaged file and gives it another name, so that the next turn begins a new one.
-func (b *Book) putAside() {
+func (b *Store) putAside() {
 	if err := b.close(); err != nil {
 		b.Logger.Debug("the damaged history did not close cleanly", "error", err)
 	}
@@ -162,7 +162,7 @@ func (b *Book) putAside() {
 	}
 }
 
-func (b *Book) close() error {
+func (b *Store) close() error {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	file := b.file
@@ -174,7 +174,7 @@ func (b *Book) close() error {
 }
 
 // note keeps that the file is damaged, for the next turn. Other errors are said where they are met.
-func (b *Book) note(err error) error {
+func (b *Store) note(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -183,7 +183,7 @@ func (b *Book) note(err error) error {
 	return err
 }
 
-func (b *Book) isDamaged() bool {
+func (b *Store) isDamaged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.damaged

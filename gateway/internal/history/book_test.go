@@ -25,10 +25,10 @@ func must(t testing.TB, err error) {
 
 func noon() time.Time { return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC) }
 
-// desk is a Book with a clock that the test moves.
+// desk is a Store with a clock that the test moves.
 type desk struct {
 	testing.TB
-	*history.Book
+	*history.Store
 	now time.Time
 	log lockedBuffer
 }
@@ -56,9 +56,9 @@ func newDesk(t testing.TB, bound int64) *desk {
 
 func deskAt(t testing.TB, path string, bound int64) *desk {
 	d := &desk{TB: t, now: noon()}
-	d.Book = history.New(history.Config{Path: path, Bound: bound, Now: func() time.Time { return d.now },
+	d.Store = history.New(history.Config{Path: path, Bound: bound, Now: func() time.Time { return d.now },
 		Logger: slog.New(outage.Quiet(slog.NewTextHandler(&d.log, nil)))})
-	t.Cleanup(func() { must(t, d.Book.Close(t.Context())) })
+	t.Cleanup(func() { must(t, d.Store.Close(t.Context())) })
 	return d
 }
 

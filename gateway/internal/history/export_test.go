@@ -8,16 +8,16 @@ import (
 )
 
 // Close writes what waits, as at the end of Run.
-func (b *Book) Close(ctx context.Context) error {
+func (b *Store) Close(ctx context.Context) error {
 	b.write(ctx)
 	return b.close()
 }
 
-// File is what the Book writes to.
-func (b *Book) File() *history.File { return b.file }
+// File is what the Store writes to.
+func (b *Store) File() *history.File { return b.file }
 
 // Waiting is how many samples wait, and how many were dropped.
-func (b *Book) Waiting() (waiting, dropped int) {
+func (b *Store) Waiting() (waiting, dropped int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.waiting, b.dropped

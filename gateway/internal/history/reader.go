@@ -12,7 +12,7 @@ import (
 
 // reader answers one query.
 type reader struct {
-	book   *Book
+	store  *Store
 	file   *history.File
 	q      Query
 	metric Metric
@@ -32,7 +32,7 @@ func (r *reader) read(ctx context.Context) (api.Series, error) {
 	if r.names, err = r.file.Named(ctx, r.q.NodeID); err != nil {
 		return api.Series{}, err
 	}
-	r.wait = r.book.pending(r.q.NodeID, &r.names)
+	r.wait = r.store.pending(r.q.NodeID, &r.names)
 	r.tracks = map[int]*track{}
 	step, raw := r.q.choose()
 	tier, err := r.tier(ctx, step, raw)
@@ -224,7 +224,7 @@ func together(kept, wait []history.Sample) []history.Sample {
 }
 
 // pending are a node's samples that are not written yet. It gives numbers to GPUs that have none so far, for this answer alone.
-func (b *Book) pending(id string, names *history.Names) []history.Sample {
+func (b *Store) pending(id string, names *history.Names) []history.Sample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := b.nodes[id]

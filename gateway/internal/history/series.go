@@ -43,7 +43,7 @@ const (
 )
 
 // Series reads the points of a metric. They stand in the order of time. Steps are counted in UTC.
-func (b *Book) Series(ctx context.Context, q Query) (api.Series, error) {
+func (b *Store) Series(ctx context.Context, q Query) (api.Series, error) {
 	metric, err := q.complete(b.Now())
 	if err != nil {
 		return api.Series{}, err
@@ -53,7 +53,7 @@ func (b *Book) Series(ctx context.Context, q Query) (api.Series, error) {
 	if b.file == nil {
 		return api.Series{}, wire.Refuse(wire.CodeUnavailable, "the history's file is not open", "see the gateway's log")
 	}
-	r := &reader{book: b, file: b.file, q: q, metric: metric}
+	r := &reader{store: b, file: b.file, q: q, metric: metric}
 	answer, err := r.read(ctx)
 	return answer, b.note(err)
 }

@@ -43,7 +43,7 @@ func least(t history.Tier) time.Duration {
 }
 
 // rollUp rolls up some of the hours that ended.
-func (b *Book) rollUp(ctx context.Context, now time.Time) {
+func (b *Store) rollUp(ctx context.Context, now time.Time) {
 	due, err := b.file.Due(ctx, now.Add(-rollUpLag), rollUps)
 	for i := range due {
 		if err != nil || ctx.Err() != nil {
@@ -56,7 +56,7 @@ func (b *Book) rollUp(ctx context.Context, now time.Time) {
 
 // resume goes on with the time for which the clock was steady before a restart. Nothing else tells whether it was set meanwhile, so a
 // longer absence counts as that.
-func (b *Book) resume(ctx context.Context) {
+func (b *Store) resume(ctx context.Context) {
 	if !b.swept.IsZero() {
 		return
 	}
@@ -74,7 +74,7 @@ func (b *Book) resume(ctx context.Context) {
 
 // sweep deletes what is too old once a minute, and then what the bound leaves no room for. For its age it deletes nothing until the clock
 // has gone on for a day without being set: where the clock is far ahead, everything looks old.
-func (b *Book) sweep(ctx context.Context, now time.Time) {
+func (b *Store) sweep(ctx context.Context, now time.Time) {
 	last := b.swept
 	passed := now.Sub(last)
 	if passed >= 0 && passed < sweepPace {
@@ -104,7 +104,7 @@ func steady(before time.Duration, last, now time.Time, passed time.Duration) tim
 	return min(before+passed, trustAfter)
 }
 
-func (b *Book) dropOld(ctx context.Context, now time.Time) error {
+func (b *Store) dropOld(ctx context.Context, now time.Time) error {
 	for _, t := range [...]history.Tier{history.Raw, history.Minutes, history.Hours} {
 		for range dropsMost {
 			n, err := b.file.Drop(ctx, t, now.Add(-KeepFor(t)), dropped, false)
@@ -141,7 +141,7 @@ func cuts() []cut {
 }
 
 // fit deletes until the file has some room below its bound, and gives back to the file system what is above it.
-func (b *Book) fit(ctx context.Context, now time.Time) error {
+func (b *Store) fit(ctx context.Context, now time.Time) error {
 	size, err := b.file.Size(ctx)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func (b *Book) fit(ctx context.Context, now time.Time) error {
 }
 
 // dropSome deletes one portion of what goes first. Rows of the future, from a clock that was ahead, are the newest and go last.
-func (b *Book) dropSome(ctx context.Context, now time.Time) error {
+func (b *Store) dropSome(ctx context.Context, now time.Time) error {
 	for _, c := range cuts() {
 		before := now.Add(-c.older)
 		if c.older == 0 {
@@ -178,4 +178,4 @@ func (b *Book) dropSome(ctx context.Context, now time.Time) error {
 }
 
 // some is how many rows go at once to make room: few where the file is small.
-func (b *Book) some() int { return int(min(dropped, max(50, b.Bound>>17))) }
+func (b *Store) some() int { return int(min(dropped, max(50, b.Bound>>17))) }

@@ -37,7 +37,7 @@ type cost struct {
 }
 
 // Take keeps what heartbeats say until their minute is over.
-func (b *Book) Take(_ context.Context, samples []view.Sample) {
+func (b *Store) Take(_ context.Context, samples []view.Sample) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range samples {
@@ -60,7 +60,7 @@ func (b *Book) Take(_ context.Context, samples []view.Sample) {
 }
 
 // end hands a node's minute to those that are written next. The caller holds the lock.
-func (b *Book) end(n *node) {
+func (b *Store) end(n *node) {
 	if len(n.minute.Samples) == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (b *Book) end(n *node) {
 }
 
 // makeRoom drops the oldest minutes where too many samples wait. The caller holds the lock.
-func (b *Book) makeRoom() {
+func (b *Store) makeRoom() {
 	for b.waiting > mostWaiting && len(b.ended) > 0 {
 		b.dropped += b.next()
 	}

@@ -81,7 +81,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
 	d := deskAt(t, path, gib)
 	d.live(10*time.Minute, 8, nil)
-	must(t, d.Book.Close(t.Context())) // all is in the file now, and nothing in the -wal
+	must(t, d.Store.Close(t.Context())) // all is in the file now, and nothing in the -wal
 	d.Turn(t.Context())
 	raw, err := os.ReadFile(path)
 	must(t, err)
@@ -142,7 +142,7 @@ func TestBound(t *testing.T) {
 	for range 60 {
 		round()
 	}
-	must(t, d.Book.Close(t.Context())) // the -wal goes into the file
+	must(t, d.Store.Close(t.Context())) // the -wal goes into the file
 	if n := size(); n > bound/2 {
 		t.Errorf("the file has %d bytes with a bound of %d", n, bound/2)
 	}
@@ -191,9 +191,9 @@ func TestAge(t *testing.T) {
 
 // restart ends the book, and begins another one with its file.
 func (d *desk) restart(away time.Duration) {
-	must(d, d.Book.Close(d.Context()))
+	must(d, d.Store.Close(d.Context()))
 	d.now = d.now.Add(away)
-	d.Book = history.New(d.Book.Config)
+	d.Store = history.New(d.Store.Config)
 	d.Turn(d.Context())
 }
 

@@ -11,7 +11,7 @@ import (
 const portion = 500 // minutes that are written in one batch
 
 // endAll ends the minutes of all nodes but those of now, and drops nodes from memory that are silent.
-func (b *Book) endAll(now time.Time) {
+func (b *Store) endAll(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	this := history.Raw.Number(now)
@@ -26,7 +26,7 @@ func (b *Book) endAll(now time.Time) {
 }
 
 // write writes the minutes that are over. Where that fails they stay, and wait for the next turn.
-func (b *Book) write(ctx context.Context) {
+func (b *Store) write(ctx context.Context) {
 	for b.file != nil {
 		part, before := b.part()
 		if len(part) == 0 {
@@ -45,21 +45,21 @@ func (b *Book) write(ctx context.Context) {
 }
 
 // report says what failed. An outage has been said: see tell and package outage.
-func (b *Book) report(ctx context.Context, what string, err error) {
+func (b *Store) report(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		b.Logger.Error("history: "+what, "error", err)
 	}
 }
 
 // part gives the oldest minutes, and how many were before them since the start.
-func (b *Book) part() (part []ended, before int) {
+func (b *Store) part() (part []ended, before int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.ended[:min(len(b.ended), portion)]), b.gone
 }
 
 // done drops what was written: the first minutes since the start, up to a number. Some of them may be gone to make room.
-func (b *Book) done(upTo int) {
+func (b *Store) done(upTo int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.gone < upTo {
@@ -71,7 +71,7 @@ func (b *Book) done(upTo int) {
 }
 
 // next takes the oldest minute off the list, and tells how many samples it had. The caller holds the lock.
-func (b *Book) next() int {
+func (b *Store) next() int {
 	n := len(b.ended[0].Samples)
 	b.ended = b.ended[1:]
 	b.gone++
@@ -80,7 +80,7 @@ func (b *Book) next() int {
 }
 
 // named gives the minutes with the numbers of nodes and GPUs in them.
-func (b *Book) named(ctx context.Context, part []ended) ([]history.Minute, error) {
+func (b *Store) named(ctx context.Context, part []ended) ([]history.Minute, error) {
 	minutes := make([]history.Minute, 0, len(part))
 	for _, e := range part {
 		names, err := b.names(ctx, e.node)
@@ -98,7 +98,7 @@ func (b *Book) named(ctx context.Context, part []ended) ([]history.Minute, error
 
 // names gives the numbers of a node and its GPUs. They are asked for where some are new, and once a day: the file forgets the names of
 // nodes for which nobody asks.
-func (b *Book) names(ctx context.Context, n *node) (history.Names, error) {
+func (b *Store) names(ctx context.Context, n *node) (history.Names, error) {
 	now := b.Now()
 	day := history.Hours.Number(now)
 	b.mu.Lock()
@@ -122,7 +122,7 @@ func (b *Book) names(ctx context.Context, n *node) (history.Names, error) {
 }
 
 // numbered gives samples of GPUs with the GPUs' numbers instead of their places. A GPU without a number is left out.
-func (b *Book) numbered(n *node, samples []history.GPUSample, names history.Names) []history.GPUSample {
+func (b *Store) numbered(n *node, samples []history.GPUSample, names history.Names) []history.GPUSample {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]history.GPUSample, 0, len(samples))

@@ -6,20 +6,20 @@ import (
 	"syscall"
 )
 
-// Network gives a listener whose connections the door admits.
-func (d *Door) Network(l net.Listener) net.Listener {
-	return &listener{Listener: l, door: d, admit: d.admit}
+// Network gives a listener whose connections the limiter admits.
+func (d *Limiter) Network(l net.Listener) net.Listener {
+	return &listener{Listener: l, limiter: d, admit: d.admit}
 }
 
 // Local gives a listener for the operator's socket, which has room of its own. Who can open the socket needs no other proof.
-func (d *Door) Local(l net.Listener) net.Listener {
-	return &listener{Listener: l, door: d, admit: d.admitLocal}
+func (d *Limiter) Local(l net.Listener) net.Listener {
+	return &listener{Listener: l, limiter: d, admit: d.admitLocal}
 }
 
 type listener struct {
 	net.Listener
-	door  *Door
-	admit func(net.Conn) *Conn
+	limiter *Limiter
+	admit   func(net.Conn) *Conn
 }
 
 // Accept gives the next connection that is let in. Other parts of the process need descriptors too: where none is left, a connection
@@ -27,7 +27,7 @@ type listener struct {
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
-		if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && l.door.yield() {
+		if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && l.limiter.yield() {
 			continue
 		}
 		if err != nil {
@@ -41,10 +41,10 @@ func (l *listener) Accept() (net.Conn, error) {
 
 // admit finds room for a connection. It gives nil where there is none. A connection that was closed for the new one is closed when
 // admit returns, so the descriptors in use never exceed the limit.
-func (d *Door) admit(raw net.Conn) *Conn {
+func (d *Limiter) admit(raw net.Conn) *Conn {
 	keepLittle(raw)
 	key, many := d.place(raw.RemoteAddr())
-	c := &Conn{Conn: raw, door: d, many: many}
+	c := &Conn{Conn: raw, limiter: d, many: many}
 	c.idle.Store(d.now())
 	d.mu.Lock()
 	c.from = d.from(key, many)
@@ -65,7 +65,7 @@ func (d *Door) admit(raw net.Conn) *Conn {
 // room says which connection has to be closed for one more of an address, and why. A reason without a victim means that there is no
 // room. The order is that of the package comment: strangers give way first, then known addresses, then owners with many connections.
 // The lock is held.
-func (d *Door) room(a *address) (victim *Conn, why reason) {
+func (d *Limiter) room(a *address) (victim *Conn, why reason) {
 	if a.count >= d.limits.PerAddress {
 		return a.firstIdle(d.now()), crowdedAddress
 	}
@@ -137,7 +137,7 @@ func (g *group) first(takes func(*Conn) bool) *Conn {
 }
 
 // yield closes one connection without a proof, and tells whether there was one.
-func (d *Door) yield() bool {
+func (d *Limiter) yield() bool {
 	d.mu.Lock()
 	g := d.strangers.heaviest()
 	if g == nil {
@@ -154,8 +154,8 @@ func (d *Door) yield() bool {
 
 // admitLocal lets a connection on the socket in. Where there are too many, one that is between two requests or never had a request is
 // closed. One with a request in progress never is.
-func (d *Door) admitLocal(raw net.Conn) *Conn {
-	c := &Conn{Conn: raw, door: d}
+func (d *Limiter) admitLocal(raw net.Conn) *Conn {
+	c := &Conn{Conn: raw, limiter: d}
 	d.mu.Lock()
 	var victim *Conn
 	if d.socket.count >= d.limits.Local {
@@ -174,7 +174,7 @@ func (d *Door) admitLocal(raw net.Conn) *Conn {
 }
 
 // prove moves a connection to those of its owner. The number for one owner is bounded: beyond it the owner's oldest is closed.
-func (d *Door) prove(c *Conn, owner string) {
+func (d *Limiter) prove(c *Conn, owner string) {
 	d.mu.Lock()
 	if c.group == nil || c.from == nil || c.group.in == &d.proven {
 		d.mu.Unlock()
@@ -199,7 +199,7 @@ func (d *Door) prove(c *Conn, owner string) {
 }
 
 // owner finds or makes the group of an owner's connections. A proxy's connections carry many nodes, so each is a group by itself.
-func (d *Door) owner(c *Conn, name string) *group {
+func (d *Limiter) owner(c *Conn, name string) *group {
 	if c.many {
 		return &group{in: &d.proven}
 	}
@@ -212,7 +212,7 @@ func (d *Door) owner(c *Conn, name string) *group {
 }
 
 // forget stops counting a connection, because it closes.
-func (d *Door) forget(c *Conn) {
+func (d *Limiter) forget(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	g := c.group

@@ -24,10 +24,10 @@ func small() httpserver.Limits {
 
 // street is a listener whose peers have the addresses that a test gives them.
 type street struct {
-	t     *testing.T
-	door  *httpserver.Door
-	in    []any // what Accept gives next: a net.Conn, or an error
-	inner net.Listener
+	t       *testing.T
+	limiter *httpserver.Limiter
+	in      []any // what Accept gives next: a net.Conn, or an error
+	inner   net.Listener
 }
 
 func (s *street) Accept() (net.Conn, error) {
@@ -51,8 +51,8 @@ func place(peer net.Addr) (netip.Addr, bool) {
 }
 
 func newStreet(t *testing.T, limits httpserver.Limits) *street {
-	s := &street{t: t, door: httpserver.New(httpserver.Config{Limits: limits, Place: place})}
-	s.inner = s.door.Network(s)
+	s := &street{t: t, limiter: httpserver.New(httpserver.Config{Limits: limits, Place: place})}
+	s.inner = s.limiter.Network(s)
 	return s
 }
 
@@ -172,7 +172,7 @@ func TestWhoGivesWay(t *testing.T) {
 						v.near.Close()
 					}
 				}
-				if all, unproven := s.door.Open(); all != 0 || unproven != 0 {
+				if all, unproven := s.limiter.Open(); all != 0 || unproven != 0 {
 					t.Errorf("when all are closed, %d count as open and %d as unproven", all, unproven)
 				}
 			})
@@ -198,7 +198,7 @@ func TestBusyKeepsItsPlace(t *testing.T) {
 		if got := which(visits); got != "1 2 3" {
 			t.Errorf("open are %s, want 1 2 3", got)
 		}
-		if all, _ := s.door.Open(); all != 4 {
+		if all, _ := s.limiter.Open(); all != 4 {
 			t.Errorf("%d connections are open, want 4", all)
 		}
 	})
@@ -278,7 +278,7 @@ func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, small())
 		ctx, stop := context.WithCancel(t.Context())
-		go s.door.Run(ctx)
+		go s.limiter.Run(ctx)
 		defer stop()
 		visits := []*visit{s.come("1.1.1.1"), s.come("1.1.1.1"), s.come("10.0.0.1")}
 		httpserver.Prove(visits[1].ctx, "node")
@@ -298,7 +298,7 @@ func TestRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, small())
 		ctx, stop := context.WithCancel(t.Context())
-		go s.door.Run(ctx)
+		go s.limiter.Run(ctx)
 		defer stop()
 		for _, c := range []struct {
 			after time.Duration
@@ -330,7 +330,7 @@ func TestSocket(t *testing.T) {
 		for i := range 12 {
 			httpserver.Prove(s.come(fmt.Sprintf("2.0.0.%d", i)).ctx, fmt.Sprint(i))
 		}
-		s.inner = s.door.Local(s)
+		s.inner = s.limiter.Local(s)
 		visits := []*visit{s.come("127.0.0.1"), s.come("127.0.0.1"), s.come("127.0.0.1")}
 		if got := which(visits); got != "0 1" {
 			t.Errorf("open are %s, want 0 1", got)
@@ -367,12 +367,12 @@ func TestNoDescriptor(t *testing.T) {
 			t.Errorf("got %v, want the error as it came", err)
 		}
 		for range 2 { // what was told in the log stays counted
-			if closed := s.door.Closed(); closed["no_descriptor_left"] != 1 || closed["slow_request"] != 0 {
+			if closed := s.limiter.Closed(); closed["no_descriptor_left"] != 1 || closed["slow_request"] != 0 {
 				t.Errorf("closed are %v", closed)
 			}
-			s.door.Tell(t.Context())
+			s.limiter.Tell(t.Context())
 		}
-		if got := s.door.Limits(); got != small() {
+		if got := s.limiter.Limits(); got != small() {
 			t.Errorf("the limits are %+v", got)
 		}
 	})

@@ -14,13 +14,13 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// BenchmarkKeepAlive is what the door costs a heartbeat: the same exchange over TLS with it and without. Both have the server's own
+// BenchmarkKeepAlive is what the limiter costs a heartbeat: the same exchange over TLS with it and without. Both have the server's own
 // deadlines.
 func BenchmarkKeepAlive(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		name := "bare"
 		if with {
-			name = "door"
+			name = "limiter"
 		}
 		b.Run(name, func(b *testing.B) { exchange(b, with) })
 	}

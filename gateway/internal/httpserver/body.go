@@ -14,7 +14,7 @@ func PatientBody(w http.ResponseWriter, r *http.Request) io.Reader {
 	if c == nil || r.Body == nil || r.Body == http.NoBody {
 		return r.Body
 	}
-	b := &patientBody{body: r.Body, control: http.NewResponseController(w), limits: c.door.limits, left: c.door.limits.Stall}
+	b := &patientBody{body: r.Body, control: http.NewResponseController(w), limits: c.limiter.limits, left: c.limiter.limits.Stall}
 	_ = b.control.SetWriteDeadline(time.Time{}) // a writer of a test has none, and so below
 	return b
 }

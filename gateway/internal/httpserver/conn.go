@@ -14,11 +14,11 @@ import (
 // Conn is a connection that was let in. It is counted until it is closed. Its writes end when the peer takes nothing.
 type Conn struct {
 	net.Conn
-	door *Door
-	from *address // nil on the socket
-	many bool     // its peer carries many clients
+	limiter *Limiter
+	from    *address // nil on the socket
+	many    bool     // its peer carries many clients
 
-	// Guarded by the door's lock.
+	// Guarded by the limiter's lock.
 	group        *group // nil once closed
 	older, newer *Conn
 	extra        int // requests beyond the first that count like a connection
@@ -29,7 +29,7 @@ type Conn struct {
 	shared   atomic.Bool  // it carries many requests at once (HTTP/2)
 	slow     atomic.Bool  // it was counted as slow
 	requests atomic.Int32 // in progress
-	idle     atomic.Int64 // when the last request ended, or the connection began; by the door's clock
+	idle     atomic.Int64 // when the last request ended, or the connection began; by the limiter's clock
 	active   atomic.Int64 // since when there is a request that no handler has; 0: there is none
 	waiting  atomic.Int64 // since when a Read waits for the peer; 0: none does
 	sending  atomic.Int64 // since when a Write is in progress; 0: none is
@@ -51,7 +51,7 @@ func Connected(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// of finds the door's connection below TLS, nil where there is none.
+// of finds the limiter's connection below TLS, nil where there is none.
 func of(c net.Conn) *Conn {
 	if below, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = below.NetConn()
@@ -60,7 +60,7 @@ func of(c net.Conn) *Conn {
 	return own
 }
 
-// connOf gives the connection of a request; nil where the request came through no door.
+// connOf gives the connection of a request; nil where the request came through no limiter.
 func connOf(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c
@@ -69,7 +69,7 @@ func connOf(ctx context.Context) *Conn {
 // Prove says that a request on this connection has proven who sent it: the id of a node, or of an account.
 func Prove(ctx context.Context, owner string) {
 	if c := connOf(ctx); c != nil && !c.proven.Load() {
-		c.door.prove(c, owner)
+		c.limiter.prove(c, owner)
 	}
 }
 
@@ -79,10 +79,10 @@ func State(c net.Conn, state http.ConnState) {
 	switch {
 	case own == nil:
 	case state == http.StateActive:
-		own.active.Store(own.door.now())
+		own.active.Store(own.limiter.now())
 	case state == http.StateIdle:
 		own.active.Store(0)
-		own.idle.Store(own.door.now())
+		own.idle.Store(own.limiter.now())
 		own.answered.Store(true)
 		own.fresh.Store(false)
 	}
@@ -96,19 +96,19 @@ func (c *Conn) idles(now int64) bool {
 
 func (c *Conn) late(since *atomic.Int64, now int64) bool {
 	began := since.Load()
-	return began != 0 && now-began > int64(c.door.limits.Grace)
+	return began != 0 && now-began > int64(c.limiter.limits.Grace)
 }
 
 // stuck tells whether a request has been without a handler for longer than a body may take, before the handler began or after it
 // ended. net/http answers some requests by itself and reads their bodies without a deadline. HTTP/2 ends its streams by itself.
 func (c *Conn) stuck(now int64) bool {
 	since := c.active.Load()
-	return since != 0 && c.requests.Load() == 0 && now-since > int64(c.door.limits.Body) && c.sending.Load() == 0 && !c.shared.Load()
+	return since != 0 && c.requests.Load() == 0 && now-since > int64(c.limiter.limits.Body) && c.sending.Load() == 0 && !c.shared.Load()
 }
 
 // quiet tells whether a connection from the network, without a proof, has had no request for too long.
 func (c *Conn) quiet(now int64) bool {
-	return c.from != nil && !c.many && !c.proven.Load() && c.requests.Load() == 0 && now-c.idle.Load() > int64(c.door.limits.Quiet)
+	return c.from != nil && !c.many && !c.proven.Load() && c.requests.Load() == 0 && now-c.idle.Load() > int64(c.limiter.limits.Quiet)
 }
 
 // rests tells whether the connection is between two requests.
@@ -123,7 +123,7 @@ func (c *Conn) drained() bool {
 func (c *Conn) Read(p []byte) (int, error) {
 	watched := !c.proven.Load()
 	if watched {
-		c.waiting.Store(c.door.now())
+		c.waiting.Store(c.limiter.now())
 	}
 	n, err := c.Conn.Read(p)
 	if watched {
@@ -133,7 +133,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.fresh.Store(true)
 	}
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.missed() && !c.slow.Swap(true) {
-		c.door.cuts[slowRequest].Add(1)
+		c.limiter.cuts[slowRequest].Add(1)
 	}
 	return n, err
 }
@@ -180,12 +180,12 @@ func (c *Conn) Write(p []byte) (int, error) {
 // send takes steps until one of them ends otherwise than by the deadline of Stall. A step gets how many bytes are sent, and says how many
 // it sent.
 func (c *Conn) send(step func(done int64) (int64, error)) (n int64, err error) {
-	c.sending.Store(c.door.now())
+	c.sending.Store(c.limiter.now())
 	defer c.wrote()
 	queued := 0
 	known := false
 	for {
-		if err := c.waitUntil(time.Now().Add(c.door.limits.Stall)); err != nil {
+		if err := c.waitUntil(time.Now().Add(c.limiter.limits.Stall)); err != nil {
 			return n, err
 		}
 		m, err := step(n)
@@ -198,7 +198,7 @@ func (c *Conn) send(step func(done int64) (int64, error)) (n int64, err error) {
 			return n, err
 		}
 		left, told := unsent(c.Conn)
-		if known && int(m)+queued-left < c.door.least(queued) || !told && int(m) < c.door.limits.Least {
+		if known && int(m)+queued-left < c.limiter.least(queued) || !told && int(m) < c.limiter.limits.Least {
 			c.cut(notRead)
 			return n, err
 		}
@@ -209,7 +209,7 @@ func (c *Conn) send(step func(done int64) (int64, error)) (n int64, err error) {
 
 // least is how many of the queued bytes a peer must take in each Stall: an eighth, so that eight of them are enough for all. So the
 // kernel keeps many bytes only for a peer that takes many.
-func (d *Door) least(queued int) int { return max(d.limits.Least, queued/8) }
+func (d *Limiter) least(queued int) int { return max(d.limits.Least, queued/8) }
 
 // waitUntil sets until when the Write in progress may wait.
 func (c *Conn) waitUntil(until time.Time) error {
@@ -242,7 +242,7 @@ func earlier(a, b time.Time) time.Time {
 
 // Close ends the connection, which is not counted any more.
 func (c *Conn) Close() error {
-	c.door.forget(c)
+	c.limiter.forget(c)
 	return c.Conn.Close()
 }
 
@@ -251,7 +251,7 @@ func (c *Conn) cut(why reason) {
 	if c == nil {
 		return
 	}
-	c.door.cuts[why].Add(1)
+	c.limiter.cuts[why].Add(1)
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // best effort: closed it is in any case
 	}

@@ -3,7 +3,7 @@ package httpserver
 import "iter"
 
 // crowd holds groups of connections, ordered by how many each has. So the group with the most is found at once, and adding or removing
-// a connection takes the same time however many there are. The door's lock guards it.
+// a connection takes the same time however many there are. The limiter's lock guards it.
 type crowd struct {
 	total int     // sum of the groups' counts
 	by    []queue // by[n] has the groups with count n; by[0] is empty

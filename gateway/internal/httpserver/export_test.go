@@ -3,7 +3,7 @@ package httpserver
 import "context"
 
 // Least is what must be taken of what is on the way.
-func (d *Door) Least(queued int) int { return d.least(queued) }
+func (d *Limiter) Least(queued int) int { return d.least(queued) }
 
 // Tell is what Run does once a minute.
-func (d *Door) Tell(ctx context.Context) { d.tell(ctx) }
+func (d *Limiter) Tell(ctx context.Context) { d.tell(ctx) }

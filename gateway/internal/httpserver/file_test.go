@@ -68,7 +68,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// pair is a connection that a door let in, and its other end.
+// pair is a connection that a limiter let in, and its other end.
 func pair(t *testing.T) (inside, outside net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,7 +12,7 @@ import (
 // request, for every path and also where the request is refused. The rest of a body has a second deadline after the handler, because
 // net/http reads the rest before the answer goes out. HTTP/2 carries many requests on one connection: without a proof, each after the
 // first counts like a connection of its address.
-func (d *Door) Handler(next http.Handler) http.Handler {
+func (d *Limiter) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r.Context())
 		if c != nil && r.ProtoMajor > 1 {
@@ -37,7 +37,7 @@ func refuse(w http.ResponseWriter) {
 		Message: "too many requests without a proof at once",
 		Hint:    "wait a second; a client that has proven itself is not held up"}})
 	if err != nil {
-		panic("door: " + err.Error()) // a programming error
+		panic("httpserver: " + err.Error()) // a programming error
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -50,7 +50,7 @@ func refuse(w http.ResponseWriter) {
 // bound sets the deadline of a body, and tells whether there is a body. A request that gives its length in two ways may hide another
 // request in itself, so its connection ends after it (RFC 9112 section 6.1). net/http drops one of the two lengths without a word.
 // So the connection ends after every request in chunks.
-func (d *Door) bound(w http.ResponseWriter, r *http.Request) bool {
+func (d *Limiter) bound(w http.ResponseWriter, r *http.Request) bool {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
 	}
@@ -67,7 +67,7 @@ func hurry(w http.ResponseWriter, within time.Duration) {
 }
 
 // enter counts a request. extra is 1 where the request counts beside its connection; ok says whether there is room.
-func (d *Door) enter(c *Conn) (extra int, ok bool) {
+func (d *Limiter) enter(c *Conn) (extra int, ok bool) {
 	if c == nil {
 		return 0, true
 	}
@@ -89,7 +89,7 @@ func (d *Door) enter(c *Conn) (extra int, ok bool) {
 	return 1, true
 }
 
-func (d *Door) leave(c *Conn, extra int) {
+func (d *Limiter) leave(c *Conn, extra int) {
 	if c == nil {
 		return
 	}

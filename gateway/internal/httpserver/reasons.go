@@ -28,7 +28,7 @@ func (r reason) String() string {
 }
 
 // tell says in one line what was closed since the last time. It is a warning, unless all were merely idle.
-func (d *Door) tell(ctx context.Context) {
+func (d *Limiter) tell(ctx context.Context) {
 	level := slog.LevelInfo
 	var numbers []any
 	for r := range reasons {
@@ -51,14 +51,14 @@ func (d *Door) tell(ctx context.Context) {
 }
 
 // Open says how many connections from the network there are, and how many count as connections without a proof.
-func (d *Door) Open() (all, unproven int) {
+func (d *Limiter) Open() (all, unproven int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.open, d.strangers.total + d.known.total
 }
 
 // Closed says how many connections were closed, or not let in, since the start, by reason.
-func (d *Door) Closed() map[string]int64 {
+func (d *Limiter) Closed() map[string]int64 {
 	by := map[string]int64{}
 	for r := fine + 1; r < reasons; r++ {
 		by[r.String()] = d.cuts[r].Load()
@@ -67,4 +67,4 @@ func (d *Door) Closed() map[string]int64 {
 }
 
 // Limits says how many connections there may be.
-func (d *Door) Limits() Limits { return d.limits }
+func (d *Limiter) Limits() Limits { return d.limits }

@@ -29,13 +29,13 @@ func quick() httpserver.Limits {
 		Grace: 50 * time.Millisecond, Quiet: time.Minute, Body: 200 * time.Millisecond, Stall: 200 * time.Millisecond, Least: 4 << 10}
 }
 
-// house is a server behind a door, on two listeners as the gateway has them.
+// house is a server behind a limiter, on two listeners as the gateway has them.
 type house struct {
-	t     *testing.T
-	door  *httpserver.Door
-	plain string
-	tls   *httptest.Server
-	log   *bytes.Buffer
+	t       *testing.T
+	limiter *httpserver.Limiter
+	plain   string
+	tls     *httptest.Server
+	log     *bytes.Buffer
 }
 
 func at(peer net.Addr) (netip.Addr, bool) {
@@ -44,10 +44,10 @@ func at(peer net.Addr) (netip.Addr, bool) {
 
 func newHouse(t *testing.T, limits httpserver.Limits) *house {
 	h := &house{t: t, log: &bytes.Buffer{}}
-	h.door = httpserver.New(httpserver.Config{Limits: limits, Place: at, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+	h.limiter = httpserver.New(httpserver.Config{Limits: limits, Place: at, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
 	for _, secret := range []bool{false, true} {
-		s := httptest.NewUnstartedServer(h.door.Handler(h.rooms()))
-		s.Listener = h.door.Network(s.Listener)
+		s := httptest.NewUnstartedServer(h.limiter.Handler(h.rooms()))
+		s.Listener = h.limiter.Network(s.Listener)
 		s.EnableHTTP2 = true
 		s.Config.ReadHeaderTimeout = 200 * time.Millisecond
 		s.Config.WriteTimeout = time.Minute
@@ -112,10 +112,10 @@ func (h *house) numberedFile() string {
 
 func (h *house) dial() net.Conn { return dial(h.t, h.plain) }
 
-// told is what the door says that it closed.
+// told is what the limiter says that it closed.
 func (h *house) told() string {
 	h.log.Reset()
-	h.door.Tell(h.t.Context())
+	h.limiter.Tell(h.t.Context())
 	return h.log.String()
 }
 
@@ -159,7 +159,7 @@ func TestSlow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t, quick())
-			go h.door.Run(t.Context())
+			go h.limiter.Run(t.Context())
 			address := h.plain
 			if c.secret {
 				address = h.tls.Listener.Addr().String()
@@ -214,7 +214,7 @@ func TestHonestIdle(t *testing.T) {
 			t.Fatal(answer, err)
 		}
 	}
-	if all, unproven := h.door.Open(); all != 1 || unproven != 0 {
+	if all, unproven := h.limiter.Open(); all != 1 || unproven != 0 {
 		t.Errorf("%d are open and %d of them unproven, want 1 and 0", all, unproven)
 	}
 	c.Close()
@@ -245,8 +245,8 @@ func TestNotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !c.reads {
-				waitFor(t, func() bool { all, _ := h.door.Open(); return all == 1 })
-				waitFor(t, func() bool { all, _ := h.door.Open(); return all == 0 })
+				waitFor(t, func() bool { all, _ := h.limiter.Open(); return all == 1 })
+				waitFor(t, func() bool { all, _ := h.limiter.Open(); return all == 0 })
 				if got := h.told(); !strings.Contains(got, "answer_not_read=1 ") {
 					t.Errorf("told is %q, want answer_not_read=1", got)
 				}
@@ -338,14 +338,14 @@ func TestTLSThroughTheDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, unproven := h.door.Open(); unproven != 1 {
+	if _, unproven := h.limiter.Open(); unproven != 1 {
 		t.Errorf("%d are unproven after the handshake, want 1", unproven)
 	}
 	fmt.Fprint(c, "GET /prove HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, unproven := h.door.Open(); unproven != 0 {
+	if _, unproven := h.limiter.Open(); unproven != 0 {
 		t.Errorf("%d are unproven after the proof, want 0", unproven)
 	}
 }

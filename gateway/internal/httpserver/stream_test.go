@@ -22,11 +22,11 @@ func TestStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	released := hold(ctx, t, client, h.tls.URL, 3)
-	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven == 3 })
+	waitFor(t, func() bool { _, unproven := h.limiter.Open(); return unproven == 3 })
 	if got := status(t, client, h.tls.URL+"/prove"); got != 200 {
 		t.Errorf("a fourth request got %d, want 200", got)
 	}
-	waitFor(t, func() bool { all, unproven := h.door.Open(); return all == 1 && unproven == 0 })
+	waitFor(t, func() bool { all, unproven := h.limiter.Open(); return all == 1 && unproven == 0 })
 	if got := status(t, client, h.tls.URL+"/"); got != 404 {
 		t.Errorf("a request on a proven connection got %d, want 404", got)
 	}
@@ -44,13 +44,13 @@ func TestTooManyStreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	released := hold(ctx, t, client, h.tls.URL, 2)
-	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven == 2 })
+	waitFor(t, func() bool { _, unproven := h.limiter.Open(); return unproven == 2 })
 	if got := status(t, client, h.tls.URL+"/read"); got != 429 {
 		t.Errorf("a third request got %d, want 429", got)
 	}
 	stop()
 	released()
-	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven <= 1 })
+	waitFor(t, func() bool { _, unproven := h.limiter.Open(); return unproven <= 1 })
 }
 
 // hold makes requests on one HTTP/2 connection whose bodies never come. What it gives waits for their end.

@@ -34,10 +34,10 @@ const usualBodyTime = 15 * time.Second
 type Config struct {
 	Fleet       *fleet.Fleet
 	Bootstrap   *bootstrap.Bootstrap
-	Tasks       *task.Desk    // nil: there are no routes for tasks
-	Sessions    *session.Desk // nil: there are no routes for sessions
-	Releases    *release.Desk // nil: there are no routes for releases, and heartbeats hear of none
-	Audit       *audit.Trail  // nil: one of its own
+	Tasks       *task.Service    // nil: there are no routes for tasks
+	Sessions    *session.Service // nil: there are no routes for sessions
+	Releases    *release.Service // nil: there are no routes for releases, and heartbeats hear of none
+	Audit       *audit.Trail     // nil: one of its own
 	Authority   *authority.Authority
 	Issuer      authority.Issuer
 	Store       *store.Store

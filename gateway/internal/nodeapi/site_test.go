@@ -78,10 +78,10 @@ type site struct {
 	ca        *authority.Authority
 	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
-	desk      *task.Desk
-	sessions  *session.Desk
+	desk      *task.Service
+	sessions  *session.Service
 	artifacts *artifact.Registry
-	releases  *release.Desk
+	releases  *release.Service
 	config    nodeapi.Config
 	handler   http.Handler
 	tls       *httptest.Server

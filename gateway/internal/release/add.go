@@ -54,7 +54,7 @@ func elsewhere(reference string) bool {
 // repository is where a release of this registry lies.
 func repository(reference string) string { return cmp.Or(reference, wire.AgentRepository) }
 
-func (d *Desk) source(ctx context.Context, reference, credential string) (build.Source, error) {
+func (d *Service) source(ctx context.Context, reference, credential string) (build.Source, error) {
 	if !elsewhere(reference) {
 		if err := artifact.CheckName(repository(reference)); err != nil {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no repository", reference),
@@ -71,7 +71,7 @@ func (d *Desk) source(ctx context.Context, reference, credential string) (build.
 
 // Add makes a release of what is in a registry: an index with one manifest for each platform, or one manifest. Again it changes nothing and
 // gives the one on record.
-func (d *Desk) Add(ctx context.Context, a Addition, by store.Actor) (api.Release, error) {
+func (d *Service) Add(ctx context.Context, a Addition, by store.Actor) (api.Release, error) {
 	reference, digest, named := strings.Cut(a.Reference, "@")
 	a.Reference = reference
 	if named && a.Digest != "" && a.Digest != digest {
@@ -90,7 +90,7 @@ func (d *Desk) Add(ctx context.Context, a Addition, by store.Actor) (api.Release
 	return d.add(ctx, a, false, by)
 }
 
-func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor) (api.Release, error) {
+func (d *Service) add(ctx context.Context, a Addition, carried bool, by store.Actor) (api.Release, error) {
 	from, err := d.source(ctx, a.Reference, a.Credential)
 	if err != nil {
 		return api.Release{}, err
@@ -130,13 +130,13 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 
 func holder(digest string) string { return "release " + digest }
 
-func (d *Desk) hold(ctx context.Context, a Addition) error {
+func (d *Service) hold(ctx context.Context, a Addition) error {
 	return own{d.Artifacts, repository(a.Reference)}.refused(d.Artifacts.Hold(ctx, repository(a.Reference), a.Digest, holder(a.Digest)))
 }
 
 // unhold ends what a release holds, unless it is on record: another call may have added it. The caller holds changing
 // alone.
-func (d *Desk) unhold(ctx context.Context, digest string) error {
+func (d *Service) unhold(ctx context.Context, digest string) error {
 	d.mu.Lock()
 	_, known := d.releases[digest]
 	d.mu.Unlock()
@@ -147,7 +147,7 @@ func (d *Desk) unhold(ctx context.Context, digest string) error {
 }
 
 // Drop takes a release off the record. Its content stays in the registry, where it can be deleted then.
-func (d *Desk) Drop(ctx context.Context, digest string, by store.Actor) error {
+func (d *Service) Drop(ctx context.Context, digest string, by store.Actor) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	e := d.event("release.dropped", by, true, map[string]string{"release": digest})
@@ -164,7 +164,7 @@ func (d *Desk) Drop(ctx context.Context, digest string, by store.Actor) error {
 }
 
 // user names what needs a release.
-func (d *Desk) user(digest string) string {
+func (d *Service) user(digest string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, c := range d.channels {

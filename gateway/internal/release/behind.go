@@ -19,7 +19,7 @@ func (c *channel) behind() bool { return c.reported > 0 }
 
 // surpass notes that a node has obeyed a higher number than the channel has given out: what is ordered next comes under a number above it,
 // whenever the restore was. Only soon after a restore it holds the channel too. The caller holds mu.
-func (d *Desk) surpass(k *node) {
+func (d *Service) surpass(k *node) {
 	c := d.channels[k.channel]
 	if c == nil || k.Conflict || k.obeyed <= c.Last || k.obeyed-c.Last > mostJump {
 		return
@@ -31,7 +31,7 @@ func (d *Desk) surpass(k *node) {
 }
 
 // holdBehind stores which channels are behind, so that they are still held after a restart. The caller holds changing alone.
-func (d *Desk) holdBehind(ctx context.Context) error {
+func (d *Service) holdBehind(ctx context.Context) error {
 	found := map[string]int64{}
 	d.mu.Lock()
 	for name, c := range d.channels {
@@ -57,16 +57,16 @@ func (d *Desk) holdBehind(ctx context.Context) error {
 
 // restored tells whether the gateway was restored only just now, so that nodes had no time to say what they have obeyed. What a person
 // has promoted since counts at once. The caller holds mu.
-func (d *Desk) restored(c *channel) bool { return d.hears(c) && d.Now().Sub(d.upSince) < d.settling }
+func (d *Service) restored(c *channel) bool { return d.hears(c) && d.Now().Sub(d.upSince) < d.settling }
 
 // hears tells whether after each start nodes first say what they have obeyed. The caller holds mu.
-func (d *Desk) hears(c *channel) bool {
+func (d *Service) hears(c *channel) bool {
 	return d.Now().Before(d.restore.AdoptUntil) && !c.UpdatedAt.After(d.restore.At)
 }
 
 // openSince is since when nodes of a channel can get its release: not while the gateway was away, the channel behind its nodes, or
 // the gateway just restored. The caller holds mu.
-func (d *Desk) openSince(c *channel) time.Time {
+func (d *Service) openSince(c *channel) time.Time {
 	switch {
 	case d.hears(c):
 		return d.upSince.Add(d.settling)

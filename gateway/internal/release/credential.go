@@ -16,7 +16,7 @@ import (
 const secretPrefix = "registry-credential/"
 
 // SetCredential stores a credential in place of the earlier one with its name.
-func (d *Desk) SetCredential(ctx context.Context, c Credential, by store.Actor) error {
+func (d *Service) SetCredential(ctx context.Context, c Credential, by store.Actor) error {
 	if !isName(c.Name) {
 		return badCredential(fmt.Sprintf("%.80q is no name of a credential", c.Name))
 	}
@@ -39,7 +39,7 @@ func badCredential(why string) error {
 }
 
 // Credentials lists all credentials, without their passwords.
-func (d *Desk) Credentials(ctx context.Context) ([]Credential, error) {
+func (d *Service) Credentials(ctx context.Context) ([]Credential, error) {
 	names, err := d.records.Secrets(ctx, secretPrefix)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (d *Desk) Credentials(ctx context.Context) ([]Credential, error) {
 }
 
 // DropCredential deletes a credential. One that a release needs is refused.
-func (d *Desk) DropCredential(ctx context.Context, name string, by store.Actor) error {
+func (d *Service) DropCredential(ctx context.Context, name string, by store.Actor) error {
 	d.mu.Lock()
 	for _, r := range d.releases {
 		if r.Credential == name {
@@ -75,7 +75,7 @@ func (d *Desk) DropCredential(ctx context.Context, name string, by store.Actor) 
 }
 
 // credential reads a credential; "": none is needed.
-func (d *Desk) credential(ctx context.Context, name string) (Credential, error) {
+func (d *Service) credential(ctx context.Context, name string) (Credential, error) {
 	var c Credential
 	if name == "" {
 		return c, nil

@@ -51,7 +51,7 @@ func (c *clock) Forward(d time.Duration) {
 
 // hall is a desk on a real store, with releases on record, and nodes that tests move.
 type hall struct {
-	*release.Desk
+	*release.Service
 	t        testing.TB
 	clock    *clock
 	store    *store.Store
@@ -119,7 +119,7 @@ func (h *hall) keys() []ed25519.PublicKey {
 func (h *hall) open() {
 	h.t.Helper()
 	var err error
-	h.Desk, err = release.Open(context.Background(), h.config)
+	h.Service, err = release.Open(context.Background(), h.config)
 	must(h.t, err)
 	must(h.t, h.Load(context.Background()))
 }

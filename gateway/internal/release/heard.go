@@ -18,7 +18,7 @@ import (
 // Heard takes what a heartbeat says of releases (u nil: the agent cannot update itself). It gives the digest of the release that the node
 // should get now ("": stay), and its channel with the floor, where the node has said another channel. After an error the heartbeat must
 // fail, so that the node says it again.
-func (d *Desk) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, channel string, floor int64, err error) {
+func (d *Service) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, channel string, floor int64, err error) {
 	if err := d.ready(ctx); err != nil {
 		return "", "", 0, err
 	}
@@ -53,7 +53,7 @@ func (d *Desk) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, chann
 }
 
 // floor is the number below which a node obeys no pointer of its channel.
-func (d *Desk) floor(n *node) int64 {
+func (d *Service) floor(n *node) int64 {
 	if c := d.channels[n.channel]; c != nil {
 		return c.Sequence
 	}
@@ -61,7 +61,7 @@ func (d *Desk) floor(n *node) int64 {
 }
 
 // meet reads the labels of a node that was never heard before.
-func (d *Desk) meet(ctx context.Context, n Node) error {
+func (d *Service) meet(ctx context.Context, n Node) error {
 	d.mu.Lock()
 	known := d.nodes[n.ID] != nil
 	if !known {
@@ -88,7 +88,7 @@ const notePause = time.Minute
 
 // hear keeps what a heartbeat says, and gives what is to be recorded of an update; nil: nothing now. What the node's allowance does not
 // cover waits for a later heartbeat, and then the newest counts.
-func (d *Desk) hear(n Node, u *wire.Update) *wire.Update {
+func (d *Service) hear(n Node, u *wire.Update) *wire.Update {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.nodes[n.ID]
@@ -127,7 +127,7 @@ func (d *Desk) hear(n Node, u *wire.Update) *wire.Update {
 }
 
 // word is the newest that a node said of an update, also where that is not recorded yet.
-func (d *Desk) word(n *node) releases.Update {
+func (d *Service) word(n *node) releases.Update {
 	if n.later == nil {
 		return n.said
 	}
@@ -136,7 +136,7 @@ func (d *Desk) word(n *node) releases.Update {
 
 // ends is true where a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
 // hold it. What could come after it needs the allowance, so this costs one write more.
-func (d *Desk) ends(k *node, u wire.Update) bool {
+func (d *Service) ends(k *node, u wire.Update) bool {
 	row := d.moved(k, d.update(k.ID, u))
 	if row == nil || !wire.UpdateEnded(u.Phase) {
 		return false
@@ -146,14 +146,14 @@ func (d *Desk) ends(k *node, u wire.Update) bool {
 }
 
 // update is what is recorded of a node's word.
-func (d *Desk) update(nodeID string, u wire.Update) releases.Update {
+func (d *Service) update(nodeID string, u wire.Update) releases.Update {
 	return releases.Update{NodeID: nodeID, Channel: clean(u.Channel, wire.MaxChannel), Digest: clean(u.Release, 128), About: u.About,
 		Phase: clean(u.Phase, 32), Code: clean(u.Code, 32), At: d.Now(), Detail: clean(u.Detail, wire.MaxUpdateDetail),
 		Log: clean(u.Log, wire.MaxUpdateLog)}
 }
 
 // keep keeps for the next heartbeat what could not be recorded with this one.
-func (d *Desk) keep(nodeID string, said *wire.Update) {
+func (d *Service) keep(nodeID string, said *wire.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.nodes[nodeID]; k != nil && k.later == nil {
@@ -162,7 +162,7 @@ func (d *Desk) keep(nodeID string, said *wire.Update) {
 }
 
 // note records what a node says of an update, and where that leaves it in its channel's rollout.
-func (d *Desk) note(ctx context.Context, nodeID string, u wire.Update) error {
+func (d *Service) note(ctx context.Context, nodeID string, u wire.Update) error {
 	d.changing.RLock()
 	defer d.changing.RUnlock()
 	said := d.update(nodeID, u)
@@ -195,7 +195,7 @@ func (d *Desk) note(ctx context.Context, nodeID string, u wire.Update) error {
 
 // moved is a node's row in its channel's rollout after what it said; nil: it stays as it is. A node moves its own row alone, and says that
 // it has committed only where it runs the release.
-func (d *Desk) moved(k *node, said releases.Update) *releases.Node {
+func (d *Service) moved(k *node, said releases.Update) *releases.Node {
 	c := d.channels[k.channel]
 	if c == nil || c.rollout == nil {
 		return nil
@@ -236,7 +236,7 @@ func (d *Desk) moved(k *node, said releases.Update) *releases.Node {
 }
 
 // told is the event about the end of an update; nil: it has not ended.
-func (d *Desk) told(k *node, said releases.Update) *store.Event {
+func (d *Service) told(k *node, said releases.Update) *store.Event {
 	if !wire.UpdateEnded(said.Phase) {
 		return nil
 	}

@@ -11,11 +11,13 @@ import (
 )
 
 // writer puts what the gateway itself makes into its registry.
-func (d *Desk) writer() build.Writer { return build.Writer{Registry: d.Artifacts, By: gatewayActor()} }
+func (d *Service) writer() build.Writer {
+	return build.Writer{Registry: d.Artifacts, By: gatewayActor()}
+}
 
 // Import makes a release of the agents that the gateway carries, one program at <os>-<arch>/muster-agent, and points the default channel at
 // it where there is no such channel. The same programs and version are always the same release. Without agents it does nothing.
-func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (api.Release, error) {
+func (d *Service) Import(ctx context.Context, agents fs.FS, version string) (api.Release, error) {
 	if agents == nil {
 		return api.Release{}, nil
 	}
@@ -41,7 +43,7 @@ func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (api.Re
 
 // attach stores a signed pointer beside its release, as an artifact that refers to it, so that the signature travels with the content. The
 // pointer is good without that: the log says where it fails. A registry elsewhere belongs to somebody else.
-func (d *Desk) attach(ctx context.Context, p releases.Pointer) {
+func (d *Service) attach(ctx context.Context, p releases.Pointer) {
 	d.mu.Lock()
 	r := d.releases[p.Digest]
 	d.mu.Unlock()

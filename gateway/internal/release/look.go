@@ -12,7 +12,7 @@ import (
 )
 
 // Look is one round: it moves every rollout on as far as it goes, and brings pointers up to date.
-func (d *Desk) Look(ctx context.Context) error {
+func (d *Service) Look(ctx context.Context) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	d.watch()
@@ -26,7 +26,7 @@ func (d *Desk) Look(ctx context.Context) error {
 }
 
 // watch notices that the gateway was not at work for a while: nobody could be heard then.
-func (d *Desk) watch() {
+func (d *Service) watch() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Now()
@@ -45,7 +45,7 @@ const forgetEvery = time.Minute
 
 // forget takes nodes that are retired out of memory. It looks at those that are silent: at once at those that were let in, because who
 // left has not failed, and at the others now and then.
-func (d *Desk) forget(ctx context.Context) error {
+func (d *Service) forget(ctx context.Context) error {
 	var silent []string
 	d.mu.Lock()
 	now := d.Now()
@@ -74,7 +74,7 @@ func (d *Desk) forget(ctx context.Context) error {
 }
 
 // let tells whether a node was let into its channel's open rollout, and is neither out nor counted as silent yet.
-func (d *Desk) let(n *node) bool {
+func (d *Service) let(n *node) bool {
 	c := d.channels[n.channel]
 	if c == nil || c.rollout == nil || c.rollout.EndedAt != nil && c.rollout.State != releases.Done {
 		return false
@@ -84,7 +84,7 @@ func (d *Desk) let(n *node) bool {
 }
 
 // standings is what memory knows of the nodes that a channel's rollout is about. The caller holds mu.
-func (d *Desk) standings(c *channel, now time.Time) map[string]rollout.Standing {
+func (d *Service) standings(c *channel, now time.Time) map[string]rollout.Standing {
 	o := c.rollout
 	r := d.releases[o.Digest]
 	all := map[string]rollout.Standing{}
@@ -109,7 +109,7 @@ func (d *Desk) standings(c *channel, now time.Time) map[string]rollout.Standing 
 const healthSlip = 5 * time.Second
 
 // severe is what health has found on a node since it began with the release that it has; "": nothing.
-func (d *Desk) severe(row releases.Node) string {
+func (d *Service) severe(row releases.Node) string {
 	if d.Severe == nil || row.State != rollout.Committed {
 		return ""
 	}
@@ -121,13 +121,13 @@ func (d *Desk) severe(row releases.Node) string {
 }
 
 // seen is what is known of a channel's rollout. The caller holds mu.
-func (d *Desk) seen(c *channel) rollout.View {
+func (d *Service) seen(c *channel) rollout.View {
 	now := d.Now()
 	return rollout.View{Now: now, Since: d.openSince(c), Rollout: *c.rollout, Waves: c.waves, Rows: c.rows, Nodes: d.standings(c, now)}
 }
 
 // advance moves a channel's rollout on, and stores what changed in one batch. While the channel is behind its nodes, nothing moves.
-func (d *Desk) advance(ctx context.Context, name string) error {
+func (d *Service) advance(ctx context.Context, name string) error {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil || c.rollout == nil || c.behind() || c.rollout.EndedAt != nil && c.rollout.State != releases.Done {
@@ -149,7 +149,7 @@ func (d *Desk) advance(ctx context.Context, name string) error {
 }
 
 // save stores what came of a look, and then puts it into memory.
-func (d *Desk) save(ctx context.Context, c *channel, out rollout.Outcome, from string) error {
+func (d *Service) save(ctx context.Context, c *channel, out rollout.Outcome, from string) error {
 	d.mu.Lock()
 	events := d.happened(out)
 	d.mu.Unlock()
@@ -173,7 +173,7 @@ func (d *Desk) save(ctx context.Context, c *channel, out rollout.Outcome, from s
 }
 
 // happened are the events of a look. The caller holds mu.
-func (d *Desk) happened(out rollout.Outcome) []store.Event {
+func (d *Service) happened(out rollout.Outcome) []store.Event {
 	var events []store.Event
 	for _, one := range out.Told {
 		detail := map[string]string{"channel": out.Rollout.Channel, "release": out.Rollout.Digest, "wave": strconv.Itoa(one.Wave + 1)}
@@ -191,7 +191,7 @@ func (d *Desk) happened(out rollout.Outcome) []store.Event {
 
 // stop halts a rollout in memory as soon as too many nodes have failed, so that no further heartbeat is offered it. The next round
 // stores that. The caller holds mu.
-func (d *Desk) stop(c *channel) {
+func (d *Service) stop(c *channel) {
 	if c.rollout == nil || !rollout.Watched(*c.rollout) {
 		return
 	}

@@ -17,7 +17,7 @@ type Newcomer struct {
 // Newcomer gives the release for the machine of a node that is on record, or of one that is not known yet (""); false: there is none. Until a rollout is done, that is the
 // release before: a newcomer does not try what nobody has tried. On the way back it is the one that is gone back to, which was tried. There
 // is none where the channel's first release was stopped.
-func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
+func (d *Service) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {
 		return Newcomer{}, false, err
@@ -56,7 +56,7 @@ func (c *channel) stopped() bool {
 
 // Place is where a machine without an identity gets a layer of a release that lies elsewhere, with the header that it has to show. For a
 // release of this registry both are empty.
-func (d *Desk) Place(ctx context.Context, r releases.Release, layer string) (url, authorization string, err error) {
+func (d *Service) Place(ctx context.Context, r releases.Release, layer string) (url, authorization string, err error) {
 	if !elsewhere(r.Reference) {
 		return "", "", nil
 	}

@@ -27,7 +27,7 @@ const (
 )
 
 // offer is the pointer that a node should obey now, and else why it gets none.
-func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
+func (d *Service) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 	switch {
 	case !n.able:
 		return p, heldUnable
@@ -55,7 +55,7 @@ func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 }
 
 // shut is why a node's maintenance window keeps it as it is; "": it does not. Who goes back waits for no window.
-func (d *Desk) shut(n *node, now time.Time) string {
+func (d *Service) shut(n *node, now time.Time) string {
 	switch {
 	case n.bad == heldUnread:
 		return n.bad
@@ -70,7 +70,7 @@ func (d *Desk) shut(n *node, now time.Time) string {
 }
 
 // goesBack tells whether a node follows its channel, and runs a release that the channel was taken back from.
-func (d *Desk) goesBack(n *node) bool {
+func (d *Service) goesBack(n *node) bool {
 	c := d.channels[n.channel]
 	if _, pinned := d.pins[n.ID]; pinned || c == nil || c.rollout == nil {
 		return false
@@ -88,7 +88,7 @@ func (d *Desk) goesBack(n *node) bool {
 // wants is the pointer that a node should ask for, and whether there is one. A node that runs the release already asks too, where it has
 // obeyed a lower number only: else it would obey an older pointer that lies between the two. So does one that knows a pointer with an
 // earlier end: what it knows tells it whether releases are held back.
-func (d *Desk) wants(n *node) (p releases.Pointer, yes bool) {
+func (d *Service) wants(n *node) (p releases.Pointer, yes bool) {
 	now := d.Now()
 	p, held := d.offer(n, now)
 	if held != "" || !d.runs(n, p.Digest) {
@@ -100,7 +100,7 @@ func (d *Desk) wants(n *node) (p releases.Pointer, yes bool) {
 
 // due is the pointer of a node's pin or channel, if it is its turn. since is the first number under which this release is ordered: the
 // same release under a later number is no reason to try again where it failed.
-func (d *Desk) due(n *node) (p releases.Pointer, since int64, held string) {
+func (d *Service) due(n *node) (p releases.Pointer, since int64, held string) {
 	c := d.channels[n.channel]
 	switch {
 	case c == nil:
@@ -167,7 +167,7 @@ func (n *node) failed(channel, digest string, since int64) bool {
 }
 
 // runs tells whether a node runs a release.
-func (d *Desk) runs(n *node, digest string) bool {
+func (d *Service) runs(n *node, digest string) bool {
 	return n.Digest != "" && slices.ContainsFunc(d.releases[digest].Platforms, func(p releases.Platform) bool {
 		return p.Program == n.Digest
 	})
@@ -187,7 +187,7 @@ func platform(r releases.Release, n Node) (releases.Platform, bool) {
 const settling = 6 * time.Minute
 
 // online tells whether a node is heard from. For some time after a start, those that were heard before it count too.
-func (d *Desk) online(n *node, now time.Time) bool {
+func (d *Service) online(n *node, now time.Time) bool {
 	span := rollout.Span(n.Interval)
 	if n.heard || now.Sub(d.upSince) >= max(settling, span) {
 		return n.heard && now.Sub(n.seen) <= span

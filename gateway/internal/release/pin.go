@@ -19,7 +19,7 @@ const mostPins = 10_000
 
 // Pin keeps nodes where they are (digest "") or gives them a release of their own. pointer is as in Promotion: with one, all of the nodes
 // must have the channel that it names.
-func (d *Desk) Pin(ctx context.Context, nodes []Ref, digest string, pointer []byte, by store.Actor) error {
+func (d *Service) Pin(ctx context.Context, nodes []Ref, digest string, pointer []byte, by store.Actor) error {
 	if err := errors.Join(checkNodes(nodes), d.ready(ctx)); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ type group struct {
 	nodes   []Ref
 }
 
-func (d *Desk) byChannel(nodes []Ref) []group {
+func (d *Service) byChannel(nodes []Ref) []group {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var groups []group
@@ -75,7 +75,7 @@ func (d *Desk) byChannel(nodes []Ref) []group {
 }
 
 // pinOn pins nodes of one channel to a release, under the channel's next number. The caller holds changing alone.
-func (d *Desk) pinOn(ctx context.Context, g group, digest string, pointer []byte, by store.Actor) error {
+func (d *Service) pinOn(ctx context.Context, g group, digest string, pointer []byte, by store.Actor) error {
 	for try := 1; ; try++ {
 		d.mu.Lock()
 		r, last, err := d.wanted(g.channel, digest)
@@ -112,7 +112,7 @@ func (d *Desk) pinOn(ctx context.Context, g group, digest string, pointer []byte
 // Unpin lets nodes follow their channel again. Where they have obeyed a number above the channel's, the channel's release comes under a
 // new number, so that they obey it: pointer is that, as in Promotion. A channel that is behind its nodes waits for a person: what they
 // order there comes under a number above all others.
-func (d *Desk) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {
+func (d *Service) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {
 	if err := errors.Join(checkNodes(nodes), d.ready(ctx)); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func checkNodes(nodes []Ref) error {
 }
 
 // aboutNodes makes an event for each node.
-func (d *Desk) aboutNodes(kind string, nodes []Ref, detail map[string]string, by store.Actor) []store.Event {
+func (d *Service) aboutNodes(kind string, nodes []Ref, detail map[string]string, by store.Actor) []store.Event {
 	events := make([]store.Event, 0, len(nodes))
 	for _, n := range nodes {
 		e := d.event(kind, by, true, detail)
@@ -179,7 +179,7 @@ func (d *Desk) aboutNodes(kind string, nodes []Ref, detail map[string]string, by
 }
 
 // Pins are all pinned nodes. One that never enrolled has no name here.
-func (d *Desk) Pins(_ context.Context) ([]api.Pin, error) {
+func (d *Service) Pins(_ context.Context) ([]api.Pin, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	pins := make([]api.Pin, 0, len(d.pins))

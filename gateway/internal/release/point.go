@@ -19,7 +19,7 @@ const again = 5
 
 // Point points a channel at a release. The earlier rollout of the channel ends, and the answer and the event say so. What is under way
 // already is not begun anew.
-func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
+func (d *Service) Point(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if p.Digest == "" {
 		return api.Channel{}, noRelease("")
 	}
@@ -41,7 +41,7 @@ func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Act
 
 // underWay finds the rollout that a promotion would begin, where it runs already. One that needs its new number is begun anew: nodes have
 // failed and shall try again, have obeyed higher numbers, or its pointer has to be signed again.
-func (d *Desk) underWay(name string, p Promotion, plan Plan) (api.Channel, bool) {
+func (d *Service) underWay(name string, p Promotion, plan Plan) (api.Channel, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
@@ -57,7 +57,7 @@ func (d *Desk) underWay(name string, p Promotion, plan Plan) (api.Channel, bool)
 
 // Rollback points a channel at the release before the present one, or at one that the promotion names. A release that the channel was taken
 // back from, or whose rollout was stopped, has to be named.
-func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
+func (d *Service) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
 	}
@@ -80,7 +80,7 @@ type step struct {
 	seen    int64 // number of the channel's pointer, by whoever wants the step; 0: any
 }
 
-func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
+func (d *Service) point(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
 	if err := wire.CheckChannel(name); err != nil {
 		return api.Channel{}, err
 	}
@@ -95,7 +95,7 @@ func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (
 }
 
 // move does a step that was checked. The caller holds changing alone.
-func (d *Desk) move(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
+func (d *Service) move(ctx context.Context, name string, s step, by store.Actor) (api.Channel, error) {
 	ended := d.ended(name)
 	if s.why == "" {
 		s.why = ended
@@ -111,7 +111,7 @@ func (d *Desk) move(ctx context.Context, name string, s step, by store.Actor) (a
 }
 
 // ended says which open rollout of a channel a change ends; "": none.
-func (d *Desk) ended(name string) string {
+func (d *Service) ended(name string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
@@ -125,7 +125,7 @@ func (d *Desk) ended(name string) string {
 
 // step signs the channel's next pointer, and stores it. Where another process took the number first, it tries again with the next one. The
 // caller holds changing alone.
-func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (releases.Pointer, error) {
+func (d *Service) step(ctx context.Context, name string, s step, by store.Actor) (releases.Pointer, error) {
 	var p releases.Pointer
 	for try := 1; ; try++ {
 		d.mu.Lock()
@@ -181,7 +181,7 @@ func (c *channel) stillAt(seen int64) error {
 }
 
 // last is the highest number of a channel on record. The caller holds mu.
-func (d *Desk) last(name string) int64 {
+func (d *Service) last(name string) int64 {
 	if c := d.channels[name]; c != nil {
 		return c.Last
 	}
@@ -200,7 +200,7 @@ func (s step) rollout(p releases.Pointer) *releases.Rollout {
 		CreatedBy: p.SignedBy}
 }
 
-func (d *Desk) stepped(s step, p releases.Pointer, version string, by store.Actor) store.Event {
+func (d *Service) stepped(s step, p releases.Pointer, version string, by store.Actor) store.Event {
 	detail := map[string]string{"channel": p.Channel, "release": p.Digest, "version": version, "seq": strconv.FormatInt(p.Sequence, 10),
 		"key": p.KeyID}
 	if s.why != "" {

@@ -156,7 +156,7 @@ func TestNumbersRace(t *testing.T) {
 	other, err := release.Open(t.Context(), h.config)
 	must(t, err)
 	must(t, other.Load(t.Context()))
-	desks := []*release.Desk{h.Desk, other}
+	desks := []*release.Service{h.Service, other}
 	var all sync.WaitGroup
 	taken := make(chan int64, 40)
 	for i := range 20 {

@@ -20,7 +20,7 @@ import (
 	"muster/store/releases"
 )
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Store     *store.Store
 	Artifacts *artifact.Registry
@@ -30,7 +30,7 @@ type Config struct {
 	Logger    *slog.Logger                                      // nil: none
 	// Severe names a severe finding of a node that was opened at a time or later; "": there is none. It must not wait. Nil: nobody looks.
 	Severe func(nodeID string, since time.Time) string
-	// CountAgain counts an event that comes too often, and then returns true: the Desk does not record it. Nil: it records every event.
+	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
 	// Transport reaches registries elsewhere; nil: the usual one.
 	Transport http.RoundTripper

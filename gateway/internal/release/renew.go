@@ -19,7 +19,7 @@ const strandedFor = time.Minute
 // renew brings pointers up to date: those that end soon or whose key was struck, those whose number nodes have passed under a pin, and
 // those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
 // sign. The caller holds changing alone.
-func (d *Desk) renew(ctx context.Context) error {
+func (d *Service) renew(ctx context.Context) error {
 	d.mu.Lock()
 	var old []releases.Pointer
 	for _, p := range d.pointers {
@@ -57,19 +57,19 @@ func (d *Desk) renew(ctx context.Context) error {
 
 // stranded tells whether a node has obeyed a number above the one that it is offered, of those that its channel has given out. The caller
 // holds mu.
-func (d *Desk) stranded(n *node, offered int64) bool {
+func (d *Service) stranded(n *node, offered int64) bool {
 	c := d.channels[n.channel]
 	return c != nil && !n.Conflict && n.obeyed > offered && n.obeyed <= c.Last
 }
 
 // numberOf is the number of a channel's pointer. The caller holds mu.
-func (d *Desk) numberOf(channel string) int64 { return d.floor(&node{channel: channel}) }
+func (d *Service) numberOf(channel string) int64 { return d.floor(&node{channel: channel}) }
 
 // rested keeps nodes that say what is not true from moving numbers all the time.
-func (d *Desk) rested(since time.Time) bool { return d.Now().Sub(since) >= strandedFor }
+func (d *Service) rested(since time.Time) bool { return d.Now().Sub(since) >= strandedFor }
 
 // believed tells whether nodes believe a key now.
-func (d *Desk) believed(id string) bool {
+func (d *Service) believed(id string) bool {
 	return slices.ContainsFunc(d.Keys(), func(key ed25519.PublicKey) bool { return sign.KeyID(key) == id })
 }
 
@@ -83,7 +83,7 @@ func quiet(err error) error {
 }
 
 // refresh signs a pointer anew under the same number, before it expires.
-func (d *Desk) refresh(ctx context.Context, p releases.Pointer) error {
+func (d *Service) refresh(ctx context.Context, p releases.Pointer) error {
 	d.mu.Lock()
 	r := d.releases[p.Digest]
 	d.mu.Unlock()
@@ -100,7 +100,7 @@ func (d *Desk) refresh(ctx context.Context, p releases.Pointer) error {
 }
 
 // reissue gives a channel's release a new number.
-func (d *Desk) reissue(ctx context.Context, name string, pointer []byte, why string, by store.Actor) error {
+func (d *Service) reissue(ctx context.Context, name string, pointer []byte, why string, by store.Actor) error {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {

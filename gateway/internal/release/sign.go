@@ -25,7 +25,7 @@ const (
 )
 
 // next is the pointer that a channel has to get next for a release.
-func (d *Desk) next(name string, r releases.Release, sequence int64) wire.ReleasePointer {
+func (d *Service) next(name string, r releases.Release, sequence int64) wire.ReleasePointer {
 	now := d.Now().UTC().Truncate(time.Second)
 	p := wire.ReleasePointer{Channel: name, Sequence: sequence, Digest: r.Digest, Size: r.Size, Version: r.Version,
 		NotBefore: now.Add(-wire.Backdate), Expires: now.Add(pointerLife)}
@@ -36,7 +36,7 @@ func (d *Desk) next(name string, r releases.Release, sequence int64) wire.Releas
 }
 
 // signed makes the pointer that a channel gets next: signed by the gateway, or checked where an operator has signed it.
-func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) (releases.Pointer, error) {
+func (d *Service) signed(want wire.ReleasePointer, offered []byte, by store.Actor) (releases.Pointer, error) {
 	p := releases.Pointer{Channel: want.Channel, Sequence: want.Sequence, Digest: want.Digest, SignedAt: d.Now(), SignedBy: by.Name}
 	if len(offered) > 0 {
 		got, key, err := d.offered(want, offered)
@@ -70,7 +70,7 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 
 // offered checks a pointer that an operator has signed: it must be the one that comes next, apart from its dates. A node that says
 // meanwhile that it has obeyed a higher number does not make the signature worthless.
-func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleasePointer, string, error) {
+func (d *Service) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleasePointer, string, error) {
 	got, verified, err := sign.OpenRelease(envelope, d.Keys())
 	key := sign.KeyID(verified)
 	if errors.Is(err, sign.ErrMalformed) {
@@ -100,7 +100,7 @@ func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleaseP
 }
 
 // taken is the highest number of a channel that is given out, or that a restore makes it go beyond.
-func (d *Desk) taken(name string) int64 {
+func (d *Service) taken(name string) int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
@@ -117,7 +117,7 @@ func signAgain(why string) error {
 
 // Unsigned is the pointer that an operator has to sign so that the channel, or pins on it, can get this release next. With an empty digest
 // it is the release before the present one.
-func (d *Desk) Unsigned(_ context.Context, name, digest string) ([]byte, error) {
+func (d *Service) Unsigned(_ context.Context, name, digest string) ([]byte, error) {
 	if err := wire.CheckChannel(name); err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (d *Desk) Unsigned(_ context.Context, name, digest string) ([]byte, error) 
 }
 
 // wanted finds the release that a channel is to get, and the highest number that was taken on it. The caller holds mu.
-func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
+func (d *Service) wanted(name, digest string) (releases.Release, int64, error) {
 	var last int64
 	c := d.channels[name]
 	if c != nil {

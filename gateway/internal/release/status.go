@@ -15,7 +15,7 @@ import (
 )
 
 // Releases are all releases, the newest first.
-func (d *Desk) Releases(_ context.Context) ([]api.Release, error) {
+func (d *Service) Releases(_ context.Context) ([]api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := make([]api.Release, 0, len(d.releases))
@@ -29,7 +29,7 @@ func (d *Desk) Releases(_ context.Context) ([]api.Release, error) {
 }
 
 // shown is a release with the channels that point at it. The caller holds mu.
-func (d *Desk) shown(r releases.Release) api.Release {
+func (d *Service) shown(r releases.Release) api.Release {
 	out := api.Release{Digest: r.Digest, Version: r.Version, Channels: []string{}, Platforms: []string{}, Size: r.Size,
 		CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Reference: r.Reference, Carried: r.Carried, Programs: []wire.ReleasePlatform{}}
 	for _, p := range r.Platforms {
@@ -52,7 +52,7 @@ func (d *Desk) shown(r releases.Release) api.Release {
 }
 
 // Release is the one with this digest, or whose version or beginning of the digest is this, if that names one alone.
-func (d *Desk) Release(_ context.Context, name string) (api.Release, error) {
+func (d *Service) Release(_ context.Context, name string) (api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r, ok := d.releases[name]; ok {
@@ -78,7 +78,7 @@ func (d *Desk) Release(_ context.Context, name string) (api.Release, error) {
 }
 
 // Needs names the releases of this registry whose agent a blob is, with the platform, in order.
-func (d *Desk) Needs(blob string) []string {
+func (d *Service) Needs(blob string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var all []string
@@ -94,7 +94,7 @@ func (d *Desk) Needs(blob string) []string {
 }
 
 // Channels are all channels, by name.
-func (d *Desk) Channels(ctx context.Context) ([]api.Channel, error) {
+func (d *Service) Channels(ctx context.Context) ([]api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -110,14 +110,14 @@ func (d *Desk) Channels(ctx context.Context) ([]api.Channel, error) {
 }
 
 // Channel is one channel.
-func (d *Desk) Channel(ctx context.Context, name string) (api.Channel, error) {
+func (d *Service) Channel(ctx context.Context, name string) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
 	}
 	return d.channel(name)
 }
 
-func (d *Desk) channel(name string) (api.Channel, error) {
+func (d *Service) channel(name string) (api.Channel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
@@ -129,7 +129,7 @@ func (d *Desk) channel(name string) (api.Channel, error) {
 }
 
 // Status is one channel with its nodes.
-func (d *Desk) Status(ctx context.Context, name string) (Status, error) {
+func (d *Service) Status(ctx context.Context, name string) (Status, error) {
 	if err := d.ready(ctx); err != nil {
 		return Status{}, err
 	}
@@ -160,12 +160,12 @@ func (d *Desk) Status(ctx context.Context, name string) (Status, error) {
 }
 
 // Update is what a node last said of an update, with the log of a version that it went back from. store.ErrNotFound: it said nothing yet.
-func (d *Desk) Update(ctx context.Context, nodeID string) (releases.Update, error) {
+func (d *Service) Update(ctx context.Context, nodeID string) (releases.Update, error) {
 	return d.records.Update(ctx, nodeID)
 }
 
 // view shows a channel and its nodes, by name. The caller holds mu.
-func (d *Desk) view(c *channel) (api.Channel, []api.ChannelNode) {
+func (d *Service) view(c *channel) (api.Channel, []api.ChannelNode) {
 	now := d.Now()
 	p := d.pointers[address{c.Channel.Channel, c.Sequence}]
 	row := c.Channel
@@ -203,7 +203,7 @@ func (d *Desk) view(c *channel) (api.Channel, []api.ChannelNode) {
 }
 
 // toSign says what an operator has to sign; "": nothing.
-func (d *Desk) toSign(c *channel, p releases.Pointer) string {
+func (d *Service) toSign(c *channel, p releases.Pointer) string {
 	const how = ": muster release sign --key FILE"
 	switch {
 	case c.rollout != nil && c.rollout.IsLeft() && c.rollout.Digest == c.Digest && c.Previous != "":
@@ -217,7 +217,7 @@ func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 }
 
 // stand tells where a node of a channel stands.
-func (d *Desk) stand(c *channel, n *node, now time.Time) api.ChannelNode {
+func (d *Service) stand(c *channel, n *node, now time.Time) api.ChannelNode {
 	out := api.ChannelNode{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
 	if said := d.word(n); said.Digest == c.Digest && said.Channel == c.Channel.Channel {
 		out.At = &said.At

@@ -14,7 +14,7 @@ import (
 )
 
 // Pause lets nobody in until Resume. A rollout that is paused already stays as it is.
-func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
+func (d *Service) Pause(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	pause := func(v rollout.View) rollout.Outcome {
 		v.Rollout.State = releases.Paused
 		v.Rollout.Why = "paused by " + by.Name
@@ -25,7 +25,7 @@ func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (api.Chan
 
 // Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
 // channel's release again, under a number above theirs.
-func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
+func (d *Service) Resume(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	c, err := d.catchUp(ctx, name, by)
 	if err == nil && c.State == releases.Halted { // who resumed may not have seen that: the restore was what the channel told
 		c.Note = "its rollout stays halted: " + c.Why + ". A second resume accepts that"
@@ -38,7 +38,7 @@ func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (api.Cha
 }
 
 // catchUp orders the release of a channel again that is behind its nodes. Any other channel it leaves alone, and gives none.
-func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
+func (d *Service) catchUp(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
 	}
@@ -59,7 +59,7 @@ func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (api.Ch
 
 // Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
 // Where nobody can sign now, the rollout ends, and the channel says what to sign.
-func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
+func (d *Service) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
 	}
@@ -73,7 +73,7 @@ func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Act
 }
 
 // takeBack takes a channel back by itself that was halted, where its plan says so. The caller holds changing alone.
-func (d *Desk) takeBack(ctx context.Context, name string) error {
+func (d *Service) takeBack(ctx context.Context, name string) error {
 	d.mu.Lock()
 	c := d.channels[name]
 	wanted := c != nil && c.rollout != nil && c.rollout.State == releases.Halted && c.halting == nil && c.plan.GoBack && c.Previous != "" &&
@@ -97,7 +97,7 @@ func left(v rollout.View, state, why string) rollout.Outcome {
 }
 
 // leave ends a rollout, and orders the release before. The caller holds changing alone.
-func (d *Desk) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (api.Channel, error) {
+func (d *Service) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (api.Channel, error) {
 	c, err := d.change(ctx, name, t, by)
 	if err != nil || c.Previous == "" {
 		return c, err
@@ -112,7 +112,7 @@ func (d *Desk) leave(ctx context.Context, name string, t turn, pointer []byte, b
 }
 
 // nothingBefore says what an abort leaves where a channel has no release to go back to. The caller holds mu.
-func (d *Desk) nothingBefore(name string) string {
+func (d *Service) nothingBefore(name string) string {
 	if d.channels[name].Previous != "" {
 		return ""
 	}
@@ -130,7 +130,7 @@ type turn struct {
 }
 
 // turn changes the state of a channel's open rollout.
-func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
+func (d *Service) turn(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
 	}
@@ -140,7 +140,7 @@ func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (a
 }
 
 // change is the same. The caller holds changing alone.
-func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
+func (d *Service) change(ctx context.Context, name string, t turn, by store.Actor) (api.Channel, error) {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {

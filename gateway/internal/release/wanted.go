@@ -11,7 +11,7 @@ import (
 )
 
 // Wanted is the answer for a node that asks what to run; nil: what it runs.
-func (d *Desk) Wanted(ctx context.Context, nodeID string) (*wire.Release, error) {
+func (d *Service) Wanted(ctx context.Context, nodeID string) (*wire.Release, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (d *Desk) Wanted(ctx context.Context, nodeID string) (*wire.Release, error)
 }
 
 // stagger is the time over which the nodes spread that are let in at once, in seconds. The caller holds mu.
-func (d *Desk) stagger(name string) int {
+func (d *Service) stagger(name string) int {
 	c := d.channels[name]
 	if c == nil {
 		return 0
@@ -69,7 +69,7 @@ func (d *Desk) stagger(name string) int {
 }
 
 // Layer opens a layer that this gateway keeps, for a node whose channel or pin names it.
-func (d *Desk) Layer(ctx context.Context, nodeID, digest string) (artifact.Blob, error) {
+func (d *Service) Layer(ctx context.Context, nodeID, digest string) (artifact.Blob, error) {
 	if err := d.ready(ctx); err != nil {
 		return artifact.Blob{}, err
 	}
@@ -84,7 +84,7 @@ func (d *Desk) Layer(ctx context.Context, nodeID, digest string) (artifact.Blob,
 }
 
 // layerOf finds the release with a layer among those that a node may be offered: its pin's, and its channel's with the one before.
-func (d *Desk) layerOf(nodeID, digest string) (releases.Release, bool) {
+func (d *Service) layerOf(nodeID, digest string) (releases.Release, bool) {
 	n := d.nodes[nodeID]
 	if n == nil || n.Conflict {
 		return releases.Release{}, false
@@ -109,7 +109,7 @@ func (d *Desk) layerOf(nodeID, digest string) (releases.Release, bool) {
 
 // Floor is the channel of a new node, and the number below which it obeys no pointer. Without an answer of the database the channel is
 // empty: the node learns both with its first heartbeat.
-func (d *Desk) Floor(ctx context.Context, nodeID string) (channel string, floor int64) {
+func (d *Service) Floor(ctx context.Context, nodeID string) (channel string, floor int64) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {
 		d.Logger.Warn("the channel of a new node cannot be read now: its first heartbeat asks again", "node", nodeID, "error", err)
@@ -121,7 +121,7 @@ func (d *Desk) Floor(ctx context.Context, nodeID string) (channel string, floor 
 }
 
 // channelOf reads a node's channel. What the node's agent says in its labels counts for nothing: an operator or a credential says it.
-func (d *Desk) channelOf(ctx context.Context, nodeID string) (string, error) {
+func (d *Service) channelOf(ctx context.Context, nodeID string) (string, error) {
 	if nodeID == "" {
 		return wire.DefaultChannel, nil
 	}

@@ -51,7 +51,7 @@ type View struct {
 }
 
 // Open asks a node for a session. It is there when the node has taken it and says so, in its first frame.
-func (d *Desk) Open(ctx context.Context, who Caller, q Ask) (View, error) {
+func (d *Service) Open(ctx context.Context, who Caller, q Ask) (View, error) {
 	s, err := d.read(ctx, who, q)
 	if err != nil {
 		return View{}, err
@@ -80,7 +80,7 @@ func usedID(err error) error {
 }
 
 // read checks an Ask and makes the session, which nobody knows yet.
-func (d *Desk) read(ctx context.Context, who Caller, q Ask) (*live, error) {
+func (d *Service) read(ctx context.Context, who Caller, q Ask) (*live, error) {
 	payload, keyID, err := d.payload(q)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (d *Desk) read(ctx context.Context, who Caller, q Ask) (*live, error) {
 }
 
 // payload is what is signed: by an operator, and then verified before it is read, or by the gateway, and then not bound to a node yet.
-func (d *Desk) payload(q Ask) (wire.TaskPayload, string, error) {
+func (d *Service) payload(q Ask) (wire.TaskPayload, string, error) {
 	if q.Signed == nil {
 		return d.draft(q)
 	}
@@ -154,7 +154,7 @@ func (d *Desk) payload(q Ask) (wire.TaskPayload, string, error) {
 	return p, sign.KeyID(key), wire.CheckSessionID(p.TaskID)
 }
 
-func (d *Desk) draft(q Ask) (wire.TaskPayload, string, error) {
+func (d *Service) draft(q Ask) (wire.TaskPayload, string, error) {
 	now := d.Now().UTC().Truncate(time.Millisecond)
 	if len(q.Params) == 0 {
 		q.Params = json.RawMessage("{}")
@@ -167,7 +167,7 @@ func (d *Desk) draft(q Ask) (wire.TaskPayload, string, error) {
 }
 
 // bounds are the idle limit and the outer limit of a session. The gateway closes its own.
-func (d *Desk) bounds(q Ask, asked wire.SessionBounds) (idle, limit time.Duration) {
+func (d *Service) bounds(q Ask, asked wire.SessionBounds) (idle, limit time.Duration) {
 	if q.inside {
 		return within(asked.IdleSeconds, wire.MaxSession), within(asked.LimitSeconds, wire.MaxSession)
 	}
@@ -183,7 +183,7 @@ func within(seconds int, longest time.Duration) time.Duration {
 }
 
 // seal writes the bounds into the params, binds the payload to its node and signs it.
-func (d *Desk) seal(s *live, payload wire.TaskPayload) (json.RawMessage, error) {
+func (d *Service) seal(s *live, payload wire.TaskPayload) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(payload.Params, &fields); err != nil {
 		return nil, err
@@ -216,7 +216,7 @@ func seconds(d time.Duration) json.RawMessage {
 }
 
 // node finds a node that can open sessions. It need not be ready for work: a node that fails is one to look at.
-func (d *Desk) node(ctx context.Context, tenant, name string) (store.Node, error) {
+func (d *Service) node(ctx context.Context, tenant, name string) (store.Node, error) {
 	node, err := d.Store.Node(ctx, tenant, name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -25,7 +25,7 @@ type ending struct {
 }
 
 // end ends a session, once.
-func (d *Desk) end(s *live, e ending) {
+func (d *Service) end(s *live, e ending) {
 	now := d.Now().UTC()
 	if !s.finish(e, now) {
 		return
@@ -54,7 +54,7 @@ func (s *live) finish(e ending, now time.Time) bool {
 	return true
 }
 
-func (s *live) endTape(now time.Time, why string, d *Desk) {
+func (s *live) endTape(now time.Time, why string, d *Service) {
 	s.main.mu.Lock()
 	tape := s.main.tape
 	s.main.tape = nil
@@ -68,7 +68,7 @@ func (s *live) endTape(now time.Time, why string, d *Desk) {
 }
 
 // save stores the end of a session with its events. What fails is tried again by the sweep.
-func (d *Desk) save(s *live) {
+func (d *Service) save(s *live) {
 	row := s.row()
 	s.mu.Lock()
 	e := s.ending
@@ -119,7 +119,7 @@ func endEvent(row sessions.Session, kind string, by store.Actor) store.Event {
 }
 
 // opened says who has asked for a session. It is stored before the node hears of it.
-func (d *Desk) opened(s *live) store.Event {
+func (d *Service) opened(s *live) store.Event {
 	e := s.event("session.opened", s.owner.Actor, d.Now())
 	e.Detail["key"] = s.KeyID
 	for name, value := range s.About {
@@ -166,7 +166,7 @@ func codeWord(code string) string {
 }
 
 // Kill ends a session of a tenant ("": of any). One that has ended is refused.
-func (d *Desk) Kill(ctx context.Context, who Caller, id, why string) (View, error) {
+func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (View, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
 		return View{}, err
@@ -182,7 +182,7 @@ func (d *Desk) Kill(ctx context.Context, who Caller, id, why string) (View, erro
 }
 
 // Get gives a session of a tenant as it is now, or as it was.
-func (d *Desk) Get(ctx context.Context, who Caller, id string) (View, error) {
+func (d *Service) Get(ctx context.Context, who Caller, id string) (View, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
 		return View{}, err
@@ -194,7 +194,7 @@ func (d *Desk) Get(ctx context.Context, who Caller, id string) (View, error) {
 }
 
 // find finds a session of a tenant that its caller may look at: in memory, or else on record.
-func (d *Desk) find(ctx context.Context, who Caller, id string) (*live, sessions.Session, error) {
+func (d *Service) find(ctx context.Context, who Caller, id string) (*live, sessions.Session, error) {
 	d.mu.Lock()
 	s := d.live[id]
 	d.mu.Unlock()
@@ -222,7 +222,7 @@ func (d *Desk) find(ctx context.Context, who Caller, id string) (*live, sessions
 
 // List gives one page of sessions, newest first, and the cursor of the next page. Sessions that live are as they are now. Those of types
 // that the caller may not open are left out.
-func (d *Desk) List(ctx context.Context, who Caller, q sessions.Query) ([]View, string, error) {
+func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]View, string, error) {
 	rows, next, err := d.records.List(ctx, q)
 	if errors.Is(err, store.ErrBadCursor) {
 		return nil, "", wire.Refuse(wire.CodeBadRequest, "the cursor is not one of this list", "start again without one")
@@ -246,13 +246,13 @@ func (d *Desk) List(ctx context.Context, who Caller, q sessions.Query) ([]View, 
 
 // Internal is the operator's end of a session that the gateway itself has opened. It is a pipe.Carrier.
 type Internal struct {
-	desk *Desk
-	live *live
+	service *Service
+	live    *live
 }
 
 // Internal opens a session for the gateway itself, such as to read logs. It is on no record, and nobody hears the operator's end: who
 // opened it closes it.
-func (d *Desk) Internal(ctx context.Context, node, kind string, params any) (*Internal, error) {
+func (d *Service) Internal(ctx context.Context, node, kind string, params any) (*Internal, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (i *Internal) Send(ctx context.Context, number int, at int64, p pipe.Piece)
 	if err != nil {
 		return at, err
 	}
-	return i.desk.send(ctx, i.live, ch, number, at, p)
+	return i.service.send(ctx, i.live, ch, number, at, p)
 }
 
 // Fetch is that of pipe.Carrier.
@@ -286,11 +286,11 @@ func (i *Internal) Fetch(ctx context.Context, number int, at int64, _ []byte) (p
 	if err != nil {
 		return pipe.Piece{}, err
 	}
-	return i.desk.fetch(ctx, i.live, number, ch, ch.fromNode, at, wire.PieceWait)
+	return i.service.fetch(ctx, i.live, number, ch, ch.fromNode, at, wire.PieceWait)
 }
 
 // Close ends the session.
 func (i *Internal) Close() error {
-	i.desk.end(i.live, ending{why: "the gateway has read what it wanted"})
+	i.service.end(i.live, ending{why: "the gateway has read what it wanted"})
 	return nil
 }

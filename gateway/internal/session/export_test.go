@@ -3,16 +3,16 @@ package session
 import "context"
 
 // Kept is how many bytes of all sessions wait.
-func (d *Desk) Kept() int64 { return d.kept.Load() }
+func (d *Service) Kept() int64 { return d.kept.Load() }
 
 // Keep makes as if so many bytes more waited.
-func (d *Desk) Keep(bytes int64) { d.kept.Add(bytes) }
+func (d *Service) Keep(bytes int64) { d.kept.Add(bytes) }
 
 // MostKept is the bound of them.
 const MostKept = mostKept
 
 // Live is how many sessions are in memory.
-func (d *Desk) Live() int { return len(d.all()) }
+func (d *Service) Live() int { return len(d.all()) }
 
 // Look does what events have asked for.
-func (d *Desk) Look(ctx context.Context) { d.look(ctx) }
+func (d *Service) Look(ctx context.Context) { d.look(ctx) }

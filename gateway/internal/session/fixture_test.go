@@ -42,7 +42,7 @@ func (c *clock) Forward(d time.Duration) {
 
 // hall is a desk on a real store, with nodes that are online.
 type hall struct {
-	*session.Desk
+	*session.Service
 	t        testing.TB
 	clock    *clock
 	store    *store.Store
@@ -94,7 +94,7 @@ func (h *hall) open(c session.Config) {
 		h.rings[node]++
 	}
 	var err error
-	h.Desk, err = session.New(context.Background(), c)
+	h.Service, err = session.New(context.Background(), c)
 	must(h.t, err)
 }
 

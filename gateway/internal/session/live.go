@@ -57,7 +57,7 @@ type flow struct {
 	turn chan struct{} // held by the one who puts
 
 	mu      sync.Mutex
-	weight  int64         // what is counted of it in Desk.kept
+	weight  int64         // what is counted of it in Service.kept
 	arrived bool          // its end was fetched
 	all     *atomic.Int64 // what is counted of all flows of its session
 }
@@ -232,7 +232,7 @@ func (s *live) forget(kept *atomic.Int64) {
 }
 
 // enter takes a place for a session, which nobody can use yet.
-func (d *Desk) enter(s *live) error {
+func (d *Service) enter(s *live) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all, ofNode, ofAccount := 0, 0, 0
@@ -266,14 +266,14 @@ func (d *Desk) enter(s *live) error {
 }
 
 // leave gives the place back of a session that came to nothing.
-func (d *Desk) leave(s *live) {
+func (d *Service) leave(s *live) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.live, s.ID)
 }
 
 // offer puts a session where its node finds it.
-func (d *Desk) offer(s *live) {
+func (d *Service) offer(s *live) {
 	d.mu.Lock()
 	d.waiting[s.NodeID] = append(d.waiting[s.NodeID], s)
 	d.mu.Unlock()
@@ -282,7 +282,7 @@ func (d *Desk) offer(s *live) {
 
 // offerAgain offers those again whose node has taken them and says nothing: the answer with the document may have been lost on its way. A
 // node that has a document does not open it twice.
-func (d *Desk) offerAgain(all []*live, now time.Time) {
+func (d *Service) offerAgain(all []*live, now time.Time) {
 	for _, s := range all {
 		if !s.unheard(now) {
 			continue
@@ -303,7 +303,7 @@ func (s *live) unheard(now time.Time) bool {
 }
 
 // withdraw takes back what the node has not taken.
-func (d *Desk) withdraw(s *live) {
+func (d *Service) withdraw(s *live) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := slices.DeleteFunc(d.waiting[s.NodeID], func(other *live) bool { return other == s })

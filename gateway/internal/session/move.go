@@ -21,7 +21,7 @@ type Claimer struct {
 
 // Aside gives the next document that waits for a node; nil: none does. Whoever takes it alone may speak for the session from then on, and
 // gets it again until it does.
-func (d *Desk) Aside(c Claimer) *wire.SignedTask {
+func (d *Service) Aside(c Claimer) *wire.SignedTask {
 	now := d.Now()
 	for {
 		s := d.next(c.NodeID)
@@ -34,7 +34,7 @@ func (d *Desk) Aside(c Claimer) *wire.SignedTask {
 	}
 }
 
-func (d *Desk) next(nodeID string) *live {
+func (d *Service) next(nodeID string) *live {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.waiting[nodeID]
@@ -49,7 +49,7 @@ func (d *Desk) next(nodeID string) *live {
 }
 
 // give notes who has the document. One for another enrolment, and one whose time is over, is given to nobody: the sweep ends the session.
-func (d *Desk) give(s *live, c Claimer, now time.Time) *wire.SignedTask {
+func (d *Service) give(s *live, c Claimer, now time.Time) *wire.SignedTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.EndedAt != nil || s.enrolment != c.Enrolment || now.After(s.expires) || s.claimer != nil && (s.spoken || !s.claimer.is(c)) {
@@ -67,7 +67,7 @@ func (d *Desk) give(s *live, c Claimer, now time.Time) *wire.SignedTask {
 
 // date signs the document as of now, where the gateway signs. An agent believes nothing that is older than itself, and it may have started
 // after somebody asked for the session. The caller holds the session's lock.
-func (d *Desk) date(s *live, now time.Time) {
+func (d *Service) date(s *live, now time.Time) {
 	if s.payload.TaskID == "" {
 		return
 	}
@@ -83,7 +83,7 @@ func (d *Desk) date(s *live, now time.Time) {
 }
 
 // NodeSend takes a piece from the node.
-func (d *Desk) NodeSend(ctx context.Context, c Claimer, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
+func (d *Service) NodeSend(ctx context.Context, c Claimer, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
 	s, ch, err := d.ofNode(ctx, c, id, number)
 	if err != nil {
 		return at, err
@@ -96,7 +96,7 @@ func (d *Desk) NodeSend(ctx context.Context, c Claimer, id string, number int, a
 }
 
 // NodeFetch gives the node the piece that begins at this byte, an empty one where none came in time.
-func (d *Desk) NodeFetch(ctx context.Context, c Claimer, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
+func (d *Service) NodeFetch(ctx context.Context, c Claimer, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofNode(ctx, c, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {
 		return pipe.Piece{End: true}, nil // the answer that said so was lost
@@ -109,7 +109,7 @@ func (d *Desk) NodeFetch(ctx context.Context, c Claimer, id string, number int, 
 }
 
 // Send takes a piece from the operator who opened the session.
-func (d *Desk) Send(ctx context.Context, who Caller, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
+func (d *Service) Send(ctx context.Context, who Caller, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
 	s, ch, err := d.ofOperator(ctx, who, id, number)
 	if err != nil {
 		return at, err
@@ -117,7 +117,7 @@ func (d *Desk) Send(ctx context.Context, who Caller, id string, number int, at i
 	return d.send(ctx, s, ch, number, at, p)
 }
 
-func (d *Desk) send(ctx context.Context, s *live, ch *channel, number int, at int64, p pipe.Piece) (int64, error) {
+func (d *Service) send(ctx context.Context, s *live, ch *channel, number int, at int64, p pipe.Piece) (int64, error) {
 	defer func() { s.heard(&s.operatorAt, d.Now()) }()
 	return d.put(ctx, ch.toNode, at, p, func(fresh []byte) {
 		s.count(&s.in, len(fresh), d.Now())
@@ -128,7 +128,7 @@ func (d *Desk) send(ctx context.Context, s *live, ch *channel, number int, at in
 }
 
 // Fetch gives the operator the piece that begins at this byte, an empty one where none came in time.
-func (d *Desk) Fetch(ctx context.Context, who Caller, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
+func (d *Service) Fetch(ctx context.Context, who Caller, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofOperator(ctx, who, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {
 		return pipe.Piece{End: true}, nil
@@ -141,7 +141,7 @@ func (d *Desk) Fetch(ctx context.Context, who Caller, id string, number int, at 
 }
 
 // ofNode finds a channel of a session whose claimer this is.
-func (d *Desk) ofNode(ctx context.Context, c Claimer, id string, number int) (*live, *channel, error) {
+func (d *Service) ofNode(ctx context.Context, c Claimer, id string, number int) (*live, *channel, error) {
 	d.mu.Lock()
 	s := d.live[id]
 	d.mu.Unlock()
@@ -175,7 +175,7 @@ func (had Claimer) is(c Claimer) bool {
 }
 
 // tellClaim makes an event of a node that spoke for a session of somebody else.
-func (d *Desk) tellClaim(ctx context.Context, s *live, c Claimer) {
+func (d *Service) tellClaim(ctx context.Context, s *live, c Claimer) {
 	e := s.event("session.refused", store.Actor{Name: "node:" + c.NodeID, Address: c.Address}, d.Now())
 	e.Outcome = wire.CodeClaimMismatch
 	e.Detail["fingerprint"] = c.Fingerprint
@@ -188,7 +188,7 @@ func (d *Desk) tellClaim(ctx context.Context, s *live, c Claimer) {
 }
 
 // ofOperator finds a channel of a session of this caller. That of another one is not found.
-func (d *Desk) ofOperator(ctx context.Context, who Caller, id string, number int) (*live, *channel, error) {
+func (d *Service) ofOperator(ctx context.Context, who Caller, id string, number int) (*live, *channel, error) {
 	d.mu.Lock()
 	s := d.live[id]
 	d.mu.Unlock()
@@ -207,7 +207,7 @@ func (d *Desk) ofOperator(ctx context.Context, who Caller, id string, number int
 }
 
 // known is what a late request of its operator hears of a session that is on record alone.
-func (d *Desk) known(ctx context.Context, who Caller, id string) error {
+func (d *Service) known(ctx context.Context, who Caller, id string) error {
 	row, err := d.records.Get(ctx, who.Tenant, id)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNotFound):
@@ -238,7 +238,7 @@ func (s *live) count(way *int64, bytes int, now time.Time) {
 }
 
 // put hands a piece to one direction, and what was new of it to each.
-func (d *Desk) put(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+func (d *Service) put(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
 	ctx, done := context.WithTimeout(ctx, wire.PieceWait)
 	defer done()
 	if err := f.begin(ctx); err != nil {
@@ -249,7 +249,7 @@ func (d *Desk) put(ctx context.Context, f *flow, at int64, p pipe.Piece, each fu
 }
 
 // add is put for who has the turn.
-func (d *Desk) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+func (d *Service) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
 	before := f.room.Passed()
 	next, err = f.room.Put(ctx, at, d.fit(f, p))
 	f.weigh(&d.kept)
@@ -260,7 +260,7 @@ func (d *Desk) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each fu
 }
 
 // fit cuts a piece where its session, or all together, keep too much.
-func (d *Desk) fit(f *flow, p pipe.Piece) pipe.Piece {
+func (d *Service) fit(f *flow, p pipe.Piece) pipe.Piece {
 	if d.kept.Load() < mostKept && f.all.Load() < mostKeptOfOne {
 		return p
 	}
@@ -271,7 +271,7 @@ func (d *Desk) fit(f *flow, p pipe.Piece) pipe.Piece {
 }
 
 // fetch gives what one direction has.
-func (d *Desk) fetch(ctx context.Context, s *live, number int, ch *channel, f *flow, at int64, within time.Duration) (pipe.Piece, error) {
+func (d *Service) fetch(ctx context.Context, s *live, number int, ch *channel, f *flow, at int64, within time.Duration) (pipe.Piece, error) {
 	ctx, done := context.WithTimeout(ctx, min(within, wire.PieceWait))
 	defer done()
 	p, err := f.room.Get(ctx, at, s.share())

@@ -32,7 +32,7 @@ const longestWhy = 300
 
 // nodeSays takes a piece of the node's frames. The sentence that a session is recorded goes behind the first frame, before any output. So
 // the first piece ends with that frame, and the node counts its bytes without that sentence.
-func (d *Desk) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pipe.Piece) (next int64, err error) {
+func (d *Service) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pipe.Piece) (next int64, err error) {
 	ctx, done := context.WithTimeout(ctx, wire.PieceWait)
 	defer done()
 	if err := f.begin(ctx); err != nil {
@@ -68,7 +68,7 @@ func (d *Desk) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pipe.
 }
 
 // addSeen is add where each sees the bytes before the operator can: what cannot be recorded is not shown.
-func (d *Desk) addSeen(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+func (d *Service) addSeen(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
 	p = d.fit(f, p)
 	known := f.room.Passed() - at
 	if fresh := int64(len(p.Data)) - known; known >= 0 && fresh > 0 {
@@ -97,7 +97,7 @@ func (m *talk) firstFrame(known int64, p pipe.Piece) pipe.Piece {
 }
 
 // note says to the person that the session is recorded, where it is.
-func (d *Desk) note(ctx context.Context, s *live, f *flow, border int64) (next int64) {
+func (d *Service) note(ctx context.Context, s *live, f *flow, border int64) (next int64) {
 	m := &s.main
 	m.noted = true
 	if !s.taped() {
@@ -125,7 +125,7 @@ func (f *frameText) Write(p []byte) (int, error) {
 }
 
 // readNode reads what the node says.
-func (d *Desk) readNode(s *live, fresh []byte) {
+func (d *Service) readNode(s *live, fresh []byte) {
 	m := &s.main
 	m.node.Wants = func(kind pipe.FrameKind) bool {
 		switch kind {
@@ -141,7 +141,7 @@ func (d *Desk) readNode(s *live, fresh []byte) {
 	}
 }
 
-func (d *Desk) nodeFrame(s *live, kind pipe.FrameKind, data []byte) {
+func (d *Service) nodeFrame(s *live, kind pipe.FrameKind, data []byte) {
 	switch kind {
 	case pipe.FrameReady:
 		var ready pipe.Ready
@@ -189,7 +189,7 @@ func sentence(text string) string {
 }
 
 // begun notes that the node has begun, and begins to record.
-func (d *Desk) begun(s *live, ready pipe.Ready) {
+func (d *Service) begun(s *live, ready pipe.Ready) {
 	now := d.Now().UTC()
 	s.mu.Lock()
 	again := s.OpenedAt != nil || s.EndedAt != nil
@@ -234,14 +234,14 @@ func (s *live) taped() bool {
 }
 
 // showed hands output of a terminal to the tape and to who watches.
-func (d *Desk) showed(s *live, data []byte) {
+func (d *Service) showed(s *live, data []byte) {
 	now := d.Now()
 	d.taping(s, func(t Tape) error { return t.Output(now, data) })
 	s.tellWatchers(pipe.FrameOutput, data)
 }
 
 // taping writes to the tape. A session that cannot be recorded ends.
-func (d *Desk) taping(s *live, write func(Tape) error) {
+func (d *Service) taping(s *live, write func(Tape) error) {
 	s.main.mu.Lock()
 	var err error
 	if s.main.tape != nil {
@@ -264,7 +264,7 @@ func unrecorded(what string, err error) ending {
 }
 
 // operatorSays reads what the operator says of the terminal.
-func (d *Desk) operatorSays(s *live, fresh []byte) {
+func (d *Service) operatorSays(s *live, fresh []byte) {
 	if s.Type != wire.SessionShell {
 		return
 	}
@@ -283,7 +283,7 @@ func (d *Desk) operatorSays(s *live, fresh []byte) {
 	}
 }
 
-func (d *Desk) resized(s *live, size pipe.Size, data []byte) {
+func (d *Service) resized(s *live, size pipe.Size, data []byte) {
 	s.main.mu.Lock()
 	s.main.size = &size
 	s.main.mu.Unlock()

@@ -28,7 +28,7 @@ type Watcher struct {
 }
 
 // Watch begins to read along, from now on. Everybody who may open such a session may watch it. It is an event.
-func (d *Desk) Watch(ctx context.Context, who Caller, id string) (*Watcher, error) {
+func (d *Service) Watch(ctx context.Context, who Caller, id string) (*Watcher, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ const usualLife = time.Hour
 
 // Request asks for a task: either Node, Type and Params, and the gateway signs; or Signed, with the key of an operator.
 type Request struct {
-	ID      string // chosen by the caller, so that the same request again makes no second task; "": the Desk chooses
+	ID      string // chosen by the caller, so that the same request again makes no second task; "": the Service chooses
 	Node    string // name or id
 	Type    string
 	Params  json.RawMessage
@@ -42,7 +42,7 @@ type order struct {
 }
 
 // Create queues a task for a node of a tenant ("": of any). The same request again gives the task on record; created is false then.
-func (d *Desk) Create(ctx context.Context, tenant string, q Request, by store.Actor) (t store.Task, created bool, err error) {
+func (d *Service) Create(ctx context.Context, tenant string, q Request, by store.Actor) (t store.Task, created bool, err error) {
 	o, err := d.read(q, by)
 	if err != nil {
 		return t, false, err
@@ -75,7 +75,7 @@ func (d *Desk) Create(ctx context.Context, tenant string, q Request, by store.Ac
 }
 
 // read checks all of a request that can be checked without its node.
-func (d *Desk) read(q Request, by store.Actor) (order, error) {
+func (d *Service) read(q Request, by store.Actor) (order, error) {
 	o := order{Request: q, by: by}
 	var err error
 	if q.Signed != nil {
@@ -99,7 +99,7 @@ func (d *Desk) read(q Request, by store.Actor) (order, error) {
 }
 
 // draft is the payload of a task that the gateway signs.
-func (d *Desk) draft(o *order) error {
+func (d *Service) draft(o *order) error {
 	now := d.Now().UTC().Truncate(time.Millisecond)
 	if o.Expires == 0 {
 		o.Expires = usualLife
@@ -123,7 +123,7 @@ func (d *Desk) draft(o *order) error {
 }
 
 // open verifies a task that an operator signed, and only then reads it.
-func (d *Desk) open(o *order) error {
+func (d *Service) open(o *order) error {
 	var key ed25519.PublicKey
 	var err error
 	o.payload, key, err = sign.OpenTask(*o.Signed, d.Keys())
@@ -160,7 +160,7 @@ func readParams(kind wire.TaskType, raw json.RawMessage) (wire.TaskParams, error
 }
 
 // node finds the node of a task, which must be in an enrolment.
-func (d *Desk) node(ctx context.Context, tenant string, o order) (store.Node, error) {
+func (d *Service) node(ctx context.Context, tenant string, o order) (store.Node, error) {
 	name := o.Node
 	if o.Signed != nil {
 		name = o.payload.NodeID
@@ -184,7 +184,7 @@ func (d *Desk) node(ctx context.Context, tenant string, o order) (store.Node, er
 }
 
 // named refuses params that name a secret which the tenant does not have.
-func (d *Desk) named(ctx context.Context, tenant string, params wire.TaskParams) error {
+func (d *Service) named(ctx context.Context, tenant string, params wire.TaskParams) error {
 	for _, name := range wire.TaskSecretNames(params) {
 		if _, err := d.Store.LentSecretValue(ctx, tenant, name); errors.Is(err, store.ErrNotFound) {
 			return noSecret(tenant, name)
@@ -196,7 +196,7 @@ func (d *Desk) named(ctx context.Context, tenant string, params wire.TaskParams)
 }
 
 // signed makes the task: with the operator's signature, or bound to its node and signed by the gateway.
-func (d *Desk) signed(o order, node store.Node) (store.Task, error) {
+func (d *Service) signed(o order, node store.Node) (store.Task, error) {
 	t := store.Task{ID: o.payload.TaskID, NodeID: node.ID, EnrolmentID: node.EnrolmentID, Type: o.kind.Name, Subject: store.TaskSubject(o.params.Subject()),
 		Drained: o.kind.Drained, CreatedBy: o.by.Name, CreatedAt: d.Now(), ExpiresAt: o.payload.ExpiresAt}
 	if o.Signed != nil {
@@ -214,7 +214,7 @@ func (d *Desk) signed(o order, node store.Node) (store.Task, error) {
 }
 
 // seal signs a payload with the gateway's key.
-func (d *Desk) seal(t *store.Task, payload wire.TaskPayload) error {
+func (d *Service) seal(t *store.Task, payload wire.TaskPayload) error {
 	raw, err := json.Marshal(payload)
 	if err != nil {
 		return err
@@ -233,7 +233,7 @@ func (d *Desk) seal(t *store.Task, payload wire.TaskPayload) error {
 	return nil
 }
 
-func (d *Desk) created(t store.Task, node store.Node, by store.Actor) store.Event {
+func (d *Service) created(t store.Task, node store.Node, by store.Actor) store.Event {
 	detail := map[string]string{"task": t.ID, "type": t.Type, "key": t.SigningKeyID}
 	if t.RetryOf != "" {
 		detail["retry_of"] = t.RetryOf
@@ -243,7 +243,7 @@ func (d *Desk) created(t store.Task, node store.Node, by store.Actor) store.Even
 }
 
 // lostRace tells the reasons for a write that was refused apart: the same id came first, the node changed, or it has too many tasks.
-func (d *Desk) lostRace(ctx context.Context, tenant string, o order, node store.Node) (store.Task, bool, error) {
+func (d *Service) lostRace(ctx context.Context, tenant string, o order, node store.Node) (store.Task, bool, error) {
 	earlier, err := d.Store.Task(ctx, "", o.payload.TaskID)
 	if errors.Is(err, store.ErrNotFound) {
 		now, err := d.node(ctx, tenant, o)

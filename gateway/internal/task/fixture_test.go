@@ -40,7 +40,7 @@ func (c *clock) Forward(d time.Duration) {
 
 // hall is a desk on a real store, with nodes that are active.
 type hall struct {
-	*task.Desk
+	*task.Service
 	t        testing.TB
 	clock    *clock
 	store    *store.Store
@@ -74,7 +74,7 @@ func newHall(t testing.TB, nodes ...string) *hall {
 func (h *hall) open() {
 	h.t.Helper()
 	var err error
-	h.Desk, err = task.New(context.Background(), task.Config{
+	h.Service, err = task.New(context.Background(), task.Config{
 		Store: h.store, Now: h.clock.Now,
 		Moved: func(node, id string) {
 			h.telling.Lock()

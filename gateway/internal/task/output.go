@@ -15,7 +15,7 @@ const (
 )
 
 // Log gives the beginning and the end of what a task has written so far.
-func (d *Desk) Log(ctx context.Context, t store.Task) (wire.TaskLog, error) {
+func (d *Service) Log(ctx context.Context, t store.Task) (wire.TaskLog, error) {
 	log := wire.TaskLog{Truncated: t.Truncated}
 	err := d.pieces(ctx, t.ID, "", 0, func(offset int64, data []byte) error {
 		add(&log, offset, data)
@@ -50,7 +50,7 @@ func add(log *wire.TaskLog, offset int64, data []byte) {
 }
 
 // pieces calls each with all that is on record of a task's file from an offset on.
-func (d *Desk) pieces(ctx context.Context, id, file string, from int64, each func(offset int64, data []byte) error) error {
+func (d *Service) pieces(ctx context.Context, id, file string, from int64, each func(offset int64, data []byte) error) error {
 	for {
 		pieces, err := d.Store.TaskPieces(ctx, id, file, from, piecesAtOnce)
 		if err != nil {
@@ -74,7 +74,7 @@ func (d *Desk) pieces(ctx context.Context, id, file string, from int64, each fun
 
 // Follow calls each with what the task has written from an offset on, in order, until the task has ended or each gives an error. Where an
 // offset is beyond the one that was expected, what is between was not kept.
-func (d *Desk) Follow(ctx context.Context, t store.Task, from int64, each func(offset int64, data []byte) error) error {
+func (d *Service) Follow(ctx context.Context, t store.Task, from int64, each func(offset int64, data []byte) error) error {
 	bell := d.listen(t.ID)
 	defer d.unlisten(t.ID, bell)
 	from = max(from, 0)
@@ -105,7 +105,7 @@ func (d *Desk) Follow(ctx context.Context, t store.Task, from int64, each func(o
 }
 
 // Archive calls each with the parts of the file that an ended task has made, in order.
-func (d *Desk) Archive(ctx context.Context, t store.Task, each func(data []byte) error) error {
+func (d *Service) Archive(ctx context.Context, t store.Task, each func(data []byte) error) error {
 	if t.Archive == nil {
 		return wire.Refuse(wire.CodeNotFound, "task "+t.ID+" has made no file", "muster task show "+t.ID)
 	}
@@ -113,7 +113,7 @@ func (d *Desk) Archive(ctx context.Context, t store.Task, each func(data []byte)
 }
 
 // listen gives a bell that rings when a task has written something or has ended.
-func (d *Desk) listen(id string) chan struct{} {
+func (d *Service) listen(id string) chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	bell := make(chan struct{}, 1)
@@ -124,7 +124,7 @@ func (d *Desk) listen(id string) chan struct{} {
 	return bell
 }
 
-func (d *Desk) unlisten(id string, bell chan struct{}) {
+func (d *Service) unlisten(id string, bell chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.followers[id], bell)
@@ -133,7 +133,7 @@ func (d *Desk) unlisten(id string, bell chan struct{}) {
 	}
 }
 
-func (d *Desk) ringFollowers(id string) {
+func (d *Service) ringFollowers(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for bell := range d.followers[id] {

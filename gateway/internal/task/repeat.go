@@ -13,7 +13,7 @@ import (
 
 // repeatLost queues lost tasks anew: those of types that do no harm when they are done twice, for the enrolment that they were for, as
 // long as there is no later task that this would undo.
-func (d *Desk) repeatLost(ctx context.Context) error {
+func (d *Service) repeatLost(ctx context.Context) error {
 	lost, err := d.Store.LostTasks(ctx)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (d *Desk) repeatLost(ctx context.Context) error {
 }
 
 // Retry queues a lost task anew because a person wants it, whatever its type, and gives the new one.
-func (d *Desk) Retry(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
+func (d *Service) Retry(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
 	lost, err := d.Task(ctx, tenant, id)
 	switch {
 	case err != nil:
@@ -58,7 +58,7 @@ func (d *Desk) Retry(ctx context.Context, tenant, id string, by store.Actor) (st
 
 // repeat queues a task in place of a lost one that may be repeated so often still at least. further is how often the new one may be
 // repeated. An ErrConflict says that it may not be queued.
-func (d *Desk) repeat(ctx context.Context, lost store.Task, further, least int, by store.Actor) (store.Task, error) {
+func (d *Service) repeat(ctx context.Context, lost store.Task, further, least int, by store.Actor) (store.Task, error) {
 	var payload wire.TaskPayload
 	if err := json.Unmarshal(lost.Payload, &payload); err != nil {
 		return lost, err

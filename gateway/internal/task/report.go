@@ -10,7 +10,7 @@ import (
 )
 
 // Started notes that the claimer begins with a task. Again it changes nothing.
-func (d *Desk) Started(ctx context.Context, c Claimer, taskID string) (wire.TaskProgress, error) {
+func (d *Service) Started(ctx context.Context, c Claimer, taskID string) (wire.TaskProgress, error) {
 	err := d.Store.StartTask(ctx, taskID, c.Fingerprint, d.Now())
 	if err == nil {
 		d.hear(taskID)
@@ -41,7 +41,7 @@ func tooLate(taskID string) error {
 }
 
 // Output takes what a task has written since. What is on record of it already is left out, so the same again changes nothing.
-func (d *Desk) Output(ctx context.Context, c Claimer, taskID string, q wire.TaskOutput) (wire.TaskProgress, error) {
+func (d *Service) Output(ctx context.Context, c Claimer, taskID string, q wire.TaskOutput) (wire.TaskProgress, error) {
 	if err := checkOutput(q); err != nil {
 		return wire.TaskProgress{}, err
 	}
@@ -107,7 +107,7 @@ func checkArchive(work store.TaskWork, q wire.TaskOutput) error {
 }
 
 // work looks at a task, and at the end of one of its files.
-func (d *Desk) work(ctx context.Context, taskID, file string) (store.TaskWork, error) {
+func (d *Service) work(ctx context.Context, taskID, file string) (store.TaskWork, error) {
 	work, err := d.Store.TaskWork(ctx, taskID, file)
 	if errors.Is(err, store.ErrNotFound) {
 		return work, noTask(taskID)
@@ -122,7 +122,7 @@ func mine(c Claimer, work store.TaskWork) bool {
 
 // refusal says why a claimer may not report on a task; nil: it may, and is heard. A refusal is an event for the auditor. said is the
 // status that a result would have given the task; "": it is no result.
-func (d *Desk) refusal(ctx context.Context, c Claimer, taskID string, work store.TaskWork, said string) error {
+func (d *Service) refusal(ctx context.Context, c Claimer, taskID string, work store.TaskWork, said string) error {
 	var refused *wire.ErrorDetail
 	switch ended := wire.TaskEnded(work.Status); {
 	case !mine(c, work), !ended && work.ClaimFingerprint != c.Fingerprint:

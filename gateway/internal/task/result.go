@@ -16,7 +16,7 @@ import (
 
 // Result ends a task. body is the TaskResult as it came. The same one again is answered as the first time, also under a renewed
 // certificate.
-func (d *Desk) Result(ctx context.Context, c Claimer, taskID string, body []byte) error {
+func (d *Service) Result(ctx context.Context, c Claimer, taskID string, body []byte) error {
 	var q wire.TaskResult
 	if err := sign.DecodeOnce(body, &q); err != nil {
 		return wire.Refuse(wire.CodeBadRequest, "the body is not a task's result in JSON", "agent and gateway must be of the same protocol")
@@ -52,7 +52,7 @@ func (d *Desk) Result(ctx context.Context, c Claimer, taskID string, body []byte
 }
 
 // judge tells whether this result is on record already, and refuses one that may not be given.
-func (d *Desk) judge(ctx context.Context, c Claimer, taskID, status, digest string) (known bool, err error) {
+func (d *Service) judge(ctx context.Context, c Claimer, taskID, status, digest string) (known bool, err error) {
 	work, err := d.work(ctx, taskID, "")
 	if err != nil {
 		return false, err
@@ -66,7 +66,7 @@ func (d *Desk) judge(ctx context.Context, c Claimer, taskID, status, digest stri
 }
 
 // finish writes a result with its event.
-func (d *Desk) finish(ctx context.Context, c Claimer, r store.TaskResult) error {
+func (d *Service) finish(ctx context.Context, c Claimer, r store.TaskResult) error {
 	t, err := d.Task(ctx, "", r.ID)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (d *Desk) finish(ctx context.Context, c Claimer, r store.TaskResult) error 
 
 // end is what a result says, as it is kept. A file that did not arrive whole is left out, and the error says so: the rest of the result
 // must not be lost for it.
-func (d *Desk) end(ctx context.Context, taskID string, q wire.TaskResult) (store.TaskEnd, error) {
+func (d *Service) end(ctx context.Context, taskID string, q wire.TaskResult) (store.TaskEnd, error) {
 	log := q.Output
 	end := store.TaskEnd{ExitCode: q.ExitCode, Code: q.Code, Error: q.Error, Bytes: log.Bytes,
 		Truncated: log.Truncated || log.Bytes > int64(len(log.Head)+len(log.Tail))}
@@ -112,7 +112,7 @@ func (d *Desk) end(ctx context.Context, taskID string, q wire.TaskResult) (store
 }
 
 // received is the size and the digest of the file that a task has sent.
-func (d *Desk) received(ctx context.Context, taskID string) (size int64, sum string, err error) {
+func (d *Service) received(ctx context.Context, taskID string) (size int64, sum string, err error) {
 	hash := sha256.New()
 	err = d.pieces(ctx, taskID, wire.TaskArchive, 0, func(_ int64, data []byte) error {
 		size += int64(len(data))

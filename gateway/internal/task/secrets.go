@@ -15,7 +15,7 @@ import (
 const mostLent = 100
 
 // Secrets lends the secrets which the params of a task name to the one who has claimed it, while the task is open. Each time is an event.
-func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
+func (d *Service) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
 	work, err := d.work(ctx, taskID, "")
 	if err == nil {
 		err = d.refusal(ctx, c, taskID, work, "")
@@ -55,7 +55,7 @@ func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.Task
 }
 
 // notLent says why the record refused: the task has ended meanwhile, or its node asks without end.
-func (d *Desk) notLent(ctx context.Context, c Claimer, taskID string) error {
+func (d *Service) notLent(ctx context.Context, c Claimer, taskID string) error {
 	work, err := d.work(ctx, taskID, "")
 	if err == nil {
 		err = d.refusal(ctx, c, taskID, work, "")
@@ -67,7 +67,7 @@ func (d *Desk) notLent(ctx context.Context, c Claimer, taskID string) error {
 }
 
 // secretNames reads the names of secrets out of the params that were signed.
-func (d *Desk) secretNames(ctx context.Context, taskID string) ([]string, error) {
+func (d *Service) secretNames(ctx context.Context, taskID string) ([]string, error) {
 	t, err := d.Task(ctx, "", taskID)
 	if err != nil {
 		return nil, err

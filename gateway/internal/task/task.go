@@ -1,4 +1,4 @@
-// Package task is the desk over which work goes to the nodes: it queues tasks, gives each to the one identity that claims it, takes what
+// Package task is the queue by which work goes to the nodes: it queues tasks, gives each to the one identity that claims it, takes what
 // the task writes and how it ended, and ends what cannot end by itself.
 //
 // The database is the truth, and its statements decide: one of them claims a task, with all conditions in it. What is in memory are
@@ -30,14 +30,14 @@ const (
 // byGateway is the actor of what nobody asked for.
 const byGateway = "gateway"
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Store  *store.Store
 	Sign   func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
 	Keys   func() []ed25519.PublicKey                    // the task keys that nodes believe now
 	Now    func() time.Time                              // nil: time.Now
 	Logger *slog.Logger                                  // nil: none
-	// CountAgain counts an event that comes too often, and then returns true: the Desk does not record it. Nil: it records every event.
+	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
 	// Moved is told of what is no event: a task was given out, or its node has begun. It must not wait. Nil: nobody is told.
 	Moved func(nodeID, taskID string)
@@ -46,8 +46,8 @@ type Config struct {
 	Aside func(Claimer) *wire.SignedTask
 }
 
-// Desk is safe for concurrent use.
-type Desk struct {
+// Service is safe for concurrent use.
+type Service struct {
 	Config
 	mu        sync.Mutex                        // guards all below
 	waiting   map[string]hint                   // by node
@@ -68,8 +68,8 @@ type hint struct {
 	number uint64
 }
 
-// New makes a Desk. It reads from the database which nodes have tasks waiting.
-func New(ctx context.Context, c Config) (*Desk, error) {
+// New makes a Service. It reads from the database which nodes have tasks waiting.
+func New(ctx context.Context, c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -92,7 +92,7 @@ func New(ctx context.Context, c Config) (*Desk, error) {
 		hints[node] = hint{tasks: tasks}
 	}
 	now := c.Now()
-	return &Desk{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
+	return &Service{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
 		stopping: make(chan struct{}), heard: map[string]time.Time{}, upSince: now, lookedAt: now}, nil
 }
 
@@ -104,7 +104,7 @@ func wall(now func() time.Time) func() time.Time {
 
 // Run ends what is overdue, and queues lost tasks anew where their type allows that, until ctx ends. Then it ends all waits, and nobody
 // waits any more.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	defer d.stop()
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -121,7 +121,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // stop ends all waits and all reading of output.
-func (d *Desk) stop() {
+func (d *Service) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
@@ -136,7 +136,7 @@ func (d *Desk) stop() {
 }
 
 // Sweep ends tasks that are overdue, and repeats lost ones.
-func (d *Desk) Sweep(ctx context.Context) error {
+func (d *Service) Sweep(ctx context.Context) error {
 	ended, err := d.Store.SweepTasks(ctx, d.overdue())
 	for _, t := range ended {
 		d.ringFollowers(t.ID)
@@ -147,7 +147,7 @@ func (d *Desk) Sweep(ctx context.Context) error {
 
 // overdue says which tasks are overdue now. A lease ends only when the gateway was there for all of it: a node cannot be heard by a
 // gateway that is away.
-func (d *Desk) overdue() store.TaskSweep {
+func (d *Service) overdue() store.TaskSweep {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Now()
@@ -166,14 +166,14 @@ func (d *Desk) overdue() store.TaskSweep {
 }
 
 // hear notes that a node knows of its task. A node that works on one says so every wire.TaskPulse, and insists on its result.
-func (d *Desk) hear(taskID string) {
+func (d *Service) hear(taskID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.heard[taskID] = d.Now()
 }
 
 // Task gives a task of a tenant ("": of any).
-func (d *Desk) Task(ctx context.Context, tenant, id string) (store.Task, error) {
+func (d *Service) Task(ctx context.Context, tenant, id string) (store.Task, error) {
 	t, err := d.Store.Task(ctx, tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return t, noTask(id)
@@ -182,7 +182,7 @@ func (d *Desk) Task(ctx context.Context, tenant, id string) (store.Task, error) 
 }
 
 // Tasks gives one page of tasks, newest first, and the cursor of the next page.
-func (d *Desk) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.Task, next string, err error) {
+func (d *Service) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.Task, next string, err error) {
 	tasks, next, err = d.Store.Tasks(ctx, q)
 	if errors.Is(err, store.ErrBadCursor) {
 		return nil, "", wire.Refuse(wire.CodeBadRequest, "the cursor is not one of this list", "start again without one")
@@ -191,7 +191,7 @@ func (d *Desk) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.Task
 }
 
 // Cancel ends a task that waits, and asks the node to end one that it has. Again it changes nothing. A task that has ended is refused.
-func (d *Desk) Cancel(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
+func (d *Service) Cancel(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
 	t, err := d.Task(ctx, tenant, id)
 	if err != nil {
 		return t, err
@@ -218,7 +218,7 @@ func noTask(id string) error {
 }
 
 // record writes an event that stands alone. The caller gets no error: what the event is about has happened.
-func (d *Desk) record(ctx context.Context, e store.Event) {
+func (d *Service) record(ctx context.Context, e store.Event) {
 	if d.CountAgain != nil && d.CountAgain(ctx, e) {
 		return
 	}

@@ -23,12 +23,12 @@ type Takes struct{ Tasks, Sessions bool }
 
 // Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
 // one. A wait for which there is no task asks the database nothing.
-func (d *Desk) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
+func (d *Service) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
 	return d.WaitFor(ctx, c, within, Takes{Tasks: true})
 }
 
 // WaitFor is Wait for a node that says what it takes. Sessions come before tasks: a person waits.
-func (d *Desk) WaitFor(ctx context.Context, c Claimer, within time.Duration, takes Takes) (*wire.SignedTask, error) {
+func (d *Service) WaitFor(ctx context.Context, c Claimer, within time.Duration, takes Takes) (*wire.SignedTask, error) {
 	bell := d.enter(c.NodeID)
 	if bell == nil {
 		return nil, nil
@@ -64,7 +64,7 @@ func (d *Desk) WaitFor(ctx context.Context, c Claimer, within time.Duration, tak
 }
 
 // enter makes the bell of a wait, and ends the earlier wait of this node. It gives nil when the gateway stops.
-func (d *Desk) enter(nodeID string) chan struct{} {
+func (d *Service) enter(nodeID string) chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.stopped {
@@ -78,7 +78,7 @@ func (d *Desk) enter(nodeID string) chan struct{} {
 	return bell
 }
 
-func (d *Desk) leave(nodeID string, bell chan struct{}) {
+func (d *Service) leave(nodeID string, bell chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waits[nodeID] == bell {
@@ -87,7 +87,7 @@ func (d *Desk) leave(nodeID string, bell chan struct{}) {
 }
 
 // Ring wakes the wait of a node: there is something for it aside.
-func (d *Desk) Ring(nodeID string) {
+func (d *Service) Ring(nodeID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if bell := d.waits[nodeID]; bell != nil {
@@ -96,7 +96,7 @@ func (d *Desk) Ring(nodeID string) {
 }
 
 // Waiting is how many tasks wait for a node, as far as memory knows.
-func (d *Desk) Waiting(nodeID string) int {
+func (d *Service) Waiting(nodeID string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.waiting[nodeID].tasks
@@ -112,7 +112,7 @@ func ring(bell chan struct{}) {
 
 // recount reads how many tasks wait for a node, and wakes its wait where there are some. Whatever changes that number calls it after its
 // write. Of two counts at once the one that began later stands: it has seen the writes of both.
-func (d *Desk) recount(ctx context.Context, nodeID string) error {
+func (d *Service) recount(ctx context.Context, nodeID string) error {
 	n, err := d.count(ctx, nodeID)
 	if err != nil || n == 0 {
 		return err
@@ -122,7 +122,7 @@ func (d *Desk) recount(ctx context.Context, nodeID string) error {
 }
 
 // count is recount without the bell.
-func (d *Desk) count(ctx context.Context, nodeID string) (int, error) {
+func (d *Service) count(ctx context.Context, nodeID string) (int, error) {
 	d.mu.Lock()
 	d.counts++
 	number := d.counts
@@ -144,7 +144,7 @@ func (d *Desk) count(ctx context.Context, nodeID string) (int, error) {
 }
 
 // claim asks the database for the node's next task; nil: there is none that it may have now.
-func (d *Desk) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
+func (d *Service) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
 	now := d.Now()
 	q := store.TaskClaim{NodeID: c.NodeID, EnrolmentID: c.Enrolment, Fingerprint: c.Fingerprint, At: now, Active: wire.StateActive,
 		Without: wire.ReasonConflict, Again: now.Add(-again), Deliveries: deliveries}
@@ -172,13 +172,13 @@ func (d *Desk) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
 }
 
 // believed tells whether a node would believe a task. It could not answer about one that it does not believe.
-func (d *Desk) believed(c Claimer, id string, signed wire.SignedTask) bool {
+func (d *Service) believed(c Claimer, id string, signed wire.SignedTask) bool {
 	p, _, err := sign.OpenTask(signed, d.Keys())
 	return err == nil && p.TaskID == id && p.NodeID == c.NodeID && p.Enrolment == c.Enrolment
 }
 
 // giveUp ends a task that no node would believe, so that it holds up no others.
-func (d *Desk) giveUp(ctx context.Context, c Claimer, id string) error {
+func (d *Service) giveUp(ctx context.Context, c Claimer, id string) error {
 	t, err := d.Task(ctx, "", id)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func cpu(b *testing.B) time.Duration {
 }
 
 // fleetOf is a picture of so many nodes that have reported, and a heartbeat of each.
-func fleetOf(nodes, gpus int) (*Picture, []Sample) {
+func fleetOf(nodes, gpus int) (*Fleet, []Sample) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	p := Open(Config{Ref: func() store.StatusRef { return store.StatusRef{Now: now} }})
 	rows := make([]store.Node, nodes)

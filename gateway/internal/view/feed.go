@@ -49,7 +49,7 @@ type FeedConfig struct {
 	Logger *slog.Logger
 }
 
-// Feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
+// Feed hands the nodes' heartbeats to those who look at them: the view of the fleet, history and health.
 //
 // The fleet gives the feed what it has written, a batch every few seconds. The feed hands it on away from all requests, and uses a small
 // share of the processors at most. When heartbeats come faster than that, the oldest are dropped and counted, and the log says so: who

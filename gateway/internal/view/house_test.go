@@ -19,8 +19,8 @@ type house struct {
 	t       testing.TB
 	now     time.Time
 	store   *store.Store
-	picture *view.Picture
-	setting sync.Mutex // held while now changes beside the picture's goroutines
+	picture *view.Fleet
+	setting sync.Mutex // held while now changes beside the view's goroutines
 }
 
 func newHouse(t testing.TB) *house {
@@ -37,14 +37,14 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-// clock is the time for the picture's own goroutines.
+// clock is the time for the view's own goroutines.
 func (h *house) clock() time.Time {
 	h.setting.Lock()
 	defer h.setting.Unlock()
 	return h.now
 }
 
-// later lets time pass beside the picture's goroutines.
+// later lets time pass beside the view's goroutines.
 func (h *house) later(d time.Duration) {
 	h.setting.Lock()
 	defer h.setting.Unlock()
@@ -103,7 +103,7 @@ func (h *house) row(name string) *api.NodeRow {
 	h.t.Helper()
 	g, ok := h.picture.Row("id-" + name)
 	if !ok {
-		h.t.Fatalf("the picture has no %s", name)
+		h.t.Fatalf("the view has no %s", name)
 	}
 	return g
 }

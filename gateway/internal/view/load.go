@@ -15,8 +15,8 @@ const (
 	pageSize   = 1000
 )
 
-// Run loads all nodes and keeps the picture until ctx ends.
-func (p *Picture) Run(ctx context.Context) error {
+// Run loads all nodes and keeps the view until ctx ends.
+func (p *Fleet) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { p.watchTime(ctx) })
 	p.Load(ctx)
@@ -25,7 +25,7 @@ func (p *Picture) Run(ctx context.Context) error {
 	return nil
 }
 
-func (p *Picture) watchTime(ctx context.Context) {
+func (p *Fleet) watchTime(ctx context.Context) {
 	ticker := time.NewTicker(second)
 	defer ticker.Stop()
 	for {
@@ -38,15 +38,15 @@ func (p *Picture) watchTime(ctx context.Context) {
 	}
 }
 
-// Load loads all nodes, page by page. Then the picture is ready.
-func (p *Picture) Load(ctx context.Context) {
+// Load loads all nodes, page by page. Then the view is ready.
+func (p *Fleet) Load(ctx context.Context) {
 	p.loadAll(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready = ctx.Err() == nil
 }
 
-func (p *Picture) loadAll(ctx context.Context) {
+func (p *Fleet) loadAll(ctx context.Context) {
 	cursor := p.load(ctx, "")
 	for cursor != "" && ctx.Err() == nil {
 		cursor = p.load(ctx, cursor)
@@ -54,7 +54,7 @@ func (p *Picture) loadAll(ctx context.Context) {
 }
 
 // follow reads nodes again: those that somebody named, and one page after the other.
-func (p *Picture) follow(ctx context.Context) {
+func (p *Fleet) follow(ctx context.Context) {
 	cursor := ""
 	ticker := time.NewTicker(roundEvery)
 	defer ticker.Stop()
@@ -70,7 +70,7 @@ func (p *Picture) follow(ctx context.Context) {
 }
 
 // load reads one page, and returns the cursor of the next one; empty: it was the last. It tries until it succeeds.
-func (p *Picture) load(ctx context.Context, cursor string) (next string) {
+func (p *Fleet) load(ctx context.Context, cursor string) (next string) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		rows, next, _, err := p.Store.Nodes(ctx, store.NodeQuery{Retired: true, Limit: pageSize, Cursor: cursor})
 		if err == nil {
@@ -83,9 +83,9 @@ func (p *Picture) load(ctx context.Context, cursor string) (next string) {
 }
 
 // failed says once that the database cannot be read, and waits a little.
-func (p *Picture) failed(ctx context.Context, failures int, err error) {
+func (p *Fleet) failed(ctx context.Context, failures int, err error) {
 	if failures == 0 && ctx.Err() == nil {
-		p.Logger.Error("the picture of the fleet is old: the database cannot be read", "error", err)
+		p.Logger.Error("the view of the fleet is old: the database cannot be read", "error", err)
 	}
 	select {
 	case <-time.After(second):
@@ -93,7 +93,7 @@ func (p *Picture) failed(ctx context.Context, failures int, err error) {
 	}
 }
 
-func (p *Picture) putAll(rows []store.Node) {
+func (p *Fleet) putAll(rows []store.Node) {
 	ref := p.Ref()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Picture) putAll(rows []store.Node) {
 }
 
 // readAgain reads the nodes that somebody named, or all of them page by page. What is named meanwhile is read after that.
-func (p *Picture) readAgain(ctx context.Context) {
+func (p *Fleet) readAgain(ctx context.Context) {
 	p.mu.Lock()
 	named := p.again
 	all := p.allAgain
@@ -121,7 +121,7 @@ func (p *Picture) readAgain(ctx context.Context) {
 }
 
 // readOne reads one node until it succeeds. It shows the node at once: somebody may wait for it.
-func (p *Picture) readOne(ctx context.Context, id string) {
+func (p *Fleet) readOne(ctx context.Context, id string) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		row, err := p.Store.Node(ctx, "", id)
 		if errors.Is(err, store.ErrNotFound) {

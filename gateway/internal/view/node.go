@@ -11,9 +11,9 @@ import (
 	"muster/store"
 )
 
-// node is what the picture has of one node. Picture.mu guards it. Its glance is never changed, only replaced: readers keep it.
+// node is what the view has of one node. Fleet.mu guards it. Its row is never changed, only replaced: readers keep it.
 type node struct {
-	glance    *api.NodeRow
+	row       *api.NodeRow
 	enrolment string
 	interval  time.Duration
 	skew      *int64
@@ -22,16 +22,16 @@ type node struct {
 	idle      map[string]*stretch
 
 	place        int    // its number, from 0, which it keeps
-	version      uint64 // of the picture, when the glance was last replaced
-	reshaped     uint64 // and when more of it than glance.Live was
+	version      uint64 // of the view, when the row was last replaced
+	reshaped     uint64 // and when more of it than api.Live was
 	newer, older *node  // by version
 }
 
-// read makes a node of its row. earlier is what the picture has of it; nil: nothing. A heartbeat that the picture has heard and the row
+// read makes a node of its row. earlier is what the view has of it; nil: nothing. A heartbeat that the view has heard and the row
 // does not know stays.
 func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 	n := &node{enrolment: row.EnrolmentID, said: row.GPUsSaid, idle: map[string]*stretch{}}
-	n.glance = glanceOf(row)
+	n.row = rowOf(row)
 	if earlier != nil && earlier.enrolment == row.EnrolmentID {
 		n.idle = earlier.idle
 	}
@@ -39,7 +39,7 @@ func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 	case row.State == wire.StateRetired: // the readings of machines that were given back would only fill memory
 		n.idle = nil
 		n.interval = row.Interval
-		n.glance.LastSeen = utc(row.LastSeen)
+		n.row.LastSeen = utc(row.LastSeen)
 	case earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.knows(row, ref.Now):
 		n.keep(earlier)
 	default:
@@ -49,13 +49,13 @@ func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 	return n
 }
 
-// knows is true where the picture has heard all that the row says, or more. A time in the future is of a clock that was set back.
+// knows is true where the view has heard all that the row says, or more. A time in the future is of a clock that was set back.
 func (n *node) knows(row *store.Node, now time.Time) bool {
-	heard := n.glance.LastSeen
+	heard := n.row.LastSeen
 	return heard != nil && !heard.After(now.Add(time.Minute)) && row.LastSeen != nil && !heard.Before(*row.LastSeen)
 }
 
-func glanceOf(row *store.Node) *api.NodeRow {
+func rowOf(row *store.Node) *api.NodeRow {
 	g := &api.NodeRow{
 		ID: row.ID, Name: row.Name, Tenant: row.Tenant, Provider: row.Provider, InstanceID: row.InstanceID,
 		Labels: maps.Clone(row.Labels), State: row.State, StateReasons: []string{}, StateSince: row.StateSince.UTC(),
@@ -104,8 +104,8 @@ func (n *node) keep(earlier *node) {
 	n.interval = earlier.interval
 	n.skew = earlier.skew
 	n.probe = earlier.probe
-	g := n.glance
-	was := earlier.glance
+	g := n.row
+	was := earlier.row
 	g.LastSeen = was.LastSeen
 	g.AgentVersion = was.AgentVersion
 	g.IntervalSeconds = was.IntervalSeconds
@@ -123,9 +123,9 @@ func (n *node) keep(earlier *node) {
 	g.Address = was.Address
 }
 
-// hear puts a heartbeat into the glance, which nobody else has yet. A zero time: the node was never heard.
+// hear puts a heartbeat into the row, which nobody else has yet. A zero time: the node was never heard.
 func (n *node) hear(s Sample) {
-	g := n.glance
+	g := n.row
 	if !s.At.IsZero() {
 		g.LastSeen = utc(&s.At)
 	}
@@ -161,11 +161,11 @@ func (n *node) hear(s Sample) {
 
 // hearGPUs keeps the stretches of idleness of the GPUs that answered just now. Old rows tell nothing.
 func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
-	old := at.IsZero() || api.Old(*n.probe, n.glance.IntervalSeconds, n.skew, at)
+	old := at.IsZero() || api.Old(*n.probe, n.row.IntervalSeconds, n.skew, at)
 	stretches := make(map[string]*stretch, len(rows))
-	n.glance.GPUs = make([]api.GPU, len(rows))
+	n.row.GPUs = make([]api.GPU, len(rows))
 	for i := range rows {
-		g := &n.glance.GPUs[i]
+		g := &n.row.GPUs[i]
 		*g = gpuOf(&rows[i])
 		s := n.idle[g.UUID]
 		if s == nil {
@@ -179,13 +179,13 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 		g.IdleSince = s.read(g, at)
 	}
 	n.idle = stretches
-	n.glance.IdleSince = n.idleSince()
+	n.row.IdleSince = n.idleSince()
 }
 
 // idleSince is since when all GPUs of the node are idle. One that does not answer may be at work.
 func (n *node) idleSince() *time.Time {
-	gpus := n.glance.GPUs
-	if len(gpus) == 0 || n.glance.MissingGPUs() > 0 {
+	gpus := n.row.GPUs
+	if len(gpus) == 0 || n.row.MissingGPUs() > 0 {
 		return nil
 	}
 	var latest *time.Time
@@ -218,9 +218,9 @@ func gpuOf(row *wire.GPU) api.GPU {
 	return g
 }
 
-// look computes what changes with time alone. The glance is one that nobody else has yet.
+// look computes what changes with time alone. The row is one that nobody else has yet.
 func (n *node) look(ref store.StatusRef) {
-	g := n.glance
+	g := n.row
 	if n.probe != nil && len(g.GPUs) == 0 {
 		g.GPUs = nil
 		if api.Counted(n.probe.State, 0, g.GPUsExpected) {
@@ -236,12 +236,12 @@ func (n *node) look(ref store.StatusRef) {
 
 // due is true where look would change something.
 func (n *node) due(ref store.StatusRef) bool {
-	return n.glance.Status != ref.Status(n.glance.LastSeen, n.interval) || n.glance.Fresh != n.fresh(ref)
+	return n.row.Status != ref.Status(n.row.LastSeen, n.interval) || n.row.Fresh != n.fresh(ref)
 }
 
 // fresh is true where the rows of GPUs are of now, also where there are none because the node has no GPU.
 func (n *node) fresh(ref store.StatusRef) bool {
-	g := n.glance
+	g := n.row
 	if n.probe == nil || g.State == wire.StateRetired || ref.Status(g.LastSeen, n.interval) != store.StatusOnline {
 		return false
 	}
@@ -256,15 +256,15 @@ func (n *node) forgetIdle() {
 	for _, s := range n.idle {
 		s.since = time.Time{}
 	}
-	n.glance.IdleSince = nil
-	gpus := n.glance.GPUs
+	n.row.IdleSince = nil
+	gpus := n.row.GPUs
 	if gpus == nil {
 		return
 	}
-	n.glance.GPUs = make([]api.GPU, len(gpus))
-	copy(n.glance.GPUs, gpus)
+	n.row.GPUs = make([]api.GPU, len(gpus))
+	copy(n.row.GPUs, gpus)
 	for i := range gpus {
-		n.glance.GPUs[i].IdleSince = nil
+		n.row.GPUs[i].IdleSince = nil
 	}
 }
 

@@ -119,7 +119,7 @@ func TestHeartbeats(t *testing.T) {
 		t.Errorf("got %+v", now)
 	}
 	if before.LastSeen.Equal(*now.LastSeen) {
-		t.Error("a glance that somebody may have was changed")
+		t.Error("a row that somebody may have was changed")
 	}
 	h.reload()
 	if again := h.row("a"); !again.LastSeen.Equal(h.now) || again.Address != "192.0.2.7" {
@@ -154,7 +154,7 @@ func TestWholeRows(t *testing.T) {
 	check()
 }
 
-// run keeps the picture until do has ended.
+// run keeps the view until do has ended.
 func (h *house) run(do func()) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -168,7 +168,7 @@ func (h *house) run(do func()) {
 	}
 }
 
-// pass lets time pass, also for the picture.
+// pass lets time pass, also for the view.
 func (h *house) pass(d time.Duration) {
 	h.later(d)
 	time.Sleep(2 * time.Second) // of the bubble's clock
@@ -246,7 +246,7 @@ func TestClockBack(t *testing.T) {
 	})
 }
 
-// TestOutage: while the database cannot be read the log says so once, and the picture is not ready.
+// TestOutage: while the database cannot be read the log says so once, and the view is not ready.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

@@ -31,7 +31,7 @@ func TestWatchIsSmall(t *testing.T) {
 	p := Open(Config{})
 	for range 2 {
 		for i := range 6400 {
-			p.put(&node{glance: &api.NodeRow{ID: fmt.Sprint("n", i), Name: fmt.Sprint("n", i)}})
+			p.put(&node{row: &api.NodeRow{ID: fmt.Sprint("n", i), Name: fmt.Sprint("n", i)}})
 		}
 	}
 	w := p.Watch(Query{})
@@ -43,7 +43,7 @@ func TestWatchIsSmall(t *testing.T) {
 // TestClockStepIsOneRound: after a step of the clock the nodes are not read one by one.
 func TestClockStepIsOneRound(t *testing.T) {
 	p := Open(Config{})
-	p.put(&node{glance: &api.NodeRow{ID: "n-1"}})
+	p.put(&node{row: &api.NodeRow{ID: "n-1"}})
 	p.Changed(t.Context(), []store.Event{{Kind: clockStepped}})
 	if !p.allAgain || len(p.again) != 0 || len(p.wake) != 1 {
 		t.Errorf("all %v, one by one %v, awake %d", p.allAgain, p.again, len(p.wake))

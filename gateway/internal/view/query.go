@@ -35,10 +35,10 @@ func (q *Query) picks(g *api.NodeRow, retired bool) bool {
 }
 
 // Nodes are the nodes that are not retired, by name. Nobody may change them.
-func (p *Picture) Nodes() []*api.NodeRow { return p.rows(&Query{}) }
+func (p *Fleet) Nodes() []*api.NodeRow { return p.rows(&Query{}) }
 
 // Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the glances.
-func (p *Picture) Rows(q Query) ([]*api.NodeRow, api.Totals) {
+func (p *Fleet) Rows(q Query) ([]*api.NodeRow, api.Totals) {
 	rows := p.rows(&q)
 	if q.Sort != "" { // they are by name already
 		api.Sort(rows, q.Sort)
@@ -46,14 +46,14 @@ func (p *Picture) Rows(q Query) ([]*api.NodeRow, api.Totals) {
 	return rows, api.Count(rows)
 }
 
-func (p *Picture) rows(q *Query) []*api.NodeRow {
+func (p *Fleet) rows(q *Query) []*api.NodeRow {
 	retired := q.retired()
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	rows := make([]*api.NodeRow, 0, len(p.order))
 	for _, n := range p.order {
-		if q.picks(n.glance, retired) {
-			rows = append(rows, n.glance)
+		if q.picks(n.row, retired) {
+			rows = append(rows, n.row)
 		}
 	}
 	return rows

@@ -12,23 +12,23 @@ const pace = time.Second
 
 // Watch tells one reader what changes. It is for one goroutine.
 type Watch struct {
-	picture *Picture
+	picture *Fleet
 	query   Query
 	retired bool
-	seen    uint64    // version of the picture that the reader knows
+	seen    uint64    // version of the view that the reader knows
 	shown   places    // of the nodes that it has
 	last    time.Time // when it was answered last
 }
 
-// Watch begins with what the picture has now. A reader first makes a watch and then asks for the rows: so nothing falls between the two.
+// Watch begins with what the view has now. A reader first makes a watch and then asks for the rows: so nothing falls between the two.
 // A change that is in the rows already may come again.
-func (p *Picture) Watch(q Query) *Watch {
+func (p *Fleet) Watch(q Query) *Watch {
 	w := &Watch{picture: p, query: q, retired: q.retired()}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	w.seen = p.version
 	for _, n := range p.order {
-		if q.picks(n.glance, w.retired) {
+		if q.picks(n.row, w.retired) {
 			w.shown.add(n.place)
 		}
 	}
@@ -38,7 +38,7 @@ func (p *Picture) Watch(q Query) *Watch {
 // Changes are nodes that have changed, each once, as it is now, however often it changed.
 type Changes struct {
 	Nodes []*api.NodeRow
-	Alive []*api.NodeRow // nothing of their glance.Brief has changed but the glance.Live
+	Alive []*api.NodeRow // nothing of their api.Brief has changed but the api.Live
 	Gone  []string       // ids of nodes that the query picks no more
 }
 
@@ -83,7 +83,7 @@ func (w *Watch) look() (c Changes, news <-chan struct{}) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for n := p.newest; n != nil && n.version > w.seen; n = n.older {
-		g := n.glance
+		g := n.row
 		switch {
 		case !w.query.picks(g, w.retired):
 			if !w.shown.has(n.place) {

@@ -38,20 +38,20 @@ const OuterLimit = 7 * 24 * time.Hour
 // ErrNone is for a cookie of no session, and for one of a session that has ended.
 var ErrNone = errors.New("no session has this cookie")
 
-// Desk hands out sessions. It is safe for concurrent use.
-type Desk struct {
+// Service hands out sessions. It is safe for concurrent use.
+type Service struct {
 	store   *store.Store
 	records logins.Records
 	now     func() time.Time
 	log     *slog.Logger
 }
 
-// New makes a Desk. A nil now is time.Now.
-func New(s *store.Store, now func() time.Time, log *slog.Logger) *Desk {
+// New makes a Service. A nil now is time.Now.
+func New(s *store.Store, now func() time.Time, log *slog.Logger) *Service {
 	if now == nil {
 		now = time.Now
 	}
-	return &Desk{store: s, records: logins.On(s.Records()), now: now, log: log}
+	return &Service{store: s, records: logins.On(s.Records()), now: now, log: log}
 }
 
 // Visitor is where a login comes from.
@@ -71,7 +71,7 @@ type Session struct {
 }
 
 // Mint makes a code for an account. It is shown once.
-func (d *Desk) Mint(ctx context.Context, a store.Account, by store.Actor) (code string, expires time.Time, err error) {
+func (d *Service) Mint(ctx context.Context, a store.Account, by store.Actor) (code string, expires time.Time, err error) {
 	now := d.now().UTC()
 	expires = now.Add(codeLife)
 	code = rand.Text()
@@ -80,12 +80,12 @@ func (d *Desk) Mint(ctx context.Context, a store.Account, by store.Actor) (code 
 }
 
 // Account is whose session a code begins. It is not used up by that.
-func (d *Desk) Account(ctx context.Context, code string) (store.Account, error) {
+func (d *Service) Account(ctx context.Context, code string) (store.Account, error) {
 	_, a, err := d.code(ctx, code)
 	return a, err
 }
 
-func (d *Desk) code(ctx context.Context, code string) (found logins.Code, a store.Account, err error) {
+func (d *Service) code(ctx context.Context, code string) (found logins.Code, a store.Account, err error) {
 	found, err = d.records.Code(ctx, hash(strings.ToUpper(strings.TrimSpace(code))), d.now())
 	if err == nil {
 		a, err = d.live(ctx, found.Account)
@@ -94,7 +94,7 @@ func (d *Desk) code(ctx context.Context, code string) (found logins.Code, a stor
 }
 
 // Redeem begins a session with a code, which is of no use after that. The cookie is returned once.
-func (d *Desk) Redeem(ctx context.Context, code string, from Visitor) (cookie string, a store.Account, err error) {
+func (d *Service) Redeem(ctx context.Context, code string, from Visitor) (cookie string, a store.Account, err error) {
 	found, a, err := d.code(ctx, code)
 	if err == nil {
 		cookie, err = d.begin(a, from, "code", func(s logins.Session, e store.Event) error {
@@ -109,11 +109,11 @@ func (d *Desk) Redeem(ctx context.Context, code string, from Visitor) (cookie st
 }
 
 // Begin begins a session of an account that has proven itself. The cookie is returned once.
-func (d *Desk) Begin(ctx context.Context, a store.Account, from Visitor) (cookie string, err error) {
+func (d *Service) Begin(ctx context.Context, a store.Account, from Visitor) (cookie string, err error) {
 	return d.begin(a, from, "token", func(s logins.Session, e store.Event) error { return d.records.AddSession(ctx, s, e) })
 }
 
-func (d *Desk) begin(a store.Account, from Visitor, by string, add func(logins.Session, store.Event) error) (string, error) {
+func (d *Service) begin(a store.Account, from Visitor, by string, add func(logins.Session, store.Event) error) (string, error) {
 	now := d.now().UTC()
 	cookie := rand.Text()
 	ends := now.Add(OuterLimit)
@@ -129,7 +129,7 @@ func (d *Desk) begin(a store.Account, from Visitor, by string, add func(logins.S
 }
 
 // Session finds the session of a cookie. ErrNone if it has ended, or its account has.
-func (d *Desk) Session(ctx context.Context, cookie string) (Session, error) {
+func (d *Service) Session(ctx context.Context, cookie string) (Session, error) {
 	found, err := d.records.Session(ctx, hash(cookie))
 	if errors.Is(err, store.ErrNotFound) {
 		return Session{}, ErrNone
@@ -158,7 +158,7 @@ func over(s logins.Session, now time.Time) bool {
 }
 
 // live is an account that has not ended, or ErrNone.
-func (d *Desk) live(ctx context.Context, id string) (store.Account, error) {
+func (d *Service) live(ctx context.Context, id string) (store.Account, error) {
 	a, err := d.store.Account(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && account.Status(a, d.now()) != api.StatusLive {
 		return a, ErrNone
@@ -167,7 +167,7 @@ func (d *Desk) live(ctx context.Context, id string) (store.Account, error) {
 }
 
 // Sessions lists the sessions of an account that have not ended, the newest first.
-func (d *Desk) Sessions(ctx context.Context, a store.Account) ([]Session, error) {
+func (d *Service) Sessions(ctx context.Context, a store.Account) ([]Session, error) {
 	found, err := d.records.Sessions(ctx, a.ID)
 	now := d.now()
 	var all []Session
@@ -180,7 +180,7 @@ func (d *Desk) Sessions(ctx context.Context, a store.Account) ([]Session, error)
 }
 
 // End ends one session of an account.
-func (d *Desk) End(ctx context.Context, a store.Account, id, address string) error {
+func (d *Service) End(ctx context.Context, a store.Account, id, address string) error {
 	if len(id) != idLength {
 		return noSession()
 	}
@@ -195,7 +195,7 @@ func noSession() error {
 	return wire.Refuse(wire.CodeNotFound, "this account has no such session", "it may have ended: look at the list again")
 }
 
-func (d *Desk) event(kind string, a store.Account, by store.Actor) store.Event {
+func (d *Service) event(kind string, a store.Account, by store.Actor) store.Event {
 	return store.Event{At: d.now().UTC(), Kind: kind, Actor: by.Name, Tenant: a.Tenant, Address: by.Address, Outcome: store.OutcomeOK,
 		Security: true, Detail: map[string]string{"account": a.Name}}
 }

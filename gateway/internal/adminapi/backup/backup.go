@@ -32,7 +32,7 @@ type Maker struct {
 	Store     *store.Store
 	Fleet     *fleet.Fleet
 	Artifacts *artifact.Registry // nil: there is none
-	Releases  *release.Desk      // nil: nothing needs a blob
+	Releases  *release.Service   // nil: nothing needs a blob
 	Scratch   string             // directory for a copy of the database, for a moment
 	Now       func() time.Time
 	Event     func(kind string) store.Event // begins an event about who asks for the backup

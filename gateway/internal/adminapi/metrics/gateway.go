@@ -32,7 +32,7 @@ type Gateway struct {
 	Failed      []string         // what could not be found out
 }
 
-// Connections are those of the door.
+// Connections are those of the limiter.
 type Connections struct {
 	Open, Unproven int
 	Limits         httpserver.Limits

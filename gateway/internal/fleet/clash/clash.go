@@ -1,6 +1,6 @@
 // Package clash tells when two agents live at the same time with the identity of one node.
 //
-// A Book has the runs of one node. Each heartbeat is a proof of life of its run. Two runs clash where each showed life after the other was
+// A Runs has the runs of one node. Each heartbeat is a proof of life of its run. Two runs clash where each showed life after the other was
 // first heard: an agent that starts again ends its earlier run, so this needs a second machine.
 package clash
 
@@ -31,8 +31,8 @@ type Moment struct {
 	Up  time.Duration
 }
 
-// Book has the runs of one node. The zero value has none. Its owner guards it.
-type Book struct {
+// Runs has the runs of one node. The zero value has none. Its owner guards it.
+type Runs struct {
 	current string // the run that was heard last
 	runs    []*run
 	beats   int64 // how many proofs of life were counted, over all runs; it orders them
@@ -59,7 +59,7 @@ func clashes(a, b *run) bool { return a.lives(b) && b.lives(a) }
 
 // Hear adds a heartbeat to the node's runs. It is overtaken if a later heartbeat of the same run arrived before it. Clashing is
 // another run of the same identity that is alive at the same time; nil: there is none.
-func (b *Book) Hear(beat *wire.HeartbeatRequest, fingerprint string, p Proof, m Moment) (overtaken bool, clashing *store.Run) {
+func (b *Runs) Hear(beat *wire.HeartbeatRequest, fingerprint string, p Proof, m Moment) (overtaken bool, clashing *store.Run) {
 	this := b.run(beat.RunID)
 	switch {
 	case this == nil:
@@ -89,7 +89,7 @@ func (b *Book) Hear(beat *wire.HeartbeatRequest, fingerprint string, p Proof, m 
 
 // sign counts a proof of life. The time when it was made decides its number, not the arrival: a proof that was made before
 // another run was first heard gets no higher number than that run's first heartbeat.
-func (b *Book) sign(x *run, p Proof, m Moment) {
+func (b *Runs) sign(x *run, p Proof, m Moment) {
 	b.beats++
 	number := b.beats
 	made := m.Up - max(m.Now.Sub(p.At), 0)
@@ -109,7 +109,7 @@ func (b *Book) sign(x *run, p Proof, m Moment) {
 	x.heard = true
 }
 
-func (b *Book) run(id string) *run {
+func (b *Runs) run(id string) *run {
 	for _, x := range b.runs {
 		if x.ID == id {
 			return x
@@ -119,7 +119,7 @@ func (b *Book) run(id string) *run {
 }
 
 // newRun adds a run. If there are too many, the run that has been silent longest goes.
-func (b *Book) newRun(id string, m Moment) *run {
+func (b *Runs) newRun(id string, m Moment) *run {
 	if len(b.runs) >= store.MaxRuns {
 		oldest := slices.MinFunc(b.runs, func(a, b *run) int { return cmp.Compare(a.LastBeat, b.LastBeat) })
 		b.runs = slices.DeleteFunc(b.runs, func(x *run) bool { return x == oldest })
@@ -130,7 +130,7 @@ func (b *Book) newRun(id string, m Moment) *run {
 }
 
 // Resave marks runs that could not be written for the next flush.
-func (b *Book) Resave(rows []store.Run) {
+func (b *Runs) Resave(rows []store.Run) {
 	for _, row := range rows {
 		if x := b.run(row.ID); x != nil {
 			x.unsaved = true
@@ -139,7 +139,7 @@ func (b *Book) Resave(rows []store.Run) {
 }
 
 // TakeUnsaved returns the runs whose rows are old, and marks them as written.
-func (b *Book) TakeUnsaved() []store.Run {
+func (b *Runs) TakeUnsaved() []store.Run {
 	var rows []store.Run
 	for _, x := range b.runs {
 		if x.unsaved {
@@ -150,10 +150,10 @@ func (b *Book) TakeUnsaved() []store.Run {
 	return rows
 }
 
-// Read makes the book of a node from what the database has. A run's row is written only when the run begins and ends. So the node's own
+// Read makes the runs of a node from what the database has. A run's row is written only when the run begins and ends. So the node's own
 // row, which every heartbeat changes, completes the run that still goes on.
-func Read(node store.Node, rows []store.Run, up time.Duration) Book {
-	b := Book{current: node.RunID}
+func Read(node store.Node, rows []store.Run, up time.Duration) Runs {
+	b := Runs{current: node.RunID}
 	for _, row := range rows {
 		b.runs = append(b.runs, &run{Run: row, began: up})
 		b.beats = max(b.beats, row.FirstBeat, row.LastBeat)
@@ -165,7 +165,7 @@ func Read(node store.Node, rows []store.Run, up time.Duration) Book {
 }
 
 // goOn adds to the run that goes on what the node's row knows. It counts two of the newer heartbeats at most: lives needs no more.
-func (b *Book) goOn(node store.Node, up time.Duration) {
+func (b *Runs) goOn(node store.Node, up time.Duration) {
 	going := b.run(node.RunID)
 	if going == nil { // heard before the database kept runs: its beginning is not known, so it comes before all others
 		going = b.newRun(node.RunID, Moment{Up: up})
@@ -184,7 +184,7 @@ func (b *Book) goOn(node store.Node, up time.Duration) {
 }
 
 // Rows are all runs; the one that was heard last comes first.
-func (b *Book) Rows() []store.Run {
+func (b *Runs) Rows() []store.Run {
 	var rows []store.Run
 	for _, x := range b.runs {
 		rows = append(rows, x.Run)
@@ -194,7 +194,7 @@ func (b *Book) Rows() []store.Run {
 }
 
 // SetBack corrects the times of the runs after the clock was set back. See timeline.SetBack.
-func (b *Book) SetBack(now time.Time, by time.Duration) {
+func (b *Runs) SetBack(now time.Time, by time.Duration) {
 	for _, x := range b.runs {
 		for _, at := range []*time.Time{&x.First, &x.Last, &x.Before} {
 			*at = uptime.SetBack(*at, now, by)

@@ -13,7 +13,7 @@ import (
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // hear plays one heartbeat that arrives so long after start.
-func hear(b *clash.Book, run string, counter uint64, after time.Duration) (overtaken bool, clashing *store.Run) {
+func hear(b *clash.Runs, run string, counter uint64, after time.Duration) (overtaken bool, clashing *store.Run) {
 	at := start.Add(after)
 	beat := &wire.HeartbeatRequest{RunID: run, Counter: counter}
 	return b.Hear(beat, "f-"+run, clash.Proof{At: at}, clash.Moment{Now: at, Up: after})
@@ -21,7 +21,7 @@ func hear(b *clash.Book, run string, counter uint64, after time.Duration) (overt
 
 // TestHear: an agent that starts again ends its earlier run. Two that go on beside one another clash.
 func TestHear(t *testing.T) {
-	var b clash.Book
+	var b clash.Runs
 	for i := range 3 {
 		if overtaken, other := hear(&b, "a", uint64(i+1), time.Duration(i)*time.Minute); overtaken || other != nil {
 			t.Fatalf("heartbeat %d of one run: overtaken %v, clashes with %v", i, overtaken, other)
@@ -44,7 +44,7 @@ func TestHear(t *testing.T) {
 
 // TestUnsaved: a run is written when it begins and when it ends, and again where that write failed.
 func TestUnsaved(t *testing.T) {
-	var b clash.Book
+	var b clash.Runs
 	hear(&b, "a", 1, 0)
 	first := b.TakeUnsaved()
 	if len(first) != 1 || len(b.TakeUnsaved()) != 0 {
@@ -62,7 +62,7 @@ func TestUnsaved(t *testing.T) {
 
 // TestBounds: the run that was silent longest makes room.
 func TestBounds(t *testing.T) {
-	var b clash.Book
+	var b clash.Runs
 	for i := range store.MaxRuns + 3 {
 		hear(&b, fmt.Sprintf("run%d", i), 1, time.Duration(i)*time.Minute)
 	}
@@ -74,7 +74,7 @@ func TestBounds(t *testing.T) {
 
 // TestRead: a book goes on where the database left it, with the times set back where the clock was.
 func TestRead(t *testing.T) {
-	var b clash.Book
+	var b clash.Runs
 	hear(&b, "a", 1, 0)
 	seen := start.Add(time.Hour)
 	again := clash.Read(store.Node{RunID: "a", Counter: 9, LastSeen: &seen}, b.Rows(), time.Second)

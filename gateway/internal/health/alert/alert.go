@@ -41,7 +41,7 @@ type Sink struct {
 	Since             time.Time
 }
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Store *store.Store
 
@@ -61,8 +61,8 @@ type Config struct {
 	Logger *slog.Logger     // nil: nothing is logged
 }
 
-// Desk keeps the alerts. It is safe for concurrent use.
-type Desk struct {
+// Service keeps the alerts. It is safe for concurrent use.
+type Service struct {
 	Config
 	records records.Records
 	client  *post.Client
@@ -102,9 +102,9 @@ type delivery struct {
 	dirty, stored, busy bool
 }
 
-// Open makes a Desk that goes on with what is in the database.
-func Open(ctx context.Context, c Config) (*Desk, error) {
-	d := &Desk{Config: c, records: records.New(c.Store.Records()), tracks: map[key]*track{}, alerts: map[string]*alert{},
+// Open makes a Service that goes on with what is in the database.
+func Open(ctx context.Context, c Config) (*Service, error) {
+	d := &Service{Config: c, records: records.New(c.Store.Records()), tracks: map[key]*track{}, alerts: map[string]*alert{},
 		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{}}
 	d.complete()
 	d.client = newClient(c.Roots)
@@ -117,7 +117,7 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 	return d, d.readReceivers(ctx)
 }
 
-func (d *Desk) complete() {
+func (d *Service) complete() {
 	if d.Halted == nil {
 		d.Halted = func() ([]Halt, bool) { return nil, true }
 	}
@@ -142,7 +142,7 @@ func (d *Desk) complete() {
 }
 
 // readAlerts goes on with the alerts of the last run. An open one of a cause that this version does not know stays as it is.
-func (d *Desk) readAlerts(ctx context.Context) error {
+func (d *Service) readAlerts(ctx context.Context) error {
 	rows, err := d.records.Alerts(ctx, mostResolved)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (d *Desk) readAlerts(ctx context.Context) error {
 }
 
 // goOn follows what an open alert is about.
-func (d *Desk) goOn(a *alert) {
+func (d *Service) goOn(a *alert) {
 	if len(a.Members) == 0 {
 		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, began: a.Since}
 		return
@@ -188,7 +188,7 @@ func (d *Desk) goOn(a *alert) {
 }
 
 // Run looks and tells until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	look := time.NewTicker(roundEvery)
 	defer look.Stop()
 	send := time.NewTicker(sendEvery)
@@ -215,7 +215,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // prune forgets what was resolved long ago.
-func (d *Desk) prune(ctx context.Context) {
+func (d *Service) prune(ctx context.Context) {
 	before := d.Now().Add(-keepFor)
 	if err := d.records.Prune(ctx, before, mostResolved); err != nil && ctx.Err() == nil {
 		d.Logger.Warn("old alerts are not deleted", "error", err)
@@ -235,7 +235,7 @@ func (d *Desk) prune(ctx context.Context) {
 }
 
 // settled are the resolved alerts of which there is nothing more to tell or to write, the newest first.
-func (d *Desk) settled() []*alert {
+func (d *Service) settled() []*alert {
 	pending := map[string]bool{}
 	for p, v := range d.deliveries {
 		if v.busy || v.dirty || v.Told != v.Want && !v.GaveUp {

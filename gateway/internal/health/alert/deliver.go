@@ -18,7 +18,7 @@ const (
 )
 
 // send lets each receiver that is not busy be told of what is due, each in a goroutine of its own: a slow one delays nobody else.
-func (d *Desk) send(ctx context.Context) {
+func (d *Service) send(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, batch := range d.due(d.Now()) {
@@ -32,7 +32,7 @@ func (d *Desk) send(ctx context.Context) {
 }
 
 // serve tells one receiver what was due, until it fails. Where a receiver takes many alerts at once, it gets them so.
-func (d *Desk) serve(ctx context.Context, r *receiver, all []*delivery) {
+func (d *Service) serve(ctx context.Context, r *receiver, all []*delivery) {
 	for len(all) > 0 && d.uses(r) {
 		size := 1
 		if r.Kind == KindAlertmanager {
@@ -55,14 +55,14 @@ func (d *Desk) serve(ctx context.Context, r *receiver, all []*delivery) {
 }
 
 // uses is false for a receiver that was removed or changed meanwhile.
-func (d *Desk) uses(r *receiver) bool {
+func (d *Service) uses(r *receiver) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.receivers[r.Name] == r
 }
 
 // messages are what deliveries say, as it is now.
-func (d *Desk) messages(batch []*delivery) []message {
+func (d *Service) messages(batch []*delivery) []message {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := make([]message, 0, len(batch))
@@ -73,7 +73,7 @@ func (d *Desk) messages(batch []*delivery) []message {
 }
 
 // told notes how a request went, and reports whether the next may follow at once.
-func (d *Desk) told(ctx context.Context, r *receiver, batch []*delivery, messages []message, err error) (goesOn bool) {
+func (d *Service) told(ctx context.Context, r *receiver, batch []*delivery, messages []message, err error) (goesOn bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil && ctx.Err() != nil { // the gateway stops: nobody knows what the receiver has heard
@@ -101,7 +101,7 @@ func (d *Desk) told(ctx context.Context, r *receiver, batch []*delivery, message
 }
 
 // failed sets when a delivery is tried again. After a day it is given up.
-func (d *Desk) failed(r *receiver, v *delivery, err error, now time.Time) {
+func (d *Service) failed(r *receiver, v *delivery, err error, now time.Time) {
 	v.Tries++
 	v.Error = err.Error()
 	v.NextAt = now.Add(pause(v.Tries, d.Rand()))

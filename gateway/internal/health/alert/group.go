@@ -41,7 +41,7 @@ func (g *group) add(id string, t *track) {
 }
 
 // fireStale tells of stale nodes of one tenant: of each one, or of all at once where they are many.
-func (d *Desk) fireStale(tenant string, due []key, nodes int, now time.Time) {
+func (d *Service) fireStale(tenant string, due []key, nodes int, now time.Time) {
 	if g := d.youngGroup(tenant, now); g != nil {
 		for _, k := range due {
 			g.add(k.subject, d.tracks[k])
@@ -71,7 +71,7 @@ func (d *Desk) fireStale(tenant string, due []key, nodes int, now time.Time) {
 }
 
 // youngGroup is the tenant's group that stale nodes still join; nil: there is none.
-func (d *Desk) youngGroup(tenant string, now time.Time) *group {
+func (d *Service) youngGroup(tenant string, now time.Time) *group {
 	for _, g := range d.groups {
 		if g.alert.Tenant == tenant && now.Sub(g.alert.FiredAt) < joinWithin {
 			return g
@@ -81,7 +81,7 @@ func (d *Desk) youngGroup(tenant string, now time.Time) *group {
 }
 
 // staleAlone are the stale nodes of a tenant that no alert is about, also those that are not due yet, by name.
-func (d *Desk) staleAlone(tenant string, now time.Time) []key {
+func (d *Service) staleAlone(tenant string, now time.Time) []key {
 	var all []key
 	for k, t := range d.tracks {
 		if k.cause == NodeStale && t.tenant == tenant && t.alert == nil && t.group == nil && !t.from.IsZero() &&
@@ -93,7 +93,7 @@ func (d *Desk) staleAlone(tenant string, now time.Time) []key {
 	return all
 }
 
-func (d *Desk) groupText(g *group, stale, nodes int) string {
+func (d *Service) groupText(g *group, stale, nodes int) string {
 	const shown = 5
 	var names []string
 	for _, id := range g.alert.Members[:min(shown, len(g.alert.Members))] {
@@ -109,7 +109,7 @@ func (d *Desk) groupText(g *group, stale, nodes int) string {
 }
 
 // settleGroups resolves a group when none of its nodes is stale any more. A few that stay stale get alerts of their own.
-func (d *Desk) settleGroups(now time.Time) {
+func (d *Service) settleGroups(now time.Time) {
 	d.groups = slices.DeleteFunc(d.groups, func(g *group) bool {
 		old := now.Sub(g.alert.FiredAt) >= joinWithin
 		if old && len(g.members) <= leftOfGroup {
@@ -132,7 +132,7 @@ func (d *Desk) settleGroups(now time.Time) {
 }
 
 // gather makes one alert of many stale nodes of a tenant that a silence kept back until now. Else each would be told alone.
-func (d *Desk) gather(now time.Time, nodes map[string]int) {
+func (d *Service) gather(now time.Time, nodes map[string]int) {
 	freed := map[string][]key{}
 	for k, t := range d.tracks {
 		switch {
@@ -159,7 +159,7 @@ func (d *Desk) gather(now time.Time, nodes map[string]int) {
 }
 
 // untold is true while nobody was told of an alert, nor is to be.
-func (d *Desk) untold(a *alert) bool {
+func (d *Service) untold(a *alert) bool {
 	for name := range d.receivers {
 		if d.deliveries[place{a.ID, name}] != nil {
 			return false

@@ -29,7 +29,7 @@ type house struct {
 	t      *testing.T
 	path   string
 	store  *store.Store
-	desk   *alert.Desk
+	desk   *alert.Service
 	config alert.Config
 	log    bytes.Buffer
 	by     store.Actor

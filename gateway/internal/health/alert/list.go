@@ -19,7 +19,7 @@ type Query struct {
 }
 
 // List are the alerts that a query picks: the open ones first, the severe first, then the newest.
-func (d *Desk) List(q Query) []api.Alert {
+func (d *Service) List(q Query) []api.Alert {
 	now := d.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()

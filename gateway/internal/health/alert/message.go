@@ -38,7 +38,7 @@ type message struct {
 const pagePath = "/ui/alerts"
 
 // message says what an alert is. The caller holds the lock.
-func (d *Desk) message(a *alert, state string) message {
+func (d *Service) message(a *alert, state string) message {
 	c := cause(a.Cause)
 	m := message{Version: 1, Key: a.ID + ":" + state, State: state, ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity,
 		Tenant: a.Tenant, Node: a.NodeName, NodeID: a.NodeID, Nodes: len(a.Members), Text: a.Text, Next: cmp.Or(a.next, c.Next),
@@ -52,7 +52,7 @@ func (d *Desk) message(a *alert, state string) message {
 	return m
 }
 
-func (d *Desk) page() string {
+func (d *Service) page() string {
 	if at := d.URL(); at != "" {
 		return strings.TrimSuffix(at, "/") + pagePath
 	}

@@ -23,7 +23,7 @@ type misuse struct {
 }
 
 // Take looks at events. It only counts.
-func (d *Desk) Take(_ context.Context, events []store.Event) {
+func (d *Service) Take(_ context.Context, events []store.Event) {
 	for i := range events {
 		if e := &events[i]; isMisuse(e) {
 			d.count(e)
@@ -49,7 +49,7 @@ func isMisuse(e *store.Event) bool {
 	return false
 }
 
-func (d *Desk) count(e *store.Event) {
+func (d *Service) count(e *store.Event) {
 	more, err := strconv.Atoi(e.Detail["more"])
 	if err != nil || more < 1 {
 		more = 1
@@ -67,7 +67,7 @@ func (d *Desk) count(e *store.Event) {
 }
 
 // lookAtMisuses tells of each tenant's once an hour.
-func (d *Desk) lookAtMisuses(now time.Time) {
+func (d *Service) lookAtMisuses(now time.Time) {
 	for tenant, m := range d.misuses {
 		if now.Sub(m.since) >= misuseFor {
 			delete(d.misuses, tenant)

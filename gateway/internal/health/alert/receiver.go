@@ -85,7 +85,7 @@ type receiver struct {
 	until   time.Time // it is left alone
 }
 
-func (d *Desk) readReceivers(ctx context.Context) error {
+func (d *Service) readReceivers(ctx context.Context) error {
 	names, err := d.records.Receivers(ctx)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (d *Desk) readReceivers(ctx context.Context) error {
 }
 
 // SetReceiver stores a receiver, with Replace in the place of the one before. For a new webhook it returns the secret that signs what it gets.
-func (d *Desk) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
+func (d *Service) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
 	d.writing.Lock() // of two at once the second one finds the first
 	defer d.writing.Unlock()
 	d.mu.Lock()
@@ -263,8 +263,8 @@ func (t target) host() string {
 }
 
 // DropReceiver deletes a receiver.
-func (d *Desk) DropReceiver(ctx context.Context, name string, by store.Actor) error {
-	d.writing.Lock() // no write of this desk brings back what is deleted
+func (d *Service) DropReceiver(ctx context.Context, name string, by store.Actor) error {
+	d.writing.Lock() // no write of this service brings back what is deleted
 	defer d.writing.Unlock()
 	err := d.records.DropReceiver(ctx, name, d.event("alert.receiver_removed", by, map[string]string{"receiver": name}))
 	if errors.Is(err, store.ErrNotFound) {
@@ -288,7 +288,7 @@ func noReceiver(name string) error {
 }
 
 // Receivers are all receivers, by name.
-func (d *Desk) Receivers() []api.AlertReceiver {
+func (d *Service) Receivers() []api.AlertReceiver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := []api.AlertReceiver{}
@@ -299,7 +299,7 @@ func (d *Desk) Receivers() []api.AlertReceiver {
 }
 
 // view leaves out the URL and the token, which are secrets.
-func (d *Desk) view(r *receiver) api.AlertReceiver {
+func (d *Service) view(r *receiver) api.AlertReceiver {
 	out := api.AlertReceiver{Name: r.Name, Kind: r.Kind, Host: r.host(), Selector: r.Selector, Tenant: r.Tenant,
 		Causes: append([]string{}, r.Causes...), Severity: r.Severity, Priority: r.Priority, HasToken: r.Token != "",
 		CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, SentAt: r.contact.SentAt, FailedAt: r.contact.FailedAt, Error: r.contact.Error}
@@ -316,7 +316,7 @@ func (d *Desk) view(r *receiver) api.AlertReceiver {
 }
 
 // Test sends a receiver a test alert, and waits for the answer.
-func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (api.AlertTest, error) {
+func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.AlertTest, error) {
 	d.mu.Lock()
 	r := d.receivers[name]
 	d.mu.Unlock()
@@ -352,7 +352,7 @@ func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (api.Alert
 	return t, nil
 }
 
-func (d *Desk) event(kind string, by store.Actor, detail map[string]string) store.Event {
+func (d *Service) event(kind string, by store.Actor, detail map[string]string) store.Event {
 	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: detail}
 }

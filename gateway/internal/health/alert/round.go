@@ -27,7 +27,7 @@ type track struct {
 }
 
 // Round looks at everything once.
-func (d *Desk) Round() {
+func (d *Service) Round() {
 	if !d.Ready() {
 		return
 	}
@@ -69,7 +69,7 @@ func (d *Desk) Round() {
 }
 
 // keep leaves what there is of a cause as it is: nothing is known of it now.
-func (d *Desk) keep(cause string) {
+func (d *Service) keep(cause string) {
 	for k, t := range d.tracks {
 		if k.cause == cause {
 			t.seen = d.round
@@ -77,7 +77,7 @@ func (d *Desk) keep(cause string) {
 	}
 }
 
-func (d *Desk) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
+func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
 	for _, name := range nodeCauses() {
 		k := key{name, n.ID}
 		var t *track
@@ -95,7 +95,7 @@ func (d *Desk) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
 }
 
 // see takes one look at one thing.
-func (d *Desk) see(k key, n *api.NodeRow, tenant string, l look, now time.Time) {
+func (d *Service) see(k key, n *api.NodeRow, tenant string, l look, now time.Time) {
 	t := d.tracks[k]
 	if t == nil {
 		t = &track{}
@@ -132,7 +132,7 @@ func (d *Desk) see(k key, n *api.NodeRow, tenant string, l look, now time.Time) 
 }
 
 // settle fires what lasted, and resolves what is gone. What no look was at is gone: a node was retired, a rollout goes on.
-func (d *Desk) settle(now time.Time, counts map[string]int) {
+func (d *Service) settle(now time.Time, counts map[string]int) {
 	due := map[string][]key{} // stale nodes by tenant
 	for _, k := range slices.SortedFunc(maps.Keys(d.tracks), compareKeys) {
 		t := d.tracks[k]
@@ -165,7 +165,7 @@ func compareKeys(a, b key) int {
 }
 
 // leave ends a track's part in its alert.
-func (d *Desk) leave(k key, t *track, now time.Time) {
+func (d *Service) leave(k key, t *track, now time.Time) {
 	if t.alert != nil {
 		d.resolve(t.alert, now)
 	}
@@ -175,7 +175,7 @@ func (d *Desk) leave(k key, t *track, now time.Time) {
 }
 
 // draft is the alert of a track, as it would fire now.
-func (d *Desk) draft(k key, t *track, now time.Time) *alert {
+func (d *Service) draft(k key, t *track, now time.Time) *alert {
 	c := cause(k.cause)
 	a := &alert{next: t.last.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
 		Severity: c.Severity, Text: t.last.text, Since: t.began, FiredAt: now}}
@@ -186,20 +186,20 @@ func (d *Desk) draft(k key, t *track, now time.Time) *alert {
 	return a
 }
 
-func (d *Desk) fire(k key, t *track, now time.Time) {
+func (d *Service) fire(k key, t *track, now time.Time) {
 	t.alert = d.draft(k, t, now)
 	d.open(t.alert)
 }
 
 // open keeps a new alert.
-func (d *Desk) open(a *alert) {
+func (d *Service) open(a *alert) {
 	a.ID = newID("al-")
 	d.alerts[a.ID] = a
 	d.happened("alert.fired", a, a.FiredAt)
 }
 
 // resolve closes an alert. Who was told of it, or may have been, is to be told that it is over.
-func (d *Desk) resolve(a *alert, now time.Time) {
+func (d *Service) resolve(a *alert, now time.Time) {
 	a.ResolvedAt = &now
 	a.dirty = true
 	d.happened("alert.resolved", a, now)
@@ -218,7 +218,7 @@ func (d *Desk) resolve(a *alert, now time.Time) {
 }
 
 // happened keeps an event for the next write.
-func (d *Desk) happened(kind string, a *alert, at time.Time) {
+func (d *Service) happened(kind string, a *alert, at time.Time) {
 	d.events = append(d.events, store.Event{At: at, Kind: kind, Actor: "gateway", NodeID: a.NodeID, NodeName: a.NodeName, Tenant: a.Tenant,
 		Outcome: store.OutcomeOK, Detail: map[string]string{"alert": a.ID, "cause": a.Cause, "severity": a.Severity, "text": a.Text}})
 }

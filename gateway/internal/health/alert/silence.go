@@ -26,7 +26,7 @@ type silence struct {
 	terms []store.Term
 }
 
-func (d *Desk) readSilences(ctx context.Context) error {
+func (d *Service) readSilences(ctx context.Context) error {
 	rows, err := d.records.Silences(ctx, d.Now())
 	if err != nil {
 		return err
@@ -42,9 +42,9 @@ func (d *Desk) readSilences(ctx context.Context) error {
 }
 
 // silenced is true while a silence keeps an alert from being told. The caller holds the lock.
-func (d *Desk) silenced(a *alert, now time.Time) bool { return d.silenceOf(a, now) != nil }
+func (d *Service) silenced(a *alert, now time.Time) bool { return d.silenceOf(a, now) != nil }
 
-func (d *Desk) silenceOf(a *alert, now time.Time) *silence {
+func (d *Service) silenceOf(a *alert, now time.Time) *silence {
 	for i := range d.silences {
 		if s := &d.silences[i]; now.Before(s.EndsAt) && d.covers(s, a) {
 			return s
@@ -53,7 +53,7 @@ func (d *Desk) silenceOf(a *alert, now time.Time) *silence {
 	return nil
 }
 
-func (d *Desk) covers(s *silence, a *alert) bool {
+func (d *Service) covers(s *silence, a *alert) bool {
 	switch {
 	case s.Tenant != "" && s.Tenant != a.Tenant, s.Cause != "" && s.Cause != a.Cause, s.NodeID != "" && s.NodeID != a.NodeID:
 		return false
@@ -76,7 +76,7 @@ type SilenceRequest struct {
 }
 
 // Silence keeps alerts from being told. They stay in the list.
-func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (api.AlertSilence, error) {
+func (d *Service) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (api.AlertSilence, error) {
 	now := d.Now().UTC()
 	s := silence{Silence: records.Silence{ID: newID("si-"), Selector: q.Selector, Cause: q.Cause, Tenant: q.Tenant,
 		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(q.For)}}
@@ -134,7 +134,7 @@ func (q *SilenceRequest) check() ([]store.Term, error) {
 }
 
 // named finds a node by its name or id, in a tenant where there is one.
-func (d *Desk) named(name, tenant string) *api.NodeRow {
+func (d *Service) named(name, tenant string) *api.NodeRow {
 	for _, n := range d.Nodes() {
 		if (n.Name == name || n.ID == name) && (tenant == "" || n.Tenant == tenant) {
 			return n
@@ -144,7 +144,7 @@ func (d *Desk) named(name, tenant string) *api.NodeRow {
 }
 
 // Silences are those that last, the first to end first. With a tenant, that tenant's own.
-func (d *Desk) Silences(tenant string) []api.AlertSilence {
+func (d *Service) Silences(tenant string) []api.AlertSilence {
 	now := d.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -159,7 +159,7 @@ func (d *Desk) Silences(tenant string) []api.AlertSilence {
 }
 
 // Unsilence ends a silence, with a tenant one of that tenant alone. What is still wrong is told then.
-func (d *Desk) Unsilence(ctx context.Context, id, tenant string, by store.Actor) error {
+func (d *Service) Unsilence(ctx context.Context, id, tenant string, by store.Actor) error {
 	e := d.event("alert.unsilenced", by, map[string]string{"silence": id})
 	e.Tenant = tenant
 	err := d.records.DropSilence(ctx, id, tenant, d.Now(), e)

@@ -37,7 +37,7 @@ func (v *delivery) wants(state string, now time.Time) {
 }
 
 // plan makes a record for each open alert and each receiver that is to be told of it. A silence holds that back until it ends.
-func (d *Desk) plan(now time.Time) {
+func (d *Service) plan(now time.Time) {
 	for _, a := range d.alerts {
 		if a.ResolvedAt != nil {
 			continue
@@ -54,7 +54,7 @@ func (d *Desk) plan(now time.Time) {
 }
 
 // takes is true where a receiver wants to be told of an alert.
-func (d *Desk) takes(r *receiver, a *alert) bool {
+func (d *Service) takes(r *receiver, a *alert) bool {
 	switch {
 	case r.Tenant != "" && r.Tenant != a.Tenant,
 		len(r.Causes) > 0 && !slices.Contains(r.Causes, a.Cause),
@@ -65,7 +65,7 @@ func (d *Desk) takes(r *receiver, a *alert) bool {
 }
 
 // matches is true where a selector names the node of an alert, or one of its nodes.
-func (d *Desk) matches(terms []store.Term, a *alert) bool {
+func (d *Service) matches(terms []store.Term, a *alert) bool {
 	ids := a.Members
 	if a.NodeID != "" {
 		ids = []string{a.NodeID}
@@ -77,7 +77,7 @@ func (d *Desk) matches(terms []store.Term, a *alert) bool {
 }
 
 // flush writes what has changed. What could not be written is told all the same, and written later.
-func (d *Desk) flush(ctx context.Context) {
+func (d *Service) flush(ctx context.Context) {
 	d.writing.Lock()
 	defer d.writing.Unlock()
 	for {
@@ -94,7 +94,7 @@ func (d *Desk) flush(ctx context.Context) {
 }
 
 // changes takes one portion of what is not written yet. Alerts come before what was told of them.
-func (d *Desk) changes() (c records.Change, events []store.Event) {
+func (d *Service) changes() (c records.Change, events []store.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	unwritten := d.unwrittenAlerts()
@@ -125,7 +125,7 @@ func (d *Desk) changes() (c records.Change, events []store.Event) {
 
 // unwrittenAlerts are those that a write has to store. Resolved ones come first, in whatever portion: an open one takes the place of one
 // of the same cause and subject that was resolved since the last write, and the database takes no two that are open.
-func (d *Desk) unwrittenAlerts() []*alert {
+func (d *Service) unwrittenAlerts() []*alert {
 	var all []*alert
 	for _, a := range d.alerts {
 		if a.dirty {
@@ -149,7 +149,7 @@ func openLast(a *alert) int {
 }
 
 // written notes how a write went.
-func (d *Desk) written(ctx context.Context, c records.Change, events []store.Event, err error) {
+func (d *Service) written(ctx context.Context, c records.Change, events []store.Event, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil && !d.unwritten && ctx.Err() == nil {
@@ -178,7 +178,7 @@ func (d *Desk) written(ctx context.Context, c records.Change, events []store.Eve
 }
 
 // due are the deliveries whose time has come, by receiver, the oldest first. The caller holds the lock.
-func (d *Desk) due(now time.Time) map[string][]*delivery {
+func (d *Service) due(now time.Time) map[string][]*delivery {
 	all := map[string][]*delivery{}
 	for p, v := range d.deliveries {
 		if v.Told == Resolved && v.Want == Resolved || v.busy || v.GaveUp || !v.stored && !d.unwritten {
@@ -212,7 +212,7 @@ func (d *Desk) due(now time.Time) map[string][]*delivery {
 }
 
 // again is true where a receiver is told once more that an alert fires, because it would forget.
-func (d *Desk) again(r *receiver, a *alert, v *delivery, now time.Time) bool {
+func (d *Service) again(r *receiver, a *alert, v *delivery, now time.Time) bool {
 	return r.Kind == KindAlertmanager && v.Want == Firing && a.ResolvedAt == nil && v.ToldAt != nil && !d.silenced(a, now) &&
 		now.Sub(*v.ToldAt).Abs() >= tellAgain
 }

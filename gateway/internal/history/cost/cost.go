@@ -30,7 +30,7 @@ const (
 	millionths = 1e6 // of the currency, in which the database counts
 )
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Records costs.Records
 	Ready   func() bool           // all nodes are known
@@ -39,8 +39,8 @@ type Config struct {
 	Logger  *slog.Logger          // nil: nothing is logged
 }
 
-// Desk is safe for concurrent use. Look and Write are for one goroutine.
-type Desk struct {
+// Service is safe for concurrent use. Look and Write are for one goroutine.
+type Service struct {
 	Config
 	last    time.Time // of the last look
 	writes  int
@@ -60,19 +60,19 @@ type sums struct {
 	isNew          bool    // not written yet
 }
 
-// New makes a Desk. It reads nothing yet: Run does.
-func New(c Config) *Desk {
+// New makes a Service. It reads nothing yet: Run does.
+func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Desk{Config: c, nodes: map[string]*sums{}}
+	return &Service{Config: c, nodes: map[string]*sums{}}
 }
 
 // Run looks and writes until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for looks := 1; ; looks++ {
@@ -93,7 +93,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // said logs once that a thing fails, and once that it goes on.
-func (d *Desk) said(ctx context.Context, err error) {
+func (d *Service) said(ctx context.Context, err error) {
 	switch {
 	case err != nil && ctx.Err() == nil && d.failing != err.Error():
 		d.failing = err.Error()
@@ -105,7 +105,7 @@ func (d *Desk) said(ctx context.Context, err error) {
 }
 
 // keep writes, and now and then deletes what is too old.
-func (d *Desk) keep(ctx context.Context) error {
+func (d *Service) keep(ctx context.Context) error {
 	if err := d.Write(ctx); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (d *Desk) keep(ctx context.Context) error {
 }
 
 // Look adds the time since the look before, to the day that it began on, and turns to the next day where that is over.
-func (d *Desk) Look(ctx context.Context) {
+func (d *Service) Look(ctx context.Context) {
 	now := d.Now()
 	passed := min(max(now.Sub(d.last), 0), longest)
 	if d.last.IsZero() {
@@ -142,7 +142,7 @@ func (d *Desk) Look(ctx context.Context) {
 }
 
 // turn goes on with what the database has of a day. Until that is read, nothing counts.
-func (d *Desk) turn(ctx context.Context, day costs.Day) error {
+func (d *Service) turn(ctx context.Context, day costs.Day) error {
 	if err := d.Write(ctx); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (d *Desk) turn(ctx context.Context, day costs.Day) error {
 	return nil
 }
 
-func (d *Desk) add(rows []*api.NodeRow, passed time.Duration) {
+func (d *Service) add(rows []*api.NodeRow, passed time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range rows {
@@ -205,7 +205,7 @@ func (s *sums) row(id string) costs.Row {
 }
 
 // Write writes what has changed since it was written last. What could not be written stays for the next time.
-func (d *Desk) Write(ctx context.Context) error {
+func (d *Service) Write(ctx context.Context) error {
 	for {
 		rows := d.changed()
 		if len(rows) == 0 {
@@ -219,7 +219,7 @@ func (d *Desk) Write(ctx context.Context) error {
 }
 
 // changed takes some of the rows that are not written yet.
-func (d *Desk) changed() []costs.Row {
+func (d *Service) changed() []costs.Row {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var rows []costs.Row
@@ -236,7 +236,7 @@ func (d *Desk) changed() []costs.Row {
 	return rows
 }
 
-func (d *Desk) again(rows []costs.Row) {
+func (d *Service) again(rows []costs.Row) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, r := range rows {
@@ -245,7 +245,7 @@ func (d *Desk) again(rows []costs.Row) {
 }
 
 // Today is what was seen of a node on this day so far; nil: nothing.
-func (d *Desk) Today(nodeID string) *api.Today {
+func (d *Service) Today(nodeID string) *api.Today {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.nodes[nodeID]

@@ -21,7 +21,7 @@ import (
 
 // house is a desk on a database of its own, with nodes and a clock that the test sets.
 type house struct {
-	*cost.Desk
+	*cost.Service
 	t       testing.TB
 	store   *store.Store
 	records costs.Records
@@ -45,7 +45,7 @@ func newHouse(t testing.TB, nodes ...*api.NodeRow) *house {
 }
 
 func (h *house) restart() {
-	h.Desk = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes },
+	h.Service = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes },
 		Now: func() time.Time { return h.now }, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 }
 
@@ -266,7 +266,7 @@ func TestOutage(t *testing.T) {
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, node("a", 1, 1, 1))
-		h.Desk = cost.New(cost.Config{Records: h.records, Ready: func() bool { return true },
+		h.Service = cost.New(cost.Config{Records: h.records, Ready: func() bool { return true },
 			Nodes: func() []*api.NodeRow { return h.nodes }})
 		today := costs.DayOf(time.Now())
 		h.must(h.records.Save(t.Context(), today-367, []costs.Row{{NodeID: "a"}}))

@@ -21,7 +21,7 @@ type Sum struct {
 
 // Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
 // that a year of a large fleet needs the memory of its sums. No more days are read than are kept.
-func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
+func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
 	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
 	first := max(costs.DayOf(from), last-keptDays)
 	days, err := d.Records.Days(ctx, first, last)
@@ -61,7 +61,7 @@ func (s *Sum) Shown(row *api.NodeRow) api.NodeCost {
 }
 
 // newest is the day in memory, with its rows; 0: none was read yet.
-func (d *Desk) newest() (costs.Day, []costs.Row) {
+func (d *Service) newest() (costs.Day, []costs.Row) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	rows := make([]costs.Row, 0, len(d.nodes))

@@ -32,7 +32,7 @@ type gateway struct {
 	token func(uses int) string
 	store *store.Store
 
-	releases *release.Desk
+	releases *release.Service
 	start    func(epoch string) // anew, as after a restart
 	serving  atomic.Pointer[http.Handler]
 

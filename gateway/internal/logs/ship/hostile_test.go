@@ -15,8 +15,8 @@ import (
 )
 
 // newBareDesk has one node and rules that push nowhere. A rule's name is its source.
-func newBareDesk(t *testing.T, now func() time.Time, names ...string) *Desk {
-	d := &Desk{Config: Config{Now: now}, nodes: map[string]*node{}, rates: map[string]*rate{}, held: map[string]int64{}}
+func newBareDesk(t *testing.T, now func() time.Time, names ...string) *Service {
+	d := &Service{Config: Config{Now: now}, nodes: map[string]*node{}, rates: map[string]*rate{}, held: map[string]int64{}}
 	d.Node = func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id, Name: "box", Tenant: "a"}, true }
 	d.complete()
 	var rules []*rule
@@ -31,7 +31,7 @@ func newBareDesk(t *testing.T, now func() time.Time, names ...string) *Desk {
 	return d
 }
 
-func take(t *testing.T, d *Desk, b wire.LogBatch) (wire.LogTaken, error) {
+func take(t *testing.T, d *Service, b wire.LogBatch) (wire.LogTaken, error) {
 	t.Helper()
 	body, err := json.Marshal(b)
 	if err != nil {

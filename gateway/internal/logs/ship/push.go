@@ -18,7 +18,7 @@ const (
 
 // pusher sends one rule's buffer to its sink.
 type pusher struct {
-	*Desk
+	*Service
 	*rule
 }
 

@@ -139,7 +139,7 @@ func loopback(host string) bool {
 }
 
 // Put stores a rule in the place of the one of its name, which keeps its buffer. tenant is the caller's; "": all.
-func (d *Desk) Put(ctx context.Context, q Request, tenant string, by store.Actor) error {
+func (d *Service) Put(ctx context.Context, q Request, tenant string, by store.Actor) error {
 	if err := q.check(); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *sealed) keep(before *sealed) {
 }
 
 // Drop deletes a rule and what is in its buffer.
-func (d *Desk) Drop(ctx context.Context, name, tenant string, by store.Actor) error {
+func (d *Service) Drop(ctx context.Context, name, tenant string, by store.Actor) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	r := d.find(name)
@@ -223,13 +223,13 @@ func noRule(name string) error {
 	return wire.Refuse(wire.CodeNotFound, "there is no rule "+name, "muster logs ship ls shows them")
 }
 
-func (d *Desk) event(kind string, by store.Actor, name string) store.Event {
+func (d *Service) event(kind string, by store.Actor, name string) store.Event {
 	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"rule": name}}
 }
 
 // Rules are the rules of a tenant, by name; "": all.
-func (d *Desk) Rules(tenant string) []api.LogShipping {
+func (d *Service) Rules(tenant string) []api.LogShipping {
 	all := []api.LogShipping{}
 	for _, r := range *d.rules.Load() {
 		if tenant == "" || r.Tenant == tenant {
@@ -239,7 +239,7 @@ func (d *Desk) Rules(tenant string) []api.LogShipping {
 	return all
 }
 
-func (d *Desk) view(r *rule) api.LogShipping {
+func (d *Service) view(r *rule) api.LogShipping {
 	out := api.LogShipping{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
 		TenantID: r.Auth.Org, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
 	switch {

@@ -34,7 +34,7 @@ const (
 	DefaultBound = 256 << 20
 )
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Store  *store.Store
 	Folder string                                    // of the buffers
@@ -46,8 +46,8 @@ type Config struct {
 	Logger *slog.Logger                              // nil: nothing is logged
 }
 
-// Desk has the rules. It is safe for concurrent use.
-type Desk struct {
+// Service has the rules. It is safe for concurrent use.
+type Service struct {
 	Config
 	records records.Records
 	changed chan struct{}
@@ -75,9 +75,9 @@ type rule struct {
 	done chan struct{}
 }
 
-// Open makes a Desk that goes on with the rules in the database and with what is in their buffers.
-func Open(ctx context.Context, c Config) (*Desk, error) {
-	d := &Desk{Config: c, records: records.New(c.Store.Records()), changed: make(chan struct{}, 1), nodes: map[string]*node{},
+// Open makes a Service that goes on with the rules in the database and with what is in their buffers.
+func Open(ctx context.Context, c Config) (*Service, error) {
+	d := &Service{Config: c, records: records.New(c.Store.Records()), changed: make(chan struct{}, 1), nodes: map[string]*node{},
 		unshipped: map[string]map[string]string{}, rates: map[string]*rate{}, held: map[string]int64{}}
 	d.complete()
 	names, err := d.records.Rules(ctx)
@@ -106,7 +106,7 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 	return d, nil
 }
 
-func (d *Desk) complete() {
+func (d *Service) complete() {
 	if d.Bound == 0 {
 		d.Bound = DefaultBound
 	}
@@ -125,7 +125,7 @@ func (d *Desk) complete() {
 }
 
 // make makes a rule that can be used, but for its buffer.
-func (d *Desk) make(s sealed) (*rule, error) {
+func (d *Service) make(s sealed) (*rule, error) {
 	terms, err := label.ParseSelector(s.Selector)
 	if err != nil {
 		return nil, err
@@ -134,12 +134,12 @@ func (d *Desk) make(s sealed) (*rule, error) {
 	return &rule{sealed: s, terms: terms, sink: to}, err
 }
 
-func (d *Desk) open(name string) *spool.Spool {
+func (d *Service) open(name string) *spool.Spool {
 	return spool.Open(spool.Config{Dir: filepath.Join(d.Folder, name), Bound: d.Bound})
 }
 
 // Run pushes until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	forget := time.NewTicker(forgetEvery)
 	defer forget.Stop()
 	defer d.end()
@@ -156,7 +156,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // start pushes for each rule for which nobody does.
-func (d *Desk) start(ctx context.Context) {
+func (d *Service) start(ctx context.Context) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	for _, r := range *d.rules.Load() {
@@ -168,7 +168,7 @@ func (d *Desk) start(ctx context.Context) {
 		r.done = make(chan struct{})
 		go func() {
 			defer close(r.done)
-			(&pusher{Desk: d, rule: r}).run(own)
+			(&pusher{Service: d, rule: r}).run(own)
 		}()
 	}
 }
@@ -183,7 +183,7 @@ func (r *rule) halt() {
 }
 
 // end closes all buffers. Nobody changes the rules any more.
-func (d *Desk) end() {
+func (d *Service) end() {
 	d.changing.Lock()
 	defer d.changing.Unlock()
 	for _, r := range *d.rules.Load() {
@@ -195,7 +195,7 @@ func (d *Desk) end() {
 }
 
 // find gives a rule; nil: there is none.
-func (d *Desk) find(name string) *rule {
+func (d *Service) find(name string) *rule {
 	for _, r := range *d.rules.Load() {
 		if r.Name == name {
 			return r
@@ -205,7 +205,7 @@ func (d *Desk) find(name string) *rule {
 }
 
 // swap puts a rule in the place of one, or adds or removes it.
-func (d *Desk) swap(before, after *rule) {
+func (d *Service) swap(before, after *rule) {
 	rules := slices.DeleteFunc(slices.Clone(*d.rules.Load()), func(r *rule) bool { return r == before })
 	if after != nil {
 		rules = append(rules, after)

@@ -27,7 +27,7 @@ var operator = store.Actor{Name: "account:ops", Address: "192.0.2.7"}
 type house struct {
 	t     testing.TB
 	store *store.Store
-	desk  *ship.Desk
+	desk  *ship.Service
 	path  string
 	nodes map[string]*api.NodeRow
 	kill  func()
@@ -68,7 +68,7 @@ func (h *house) open() {
 	h.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func(d *ship.Desk) { defer close(ended); _ = d.Run(ctx) }(h.desk)
+	go func(d *ship.Service) { defer close(ended); _ = d.Run(ctx) }(h.desk)
 	h.kill = func() { cancel(); <-ended }
 	h.t.Cleanup(func() { h.kill() })
 }

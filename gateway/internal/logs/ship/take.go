@@ -55,7 +55,7 @@ func (r *rate) take(bytes, perSecond int, now time.Time) (wait time.Duration) {
 
 // Wanted is what a node is to ship; nil: nothing. unshipped is what the node says that it does not ship, and why. Without rules it costs
 // nothing.
-func (d *Desk) Wanted(nodeID string, unshipped map[string]string) *wire.LogShipping {
+func (d *Service) Wanted(nodeID string, unshipped map[string]string) *wire.LogShipping {
 	rules := *d.rules.Load()
 	if len(rules) == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (d *Desk) Wanted(nodeID string, unshipped map[string]string) *wire.LogShipp
 }
 
 // withheld counts the nodes of a rule that do not ship all that it wants, and tells why the first of them does not.
-func (d *Desk) withheld(r *rule) (nodes int, why string) {
+func (d *Service) withheld(r *rule) (nodes int, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	first := ""
@@ -125,7 +125,7 @@ type kept struct {
 }
 
 // Take takes a batch of a node that has proven who it is. What it answers for is in the buffers.
-func (d *Desk) Take(_ context.Context, nodeID string, body []byte) (wire.LogTaken, error) {
+func (d *Service) Take(_ context.Context, nodeID string, body []byte) (wire.LogTaken, error) {
 	var b wire.LogBatch
 	if err := json.Unmarshal(body, &b); err != nil || !name(b.Spool) || b.First < 1 || b.First > wire.MaxNumber {
 		return wire.LogTaken{}, bad("the body is not a batch of log lines", "agent and gateway must be of the same protocol")
@@ -174,7 +174,7 @@ func name(s string) bool {
 	})
 }
 
-func (d *Desk) node(id string) *node {
+func (d *Service) node(id string) *node {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.nodes[id]
@@ -186,7 +186,7 @@ func (d *Desk) node(id string) *node {
 }
 
 // above says for how many seconds a node has to wait; 0: it need not.
-func (d *Desk) above(from *node, tenant string, perSecond, bytes int, now time.Time) int {
+func (d *Service) above(from *node, tenant string, perSecond, bytes int, now time.Time) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	of := d.rates[tenant]
@@ -209,14 +209,14 @@ func (d *Desk) above(from *node, tenant string, perSecond, bytes int, now time.T
 }
 
 // Held counts batches that nodes were asked to send later, by tenant.
-func (d *Desk) Held() map[string]int64 {
+func (d *Service) Held() map[string]int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.held)
 }
 
 // keep puts lines into the buffers of the rules, and waits until they are on the disk.
-func (d *Desk) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now time.Time) error {
+func (d *Service) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now time.Time) error {
 	records := make([][]byte, len(lines))
 	for i := range lines {
 		lines[i] = proper(lines[i], now)
@@ -231,7 +231,7 @@ func (d *Desk) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now time.T
 
 // share gives each rule its lines. A buffer that takes nothing counts them as lost, so that it stops no other rule. Where all take nothing,
 // the node keeps them.
-func (d *Desk) share(of []*rule, lines []wire.LogLine, records [][]byte) error {
+func (d *Service) share(of []*rule, lines []wire.LogLine, records [][]byte) error {
 	var took []*rule
 	lost := map[*rule]int64{}
 	var failed error
@@ -309,7 +309,7 @@ func proper(l wire.LogLine, now time.Time) wire.LogLine {
 }
 
 // forget forgets nodes that have shipped nothing for long, and those that are gone. The next batch of one is taken as a new one.
-func (d *Desk) forget() {
+func (d *Service) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before := d.Now().Add(-forgetAfter)

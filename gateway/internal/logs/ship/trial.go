@@ -10,7 +10,7 @@ import (
 )
 
 // Test pushes one line to a rule's sink, past its buffer, and waits for the answer.
-func (d *Desk) Test(ctx context.Context, name, tenant string, by store.Actor) (api.AlertTest, error) {
+func (d *Service) Test(ctx context.Context, name, tenant string, by store.Actor) (api.AlertTest, error) {
 	r := d.find(name)
 	if r == nil || tenant != "" && r.Tenant != tenant {
 		return api.AlertTest{}, noRule(name)

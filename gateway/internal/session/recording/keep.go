@@ -27,7 +27,7 @@ const (
 )
 
 // Run deletes recordings that are kept no longer, until ctx ends.
-func (s *Shelf) Run(ctx context.Context) error {
+func (s *Store) Run(ctx context.Context) error {
 	next := time.NewTimer(lookFirst)
 	defer next.Stop()
 	last := s.Now()
@@ -60,12 +60,12 @@ type kept struct {
 
 // Prune deletes what is too old, and then the oldest while all need too much room. A session that goes on keeps its recording. Where the
 // clock was set since the last look (steady is false), nothing goes because of its age.
-func (s *Shelf) Prune(ctx context.Context, now time.Time, steady bool) error {
+func (s *Store) Prune(ctx context.Context, now time.Time, steady bool) error {
 	failed := s.prune(now, steady)
 	return errors.Join(failed, s.Disk.SyncFolder("the folder of recordings", s.Folder), s.tell(ctx))
 }
 
-func (s *Shelf) prune(now time.Time, steady bool) error {
+func (s *Store) prune(now time.Time, steady bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all, err := s.count()
@@ -80,7 +80,7 @@ func (s *Shelf) prune(now time.Time, steady bool) error {
 }
 
 // grow gives a live recording room for a file of so many bytes. Where the quota has none left, the oldest that are over make it.
-func (s *Shelf) grow(t *Tape, size int64) error {
+func (s *Store) grow(t *Tape, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	more := max(size-t.taken, 0)
@@ -102,7 +102,7 @@ func (s *Shelf) grow(t *Tape, size int64) error {
 }
 
 // count lists the recordings whose sessions have ended, the oldest first, and counts what all take. The lock is held.
-func (s *Shelf) count() (all []kept, err error) {
+func (s *Store) count() (all []kept, err error) {
 	entries, err := os.ReadDir(s.Folder)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (s *Shelf) count() (all []kept, err error) {
 }
 
 // fit deletes the oldest until so many bytes more are within the quota. The lock is held.
-func (s *Shelf) fit(all []kept, more int64) error {
+func (s *Store) fit(all []kept, more int64) error {
 	many := 0
 	for used := s.used + more; s.Quota > 0 && used > s.Quota && many < len(all); many++ {
 		used -= all[many].bytes
@@ -149,7 +149,7 @@ type tally struct {
 }
 
 // drop deletes files. The lock is held.
-func (s *Shelf) drop(why string, files []kept) (failed error) {
+func (s *Store) drop(why string, files []kept) (failed error) {
 	for _, one := range files {
 		if err := os.Remove(one.path); err != nil {
 			failed = errors.Join(failed, err)
@@ -167,7 +167,7 @@ func (s *Shelf) drop(why string, files []kept) (failed error) {
 }
 
 // tell tells of what was deleted. Where that fails it is told later, with what is deleted then.
-func (s *Shelf) tell(ctx context.Context) error {
+func (s *Store) tell(ctx context.Context) error {
 	for _, why := range [...]string{TooOld, TooMany} {
 		s.mu.Lock()
 		what := s.gone[why]

@@ -28,7 +28,7 @@ type Play struct {
 	Bytes int64 // that WriteTo writes
 	Why   error // what is wrong with it; nil: nothing
 
-	shelf  *Shelf
+	store  *Store
 	id     string
 	file   *os.File
 	parts  int   // of the file that are good
@@ -36,7 +36,7 @@ type Play struct {
 }
 
 // Find opens the recording of a session. The caller closes it. The error is a refusal where there is none.
-func (s *Shelf) Find(id string) (*Play, error) {
+func (s *Store) Find(id string) (*Play, error) {
 	path, err := s.path(id)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Shelf) Find(id string) (*Play, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Play{shelf: s, id: id, file: file, State: CutOff}
+	p := &Play{store: s, id: id, file: file, State: CutOff}
 	if tape != nil {
 		p.State = Live
 	}
@@ -95,7 +95,7 @@ func (p *Play) verify() error {
 // each gives all good parts, and then why there are no more.
 func (p *Play) each(use func(lines []byte, last bool) error) error {
 	from := io.NewSectionReader(p.file, 0, p.length)
-	chunks, err := readHead(from, p.shelf.seal, p.id)
+	chunks, err := readHead(from, p.store.seal, p.id)
 	if err != nil {
 		return err
 	}

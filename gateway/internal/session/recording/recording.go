@@ -47,8 +47,8 @@ type Config struct {
 	Disk    disk.Steps // nil: nobody is told; for tests
 }
 
-// Shelf has all recordings of a gateway. It is safe for concurrent use.
-type Shelf struct {
+// Store has all recordings of a gateway. It is safe for concurrent use.
+type Store struct {
 	Config
 	seal cipher.AEAD
 
@@ -61,7 +61,7 @@ type Shelf struct {
 }
 
 // Open makes the folder where it is not there.
-func Open(c Config) (*Shelf, error) {
+func Open(c Config) (*Store, error) {
 	if len(c.Key) != keySize {
 		return nil, fmt.Errorf("the key of the recordings has %d bytes, want %d", len(c.Key), keySize)
 	}
@@ -72,7 +72,7 @@ func Open(c Config) (*Shelf, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Shelf{Config: c, live: map[string]*Tape{}, gone: map[string]tally{}, news: make(chan struct{}, 1)}
+	s := &Store{Config: c, live: map[string]*Tape{}, gone: map[string]tally{}, news: make(chan struct{}, 1)}
 	if s.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ type Meta struct {
 }
 
 // Begin makes the file of a session. Nothing is there yet by that name.
-func (s *Shelf) Begin(m Meta) (*Tape, error) {
+func (s *Store) Begin(m Meta) (*Tape, error) {
 	path, err := s.path(m.ID)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *Shelf) Begin(m Meta) (*Tape, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tape{shelf: s, id: m.ID, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At)}
+	t := &Tape{store: s, id: m.ID, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At)}
 	t.pending = t.lines.Header(m.header())
 	if t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, unwritten(err)
@@ -136,21 +136,21 @@ func (m Meta) header() asciicast.Header {
 	return h
 }
 
-func (s *Shelf) path(id string) (string, error) {
+func (s *Store) path(id string) (string, error) {
 	if err := wire.CheckSessionID(id); err != nil {
 		return "", err
 	}
 	return filepath.Join(s.Folder, id+suffix), nil
 }
 
-func (s *Shelf) remember(t *Tape) {
+func (s *Store) remember(t *Tape) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live[t.id] = t
 }
 
 // forget ends that a recording is a live one. left is what its file has.
-func (s *Shelf) forget(t *Tape, left int64) {
+func (s *Store) forget(t *Tape, left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.live, t.id)
@@ -158,7 +158,7 @@ func (s *Shelf) forget(t *Tape, left int64) {
 }
 
 // tape is the one of a session that goes on; nil: there is none.
-func (s *Shelf) tape(id string) *Tape {
+func (s *Store) tape(id string) *Tape {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.live[id]

@@ -33,7 +33,7 @@ func config(folder string) recording.Config {
 	return recording.Config{Folder: folder, Key: bytes.Repeat([]byte{7}, 32), Most: 1 << 20, Logger: slog.New(slog.DiscardHandler)}
 }
 
-func open(t testing.TB, c recording.Config) *recording.Shelf {
+func open(t testing.TB, c recording.Config) *recording.Store {
 	t.Helper()
 	s, err := recording.Open(c)
 	must(t, err)
@@ -45,7 +45,7 @@ func meta(id string) recording.Meta {
 }
 
 // take makes a whole recording of pieces, one a second.
-func take(t testing.TB, s *recording.Shelf, id string, pieces ...string) {
+func take(t testing.TB, s *recording.Store, id string, pieces ...string) {
 	t.Helper()
 	tape, err := s.Begin(meta(id))
 	must(t, err)
@@ -56,7 +56,7 @@ func take(t testing.TB, s *recording.Shelf, id string, pieces ...string) {
 }
 
 // played gives what a recording shows, and how much of it is there.
-func played(t testing.TB, s *recording.Shelf, id string) (string, *recording.Play) {
+func played(t testing.TB, s *recording.Store, id string) (string, *recording.Play) {
 	t.Helper()
 	p, err := s.Find(id)
 	must(t, err)

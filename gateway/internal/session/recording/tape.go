@@ -32,13 +32,13 @@ func unwritten(err error) error {
 
 // Tape is the recording of one session while it goes on. It is safe for concurrent use. After the first error nothing more is recorded.
 type Tape struct {
-	shelf  *Shelf
+	store  *Store
 	id     string // of the session
 	file   *os.File
 	most   int64
 	chunks cipher.AEAD
 	lines  *asciicast.Encoder
-	taken  int64 // bytes that the shelf counts for it; guarded by the shelf's lock
+	taken  int64 // bytes that the store counts for it; guarded by the store's lock
 
 	mu      sync.Mutex
 	pending []byte // lines that are not in the file, at most gather and one piece of output
@@ -59,7 +59,7 @@ func (t *Tape) begin(head []byte) error {
 	if err := t.flush(false); err != nil {
 		return err
 	}
-	return t.shelf.Disk.Sync("the head of a recording", t.file)
+	return t.store.Disk.Sync("the head of a recording", t.file)
 }
 
 // Output records what the terminal shows. It is called before the person sees it.
@@ -103,13 +103,13 @@ func (t *Tape) End(at time.Time, note string) error {
 	}
 	err := t.flush(true)
 	if err == nil {
-		err = t.shelf.Disk.Sync("a recording", t.file)
+		err = t.store.Disk.Sync("a recording", t.file)
 	}
 	err = errors.Join(err, t.file.Close())
 	if t.failed == nil {
 		t.failed = os.ErrClosed
 	}
-	t.shelf.forget(t, t.written)
+	t.store.forget(t, t.written)
 	return err
 }
 
@@ -119,7 +119,7 @@ func (t *Tape) add(line []byte) error {
 	if size > t.most {
 		t.failed = ErrFull
 	} else {
-		t.failed = t.shelf.grow(t, size)
+		t.failed = t.store.grow(t, size)
 	}
 	if t.failed != nil {
 		return t.failed

@@ -46,7 +46,7 @@ func (s *Streams) Run(ctx context.Context) error {
 // Source is where the news comes from, and how it is shown.
 type Source struct {
 	Tail     *audit.Tail
-	Overview *view.Picture
+	Overview *view.Fleet
 	Event    func(store.Event) api.Event
 	Task     func(ctx context.Context, tenant, id string) (api.Task, error) // as it is now
 }

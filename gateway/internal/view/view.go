@@ -1,8 +1,8 @@
-// Package view keeps the picture of the fleet in memory: of each node what lists, tiles and the live stream show.
+// Package view keeps the view of the fleet in memory: of each node what lists, tiles and the live stream show.
 //
 // It is loaded from the database, node by node, after the gateway has begun to serve. From then on it follows the heartbeats, by its Feed,
 // and the events, by the audit log's Tail: a node that an event names is read again. All nodes are read again, slowly, round after round,
-// so that nothing which was missed stays wrong. The picture decides nothing: the database is the truth.
+// so that nothing which was missed stays wrong. The view decides nothing: the database is the truth.
 package view
 
 import (
@@ -19,16 +19,16 @@ import (
 	"muster/store"
 )
 
-// Config says what a Picture works with.
+// Config says what a Fleet works with.
 type Config struct {
 	Store  *store.Store
 	Ref    func() store.StatusRef         // what statuses are computed from at this moment
-	Today  func(nodeID string) *api.Today // what a node has cost on this day; nil: nobody knows. It must not ask the picture
+	Today  func(nodeID string) *api.Today // what a node has cost on this day; nil: nobody knows. It must not ask the view
 	Logger *slog.Logger                   // nil: nothing is logged
 }
 
-// Picture is safe for concurrent use.
-type Picture struct {
+// Fleet is safe for concurrent use.
+type Fleet struct {
 	Config
 	wake chan struct{} // holds one token while nodes are to be read again
 
@@ -37,7 +37,7 @@ type Picture struct {
 	nodes   map[string]*node
 	order   []*node // by name, then by id
 	sorted  bool
-	version uint64        // one more with each replaced glance
+	version uint64        // one more with each replaced row
 	newest  *node         // the list of nodes by version begins here
 	told    uint64        // the version that watchers were told of
 	news    chan struct{} // closed when the version has grown
@@ -47,38 +47,38 @@ type Picture struct {
 	found    map[string][]api.Finding // by node
 }
 
-// Open makes a Picture. It reads nothing yet: Run does.
-func Open(c Config) *Picture {
+// Open makes a Fleet. It reads nothing yet: Run does.
+func Open(c Config) *Fleet {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Today == nil {
 		c.Today = func(string) *api.Today { return nil }
 	}
-	return &Picture{Config: c, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
+	return &Fleet{Config: c, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
 		again: map[string]bool{}, found: map[string][]api.Finding{}}
 }
 
 // Ready is true once all nodes are loaded.
-func (p *Picture) Ready() bool {
+func (p *Fleet) Ready() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.ready
 }
 
-// Row is what the picture has of a node.
-func (p *Picture) Row(nodeID string) (*api.NodeRow, bool) {
+// Row is what the view has of a node.
+func (p *Fleet) Row(nodeID string) (*api.NodeRow, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n := p.nodes[nodeID]
 	if n == nil {
 		return nil, false
 	}
-	return n.glance, true
+	return n.row, true
 }
 
 // Take takes heartbeats. A node that is not there yet is read from the database.
-func (p *Picture) Take(_ context.Context, samples []Sample) {
+func (p *Fleet) Take(_ context.Context, samples []Sample) {
 	ref := p.Ref()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,15 +88,15 @@ func (p *Picture) Take(_ context.Context, samples []Sample) {
 	p.tell()
 }
 
-func (p *Picture) take(s Sample, ref store.StatusRef) {
+func (p *Fleet) take(s Sample, ref store.StatusRef) {
 	n := p.nodes[s.NodeID]
-	if n == nil || n.glance.LastSeen != nil && n.glance.LastSeen.After(s.At) {
+	if n == nil || n.row.LastSeen != nil && n.row.LastSeen.After(s.At) {
 		p.reread(s.NodeID)
 		return
 	}
-	was := n.glance
+	was := n.row
 	next := *was
-	n.glance = &next
+	n.row = &next
 	n.hear(s)
 	n.look(ref)
 	next.Today = p.Today(s.NodeID)
@@ -111,7 +111,7 @@ func (p *Picture) take(s Sample, ref store.StatusRef) {
 }
 
 // Changed takes events. The nodes that they name are read again.
-func (p *Picture) Changed(_ context.Context, events []store.Event) {
+func (p *Fleet) Changed(_ context.Context, events []store.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range events {
@@ -129,20 +129,20 @@ func (p *Picture) Changed(_ context.Context, events []store.Event) {
 const clockStepped = "clock.stepped"
 
 // reread has a node read again. The caller holds the lock.
-func (p *Picture) reread(nodeID string) {
+func (p *Fleet) reread(nodeID string) {
 	p.again[nodeID] = true
 	p.nudge()
 }
 
-func (p *Picture) nudge() {
+func (p *Fleet) nudge() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Findings takes what is wrong with a node, all of it; the picture puts the severe first.
-func (p *Picture) Findings(nodeID string, findings []api.Finding) {
+// Findings takes what is wrong with a node, all of it; the view puts the severe first.
+func (p *Fleet) Findings(nodeID string, findings []api.Finding) {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b api.Finding) int {
 		return cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity))
@@ -158,15 +158,15 @@ func (p *Picture) Findings(nodeID string, findings []api.Finding) {
 	if n == nil {
 		return
 	}
-	next := *n.glance
+	next := *n.row
 	next.Findings = p.findings(nodeID)
-	n.glance = &next
+	n.row = &next
 	p.changed(n)
 	p.tell()
 }
 
 // findings is never nil, because a list in the API is never null.
-func (p *Picture) findings(nodeID string) []api.Finding {
+func (p *Fleet) findings(nodeID string) []api.Finding {
 	if found := p.found[nodeID]; found != nil {
 		return found
 	}
@@ -174,18 +174,18 @@ func (p *Picture) findings(nodeID string) []api.Finding {
 }
 
 // tick looks at what changes with time alone.
-func (p *Picture) tick() {
+func (p *Fleet) tick() {
 	ref := p.Ref()
 	today := ref.Now.UTC().Format(time.DateOnly)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range p.order {
-		isOver := n.glance.Today != nil && n.glance.Today.Day != today
+		isOver := n.row.Today != nil && n.row.Today.Day != today
 		if !isOver && !n.due(ref) {
 			continue
 		}
-		next := *n.glance
-		n.glance = &next
+		next := *n.row
+		n.row = &next
 		n.look(ref)
 		if isOver {
 			next.Today = nil // until the next heartbeat
@@ -196,25 +196,25 @@ func (p *Picture) tick() {
 }
 
 // put adds a node, or replaces what is there of it. The caller holds the lock.
-func (p *Picture) put(n *node) {
-	id := n.glance.ID
-	n.glance.Findings = p.findings(id)
+func (p *Fleet) put(n *node) {
+	id := n.row.ID
+	n.row.Findings = p.findings(id)
 	was := p.nodes[id]
 	if was == nil {
 		n.place = len(p.nodes)
-		n.glance.Today = p.Today(id)
+		n.row.Today = p.Today(id)
 		p.nodes[id] = n
 		p.order = append(p.order, n)
 		p.sorted = false
 		p.changed(n)
 		return
 	}
-	n.glance.Today = was.glance.Today
-	if !sameTime(was.glance.LastSeen, n.glance.LastSeen) { // the row has a heartbeat that the picture did not hear
-		n.glance.Today = p.Today(id)
+	n.row.Today = was.row.Today
+	if !sameTime(was.row.LastSeen, n.row.LastSeen) { // the row has a heartbeat that the view did not hear
+		n.row.Today = p.Today(id)
 	}
-	same := reflect.DeepEqual(was.glance, n.glance)
-	p.sorted = p.sorted && was.glance.Name == n.glance.Name
+	same := reflect.DeepEqual(was.row, n.row)
+	p.sorted = p.sorted && was.row.Name == n.row.Name
 	n.place = was.place
 	n.version = was.version
 	n.reshaped = was.reshaped
@@ -234,7 +234,7 @@ func sameTime(a, b *time.Time) bool {
 }
 
 // changed gives a node the newest version. The caller holds the lock.
-func (p *Picture) changed(n *node) {
+func (p *Fleet) changed(n *node) {
 	p.unlink(n)
 	p.version++
 	n.version = p.version
@@ -247,7 +247,7 @@ func (p *Picture) changed(n *node) {
 }
 
 // unlink takes a node out of the list by version.
-func (p *Picture) unlink(n *node) {
+func (p *Fleet) unlink(n *node) {
 	if n.newer != nil {
 		n.newer.older = n.older
 	} else if p.newest == n {
@@ -261,7 +261,7 @@ func (p *Picture) unlink(n *node) {
 }
 
 // tell wakes the watchers where there is something new. The caller holds the lock.
-func (p *Picture) tell() {
+func (p *Fleet) tell() {
 	if !p.sorted {
 		slices.SortFunc(p.order, byName)
 		p.sorted = true
@@ -275,5 +275,5 @@ func (p *Picture) tell() {
 }
 
 func byName(a, b *node) int {
-	return cmp.Or(cmp.Compare(a.glance.Name, b.glance.Name), cmp.Compare(a.glance.ID, b.glance.ID))
+	return cmp.Or(cmp.Compare(a.row.Name, b.row.Name), cmp.Compare(a.row.ID, b.row.ID))
 }

@@ -19,8 +19,8 @@ import (
 	"muster/store/releases"
 )
 
-// Desk is safe for concurrent use.
-type Desk struct {
+// Service is safe for concurrent use.
+type Service struct {
 	Config
 	records releases.Records
 	remote  *build.Remote
@@ -92,14 +92,14 @@ func (n *node) vitals() rollout.Vitals {
 }
 
 // Open reads where the channels stand. What is asked about nodes waits until Load has read them.
-func Open(ctx context.Context, c Config) (*Desk, error) {
+func Open(ctx context.Context, c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}, loaded: make(chan struct{})}
+	d := &Service{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}, loaded: make(chan struct{})}
 	d.remote = build.NewRemote(build.RemoteConfig{Transport: c.Transport, Now: c.Now})
 	d.upSince = c.Now()
 	d.settling = settling
@@ -111,8 +111,8 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 }
 
 // Load reads the nodes. Whoever waits for them goes on then. With many nodes it takes seconds, and the gateway serves meanwhile. Run calls
-// it first. Whoever does not run a Desk calls it once.
-func (d *Desk) Load(ctx context.Context) error {
+// it first. Whoever does not run a Service calls it once.
+func (d *Service) Load(ctx context.Context) error {
 	if err := d.readNodes(ctx); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d *Desk) Load(ctx context.Context) error {
 }
 
 // ready waits until the nodes are read.
-func (d *Desk) ready(ctx context.Context) error {
+func (d *Service) ready(ctx context.Context) error {
 	select {
 	case <-d.loaded:
 		return nil
@@ -131,7 +131,7 @@ func (d *Desk) ready(ctx context.Context) error {
 }
 
 // readNodes reads what the database knows of the nodes, so that a rollout that goes on after a restart knows how many there are.
-func (d *Desk) readNodes(ctx context.Context) error {
+func (d *Service) readNodes(ctx context.Context) error {
 	known, err := d.records.Known(ctx)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (d *Desk) readNodes(ctx context.Context) error {
 }
 
 // readLabels reads the labels of one node ("": of all) that say how it is updated.
-func (d *Desk) readLabels(ctx context.Context, nodeID string) error {
+func (d *Service) readLabels(ctx context.Context, nodeID string) error {
 	labels, err := d.records.Labels(ctx, wire.LabelChannel, wire.LabelWindow, nodeID)
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (n *node) take(labels [2]string) {
 }
 
 // reload reads releases, channels, pointers, pins and rollouts. The caller holds changing alone.
-func (d *Desk) reload(ctx context.Context) error {
+func (d *Service) reload(ctx context.Context) error {
 	all, err := d.records.Releases(ctx)
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (d *Desk) reload(ctx context.Context) error {
 	return nil
 }
 
-func (d *Desk) readChannels(ctx context.Context) (map[string]*channel, error) {
+func (d *Service) readChannels(ctx context.Context) (map[string]*channel, error) {
 	rows, err := d.records.Channels(ctx)
 	if err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func (d *Desk) readChannels(ctx context.Context) (map[string]*channel, error) {
 }
 
 // names are the channels' names in order.
-func (d *Desk) names() []string {
+func (d *Service) names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.channels))
@@ -291,7 +291,7 @@ func (d *Desk) names() []string {
 const lookEvery = 2 * time.Second
 
 // Run moves the rollouts on, and refreshes pointers before they expire, until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	if err := d.Load(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -313,7 +313,7 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // event is an event about a channel or a release. One about what nodes run belongs to security.
-func (d *Desk) event(kind string, by store.Actor, security bool, detail map[string]string) store.Event {
+func (d *Service) event(kind string, by store.Actor, security bool, detail map[string]string) store.Event {
 	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: security,
 		Detail: detail}
 }

@@ -1,4 +1,4 @@
-// Package door stands between the listeners and the servers: it decides who may hold a connection, and for how long.
+// Package httpserver stands between the listeners and the servers: it decides who may hold a connection, and for how long.
 //
 // Anyone can open connections, and each costs a descriptor and memory. So the number of connections without a proof is bounded, in all
 // and for one address. Where there is no room, such a connection is closed for a newer one. A connection is proven once a request on
@@ -31,7 +31,7 @@ const (
 	looks      = 64             // connections to look at, at most, for one that may be closed
 )
 
-// Config says what a Door works with.
+// Config says what a Limiter works with.
 type Config struct {
 	Limits Limits
 	// Place gives the address under which a peer's connections are counted. A peer may carry many clients, as a proxy does: then
@@ -40,8 +40,8 @@ type Config struct {
 	Logger *slog.Logger // nil: none
 }
 
-// Door admits connections. It is safe for concurrent use.
-type Door struct {
+// Limiter admits connections. It is safe for concurrent use.
+type Limiter struct {
 	limits Limits
 	place  func(net.Addr) (netip.Addr, bool)
 	log    *slog.Logger
@@ -60,12 +60,12 @@ type Door struct {
 	socket    *group
 }
 
-// New makes a Door.
-func New(c Config) *Door {
+// New makes a Limiter.
+func New(c Config) *Limiter {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Door{
+	d := &Limiter{
 		limits: c.Limits, place: c.Place, log: c.Logger, start: time.Now(),
 		addresses: map[netip.Addr]*address{}, owners: map[string]*group{},
 	}
@@ -73,11 +73,11 @@ func New(c Config) *Door {
 	return d
 }
 
-// now is the time since the door was made, by the monotonic clock. It is never 0.
-func (d *Door) now() int64 { return int64(time.Since(d.start)) + 1 }
+// now is the time since the limiter was made, by the monotonic clock. It is never 0.
+func (d *Limiter) now() int64 { return int64(time.Since(d.start)) + 1 }
 
 // Run looks for connections that nothing else would end, and closes them, until ctx ends. Once a minute it says what was closed.
-func (d *Door) Run(ctx context.Context) error {
+func (d *Limiter) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	tell := time.NewTicker(tellEvery)
 	defer sweep.Stop()
@@ -97,7 +97,7 @@ func (d *Door) Run(ctx context.Context) error {
 }
 
 // sweep closes connections without a proof that have had no request for too long, and those with a request that no handler has.
-func (d *Door) sweep(crowds ...*crowd) {
+func (d *Limiter) sweep(crowds ...*crowd) {
 	var over [reasons][]*Conn
 	now := d.now()
 	d.mu.Lock()
@@ -120,7 +120,7 @@ func (d *Door) sweep(crowds ...*crowd) {
 }
 
 // forgetAddresses drops addresses without connections: those from which nothing was proven for long, and all where there are too many.
-func (d *Door) forgetAddresses() {
+func (d *Limiter) forgetAddresses() {
 	now := d.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -140,7 +140,7 @@ type address struct {
 }
 
 // from finds or makes a peer's address. The lock is held.
-func (d *Door) from(key netip.Addr, many bool) *address {
+func (d *Limiter) from(key netip.Addr, many bool) *address {
 	if many {
 		return &address{group: group{in: &d.strangers}}
 	}
@@ -153,7 +153,7 @@ func (d *Door) from(key netip.Addr, many bool) *address {
 }
 
 // leaves drops an address that has no connections and never had a proven one. The lock is held.
-func (d *Door) leaves(a *address) {
+func (d *Limiter) leaves(a *address) {
 	if a.count == 0 && a.open == 0 && a.provenAt == 0 && d.addresses[a.key] == a {
 		delete(d.addresses, a.key)
 	}

@@ -21,7 +21,7 @@ const (
 	mostTracks = 256              // things of one node that are followed at once
 )
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Records records.Records
 
@@ -44,13 +44,13 @@ type Config struct {
 	Logger     *slog.Logger     // nil: nothing is logged
 }
 
-// Desk looks at all nodes. It is safe for concurrent use.
-type Desk struct {
+// Service looks at all nodes. It is safe for concurrent use.
+type Service struct {
 	Config
-	rules []Rule
-	book  atomic.Pointer[book]
+	rules    []Rule
+	settings atomic.Pointer[settings]
 
-	reading sync.Mutex    // held while the book is read
+	reading sync.Mutex    // held while the settings is read
 	wake    chan struct{} // holds one token while changes wait
 	again   chan struct{} // holds one token while a round is wanted
 
@@ -81,9 +81,9 @@ type change struct {
 	why          string // of a closed one that was not cured; "": it was
 }
 
-// Open makes a Desk that goes on with the findings and the settings in the database.
-func Open(ctx context.Context, c Config) (*Desk, error) {
-	d := &Desk{Config: c, rules: Rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
+// Open makes a Service that goes on with the findings and the settings in the database.
+func Open(ctx context.Context, c Config) (*Service, error) {
+	d := &Service{Config: c, rules: Rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
 		changes: map[records.Place]change{}, foreign: map[string][]records.Finding{}}
 	if d.Now == nil {
 		d.Now = time.Now
@@ -114,7 +114,7 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 }
 
 // node is a node as it is known now; empty: it is not known.
-func (d *Desk) node(id string) (n *api.NodeRow, known bool) {
+func (d *Service) node(id string) (n *api.NodeRow, known bool) {
 	if n, known = d.Node(id); !known {
 		n = &api.NodeRow{}
 	}
@@ -122,7 +122,7 @@ func (d *Desk) node(id string) (n *api.NodeRow, known bool) {
 }
 
 // watch gives what is kept of a node. The caller holds the lock, or is alone.
-func (d *Desk) watch(id string) *watch {
+func (d *Service) watch(id string) *watch {
 	w := d.nodes[id]
 	if w == nil {
 		w = &watch{tracks: map[key]*track{}}
@@ -132,7 +132,7 @@ func (d *Desk) watch(id string) *watch {
 }
 
 // Take looks at heartbeats. It keeps what they change in memory, for Run to write.
-func (d *Desk) Take(_ context.Context, samples []view.Sample) {
+func (d *Service) Take(_ context.Context, samples []view.Sample) {
 	if !d.Ready() {
 		return
 	}
@@ -152,9 +152,9 @@ func isJudged(n *api.NodeRow) bool {
 }
 
 // judge looks at one heartbeat by all rules. The caller holds the lock.
-func (d *Desk) judge(n *api.NodeRow, s *view.Sample) {
+func (d *Service) judge(n *api.NodeRow, s *view.Sample) {
 	w := d.watch(n.ID)
-	b := *d.book.Load()
+	b := *d.settings.Load()
 	gap := gapOf(s)
 	isFresh := w.isFresh(s.Hardware) || hasNoGPU(s.Hardware)
 	for i := range d.rules {
@@ -183,7 +183,7 @@ func (w *watch) isFresh(h *wire.Hardware) bool {
 }
 
 // judgeGPUs looks at each GPU. One that is not there any more, in a look that missed none, was taken out.
-func (d *Desk) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
+func (d *Service) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
 	gpus := s.Hardware.GPUs
 	if hasNoGPU(s.Hardware) {
 		gpus = nil // rows of an earlier look
@@ -201,7 +201,7 @@ func (d *Desk) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limi
 }
 
 // see takes one look at one thing. Only what is bad, or was, is followed.
-func (d *Desk) see(w *watch, n *api.NodeRow, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
+func (d *Service) see(w *watch, n *api.NodeRow, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
 	k := key{r.Name, gpu}
 	t := w.tracks[k]
 	if t == nil {
@@ -220,7 +220,7 @@ func (d *Desk) see(w *watch, n *api.NodeRow, r *Rule, gpu string, l look, at tim
 }
 
 // close ends the findings of a rule for another reason than that they are cured.
-func (d *Desk) close(w *watch, n *api.NodeRow, r *Rule, why string) {
+func (d *Service) close(w *watch, n *api.NodeRow, r *Rule, why string) {
 	for k, t := range w.tracks {
 		if k.rule != r.Name {
 			continue
@@ -234,7 +234,7 @@ func (d *Desk) close(w *watch, n *api.NodeRow, r *Rule, why string) {
 }
 
 // note keeps a change for the next write. The later change of one finding takes the place of the earlier.
-func (d *Desk) note(n *api.NodeRow, k key, t *track, why string) {
+func (d *Service) note(n *api.NodeRow, k key, t *track, why string) {
 	place := records.Place{NodeID: n.ID, Rule: k.rule, GPU: k.gpu}
 	d.changes[place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: why,
 		Change: records.Change{Cured: !t.open, Finding: records.Finding{Place: place, Since: t.since, Text: t.text}}}
@@ -242,7 +242,7 @@ func (d *Desk) note(n *api.NodeRow, k key, t *track, why string) {
 }
 
 // nudge leaves a token, unless one is there.
-func (d *Desk) nudge(tokens chan struct{}) {
+func (d *Service) nudge(tokens chan struct{}) {
 	select {
 	case tokens <- struct{}{}:
 	default:

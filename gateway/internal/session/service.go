@@ -1,4 +1,4 @@
-// Package session is the desk of live sessions: an operator at one end, a node at the other, and bytes that go between them in both
+// Package session is the service of live sessions: an operator at one end, a node at the other, and bytes that go between them in both
 // directions. Both ends reach the gateway by requests of their own.
 //
 // A session lives in memory: what passes is forgotten as soon as it has arrived. What stays is a row that says who opened what, for how
@@ -38,7 +38,7 @@ const (
 	remembered = 2 * time.Minute  // how long an ended session is known to late requests
 )
 
-// Config says what a Desk works with.
+// Config says what a Service works with.
 type Config struct {
 	Store  *store.Store
 	Sign   func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
@@ -51,12 +51,12 @@ type Config struct {
 	Limit  time.Duration       // longest; 0: as long as a session can last
 	Now    func() time.Time    // nil: time.Now
 	Logger *slog.Logger        // nil: none
-	// CountAgain counts an event that comes too often, and then returns true: the Desk does not record it. Nil: it records every event.
+	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
 }
 
-// Desk is safe for concurrent use.
-type Desk struct {
+// Service is safe for concurrent use.
+type Service struct {
 	Config
 	records sessions.Records
 	kept    atomic.Int64 // bytes that wait to be fetched
@@ -71,8 +71,8 @@ type Desk struct {
 	news    chan struct{}   // holds one token when there is something to look at
 }
 
-// New makes a Desk. Sessions on record that have no end died with an earlier gateway: they get one.
-func New(ctx context.Context, c Config) (*Desk, error) {
+// New makes a Service. Sessions on record that have no end died with an earlier gateway: they get one.
+func New(ctx context.Context, c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
@@ -88,13 +88,13 @@ func New(ctx context.Context, c Config) (*Desk, error) {
 	if c.Limit == 0 {
 		c.Limit = wire.MaxSession
 	}
-	d := &Desk{Config: c, records: sessions.New(c.Store.Records()), live: map[string]*live{}, waiting: map[string][]*live{},
+	d := &Service{Config: c, records: sessions.New(c.Store.Records()), live: map[string]*live{}, waiting: map[string][]*live{},
 		nodes: map[string]bool{}, news: make(chan struct{}, 1)}
 	return d, d.buryOld(ctx)
 }
 
 // buryOld ends the rows of an earlier gateway.
-func (d *Desk) buryOld(ctx context.Context) error {
+func (d *Service) buryOld(ctx context.Context) error {
 	open, err := d.records.Open(ctx)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (d *Desk) buryOld(ctx context.Context) error {
 func gatewayItself() store.Actor { return store.Actor{Name: "gateway"} }
 
 // Run keeps the limits of all sessions until ctx ends. Then it ends them, and nobody opens one any more.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	defer d.stop()
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
@@ -131,7 +131,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-func (d *Desk) stop() {
+func (d *Service) stop() {
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
@@ -141,7 +141,7 @@ func (d *Desk) stop() {
 }
 
 // endAll ends many sessions at once: their writes share what the database commits.
-func (d *Desk) endAll(all []*live, how func(*live) (ending, bool)) {
+func (d *Service) endAll(all []*live, how func(*live) (ending, bool)) {
 	var wait sync.WaitGroup
 	for _, s := range all {
 		if e, over := how(s); over {
@@ -152,14 +152,14 @@ func (d *Desk) endAll(all []*live, how func(*live) (ending, bool)) {
 }
 
 // all are the sessions in memory.
-func (d *Desk) all() []*live {
+func (d *Service) all() []*live {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Collect(maps.Values(d.live))
 }
 
 // Sweep ends sessions whose time is over, and forgets those that ended some time ago.
-func (d *Desk) Sweep(ctx context.Context) {
+func (d *Service) Sweep(ctx context.Context) {
 	now := d.Now()
 	all := d.all()
 	d.endAll(all, func(s *live) (ending, bool) { return s.overdue(now) })
@@ -176,7 +176,7 @@ func (d *Desk) Sweep(ctx context.Context) {
 }
 
 // settle stores an end that could not be stored before, and forgets a session that everybody has heard the end of.
-func (d *Desk) settle(s *live, now time.Time) {
+func (d *Service) settle(s *live, now time.Time) {
 	ended, saved := s.over()
 	if ended.IsZero() {
 		return
@@ -194,7 +194,7 @@ func (d *Desk) settle(s *live, now time.Time) {
 }
 
 // Take looks at events of the log: a session ends with its node's identity and with the account that opened it.
-func (d *Desk) Take(_ context.Context, events []store.Event) {
+func (d *Service) Take(_ context.Context, events []store.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.live) == 0 {
@@ -217,7 +217,7 @@ func (d *Desk) Take(_ context.Context, events []store.Event) {
 }
 
 // look does what Take must not wait for.
-func (d *Desk) look(ctx context.Context) {
+func (d *Service) look(ctx context.Context) {
 	d.mu.Lock()
 	nodes := d.nodes
 	changed := d.changed
@@ -233,7 +233,7 @@ func (d *Desk) look(ctx context.Context) {
 }
 
 // lookAtAccounts ends sessions whose account may not have them any more.
-func (d *Desk) lookAtAccounts(ctx context.Context) {
+func (d *Service) lookAtAccounts(ctx context.Context) {
 	d.mu.Lock()
 	d.looked = d.Now()
 	d.mu.Unlock()
@@ -257,7 +257,7 @@ func (d *Desk) lookAtAccounts(ctx context.Context) {
 }
 
 // lookAtNode ends the sessions of a node that is not what it was.
-func (d *Desk) lookAtNode(ctx context.Context, nodeID string) {
+func (d *Service) lookAtNode(ctx context.Context, nodeID string) {
 	var its []*live
 	for _, s := range d.all() {
 		if ended, _ := s.over(); s.NodeID == nodeID && ended.IsZero() {
