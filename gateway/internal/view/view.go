@@ -1,4 +1,4 @@
-// Package view keeps the view of the fleet in memory: of each node what lists, tiles and the live stream show.
+// Package view keeps the fleet in memory: of each node what lists, tiles and the live stream show.
 //
 // It is loaded from the database, node by node, after the gateway has begun to serve. From then on it follows the heartbeats, by its Feed,
 // and the events, by the audit log's Tail: a node that an event names is read again. All nodes are read again, slowly, round after round,
