@@ -59,7 +59,11 @@ func onRefused(t *testing.T, filter []syscall.SockFilter, work func()) {
 		}
 		done <- err
 	}()
-	if err := <-done; err != 0 {
+	switch err := <-done; {
+	case err == 0:
+	case os.Getenv("CI") != "":
+		t.Fatalf("this system has no filters of calls: %v", err)
+	default:
 		t.Skipf("this system has no filters of calls: %v", err)
 	}
 }
