@@ -1,4 +1,4 @@
-// Package offline works on the data of a gateway that is stopped: it makes the CA, moves keys in and out, changes the master key, and
+// Package backup works on the data of a gateway that is stopped: it makes the CA, moves keys in and out, changes the master key, and
 // brings a database back from a backup. Each piece of work holds the data directory's lock, so no gateway can run meanwhile.
 package backup
 

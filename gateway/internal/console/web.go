@@ -1,4 +1,4 @@
-// Package web is the console: pages for people, made on the server, that work without JavaScript. JavaScript adds live values and keys.
+// Package console is the console: pages for people, made on the server, that work without JavaScript. JavaScript adds live values and keys.
 //
 // The console is a client of the admin API, in this process. What a page shows or changes goes through the API's own handler as the account
 // that has logged in, so scopes, tenants, limits, refusals and events are those of the API. A browser proves its session by a cookie.

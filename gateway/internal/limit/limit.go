@@ -1,4 +1,4 @@
-// Package limit bounds how often each of many callers may do something.
+// Package limit bounds how often each of many callers may do something, and has a nonce count once.
 //
 // A caller may do it a number of times in a row, and once more with each interval that passes (the generic cell rate algorithm). A
 // call over the limit does not count: a caller who waits as long as Take says may do it again.

@@ -1,9 +1,10 @@
-// Package replay remembers the nonces of requests that were accepted, so that none is accepted twice.
+package limit
+
+// This file remembers the nonces of requests that were accepted, so that none is accepted twice.
 //
 // A nonce is remembered for as long as its request could be accepted, by the gateway's clock. The clock may be set. If it was ahead
 // and is set back, some nonces are forgotten already, but their requests would be accepted again. So after a step back, no request
 // counts as new that was made before the step.
-package limit
 
 import (
 	"crypto/sha256"

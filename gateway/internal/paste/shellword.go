@@ -1,5 +1,6 @@
-// Package shellword writes words of a command as a POSIX shell reads them back.
 package paste
+
+// This file writes words of a command as a POSIX shell reads them back.
 
 import "strings"
 

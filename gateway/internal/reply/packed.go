@@ -1,8 +1,9 @@
-// Package packed sends answers compressed to callers who read gzip.
+package reply
+
+// This file sends answers compressed to callers who read gzip.
 //
 // An answer must not be packed where it carries a secret beside a text that somebody else chose: its length would tell whether the two
 // are alike, and so the secret, bit by bit (BREACH). So nothing is packed unless it is chosen, route by route. Pages with forms are not.
-package reply
 
 import (
 	"bytes"

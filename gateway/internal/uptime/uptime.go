@@ -1,4 +1,4 @@
-// Package timeline tells the time to a gateway. The machine's clock may be set, and the machine may sleep. Both change the
+// Package uptime tells the time to a gateway. The machine's clock may be set, and the machine may sleep. Both change the
 // clock in one step. Whoever compares times needs to know of these steps, and of the times in which the gateway was away.
 package uptime
 

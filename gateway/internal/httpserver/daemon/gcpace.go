@@ -1,10 +1,11 @@
-// Package gcpace sets how much garbage the program lets gather before the collector runs.
+package daemon
+
+// This file sets how much garbage the program lets gather before the collector runs.
 //
 // By itself Go lets as much gather as there is live memory. That is too little for a gateway with few nodes: it keeps little, and its
 // requests leave much behind. The collector would run many times a second, and shrink the stacks of all connections each time. With
 // 128 nodes that was seen to cost a third of the heartbeats. It is too much for a gateway with many nodes that report at their usual
 // pace: half of its memory would be garbage. So the pace goes by how fast garbage comes.
-package daemon
 
 import (
 	"context"
@@ -23,7 +24,7 @@ const (
 	step   = 8        // a change by less than this part is not worth the short stop that it costs
 )
 
-// Run sets the pace by what is live, again and again until ctx ends. Then it sets the pace that was there before.
+// Collect sets the pace by what is live, again and again until ctx ends. Then it sets the pace that was there before.
 func Collect(ctx context.Context) error {
 	now := most
 	before := debug.SetGCPercent(now)

@@ -1,4 +1,5 @@
-// Package runlist runs the work that a program does by itself: it starts the parts in order, and ends them in the reverse order.
+// Package daemon is what a program needs that goes on for long: the list of the work that it does by itself, word to systemd, and the pace of
+// its garbage collector.
 package daemon
 
 import (

@@ -1,5 +1,6 @@
-// Package systemd tells systemd how a service is, as sd_notify(3) describes.
 package daemon
+
+// This file tells systemd how a service is, as sd_notify(3) describes.
 
 import (
 	"context"
