@@ -24,7 +24,7 @@ install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractiv
 unpack = { mkdir -p bin/$(1) && cd bin/$(1) && { [ $$(id -u) != 0 ] || apt-get update; } && apt-get download $(2) && \
 	for package in *.deb; do dpkg-deb -x $$package . && rm $$package || exit 1; done; } >/dev/null || { echo "these cannot be downloaded: $(2)"; exit 1; }
 
-.PHONY: build run tools test race siege test-real check bench fuzz clean
+.PHONY: build run tools test race siege test-real soak check bench fuzz clean
 build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
@@ -62,7 +62,6 @@ siege:
 test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
 	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/kit/lab
-	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
 	@[ $$(id -u) != 0 ] || dpkg -s $(CLIENTS) >/dev/null 2>&1 || $(call install,$(CLIENTS))
 	go test -tags real -count 1 -v -run Registry ./gateway
 	@[ $$(id -u) != 0 ] || dpkg -s $(BROWSER) >/dev/null 2>&1 || $(call install,$(BROWSER))
@@ -77,6 +76,11 @@ test-real: build
 	@[ $$(id -u) != 0 ] || [ -d /run/systemd/system ] || dpkg -s openssh-server >/dev/null 2>&1 || $(call install,openssh-server) # it would start
 	@[ -x bin/.reach/usr/sbin/nginx ] || $(call unpack,.reach,nginx)
 	PATH="$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -run 'TestReach|TestConsoleShell' ./gateway
+
+# Long searches. The tests take a sample of each.
+soak:
+	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
+	go test -count 20 ./agent/internal/update ./agent/disk/... ./store/...
 
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }
