@@ -16,6 +16,7 @@ type StatusRef struct {
 	AliveAt  time.Time // when the gateway was last at work before Start
 	Grace    bool      // Now is before GraceEnd: nothing turns stale
 	GraceEnd time.Time
+	There    bool // nodes could be heard all along, because the clock alone was set: AliveAt goes on with the time
 }
 
 // Status computes the status of a node. It is online until three intervals after it was last seen. Within the grace after a
@@ -43,7 +44,9 @@ func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duratio
 	}
 	end := lastSeen.Add(3*interval + time.Millisecond)
 	if r.Grace && millis(lastSeen) < millis(r.Start) && end.Before(r.GraceEnd) {
-		end = r.GraceEnd
+		if end = end.Add(r.Now.Sub(r.AliveAt)); !r.There || end.After(r.GraceEnd) {
+			end = r.GraceEnd
+		}
 	}
 	return max(end.Sub(r.Now), time.Millisecond)
 }

@@ -25,7 +25,7 @@ type rare struct {
 	links     map[string]*wire.NVLinks
 	linksAt   time.Time // when these were looked at
 	divided   []string  // GPUs whose MIG mode was on
-	driver    string    // which was asked for its CUDA
+	driver    string    // which has said its CUDA
 	cuda      *string   // that it offers
 }
 
@@ -98,14 +98,14 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 }
 
-// lookCUDA asks once for each driver which CUDA it offers: the answer has all of a GPU. The other answers leave CUDA out, or name it
-// in words that change. It reports false where nvidia-smi hangs.
+// lookCUDA asks each driver until it has answered once which CUDA it offers: the answer has all of a GPU. The other answers leave CUDA
+// out, or name it in words that change. It reports false where nvidia-smi hangs.
 func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bool {
 	driver := p.Reading().DriverVersion
 	if driver == nil || *driver == next.driver || uuid == "" {
 		return true
 	}
-	next.driver = *driver
+	next.driver = ""
 	next.cuda = nil
 	out, ok := p.call(ctx, path, "-q", "-x", "-i", uuid)
 	if !ok {
@@ -113,6 +113,7 @@ func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bo
 		return false
 	}
 	if out.Err == nil && out.Code == 0 {
+		next.driver = *driver
 		next.cuda = ParseCUDA(out.Stdout)
 	}
 	return true

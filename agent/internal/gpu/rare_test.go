@@ -58,10 +58,11 @@ func TestMIGSwitchedOn(t *testing.T) {
 	}
 }
 
-// The version of CUDA is asked for once for each driver, in both of its names.
+// The version of CUDA is asked for until each driver has answered once, in both of its names.
 func TestCUDA(t *testing.T) {
 	m := newMachine(h100(0))
 	m.all.Stdout = []byte("<nvidia_smi_log>\n<driver_version>590.10.01</driver_version>\n<cuda_version>13.1</cuda_version>\n<gpu>")
+	m.all.Code = 9
 	p, c := prober(t, m)
 	look := func() string {
 		for range 12 {
@@ -70,8 +71,13 @@ func TestCUDA(t *testing.T) {
 		}
 		return show(p.Reading().CUDAVersion)
 	}
-	if got := look(); got != "13.1" || m.count("-q") != 1 {
-		t.Errorf("got %s by %d calls", got, m.count("-q"))
+	if got := look(); got != "null" {
+		t.Errorf("got %s of an answer that failed", got)
+	}
+	m.change(func(m *machine) { m.all.Code = 0 })
+	failed := m.count("-q")
+	if got := look(); got != "13.1" || m.count("-q") != failed+1 {
+		t.Errorf("got %s by %d calls after %d that failed", got, m.count("-q"), failed)
 	}
 	for _, said := range []struct{ driver, text, want string }{
 		{"616.56", "<cuda_umd_version>13.4</cuda_umd_version>", "13.4"},

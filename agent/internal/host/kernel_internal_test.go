@@ -232,16 +232,24 @@ func TestKeepsCritical(t *testing.T) {
 		events = add(events, event("0000:63:00.0", 48, 200+i))
 	}
 	last := map[string]wire.Xid{}
+	count := map[string]int{}
 	critical := 0
 	for _, x := range events {
 		last[x.BusID] = x
+		count[x.BusID]++
 		if x.IsCritical() {
 			critical++
 		}
 	}
 	if len(events) != wire.MaxXids || critical != wire.MaxXids || *last["0000:61:00.0"].Code != 79 || len(last) != 3 ||
-		last["0000:63:00.0"].At != start.Add(239*time.Hour) {
+		last["0000:63:00.0"].At != start.Add(239*time.Hour) || count["0000:62:00.0"] != 8 { // each kind of it, before what repeats
 		t.Errorf("%d events, %d critical: %+v", len(events), critical, events)
+	}
+	for code := 1; code < 140; code++ { // with the second GPU, more kinds of what is critical than there is room for
+		events = add(events, event("0000:64:00.0", code, 300+code))
+	}
+	if first := events[0]; len(events) != wire.MaxXids || first.BusID != "0000:61:00.0" || *first.Code != 79 {
+		t.Errorf("the oldest of %d: %+v", len(events), first)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // stepTold is the size of a step of the clock above which an event tells the operator.
 const stepTold = time.Minute
 
-// metaAbsences is the key under which the store keeps the text of timeline.Clock.Absences.
+// metaAbsences is the key under which the store keeps the text of uptime.Clock.Absences.
 const metaAbsences = "absences"
 
 // watch notices that the clock was set, and corrects the times that are wrong now. Every method whose answer depends on times

@@ -153,6 +153,21 @@ func TestFullKernelLog(t *testing.T) {
 	d.until("n-1", full, nil)
 }
 
+// TestXidOfUnlisted: an Xid of a GPU that no reading has listed, such as one that was lost before the agent came, counts for its time.
+func TestXidOfUnlisted(t *testing.T) {
+	d := newWorld(t, "n-1")
+	lost := reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(79, start, "PCI-0000:b3:00.0")} })
+	d.until("n-1", lost, []string{health.XidCritical})
+	for range 10 {
+		d.hear("n-1", lost)
+	}
+	if got := d.Findings("n-1"); len(got) != 1 || got[0].GPU != "PCI-0000:b3:00.0" || len(d.nodes["n-1"].StateReasons) != 1 {
+		t.Errorf("found %+v, reasons %v", got, d.nodes["n-1"].StateReasons)
+	}
+	d.now = d.now.Add(24 * time.Hour)
+	d.until("n-1", lost, nil)
+}
+
 // TestKernelLogGone: where the kernel's log cannot be read any more, an Xid counts for its time, and then no more.
 func TestKernelLogGone(t *testing.T) {
 	for what, gone := range map[string]view.Sample{

@@ -28,8 +28,10 @@ const (
 type Clock struct {
 	Wall    func() time.Time     // nil: time.Now
 	Elapsed func() time.Duration // time since any fixed moment; nil: from Wall's monotonic readings
+	Slept   func() time.Duration // for how long the machine has slept since any fixed moment; negative: not known; nil: its kernel says so
 
 	mu      sync.Mutex
+	made    time.Time     // when Wall was first read, by this machine
 	origin  time.Time     // the first reading of Wall
 	base    time.Duration // the first reading of Elapsed
 	up      time.Duration // the time that has passed from the first reading to the latest one
@@ -38,6 +40,8 @@ type Clock struct {
 	jumped  time.Time     // when the clock was last set forward, corrected by later steps back; zero: never
 	start   time.Time     // when this gateway started, or came back after an absence
 	aliveAt time.Time     // when the gateway was last at work before start; zero: never
+	there   bool          // the clock alone skipped the time before start: nodes could be heard all along
+	slept   time.Duration // the last reading of Slept
 	away    absences
 	steps   []Step        // that nobody has taken yet: see Take
 	beats   bool          // Beat is called
@@ -63,14 +67,19 @@ func (c *Clock) Read() (now time.Time, up time.Duration) {
 	}
 	c.up = up
 	wall := now.Round(0)
-	unheard := c.stood() // so long nobody could be heard until now
+	still := c.stood()
+	unheard := still // so long nobody could be heard until now, by the clock
 	if by := wall.Sub(c.origin.Round(0)) - up - c.offset; by.Abs() >= StepLeast {
 		c.offset += by
 		c.set(wall, by)
 		unheard += max(by, 0)
 	}
 	if unheard >= StepGap {
-		c.aliveAt = c.livedAt(wall.Add(-unheard))
+		before := wall.Add(-unheard)
+		awake := c.awake()
+		again := c.grace(before)
+		c.aliveAt = c.heardTo(before)
+		c.there = awake && still == 0 && (c.there || !again)
 		c.start = wall
 		c.away = c.away.add(wall.Add(-unheard), wall)
 	}
@@ -113,6 +122,8 @@ func (c *Clock) sample() (now time.Time, up time.Duration) {
 	if c.origin.IsZero() {
 		c.origin = now
 		c.base = up
+		c.made = time.Now()
+		c.awake()
 	}
 	if c.Elapsed != nil {
 		return now, up - c.base
@@ -155,6 +166,7 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	defer c.mu.Unlock()
 	away := parseAbsences(kept).until(now) // an earlier run whose clock was ahead may have noted times in the future
 	c.start = now
+	c.there = false
 	c.aliveAt = aliveAt
 	c.away = away
 	if aliveAt.IsZero() {
@@ -203,6 +215,16 @@ func (c *Clock) livedAt(now time.Time) time.Time {
 	return now
 }
 
+// heardTo is the time up to which the silence of nodes counts that were last heard before start. It is livedAt, but goes on with the time
+// where nodes could be heard all along: by the time before the clock was set.
+func (c *Clock) heardTo(now time.Time) time.Time {
+	at := c.livedAt(now)
+	if c.there && c.grace(now) {
+		at = at.Add(now.Sub(c.start))
+	}
+	return at
+}
+
 // Lived is what Begin needs after the next start: when the gateway was last at work. See livedAt.
 func (c *Clock) Lived() time.Time {
 	now, _ := c.Read()
@@ -217,7 +239,8 @@ func (c *Clock) Ref() store.StatusRef {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now = now.Round(0)
-	return store.StatusRef{Now: now, Start: c.start, AliveAt: c.aliveAt, Grace: c.grace(now), GraceEnd: c.start.Add(startGrace)}
+	return store.StatusRef{Now: now, Start: c.start, AliveAt: c.heardTo(now), Grace: c.grace(now), GraceEnd: c.start.Add(startGrace),
+		There: c.there}
 }
 
 // Leapt is true where the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much

@@ -42,6 +42,51 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
+// TestSetOrSlept: after the clock was set, the silence of nodes goes on to count from where it was, also where it is set again. After a
+// machine slept, or may have, and after a start, they have time to come back.
+func TestSetOrSlept(t *testing.T) {
+	const minute = time.Minute
+	for _, c := range []struct {
+		name       string
+		slept, old time.Duration // old: how long ago the gateway started
+		there      bool
+	}{
+		{"set", 0, time.Hour, true}, {"slept", time.Hour, time.Hour, false}, {"not known", -1 - time.Hour, time.Hour, false},
+		{"started just now", 0, minute, false},
+	} {
+		begin := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+		var passed, set, slept time.Duration
+		clock := uptime.Clock{Wall: func() time.Time { return begin.Add(passed + set) }, Elapsed: func() time.Duration { return passed },
+			Slept: func() time.Duration { return slept }}
+		clock.Begin(begin.Add(-minute), "")
+		passed = c.old
+		clock.Read()
+		set = time.Hour
+		slept = c.slept
+		for i := range time.Duration(3) {
+			left := clock.Ref().Left(begin.Add(c.old-minute), minute)
+			ref := clock.Ref()
+			want := begin.Add(c.old)
+			if c.old == minute {
+				want = begin.Add(-minute)
+			}
+			if c.there {
+				want = begin.Add(passed)
+			}
+			if ref.There != c.there || !ref.Grace || !ref.AliveAt.Equal(want) {
+				t.Errorf("%s, after %d minutes: %+v, want %s", c.name, i, ref, want)
+			}
+			if wantLeft := 2*minute - i*minute; c.there && (left-wantLeft).Abs() > time.Millisecond {
+				t.Errorf("%s, after %d minutes: %s left, want %s", c.name, i, left, wantLeft)
+			}
+			passed += minute
+			if i == 0 && c.there {
+				set += time.Hour
+			}
+		}
+	}
+}
+
 // TestBusy: a gateway that says now and then that it is at work was never away, however often the clock is read.
 func TestBusy(t *testing.T) {
 	begin := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)

@@ -13,6 +13,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -378,6 +379,24 @@ func TestWork(t *testing.T) {
 	}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// TestLag: a feed that is late is behind, also where nothing was lost yet, and one that keeps up is not.
+func TestLag(t *testing.T) {
+	for _, want := range []float64{0, 1} {
+		d := full(t)
+		d.gateway.Feed = view.Lag{Waiting: 15577, Offered: 20000}
+		if want == 1 {
+			d.gateway.Feed.Since = d.at
+		}
+		got := map[string]float64{}
+		for _, s := range read(t, d.scrape()) {
+			got[s.name] = s.value
+		}
+		if got["muster_gateway_feed_behind"] != want || got["muster_gateway_feed_waiting"] != 15577 {
+			t.Errorf("behind: %v of %v, waiting: %v", got["muster_gateway_feed_behind"], want, got["muster_gateway_feed_waiting"])
+		}
 	}
 }
 
