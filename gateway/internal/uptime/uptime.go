@@ -166,7 +166,6 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	defer c.mu.Unlock()
 	away := parseAbsences(kept).until(now) // an earlier run whose clock was ahead may have noted times in the future
 	c.start = now
-	c.there = false
 	c.aliveAt = aliveAt
 	c.away = away
 	if aliveAt.IsZero() {

@@ -27,7 +27,7 @@ func TestStandstill(t *testing.T) {
 		}
 		passed += c.still
 		ref := clock.Ref()
-		if ref.Grace != (c.away > 0) || clock.Absent(begin, ref.Now) != c.away || len(clock.Take()) > 0 {
+		if ref.Grace != (c.away > 0) || ref.There || clock.Absent(begin, ref.Now) != c.away || len(clock.Take()) > 0 {
 			t.Errorf("%+v: %+v, away for %s", c, ref, clock.Absent(begin, ref.Now))
 		}
 		if ref.Grace && !ref.AliveAt.Equal(begin.Add(time.Hour)) {
@@ -117,7 +117,7 @@ func TestStandstillAndStep(t *testing.T) {
 		set = step
 		want := 10*time.Minute + max(step, 0)
 		ref := clock.Ref()
-		if away := clock.Absent(begin, ref.Now); away != want || !ref.Grace || !ref.AliveAt.Equal(ref.Now.Add(-want)) {
+		if away := clock.Absent(begin, ref.Now); away != want || !ref.Grace || ref.There || !ref.AliveAt.Equal(ref.Now.Add(-want)) {
 			t.Errorf("%s: away for %s, %+v", step, away, ref)
 		}
 	}
