@@ -21,7 +21,8 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	return err
 }
 
-// halted are the channels whose rollout was halted, also where they went back by themselves. It is not known before the channels are read, or when one went meanwhile.
+// halted are the channels whose rollout was halted, also those that went back by themselves. It is not known before the channels are read,
+// or when a channel went meanwhile.
 func (g *gateway) halted() (all []alert.Halt, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), haltedWait) // the round of alerts must not wait for a start that hangs
 	defer cancel()

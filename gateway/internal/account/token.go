@@ -118,7 +118,7 @@ func (g *Gate) touch(ctx context.Context, account store.Account, now time.Time) 
 	}
 }
 
-// Status is the status of an account. Only client.StatusLive can be used.
+// Status is the status of an account. Only api.StatusLive can be used.
 func Status(a store.Account, now time.Time) string {
 	switch {
 	case a.RevokedAt != nil:

@@ -69,7 +69,7 @@ func New(c Config) *Console {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 
-// ServeHTTP answers requests below client.PathConsole, and for the root of the site.
+// ServeHTTP answers requests below api.PathConsole, and for the root of the site.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)

@@ -193,7 +193,7 @@ func (b *Runs) Rows() []store.Run {
 	return rows
 }
 
-// SetBack corrects the times of the runs after the clock was set back. See timeline.SetBack.
+// SetBack corrects the times of the runs after the clock was set back. See uptime.SetBack.
 func (b *Runs) SetBack(now time.Time, by time.Duration) {
 	for _, x := range b.runs {
 		for _, at := range []*time.Time{&x.First, &x.Last, &x.Before} {

@@ -1,5 +1,4 @@
-// Package daemon is what a program needs that goes on for long: the list of the work that it does by itself, word to systemd, and the pace of
-// its garbage collector.
+// Package daemon has what a long-running program needs: the list of its work, messages to systemd, and the pace of its garbage collector.
 package daemon
 
 import (

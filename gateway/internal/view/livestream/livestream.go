@@ -55,7 +55,7 @@ type Source struct {
 type Reader struct {
 	Account string      // whose streams are counted together
 	Nodes   view.Query  // its tenant picks tasks and events too
-	Kinds   []string    // some of client.StreamKinds
+	Kinds   []string    // some of api.StreamKinds
 	Still   func() bool // whether the reader may still read
 }
 
