@@ -163,14 +163,23 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// total is what all recordings in a folder take.
+// total is what all recordings in a folder take at one moment, or less: files grow while it adds them up. Where one was deleted meanwhile it
+// begins again, because another may have grown into the room that the deleted one was counted for.
 func total(t *testing.T, folder string) (all int64) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.cast"))
-	must(t, err)
-	for _, path := range files {
-		if info, err := os.Stat(path); err == nil { // it may have gone meanwhile
-			all += info.Size()
+	for gone := true; gone; {
+		files, err := filepath.Glob(filepath.Join(folder, "*.cast"))
+		must(t, err)
+		all, gone = 0, false
+		for _, path := range files {
+			info, err := os.Stat(path)
+			if err == nil {
+				all += info.Size()
+			}
+		}
+		for _, path := range files {
+			_, err := os.Stat(path)
+			gone = gone || err != nil
 		}
 	}
 	return all
