@@ -48,7 +48,7 @@ func alertList(ctx context.Context, s *cli.Session) error {
 		if f.Selector+f.Tenant+f.Cause != "" {
 			none = "none of the alerts that were asked for fires"
 		}
-		fmt.Fprintln(s.Stderr, none+beside(ctx, c, f)+"; muster help alerts lists what is looked for")
+		fmt.Fprintln(s.Stderr, none+beside(ctx, c, f)+"; muster help conditions lists what is looked for")
 	}
 	return nil
 }
