@@ -57,11 +57,7 @@ func list(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	view, err := c.WholeFleet(ctx, f)
+	view, err := s.WholeFleet(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -69,10 +65,10 @@ func list(ctx context.Context, s *cli.Session) error {
 		return idle && r.IdleSince == nil || free > 0 && (!r.Ready || r.MemoryFreeMiB == nil || *r.MemoryFreeMiB < free)
 	})
 	slices.SortStableFunc(found, better)
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return printJSON(s, found)
 	}
-	if err := s.List(format, gpuColumns(idle)).Write(cli.Rows(found, func(r row) []string { return r.cells(s.Now(), idle) })); err != nil {
+	if err := s.List(gpuColumns(idle)).Write(cli.Rows(found, func(r row) []string { return r.cells(s.Now(), idle) })); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "%s on %s\n", screen.Plural(len(found), "GPU"), screen.Plural(nodes(found), "node"))

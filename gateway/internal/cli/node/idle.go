@@ -11,12 +11,11 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // idleList lists the nodes whose GPUs are all idle, the longest first, with what that costs.
-func idleList(ctx context.Context, s *cli.Session, c *client.Client, f api.NodeFilter, format string) error {
-	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
+func idleList(ctx context.Context, s *cli.Session, f api.NodeFilter) error {
+	view, err := s.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
 	if err != nil {
 		return err
 	}
@@ -25,7 +24,7 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f api.NodeF
 		{Name: "PROVIDER", Rank: 4, Least: 8, Most: 24}, {Name: "GPUS", Rank: 1}, {Name: "IDLE FOR"}, {Name: "COST/H", Rank: 2},
 		{Name: "IDLE TODAY"}, {Name: "WATCHED", Rank: 5}, {Name: "STATE", Rank: 6, Least: 11, Most: 12}}
 	rows := cli.Rows(view.Nodes, func(g api.NodeRow) []string { return idleRow(&g, s.Now()) })
-	if err := s.List(format, columns).Write(rows); err != nil {
+	if err := s.List(columns).Write(rows); err != nil {
 		return err
 	}
 	text := screen.Plural(len(view.Nodes), "node") + " idle"

@@ -35,14 +35,14 @@ type List struct {
 	err     error // the first that writing met
 }
 
-// NewList makes a list that is written to w, in a form of --output, for a screen of so many columns; 0: it is no screen.
-func NewList(w io.Writer, format string, limit int, columns []Column) *List {
+// NewList makes a list that is written to w, for a screen of so many columns; 0: it is no screen. A wide one has all columns.
+func NewList(w io.Writer, wide bool, limit int, columns []Column) *List {
 	l := &List{w: w, columns: columns, widths: make([]int, len(columns)), shown: make([]bool, len(columns))}
-	if format != "wide" {
+	if !wide {
 		l.limit = limit
 	}
 	for i, c := range columns {
-		l.shown[i] = !c.Wide || format == "wide"
+		l.shown[i] = !c.Wide || wide
 	}
 	return l
 }
