@@ -209,12 +209,12 @@ func (r row) cells(now time.Time, withCost bool) []string {
 	}
 	all := []string{
 		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.OrUnknown(strings.TrimPrefix(r.Name, "NVIDIA ")), memory(r.MemoryFreeMiB),
-		memory(r.MemoryMiB), figure(r.UtilizationPercent, "%"), figure(r.PowerWatts, " W"), figure(r.TemperatureCelsius, " C"), idle,
+		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.Status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
 		screen.OrUnknown(strings.Join(r.Health, ", ")),
 	}
 	if withCost {
-		all = slices.Insert(all, costColumn, money(r.NodeIdleCostToday))
+		all = slices.Insert(all, costColumn, screen.Money(r.NodeIdleCostToday))
 	}
 	return all
 }
@@ -224,18 +224,4 @@ func memory(mib *int64) string {
 		return screen.Unknown
 	}
 	return fmt.Sprintf("%.1f GiB", float64(*mib)/1024)
-}
-
-func money(v *float64) string {
-	if v == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.2f", *v)
-}
-
-func figure(v *float64, unit string) string {
-	if v == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.0f%s", *v, unit)
 }

@@ -224,7 +224,7 @@ func (b *bill) show(s *cli.Session, by string) error {
 		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
 			{Name: "IDLE", Rank: 1}}
 		err = s.List(columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
-			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), moneyOf(g.Cost), moneyOf(g.IdleCost)}
+			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), screen.Money(g.Cost), screen.Money(g.IdleCost)}
 		}))
 	} else {
 		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
@@ -234,7 +234,7 @@ func (b *bill) show(s *cli.Session, by string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), moneyOf(b.Cost))
+	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), screen.Money(b.Cost))
 	if b.WatchedHours > 0 && b.IdleCost != nil {
 		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(*b.IdleCost), hours(b.WatchedHours))
 	}
@@ -251,17 +251,9 @@ func billRow(l billLine) []string {
 		price = fmt.Sprintf("%.4g", *l.PricePerHour)
 	}
 	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
-		price, moneyOf(l.Cost), moneyOf(l.IdleCost)}
+		price, screen.Money(l.Cost), screen.Money(l.IdleCost)}
 }
 
 func hours(h float64) string { return fmt.Sprintf("%.1f", h) }
-
-// moneyOf is an amount of money; nil: it is not known.
-func moneyOf(m *float64) string {
-	if m == nil {
-		return screen.Unknown
-	}
-	return money(*m)
-}
 
 func money(m float64) string { return fmt.Sprintf("%.2f", m) }

@@ -29,7 +29,7 @@ func idleList(ctx context.Context, s *cli.Session, f api.NodeFilter) error {
 	}
 	text := screen.Plural(len(view.Nodes), "node") + " idle"
 	if len(view.Nodes) > 0 {
-		text += fmt.Sprintf(": %s an hour, %s today", moneyOf(view.Totals.IdleCostPerHour), moneyOf(view.Totals.IdleCostToday))
+		text += fmt.Sprintf(": %s an hour, %s today", screen.Money(view.Totals.IdleCostPerHour), screen.Money(view.Totals.IdleCostToday))
 	}
 	fmt.Fprintln(s.Stdout, text)
 	return nil
@@ -39,10 +39,10 @@ func idleRow(g *api.NodeRow, now time.Time) []string {
 	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
-		today = moneyOf(t.KnownIdleCost())
+		today = screen.Money(t.KnownIdleCost())
 	}
 	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
-		screen.Age(now.Sub(*g.IdleSince)), moneyOf(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
+		screen.Age(now.Sub(*g.IdleSince)), screen.Money(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
 }
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.
@@ -54,7 +54,7 @@ func (v view) todayRows(raw json.RawMessage) [][]string {
 	t := d.Today
 	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
 	if t.Cost != nil {
-		text += fmt.Sprintf(", which cost %s of %s", moneyOf(t.KnownIdleCost()), money(*t.Cost))
+		text += fmt.Sprintf(", which cost %s of %s", screen.Money(t.KnownIdleCost()), money(*t.Cost))
 	}
 	return [][]string{{"  today", text + fmt.Sprintf("; watched for %s h (day of UTC)", hours(hoursOf(t.WatchedSeconds)))}}
 }
