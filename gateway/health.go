@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/api"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -14,7 +13,7 @@ import (
 func (g *gateway) openHealth(ctx context.Context) error {
 	var err error
 	g.health, err = health.Open(ctx, health.Config{
-		Records: records.New(g.store.Records()), Ready: g.overview.Ready, Node: g.overview.Row, Nodes: g.overview.Nodes, Tell: g.tellFindings,
+		Records: records.New(g.store.Records()), Ready: g.overview.Ready, Node: g.overview.Row, Nodes: g.overview.Nodes, Tell: g.overview.Findings,
 		Judge: func(ctx context.Context, id string, add map[string]string, remove []string) error {
 			return g.fleet.Judge(ctx, id, add, remove)
 		},
@@ -25,13 +24,4 @@ func (g *gateway) openHealth(ctx context.Context) error {
 		CountAgain: g.audit.Told, Logger: g.log,
 	})
 	return err
-}
-
-// tellFindings shows a node's findings in the picture of the fleet.
-func (g *gateway) tellFindings(id string, found []health.Finding) {
-	shapes := make([]api.Finding, 0, len(found))
-	for _, f := range found {
-		shapes = append(shapes, f.Shown())
-	}
-	g.overview.Findings(id, shapes)
 }

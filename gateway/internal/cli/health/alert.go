@@ -36,7 +36,7 @@ func alertList(ctx context.Context, s *cli.Session) error {
 			if f.Selector+f.Tenant+f.Cause != "" {
 				none = "none of the alerts that were asked for fires"
 			}
-			fmt.Fprintln(s.Stderr, none+beside(ctx, s, f)+"; muster help alerts lists what is looked for")
+			fmt.Fprintln(s.Stderr, none+beside(ctx, s, f)+"; muster help conditions lists what is looked for")
 		}
 	})
 }
