@@ -10,7 +10,6 @@ import (
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
 )
@@ -41,16 +40,6 @@ func (g *gateway) shippingRoute() nodeapi.Route {
 		Node: func(ctx context.Context, c nodeapi.Call) (any, error) {
 			return g.shipping.Take(ctx, c.Identity.NodeID, c.Body)
 		}}
-}
-
-// failingSinks are the rules whose sink takes nothing.
-func (g *gateway) failingSinks() (all []alert.Sink) {
-	for _, r := range g.shipping.Rules("") {
-		if r.FailingSince != nil {
-			all = append(all, alert.Sink{Rule: r.Name, Tenant: r.Tenant, Since: *r.FailingSince, Why: r.Error})
-		}
-	}
-	return all
 }
 
 func (g *gateway) measureShipping(m *metrics.Gateway) {
