@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
@@ -134,10 +135,7 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 }
 
 func compareKeys(a, b key) int {
-	if order := strings.Compare(a.cause, b.cause); order != 0 {
-		return order
-	}
-	return strings.Compare(a.subject, b.subject)
+	return cmp.Or(strings.Compare(a.cause, b.cause), strings.Compare(a.subject, b.subject))
 }
 
 // leave ends a track's part in its alert.

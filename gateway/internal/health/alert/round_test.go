@@ -26,7 +26,7 @@ func TestCauses(t *testing.T) {
 		text       string
 	}{
 		condition.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
-			"gpu-1 is silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
+			"gpu-1: silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
 		condition.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthProbeHung}
