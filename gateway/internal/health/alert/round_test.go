@@ -165,9 +165,9 @@ func TestReason(t *testing.T) {
 	n.StateReasons = nil
 	n.State = wire.StateActive
 	n.Findings = nil
-	h.pass(50 * time.Second)
+	h.pass(15 * time.Second)
 	h.want("well, but not for long enough", "gpu_count_dropped gpu-1")
-	h.pass(20 * time.Second)
+	h.pass(5 * time.Second)
 	h.want("it is well", "")
 }
 
