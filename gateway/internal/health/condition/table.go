@@ -29,10 +29,10 @@ func words() []Condition {
 	return []Condition{
 		{Name: GPUCountDropped, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
 			Told: short(), Over: short(), // of the finding, which stays until the node was well for a minute
-			Meaning: "Fewer GPUs answer than the node should have.",
+			Meaning: "Fewer GPUs answer than the node should have, or nvidia-smi is gone.",
 			Next:    "Look for a GPU that fell off the bus (Xid 79) and restart the machine; if it is gone for good: muster node gpus NAME N."},
 		{Name: ProbeHung, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
-			Meaning: "nvidia-smi does not come to an end, so the driver may be stuck.",
+			Meaning: "nvidia-smi does not come to an end, or AMD's driver does not answer: the driver may be stuck.",
 			Next:    "End the work on the node and restart the machine: a stuck driver rarely comes back by itself."},
 		{Name: ProbeFailed, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
 			Meaning: "nvidia-smi ends with an error, so nothing is known of the GPUs.",
