@@ -32,8 +32,7 @@ type trial struct {
 func (v *visit) showAlerts() (page, error) {
 	ctx := v.r.Context()
 	data := alertsPage{All: v.Set("all"), Fleet: v.session.Account.Tenant == "",
-		Kinds:      alert.Kinds(),
-		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
+		Kinds: alert.Kinds(), Severities: api.Severities()}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
 	list, err := client.Get[api.AlertList](ctx, v.api, api.PathAlerts, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {
