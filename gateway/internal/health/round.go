@@ -141,18 +141,20 @@ func (w *watch) has(rule string) bool {
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
 func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
 	var l look
+	at := d.Now()
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
 		l.Verdict = good
 	case d.nodes[n.ID].has(r.Name): // its text has the last words, and Findings says what it has cost by now
-	case n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{Verdict: bad, Text: condition.Silence(n, d.Now()), Since: *n.LastSeen}
+	case n.LastSeen != nil && at.Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{Verdict: bad, Text: condition.Silence(n, at)}
+		at = *n.LastSeen
 		if len(words) > 0 {
 			l.Text += lastly + strings.Join(words, "; ")
 		}
 	}
 	if l.Verdict == bad || d.nodes[n.ID] != nil {
-		d.see(d.watch(n.ID), n, r, "", l, d.Now(), time.Hour)
+		d.see(d.watch(n.ID), n, r, "", l, at, time.Hour)
 	}
 }
 
