@@ -10,23 +10,9 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/view"
 )
-
-// metricsAPI is made once for each listener. That a request comes from a loopback address proves nothing: whatever passes connections on,
-// such as a container's port or an ssh tunnel, brings strangers from there, who choose the host and the headers themselves.
-func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
-	return &metrics.API{
-		Gate: g.gate(callers), Info: g.info, Ready: g.overview.Ready, Gateway: g.measure, Events: g.tally, Room: g.room,
-		Rows: func(q view.Query) []*api.NodeRow {
-			rows, _ := g.overview.Rows(q)
-			return rows
-		},
-	}
-}
 
 // measure is how the gateway itself is now.
 func (g *gateway) measure(ctx context.Context) metrics.Gateway {
@@ -121,4 +107,12 @@ func diskOf(path string) (free, size *int64) {
 	left := int64(s.Bavail) * int64(s.Bsize)
 	all := int64(s.Blocks) * int64(s.Bsize)
 	return &left, &all
+}
+
+func (g *gateway) measureShipping(m *metrics.Gateway) {
+	for _, r := range g.shipping.Rules("") {
+		m.Shipping = append(m.Shipping, metrics.Shipping{Rule: r.Name, Sent: r.Sent, Dropped: r.Dropped, Waiting: r.Waiting,
+			BufferBytes: r.BufferBytes, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Failing: r.FailingSince != nil})
+	}
+	m.HeldBatches = g.shipping.Held()
 }
