@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 
 	"muster/agent/internal/account"
+	"muster/agent/internal/command"
 	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
@@ -31,12 +31,12 @@ type hands struct {
 	*foreground
 	accounts  *account.Accounts
 	workloads workload.Host
-	machine   *machine.Machine
+	machine   *command.Machine
 	worker    *task.Worker
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *machine.Machine, sessions *session.Host) *task.Worker {
+func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *session.Host) *task.Worker {
 	h := &hands{
 		foreground: a,
 		machine:    m,
