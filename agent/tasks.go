@@ -11,7 +11,6 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -52,7 +51,7 @@ func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *s
 
 // policies are the files in which the owner may say what is done here.
 func (a *foreground) policies() []string {
-	return []string{filepath.Join(a.System.OwnerFolder(), policy.File), filepath.Join(a.State, policy.File)}
+	return []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.

@@ -16,7 +16,7 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/internal/transport"
 	"muster/agent/pipe"
 	"muster/agent/sign"
@@ -194,7 +194,7 @@ type opening struct {
 	kind   string
 	key    ed25519.PublicKey
 	params wire.SessionParams
-	policy policy.Policy
+	policy task.Policy
 }
 
 // read checks the params, and asks the policy, which is read anew for each session.
@@ -211,7 +211,7 @@ func (o *opening) read(p wire.TaskPayload) error {
 	if err := params.Check(); err != nil {
 		return err
 	}
-	owners, err := policy.Load(o.Policies...)
+	owners, err := task.LoadPolicy(o.Policies...)
 	if err != nil {
 		return wire.Refuse(wire.CodeTaskForbidden, err.Error(), "the owner of this node mends the file")
 	}
