@@ -58,8 +58,7 @@ func (f folder) mebibytes(name string) *int64 {
 	if !ok {
 		return nil
 	}
-	size := int64(n >> 20)
-	return &size
+	return new(int64(n >> 20))
 }
 
 // entry finds a line KEY=value of a file such as uevent.

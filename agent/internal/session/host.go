@@ -5,6 +5,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -72,9 +73,7 @@ type Host struct {
 
 // New makes a Host. It takes sessions before Run, too.
 func New(c Config) *Host {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	h := &Host{Config: c, began: time.Now(), seen: map[string]time.Time{}, open: map[string]context.CancelCauseFunc{}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	h.left = h.recorded()
