@@ -1,7 +1,6 @@
-package policy_test
+package task_test
 
 import (
-	"crypto/ed25519"
 	"errors"
 	"net/netip"
 	"os"
@@ -11,34 +10,10 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
-
-func newKey(t testing.TB) ed25519.PrivateKey {
-	t.Helper()
-	_, key, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed25519.PublicKey) }
-
-// policyFile writes a policy into a folder of its own.
-func policyFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), policy.File)
-	if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func TestPolicy(t *testing.T) {
 	one := newKey(t)
@@ -62,7 +37,7 @@ func TestPolicy(t *testing.T) {
 		`{"allow":["session.shell"]}`:                                             "shell",
 		`{"operator_keys":{"session.*":` + twos + `}}`:                            "users workload diag agent",
 	} {
-		p, err := policy.Load(policyFile(t, text))
+		p, err := task.LoadPolicy(policyFile(t, text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -115,7 +90,7 @@ func TestPolicyFailsClosed(t *testing.T) {
 		`{"mount_roots":["/srv/"]}`:         "is not an absolute path",
 		strings.Repeat(" ", 1<<20) + "{}":   "larger than",
 	} {
-		if _, err := policy.Load(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := task.LoadPolicy(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 	}
@@ -144,7 +119,7 @@ func TestPolicyOfOthers(t *testing.T) {
 		if err := spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := policy.Load(path); err == nil {
+		if _, err := task.LoadPolicy(path); err == nil {
 			t.Errorf("%s: it was taken", name)
 		}
 	}
@@ -152,13 +127,13 @@ func TestPolicyOfOthers(t *testing.T) {
 
 func TestPolicyOrder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.json")
-	if p, err := policy.Load(missing); err != nil || !reflect.DeepEqual(p, policy.Policy{}) {
+	if p, err := task.LoadPolicy(missing); err != nil || !reflect.DeepEqual(p, task.Policy{}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	first := policyFile(t, `{"mount_roots":["/srv"]}`)
 	second := policyFile(t, `{"forbid":["*"]}`)
-	p, err := policy.Load(missing, first, second)
-	if err != nil || !reflect.DeepEqual(p, policy.Policy{MountRoots: []string{"/srv"}}) {
+	p, err := task.LoadPolicy(missing, first, second)
+	if err != nil || !reflect.DeepEqual(p, task.Policy{MountRoots: []string{"/srv"}}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -166,12 +141,12 @@ func TestPolicyOrder(t *testing.T) {
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(`{"forbid":["workload.*"],"allow":["*"],"operator_keys":{"agent.*":[]},"mount_roots":["/srv"]}`))
 	f.Add([]byte(`{"session_users":["ada"],"forward_ports":["22","8000-8999"],"forward_hosts":["10.0.0.0/8","db"]}`))
-	path := filepath.Join(f.TempDir(), policy.File)
+	path := filepath.Join(f.TempDir(), task.PolicyFile)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := policy.Load(path)
+		p, err := task.LoadPolicy(path)
 		if err != nil {
 			return
 		}
@@ -208,7 +183,7 @@ func TestPolicyReleases(t *testing.T) {
 		`{"operator_keys":{"*":` + twos + `},"release_keys":` + ones + `}`: true,
 		`{"operator_keys":{"*":` + ones + `},"release_keys":` + twos + `}`: false,
 	} {
-		p, err := policy.Load(policyFile(t, text))
+		p, err := task.LoadPolicy(policyFile(t, text))
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

@@ -1,6 +1,4 @@
-// Package machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk, and the provider that rents it
-// out.
-package machine
+package command
 
 import (
 	"context"
@@ -15,7 +13,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Machine reads the computer that the agent runs on. No reading waits for nvidia-smi.
+// Machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk. No reading waits for nvidia-smi.
 type Machine struct {
 	Prober   *gpu.Prober // nil: GPUs are not looked at
 	Kernel   *host.Log   // nil with Prober
@@ -24,8 +22,8 @@ type Machine struct {
 	cut      string     // says what was left out of the last reading; empty: nothing was
 }
 
-// New makes a machine whose GPUs nobody has looked at yet. expected is how many GPUs the credential named; 0: none.
-func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
+// NewMachine makes a machine whose GPUs nobody has looked at yet. expected is how many GPUs the credential named; 0: none.
+func NewMachine(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
 	m := &Machine{stateDir: stateDir}
 	if !noGPU {
 		m.Prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
@@ -160,7 +158,7 @@ func Place(ctx context.Context, getenv func(string) string, provider, instanceID
 	if instanceID != "" {
 		return provider, instanceID
 	}
-	foundProvider, foundInstance := host.DetectProvider(ctx, getenv, "/", nil)
+	foundProvider, foundInstance := host.Detector{Env: getenv}.Detect(ctx)
 	if provider != "" && provider != foundProvider {
 		return provider, ""
 	}

@@ -1,5 +1,4 @@
-// Package policy reads what the owner of a node allows, whatever the gateway signs.
-package policy
+package task
 
 import (
 	"crypto/ed25519"
@@ -13,15 +12,16 @@ import (
 	"strings"
 	"syscall"
 
+	"muster/agent/disk"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
-// File is the name of the file in which the node's owner says what the gateway may ask for.
-const File = "policy.json"
+// PolicyFile is the name of the file in which the node's owner says what the gateway may ask for.
+const PolicyFile = "policy.json"
 
-// mostBytes bounds the file, in bytes.
-const mostBytes = 1 << 20
+// maxPolicy bounds the file, in bytes.
+const maxPolicy = 1 << 20
 
 // Policy is what the node's owner allows, whatever the gateway signs. The zero value allows everything, and mounts nothing.
 //
@@ -42,9 +42,9 @@ type Policy struct {
 	ForwardHosts []string `json:"forward_hosts"` // that sessions may reach beside the node itself: addresses, networks, names
 }
 
-// Load reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
+// LoadPolicy reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
 // by another user than this one and root, or where anything in it is not understood: then nothing may be done.
-func Load(files ...string) (Policy, error) {
+func LoadPolicy(files ...string) (Policy, error) {
 	for _, file := range files {
 		raw, err := readOwned(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ func Load(files ...string) (Policy, error) {
 		if err != nil {
 			return Policy{}, fmt.Errorf("the policy %s cannot be relied on: %w", file, err)
 		}
-		p, err := parse(raw)
+		p, err := parsePolicy(raw)
 		if err != nil {
 			return Policy{}, fmt.Errorf("the policy %s is wrong: %w", file, err)
 		}
@@ -64,19 +64,12 @@ func Load(files ...string) (Policy, error) {
 
 // readOwned reads a file that only root and this user can change or replace.
 func readOwned(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold this up
+	file, info, err := disk.OpenFile(path)
 	if err != nil {
 		return nil, missing(path, err)
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a file")
-	}
-	if err == nil {
-		err = owned(info)
-	}
-	if err != nil {
+	if err := owned(info); err != nil {
 		return nil, err
 	}
 	folder, err := os.Stat(filepath.Dir(path))
@@ -86,9 +79,9 @@ func readOwned(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its folder: %w", err)
 	}
-	raw, err := io.ReadAll(io.LimitReader(file, mostBytes+1))
-	if err == nil && len(raw) > mostBytes {
-		err = fmt.Errorf("it is larger than %d bytes", mostBytes)
+	raw, err := io.ReadAll(io.LimitReader(file, maxPolicy+1))
+	if err == nil && len(raw) > maxPolicy {
+		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
 	}
 	return raw, err
 }
@@ -114,7 +107,7 @@ func owned(info fs.FileInfo) error {
 	return nil
 }
 
-func parse(raw []byte) (Policy, error) {
+func parsePolicy(raw []byte) (Policy, error) {
 	var p Policy
 	if err := sign.DecodeStrict(raw, &p); err != nil {
 		return p, err
@@ -167,7 +160,7 @@ func anyMatches(patterns []string, name string) bool {
 // Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. key is the one
 // that verified the task. The refusal has the code wire.CodeTaskForbidden.
 func (p Policy) Check(name string, key ed25519.PublicKey) error {
-	const hint = "its owner changes " + File + " there, or another node does the work"
+	const hint = "its owner changes " + PolicyFile + " there, or another node does the work"
 	switch {
 	case anyMatches(p.Forbid, name), p.Allow != nil && !anyMatches(p.Allow, name):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
@@ -199,10 +192,10 @@ func (p Policy) CheckRelease(key ed25519.PublicKey) error {
 	switch {
 	case len(p.ReleaseKeys) > 0 && !among(p.ReleaseKeys, key):
 		return errors.New("the policy of this node demands another signature for releases: " +
-			"sign it with one of the release_keys that " + File + " names")
+			"sign it with one of the release_keys that " + PolicyFile + " names")
 	case len(p.ReleaseKeys) == 0 && len(p.OperatorKeys) > 0:
 		return errors.New("the policy of this node demands operators' keys for tasks, and names none for releases: " +
-			"its owner adds release_keys to " + File)
+			"its owner adds release_keys to " + PolicyFile)
 	}
 	return nil
 }

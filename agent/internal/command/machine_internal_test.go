@@ -1,4 +1,4 @@
-package machine
+package command
 
 import (
 	"context"
@@ -70,7 +70,7 @@ func TestNewestReport(t *testing.T) {
 
 // A reading says what the kernel's log holds, or why it cannot be read. It says nothing of that before the first look.
 func TestReadingHasTheKernelsLog(t *testing.T) {
-	m := New("/nonexistent", false, 0, t.TempDir())
+	m := NewMachine("/nonexistent", false, 0, t.TempDir())
 	if h, _ := m.Read(); h.Xids != nil {
 		t.Errorf("before a look: %+v", h.Xids)
 	}
@@ -85,7 +85,7 @@ func TestReadingHasTheKernelsLog(t *testing.T) {
 	if !ok || h.Xids == nil || (h.Xids.State == wire.KernelRead) != (h.Xids.Error == "") || h.Xids.Events == nil {
 		t.Errorf("%t, %+v", ok, h.Xids)
 	}
-	if h, _ = New("", true, 0, t.TempDir()).Read(); h.Xids != nil {
+	if h, _ = NewMachine("", true, 0, t.TempDir()).Read(); h.Xids != nil {
 		t.Errorf("--no-gpu: %+v", h.Xids)
 	}
 }

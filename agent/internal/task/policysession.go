@@ -1,4 +1,4 @@
-package policy
+package task
 
 import (
 	"crypto/ed25519"
@@ -21,7 +21,7 @@ func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
 		return nil
 	}
 	return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands operators' keys for tasks, and says nothing of "+name,
-		"its owner adds "+name+" or session.* to operator_keys in "+File+" there")
+		"its owner adds "+name+" or session.* to operator_keys in "+PolicyFile+" there")
 }
 
 // CheckUser refuses a session as this user of the node, where the owner names the users for sessions and this is none of them.
@@ -30,7 +30,7 @@ func (p Policy) CheckUser(name string) error {
 		return nil
 	}
 	return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node allows no session as %.32q", name),
-		p.otherUsers()+": --user NAME asks for one, or its owner changes session_users in "+File+" there")
+		p.otherUsers()+": --user NAME asks for one, or its owner changes session_users in "+PolicyFile+" there")
 }
 
 func (p Policy) otherUsers() string {
@@ -51,7 +51,7 @@ func (p Policy) CheckPort(port int) error {
 		}
 	}
 	return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node does not allow port %d", port),
-		"its owner adds it to forward_ports in "+File+" there")
+		"its owner adds it to forward_ports in "+PolicyFile+" there")
 }
 
 // NamesHost tells whether the owner lets sessions reach a host of this name, wherever the name leads.
@@ -71,7 +71,7 @@ func (p Policy) CheckAddress(address netip.Addr) error {
 		}
 	}
 	return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node does not allow connections to %s", address),
-		"without forward_hosts in "+File+" only the node itself is reached: its owner adds the address, or the name, there")
+		"without forward_hosts in "+PolicyFile+" only the node itself is reached: its owner adds the address, or the name, there")
 }
 
 // checkForward refuses what is no port, no address and no name.

@@ -1,4 +1,4 @@
-package policy_test
+package task_test
 
 import (
 	"crypto/ed25519"
@@ -8,13 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
 
-func load(t *testing.T, text string) policy.Policy {
+func load(t *testing.T, text string) task.Policy {
 	t.Helper()
-	p, err := policy.Load(policyFile(t, text))
+	p, err := task.LoadPolicy(policyFile(t, text))
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
