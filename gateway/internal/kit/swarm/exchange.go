@@ -83,7 +83,7 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeForeign, shorten(a.body))
 		return false
 	}
-	beforeRestart := refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, string(a.epoch))
+	beforeRestart := refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, a.epoch)
 	if beforeRestart { // the next nonce names the new epoch, so this refusal does not count
 		w.epoch.learn(a.epoch)
 		return false
@@ -138,6 +138,6 @@ func ofEpoch(nonce, epoch string) bool {
 // proof makes the check of the answer to one signed request, by the answer key that was pinned at enrolment.
 func (s *swarm) proof(nonce string) func(a answer) error {
 	return func(a answer) error {
-		return sign.VerifyAnswer(string(a.proof), s.pinned.answerKey, nonce, a.status, a.body)
+		return sign.VerifyAnswer(a.proof, s.pinned.answerKey, nonce, a.status, a.body)
 	}
 }
