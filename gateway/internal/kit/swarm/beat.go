@@ -109,7 +109,7 @@ func (s *swarm) connectAll(ctx context.Context) {
 				w.lost(ctx, err)
 				return
 			}
-			w.tally.latency.add(time.Since(started))
+			w.tally.latency = append(w.tally.latency, time.Since(started))
 		})
 	})
 }

@@ -71,9 +71,9 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeUnproven, "an answer's proof does not fit: "+shorten(a.body))
 		return false
 	case a.status == http.StatusOK || a.status == http.StatusCreated:
-		w.tally.latency.add(took)
+		w.tally.latency = append(w.tally.latency, took)
 		if q.again {
-			w.again.latency.add(took)
+			w.again.latency = append(w.again.latency, took)
 			w.lastAgain = time.Now()
 		}
 		return true

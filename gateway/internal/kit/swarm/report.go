@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
 // result is what came of one operation.
 type result struct {
 	Operation string         `json:"operation"`
-	Count     uint64         `json:"count"`
+	Count     int            `json:"count"`
 	Seconds   float64        `json:"seconds"`
 	PerSecond float64        `json:"per_second"`
 	P50       float64        `json:"p50_ms"`
@@ -22,11 +23,12 @@ type result struct {
 }
 
 func (p *phase) result() result {
-	h := &p.tally.latency
+	l := p.tally.latency
+	slices.Sort(l)
 	return result{
-		Operation: p.name, Count: h.total, Seconds: p.elapsed.Seconds(), PerSecond: p.perSecond(),
-		P50: millis(h.quantile(0.50)), P90: millis(h.quantile(0.90)), P99: millis(h.quantile(0.99)), Max: millis(h.max),
-		Refused: p.tally.refused, Own: float64(p.spent.Microseconds()) / float64(max(h.total, 1)),
+		Operation: p.name, Count: len(l), Seconds: p.elapsed.Seconds(), PerSecond: float64(len(l)) / max(p.elapsed.Seconds(), 1e-9),
+		P50: millis(l.quantile(0.50)), P90: millis(l.quantile(0.90)), P99: millis(l.quantile(0.99)), Max: millis(l.quantile(1)),
+		Refused: p.tally.refused, Own: float64(p.spent.Microseconds()) / float64(max(len(l), 1)),
 	}
 }
 

@@ -171,7 +171,7 @@ func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) 
 		}
 	}
 	s.phases = append(s.phases, p)
-	if back.tally.latency.total > 0 {
+	if len(back.tally.latency) > 0 {
 		s.phases = append(s.phases, back)
 	}
 	return p

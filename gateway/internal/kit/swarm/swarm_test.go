@@ -170,11 +170,11 @@ func (g *gateway) turns(token, lines string, args ...string) (code int, reports 
 func (g *gateway) check(report map[string]result) map[string]int {
 	g.t.Helper()
 	counts, direct := g.taken()
-	for operation, got := range map[string]uint64{
+	for operation, got := range map[string]int{
 		"register": report["register"].Count, "renew": report["renew"].Count,
 		"heartbeat": report["heartbeat"].Count + report["first use"].Count,
 	} {
-		if got != uint64(counts[operation]) {
+		if got != counts[operation] {
 			g.t.Errorf("%s: reported %d, the gateway took %d", operation, got, counts[operation])
 		}
 	}
@@ -195,7 +195,7 @@ func TestSwarm(t *testing.T) {
 		t.Errorf("connected %d times", report["connect"].Count)
 	}
 	direct := g.check(report)
-	if direct["renew"] != 10 || direct["heartbeat"] == 0 || direct["heartbeat"] >= int(report["heartbeat"].Count+20) {
+	if direct["renew"] != 10 || direct["heartbeat"] == 0 || direct["heartbeat"] >= report["heartbeat"].Count+20 {
 		t.Errorf("over mTLS: %v of %+v", direct, report)
 	}
 	if info, err := os.Stat(keep); err != nil || info.Mode().Perm() != 0o600 {
@@ -208,7 +208,7 @@ func TestSwarm(t *testing.T) {
 		{"-nodes=20", "-transport=signed", "-beats=2", "-rate=1000", "-gateway", g.plain},
 	} {
 		code, report, said = g.swarm("", append([]string{"-keep", keep, "-duration=20s"}, args...)...)
-		if want := map[string]uint64{"-nodes=10": 30, "-nodes=20": 40}[args[0]]; code != exitDone || report["heartbeat"].Count != want {
+		if want := map[string]int{"-nodes=10": 30, "-nodes=20": 40}[args[0]]; code != exitDone || report["heartbeat"].Count != want {
 			t.Errorf("%q: exit %d, %+v, %s", args, code, report, said)
 		}
 		g.check(report)

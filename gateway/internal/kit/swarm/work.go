@@ -124,7 +124,7 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 	from, known := w.given[task.TaskID]
 	if known {
 		delete(w.given, task.TaskID)
-		w.claims.latency.add(at.Sub(from))
+		w.claims.latency = append(w.claims.latency, at.Sub(from))
 		w.lastOne = at
 	}
 	w.mu.Unlock()
@@ -198,7 +198,7 @@ func (w *work) operator(ctx context.Context, due <-chan time.Time) {
 			return
 		}
 		w.mu.Lock()
-		w.queued.latency.add(time.Since(from))
+		w.queued.latency = append(w.queued.latency, time.Since(from))
 		w.mu.Unlock()
 	}
 }
