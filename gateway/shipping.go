@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -54,9 +53,6 @@ func (g *gateway) failingSinks() (all []alert.Sink) {
 }
 
 func (g *gateway) measureShipping(m *metrics.Gateway) {
-	for _, r := range g.shipping.Rules("") {
-		m.Shipping = append(m.Shipping, metrics.Shipping{Rule: r.Name, Sent: r.Sent, Dropped: r.Dropped, Waiting: r.Waiting,
-			BufferBytes: r.BufferBytes, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Failing: r.FailingSince != nil})
-	}
+	m.Shipping = g.shipping.Rules("")
 	m.HeldBatches = g.shipping.Held()
 }
