@@ -1,9 +1,5 @@
-// Package lab gives tests real machines to work on: root file systems made from Debian's packages, booted with systemd or
-// with a bare shell as their first process, beside a real gateway. Their network is loopback alone.
-//
-// The tests with the build tag "real" use it (make test-real). It needs root, mmdebstrap and systemd-nspawn. Nothing stays after
-// a test: when the test's process ends, every process of its lab ends too, and then the kernel removes the lab's mounts and
-// network.
+//go:build real
+
 package lab
 
 import (
@@ -47,15 +43,6 @@ func New(t testing.TB) *Lab {
 	l := &Lab{T: t, Dir: dir}
 	l.hold()
 	return l
-}
-
-// Lacking skips a test that this machine cannot run, with the reason, or fails it when CI is set: there nothing may be missing.
-func Lacking(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 func missing() string {
@@ -149,4 +136,14 @@ func CleanEnv() []string {
 		}
 	}
 	return env
+}
+
+// Tool is Program for a test. Where the program cannot be built the test is skipped with the reason, or fails when CI is set.
+func (l *Lab) Tool(program, version string) string {
+	l.T.Helper()
+	file, err := Program(program, version)
+	if err != nil {
+		Lacking(l.T, fmt.Sprintf("not run: %s@%s cannot be built: %v", program, version, err))
+	}
+	return file
 }

@@ -1,3 +1,5 @@
+//go:build real
+
 package lab
 
 import (
@@ -8,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // keyring is where Debian's package debian-archive-keyring keeps the keys of its archives.
@@ -116,31 +117,15 @@ func (r Root) made() (string, error) {
 	}
 	sum := sha256.Sum256([]byte(r.packages))
 	path := filepath.Join(cache, fmt.Sprintf("%s-%x", r.name, sum[:4]))
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := locked(path)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
-	}
+	defer unlock()
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return path, err
 	}
 	return path, r.build(path)
-}
-
-// cacheDir is where roots, archives and programs of others are kept for the next run.
-func cacheDir() (string, error) {
-	cache := os.Getenv("MUSTER_LAB_CACHE")
-	if cache == "" {
-		home, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("%w; set MUSTER_LAB_CACHE to a directory", err)
-		}
-		cache = filepath.Join(home, "muster-lab")
-	}
-	return cache, os.MkdirAll(cache, 0o755)
 }
 
 // build makes the root beside its place and moves it there when it is whole.

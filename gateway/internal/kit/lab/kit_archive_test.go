@@ -1,3 +1,5 @@
+//go:build real
+
 package lab
 
 import (
@@ -8,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 )
 
 // Archive gives a directory from which apt can install a Debian package on boxes with that root. It has the package, what the
@@ -18,14 +19,11 @@ func (l *Lab) Archive(root Root, name string) string {
 	l.T.Helper()
 	base := root.path(l)
 	dir := base + "+" + name
-	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	unlock, err := locked(dir)
 	if err != nil {
 		l.T.Fatal(err)
 	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		l.T.Fatal(err)
-	}
+	defer unlock()
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		err = download(base, name, dir)
 		if err != nil {

@@ -1,3 +1,5 @@
+//go:build real
+
 package lab
 
 // nvidiaSMI stands in for the driver's tool on a box: one GPU, in the shapes that the real one prints.

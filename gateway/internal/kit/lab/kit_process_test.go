@@ -1,3 +1,5 @@
+//go:build real
+
 package lab
 
 import (
@@ -90,13 +92,4 @@ func (p *Process) Stop() {
 	p.lab.T.Helper()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	p.lab.Until(p.name+" ends", p.Ended)
-}
-
-// tail is the end of a text, long enough to see what went wrong.
-func tail(text string) string {
-	const most = 16 << 10
-	if len(text) > most {
-		return "...\n" + text[len(text)-most:]
-	}
-	return text
 }
