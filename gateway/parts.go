@@ -128,10 +128,9 @@ func openShipping(ctx context.Context, b base) (*ship.Service, error) {
 // openAlerts opens what tells people.
 func openAlerts(ctx context.Context, b base, releases *release.Service, shipping *ship.Service) (*alert.Service, error) {
 	a, err := alert.Open(ctx, alert.Config{
-		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes, Outage: b.outage.Lasts,
-		Halted: func() ([]alert.Halt, bool) { return halted(releases) },
-		Sinks:  func() []alert.Sink { return failingSinks(shipping) },
-		URL:    func() string { return b.reach.PublicURL }, Logger: b.log,
+		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
+		Facts: func() []alert.Fact { return wrong(b, releases, shipping) },
+		URL:   func() string { return b.reach.PublicURL }, Logger: b.log,
 	})
 	if err != nil {
 		return nil, err
@@ -140,12 +139,21 @@ func openAlerts(ctx context.Context, b base, releases *release.Service, shipping
 	return a, nil
 }
 
-// failingSinks are the rules whose sink takes nothing.
-func failingSinks(shipping *ship.Service) (all []alert.Sink) {
+// wrong is what is wrong with the gateway and the fleet, beside the nodes.
+func wrong(b base, releases *release.Service, shipping *ship.Service) (all []alert.Fact) {
+	for _, c := range releases.Halted() {
+		all = append(all, alert.Fact{Condition: condition.RolloutHalted, Subject: c.Channel,
+			Text: "the rollout on the channel " + c.Channel + " was halted: " + c.Why})
+	}
 	for _, r := range shipping.Rules("") {
 		if r.FailingSince != nil {
-			all = append(all, alert.Sink{Rule: r.Name, Tenant: r.Tenant, Since: *r.FailingSince, Why: r.Error})
+			all = append(all, alert.Fact{Condition: condition.LogShippingFailing, Subject: r.Name, Tenant: r.Tenant, Since: *r.FailingSince,
+				Text: "no log lines are taken for the rule " + r.Name + ": " + r.Error})
 		}
+	}
+	if since, reason, lasts := b.outage.Lasts(); lasts {
+		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
+			Text: "the database takes no writes: " + reason})
 	}
 	return all
 }

@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -145,8 +144,12 @@ func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
 		l.Verdict = good
+	case d.nodes[n.ID].has(r.Name): // its text has the last words, and Findings says what it has cost by now
 	case n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{Verdict: bad, Text: d.silence(n, words), Since: *n.LastSeen}
+		l = look{Verdict: bad, Text: condition.Silence(n, d.Now()), Since: *n.LastSeen}
+		if len(words) > 0 {
+			l.Text += lastly + strings.Join(words, "; ")
+		}
 	}
 	if l.Verdict == bad || d.nodes[n.ID] != nil {
 		d.see(d.watch(n.ID), n, r, "", l, d.Now(), time.Hour)
@@ -176,23 +179,9 @@ const lastly = "; its last words: "
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
 func (d *Service) stillSilent(n *api.NodeRow, text string) string {
 	_, words, said := strings.Cut(text, lastly)
-	text = d.silence(n, nil)
+	text = condition.Silence(n, d.Now())
 	if said {
 		text += lastly + words
-	}
-	return text
-}
-
-// silence says since when a node is silent, what it has cost since, and what it said last.
-func (d *Service) silence(n *api.NodeRow, words []string) string {
-	if n.LastSeen == nil || n.PricePerHour == nil {
-		return "it is not heard from, and has a price"
-	}
-	silent := d.Now().Sub(*n.LastSeen)
-	text := fmt.Sprintf("not heard from since %s (%s), and at %.4g an hour that has cost %.2f", n.LastSeen.UTC().Format(time.RFC3339),
-		silent.Round(time.Minute), *n.PricePerHour, max(silent.Hours(), 0)**n.PricePerHour)
-	if len(words) > 0 {
-		text += lastly + strings.Join(words, "; ")
 	}
 	return text
 }

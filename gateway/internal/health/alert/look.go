@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -42,13 +41,7 @@ func stale(n *api.NodeRow, now time.Time, seen *time.Time) look {
 		}
 		return look{Verdict: condition.Good}
 	}
-	silent := now.Sub(*n.LastSeen)
-	text := fmt.Sprintf("%s is not heard from since %s (%s)", n.Name, n.LastSeen.UTC().Format(time.RFC3339), span(silent))
-	if n.PricePerHour != nil {
-		text = fmt.Sprintf("%s is silent and still billing: not heard from since %s (%s), %.2f so far at %.4g an hour", n.Name,
-			n.LastSeen.UTC().Format(time.RFC3339), span(silent), max(silent.Hours(), 0)**n.PricePerHour, *n.PricePerHour)
-	}
-	return look{Verdict: bad, Since: *n.LastSeen, Text: text}
+	return look{Verdict: bad, Since: *n.LastSeen, Text: n.Name + ": " + condition.Silence(n, now)}
 }
 
 // unavailable leaves out what another alert tells, and what a person did. That the certificate of a silent node ends is told by its
@@ -126,13 +119,4 @@ func (d *Service) sumUp(n *api.NodeRow, severity string) (text, next string, sin
 		all = append(all, f.Text)
 	}
 	return strings.Join(all, "; "), next, since
-}
-
-// span is a duration as people say it: its seconds do not matter once it has hours.
-func span(d time.Duration) string {
-	if d < time.Hour {
-		return d.Round(time.Second).String()
-	}
-	text := d.Round(time.Minute).String()
-	return strings.TrimSuffix(text, "0s")
 }

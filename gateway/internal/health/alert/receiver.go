@@ -309,9 +309,9 @@ func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.Al
 	now := d.Now()
 	at := now.UTC()
 	id := newID("test-")
-	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, ID: id, Cause: testCause, Subject: testCause, Severity: wire.SeverityNote,
-		Text: "This is a test of muster's alerts to the receiver " + name, Next: "Nothing is to be done.", Topic: "alerts", Since: at,
-		FiredAt: at, URL: d.page()}
+	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, URL: d.page(), AlertFacts: api.AlertFacts{ID: id, Cause: testCause,
+		Subject: testCause, Severity: wire.SeverityNote, Text: "This is a test of muster's alerts to the receiver " + name,
+		Next: "Nothing is to be done.", Topic: "alerts", Since: at, FiredAt: at}}
 	began := time.Now()
 	status, err := d.post(ctx, &r.sealed, []message{m}, now)
 	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
@@ -34,8 +35,7 @@ func (d *Service) Round() {
 	}
 	now := d.Now()
 	nodes := d.Nodes()
-	halts, known := d.Halted()
-	sinks := d.Sinks()
+	facts := d.Facts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.round++
@@ -50,25 +50,20 @@ func (d *Service) Round() {
 		}
 		d.lookAtNode(n, followed[n.ID], now)
 	}
-	for _, h := range halts {
-		d.wrong(condition.RolloutHalted, h.Channel, "", time.Time{}, "the rollout on the channel "+h.Channel+" was halted: "+h.Why, now)
-	}
-	if !known {
-		d.keep(condition.RolloutHalted)
-	}
-	for _, s := range sinks {
-		d.wrong(condition.LogShippingFailing, s.Rule, s.Tenant, s.Since, "no log lines are taken for the rule "+s.Rule+": "+s.Why, now)
+	for _, f := range facts {
+		if f.Unknown {
+			d.keep(f.Condition)
+		} else {
+			d.wrong(f, now)
+		}
 	}
 	d.lookAtMisuses(now)
-	if since, reason, lasts := d.Outage(); lasts {
-		d.wrong(condition.GatewayCannotWrite, "database", "", since, "the database takes no writes: "+reason, now)
-	}
 	d.settle(now, counts)
 }
 
 // wrong takes a bad look at something that is no node.
-func (d *Service) wrong(name, subject, tenant string, since time.Time, text string, now time.Time) {
-	d.see(key{name, subject}, nil, tenant, look{Verdict: bad, Since: since, Text: text}, now)
+func (d *Service) wrong(f Fact, now time.Time) {
+	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, look{Verdict: bad, Since: f.Since, Text: f.Text}, now)
 }
 
 // keep leaves what there is of a cause as it is: nothing is known of it now.
@@ -140,10 +135,7 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 }
 
 func compareKeys(a, b key) int {
-	if order := strings.Compare(a.cause, b.cause); order != 0 {
-		return order
-	}
-	return strings.Compare(a.subject, b.subject)
+	return cmp.Or(strings.Compare(a.cause, b.cause), strings.Compare(a.subject, b.subject))
 }
 
 // leave ends a track's part in its alert.

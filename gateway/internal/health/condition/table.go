@@ -28,7 +28,7 @@ func words() []Condition {
 	severe := wire.SeveritySevere
 	return []Condition{
 		{Name: GPUCountDropped, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
-			Told: short(), Over: lasts(time.Minute),
+			Told: short(), Over: short(), // of the finding, which stays until the node was well for a minute
 			Meaning: "Fewer GPUs answer than the node should have.",
 			Next:    "Look for a GPU that fell off the bus (Xid 79) and restart the machine; if it is gone for good: muster node gpus NAME N."},
 		{Name: ProbeHung, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
