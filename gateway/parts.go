@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
