@@ -15,7 +15,6 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -196,7 +195,7 @@ func TestLeaveSaysWhatTasksMade(t *testing.T) {
 	b.put("base/"+account.RecordFile, `{"version":1,"accounts":[{"name":"ada","uid":1000,"home":"/home/ada","mark":"m","phase":"present"},`+
 		`{"name":"bob","uid":1001,"home":"/home/bob","mark":"m","phase":"kept"}]}`, 0o600)
 	b.put("base/"+workload.EnginesFolder+"/podman", "", 0o600)
-	b.put("base/"+policy.File, "{}", 0o600)
+	b.put("base/"+task.PolicyFile, "{}", 0o600)
 	b.put("base/"+session.ProgramsFolder+"/s-4sl5ucv6e2vnxq7a", "{}", 0o600)
 	b.put("base/"+service.ShippingFolder+"/spool/0000000000000000001.spool", "", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)

@@ -49,7 +49,6 @@ func BenchmarkBudgets(b *testing.B) {
 		{"pull", (*bench).pulls},
 		{"blobs", (*bench).blobs},
 		{"sessions", (*bench).sessions},
-		{"update", (*bench).updates},
 		{"fleet", (*bench).fleet},
 		{"page", (*bench).page},
 		{"history", (*bench).history},

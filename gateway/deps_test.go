@@ -32,7 +32,8 @@ var (
 
 // formatNames are packages that read or write one format and know nothing of the gateway. Everybody below gateway may use them.
 var formatNames = []string{
-	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "httpserver/daemon", "paste", "session/asciicast",
+	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "health/condition", "httpserver/daemon", "paste",
+	"session/asciicast",
 }
 
 // recordNames are packages of records beside package store. They use its engine and its events.

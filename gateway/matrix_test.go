@@ -19,7 +19,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reply"
@@ -333,7 +333,7 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 	case "credential", "receiver", "shipping", "silence":
 		return "none"
 	case "rule":
-		return health.GPUHot
+		return condition.GPUHot
 	case "session":
 		return "s-aaaaaaaaaaaaaaaa"
 	}

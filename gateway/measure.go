@@ -26,7 +26,8 @@ func (g *gateway) measure(ctx context.Context) metrics.Gateway {
 		m.HistoryMost = &most
 	}
 	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.data)
-	g.measureShipping(&m)
+	m.Shipping = g.shipping.Rules("")
+	m.HeldBatches = g.shipping.Held()
 	for what, ask := range map[string]func(context.Context, *metrics.Gateway) error{
 		"tasks": g.measureTasks, "rollouts": g.measureRollouts, "certificates": g.measureCertificates,
 	} {
@@ -107,12 +108,4 @@ func diskOf(path string) (free, size *int64) {
 	left := int64(s.Bavail) * int64(s.Bsize)
 	all := int64(s.Blocks) * int64(s.Bsize)
 	return &left, &all
-}
-
-func (g *gateway) measureShipping(m *metrics.Gateway) {
-	for _, r := range g.shipping.Rules("") {
-		m.Shipping = append(m.Shipping, metrics.Shipping{Rule: r.Name, Sent: r.Sent, Dropped: r.Dropped, Waiting: r.Waiting,
-			BufferBytes: r.BufferBytes, Lag: time.Duration(r.LagSeconds * float64(time.Second)), Failing: r.FailingSince != nil})
-	}
-	m.HeldBatches = g.shipping.Held()
 }

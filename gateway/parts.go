@@ -97,13 +97,7 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 func openHealth(ctx context.Context, b base) (*health.Service, error) {
 	h, err := health.Open(ctx, health.Config{
 		Records: findings.New(b.store.Records()), Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
-		Tell: func(id string, found []health.Finding) {
-			shapes := make([]api.Finding, 0, len(found))
-			for _, f := range found {
-				shapes = append(shapes, f.Shown())
-			}
-			b.overview.Findings(id, shapes)
-		},
+		Tell:  b.overview.Findings,
 		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.retireStale), Retire: b.fleet.RetireSilent, CountAgain: b.audit.Told, Logger: b.log,
 	})
 	if err != nil {

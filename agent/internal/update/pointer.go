@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
+	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -81,7 +81,7 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	if err := a.inTime(pointer); err != nil {
 		return w, err
 	}
-	owner, err := policy.Load(a.policies...)
+	owner, err := task.LoadPolicy(a.policies...)
 	if err == nil {
 		err = owner.CheckRelease(key)
 	}

@@ -10,6 +10,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -89,9 +90,7 @@ type proof struct {
 
 // New reads the record. What it cannot read counts as nothing, and is said in a notice.
 func New(c Config) *Updater {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	u := &Updater{Config: c, files: newFiles(c.Folder), clock: systemClock, state: c.State, started: time.Now(), wake: make(chan struct{}, 1)}
 	u.free = u.room
 	u.testTime = selfTestTime

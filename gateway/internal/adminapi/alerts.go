@@ -1,8 +1,6 @@
 package adminapi
 
 import (
-	"time"
-
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 )
@@ -14,7 +12,7 @@ func (s *server) listAlerts(c *call) (any, error) {
 		return nil, err
 	}
 	q := alert.Query{ID: p.text("id"), Cause: p.text("cause")}
-	if err := alert.CheckCause(q.Cause); err != nil {
+	if err := s.Alerts.CheckCause(q.Cause); err != nil {
 		return nil, err
 	}
 	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
@@ -60,8 +58,8 @@ func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 	if err := noToken("", map[string]string{"reason": q.Reason, "selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	return s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
-		For: time.Duration(q.For), Reason: q.Reason}, c.caller.Actor)
+	q.Tenant = tenant
+	return s.Alerts.Silence(c.r.Context(), q, c.caller.Actor)
 }
 
 func (s *server) endSilence(c *call) (any, error) {
@@ -74,24 +72,10 @@ func (s *server) listReceivers(c *call) (any, error) {
 }
 
 func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
-	name := c.r.PathValue("receiver")
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	secret, err := s.Alerts.SetReceiver(c.r.Context(), alert.Request{Name: name, Kind: q.Kind, URL: q.URL, Token: q.Token,
-		Selector: q.Selector, Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, Priority: q.Priority,
-		Replace: q.Replace}, c.caller.Actor)
-	if err != nil {
-		return nil, err
-	}
-	out := api.AlertReceiver{Name: name}
-	for _, r := range s.Alerts.Receivers() {
-		if r.Name == name {
-			out = r
-		}
-	}
-	out.Secret = secret
-	return out, nil
+	return s.Alerts.SetReceiver(c.r.Context(), c.r.PathValue("receiver"), q, c.caller.Actor)
 }
 
 func (s *server) dropReceiver(c *call) (any, error) {

@@ -25,11 +25,7 @@ func (s *server) listFindings(c *call) (any, error) {
 		return nil, stillReading()
 	}
 	found := s.Health.List(q)
-	list := api.FindingList{Total: len(found)}
-	list.Findings = api.Each(found[:min(len(found), api.MostFindings)], func(f health.NodeFinding) api.NodeFinding {
-		return api.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: f.Shown()}
-	})
-	return list, nil
+	return api.FindingList{Total: len(found), Findings: found[:min(len(found), api.MostFindings)]}, nil
 }
 
 // findings are what is open of a node.
@@ -37,7 +33,7 @@ func (s *server) findings(nodeID string) []api.Finding {
 	if s.Health == nil {
 		return []api.Finding{}
 	}
-	return api.Each(s.Health.Findings(nodeID), health.Finding.Shown)
+	return s.Health.Findings(nodeID)
 }
 
 func (s *server) listHealthRules(c *call) (any, error) {
@@ -50,15 +46,7 @@ func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
 		return nil, err
 	}
 	set := records.Setting{Rule: name, Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: time.Duration(q.For)}
-	if err := s.Health.Set(c.r.Context(), set, c.caller.Actor); err != nil {
-		return nil, err
-	}
-	for _, r := range s.Health.Rules() {
-		if r.Rule == name {
-			return r, nil
-		}
-	}
-	return api.HealthRule{}, nil
+	return s.Health.Set(c.r.Context(), set, c.caller.Actor)
 }
 
 func (s *server) unsetHealthRule(c *call) (any, error) {

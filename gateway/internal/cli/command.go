@@ -13,6 +13,7 @@ type Command struct {
 	Least      int    // arguments
 	Most       int    // arguments; -1: any number
 	Flags      []string
+	Forms      []string          // of --output, the usual one first; nil: table, wide and json
 	Says       map[string]string // what a flag means here, where its usual words do not fit
 	Program    bool              // words behind -- are a program with its arguments, which the command reads by Session.Behind
 	ServeFlags bool              // what stands behind the name are flags of muster serve; the command reads them by Env.Serve

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 // Exit codes.
@@ -40,6 +41,7 @@ type Env struct {
 	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
 	Local   Local                                                               // what is done on files, without a gateway
 	Machine Machine                                                             // what service install works on
+	Gateway *client.Client                                                      // nil: the one that flags and variables name
 
 	Screen      func() int                                 // columns of the terminal that Stdout is, 0: it is none; nil: it is asked
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
@@ -123,13 +125,16 @@ func (s *Session) execute(ctx context.Context) error {
 		rest = rest[:max(len(rest)-len(behind), 0)]
 		s.Behind = behind
 	}
-	if err := command.check(flags, rest); err != nil {
+	s.Flags.getenv = s.Getenv
+	s.Flags.takes = command.Flags
+	if err := command.check(s.Flags, rest); err != nil {
+		return err
+	}
+	if s.Form, err = command.form(s.Flags); err != nil {
 		return err
 	}
 	s.Name = command.Name
 	s.Words = append(rest, ofServe...)
-	s.Flags.getenv = s.Getenv
-	s.Flags.takes = command.Flags
 	s.plainOut = s.Stdout
 	out := &checked{w: s.Stdout}
 	s.Stdout = out

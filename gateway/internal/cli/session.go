@@ -21,15 +21,23 @@ type Session struct {
 	Words  []string // the command's arguments that are no flags
 	Behind []string // of a command with Program: the words behind --; nil: there was none
 	Name   string   // of the command: "node ls"
+	Form   string   // of its output
 
 	commands catalog
 	plainOut io.Writer // Stdout as the process has it
 	files    string    // the data directory that the command works on without a gateway; empty: it does not
 }
 
-// Client reaches the gateway that the flags and the environment name. A flag wins over every variable, so --data wins over MUSTER_URL.
-// Of the two variables MUSTER_URL wins.
-func (s *Session) Client(ctx context.Context) (*client.Client, error) {
+// Client reaches the gateway that the flags and the environment name, the same one at each call.
+func (s *Session) Client(ctx context.Context) (c *client.Client, err error) {
+	if s.Gateway == nil {
+		s.Gateway, err = s.dial(ctx)
+	}
+	return s.Gateway, err
+}
+
+// dial finds the gateway. A flag wins over every variable, so --data wins over MUSTER_URL. Of the two variables MUSTER_URL wins.
+func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 	if s.Flags.Given("url") && s.Flags.Given("data") {
 		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}

@@ -2,7 +2,6 @@ package console
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -114,7 +113,11 @@ func (v *visit) node(name string) (nodePage, error) {
 	data.Conflict = slices.Contains(n.StateReasons, wire.ReasonConflict)
 	data.Runs = runsOf(n.Runs)
 	data.Acts = actsOf(n)
-	data.describeHardware()
+	if h := data.Hardware; h != nil {
+		data.GPUs = picture.GPUsOf(h)
+		data.Sheet = picture.SheetOf(h.GPUs)
+		data.Host = picture.HostOf(h)
+	}
 	if err := v.story(&data); err != nil {
 		return nodePage{}, err
 	}
@@ -131,15 +134,7 @@ func (v *visit) node(name string) (nodePage, error) {
 
 // detail asks for a node by its name or id.
 func (v *visit) detail(name string) (api.NodeDetail, error) {
-	var n api.NodeDetail
-	raw, err := client.Get[json.RawMessage](v.r.Context(), v.api, api.At(api.PathNode, name), nil)
-	if err != nil {
-		return n, err
-	}
-	if err := json.Unmarshal(raw, &n); err != nil {
-		return n, fmt.Errorf("the API's answer about a node: %w", err)
-	}
-	return n, nil
+	return client.Get[api.NodeDetail](v.r.Context(), v.api, api.At(api.PathNode, name), nil)
 }
 
 // decoded reads a part of a node that the API passes on; nil: there is none.

@@ -284,9 +284,9 @@ func TestNodeActs(t *testing.T) {
 		asks   string
 		event  string
 	}{
-		{"drain", nil, "It gets no new work", "node.drained"},
-		{"resume", nil, "It gets work again", "node.resumed"},
-		{"labels", []string{"set", "tier=a, site=b", "remove", "old"}, "tier becomes a.", "node.labelled"},
+		{"drain", nil, "A drained node gets no new work", "node.drained"},
+		{"resume", nil, "A resumed node gets work again", "node.resumed"},
+		{"labels", []string{"set", "tier=a, site=b", "remove", "old"}, "Set tier=a.", "node.labelled"},
 		{"gpus", []string{"gpus", "7"}, "It should have 7 GPUs", "node.gpus_expected"},
 		{"gpus", nil, "as many GPUs as are seen", "node.gpus_expected"},
 		{"allow-recovery", nil, "For an hour its certificate may renew", "node.recovery_allowed"},

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	records "muster/store/health"
 )
 
@@ -76,7 +77,8 @@ func (d *Service) warn(ctx context.Context, what string, err error) {
 	}
 }
 
-// lookAt judges one node, whose last words are these if it falls silent, and reports whether its findings are to be told again, or its state is not what they want.
+// lookAt judges one node, whose last words are these if it falls silent. It reports whether its findings are to be told again, or its
+// state is not what they want.
 func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +89,7 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 		switch {
 		case off && w != nil:
 			d.close(w, n, r, "the rule is switched off")
-		case r.Name == Silent && !off:
+		case r.Name == condition.NodeStale && !off:
 			d.lookForSilence(n, r, words)
 		}
 		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.StateReasons, r.Name) {
@@ -130,7 +132,7 @@ func (w *watch) has(rule string) bool {
 		return false
 	}
 	for k, t := range w.tracks {
-		if k.rule == rule && t.open {
+		if k.rule == rule && t.Open {
 			return true
 		}
 	}
@@ -138,29 +140,17 @@ func (w *watch) has(rule string) bool {
 }
 
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
-func (d *Service) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
-	w := d.nodes[n.ID]
-	l := look{}
-	silent := time.Duration(0)
-	if n.LastSeen != nil {
-		silent = d.Now().Sub(*n.LastSeen)
-	}
+func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
+	var l look
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
-		l.verdict = good
-	case silent >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{bad, d.silence(n, words)}
+		l.Verdict = good
+	case n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{Verdict: bad, Text: d.silence(n, words), Since: *n.LastSeen}
 	}
-	if w == nil && l.verdict != bad {
-		return
+	if l.Verdict == bad || d.nodes[n.ID] != nil {
+		d.see(d.watch(n.ID), n, r, "", l, d.Now(), time.Hour)
 	}
-	w = d.watch(n.ID)
-	if w.tracks[key{r.Name, ""}] == nil && l.verdict == bad {
-		w.tracks[key{r.Name, ""}] = &track{open: true, since: *n.LastSeen, text: l.text}
-		d.note(n, key{r.Name, ""}, w.tracks[key{r.Name, ""}], "")
-		return
-	}
-	d.see(w, n, r, "", l, d.Now(), time.Hour)
 }
 
 // fallsSilent is true for a node that costs money, is not heard from, and has no finding of that yet.
@@ -170,7 +160,7 @@ func (d *Service) fallsSilent(n *api.NodeRow) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.nodes[n.ID].has(Silent)
+	return !d.nodes[n.ID].has(condition.NodeStale)
 }
 
 // lastWords are what a node last said is wrong on it. They are read once, when it falls silent.

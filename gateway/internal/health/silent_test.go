@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -37,7 +37,7 @@ func TestSilent(t *testing.T) {
 	d.Round(t.Context())
 	d.flush()
 	f := d.Findings("n-1")
-	if len(f) != 1 || f[0].Rule.Name != health.Silent || !f[0].Since.Equal(start) || f[0].Old ||
+	if len(f) != 1 || f[0].Rule != condition.NodeStale || !f[0].Since.Equal(start) || f[0].Old ||
 		!strings.Contains(f[0].Text, "has cost 6.00") || !strings.Contains(f[0].Text, "last words: disk is full") {
 		t.Fatalf("found %+v", f)
 	}
@@ -189,7 +189,7 @@ func TestRun(t *testing.T) {
 	d := newWorld(t, "n-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	d.now = d.now.Add(pace)
-	d.take("n-1", badly()[health.RemapFailed])
+	d.take("n-1", badly()[condition.RemapFailed])
 	cancel()
 	if err := d.Run(ctx); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
@@ -42,9 +42,9 @@ func TestRuleIsGone(t *testing.T) {
 // TestRuleMovesNoMore: a rule that was severe in another version takes its reason back.
 func TestRuleMovesNoMore(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2")
-	d.nodes["n-1"].StateReasons = []string{health.GPUHot, wire.HealthGPUCountDropped}
-	d.until("n-2", hot(95), []string{health.GPUHot})
-	d.nodes["n-2"].StateReasons = []string{health.GPUHot}
+	d.nodes["n-1"].StateReasons = []string{condition.GPUHot, wire.HealthGPUCountDropped}
+	d.until("n-2", hot(95), []string{condition.GPUHot})
+	d.nodes["n-2"].StateReasons = []string{condition.GPUHot}
 	d.judged = nil
 	d.Round(t.Context())
 	slices.Sort(d.judged)
@@ -56,11 +56,11 @@ func TestRuleMovesNoMore(t *testing.T) {
 // TestNoGPUAnyMore: a machine without a GPU has no findings of GPUs.
 func TestNoGPUAnyMore(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
+	d.until("n-1", badly()[condition.RemapFailed], []string{condition.RemapFailed})
 	absent := view.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
 	at := d.now
 	absent.Hardware.Probe.SampledAt = &at // of the last look that saw rows
-	absent.Hardware.GPUs = badly()[health.RemapFailed].Hardware.GPUs
+	absent.Hardware.GPUs = badly()[condition.RemapFailed].Hardware.GPUs
 	if looks := d.until("n-1", absent, nil); looks < 2 {
 		t.Errorf("cured by %d looks", looks)
 	}

@@ -144,8 +144,8 @@ func (d *Service) wanted(id string) (add map[string]string, remove []string) {
 	add = map[string]string{}
 	if w := d.nodes[id]; w != nil {
 		for k, t := range w.tracks {
-			if r, err := d.rule(k.rule); err == nil && t.open && r.moves() && (add[k.rule] == "" || t.text < add[k.rule]) {
-				add[k.rule] = t.text
+			if r, err := d.rule(k.rule); err == nil && t.Open && r.moves() && (add[k.rule] == "" || t.Text < add[k.rule]) {
+				add[k.rule] = t.Text
 			}
 		}
 	}

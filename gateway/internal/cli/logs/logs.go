@@ -36,7 +36,7 @@ func nodeLogs(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	nodes, _, err := s.Targets(ctx, c, s.Words)
+	nodes, _, err := s.Targets(ctx, s.Words)
 	if err != nil {
 		return err
 	}

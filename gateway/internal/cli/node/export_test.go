@@ -16,6 +16,6 @@ func Shown(raw []byte, now time.Time) (string, error) {
 	}
 	var out strings.Builder
 	v.show(&out, 0, v.identityRows(raw))
-	_ = screen.NewList(&out, "wide", 0, nodeColumns()).Write([][]string{v.row(true)})
+	_ = screen.NewList(&out, true, 0, nodeColumns()).Write([][]string{v.row(true)})
 	return out.String() + string(screen.PrintableJSON(raw)), nil
 }

@@ -10,7 +10,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func recoveryCommand() cli.Command {
@@ -35,8 +34,8 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 	if q.Fingerprint != "" && len(s.Words) != 1 {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}
-	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathRecovery, t.ID), q)
+	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(t cli.Target) (string, error) {
+		n, err := cli.Send[api.Node](ctx, s, "POST", api.At(api.PathRecovery, t.ID), q)
 		if err != nil {
 			return "", err
 		}

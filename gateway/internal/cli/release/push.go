@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"time"
 
@@ -24,10 +25,6 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 	if q.Version == "" {
 		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
 	}
-	format, err := s.Format()
-	if err != nil {
-		return err
-	}
 	at, err := created(s.Getenv)
 	if err != nil {
 		return err
@@ -45,7 +42,7 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	q.Digest = b.digest
-	return register(ctx, s, c, q, format)
+	return register(ctx, s, q)
 }
 
 // releaseAdd makes a release of what another tool has pushed.
@@ -55,37 +52,27 @@ func releaseAdd(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	q.Digest = s.Words[0]
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return register(ctx, s, c, q, format)
+	return register(ctx, s, q)
 }
 
 // register records a release. Where a channel is named it points at it, which is asked for before.
-func register(ctx context.Context, s *cli.Session, c *client.Client, q api.NewRelease, format string) error {
+func register(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	if q.Channel != "" {
 		deed := "point the channel " + q.Channel + " at " + q.Digest
 		if err := s.Agree(deed, deed); err != nil {
 			return err
 		}
 	}
-	r, err := client.Send[api.Release](ctx, c, "POST", api.PathReleases, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(r)
-	}
-	fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
-	told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
-	if q.Channel != "" {
-		told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
-	} else {
-		told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
-	}
-	tell(s, told)
-	return nil
+	return cli.Show(ctx, s, http.MethodPost, api.PathReleases, q, func(r api.Release) {
+		fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
+		told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
+		if q.Channel != "" {
+			told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
+		} else {
+			told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
+		}
+		tell(s, told)
+	})
 }
 
 // tell prints the next step beside the result, which a script may read.

@@ -74,7 +74,7 @@ func (o *order) sum(nodes []cli.Target, outcomes []outcome) error {
 	for i, r := range outcomes {
 		rows = append(rows, []string{screen.Printable(nodes[i].Name), took(r), r.words()})
 	}
-	list := screen.NewList(o.Stderr, "", screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
+	list := screen.NewList(o.Stderr, false, screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
 	if err := list.Write(rows); err != nil {
 		return err
 	}

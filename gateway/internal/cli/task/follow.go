@@ -7,11 +7,14 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/client"
 )
 
 // follow shows what a task writes until the task has ended, and gives the task as it is then. to may be nil.
-func follow(ctx context.Context, c *client.Client, id string, to *lines) (api.Task, error) {
+func follow(ctx context.Context, s *cli.Session, id string, to *lines) (api.Task, error) {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
 	var next int64
 	task, err := c.FollowTask(ctx, id, 0, func(offset int64, data []byte) error {
 		if to == nil {
@@ -35,17 +38,16 @@ func taskLogs(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	to := &lines{progress: newProgress(s, false)}
 	if !o.Follow {
-		err := c.TaskOutput(ctx, s.Words[0], to)
-		to.end()
+		c, err := s.Client(ctx)
+		if err == nil {
+			err = c.TaskOutput(ctx, s.Words[0], to)
+			to.end()
+		}
 		return err
 	}
-	task, err := follow(ctx, c, s.Words[0], to)
+	task, err := follow(ctx, s, s.Words[0], to)
 	if ctx.Err() != nil {
 		return nil // a person ended it
 	}

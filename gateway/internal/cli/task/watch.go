@@ -62,7 +62,7 @@ func (w *watch) one(ctx context.Context, node cli.Target) {
 	if !w.json {
 		to = &lines{progress: w.progress, name: w.prefix(node)}
 	}
-	if task, err = follow(ctx, w.client, task.ID, to); err != nil {
+	if task, err = follow(ctx, w.Session, task.ID, to); err != nil {
 		if ctx.Err() == nil {
 			w.refused(ctx, node, err)
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/httpserver/post"
 	"muster/store"
 	records "muster/store/alerts"
@@ -68,6 +69,9 @@ type Service struct {
 	client  *post.Client
 	writing sync.Mutex // one write at a time, so that none overtakes another
 
+	table   map[string]*condition.Condition // what makes an alert, by its name
+	ofNodes []*condition.Condition          // those of them that are about one node
+
 	mu         sync.Mutex
 	tracks     map[key]*track
 	alerts     map[string]*alert // by id
@@ -105,7 +109,17 @@ type delivery struct {
 // Open makes a Service that goes on with what is in the database.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	d := &Service{Config: c, records: records.New(c.Store.Records()), tracks: map[key]*track{}, alerts: map[string]*alert{},
-		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{}}
+		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{},
+		table: map[string]*condition.Condition{}}
+	for _, c := range condition.All() {
+		if !c.IsTold() {
+			continue
+		}
+		d.table[c.Name] = &c
+		if !c.Fleet {
+			d.ofNodes = append(d.ofNodes, &c)
+		}
+	}
 	d.complete()
 	d.client = newClient(c.Roots)
 	if err := d.readAlerts(ctx); err != nil {
@@ -148,7 +162,7 @@ func (d *Service) readAlerts(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows {
-		if cause(row.Cause) == nil {
+		if d.table[row.Cause] == nil {
 			continue
 		}
 		a := &alert{Alert: row}
@@ -175,14 +189,14 @@ func (d *Service) readAlerts(ctx context.Context) error {
 // goOn follows what an open alert is about.
 func (d *Service) goOn(a *alert) {
 	if len(a.Members) == 0 {
-		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, began: a.Since}
+		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, Track: condition.Track{Open: true, Since: a.Since, Text: a.Text}}
 		return
 	}
 	g := &group{alert: a, members: map[string]bool{}}
 	latest := a.FiredAt.Add(joinWithin) // no member was heard after this and turned stale then
 	for _, id := range a.Members {
 		g.members[id] = true
-		d.tracks[key{a.Cause, id}] = &track{group: g, began: latest, tenant: a.Tenant}
+		d.tracks[key{a.Cause, id}] = &track{group: g, Track: condition.Track{Open: true, Since: latest}, tenant: a.Tenant}
 	}
 	d.groups = append(d.groups, g)
 }

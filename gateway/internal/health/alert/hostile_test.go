@@ -173,7 +173,7 @@ func TestChangeWhileTold(t *testing.T) {
 		}
 	})
 	for range 100 {
-		if _, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Replace: true}, h.by); err != nil {
+		if _, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, Replace: true}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestAddedTwice(t *testing.T) {
 	var added atomic.Int32
 	for range 8 {
 		wait.Go(func() {
-			_, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: k.URL}, h.by)
+			_, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, URL: k.URL})
 			var refused *wire.ErrorDetail
 			switch {
 			case err == nil:

@@ -233,10 +233,16 @@ func (k *hook) states() string {
 	return strings.Join(all, " ")
 }
 
+// set adds or changes a receiver, and gives the secret that is shown once.
+func (h *house) set(name string, q api.AlertReceiverRequest) (string, error) {
+	made, err := h.desk.SetReceiver(context.Background(), name, q, h.by)
+	return made.Secret, err
+}
+
 // webhook adds a receiver of a kind at a hook, and gives its secret.
 func (h *house) receiver(kind, name string, k *hook) string {
 	h.t.Helper()
-	secret, err := h.desk.SetReceiver(context.Background(), alert.Request{Name: name, Kind: kind, URL: k.URL + "/path-9f8e7d"}, h.by)
+	secret, err := h.set(name, api.AlertReceiverRequest{Kind: kind, URL: k.URL + "/path-9f8e7d"})
 	h.must(err)
 	return secret
 }
@@ -252,7 +258,7 @@ func (h *house) contact(name string) api.AlertReceiver {
 	return api.AlertReceiver{}
 }
 
-func (h *house) silence(q alert.SilenceRequest) api.AlertSilence {
+func (h *house) silence(q api.AlertSilenceRequest) api.AlertSilence {
 	h.t.Helper()
 	s, err := h.desk.Silence(h.t.Context(), q, h.by)
 	h.must(err)

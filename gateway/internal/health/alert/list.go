@@ -33,7 +33,7 @@ func (d *Service) List(q Query) []api.Alert {
 		if !q.picks(a) || len(q.Terms) > 0 && !d.matches(q.Terms, a) {
 			continue
 		}
-		c := cause(a.Cause)
+		c := d.table[a.Cause]
 		out := api.Alert{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
 			NodeID: a.NodeID, NodeIDs: append([]string{}, a.Members...), Text: a.Text, Next: cmp.Or(a.next, c.Next), Topic: c.Topic,
 			Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(), ResolvedAt: a.ResolvedAt, Deliveries: append([]api.AlertDelivery{}, told[id]...)}

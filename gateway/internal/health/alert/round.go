@@ -9,19 +9,20 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 	records "muster/store/alerts"
 )
 
+// longestGap is how far two rounds may be apart, and still count as a row.
+const longestGap = 5 * time.Minute
+
 // track follows one thing that is or was wrong.
 type track struct {
-	alert  *alert    // nil: none is open
-	group  *group    // nil: it is in none
-	began  time.Time // when it began to be wrong
-	from   time.Time // since when it was seen to be wrong, in a row; zero: it is not
-	well   time.Time // since when it was seen to be well, in a row; zero: it is not
-	last   look      // the last bad one
-	seen   int       // the last round that looked at it
+	condition.Track
+	alert  *alert // nil: none is open
+	group  *group // nil: it is in none
+	seen   int    // the last round that looked at it
 	node   *api.NodeRow
 	tenant string
 }
@@ -50,22 +51,24 @@ func (d *Service) Round() {
 		d.lookAtNode(n, followed[n.ID], now)
 	}
 	for _, h := range halts {
-		d.see(key{RolloutHalted, h.Channel}, nil, "", look{verdict: bad, text: "the rollout on the channel " + h.Channel + " was halted: " +
-			h.Why}, now)
+		d.wrong(condition.RolloutHalted, h.Channel, "", time.Time{}, "the rollout on the channel "+h.Channel+" was halted: "+h.Why, now)
 	}
 	if !known {
-		d.keep(RolloutHalted)
+		d.keep(condition.RolloutHalted)
 	}
 	for _, s := range sinks {
-		d.see(key{LogShippingFailing, s.Rule}, nil, s.Tenant, look{verdict: bad, since: s.Since, text: "no log lines are taken for the rule " +
-			s.Rule + ": " + s.Why}, now)
+		d.wrong(condition.LogShippingFailing, s.Rule, s.Tenant, s.Since, "no log lines are taken for the rule "+s.Rule+": "+s.Why, now)
 	}
 	d.lookAtMisuses(now)
 	if since, reason, lasts := d.Outage(); lasts {
-		d.see(key{GatewayCannotWrite, "database"}, nil, "", look{verdict: bad, since: since, text: "the database takes no writes: " + reason},
-			now)
+		d.wrong(condition.GatewayCannotWrite, "database", "", since, "the database takes no writes: "+reason, now)
 	}
 	d.settle(now, counts)
+}
+
+// wrong takes a bad look at something that is no node.
+func (d *Service) wrong(name, subject, tenant string, since time.Time, text string, now time.Time) {
+	d.see(key{name, subject}, nil, tenant, look{Verdict: bad, Since: since, Text: text}, now)
 }
 
 // keep leaves what there is of a cause as it is: nothing is known of it now.
@@ -78,17 +81,17 @@ func (d *Service) keep(cause string) {
 }
 
 func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
-	for _, name := range nodeCauses() {
-		k := key{name, n.ID}
+	for _, c := range d.ofNodes {
+		k := key{c.Name, n.ID}
 		var t *track
 		var seen *time.Time
 		if followed {
 			t = d.tracks[k]
 		}
-		if t != nil && (t.alert != nil || t.group != nil) {
-			seen = &t.began
+		if t != nil && t.Open {
+			seen = &t.Since
 		}
-		if l := lookAt(name, n, now, seen); t != nil || l.verdict == bad {
+		if l := d.lookAt(c, n, now, seen); t != nil || l.Verdict == bad {
 			d.see(k, n, n.Tenant, l, now)
 		}
 	}
@@ -104,30 +107,11 @@ func (d *Service) see(k key, n *api.NodeRow, tenant string, l look, now time.Tim
 	t.seen = d.round
 	t.node = n
 	t.tenant = tenant
-	switch l.verdict {
-	case unknown:
-		return
-	case good:
-		t.from = time.Time{}
-		if t.well.IsZero() {
-			t.well = now
-		}
-		return
-	}
-	t.well = time.Time{}
-	t.last = l
-	if t.from.IsZero() {
-		t.from = now
-	}
-	if t.alert == nil && t.group == nil {
-		t.began = t.from
-		if !l.since.IsZero() {
-			t.began = l.since
-		}
-	}
+	c := d.table[k.cause]
+	t.See(l, now, longestGap, c.Told, c.Over)
 	if t.alert != nil {
-		t.alert.Text = l.text
-		t.alert.next = l.next
+		t.alert.Text = t.Text
+		t.alert.next = t.Next
 	}
 }
 
@@ -136,14 +120,12 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 	due := map[string][]key{} // stale nodes by tenant
 	for _, k := range slices.SortedFunc(maps.Keys(d.tracks), compareKeys) {
 		t := d.tracks[k]
-		c := cause(k.cause)
 		switch {
-		case t.seen != d.round, !t.well.IsZero() && now.Sub(t.well) >= c.Cure:
+		case t.seen != d.round, t.Idle():
 			d.leave(k, t, now)
 			delete(d.tracks, k)
-		case t.alert != nil, t.group != nil, t.from.IsZero():
-		case now.Sub(t.from) < c.Hold || now.Before(t.from):
-		case k.cause == NodeStale && !d.silenced(d.draft(k, t, now), now):
+		case !t.Open, t.alert != nil, t.group != nil:
+		case k.cause == condition.NodeStale && !d.silenced(d.draft(k, t, now), now):
 			due[t.tenant] = append(due[t.tenant], k)
 		default:
 			d.fire(k, t, now)
@@ -176,9 +158,8 @@ func (d *Service) leave(k key, t *track, now time.Time) {
 
 // draft is the alert of a track, as it would fire now.
 func (d *Service) draft(k key, t *track, now time.Time) *alert {
-	c := cause(k.cause)
-	a := &alert{next: t.last.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
-		Severity: c.Severity, Text: t.last.text, Since: t.began, FiredAt: now}}
+	a := &alert{next: t.Next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
+		Severity: d.table[k.cause].Severity, Text: t.Text, Since: t.Since, FiredAt: now}}
 	if t.node != nil {
 		a.NodeID = t.node.ID
 		a.NodeName = t.node.Name
