@@ -69,7 +69,9 @@ func CutEverywhere(t *testing.T, prepare, work func(*Machine), check func(dir, h
 	t.Helper()
 	folder := Folder(t)
 	for cut := 0; ; cut++ {
-		m := &Machine{t: t, folder: filepath.Join(folder, fmt.Sprint(cut)), cut: cut, files: map[uint64]*file{}, names: map[uint64]map[string]uint64{}}
+		m := &Machine{
+			t: t, folder: filepath.Join(folder, fmt.Sprint(cut)), cut: cut, files: map[uint64]*file{}, names: map[uint64]map[string]uint64{},
+		}
 		m.Dir = filepath.Join(m.folder, "disk")
 		m.must(os.MkdirAll(m.Dir, 0o700))
 		prepare(m)
