@@ -6,7 +6,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -37,7 +36,7 @@ func (v *visit) showEvents() (page, error) {
 	if after > 0 {
 		f.After = &after
 	}
-	list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, f)
+	list, err := get[api.EventList](v, api.PathEvents, f)
 	if err != nil {
 		return page{}, err
 	}

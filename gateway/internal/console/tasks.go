@@ -8,7 +8,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/form"
 )
 
@@ -24,7 +23,7 @@ type tasksPage struct {
 func (v *visit) showTasks() (page, error) {
 	f := api.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
 	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
-	list, err := client.Get[api.TaskPage](v.r.Context(), v.api, api.PathTasks, f)
+	list, err := get[api.TaskPage](v, api.PathTasks, f)
 	if err != nil {
 		return page{}, err
 	}
@@ -44,7 +43,7 @@ type taskPage struct {
 }
 
 func (v *visit) showTask() (page, error) {
-	t, err := client.Get[api.Task](v.r.Context(), v.api, api.At(api.PathTask, v.r.PathValue("task")), nil)
+	t, err := get[api.Task](v, api.At(api.PathTask, v.r.PathValue("task")), nil)
 	if err != nil {
 		return page{}, err
 	}
@@ -123,8 +122,7 @@ func (v *visit) runTask() (page, error) {
 	}
 	var made api.Task
 	if err == nil {
-		made, err = client.Send[api.Task](v.r.Context(), v.api, "POST", api.PathTasks, api.NewTask{Node: v.field("node"),
-			Type: kind.Name, Params: params})
+		made, err = send[api.Task](v, "POST", api.PathTasks, api.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
 	}
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
@@ -134,7 +132,7 @@ func (v *visit) runTask() (page, error) {
 
 func (v *visit) cancelTask() (page, error) {
 	id := v.r.PathValue("task")
-	if _, err := client.Send[api.Task](v.r.Context(), v.api, "POST", api.At(api.PathTaskCancel, id), nil); err != nil {
+	if err := v.do("POST", api.At(api.PathTaskCancel, id), nil); err != nil {
 		return v.stay((*visit).showTask, "cancel", err)
 	}
 	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, nil

@@ -176,6 +176,18 @@ func (v *visit) stay(show func(*visit) (page, error), at string, err error) (pag
 	return again, nil
 }
 
+// once is a page with something that is seen this once, such as a token: with its lists, or where they cannot be read, without.
+func once[T any](v *visit, show func(*visit) (page, error), add func(*T)) page {
+	shown, err := show(v)
+	data, whole := shown.data.(T)
+	if err != nil || !whole {
+		data = *new(T)
+	}
+	add(&data)
+	shown.data = data
+	return shown
+}
+
 func (v *visit) failure(at string, err error, answer wire.Error) *failure {
 	f := &failure{At: at, Message: answer.Error.Message, Hint: answer.Error.Hint, Topic: topicIn(answer.Error.Hint)}
 	if answer.RequestID != "" && !strings.Contains(err.Error(), answer.RequestID) {

@@ -119,3 +119,19 @@ func (v *visit) number(name string) (int, error) { return form.Number(name, v.fi
 func (v *visit) duration(name string) (api.Duration, error) {
 	return form.Duration(name, v.field(name))
 }
+
+// get asks the API something, as the visitor.
+func get[T any](v *visit, path string, query any) (T, error) {
+	return client.Get[T](v.r.Context(), v.api, path, query)
+}
+
+// send has the API change something, as the visitor.
+func send[T any](v *visit, method, path string, body any) (T, error) {
+	return client.Send[T](v.r.Context(), v.api, method, path, body)
+}
+
+// do is send where nobody reads the answer.
+func (v *visit) do(method, path string, body any) error {
+	_, err := send[struct{}](v, method, path, body)
+	return err
+}
