@@ -1,13 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/console/form"
 )
 
 type addPage struct {
@@ -22,12 +22,9 @@ func (v *visit) showAdd() (page, error) {
 
 // addNode makes the node and its bootstrap token. The page itself holds the token, so there is no redirect.
 func (v *visit) addNode() (page, error) {
-	gpus, err := v.number("gpus")
-	if err != nil {
-		return v.stay((*visit).showAdd, "add", err)
-	}
-	labels, err := form.Pairs(v.field("labels"))
-	if err != nil {
+	gpus, badGPUs := v.number("gpus")
+	labels, badLabels := pairsIn(v.field("labels"))
+	if err := cmp.Or(badGPUs, badLabels); err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
 	q := api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus, Labels: labels, Mode: v.field("mode")}

@@ -84,9 +84,7 @@ func (v *visit) showFleet() (page, error) {
 		return page{}, err
 	}
 	if err != nil {
-		status, answer := v.Info.Answer(err)
-		shown.status = status
-		shown.failure = v.failure("filter", err, answer)
+		shown = v.fails(shown, "filter", err)
 	}
 	return shown, nil
 }

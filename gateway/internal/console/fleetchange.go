@@ -8,7 +8,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -25,7 +24,7 @@ func (v *visit) changeNodes() (page, error) {
 	var labels api.LabelsRequest
 	var err error
 	if verb == doLabel {
-		labels, err = form.Labels(v.field("labels"))
+		labels, err = labelsIn(v.field("labels"))
 	}
 	if err == nil {
 		err = checkChange(v.r.PostForm["node"], verb)

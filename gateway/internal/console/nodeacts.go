@@ -9,7 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/console/form"
 )
 
 // Verbs of a node, as the paths of their forms have them.
@@ -129,11 +128,11 @@ func (v *visit) recovery(n *api.NodeDetail) deed {
 
 // labelling sets and removes labels, as an operator's.
 func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
-	pairs, err := form.Pairs(v.field("set"))
+	pairs, err := pairsIn(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	change := api.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
+	change := api.LabelsRequest{Set: pairs, Remove: wordsIn(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}

@@ -34,9 +34,7 @@ func (v *visit) showSessions() (page, error) {
 		return page{}, err
 	}
 	if err != nil {
-		status, answer := v.Info.Answer(err)
-		shown.status = status
-		shown.failure = v.failure("filter", err, answer)
+		shown = v.fails(shown, "filter", err)
 	}
 	shown.data = data
 	return shown, nil

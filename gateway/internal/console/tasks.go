@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -8,7 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/console/form"
 )
 
 type tasksPage struct {
@@ -82,7 +82,7 @@ type newTaskPage struct {
 
 // showNewTask asks for the type first, and then for the params of that type. Both stand in the URL.
 func (v *visit) showNewTask() (page, error) {
-	data := newTaskPage{Node: v.either("node"), Chosen: v.either("type")}
+	data := newTaskPage{Node: cmp.Or(v.field("node"), v.Asked("node")), Chosen: cmp.Or(v.field("type"), v.Asked("type"))}
 	for _, t := range wire.TaskTypes() {
 		if v.may.May(api.ScopePart(api.ScopeTasksWrite, t.Name)) {
 			data.Types = append(data.Types, t)
@@ -98,20 +98,12 @@ func (v *visit) showNewTask() (page, error) {
 	return page{name: "newtask", title: "Run a task", section: "tasks", data: data}, nil
 }
 
-// either is what the form says, or the URL.
-func (v *visit) either(name string) string {
-	if text := v.field(name); text != "" {
-		return text
-	}
-	return v.Asked(name)
-}
-
 func (v *visit) runTask() (page, error) {
 	kind, err := wire.FindTaskType(v.field("type"))
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
-	params, err := form.Params(kind.Params(), v.r.PostForm)
+	params, err := paramsIn(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
 		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
 			Back: api.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",

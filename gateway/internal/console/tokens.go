@@ -1,10 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/console/form"
 )
 
 type tokensPage struct {
@@ -29,20 +29,11 @@ func (v *visit) mintToken() (page, error) {
 }
 
 func (v *visit) minted() (api.NewToken, error) {
-	uses, err := v.number("uses")
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	gpus, err := v.number("gpus")
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	ttl, err := v.duration("ttl")
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	labels, err := form.Pairs(v.field("labels"))
-	if err != nil {
+	uses, badUses := v.number("uses")
+	gpus, badGPUs := v.number("gpus")
+	ttl, badTTL := v.duration("ttl")
+	labels, badLabels := pairsIn(v.field("labels"))
+	if err := cmp.Or(badUses, badGPUs, badTTL, badLabels); err != nil {
 		return api.NewToken{}, err
 	}
 	return send[api.NewToken](v, "POST", api.PathTokens, api.TokenRequest{Tenant: v.field("tenant"),

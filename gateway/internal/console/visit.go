@@ -16,7 +16,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -110,14 +109,6 @@ func safePath(to string) string {
 		return ""
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
-}
-
-// number is what a field says; 0: it is empty.
-func (v *visit) number(name string) (int, error) { return form.Number(name, v.field(name)) }
-
-// duration is what a field says; 0: it is empty.
-func (v *visit) duration(name string) (api.Duration, error) {
-	return form.Duration(name, v.field(name))
 }
 
 // get asks the API something, as the visitor.
