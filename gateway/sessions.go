@@ -23,24 +23,12 @@ func (g *gateway) openSessions(ctx context.Context) error {
 	return err
 }
 
-// recorder is who records shells; nil: nobody does.
-func (g *gateway) recorder() session.Recorder {
+// recorder begins to record a shell; nil: none are recorded.
+func (g *gateway) recorder() func(recording.Meta) (session.Tape, error) {
 	if !g.settings.recordings.shells {
 		return nil
 	}
-	return sessionRecorder{g.recordings}
-}
-
-// sessionRecorder hands the service of sessions the store of recordings.
-type sessionRecorder struct{ store *recording.Store }
-
-// Begin begins a recording.
-func (r sessionRecorder) Begin(m session.Meta) (session.Tape, error) {
-	tape, err := r.store.Begin(recording.Meta(m))
-	if err != nil {
-		return nil, err
-	}
-	return tape, nil
+	return func(m recording.Meta) (session.Tape, error) { return g.recordings.Begin(m) }
 }
 
 // sessionFor gives the document of a session that waits for a node.
