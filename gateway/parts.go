@@ -187,7 +187,7 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 		Idle:  b.settings.sessionIdle, Limit: b.settings.sessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
 	}
 	if b.settings.recordings.shells {
-		c.Record = sessionRecorder{kept}
+		c.Record = func(m recording.Meta) (session.Tape, error) { return kept.Begin(m) }
 	}
 	live, err := session.New(ctx, c)
 	if err != nil {
@@ -207,18 +207,6 @@ func mayStill(ctx context.Context, db *store.Store, id, opener string) error {
 		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
 	}
 	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
-}
-
-// sessionRecorder hands the service of sessions the store of recordings.
-type sessionRecorder struct{ store *recording.Store }
-
-// Begin begins a recording.
-func (r sessionRecorder) Begin(m session.Meta) (session.Tape, error) {
-	tape, err := r.store.Begin(recording.Meta(m))
-	if err != nil {
-		return nil, err
-	}
-	return tape, nil
 }
 
 // openLog opens a log on a node, as a session of the gateway's own.
