@@ -9,7 +9,6 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -114,7 +113,7 @@ func (a *foreground) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.Provider, a.InstanceID = machine.Place(ctx, a.Getenv, a.Provider, a.InstanceID)
+	a.Provider, a.InstanceID = command.Place(ctx, a.Getenv, a.Provider, a.InstanceID)
 	moved, err := a.Moved(state)
 	switch {
 	case err != nil:

@@ -37,6 +37,7 @@ func mustOpen(t *testing.T, state string) *identity.Directory {
 
 // TestStatusSaysHowItIs: exit status 0 means online. Otherwise status says since when the agent is not, why, and what to do.
 func TestStatusSaysHowItIs(t *testing.T) {
+	t.Parallel()
 	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	since := last.Add(-time.Hour)
 	was := func(change func(*identity.Status)) identity.Status {
@@ -90,6 +91,7 @@ func TestStatusSaysHowItIs(t *testing.T) {
 
 // TestHowToStart: for an agent that does not run, status prints the command that starts it, ready to be pasted.
 func TestHowToStart(t *testing.T) {
+	t.Parallel()
 	for kind, want := range map[service.Kind]string{
 		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start",
 		service.UserSystemd: "systemctl --user start muster-agent",
@@ -109,6 +111,7 @@ func TestHowToStart(t *testing.T) {
 
 // TestOfRoots: a user who has no agent gets the hint that root has one, with the command that needs sudo.
 func TestOfRoots(t *testing.T) {
+	t.Parallel()
 	for path, text := range map[string]string{
 		"etc/systemd/system/muster-agent.service": "[Service]\nExecStart=/srv/a%%b/current/muster-agent run\n",
 		"etc/init.d/muster-agent":                 "command=\"/srv/a%b/current/muster-agent\"\n",

@@ -238,7 +238,7 @@ func (m *bench) play(g *served, args ...string) operations {
 func (m *bench) run(env []string, args ...string) operations {
 	m.Helper()
 	var out bytes.Buffer
-	c := m.child(&out, env, m.swarm, append([]string{"-json", "-conns", decimal(benchConns)}, args...)...)
+	c := m.child(&out, env, m.swarm, append([]string{"-conns", decimal(benchConns)}, args...)...)
 	if err := c.cmd.Run(); err != nil {
 		m.Fatalf("swarm %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), c.said())
 	}
@@ -254,19 +254,7 @@ type player struct {
 
 func (m *bench) player(url string, args ...string) *player {
 	m.Helper()
-	return m.playerAs(url, []string{m.swarm}, args...)
-}
-
-// politePlayer is a swarm that leaves the cores to all others: its nodes do work that nodes do on machines of their own.
-func (m *bench) politePlayer(url string, args ...string) *player {
-	m.Helper()
-	return m.playerAs(url, []string{"nice", "-n", "19", m.swarm}, args...)
-}
-
-func (m *bench) playerAs(url string, command []string, args ...string) *player {
-	m.Helper()
-	flags := append(command[1:], "-turns", "-gateway", url, "-conns", decimal(benchConns))
-	c := m.child(nil, nil, command[0], append(flags, args...)...)
+	c := m.child(nil, nil, m.swarm, append([]string{"-turns", "-gateway", url, "-conns", decimal(benchConns)}, args...)...)
 	p := &player{child: c}
 	var err error
 	p.in, err = c.cmd.StdinPipe()
@@ -282,20 +270,8 @@ func (m *bench) playerAs(url string, command []string, args ...string) *player {
 // turn lets the nodes report once more, with these flags.
 func (p *player) turn(flags ...string) operations {
 	p.Helper()
-	p.begin(flags...)
-	return p.result()
-}
-
-// begin starts a turn, so that others play meanwhile.
-func (p *player) begin(flags ...string) {
-	p.Helper()
 	_, err := fmt.Fprintln(p.in, strings.Join(flags, " "))
 	p.must(err)
-}
-
-// result waits for the end of the turn that has begun.
-func (p *player) result() operations {
-	p.Helper()
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
 		p.Fatalf("swarm: %v\n%s", err, p.said())

@@ -34,7 +34,7 @@ func (m *bench) tasks(t *table) {
 		workTime.String()}
 	before := g.resident()
 	var out bytes.Buffer
-	paced := m.child(&out, env, m.swarm, append(flags, "-json", "-conns", "8", "-rate", decimal(workRate))...)
+	paced := m.child(&out, env, m.swarm, append(flags, "-conns", "8", "-rate", decimal(workRate))...)
 	waiting := m.during(paced, g)
 	report := m.operations(out.Bytes())
 	claim := report["task claimed"]

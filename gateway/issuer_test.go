@@ -71,23 +71,21 @@ func TestOpenIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	g := &gateway{store: db, log: slog.New(slog.DiscardHandler)}
-	if g.authority, err = authority.Open(t.Context(), authority.Config{Store: db}); err != nil {
-		t.Fatal(err)
+	quiet := slog.New(slog.DiscardHandler)
+	own, err := openAuthority(t.Context(), settings{}, quiet, db)
+	if err != nil || own.issuer != authority.Issuer(own.authority) {
+		t.Fatalf("without flags: %v, %T", err, own.issuer)
 	}
-	if err := g.openIssuer(); err != nil || g.issuer != authority.Issuer(g.authority) {
-		t.Errorf("without flags: %v, %T", err, g.issuer)
-	}
-	g.settings = settings{issuer: issuerStepCA, stepCA: stepca.Settings{
+	s := settings{issuer: issuerStepCA, stepCA: stepca.Settings{
 		URL: "https://127.0.0.1:1", RootFile: filepath.Join(t.TempDir(), "root.crt"), Provisioner: "nodes", KeyFile: "nodes.jwk",
 	}}
-	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "step ca root") {
+	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "step ca root") {
 		t.Errorf("without a root: %v", err)
 	}
-	if err := os.WriteFile(g.settings.stepCA.RootFile, []byte(g.authority.RootPEM()), 0o600); err != nil {
+	if err := os.WriteFile(s.stepCA.RootFile, []byte(own.authority.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
+	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
 		t.Errorf("without a key: %v", err)
 	}
 }

@@ -1,23 +1,13 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/session/recording"
-	"muster/store"
 )
-
-// secretRecordings is the secret that seals the keys of all recordings. It is in the database, so that it is in every backup, and follows
-// muster key rotate --master.
-const secretRecordings = "recordings"
 
 // recordingSettings say which sessions are recorded, and what is kept of that.
 type recordingSettings struct {
@@ -46,27 +36,4 @@ func (r *recordingSettings) check(named func(string) string) error {
 		return errors.New(named("recordings-quota") + " is less than the " + r.most.String() + " of one recording (--recording-max)")
 	}
 	return nil
-}
-
-// openRecordings opens the folder of recordings.
-func (g *gateway) openRecordings(ctx context.Context) error {
-	fresh := make([]byte, 32)
-	rand.Read(fresh)
-	key, err := g.store.SecretOnce(ctx, secretRecordings, fresh)
-	if err != nil {
-		return err
-	}
-	r := g.settings.recordings
-	g.recordings, err = recording.Open(recording.Config{
-		Folder: filepath.Join(g.settings.data, datadir.Recordings), Key: key, Most: int64(r.most), Keep: time.Duration(r.keep),
-		Quota: int64(r.quota), Dropped: g.recordingsDropped, Logger: g.log,
-	})
-	return err
-}
-
-// recordingsDropped records that recordings were deleted.
-func (g *gateway) recordingsDropped(ctx context.Context, why string, count int, bytes int64) error {
-	detail := map[string]string{"deleted": strconv.Itoa(count), "bytes": strconv.FormatInt(bytes, 10), "why": why}
-	return g.store.AddEvents(ctx, store.Event{At: time.Now(), Kind: "recordings.pruned", Actor: "gateway", Outcome: store.OutcomeOK,
-		Security: true, Detail: detail})
 }

@@ -18,6 +18,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/httpserver/daemon"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -60,13 +61,13 @@ func newShowcase(t *testing.T, nodes []exhibit) *showcase {
 	furnish(t, first, nodes, now)
 	first.close()
 	s := &showcase{gateway: openShowcase(t, dir)}
-	l, err := s.listen()
+	l, err := openListeners(s.gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.run(ctx, l) }()
+	go func() { done <- daemon.Run(ctx, s.work(l, daemon.Notifier{Logger: s.log})...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -74,7 +75,7 @@ func newShowcase(t *testing.T, nodes []exhibit) *showcase {
 		}
 		s.close()
 	})
-	s.url = "https://" + l.tls.Addr().String()
+	s.url = "https://" + s.tls.Addr().String()
 	s.enter(t)
 	for !s.overview.Ready() {
 		time.Sleep(10 * time.Millisecond)
@@ -92,10 +93,10 @@ func openShowcase(t *testing.T, dir string) *gateway {
 	t.Helper()
 	none := func(string) string { return "" }
 	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0"}, none, io.Discard)
-	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
-	if err == nil {
-		err = g.open(t.Context(), none, io.Discard)
+	if err != nil {
+		t.Fatal(err)
 	}
+	g, err := open(t.Context(), s, slog.New(slog.DiscardHandler), none, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}

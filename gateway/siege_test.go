@@ -205,7 +205,7 @@ func (h *house) buildSwarm() (program string) {
 
 // swarms has nodes enrol, where there is a token for them, and report. It fails when one request is not answered as it should be.
 func (h *house) swarms(program, token string, nodes int, flags ...string) {
-	command := exec.Command(program, append([]string{"-gateway", h.url, "-nodes", strconv.Itoa(nodes), "-json"}, flags...)...)
+	command := exec.Command(program, append([]string{"-gateway", h.url, "-nodes", strconv.Itoa(nodes)}, flags...)...)
 	command.Env = append(cleanEnv(), "MUSTER_TOKEN="+token)
 	if out, err := command.CombinedOutput(); err != nil {
 		h.t.Errorf("the swarm %s: %v\n%s", flags, err, out)

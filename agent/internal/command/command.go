@@ -4,7 +4,7 @@
 // Applicant gets a machine its identity, for join and run: it decides which name, which credential and which root pins an enrolment uses,
 // and what still counts of the identity from before.
 //
-// The commands status, probe, leave, settle and launch are here too.
+// Machine is the computer that the agent runs on. The commands status, probe, leave, settle and launch are here too.
 package command
 
 import (

@@ -52,7 +52,8 @@ func Parse(f *Flags, args []string) (Options, error) {
 	way := WayFlag(f)
 	f.StringVar(&o.NvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
 	f.BoolVar(&o.NoGPU, "no-gpu", false, "do not look at GPUs")
-	f.DurationVar(&o.Interval, "interval", 0, "`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, "+wire.UsualInterval.String()+")")
+	f.DurationVar(&o.Interval, "interval", 0,
+		"`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, "+wire.UsualInterval.String()+")")
 	f.DurationVar(&o.GPUInterval, "gpu-interval", 0,
 		"`TIME` between looks at the GPUs, 1s to 1h (default: as between heartbeats, "+wire.UsualInterval.String()+")")
 	f.TextVar(&o.Level, "log-level", slog.LevelInfo, "`LEVEL`: debug, info, warn or error")

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 )
 
 const probeExamples = `  muster-agent probe
@@ -30,7 +29,7 @@ func Probe(ctx context.Context, p Program, args []string) error {
 	if *capture && *noGPU {
 		return Usagef("--capture and --no-gpu exclude each other")
 	}
-	m := machine.New(*nvidiaSMI, *noGPU, 0, *state)
+	m := NewMachine(*nvidiaSMI, *noGPU, 0, *state)
 	if m.Prober != nil {
 		m.Prober.ReadOnly = true // the state directory may be that of an agent at work
 		m.Kernel.ReadOnly = true

@@ -15,7 +15,6 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -70,7 +69,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	if j.digest, err = service.Digest(service.OwnProgram); err != nil {
 		return fmt.Errorf("read this program: %w", err)
 	}
-	j.Provider, j.InstanceID = machine.Place(ctx, j.Getenv, j.Provider, j.InstanceID)
+	j.Provider, j.InstanceID = command.Place(ctx, j.Getenv, j.Provider, j.InstanceID)
 	if err := j.refuseOther(); err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -169,16 +168,6 @@ func (t *curl) read(ctx context.Context, o *outgoing, out outcome) (Answer, erro
 		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, errNoHTTP)
 	}
 	return out.answer, nil
-}
-
-// findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
-func (c *Client) findCurl() (string, error) {
-	program, err := exec.LookPath(c.cfg.Curl)
-	if err != nil {
-		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
-			err)
-	}
-	return program, nil
 }
 
 // environ is the environment from which curlEnvironment takes out what curl must not have.

@@ -8,21 +8,14 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
 // mostChanged bounds the nodes of one form: a person reads the names before they say yes.
 const mostChanged = 200
 
-// What can be done with nodes that are selected.
-const (
-	verbDrain  = "drain"
-	verbResume = "resume"
-	verbRetire = "retire"
-	verbLabel  = "label"
-)
+// doLabel changes labels of nodes that are selected, beside drain, resume and retire.
+const doLabel = "label"
 
 // changeNodes does one thing with the nodes that were selected, after it has named them. From the question on they are named by their ids:
 // a name may be another machine's by now.
@@ -30,8 +23,8 @@ func (v *visit) changeNodes() (page, error) {
 	verb := v.field("verb")
 	var labels api.LabelsRequest
 	var err error
-	if verb == verbLabel {
-		labels, err = form.Labels(v.field("labels"))
+	if verb == doLabel {
+		labels, err = labelsIn(v.field("labels"))
 	}
 	if err == nil {
 		err = checkChange(v.r.PostForm["node"], verb)
@@ -80,12 +73,10 @@ func (v *visit) selected() ([]pair, error) {
 }
 
 func (v *visit) changeNode(node, verb string, labels api.LabelsRequest) error {
-	if verb == verbLabel {
-		_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathLabels, node), labels)
-		return err
+	if verb == doLabel {
+		return v.do("POST", api.At(api.PathLabels, node), labels)
 	}
-	_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathNode, node)+"/"+verb, nil)
-	return err
+	return v.do("POST", api.At(api.PathNode, node)+"/"+verb, nil)
 }
 
 func checkChange(nodes []string, verb string) error {
@@ -97,7 +88,7 @@ func checkChange(nodes []string, verb string) error {
 			"select fewer, or use the command line for them all")
 	}
 	switch verb {
-	case verbDrain, verbResume, verbRetire, verbLabel:
+	case doDrain, doResume, doRetire, doLabel:
 		return nil
 	}
 	return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("nodes cannot be changed by %.40q", verb), "choose what to do from the list")
@@ -105,35 +96,22 @@ func checkChange(nodes []string, verb string) error {
 
 // changeQuestion names the nodes and what happens to them.
 func changeQuestion(nodes []pair, verb string, labels api.LabelsRequest, back string) question {
-	var all []string
-	for _, node := range nodes {
-		all = append(all, node.Value)
+	whom := picture.Many(len(nodes)) + " nodes"
+	if len(nodes) == 1 {
+		whom = "1 node"
 	}
-	names := strings.Join(all, ", ")
-	whom := nodesText(len(nodes))
-	q := question{Back: back}
-	switch verb {
-	case verbDrain:
-		q.Title = "Drain " + whom + "?"
-		q.Button = "Drain " + whom
-		q.Says = []string{names, "They take no new work. What runs on them goes on.", "Resume undoes this."}
-	case verbResume:
-		q.Title = "Resume " + whom + "?"
-		q.Button = "Resume " + whom
-		q.Says = []string{names, "They take work again."}
-	case verbRetire:
-		q.Title = "Retire " + whom + "?"
-		q.Button = "Retire " + whom
-		q.Danger = true
-		q.Says = []string{names, "Their certificates end at once, and their records are kept.",
-			"This cannot be undone: a machine joins again with a new token."}
-		if len(nodes) > 1 {
-			q.Word = verbRetire
-		}
-	case verbLabel:
-		q.Title = "Change labels of " + whom + "?"
-		q.Button = "Change the labels"
-		q.Says = append([]string{names}, labelsSay(labels)...)
+	q := moveQuestion(verb, whom)
+	if verb == doLabel {
+		q = question{Title: "Change labels of " + whom + "?", Button: "Change the labels", Says: labelsSay(labels)}
+	}
+	var names []string
+	for _, node := range nodes {
+		names = append(names, node.Value)
+	}
+	q.Says = append([]string{strings.Join(names, ", ")}, q.Says...)
+	q.Back = back
+	if verb == doRetire && len(nodes) > 1 {
+		q.Word = verb
 	}
 	return q
 }
@@ -147,11 +125,4 @@ func labelsSay(labels api.LabelsRequest) []string {
 		says = append(says, "Remove "+name+".")
 	}
 	return says
-}
-
-func nodesText(n int) string {
-	if n == 1 {
-		return "1 node"
-	}
-	return picture.Many(n) + " nodes"
 }

@@ -1,17 +1,14 @@
 package console
 
 import (
-	"context"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 )
 
 // Verbs of a node, as the paths of their forms have them.
@@ -34,31 +31,27 @@ func actsOf(n *api.NodeDetail) []act {
 		return nil
 	}
 	var all []act
-	switch n.State {
-	case wire.StateActive:
-		all = append(all, act{Verb: doDrain, Name: "Drain"})
-	case wire.StateDrained:
-		all = append(all, act{Verb: doResume, Name: "Resume"})
-	case wire.StateUnavailable:
-		if slices.Contains(n.StateReasons, wire.ReasonSuspended) {
-			all = append(all, act{Verb: doResume, Name: "Resume"})
-		}
-	}
 	has := func(word string) bool { return slices.Contains(n.StateReasons, word) }
-	if n.Status == wire.StatusStale || has(wire.ReasonConflict) || has(wire.ReasonExpired) {
-		all = append(all, act{Verb: doRecover, Name: "Let it back in"})
+	switch {
+	case n.State == wire.StateActive:
+		all = append(all, act{doDrain, "Drain"})
+	case n.State == wire.StateDrained, n.State == wire.StateUnavailable && has(wire.ReasonSuspended):
+		all = append(all, act{doResume, "Resume"})
 	}
-	return append(all, act{Verb: doRetire, Name: "Retire"},
-		act{Verb: doBan, Name: "Ban"})
+	if n.Status == wire.StatusStale || has(wire.ReasonConflict) || has(wire.ReasonExpired) {
+		all = append(all, act{doRecover, "Let it back in"})
+	}
+	return append(all, act{doRetire, "Retire"}, act{doBan, "Ban"})
 }
 
 // nodePath is the page of a node.
 func nodePath(name string) string { return api.PathConsole + "nodes/" + url.PathEscape(name) }
 
-// deed is one thing that can be done to a node: what it asks first, and what it does.
+// deed is one thing that can be done to a node or to a channel: what it asks first, and what the API is told then.
 type deed struct {
 	question
-	do func(context.Context) error
+	method, path string
+	body         any
 }
 
 // actOnNode does something to a node, after the person has read what happens. Forms name the node by its id: a name may be another
@@ -76,7 +69,7 @@ func (v *visit) actOnNode() (page, error) {
 	if asks, ok := v.sure(d.question, "fleet"); !ok {
 		return asks, nil
 	}
-	if err := d.do(v.r.Context()); err != nil {
+	if err := v.do(d.method, d.path, d.body); err != nil {
 		return v.stay((*visit).showNode, "act", err)
 	}
 	return page{to: d.Back}, nil
@@ -85,11 +78,7 @@ func (v *visit) actOnNode() (page, error) {
 func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 	switch verb := v.r.PathValue("verb"); verb {
 	case doDrain, doResume, doRetire, doBan:
-		ask := moveQuestion(verb, n.Name)
-		return deed{ask, func(ctx context.Context) error {
-			_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathNode, n.ID)+"/"+verb, nil)
-			return err
-		}}, nil
+		return deed{moveQuestion(verb, n.Name), "POST", api.At(api.PathNode, n.ID) + "/" + verb, nil}, nil
 	case doRecover:
 		return v.recovery(n), nil
 	case doLabels:
@@ -100,24 +89,26 @@ func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 	return deed{}, wire.Refuse(wire.CodeNotFound, "a node cannot do this", "drain, resume, retire, ban or label it")
 }
 
-// moveQuestion names what a move does.
-func moveQuestion(verb, name string) question {
+// moveQuestion names what a move does to whom: a node by its name, or a number of nodes.
+func moveQuestion(verb, whom string) question {
 	const given = "Its certificates end at once. To come back it has to join again."
-	const bill = "What its provider charges does not end by this: give the machine back there too."
+	const bill = "What a provider charges does not end by this: give the machine back there too."
+	do := strings.ToUpper(verb[:1]) + verb[1:] + " " + whom
+	q := question{Title: do + "?", Button: do, Danger: verb == doRetire || verb == doBan}
 	switch verb {
 	case doDrain:
-		return question{Title: "Drain " + name + "?", Button: "Drain " + name, Says: []string{
-			"It gets no new work, but for tasks whose type allows it.", "Work that runs goes on.", "It stays drained until somebody resumes it."}}
+		q.Says = []string{"A drained node gets no new work, but for tasks whose type allows it.", "Work that runs goes on.",
+			"It stays drained until somebody resumes it."}
 	case doResume:
-		return question{Title: "Resume " + name + "?", Button: "Resume " + name, Says: []string{
-			"It gets work again.", "The reasons that people gave against it are dropped."}}
+		q.Says = []string{"A resumed node gets work again.", "The reasons that people gave against it are dropped."}
 	case doRetire:
-		return question{Title: "Retire " + name + "?", Button: "Retire " + name, Danger: true, Says: []string{given,
-			"Its name is free for another machine. Its record stays.", bill}}
+		q.Says = []string{"A retired node is gone for good. " + given, "Its name is free for another machine. Its record stays.", bill}
+	case doBan:
+		q.Says = []string{"A banned node is shut out. " + given,
+			"Its name, its keys and the tokens that are bound to it are refused from now on.",
+			"If it knows the pre-shared key, rotate that: muster psk rotate.", bill}
 	}
-	return question{Title: "Ban " + name + "?", Button: "Ban " + name, Danger: true, Says: []string{given,
-		"Its name, its keys and the tokens that are bound to it are refused from now on.",
-		"If it knows the pre-shared key, rotate that: muster psk rotate.", bill}}
+	return q
 }
 
 // recovery lets a node back in. With a fingerprint it ends a conflict in favour of one certificate.
@@ -132,35 +123,22 @@ func (v *visit) recovery(n *api.NodeDetail) deed {
 			"The machine that shows another one is shut out.",
 			"Where both machines show the same one, stop the one that should not be there first."}}
 	}
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathRecovery, n.ID),
-			api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)})
-		return err
-	}}
+	return deed{ask, "POST", api.At(api.PathRecovery, n.ID), api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)}}
 }
 
 // labelling sets and removes labels, as an operator's.
 func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
-	pairs, err := form.Pairs(v.field("set"))
+	pairs, err := pairsIn(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	change := api.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
+	change := api.LabelsRequest{Set: pairs, Remove: wordsIn(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}
 	ask := question{Title: "Change the labels of " + n.Name + "?", Button: "Change them"}
-	for _, name := range slices.Sorted(maps.Keys(change.Set)) {
-		ask.Says = append(ask.Says, name+" becomes "+change.Set[name]+".")
-	}
-	for _, name := range change.Remove {
-		ask.Says = append(ask.Says, name+" is removed.")
-	}
-	ask.Says = append(ask.Says, "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathLabels, n.ID), change)
-		return err
-	}}, nil
+	ask.Says = append(labelsSay(change), "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
+	return deed{ask, "POST", api.At(api.PathLabels, n.ID), change}, nil
 }
 
 // countGPUs puts on record how many GPUs a node should have; an empty field: as many as are seen.
@@ -177,8 +155,5 @@ func (v *visit) countGPUs(n *api.NodeDetail) (deed, error) {
 	}
 	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",
 		Says: []string{says, "With fewer than that it is unavailable."}}
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "PATCH", api.At(api.PathNode, n.ID), patch)
-		return err
-	}}, nil
+	return deed{ask, "PATCH", api.At(api.PathNode, n.ID), patch}, nil
 }

@@ -1,14 +1,12 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"strconv"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/store/releases"
 )
@@ -20,11 +18,11 @@ type releasesPage struct {
 }
 
 func (v *visit) showReleases() (page, error) {
-	known, err := client.Get[api.ReleaseList](v.r.Context(), v.api, api.PathReleases, nil)
+	known, err := get[api.ReleaseList](v, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	channels, err := client.Get[api.ChannelList](v.r.Context(), v.api, api.PathChannels, nil)
+	channels, err := get[api.ChannelList](v, api.PathChannels, nil)
 	data := releasesPage{Channels: channels.Channels, Denied: forbidden(err), Releases: known.Releases}
 	if data.Denied {
 		err = nil
@@ -45,17 +43,16 @@ type channelPage struct {
 }
 
 func (v *visit) showChannel() (page, error) {
-	ctx := v.r.Context()
 	name := v.r.PathValue("channel")
-	c, err := client.Get[api.Channel](ctx, v.api, api.At(api.PathChannel, name), nil)
+	c, err := get[api.Channel](v, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return page{}, err
 	}
-	known, err := client.Get[api.ReleaseList](ctx, v.api, api.PathReleases, nil)
+	known, err := get[api.ReleaseList](v, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	nodes, err := client.Get[api.ChannelNodes](ctx, v.api, api.At(api.PathChannelNodes, name),
+	nodes, err := get[api.ChannelNodes](v, api.At(api.PathChannelNodes, name),
 		api.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
 	if err != nil {
 		return page{}, err
@@ -69,12 +66,6 @@ func (v *visit) showChannel() (page, error) {
 	return page{name: "channel", title: "Channel " + c.Channel, section: "releases", data: data}, nil
 }
 
-// steer is one thing that can be done to a channel: what it asks first, and what it does.
-type steer struct {
-	question
-	do func(context.Context) (api.Channel, error)
-}
-
 // steerChannel moves a channel or its rollout, after the person has read what happens.
 func (v *visit) steerChannel() (page, error) {
 	name := v.r.PathValue("channel")
@@ -86,7 +77,7 @@ func (v *visit) steerChannel() (page, error) {
 	if asks, ok := v.sure(s.question, "releases"); !ok {
 		return asks, nil
 	}
-	if _, err := s.do(v.r.Context()); err != nil {
+	if err := v.do(s.method, s.path, s.body); err != nil {
 		return v.stay(v.channelOrList(), "steer", err)
 	}
 	return page{to: s.Back}, nil
@@ -94,7 +85,7 @@ func (v *visit) steerChannel() (page, error) {
 
 // channelOrList is the page of the channel, or the list where the channel has never been pointed at anything.
 func (v *visit) channelOrList() func(*visit) (page, error) {
-	if _, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
+	if _, err := get[api.Channel](v, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
 		return (*visit).showReleases
 	}
 	return (*visit).showChannel
@@ -110,49 +101,47 @@ func (v *visit) seenSequence() int64 {
 // noWindow says what holds nobody back who goes back.
 const noWindow = " Maintenance windows do not hold them back."
 
-func (v *visit) steering(name string) (steer, error) {
-	seen := v.seenSequence()
+func (v *visit) steering(name string) (deed, error) {
+	var path string
+	var body any
+	var q question
 	switch verb := v.r.PathValue("verb"); verb {
 	case "promote":
 		return v.promotion(name)
 	case "rollback":
-		return steer{question{Title: "Roll " + name + " back?", Button: "Roll back " + name, Danger: true,
-			Says: []string{"The channel points at the release before the present one.", "All of its nodes get that release at once." + noWindow}},
-			func(ctx context.Context) (api.Channel, error) {
-				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelRollback, name), api.Promotion{Seen: seen})
-			}}, nil
+		path = api.PathChannelRollback
+		body = api.Promotion{Seen: v.seenSequence()}
+		q = question{Title: "Roll " + name + " back?", Button: "Roll back " + name, Danger: true,
+			Says: []string{"The channel points at the release before the present one.", "All of its nodes get that release at once." + noWindow}}
 	case "abort":
-		return steer{question{Title: "Abort the rollout on " + name + "?", Button: "Abort the rollout", Danger: true,
+		path = api.PathChannelAbort
+		body = api.Promotion{Seen: v.seenSequence()}
+		q = question{Title: "Abort the rollout on " + name + "?", Button: "Abort the rollout", Danger: true,
 			Says: []string{"The rollout ends.", "Nodes that have its release already go back to the one before." + noWindow,
-				"Aborting cannot be undone: a new promotion starts from the first wave."}},
-			func(ctx context.Context) (api.Channel, error) {
-				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelAbort, name), api.Promotion{Seen: seen})
-			}}, nil
+				"Aborting cannot be undone: a new promotion starts from the first wave."}}
 	case "pause":
-		return steer{question{Title: "Pause the rollout on " + name + "?", Button: "Pause",
-			Says: []string{"No further node gets the release until somebody resumes the rollout.", "Nodes that were let in go on."}},
-			func(ctx context.Context) (api.Channel, error) {
-				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelPause, name), nil)
-			}}, nil
+		path = api.PathChannelPause
+		q = question{Title: "Pause the rollout on " + name + "?", Button: "Pause",
+			Says: []string{"No further node gets the release until somebody resumes the rollout.", "Nodes that were let in go on."}}
 	case "resume":
-		return steer{question{Title: "Resume the rollout on " + name + "?", Button: "Resume",
-			Says: []string{"The rollout goes on with its present wave.", "Nodes that have failed so far are accepted, and do not halt it again."}},
-			func(ctx context.Context) (api.Channel, error) {
-				return client.Send[api.Channel](ctx, v.api, "POST", api.At(api.PathChannelResume, name), nil)
-			}}, nil
+		path = api.PathChannelResume
+		q = question{Title: "Resume the rollout on " + name + "?", Button: "Resume",
+			Says: []string{"The rollout goes on with its present wave.", "Nodes that have failed so far are accepted, and do not halt it again."}}
+	default:
+		return deed{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
 	}
-	return steer{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
+	return deed{q, "POST", api.At(path, name), body}, nil
 }
 
 // promotion points the channel at a release. How many nodes it concerns is said before it happens.
-func (v *visit) promotion(name string) (steer, error) {
+func (v *visit) promotion(name string) (deed, error) {
 	digest := v.field("digest")
 	if digest == "" {
-		return steer{}, wire.Refuse(wire.CodeBadRequest, "no release was chosen", "choose one from the list")
+		return deed{}, wire.Refuse(wire.CodeBadRequest, "no release was chosen", "choose one from the list")
 	}
-	release, err := client.Get[api.Release](v.r.Context(), v.api, api.At(api.PathRelease, digest), nil)
+	release, err := get[api.Release](v, api.At(api.PathRelease, digest), nil)
 	if err != nil {
-		return steer{}, err
+		return deed{}, err
 	}
 	p := api.Promotion{Digest: digest, Seen: v.seenSequence()}
 	how := "They get it in waves, which stop by themselves when nodes fail."
@@ -160,15 +149,12 @@ func (v *visit) promotion(name string) (steer, error) {
 		p.Wave = api.AllAtOnce()
 		how = "All of them get it at once, without waves."
 	}
-	c, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, name), nil)
+	c, err := get[api.Channel](v, api.At(api.PathChannel, name), nil)
 	if err != nil && !refusedBy(err, wire.CodeChannelUnknown) {
-		return steer{}, err
+		return deed{}, err
 	}
 	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
 		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
-	do := func(ctx context.Context) (api.Channel, error) {
-		return client.Send[api.Channel](ctx, v.api, "PATCH", api.At(api.PathChannel, name), p)
-	}
 	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
-	return steer{ask, do}, nil
+	return deed{ask, "PATCH", api.At(api.PathChannel, name), p}, nil
 }

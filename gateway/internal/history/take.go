@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/view"
 	"muster/store/history"
 )
@@ -156,31 +157,9 @@ func (c *cost) next(s *view.Sample) int64 {
 	return parted(float64(*c.millis-*last.millis)/float64(passed.Milliseconds())*100, 1000)
 }
 
-// The rows of GPUs are of now where they were read no longer ago than this. After a failed look at the GPUs the last rows stay in the
-// heartbeats: they are no samples.
-const (
-	looks       = 3 // so many times the time between two heartbeats, or between two looks, whichever is longer
-	freshAtMost = 90 * time.Second
-	longestPace = 86400.0 // seconds
-)
-
+// fresh is true where a heartbeat's rows of GPUs are of now. After a failed look at the GPUs the last rows stay in the heartbeats: they are
+// no samples.
 func fresh(s *view.Sample) bool {
-	h := s.Hardware
-	if h == nil || len(h.GPUs) == 0 {
-		return false
-	}
-	failed := h.Probe.State == wire.ProbeHung || h.Probe.State == wire.ProbeFailed
-	read := h.Probe.SampledAt
-	switch {
-	case read == nil:
-		return !failed
-	case failed && h.Probe.Since != nil && read.Before(*h.Probe.Since):
-		return false // no row was read since
-	}
-	most := max(freshAtMost, looks*s.Interval)
-	if pace := h.Probe.IntervalSeconds; pace != nil && *pace < longestPace {
-		most = max(most, time.Duration(looks**pace*float64(time.Second)))
-	}
-	age := s.At.Sub(*read) - time.Duration(s.SkewMillis)*time.Millisecond
-	return age <= most
+	interval := s.Interval.Seconds()
+	return s.Hardware != nil && len(s.Hardware.GPUs) > 0 && !api.Old(s.Hardware.Probe, &interval, &s.SkewMillis, s.At)
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/limit"
 )
 
 // Bounds.
@@ -46,10 +47,8 @@ type Hub struct {
 	life context.Context
 	stop context.CancelCauseFunc
 
-	mu       sync.Mutex
-	sessions int
-	on       map[string]int // sessions by node
-	by       map[string]int // readers by account
+	readers  limit.Places // by account
+	sessions limit.Places // by node
 }
 
 // ErrStopped ends readers because the gateway stops.
@@ -60,7 +59,7 @@ func New(c Config) *Hub {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	h := &Hub{Config: c, on: map[string]int{}, by: map[string]int{}}
+	h := &Hub{Config: c}
 	h.life, h.stop = context.WithCancelCause(context.Background())
 	return h
 }
@@ -122,10 +121,11 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 	if err := q.Check(); err != nil {
 		return err
 	}
-	if err := h.enter(who, nodeID, len(q.Sources)); err != nil {
+	leave, err := h.enter(who, nodeID, len(q.Sources))
+	if err != nil {
 		return err
 	}
-	defer h.leave(who, nodeID, len(q.Sources))
+	defer leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer context.AfterFunc(h.life, func() { cancel(context.Cause(h.life)) })()
 	r := &reader{hub: h, node: nodeID, query: q, each: each, turn: make(chan struct{}, 1), cancel: cancel}
@@ -135,7 +135,7 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 			r.send(ctx, nil)
 		}
 	})
-	err := r.read(ctx)
+	err = r.read(ctx)
 	cancel(nil)
 	alive.Wait()
 	return err
@@ -153,37 +153,24 @@ func wait(ctx context.Context, long time.Duration) bool {
 
 const tooMany = "close a console or a muster node logs that nobody looks at, and try again"
 
-func (h *Hub) enter(who, nodeID string, sessions int) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.life.Err() != nil:
-		return wire.Refuse(wire.CodeUnavailable, "the gateway stops", "try again when it runs")
-	case h.by[who] >= mostOfOne:
-		return wire.Refuse(wire.CodeTooManyRequests, "this account reads too many logs at once", tooMany)
-	case h.on[nodeID]+sessions > mostOfNode:
-		return wire.Refuse(wire.CodeTooManyRequests, "too many logs of this node are read at once", tooMany)
-	case h.sessions+sessions > mostSessions:
-		return wire.Refuse(wire.CodeTooManyRequests, "too many logs are read at once", tooMany)
+func (h *Hub) enter(who, nodeID string, sessions int) (leave func(), err error) {
+	full := func(what string) error { return wire.Refuse(wire.CodeTooManyRequests, what, tooMany) }
+	if h.life.Err() != nil {
+		return nil, wire.Refuse(wire.CodeUnavailable, "the gateway stops", "try again when it runs")
 	}
-	h.count(who, nodeID, 1, sessions)
-	return nil
-}
-
-func (h *Hub) leave(who, nodeID string, sessions int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.count(who, nodeID, -1, -sessions)
-	if h.by[who] == 0 {
-		delete(h.by, who)
+	leaveOwn, err := h.readers.Enter(who, 1, mostOfOne, mostSessions)
+	if err != nil {
+		return nil, full("this account reads too many logs at once")
 	}
-	if h.on[nodeID] == 0 {
-		delete(h.on, nodeID)
+	leaveNode, err := h.sessions.Enter(nodeID, sessions, mostOfNode, mostSessions)
+	switch err {
+	case nil:
+		return func() { leaveNode(); leaveOwn() }, nil
+	case limit.ErrOwn:
+		err = full("too many logs of this node are read at once")
+	case limit.ErrAll:
+		err = full("too many logs are read at once")
 	}
-}
-
-func (h *Hub) count(who, nodeID string, readers, sessions int) {
-	h.by[who] += readers
-	h.on[nodeID] += sessions
-	h.sessions += sessions
+	leaveOwn()
+	return nil, err
 }

@@ -68,9 +68,8 @@ func BenchmarkMetrics(b *testing.B) {
 		rows := bigFleet(size)
 		handler := reply.NewPacker().Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			t := newText(w)
-			all := newNodes(rows)
-			all.write(t, append(gpuFamilies(), detailFamilies()...))
-			all.writeLeftOut(t)
+			writeNodes(t, rows, append(gpuFamilies(), detailFamilies()...))
+			t.writeLeftOut()
 			if err := t.end(); err != nil {
 				b.Error(err)
 			}
@@ -103,8 +102,7 @@ func TestSize(t *testing.T) {
 	} {
 		out := &counted{}
 		w := newText(out)
-		all := newNodes(bigFleet(nodes))
-		all.write(w, c.families)
+		writeNodes(w, bigFleet(nodes), c.families)
 		if err := w.end(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/view"
 )
@@ -27,7 +28,7 @@ type Gateway struct {
 	Tasks       map[string]int // that have not ended, by status; nil: not known
 	Rollouts    []Rollout
 	Certificates
-	Shipping    []Shipping
+	Shipping    []api.LogShipping
 	HeldBatches map[string]int64 // by tenant
 	Failed      []string         // what could not be found out
 }

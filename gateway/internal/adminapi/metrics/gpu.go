@@ -3,6 +3,7 @@ package metrics
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -20,45 +21,81 @@ type gpuFamily struct {
 	say func(*text, *gpu)
 }
 
-// gpu is a GPU with its node.
+// gpu is a GPU with its node, and with all that the node said of it.
 type gpu struct {
 	*api.GPU
 	node *api.NodeRow
+	said *wire.GPU
+}
+
+// Units of what nodes say, in those of the metrics.
+func plain(v float64) float64     { return v }
+func percent(v float64) float64   { return v / 100 }
+func mebibytes(v float64) float64 { return v * mib }
+func megahertz(v float64) float64 { return v * 1e6 }
+
+// ofGPU makes a family of a number.
+func ofGPU[N int | int64 | float64](name, help string, in func(float64) float64, get func(*gpu) *N) gpuFamily {
+	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) {
+		if v := get(g); v != nil {
+			t.gpu(g)
+			t.value(in(float64(*v)))
+		}
+	}}
+}
+
+// ifGPU makes a family of what is so, or is not.
+func ifGPU(name, help string, get func(*gpu) *bool) gpuFamily {
+	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) {
+		if v := get(g); v != nil {
+			t.gpu(g)
+			t.value(flag(*v))
+		}
+	}}
+}
+
+// whyGPU makes a family with a sample for each of a GPU's reasons.
+func whyGPU(name, help string, get func(*gpu) []string) gpuFamily {
+	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) { t.reasons(get(g), func() { t.gpu(g) }) }}
+}
+
+// faultsOfGPU makes a family of faults that were corrected, and of those that could not be.
+func faultsOfGPU(name, help string, get func(*gpu) (corrected, uncorrected *int64)) gpuFamily {
+	return gpuFamily{family{name, counter, help}, func(t *text, g *gpu) {
+		corrected, uncorrected := get(g)
+		for i, v := range [...]*int64{corrected, uncorrected} {
+			if v != nil {
+				t.gpu(g)
+				t.label("kind", [...]string{"corrected", "uncorrected"}[i])
+				t.value(float64(*v))
+			}
+		}
+	}}
 }
 
 // gpuFamilies is the table of the metrics of GPUs.
 func gpuFamilies() []gpuFamily {
-	of := func(name, help string, say func(*text, *gpu)) gpuFamily {
-		return gpuFamily{family{name, gauge, help}, say}
-	}
 	return []gpuFamily{
-		of("muster_gpu_utilization_ratio", "Part of the last second in which the GPU was at work, 0 to 1.", func(t *text, g *gpu) {
-			t.maybeOfGPU(g, g.UtilizationPercent, 100)
-		}),
-		of("muster_gpu_memory_used_bytes", "Memory of the GPU in use.", func(t *text, g *gpu) { t.sizeOfGPU(g, g.MemoryUsedMiB) }),
-		of("muster_gpu_memory_free_bytes", "Memory of the GPU that is free. Some is kept for the driver.", func(t *text, g *gpu) {
-			t.sizeOfGPU(g, g.MemoryFreeMiB)
-		}),
-		of("muster_gpu_memory_total_bytes", "Memory of the GPU.", func(t *text, g *gpu) { t.sizeOfGPU(g, g.MemoryMiB) }),
-		of("muster_gpu_memory_unified", "The GPU's memory is the host's: its sizes are those of the host. Always 1.", func(t *text, g *gpu) {
-			if g.MemorySource == wire.MemoryUnified {
-				t.ofGPU(g, 1)
-			}
-		}),
-		of("muster_gpu_temperature_celsius", "Temperature of the GPU.", func(t *text, g *gpu) { t.maybeOfGPU(g, g.TemperatureCelsius, 1) }),
-		of("muster_gpu_power_watts", "Power that the GPU draws.", func(t *text, g *gpu) { t.maybeOfGPU(g, g.PowerWatts, 1) }),
-		of("muster_gpu_power_limit_watts", "Power that the GPU may draw.", func(t *text, g *gpu) { t.maybeOfGPU(g, g.PowerLimitWatts, 1) }),
-		of("muster_gpu_mig_enabled", "Whether the GPU is divided by MIG: 1 or 0.", func(t *text, g *gpu) {
-			if g.MIG != nil {
-				t.ofGPU(g, flag(*g.MIG))
-			}
-		}),
-		of("muster_gpu_idle_since_timestamp_seconds", "Since when the GPU is idle. Absent where it is not.", func(t *text, g *gpu) {
-			if g.IdleSince != nil {
-				t.ofGPU(g, seconds(*g.IdleSince))
-			}
-		}),
-		of("muster_gpu_unhealthy", "What is wrong with the GPU, in the agent's words. Always 1.", gpuUnhealthy),
+		ofGPU("muster_gpu_utilization_ratio", "Part of the last second in which the GPU was at work, 0 to 1.", percent,
+			func(g *gpu) *float64 { return g.UtilizationPercent }),
+		ofGPU("muster_gpu_memory_used_bytes", "Memory of the GPU in use.", mebibytes, func(g *gpu) *int64 { return g.MemoryUsedMiB }),
+		ofGPU("muster_gpu_memory_free_bytes", "Memory of the GPU that is free. Some is kept for the driver.", mebibytes,
+			func(g *gpu) *int64 { return g.MemoryFreeMiB }),
+		ofGPU("muster_gpu_memory_total_bytes", "Memory of the GPU.", mebibytes, func(g *gpu) *int64 { return g.MemoryMiB }),
+		{family{"muster_gpu_memory_unified", gauge, "The GPU's memory is the host's: its sizes are those of the host. Always 1."},
+			func(t *text, g *gpu) {
+				if g.MemorySource == wire.MemoryUnified {
+					t.gpu(g)
+					t.value(1)
+				}
+			}},
+		ofGPU("muster_gpu_temperature_celsius", "Temperature of the GPU.", plain, func(g *gpu) *float64 { return g.TemperatureCelsius }),
+		ofGPU("muster_gpu_power_watts", "Power that the GPU draws.", plain, func(g *gpu) *float64 { return g.PowerWatts }),
+		ofGPU("muster_gpu_power_limit_watts", "Power that the GPU may draw.", plain, func(g *gpu) *float64 { return g.PowerLimitWatts }),
+		ifGPU("muster_gpu_mig_enabled", "Whether the GPU is divided by MIG: 1 or 0.", func(g *gpu) *bool { return g.MIG }),
+		ofGPU("muster_gpu_idle_since_timestamp_seconds", "Since when the GPU is idle. Absent where it is not.", plain,
+			func(g *gpu) *float64 { return stamp(g.IdleSince) }),
+		whyGPU("muster_gpu_unhealthy", "What is wrong with the GPU, in the agent's words. Always 1.", func(g *gpu) []string { return g.Health }),
 	}
 }
 
@@ -69,121 +106,65 @@ func (t *text) gpu(g *gpu) {
 	t.label("model", g.Name)
 }
 
-func (t *text) ofGPU(g *gpu, v float64) {
-	t.gpu(g)
-	t.value(v)
-}
-
-func (t *text) maybeOfGPU(g *gpu, v *float64, of float64) {
-	if v != nil {
-		t.ofGPU(g, *v/of)
-	}
-}
-
-func (t *text) sizeOfGPU(g *gpu, v *int64) {
-	if v != nil {
-		t.ofGPU(g, float64(*v)*mib)
-	}
-}
-
-func gpuUnhealthy(t *text, g *gpu) { t.reasonsOfGPU(g, g.Health) }
-
-// reasonsOfGPU writes a sample for each of a GPU's reasons.
-func (t *text) reasonsOfGPU(g *gpu, all []string) {
-	shown := all[:min(len(all), mostReasons)]
-	for i, reason := range shown {
-		if slices.Contains(shown[:i], reason) {
-			continue
-		}
-		t.gpu(g)
-		t.label("reason", reason)
-		t.value(1)
-	}
-}
-
-// nodes are the nodes of one answer. odd has the nodes of which something is left out, with what is shown of them.
-type nodes struct {
-	rows    []*api.NodeRow
-	odd     map[*api.NodeRow][]api.GPU
-	gpus    int // left out: more than a node may have, or two with the same labels
-	reasons int // left out
-}
-
-// newNodes finds out what has to be left out of the answer. Prometheus would drop samples that have the same labels.
-func newNodes(rows []*api.NodeRow) *nodes {
-	all := &nodes{rows: rows, odd: map[*api.NodeRow][]api.GPU{}}
-	for _, n := range rows {
-		all.reasons += max(len(n.StateReasons)-mostReasons, 0)
-		if len(n.GPUs) > mostGPUs || repeated(n.GPUs) {
-			shown := distinct(n.GPUs)
-			shown = shown[:min(len(shown), mostGPUs)]
-			all.odd[n] = shown
-			all.gpus += len(n.GPUs) - len(shown)
-		}
-		for i := range n.GPUs {
-			all.reasons += max(len(n.GPUs[i].Health)-mostReasons, 0)
-			if row := n.GPUs[i].Row; row != nil && row.Clocks != nil {
-				all.reasons += max(len(row.Clocks.Reasons)-mostReasons, 0)
-			}
-		}
-	}
-	return all
-}
-
-func sameGPU(a, b *api.GPU) bool { return a.Index == b.Index && a.UUID == b.UUID }
-
-// repeated tells whether two of a node's few GPUs have the same labels.
-func repeated(gpus []api.GPU) bool {
-	for i := range gpus {
-		for j := range i {
-			if sameGPU(&gpus[i], &gpus[j]) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// distinct keeps the first of those that have the same labels.
-func distinct(gpus []api.GPU) []api.GPU {
-	var kept []api.GPU
-	for i := range gpus {
-		if !slices.ContainsFunc(kept, func(g api.GPU) bool { return sameGPU(&g, &gpus[i]) }) {
-			kept = append(kept, gpus[i])
-		}
-	}
-	return kept
-}
-
-// shown are the GPUs of a node as they are now.
-func (all *nodes) shown(n *api.NodeRow) []api.GPU {
-	if !n.Fresh {
+// stamp is a moment in seconds; nil: it is not known.
+func stamp(at *time.Time) *float64 {
+	if at == nil || at.IsZero() {
 		return nil
 	}
-	if kept, odd := all.odd[n]; odd {
-		return kept
-	}
-	return n.GPUs
+	v := seconds(*at)
+	return &v
 }
 
-// write writes all families of nodes, and those of GPUs that are given.
-func (all *nodes) write(t *text, ofGPUs []gpuFamily) {
+// reasons writes a sample for each reason of a node or a GPU, whose labels the caller adds.
+func (t *text) reasons(all []string, labels func()) {
+	shown := all[:min(len(all), mostReasons)]
+	t.left.reasons += len(all) - len(shown)
+	for i, reason := range shown {
+		if !slices.Contains(shown[:i], reason) {
+			labels()
+			t.label("reason", reason)
+			t.value(1)
+		}
+	}
+}
+
+// writeNodes writes all families of nodes, and those of GPUs that are given. Of GPUs with the same labels the first is written: Prometheus
+// would drop the others.
+func writeNodes(t *text, rows []*api.NodeRow, ofGPUs []gpuFamily) {
 	for _, f := range nodeFamilies() {
 		t.begin(f.family)
-		for _, n := range all.rows {
+		for _, n := range rows {
 			f.say(t, n)
 		}
 	}
 	one := &gpu{}
-	for _, f := range ofGPUs {
+	for number, f := range ofGPUs {
 		t.begin(f.family)
-		for _, n := range all.rows {
-			gpus := all.shown(n)
-			for i := range gpus {
-				one.GPU = &gpus[i]
-				one.node = n
-				f.say(t, one)
+		for _, n := range rows {
+			for i := range n.GPUs {
+				if !n.Fresh {
+					break
+				}
+				*one = gpu{&n.GPUs[i], n, n.GPUs[i].Row}
+				if one.said == nil {
+					one.said = &wire.GPU{}
+				}
+				if i < mostGPUs && !again(n.GPUs, i) {
+					f.say(t, one)
+				} else if number == 0 {
+					t.left.gpus++
+				}
 			}
 		}
 	}
+}
+
+// again tells whether a GPU before this one has the same labels.
+func again(gpus []api.GPU, i int) bool {
+	for j := range i {
+		if gpus[j].Index == gpus[i].Index && gpus[j].UUID == gpus[i].UUID {
+			return true
+		}
+	}
+	return false
 }

@@ -113,14 +113,13 @@ func (s *server) metrics(c *call) error {
 		return err
 	}
 	defer leave()
-	all := newNodes(rows)
 	c.send(TextType, func(w io.Writer) error {
 		t := newText(w)
-		all.write(t, ofGPUs)
+		writeNodes(t, rows, ofGPUs)
 		if q.Tenant == "" && len(q.Terms) == 0 {
 			s.writeGateway(c.r.Context(), t)
 		}
-		all.writeLeftOut(t)
+		t.writeLeftOut()
 		return t.end()
 	})
 	return nil
@@ -139,10 +138,9 @@ func leftOut() family {
 	return family{"muster_metrics_left_out", gauge, "What this answer leaves out: GPUs and reasons beyond the bounds, labels cut short."}
 }
 
-func (all *nodes) writeLeftOut(t *text) {
-	cut := t.cut // before the labels below
+func (t *text) writeLeftOut() {
 	t.begin(leftOut())
-	t.counts("what", map[string]int64{"gpus": int64(all.gpus), "reasons": int64(all.reasons), "label_text": int64(cut)})
+	t.counts("what", map[string]int64{"gpus": int64(t.left.gpus), "reasons": int64(t.left.reasons), "label_text": int64(t.left.labels)})
 }
 
 // rows refuses to show a part of the fleet as if it were the whole.

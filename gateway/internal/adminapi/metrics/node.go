@@ -140,13 +140,7 @@ func nodeInfo(t *text, n *api.NodeRow) {
 	t.value(1)
 }
 
-func nodeReasons(t *text, n *api.NodeRow) {
-	for _, reason := range n.StateReasons[:min(len(n.StateReasons), mostReasons)] {
-		t.node(n)
-		t.label("reason", reason)
-		t.value(1)
-	}
-}
+func nodeReasons(t *text, n *api.NodeRow) { t.reasons(n.StateReasons, func() { t.node(n) }) }
 
 // nodeFindings adds up the findings of a rule: one that is about GPUs may have found several.
 func nodeFindings(t *text, n *api.NodeRow) {

@@ -1,12 +1,10 @@
 package metrics
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"runtime"
 	rt "runtime/metrics"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -50,16 +48,9 @@ func cpuSeconds() *float64 {
 
 // resident reads the second number of /proc/self/statm, in pages.
 func resident() *int64 {
-	raw, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return nil
-	}
-	fields := strings.Fields(string(bytes.TrimSpace(raw)))
-	if len(fields) < 2 {
-		return nil
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
+	raw, _ := os.ReadFile("/proc/self/statm") // without it no number is found
+	var all, pages int64
+	if n, _ := fmt.Sscan(string(raw), &all, &pages); n < 2 {
 		return nil
 	}
 	size := pages * int64(os.Getpagesize())
@@ -68,15 +59,10 @@ func resident() *int64 {
 
 // descriptors counts the entries of /proc/self/fd. One of them is the folder's own.
 func descriptors() *int64 {
-	folder, err := os.Open("/proc/self/fd")
+	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return nil
 	}
-	defer folder.Close()
-	names, err := folder.Readdirnames(-1)
-	if err != nil {
-		return nil
-	}
-	n := int64(len(names) - 1)
+	n := int64(len(entries) - 1)
 	return &n
 }

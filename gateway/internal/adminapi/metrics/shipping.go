@@ -2,26 +2,15 @@ package metrics
 
 import (
 	"maps"
+	"muster/gateway/api"
 	"slices"
-	"time"
 )
 
-// Shipping is how a rule of log shipping does.
-type Shipping struct {
-	Rule        string
-	Sent        int64
-	Dropped     map[string]int64 // lines, by reason
-	Waiting     int64
-	BufferBytes int64
-	Lag         time.Duration
-	Failing     bool
-}
-
 // ofRules makes a family with one value for each rule.
-func ofRules(name, kind, help string, get func(Shipping) float64) gatewayFamily {
+func ofRules(name, kind, help string, get func(api.LogShipping) float64) gatewayFamily {
 	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) {
 		for _, s := range w.Shipping {
-			t.label("rule", s.Rule)
+			t.label("rule", s.Name)
 			t.value(get(s))
 		}
 	}}
@@ -30,16 +19,16 @@ func ofRules(name, kind, help string, get func(Shipping) float64) gatewayFamily 
 func shippingFamilies() []gatewayFamily {
 	return []gatewayFamily{
 		ofRules("muster_log_shipping_lines_total", counter, "Log lines that a rule's sink took.",
-			func(s Shipping) float64 { return float64(s.Sent) }),
+			func(s api.LogShipping) float64 { return float64(s.Sent) }),
 		{family{"muster_log_shipping_dropped_lines_total", counter, "Log lines that did not get to a rule's sink, by reason."}, sayDropped},
 		ofRules("muster_log_shipping_waiting_lines", gauge, "Log lines that wait in a rule's buffer.",
-			func(s Shipping) float64 { return float64(s.Waiting) }),
+			func(s api.LogShipping) float64 { return float64(s.Waiting) }),
 		ofRules("muster_log_shipping_buffer_bytes", gauge, "Size of a rule's buffer.",
-			func(s Shipping) float64 { return float64(s.BufferBytes) }),
+			func(s api.LogShipping) float64 { return float64(s.BufferBytes) }),
 		ofRules("muster_log_shipping_lag_seconds", gauge, "How old the oldest line is that waits in a rule's buffer.",
-			func(s Shipping) float64 { return s.Lag.Seconds() }),
+			func(s api.LogShipping) float64 { return s.LagSeconds }),
 		ofRules("muster_log_shipping_failing", gauge, "Whether a rule's sink takes nothing now: 1 or 0.",
-			func(s Shipping) float64 { return flag(s.Failing) }),
+			func(s api.LogShipping) float64 { return flag(s.FailingSince != nil) }),
 		{family{"muster_log_shipping_held_batches_total", counter, "Batches that nodes above their rate were asked to send later, by tenant."},
 			func(t *text, w *whole) { t.counts("tenant", w.HeldBatches) }},
 	}
@@ -48,7 +37,7 @@ func shippingFamilies() []gatewayFamily {
 func sayDropped(t *text, w *whole) {
 	for _, s := range w.Shipping {
 		for _, reason := range slices.Sorted(maps.Keys(s.Dropped)) {
-			t.label("rule", s.Rule)
+			t.label("rule", s.Name)
 			t.label("reason", reason)
 			t.value(float64(s.Dropped[reason]))
 		}

@@ -38,7 +38,7 @@ type text struct {
 	family family
 	headed bool
 	line   []byte
-	cut    int // labels whose value was too long
+	left   struct{ gpus, reasons, labels int } // out: beyond the bounds, with the labels of another one, or cut
 }
 
 func newText(to io.Writer) *text {
@@ -63,7 +63,7 @@ func (t *text) label(name, value string) {
 	t.line = append(t.line, `="`...)
 	if len(value) > mostLabel {
 		value = shorten(value)
-		t.cut++
+		t.left.labels++
 	}
 	t.line = appendEscaped(t.line, value)
 	t.line = append(t.line, '"')

@@ -122,8 +122,8 @@ func TestLongLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := read(t, out.String())
-	if len(all) != 2 || all[0].labels["x"] != strings.Repeat("ä", mostLabel/2) || len(all[1].labels["x"]) != mostLabel || w.cut != 1 {
-		t.Errorf("got %v, and %d were cut", all, w.cut)
+	if len(all) != 2 || all[0].labels["x"] != strings.Repeat("ä", mostLabel/2) || len(all[1].labels["x"]) != mostLabel || w.left.labels != 1 {
+		t.Errorf("got %v, and %d were cut", all, w.left.labels)
 	}
 }
 

@@ -44,8 +44,11 @@ func (v view) gpusLine() string {
 	} else {
 		line += ", expected number unknown"
 	}
-	if v.old() {
-		line += ", as they were " + v.readAge() + " ago"
+	switch age := v.readAge(); {
+	case v.old() && age == screen.Unknown:
+		line += ", read at an unknown time"
+	case v.old():
+		line += ", as they were " + age + " ago"
 	}
 	return line
 }

@@ -2,7 +2,13 @@ package picture
 
 // For tests of this package.
 var (
-	GaugeOf    = gaugeOf
-	SheetNames = sheetNames
-	Amount     = amount
+	GaugeOf = gaugeOf
+	Amount  = amount
 )
+
+func SheetNames() (names []string) {
+	for _, line := range sheet() {
+		names = append(names, line.name)
+	}
+	return names
+}

@@ -84,12 +84,7 @@ func eachText(values []*float64, missing int) string {
 }
 
 func utilizationOf(n *api.NodeRow) Gauge {
-	gpus := rowsOf(n)
-	values := make([]*float64, len(gpus))
-	for i := range gpus {
-		values[i] = gpus[i].UtilizationPercent
-	}
-	g := gaugeOf(values, n.MissingGPUs(), "Utilisation of each GPU")
+	g, values := gaugeBy(n, ByUtilization, "Utilisation of each GPU")
 	sum, known := 0.0, 0
 	for _, v := range values {
 		if v != nil {
@@ -105,24 +100,17 @@ func utilizationOf(n *api.NodeRow) Gauge {
 
 // memoryOf says what is used. Unified memory is the whole system's, and the text says so.
 func memoryOf(n *api.NodeRow) Gauge {
-	gpus := rowsOf(n)
-	values := make([]*float64, len(gpus))
+	g, values := gaugeBy(n, ByMemory, "Memory of each GPU")
 	var used, total int64
-	known, unified := false, false
-	for i := range gpus {
-		g := &gpus[i]
-		if g.MemoryUsedMiB == nil || g.MemoryMiB == nil || *g.MemoryMiB <= 0 {
-			continue
+	unified := false
+	for i, gpu := range rowsOf(n) {
+		if values[i] != nil {
+			used += *gpu.MemoryUsedMiB
+			total += *gpu.MemoryMiB
+			unified = unified || gpu.MemorySource == wire.MemoryUnified
 		}
-		share := float64(*g.MemoryUsedMiB) / float64(*g.MemoryMiB) * 100
-		values[i] = &share
-		used += *g.MemoryUsedMiB
-		total += *g.MemoryMiB
-		known = true
-		unified = unified || g.MemorySource == wire.MemoryUnified
 	}
-	g := gaugeOf(values, n.MissingGPUs(), "Memory of each GPU")
-	if !known {
+	if total == 0 {
 		return g
 	}
 	g.Text = gibText(used)
@@ -131,4 +119,14 @@ func memoryOf(n *api.NodeRow) Gauge {
 		g.Says += ", shared with the CPU"
 	}
 	return g
+}
+
+// gaugeBy draws what the heat map's colours say by this word, and gives the values.
+func gaugeBy(n *api.NodeRow, by, says string) (Gauge, []*float64) {
+	gpus := rowsOf(n)
+	values := make([]*float64, len(gpus))
+	for i := range gpus {
+		values[i] = heatValue(&gpus[i], by)
+	}
+	return gaugeOf(values, n.MissingGPUs(), says), values
 }

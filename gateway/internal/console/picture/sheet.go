@@ -17,11 +17,11 @@ type SheetRow struct {
 // SheetOf leaves out what none of the GPUs says.
 func SheetOf(gpus []wire.GPU) []SheetRow {
 	var rows []SheetRow
-	for _, name := range sheetNames() {
-		row := SheetRow{Name: name}
+	for _, line := range sheet() {
+		row := SheetRow{Name: line.name}
 		told := false
 		for i := range gpus {
-			text := Dash(sheetValue(name, &gpus[i]))
+			text := Dash(line.say(&gpus[i]))
 			told = told || text != Unknown
 			row.Values = append(row.Values, text)
 		}
@@ -32,84 +32,54 @@ func SheetOf(gpus []wire.GPU) []SheetRow {
 	return rows
 }
 
-// sheetNames are what a GPU may say beyond the page's table, in the order of the sheet.
-func sheetNames() []string {
-	return []string{"UUID", "Bus", "Vendor", "Compute capability", "Memory reserved", "Memory in use by reads", "Encoder", "Decoder",
-		"Memory temperature", "Fan", "Power cap, highest", "Performance state", "Persistence mode", "SM clock", "Memory clock", "Clocks set by",
-		"PCIe", "ECC", "Errors since the driver was loaded", "Errors ever", "Remapped rows", "Pages to retire", "Driver asks for", "Fabric",
-		"NVLink", "MIG instances", "Processes"}
+// sheetLine is what a GPU may say beyond the page's table. It says nothing, or Unknown, where the GPU does not.
+type sheetLine struct {
+	name string
+	say  func(*wire.GPU) string
 }
 
-// sheetValue is empty where the GPU does not say it.
-func sheetValue(name string, g *wire.GPU) string {
-	switch name {
-	case "UUID":
-		return g.UUID
-	case "Bus":
-		return g.BusID
-	case "Vendor":
-		return g.Vendor
-	case "Compute capability":
-		return said(g.ComputeCapability)
-	case "Memory reserved":
-		return MiB(g.MemoryReservedMiB)
-	case "Memory in use by reads":
-		return decimal(g.MemoryUtilizationPercent, " %")
-	case "Encoder":
-		return decimal(g.EncoderUtilizationPercent, " %")
-	case "Decoder":
-		return decimal(g.DecoderUtilizationPercent, " %")
-	case "Memory temperature":
-		return decimal(g.MemoryTemperatureCelsius, " °C")
-	case "Fan":
-		return decimal(g.FanPercent, " %")
-	case "Power cap, highest":
-		return watts(g.PowerMaxLimitWatts)
-	case "Performance state":
-		return numbered("P%d", g.PerformanceState)
-	case "Persistence mode":
-		return onOff(g.PersistenceMode)
-	case "Pages to retire":
-		return onOff(g.RetiredPagesPending)
-	case "Driver asks for":
-		return said(g.RecoveryAction)
-	case "MIG instances":
-		return profiles(g.MIGInstances)
+// sheet has the lines in their order.
+func sheet() []sheetLine {
+	return []sheetLine{
+		{"UUID", func(g *wire.GPU) string { return g.UUID }},
+		{"Bus", func(g *wire.GPU) string { return g.BusID }},
+		{"Vendor", func(g *wire.GPU) string { return g.Vendor }},
+		{"Compute capability", func(g *wire.GPU) string { return orZero(g.ComputeCapability) }},
+		{"Memory reserved", func(g *wire.GPU) string { return MiB(g.MemoryReservedMiB) }},
+		{"Memory in use by reads", func(g *wire.GPU) string { return decimal(g.MemoryUtilizationPercent, " %") }},
+		{"Encoder", func(g *wire.GPU) string { return decimal(g.EncoderUtilizationPercent, " %") }},
+		{"Decoder", func(g *wire.GPU) string { return decimal(g.DecoderUtilizationPercent, " %") }},
+		{"Memory temperature", func(g *wire.GPU) string { return decimal(g.MemoryTemperatureCelsius, " °C") }},
+		{"Fan", func(g *wire.GPU) string { return decimal(g.FanPercent, " %") }},
+		{"Power cap, highest", func(g *wire.GPU) string { return watts(g.PowerMaxLimitWatts) }},
+		{"Performance state", func(g *wire.GPU) string { return numbered("P%d", g.PerformanceState) }},
+		{"Persistence mode", func(g *wire.GPU) string { return onOff(g.PersistenceMode) }},
+		{"SM clock", func(g *wire.GPU) string { return numbered("%d MHz", orZero(g.Clocks).SMMHz) }},
+		{"Memory clock", func(g *wire.GPU) string { return numbered("%d MHz", orZero(g.Clocks).MemoryMHz) }},
+		{"Clocks set by", func(g *wire.GPU) string {
+			return strings.ReplaceAll(strings.Join(orZero(g.Clocks).Reasons, ", "), "_", " ")
+		}},
+		{"PCIe", func(g *wire.GPU) string { return pcieText(orZero(g.PCIe)) }},
+		{"ECC", func(g *wire.GPU) string { return onOff(orZero(g.ECC).Enabled) }},
+		{"Errors since the driver was loaded", func(g *wire.GPU) string {
+			return errorsText(orZero(g.ECC).UncorrectedVolatile, orZero(g.ECC).CorrectedVolatile)
+		}},
+		{"Errors ever", func(g *wire.GPU) string {
+			return errorsText(orZero(g.ECC).UncorrectedAggregate, orZero(g.ECC).CorrectedAggregate)
+		}},
+		{"Remapped rows", func(g *wire.GPU) string { return remapText(orZero(g.RemappedRows)) }},
+		{"Pages to retire", func(g *wire.GPU) string { return onOff(g.RetiredPagesPending) }},
+		{"Driver asks for", func(g *wire.GPU) string { return orZero(g.RecoveryAction) }},
+		{"Fabric", func(g *wire.GPU) string {
+			return strings.TrimSuffix(orZero(orZero(g.Fabric).State)+", "+orZero(orZero(g.Fabric).Status), ", ")
+		}},
+		{"NVLink", func(g *wire.GPU) string { return linksText(orZero(g.NVLinks)) }},
+		{"MIG instances", func(g *wire.GPU) string { return profiles(g.MIGInstances) }},
+		{"Processes", func(g *wire.GPU) string { return processesText(orZero(g.Processes)) }},
 	}
-	return sheetGroup(name, g)
 }
 
-// sheetGroup is sheetValue for what comes in groups.
-func sheetGroup(name string, g *wire.GPU) string {
-	clocks, ecc := orZero(g.Clocks), orZero(g.ECC)
-	switch name {
-	case "SM clock":
-		return numbered("%d MHz", clocks.SMMHz)
-	case "Memory clock":
-		return numbered("%d MHz", clocks.MemoryMHz)
-	case "Clocks set by":
-		return strings.ReplaceAll(strings.Join(clocks.Reasons, ", "), "_", " ")
-	case "PCIe":
-		return pcieText(orZero(g.PCIe))
-	case "ECC":
-		return onOff(ecc.Enabled)
-	case "Errors since the driver was loaded":
-		return errorsText(ecc.UncorrectedVolatile, ecc.CorrectedVolatile)
-	case "Errors ever":
-		return errorsText(ecc.UncorrectedAggregate, ecc.CorrectedAggregate)
-	case "Remapped rows":
-		return remapText(orZero(g.RemappedRows))
-	case "Fabric":
-		return strings.TrimSuffix(said(orZero(g.Fabric).State)+", "+said(orZero(g.Fabric).Status), ", ")
-	case "NVLink":
-		return linksText(orZero(g.NVLinks))
-	case "Processes":
-		return processesText(orZero(g.Processes))
-	}
-	return ""
-}
-
-// orZero is a group of values, of which none is known where the group is not.
+// orZero is a value, or a group of values, of which none is known where the group is not.
 func orZero[T any](group *T) T {
 	var none T
 	if group == nil {
@@ -183,13 +153,6 @@ func profiles(parts []wire.MIGInstance) string {
 		return "no instance"
 	}
 	return Dash(strings.Join(all, ", "))
-}
-
-func said(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }
 
 func onOff(flag *bool) string {

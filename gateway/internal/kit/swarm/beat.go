@@ -30,16 +30,13 @@ const (
 )
 
 // newPattern makes a heartbeat with the real encoder, and cuts it where the run id and the counter are.
-// program is the digest of the agent that the node runs, "" where it says none, and update what it says of releases.
-func newPattern(gpus int, program string, update *wire.Update) (pattern, error) {
+func newPattern(gpus int) (pattern, error) {
 	rss := int64(6400)
 	cpu := int64(250)
 	probe := int64(41)
-	agent := agentInfo()
-	agent.Digest = program
 	body, err := json.Marshal(wire.HeartbeatRequest{
-		RunID: runMark, Counter: counterMark, IntervalSeconds: 30, Agent: agent,
-		Cost: wire.Cost{RSSKiB: &rss, CPUMillis: &cpu, ProbeMillis: &probe}, Health: []string{}, Update: update, Hardware: reading(gpus),
+		RunID: runMark, Counter: counterMark, IntervalSeconds: 30, Agent: agentInfo(),
+		Cost: wire.Cost{RSSKiB: &rss, CPUMillis: &cpu, ProbeMillis: &probe}, Health: []string{}, Hardware: reading(gpus),
 	})
 	if err != nil {
 		return pattern{}, err
@@ -69,7 +66,7 @@ type ahead struct {
 
 // beat lets all nodes report for the time asked for.
 func (s *swarm) beat(ctx context.Context) error {
-	p, err := newPattern(s.gpus, "", nil)
+	p, err := newPattern(s.gpus)
 	if err != nil {
 		return err
 	}
@@ -81,23 +78,14 @@ func (s *swarm) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var followed *updates
-	if s.update {
-		if followed, err = s.prepareUpdates(); err != nil {
-			return err
-		}
-	}
 	end := time.Now().Add(s.duration)
-	beats := s.measure(ctx, "heartbeat", func(w *worker) {
-		b := beater{worker: w, pattern: p, end: end, updates: followed}
+	s.measure(ctx, "heartbeat", func(w *worker) {
+		b := beater{worker: w, pattern: p, end: end}
 		if queues != nil {
 			b.queues = queues[w.number]
 		}
 		b.run(ctx)
 	})
-	if followed != nil {
-		followed.end(beats)
-	}
 	return nil
 }
 
@@ -121,7 +109,7 @@ func (s *swarm) connectAll(ctx context.Context) {
 				w.lost(ctx, err)
 				return
 			}
-			w.tally.latency.add(time.Since(started))
+			w.tally.latency = append(w.tally.latency, time.Since(started))
 		})
 	})
 }
@@ -179,9 +167,8 @@ type beater struct {
 	pattern pattern
 	queues  map[*node][]ahead // nil: heartbeats are signed as they are sent
 	end     time.Time
-	updates *updates // nil: the nodes do not update themselves
-	done    int      // heartbeats so far
-	body    []byte   // reused, as raw is: making new ones would cost as much as the gateway's own work
+	done    int    // heartbeats so far
+	body    []byte // reused, as raw is: making new ones would cost as much as the gateway's own work
 	raw     []byte
 	dry     bool // there is nothing more to send
 }
@@ -220,9 +207,6 @@ func (b *beater) next(ctx context.Context, started time.Time) (due time.Time, ok
 func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 	q := sent{from: due}
 	switch {
-	case b.updates != nil:
-		b.updates.hear(ctx, b.worker, n, due)
-		return
 	case n.direct:
 		n.counter++
 		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)

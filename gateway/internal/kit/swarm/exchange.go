@@ -71,9 +71,9 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeUnproven, "an answer's proof does not fit: "+shorten(a.body))
 		return false
 	case a.status == http.StatusOK || a.status == http.StatusCreated:
-		w.tally.latency.add(took)
+		w.tally.latency = append(w.tally.latency, took)
 		if q.again {
-			w.again.latency.add(took)
+			w.again.latency = append(w.again.latency, took)
 			w.lastAgain = time.Now()
 		}
 		return true
@@ -83,7 +83,7 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeForeign, shorten(a.body))
 		return false
 	}
-	beforeRestart := refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, string(a.epoch))
+	beforeRestart := refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, a.epoch)
 	if beforeRestart { // the next nonce names the new epoch, so this refusal does not count
 		w.epoch.learn(a.epoch)
 		return false
@@ -138,6 +138,6 @@ func ofEpoch(nonce, epoch string) bool {
 // proof makes the check of the answer to one signed request, by the answer key that was pinned at enrolment.
 func (s *swarm) proof(nonce string) func(a answer) error {
 	return func(a answer) error {
-		return sign.VerifyAnswer(string(a.proof), s.pinned.answerKey, nonce, a.status, a.body)
+		return sign.VerifyAnswer(a.proof, s.pinned.answerKey, nonce, a.status, a.body)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"muster/agent/sign"
 )
@@ -50,7 +49,9 @@ func (s *swarm) load() error {
 	if err := s.pin(k.Roots, key); err != nil {
 		return fmt.Errorf("%s: %w", s.keep, err)
 	}
-	for i, one := range k.Nodes[:min(len(k.Nodes), s.options.nodes)] {
+	played := min(len(k.Nodes), s.options.nodes)
+	s.unplayed = k.Nodes[played:]
+	for i, one := range k.Nodes[:played] {
 		n, err := one.node(s.directly(i))
 		if err != nil {
 			return fmt.Errorf("%s: node %s: %w", s.keep, one.Name, err)
@@ -88,46 +89,14 @@ func (s *swarm) save() error {
 		}
 		k.Nodes = append(k.Nodes, keptNode{Name: n.name, ID: n.id, Key: der, Chain: n.chain})
 	}
-	rest, err := s.unplayed()
-	if err != nil {
-		return err
-	}
-	k.Nodes = append(k.Nodes, rest...)
+	k.Nodes = append(k.Nodes, s.unplayed...)
 	text, err := json.Marshal(k)
 	if err != nil {
 		return err
 	}
-	return replace(s.keep, text)
-}
-
-// unplayed are the nodes in the file beyond those of this run.
-func (s *swarm) unplayed() ([]keptNode, error) {
-	text, err := os.ReadFile(s.keep)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var k kept
-	if err == nil {
-		err = json.Unmarshal(text, &k)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return k.Nodes[min(len(k.Nodes), len(s.nodes)):], nil
-}
-
-// replace writes a file as a whole. A run that is ended in the middle must not cost the identities of the run before.
-func replace(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".swarm-*") // 0600
-	if err != nil {
+	// A run that is ended in the middle must not cost the identities of the run before.
+	if err := os.WriteFile(s.keep+".new", text, 0o600); err != nil {
 		return err
 	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return os.Rename(s.keep+".new", s.keep)
 }

@@ -1,5 +1,5 @@
 // Command swarm plays many nodes against one running gateway: it enrols them, lets them report, renews their certificates,
-// and prints how many of each the gateway took per second, how long each took, and what was refused.
+// and prints as JSON how many of each the gateway took per second, how long each took, and what was refused.
 //
 // It speaks agent/wire and agent/sign as the agent does, over mTLS and over signatures. On one machine the gateway is to get the
 // processor. So swarm makes keys, certificate requests and signatures before the clock starts, and its HTTP is a few lines over a
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	s := &swarm{options: o, say: stderr, epoch: &epoch{}}
 	err = s.play(ctx, stdin, stdout)
 	if len(s.phases) > 0 && !o.inTurns {
-		s.report(stdout)
+		s.report(stdout, s.phases)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "swarm: %v\n", err)

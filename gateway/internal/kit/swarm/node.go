@@ -33,8 +33,6 @@ type node struct {
 	conn    *conn    // over mTLS
 	from    net.Addr // the address that it connects from over mTLS; nil: the system chooses
 
-	*follower // nil: it does not update itself
-
 	next *ecdsa.PrivateKey // the key of a renewal
 	csr  string            // for key or next, PEM
 }

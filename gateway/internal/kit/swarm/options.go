@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"muster/agent/wire"
 )
 
 // Bounds, so that a slip of the hand does not become a flood.
@@ -30,60 +28,46 @@ const (
 
 // options are what swarm was called with.
 type options struct {
-	gateway    *url.URL
-	token      string
-	name       string
-	nodes      int
-	duration   time.Duration
-	rate       float64
-	beats      int
-	transport  string
-	conns      int
-	gpus       int
-	renew      bool
-	verify     bool
-	peer       bool
-	keep       string
-	expect     []string
-	json       bool
-	insist     bool
-	inTurns    bool
-	stepCA     string
-	noop       string
-	work       bool
-	update     bool
-	program    string
-	trialPause time.Duration
-	apiToken   string
+	gateway   *url.URL
+	token     string
+	nodes     int
+	duration  time.Duration
+	rate      float64
+	beats     int
+	transport string
+	conns     int
+	gpus      int
+	renew     bool
+	verify    bool
+	peer      bool
+	keep      string
+	insist    bool
+	inTurns   bool
+	stepCA    string
+	noop      string
+	work      bool
+	apiToken  string
 }
 
-const help = `swarm plays many nodes against a running gateway and prints rates and latencies.
+const help = `swarm plays many nodes against a running gateway and prints rates and latencies as JSON.
 
   export MUSTER_TOKEN=$(muster --data DIR token create --uses 1000 -o json | sed -n 's/.*"token": *"\([^"]*\)".*/\1/p')
   swarm -gateway https://127.0.0.1:7443 -nodes 1000                             enrol them, then report for 10 s at full speed
   swarm -gateway https://127.0.0.1:7443 -nodes 1000 -keep swarm.json -renew     keep their identities, renew each
   swarm -gateway https://127.0.0.1:7443 -nodes 1000 -keep swarm.json -rate 33 -duration 5m     go on with them, no token needed
-  swarm -gateway https://127.0.0.1:7443 -nodes 100 -duration 0 -expect token_used              100 nodes after one use
 
 Latencies count from the moment a request is sent, with -rate from the moment it was due.
-"own us" is the processor time that swarm itself took for a request, which the gateway on the same machine did not have.
+own_us is the processor time that swarm itself took for a request, which the gateway on the same machine did not have.
 
 Flags:
 `
 
 func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (options, error) {
-	var o options
+	o := options{token: getenv("MUSTER_TOKEN"), apiToken: getenv("MUSTER_API_TOKEN"), duration: 10 * time.Second, conns: 32, gpus: 1}
 	f := flag.NewFlagSet("swarm", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	gateway := f.String("gateway", getenv("MUSTER_GATEWAY"),
-		"`URL` of the gateway, on a loopback address; http:// for its listener without TLS")
-	f.StringVar(&o.token, "token", "",
-		"enrollment `TOKEN` with enough uses, or a pre-shared key; better: MUSTER_TOKEN, which no other user can read")
-	f.StringVar(&o.name, "name", "", "`PREFIX` of the nodes' names (default: swarm- and random characters)")
+	gateway := f.String("gateway", "", "`URL` of the gateway, on a loopback address; http:// for its listener without TLS")
 	f.IntVar(&o.nodes, "nodes", 100, "how many nodes, up to 100000")
-	o.duration = 10 * time.Second
-	o.conns = 32
-	o.gpus = 1
 	o.pace(f)
 	f.StringVar(&o.transport, "transport", viaMixed, "mtls, signed, or mixed (every other node)")
 	f.BoolVar(&o.renew, "renew", false, "also renew every node's certificate once, and use the new one")
@@ -96,14 +80,8 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	f.StringVar(&o.stepCA, "step-ca", "", "the server is a step-ca: have it sign and renew; `FILE` has its JWK provisioner in JSON")
 	f.BoolVar(&o.work, "work", false,
 		"the nodes wait for tasks instead of reporting; tasks are given to them with -rate and -duration, by the account of MUSTER_API_TOKEN")
-	f.BoolVar(&o.update, "update", false,
-		"a node that hears of a release fetches its layer, starts anew with it and reports as on trial; needs -transport mtls and -rate")
-	f.StringVar(&o.program, "program", "", "with -update: the `DIGEST` of the agent that the nodes run at first")
-	f.DurationVar(&o.trialPause, "trial", wire.TrialBeat, "with -update: the time between two heartbeats of a node on trial")
 	f.StringVar(&o.noop, "noop", "", "be the server to compare heartbeats with, on this `ADDRESS`; it reads requests and does nothing")
 	f.StringVar(&o.keep, "keep", "", "`FILE` for the nodes' identities (mode 0600): a later run goes on with them")
-	expect := f.String("expect", "", "refusal `CODES`, with commas between, that do not make the run fail")
-	f.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	if err := f.Parse(args); err != nil {
 		if err == flag.ErrHelp {
 			fmt.Fprint(stdout, help)
@@ -114,13 +92,6 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	}
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("there are no arguments, only flags: %q", f.Arg(0))
-	}
-	if o.token == "" {
-		o.token = getenv("MUSTER_TOKEN")
-	}
-	o.apiToken = getenv("MUSTER_API_TOKEN")
-	if *expect != "" {
-		o.expect = strings.Split(*expect, ",")
 	}
 	if o.noop != "" {
 		return o, nil
@@ -163,18 +134,12 @@ func (o *options) check() error {
 		return fmt.Errorf("-turns is for heartbeats alone, without -renew and -step-ca")
 	case o.work && (o.transport != viaMTLS || o.inTurns || o.peer || o.stepCA != ""):
 		return fmt.Errorf("-work needs -transport mtls, and is without -turns, -peer and -step-ca")
-	case o.update && (o.transport != viaMTLS || o.peer || o.work || o.stepCA != "" || !o.inTurns && o.rate == 0):
-		return fmt.Errorf("-update needs -transport mtls and -rate, and is without -peer, -work and -step-ca")
-	case o.update != (o.program != "") || o.update && !wire.IsDigest(o.program):
-		return fmt.Errorf("-update and -program go together: -program is sha256: and 64 hexadecimal digits, as in the heartbeat of an agent")
 	case o.work && o.apiToken == "":
 		return fmt.Errorf("-work needs MUSTER_API_TOKEN, the token of an account that may give tasks")
 	case o.stepCA != "" && o.gateway.Scheme != "https":
 		return fmt.Errorf("-step-ca needs https://")
 	case o.peer && (o.keep == "" || o.renew):
 		return fmt.Errorf("-peer needs -keep FILE with the identities of an earlier run, and cannot renew")
-	case o.name != "" && wire.CheckName(o.name+"-000000") != nil:
-		return fmt.Errorf("-name %.80q: letters, digits, dots, dashes and underscores, at most 56", o.name)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -86,12 +85,9 @@ func (s *swarm) enrol(ctx context.Context) error {
 // applicants makes nodes. write makes each one's key and request, on all cores. That comes before the clock starts: it is the nodes'
 // work and not the gateway's.
 func (s *swarm) applicants(missing int, write func(*applicant) error) ([]*applicant, error) {
-	prefix := s.name
-	if prefix == "" {
-		var random [3]byte
-		rand.Read(random[:])
-		prefix = "swarm-" + hex.EncodeToString(random[:])
-	}
+	var random [3]byte
+	rand.Read(random[:])
+	prefix := "swarm-" + hex.EncodeToString(random[:])
 	applicants := make([]*applicant, missing)
 	nodes := make([]*node, missing)
 	byNode := make(map[*node]*applicant, missing)
@@ -128,7 +124,7 @@ func (a *applicant) write(by credential, host string, hardware []byte) (err erro
 	rand.Read(nonce[:])
 	asked := base64.StdEncoding.EncodeToString(nonce[:])
 	a.prove = func(got answer) error {
-		return sign.VerifyWelcome(string(got.proof), by.key, asked, got.status, got.body)
+		return sign.VerifyWelcome(got.proof, by.key, asked, got.status, got.body)
 	}
 	body, err := json.Marshal(wire.RegisterRequest{
 		Protocol: wire.ProtocolVersion, Name: a.name, Nonce: asked, Time: time.Now().UTC(), CSR: a.csr,
@@ -156,7 +152,7 @@ func (s *swarm) register(ctx context.Context, applicants []*applicant) {
 			a := applicants[i]
 			answered, ok := w.send(ctx, &node{}, sent{raw: a.raw, prove: a.prove})
 			if ok {
-				a.welcome = bytes.Clone(answered.body)
+				a.welcome = answered.body
 			}
 			a.raw = nil
 		}
@@ -176,7 +172,7 @@ func (s *swarm) join(a *applicant) error {
 	a.id = w.NodeID
 	a.newRun()
 	s.nodes = append(s.nodes, a.node)
-	s.epoch.learn([]byte(w.Epoch))
+	s.epoch.learn(w.Epoch)
 	if s.pinned.roots != nil {
 		return nil
 	}

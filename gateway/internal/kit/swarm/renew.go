@@ -44,7 +44,7 @@ func (s *swarm) renewAll(ctx context.Context) error {
 	return s.firstUse(ctx)
 }
 
-// renewal asks for one certificate, and gives the answer's body. The connection's next exchange reuses the bytes, so it gives a copy.
+// renewal asks for one certificate, and gives the answer's body.
 func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
 	asked, err := json.Marshal(wire.RenewRequest{CSR: n.csr})
 	if err != nil {
@@ -57,12 +57,12 @@ func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
 		return nil, false
 	}
 	a, ok := w.send(ctx, n, q)
-	return append([]byte(nil), a.body...), ok
+	return a.body, ok
 }
 
 // firstUse sends one heartbeat with each new certificate. It is a phase of its own, because it costs the gateway a durable write.
 func (s *swarm) firstUse(ctx context.Context) error {
-	p, err := newPattern(s.gpus, "", nil)
+	p, err := newPattern(s.gpus)
 	if err != nil {
 		return err
 	}

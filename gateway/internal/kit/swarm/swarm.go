@@ -26,6 +26,8 @@ type swarm struct {
 	pinned pinned
 	nodes  []*node
 	phases []*phase
+
+	unplayed []keptNode // of the file of -keep, beyond those of this run
 }
 
 // epoch is the gateway's. Every nonce has it, and a restart changes it.
@@ -37,9 +39,9 @@ func (e *epoch) String() string {
 }
 
 // learn takes over what an answer said.
-func (e *epoch) learn(said []byte) {
-	if text := string(said); text != "" && text != e.String() {
-		e.now.Store(text)
+func (e *epoch) learn(said string) {
+	if said != "" && said != e.String() {
+		e.now.Store(said)
 	}
 }
 
@@ -110,7 +112,7 @@ func (s *swarm) meet(ctx context.Context) error {
 		return fmt.Errorf("GET %s: %w", wire.PathHealth, err)
 	case s.peer:
 		return nil
-	case len(a.epoch) == 0:
+	case a.epoch == "":
 		return errors.New("what answers there is no muster gateway: its answer has no Muster-Epoch")
 	}
 	s.epoch.learn(a.epoch)
@@ -169,7 +171,7 @@ func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) 
 		}
 	}
 	s.phases = append(s.phases, p)
-	if back.tally.latency.total > 0 {
+	if len(back.tally.latency) > 0 {
 		s.phases = append(s.phases, back)
 	}
 	return p

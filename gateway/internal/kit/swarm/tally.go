@@ -2,62 +2,25 @@ package main
 
 import (
 	"maps"
-	"math/bits"
+	"math"
 	"syscall"
 	"time"
 )
 
-// subBits is how many bits below the leading one tell buckets apart: a latency is known to 1 part in 64.
-const subBits = 6
+// latencies are how long requests took.
+type latencies []time.Duration
 
-// histogram counts latencies in nanoseconds, in buckets whose width is a sixty-fourth of their value or finer.
-type histogram struct {
-	counts [(65 - subBits) << subBits]uint64
-	total  uint64
-	max    time.Duration
-}
-
-func (h *histogram) add(d time.Duration) {
-	d = max(d, 0)
-	h.counts[bucket(uint64(d))]++
-	h.total++
-	h.max = max(h.max, d)
-}
-
-func bucket(v uint64) int {
-	shift := max(bits.Len64(v)-subBits-1, 0)
-	return shift<<subBits + int(v>>shift)
-}
-
-// highest is the largest latency that falls into a bucket.
-func highest(i int) time.Duration {
-	shift := max(i>>subBits-1, 0)
-	return time.Duration((uint64(i-shift<<subBits)+1)<<shift - 1)
-}
-
-// quantile is the latency that a share q of all did not exceed. It is 0 when there are none.
-func (h *histogram) quantile(q float64) time.Duration {
-	rank := max(uint64(q*float64(h.total)+0.999999), 1)
-	var seen uint64
-	for i, n := range h.counts {
-		if seen += n; n > 0 && seen >= rank {
-			return min(highest(i), h.max)
-		}
+// quantile is the latency that a share q of all did not exceed. They are sorted; of none it is 0.
+func (l latencies) quantile(q float64) time.Duration {
+	if len(l) == 0 {
+		return 0
 	}
-	return 0
-}
-
-func (h *histogram) merge(other *histogram) {
-	for i, n := range other.counts {
-		h.counts[i] += n
-	}
-	h.total += other.total
-	h.max = max(h.max, other.max)
+	return l[max(int(math.Ceil(q*float64(len(l))))-1, 0)]
 }
 
 // tally is what came of one operation: the latencies of what was taken, and how often each code was the answer.
 type tally struct {
-	latency histogram
+	latency latencies
 	refused map[string]int
 	example string // the first thing that went wrong, for a person
 }
@@ -73,7 +36,7 @@ func (t *tally) refuse(code, example string) {
 }
 
 func (t *tally) merge(other *tally) {
-	t.latency.merge(&other.latency)
+	t.latency = append(t.latency, other.latency...)
 	for code, n := range other.refused {
 		if t.refused == nil {
 			t.refused = maps.Clone(other.refused)
@@ -101,11 +64,4 @@ func processor() time.Duration {
 		return 0
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
-func (p *phase) perSecond() float64 {
-	if p.elapsed <= 0 {
-		return 0
-	}
-	return float64(p.tally.latency.total) / p.elapsed.Seconds()
 }

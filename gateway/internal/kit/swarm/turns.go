@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -25,9 +24,7 @@ func (s *swarm) playTurns(ctx context.Context, in io.Reader, out io.Writer) erro
 		if err := s.beat(ctx); err != nil {
 			return err
 		}
-		if err := json.NewEncoder(out).Encode(summary{len(s.nodes), results(s.phases[told:])}); err != nil {
-			return err
-		}
+		s.report(out, s.phases[told:])
 		told = len(s.phases)
 	}
 	s.options = standing

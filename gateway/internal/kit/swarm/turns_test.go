@@ -30,7 +30,7 @@ func TestTurns(t *testing.T) {
 		if code != exitDone || len(reports) != 3 {
 			t.Fatalf("exit %d, %d reports, %s", code, len(reports), said)
 		}
-		for i, want := range []uint64{4, 12, 4} {
+		for i, want := range []int{4, 12, 4} {
 			if got := reports[i]["heartbeat"].Count; got != want {
 				t.Errorf("%s, turn %d: %d heartbeats, want %d", transport, i, got, want)
 			}

@@ -87,12 +87,9 @@ func (w *work) node(ctx context.Context, n *node, err error) {
 		w.refuse(codeNetwork, err.Error())
 		return
 	}
-	for first := true; ctx.Err() == nil; first = false {
-		var request []byte
-		if !first {
-			request = w.question(n)
-		}
-		a, err := w.call(n, request, waitTime)
+	var request []byte // the first one is on its way already
+	for ; ctx.Err() == nil; request = w.question(n) {
+		a, err := n.conn.ask(request, waitTime)
 		at := time.Now()
 		switch {
 		case ctx.Err() != nil:
@@ -113,23 +110,6 @@ func (w *work) node(ctx context.Context, n *node, err error) {
 	}
 }
 
-// call makes one request on the node's own connection. Waits outlast what an exchange may take.
-func (w *work) call(n *node, request []byte, within time.Duration) (answer, error) {
-	if n.conn == nil {
-		return answer{}, errAnswer
-	}
-	if err := n.conn.SetDeadline(time.Now().Add(within)); err != nil {
-		return answer{}, err
-	}
-	if len(request) == 0 { // it is on its way already
-		return n.conn.read()
-	}
-	if _, err := n.conn.Write(request); err != nil {
-		return answer{}, err
-	}
-	return n.conn.read()
-}
-
 // finish counts a claimed task and ends it.
 func (w *work) finish(n *node, body []byte, at time.Time) error {
 	var signed wire.SignedTask
@@ -144,7 +124,7 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 	from, known := w.given[task.TaskID]
 	if known {
 		delete(w.given, task.TaskID)
-		w.claims.latency.add(at.Sub(from))
+		w.claims.latency = append(w.claims.latency, at.Sub(from))
 		w.lastOne = at
 	}
 	w.mu.Unlock()
@@ -154,7 +134,7 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 		return err
 	}
 	request := append(appendHead(nil, w.dialer.host, wire.TaskResultPath(task.TaskID), len(result)), "\r\n"...)
-	a, err := w.call(n, append(request, result...), answerTime)
+	a, err := n.conn.exchange(append(request, result...))
 	if err == nil && a.status != http.StatusOK {
 		err = fmt.Errorf("the result was refused: %s", shorten(a.body))
 	}
@@ -218,7 +198,7 @@ func (w *work) operator(ctx context.Context, due <-chan time.Time) {
 			return
 		}
 		w.mu.Lock()
-		w.queued.latency.add(time.Since(from))
+		w.queued.latency = append(w.queued.latency, time.Since(from))
 		w.mu.Unlock()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
@@ -25,16 +26,15 @@ const (
 
 // Streams counts the live streams of all listeners, and ends them when the gateway stops: otherwise the listeners would wait for them.
 type Streams struct {
-	mu    sync.Mutex
-	all   int
-	by    map[string]int // by account
-	ended chan struct{}
+	places limit.Places // by account
+	ended  chan struct{}
 
+	mu      sync.Mutex
 	readers []*stream // of tasks
 }
 
 // New makes the count.
-func New() *Streams { return &Streams{by: map[string]int{}, ended: make(chan struct{})} }
+func New() *Streams { return &Streams{ended: make(chan struct{})} }
 
 // Run ends all streams when ctx ends.
 func (s *Streams) Run(ctx context.Context) error {
@@ -62,10 +62,11 @@ type Reader struct {
 // Serve answers a request with a stream, and returns when it ends: the reader leaves, Still says no, or the gateway stops. The error says
 // that there is no room, and then nothing is sent.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to Reader) error {
-	if err := s.enter(to.Account); err != nil {
+	leave, err := s.enter(to.Account)
+	if err != nil {
 		return err
 	}
-	defer s.leave(to.Account)
+	defer leave()
 	live := &stream{Source: from, Reader: to, w: httpserver.Patient(w), after: from.Tail.Last(),
 		moves: moves{bell: make(chan struct{}, 1)}}
 	id := api.LastEvent(r)
@@ -80,26 +81,13 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to 
 	return nil
 }
 
-// enter counts a stream of an account.
-func (s *Streams) enter(account string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.by[account] >= mostOfOne:
-		return wire.Refuse(wire.CodeTooManyRequests, "this account has too many live streams open", tooMany)
-	case s.all >= most:
-		return wire.Refuse(wire.CodeTooManyRequests, "the gateway has too many live streams open", tooMany)
+// enter counts a stream of an account until leave is called.
+func (s *Streams) enter(account string) (leave func(), err error) {
+	switch leave, err = s.places.Enter(account, 1, mostOfOne, most); err {
+	case limit.ErrOwn:
+		err = wire.Refuse(wire.CodeTooManyRequests, "this account has too many live streams open", tooMany)
+	case limit.ErrAll:
+		err = wire.Refuse(wire.CodeTooManyRequests, "the gateway has too many live streams open", tooMany)
 	}
-	s.all++
-	s.by[account]++
-	return nil
-}
-
-func (s *Streams) leave(account string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all--
-	if s.by[account]--; s.by[account] == 0 {
-		delete(s.by, account)
-	}
+	return leave, err
 }

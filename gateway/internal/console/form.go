@@ -1,0 +1,159 @@
+package console
+
+// This file reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an example.
+
+import (
+	"encoding/json"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+)
+
+// paramField begins the names of the fields for a task's params.
+const paramField = "param."
+
+// number is what a field says; 0: it is empty.
+func (v *visit) number(field string) (int, error) {
+	text := v.field(field)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is no whole number", "write 8, or leave it empty")
+	}
+	return n, nil
+}
+
+// duration is what a field says, which is a second at least; 0: it is empty.
+func (v *visit) duration(field string) (api.Duration, error) {
+	text := v.field(field)
+	if text == "" {
+		return 0, nil
+	}
+	const hint = "write 30m, 12h or 7d, or leave it empty"
+	d, err := api.ParseDuration(text)
+	var wrong *api.DurationError
+	switch {
+	case errors.As(err, &wrong):
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" "+wrong.Problem, hint)
+	case d < time.Second:
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is shorter than a second", hint)
+	}
+	return api.Duration(d), nil
+}
+
+// pairsIn reads NAME=text, one in a line or behind a comma.
+func pairsIn(text string) (map[string]string, error) {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
+	pairs := map[string]string{}
+	for _, part := range parts {
+		name, value, ok := strings.Cut(part, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, wire.Refuse(wire.CodeBadRequest, "a label is not NAME=text", "write tier=sovereign, one in a line")
+		}
+		if _, there := pairs[name]; there {
+			return nil, twice(name)
+		}
+		pairs[name] = strings.TrimSpace(value)
+	}
+	return pairs, nil
+}
+
+func twice(name string) error {
+	return wire.Refuse(wire.CodeBadRequest, "the label "+name+" stands twice", "write it once")
+}
+
+// wordsIn are parted by commas and blanks.
+func wordsIn(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// labelsIn reads labels to set, such as tier=spot, and -rack to remove one.
+func labelsIn(text string) (api.LabelsRequest, error) {
+	var request api.LabelsRequest
+	var set []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if name, ok := strings.CutPrefix(part, "-"); ok {
+			request.Remove = append(request.Remove, name)
+			continue
+		}
+		set = append(set, part)
+	}
+	var err error
+	request.Set, err = pairsIn(strings.Join(set, ","))
+	for i, name := range request.Remove {
+		if _, sets := request.Set[name]; sets || slices.Contains(request.Remove[:i], name) {
+			err = twice(name)
+		}
+	}
+	if err == nil && len(request.Set)+len(request.Remove) == 0 {
+		err = wire.Refuse(wire.CodeBadRequest, "no label is given", "write tier=spot to set one, and -rack to remove one")
+	}
+	return request, err
+}
+
+// paramsIn makes the params of a task. What was left empty is left out.
+func paramsIn(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
+	params := map[string]any{}
+	for _, p := range known {
+		text := strings.TrimSpace(values.Get(paramField + p.Name))
+		if text == "" {
+			continue
+		}
+		value, err := paramIn(p, text)
+		if err != nil {
+			return nil, err
+		}
+		params[p.Name] = value
+	}
+	return json.Marshal(params)
+}
+
+func paramIn(p wire.TaskParam, text string) (any, error) {
+	switch p.Kind {
+	case wire.ParamFlag:
+		return text == "true", nil
+	case wire.ParamInt:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" is no whole number", "write 8, or leave it empty")
+		}
+		return n, nil
+	case wire.ParamList:
+		return lines(text), nil
+	case wire.ParamMap:
+		pairs := map[string]string{}
+		for _, line := range lines(text) {
+			name, value, ok := strings.Cut(line, "=")
+			if !ok || name == "" {
+				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "a line of the field "+p.Name+" is not NAME=text", "write one NAME=text in a line")
+			}
+			if _, there := pairs[name]; there {
+				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" has "+name+" twice", "write it once")
+			}
+			pairs[name] = value
+		}
+		return pairs, nil
+	}
+	return text, nil
+}
+
+// lines are those that are not empty.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
