@@ -9,7 +9,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/condition"
-	records "muster/store/health"
 )
 
 // Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
@@ -43,7 +42,6 @@ func (d *Service) Round(ctx context.Context) {
 		d.warn(ctx, "findings of retired nodes stay in the database", d.Records.Forget(ctx))
 	}
 	d.warn(ctx, "nodes could not be moved by their findings", d.apply(ctx, move))
-	d.dropForeign(ctx)
 	d.retireSilent(ctx, &count)
 }
 
@@ -63,9 +61,7 @@ func (d *Service) forgetGone() bool {
 	}
 	d.mu.Unlock()
 	for _, id := range unwell {
-		if d.Tell != nil {
-			d.Tell(id, nil)
-		}
+		d.Tell(id, nil)
 	}
 	return len(unwell) > 0
 }
@@ -100,30 +96,6 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 		return true
 	}
 	return applies
-}
-
-// dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
-// would.
-func (d *Service) dropForeign(ctx context.Context) {
-	for id, found := range d.foreign {
-		reasons := make([]string, 0, len(found))
-		for _, f := range found {
-			reasons = append(reasons, f.Rule)
-		}
-		if err := d.Judge(ctx, id, nil, reasons); err != nil {
-			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
-			continue
-		}
-		n, _ := d.node(id)
-		d.mu.Lock()
-		for _, f := range found {
-			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
-				Change: records.Change{Cured: true, Finding: f}}
-		}
-		d.mu.Unlock()
-		delete(d.foreign, id)
-		d.nudge(d.wake)
-	}
 }
 
 func (w *watch) has(rule string) bool {

@@ -17,7 +17,8 @@ func long() Hold   { return Hold{Looks: 5, For: 5 * time.Minute} }
 // lasts is for what is looked at every few seconds.
 func lasts(d time.Duration) Hold { return Hold{Looks: 1, For: d} }
 
-// All is the table of all conditions, in the order in which help shows them.
+// All is the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
+// findings, settings, alerts and reasons.
 func All() []Condition {
 	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet())
 }
