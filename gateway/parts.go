@@ -246,8 +246,5 @@ func (p *parts) openBootstrap(ctx context.Context, b base) error {
 		Release: func(ctx context.Context, nodeID string) (bootstrap.Release, error) {
 			return scriptRelease(ctx, p.releases, b.reach.PublicURL, nodeID)
 		}})
-	if err := p.bootstrap.TakeCredential(ctx, b.settings.bootstrap, b.settings.named); err != nil {
-		return err
-	}
-	return p.bootstrap.TellUnmarked(ctx)
+	return p.bootstrap.TakeCredential(ctx, b.settings.bootstrap, b.settings.named)
 }
