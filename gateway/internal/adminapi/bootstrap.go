@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
@@ -101,7 +102,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	q.Mode = p.text("mode")
 	if text := p.text("ttl"); text != "" {
-		if q.TTL, err = api.ParseDuration(text); err != nil || q.TTL <= 0 {
+		if q.TTL, err = flags.ParseDuration(text); err != nil || q.TTL <= 0 {
 			return q, wire.Refuse(wire.CodeBadRequest, "the parameter \"ttl\" is no duration", "write 30m, 12h or 7d")
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
-	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -109,7 +109,7 @@ func (p parameters) time(name string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	if ago, err := api.ParseDuration(text); err == nil && ago > 0 {
+	if ago, err := flags.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
