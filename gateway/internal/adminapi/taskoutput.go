@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -19,25 +18,16 @@ import (
 
 // taskOutput sends what a task has written. With follow it goes on until the task has ended. A program that counts bytes gives from, and
 // a person does not: package transcript says what that changes.
-func (s *server) taskOutput(c *call) (any, error) {
-	p, err := c.query("follow", "from")
-	if err != nil {
-		return nil, err
-	}
-	follow, err := p.flag("follow")
-	if err != nil {
-		return nil, err
-	}
-	from, err := p.number("from", 0, math.MaxInt64)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
 	}
-	out := &transcript.Writer{To: httpserver.Patient(c.w), Next: from, Exact: p.has("from"), Live: follow}
-	if follow {
+	out := &transcript.Writer{To: httpserver.Patient(c.w), Exact: f.From != nil, Live: f.Follow}
+	if out.Exact {
+		out.Next = *f.From
+	}
+	if f.Follow {
 		err = s.follow(c, t, out)
 	} else {
 		err = s.kept(c, t, out)
