@@ -6,7 +6,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/page"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 )
@@ -17,7 +16,7 @@ func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := page.Read(f.Cursor, q.Sort)
+	after, err := readPlace(f.Cursor, q.Sort)
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +25,9 @@ func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
 	}
 	rows, totals := s.Overview.Rows(q)
 	view := api.FleetView{At: s.now(), Totals: totals}
-	nodes, next := page.Cut(rows, after, f.Limit, q.Sort)
+	nodes, next := cutPage(rows, after, f.Limit, q.Sort)
 	view.Next = next
-	page.Send(c.w, view, nodes, f.Brief)
+	sendPage(c.w, view, nodes, f.Brief)
 	return streamed{}, nil
 }
 
