@@ -22,14 +22,10 @@ func (s *server) whoami(c *call) (any, error) {
 }
 
 // listAccounts leaves out expired and revoked accounts, unless all are asked for.
-func (s *server) listAccounts(c *call) (any, error) {
-	all, tenant, err := c.list()
-	if err != nil {
-		return nil, err
-	}
+func (s *server) listAccounts(c *call, f api.ListFilter) (any, error) {
 	now := s.now()
-	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
-	if !all {
+	accounts, err := s.Store.Accounts(c.r.Context(), f.Tenant)
+	if !f.All {
 		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != api.StatusLive })
 	}
 	return api.AccountList{Accounts: api.Each(accounts, func(a store.Account) api.Account { return account.Shown(a, now) })}, err
