@@ -62,12 +62,12 @@ func TestStatusSaysHowItIs(t *testing.T) {
 		{"refused", func(s *identity.Status) { s.Phase = identity.PhaseRefused; s.LastError = "revoked" }, true, 1,
 			[]string{"an operator has to act", "revoked"}},
 		{"in conflict", func(s *identity.Status) { s.State = "unavailable"; s.Reasons = []string{wire.ReasonConflict} }, true, 0,
-			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},
+			[]string{"unavailable: identity_conflict (Two machines use the node's identity", "muster node show gpu-1, on the gateway"}},
 		{"ill", func(s *identity.Status) {
 			s.State = "unavailable"
 			s.Reasons = []string{wire.HealthGPUCountDropped, wire.HealthProbeHung, "of tomorrow"}
-		}, true, 0, []string{"gpu_count_dropped (fewer GPUs answer than are expected); " +
-			"probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
+		}, true, 0, []string{"gpu_count_dropped (Fewer GPUs answer than the node should have, or nvidia-smi is gone); " +
+			"probe_hung (nvidia-smi does not come to an end, or AMD's driver does not answer: the driver may be stuck); of tomorrow"}},
 		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0,
 			[]string{"this machine's clock is 5s behind the gateway's"}},
 		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0,

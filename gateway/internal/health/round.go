@@ -9,7 +9,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/condition"
-	records "muster/store/health"
 )
 
 // Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
@@ -43,7 +42,6 @@ func (d *Service) Round(ctx context.Context) {
 		d.warn(ctx, "findings of retired nodes stay in the database", d.Records.Forget(ctx))
 	}
 	d.warn(ctx, "nodes could not be moved by their findings", d.apply(ctx, move))
-	d.dropForeign(ctx)
 	d.retireSilent(ctx, &count)
 }
 
@@ -63,9 +61,7 @@ func (d *Service) forgetGone() bool {
 	}
 	d.mu.Unlock()
 	for _, id := range unwell {
-		if d.Tell != nil {
-			d.Tell(id, nil)
-		}
+		d.Tell(id, nil)
 	}
 	return len(unwell) > 0
 }
@@ -102,30 +98,6 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	return applies
 }
 
-// dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
-// would.
-func (d *Service) dropForeign(ctx context.Context) {
-	for id, found := range d.foreign {
-		reasons := make([]string, 0, len(found))
-		for _, f := range found {
-			reasons = append(reasons, f.Rule)
-		}
-		if err := d.Judge(ctx, id, nil, reasons); err != nil {
-			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
-			continue
-		}
-		n, _ := d.node(id)
-		d.mu.Lock()
-		for _, f := range found {
-			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
-				Change: records.Change{Cured: true, Finding: f}}
-		}
-		d.mu.Unlock()
-		delete(d.foreign, id)
-		d.nudge(d.wake)
-	}
-}
-
 func (w *watch) has(rule string) bool {
 	if w == nil {
 		return false
@@ -141,18 +113,20 @@ func (w *watch) has(rule string) bool {
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
 func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
 	var l look
+	at := d.Now()
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
 		l.Verdict = good
 	case d.nodes[n.ID].has(r.Name): // its text has the last words, and Findings says what it has cost by now
-	case n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{Verdict: bad, Text: condition.Silence(n, d.Now()), Since: *n.LastSeen}
+	case n.LastSeen != nil && at.Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{Verdict: bad, Text: condition.Silence(n, at)}
+		at = *n.LastSeen
 		if len(words) > 0 {
 			l.Text += lastly + strings.Join(words, "; ")
 		}
 	}
 	if l.Verdict == bad || d.nodes[n.ID] != nil {
-		d.see(d.watch(n.ID), n, r, "", l, d.Now(), time.Hour)
+		d.see(d.watch(n.ID), n, r, "", l, at, time.Hour)
 	}
 }
 

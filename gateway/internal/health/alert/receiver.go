@@ -184,8 +184,8 @@ func (s *sealed) check() ([]store.Term, error) {
 		return nil, refuse(fmt.Sprintf("%.40q is no kind of receiver", s.Kind), "one of "+strings.Join(Kinds(), ", "))
 	case s.Tenant != "" && wire.CheckTenant(s.Tenant) != nil:
 		return nil, wire.CheckTenant(s.Tenant)
-	case s.Severity != "" && !slices.Contains(severities(), s.Severity):
-		return nil, refuse(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(severities(), ", "))
+	case s.Severity != "" && !slices.Contains(api.Severities(), s.Severity):
+		return nil, refuse(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(api.Severities(), ", "))
 	case s.Priority < 0 || s.Priority > 5 || s.Priority != 0 && s.Kind != KindNtfy:
 		return nil, refuse("this is no priority", "a receiver of the kind ntfy may have one from 1 to 5")
 	case len(s.Token) > longestToken || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -195,10 +195,6 @@ func (s *sealed) check() ([]store.Term, error) {
 		return nil, err
 	}
 	return label.ParseSelector(s.Selector)
-}
-
-func severities() []string {
-	return []string{wire.SeverityNote, wire.SeverityWarn, wire.SeveritySevere}
 }
 
 // CheckCause refuses what is no cause of alerts. Empty is any.
