@@ -16,9 +16,6 @@ const (
 	ReasonNode    = "node"    // they were lost on the node, which said so
 )
 
-// Reasons are all of them.
-func Reasons() []string { return []string{ReasonBuffer, ReasonDamaged, ReasonRefused, ReasonNode} }
-
 // state is how a rule does, since the gateway started.
 type state struct {
 	mu     sync.Mutex
