@@ -45,7 +45,8 @@ type foreground struct {
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
 // success.
 func work(ctx context.Context, p command.Program, args []string) error {
-	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples)
+	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples,
+		command.RunFlags()...)
 	o, err := command.Parse(f, args)
 	if err != nil {
 		return err

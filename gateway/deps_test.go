@@ -41,7 +41,7 @@ var recordNames = []string{"store/alerts", "store/costs", "store/health", "store
 	"store/releases", "store/sessions", "store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
-var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
+var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
 
 // installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/reach"}

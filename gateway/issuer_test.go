@@ -32,8 +32,8 @@ func TestIssuerFlags(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error %v, want %q", test.args, err, test.want)
 		}
-		if err == nil && strings.Contains(test.args, "step-ca") && s.stepCA.KeyFile != "nodes.jwk" {
-			t.Errorf("%s: %+v", test.args, s.stepCA)
+		if err == nil && strings.Contains(test.args, "step-ca") && s.StepCA.KeyFile != "nodes.jwk" {
+			t.Errorf("%s: %+v", test.args, s.StepCA)
 		}
 	}
 	_, err := parseSettings(nil, func(name string) string { return map[string]string{"MUSTER_ISSUER": "step-ca"}[name] }, nil)
@@ -76,13 +76,13 @@ func TestOpenIssuer(t *testing.T) {
 	if err != nil || own.issuer != authority.Issuer(own.authority) {
 		t.Fatalf("without flags: %v, %T", err, own.issuer)
 	}
-	s := settings{issuer: issuerStepCA, stepCA: stepca.Settings{
+	s := settings{Issuer: issuerStepCA, StepCA: stepca.Settings{
 		URL: "https://127.0.0.1:1", RootFile: filepath.Join(t.TempDir(), "root.crt"), Provisioner: "nodes", KeyFile: "nodes.jwk",
 	}}
 	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "step ca root") {
 		t.Errorf("without a root: %v", err)
 	}
-	if err := os.WriteFile(s.stepCA.RootFile, []byte(own.authority.RootPEM()), 0o600); err != nil {
+	if err := os.WriteFile(s.StepCA.RootFile, []byte(own.authority.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "provisioner's key") {

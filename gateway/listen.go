@@ -37,7 +37,7 @@ type listeners struct {
 
 // openListeners makes the servers of all parts. They answer when Run runs.
 func openListeners(g *gateway) (*listeners, error) {
-	socket, err := listenSocket(filepath.Join(g.settings.data, client.SocketName))
+	socket, err := listenSocket(filepath.Join(g.settings.Data, client.SocketName))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func openListeners(g *gateway) (*listeners, error) {
 	l.add(tls.NewListener(g.limiter.Network(g.tls), tlsConfig(g.serving)), h.server(h.network(true, true)))
 	l.add(g.limiter.Local(socket), h.server(h.socket()))
 	if g.plain != nil { // it has no admin API unless it is the origin of a trusted proxy and the operator wants it so
-		l.add(g.limiter.Network(g.plain), h.server(h.network(g.settings.adminProxied, false)))
+		l.add(g.limiter.Network(g.plain), h.server(h.network(g.settings.AdminBehindProxy, false)))
 	}
 	return l, nil
 }

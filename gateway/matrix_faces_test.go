@@ -56,9 +56,9 @@ func matrixGateway(t *testing.T) (*gateway, []face) {
 	t.Cleanup(g.close)
 	serveListeners(t, g)
 	behind := *g
-	behind.settings.adminProxied = true
-	behind.settings.data = filepath.Join(dir, "backup") // for another socket, which nobody asks
-	if err := os.Mkdir(behind.settings.data, 0o700); err != nil {
+	behind.settings.AdminBehindProxy = true
+	behind.settings.Data = filepath.Join(dir, "backup") // for another socket, which nobody asks
+	if err := os.Mkdir(behind.settings.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if behind.network, err = openNetwork(behind.settings, behind.log); err != nil {

@@ -22,10 +22,10 @@ func (g *gateway) measure(ctx context.Context) metrics.Gateway {
 	m.DatabaseBytes = g.sizeOf(datadir.Database)
 	if g.history != nil {
 		m.HistoryBytes = g.sizeOf(datadir.History)
-		most := int64(g.settings.history)
+		most := int64(g.settings.History)
 		m.HistoryMost = &most
 	}
-	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.data)
+	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.Data)
 	m.Shipping = g.shipping.Rules("")
 	m.HeldBatches = g.shipping.Held()
 	for what, ask := range map[string]func(context.Context, *metrics.Gateway) error{
@@ -87,7 +87,7 @@ func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) e
 
 // sizeOf is the size of a database in the data directory, with the log beside it; nil: it cannot be told.
 func (g *gateway) sizeOf(name string) *int64 {
-	path := filepath.Join(g.settings.data, name)
+	path := filepath.Join(g.settings.Data, name)
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil

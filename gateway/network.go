@@ -22,7 +22,7 @@ type network struct {
 func openNetwork(s settings, log *slog.Logger) (*network, error) {
 	n := &network{reach: s.reach()}
 	var err error
-	if n.origin, err = origin.NewResolver(s.proxies, s.addressHeader); err != nil {
+	if n.origin, err = origin.NewResolver(s.TrustedProxy, s.ClientAddressHeader); err != nil {
 		return nil, err
 	}
 	descriptors := httpserver.Descriptors()
@@ -30,19 +30,19 @@ func openNetwork(s settings, log *slog.Logger) (*network, error) {
 	n.limiter = httpserver.New(httpserver.Config{Limits: limits, Place: n.origin.Place, Logger: log})
 	log.Info("connections that this gateway can hold", "network", limits.Network, "without_proof", limits.Unproven,
 		"without_proof_of_one_address", limits.PerAddress, "socket", limits.Local, "descriptors", descriptors)
-	if n.tls, err = net.Listen("tcp", s.listen); err != nil {
+	if n.tls, err = net.Listen("tcp", s.Listen); err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	n.reach.PublicURL = reach.RealURL(s.publicURL, n.tls.Addr())
-	n.reach.Listen = reach.RealAddress(s.listen, n.tls.Addr())
-	if s.plainListen == "" {
+	n.reach.PublicURL = reach.RealURL(s.PublicURL, n.tls.Addr())
+	n.reach.Listen = reach.RealAddress(s.Listen, n.tls.Addr())
+	if s.PlainListen == "" {
 		return n, nil
 	}
-	if n.plain, err = net.Listen("tcp", s.plainListen); err != nil {
+	if n.plain, err = net.Listen("tcp", s.PlainListen); err != nil {
 		n.close()
 		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
 	}
-	n.reach.PlainListen = reach.RealAddress(s.plainListen, n.plain.Addr())
+	n.reach.PlainListen = reach.RealAddress(s.PlainListen, n.plain.Addr())
 	return n, nil
 }
 

@@ -99,7 +99,7 @@ func openHealth(ctx context.Context, b base) (*health.Service, error) {
 	h, err := health.Open(ctx, health.Config{
 		Records: findings.New(b.store.Records()), Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
 		Tell:  b.overview.Findings,
-		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.retireStale), Retire: b.fleet.RetireSilent, CountAgain: b.audit.Told, Logger: b.log,
+		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.RetireStaleAfter), Retire: b.fleet.RetireSilent, CountAgain: b.audit.Told, Logger: b.log,
 	})
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func openHealth(ctx context.Context, b base) (*health.Service, error) {
 // openShipping opens what forwards the logs of nodes. Its buffers lie in a folder beside the database.
 func openShipping(ctx context.Context, b base) (*ship.Service, error) {
 	return ship.Open(ctx, ship.Config{
-		Store: b.store, Folder: filepath.Join(b.settings.data, datadir.Logs), Bound: int64(b.settings.logsBuffer), Node: b.overview.Row,
+		Store: b.store, Folder: filepath.Join(b.settings.Data, datadir.Logs), Bound: int64(b.settings.LogsBuffer), Node: b.overview.Row,
 		Count: func(picks func(*api.NodeRow) bool) int {
 			n := 0
 			for _, row := range b.overview.Nodes() {
@@ -167,9 +167,10 @@ func openRecordings(ctx context.Context, b base) (*recording.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := b.settings.recordings
+	s := b.settings
 	return recording.Open(recording.Config{
-		Folder: filepath.Join(b.settings.data, datadir.Recordings), Key: key, Most: int64(r.most), Keep: time.Duration(r.keep), Quota: int64(r.quota), Logger: b.log,
+		Folder: filepath.Join(s.Data, datadir.Recordings), Key: key, Most: int64(s.RecordingMax), Keep: time.Duration(s.RecordingsKeep),
+		Quota: int64(s.RecordingsQuota), Logger: b.log,
 		Dropped: func(ctx context.Context, why string, count int, bytes int64) error {
 			detail := map[string]string{"deleted": strconv.Itoa(count), "bytes": strconv.FormatInt(bytes, 10), "why": why}
 			return b.store.AddEvents(ctx, store.Event{At: time.Now(), Kind: "recordings.pruned", Actor: "gateway", Outcome: store.OutcomeOK,
@@ -184,9 +185,9 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 	c := session.Config{
 		Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Ref: b.fleet.Ref, Ring: tasks.Ring,
 		Still: func(ctx context.Context, id, opener string) error { return mayStill(ctx, b.store, id, opener) },
-		Idle:  b.settings.sessionIdle, Limit: b.settings.sessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
+		Idle:  b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
 	}
-	if b.settings.recordings.shells {
+	if b.settings.RecordShells {
 		c.Record = func(m recording.Meta) (session.Tape, error) { return kept.Begin(m) }
 	}
 	live, err := session.New(ctx, c)
@@ -238,7 +239,7 @@ func (p *parts) openBootstrap(ctx context.Context, b base) error {
 	p.bootstrap = bootstrap.New(bootstrap.Config{Store: b.store, Logger: b.log, Audit: b.audit,
 		Site: func() (bootstrap.Site, error) { // with the newest trust set
 			sets := b.authority.TrustSets()
-			return b.settings.bootstrap.Site(bootstrap.Gateway{
+			return b.settings.Bootstrap.Site(bootstrap.Gateway{
 				Reach: b.reach, PinnedKey: b.serving.PinnedPublicKey(), RootPin: b.authority.RootPin(), Roots: b.authority.RootPEM(),
 				TrustSet: sets[len(sets)-1].Payload, Agents: p.agents.List(),
 			})
@@ -246,8 +247,5 @@ func (p *parts) openBootstrap(ctx context.Context, b base) error {
 		Release: func(ctx context.Context, nodeID string) (bootstrap.Release, error) {
 			return scriptRelease(ctx, p.releases, b.reach.PublicURL, nodeID)
 		}})
-	if err := p.bootstrap.TakeCredential(ctx, b.settings.bootstrap, b.settings.named); err != nil {
-		return err
-	}
-	return p.bootstrap.TellUnmarked(ctx)
+	return p.bootstrap.TakeCredential(ctx, b.settings.Bootstrap, b.settings.named)
 }

@@ -33,8 +33,8 @@ func (p *parts) openReleases(ctx context.Context, b base) (err error) {
 		return err
 	}
 	p.agents = nodeapi.NewAgents(agents, version)
-	p.artifacts, err = artifact.Open(ctx, artifact.Config{Folder: filepath.Join(b.settings.data, datadir.Registry), Records: b.store.Records(),
-		MaxBlob: int64(b.settings.maxBlob), Quota: int64(b.settings.quota), Logger: b.log})
+	p.artifacts, err = artifact.Open(ctx, artifact.Config{Folder: filepath.Join(b.settings.Data, datadir.Registry), Records: b.store.Records(),
+		MaxBlob: int64(b.settings.RegistryMaxBlob), Quota: int64(b.settings.RegistryQuota), Logger: b.log})
 	if err != nil {
 		return err
 	}
@@ -69,12 +69,12 @@ func (s *settings) holdsAgents(agents fs.FS) error {
 		}
 		one := size(info.Size())
 		all += one
-		if most := s.maxBlob; most > 0 && one > most {
+		if most := s.RegistryMaxBlob; most > 0 && one > most {
 			return fmt.Errorf("%s allows a blob %d bytes, and the agent %s that this gateway carries has %d: give it at least so many, "+
 				"such as 64MiB, or leave it out", artifact.SettingMaxBlob, most, path.Dir(name), one)
 		}
 	}
-	if most := s.quota; most > 0 && all > most {
+	if most := s.RegistryQuota; most > 0 && all > most {
 		return fmt.Errorf("%s allows all blobs %d bytes, and the agents that this gateway carries have %d: give it room for several releases, "+
 			"such as 1GiB, or leave it out", artifact.SettingQuota, most, all)
 	}

@@ -29,8 +29,8 @@ func newHandlers(g *gateway) *handlers {
 	h := &handlers{gateway: g, room: &metrics.Room{}}
 	h.nodes = nodeapi.New(nodeapi.Config{
 		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Sessions: g.sessions, Releases: g.releases, Newcomer: g.newcomer, Audit: g.audit,
-		Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info, Address: g.origin.Address, Interval: g.settings.interval,
-		RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS, Logs: g.shipping.Wanted,
+		Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info, Address: g.origin.Address, Interval: g.settings.HeartbeatInterval,
+		RenewEvery: g.settings.CertTTL / 100, RequireMTLS: g.settings.RequireMTLS, Logs: g.shipping.Wanted,
 		More: []nodeapi.Route{{Method: "POST", Path: wire.LogsPath("{id}"), Proof: nodeapi.Identity, Purpose: fleet.ForAnything,
 			MaxBody: wire.MaxBody, Node: func(ctx context.Context, c nodeapi.Call) (any, error) {
 				return g.shipping.Take(ctx, c.Identity.NodeID, c.Body)
@@ -117,7 +117,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 		Gate: h.gate(callers), Fleet: h.fleet, Bootstrap: h.bootstrap, Tasks: h.tasks, Sessions: h.sessions, Recordings: h.recordings,
 		Releases: h.releases, Overview: h.overview, Tail: h.tail, Streams: h.streams, History: h.history, Health: h.health,
 		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping,
-		Store: h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.data,
+		Store: h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
 		Info: h.info, Gateway: h.facts(),
 		Command: func(token string) string { return h.installer(h.nodes.Manifest()).Command(token) }, Logger: h.log,
 	}
@@ -153,7 +153,7 @@ func (h *handlers) facts() api.Gateway {
 // where the operator allowed that.
 func (h *handlers) adminServes(r *http.Request, direct bool) bool {
 	if h.origin.Behind(r) {
-		return h.settings.adminProxied
+		return h.settings.AdminBehindProxy
 	}
 	return direct
 }

@@ -67,8 +67,8 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 		return err
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return fmt.Errorf("%s %q: write debug, info, warn or error", s.named("log-level"), s.logLevel)
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return fmt.Errorf("%s %q: write debug, info, warn or error", s.named("log-level"), s.LogLevel)
 	}
 	log := slog.New(outage.Quiet(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
 	g, err := open(ctx, s, log, getenv, stdout)
@@ -87,7 +87,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 // greet says where the gateway is and how to use it. Tests read the addresses out of these lines.
 func (g *gateway) greet(stdout io.Writer) {
 	certificate := "the files' certificate"
-	if g.settings.tlsCert == "" {
+	if g.settings.TLSCert == "" {
 		certificate = "its own CA"
 	}
 	fmt.Fprintf(stdout, "muster %s serves %s on %s with %s, root pin %s\n", version, g.reach.PublicURL, g.tls.Addr(), certificate,
@@ -112,7 +112,7 @@ func checkClock(now time.Time) error {
 // First all live streams, all sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close, and
 // nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
-	keeper := audit.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
+	keeper := audit.Keeper{Store: g.store, Events: time.Duration(g.settings.EventsRetention), Logger: g.log}
 	all := []daemon.Part{
 		{Name: "garbage collection", Run: daemon.Collect},
 		{Name: "overview", Run: g.overview.Run},

@@ -34,9 +34,9 @@ type storage struct {
 // openStorage takes the lock first, so that no second gateway opens the database.
 func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(string) string, stdout io.Writer) (*storage, error) {
 	d := &storage{started: time.Now(), info: &reply.Info{Epoch: newEpoch(), Logger: log}}
-	keys := masterkey.Source{Data: s.data, Named: s.masterKey, Getenv: getenv, Say: stdout}
+	keys := masterkey.Source{Data: s.Data, Named: s.MasterKeyFile, Getenv: getenv, Say: stdout}
 	var err error
-	d.lock, err = datadir.Lock(s.data)
+	d.lock, err = datadir.Lock(s.Data)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("%w; choose another --data%s", err, keys.AtService())
 	}
@@ -49,7 +49,7 @@ func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(
 	}
 	d.outage = outage.Tell(d.store, log)
 	d.audit = audit.New(audit.Config{Store: d.store, Logger: log})
-	backup.RemoveScratch(s.data)
+	backup.RemoveScratch(s.Data)
 	if restored, err := d.store.Restoration(ctx); err == nil && time.Now().Before(restored.AdoptUntil) {
 		log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until",
 			restored.AdoptUntil)

@@ -30,8 +30,8 @@ func openTrust(ctx context.Context, s settings, log *slog.Logger, d *storage, n 
 	if err != nil {
 		return nil, err
 	}
-	if s.tlsCert != "" {
-		t.serving, err = authority.OpenFiles(s.tlsCert, s.tlsKey, nil, log)
+	if s.TLSCert != "" {
+		t.serving, err = authority.OpenFiles(s.TLSCert, s.TLSKey, nil, log)
 	} else {
 		t.serving, err = authority.NewServing(ctx, t.authority, n.reach.Hosts())
 	}
@@ -41,10 +41,10 @@ func openTrust(ctx context.Context, s settings, log *slog.Logger, d *storage, n 
 // openAuthority opens the CA and chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own certificate
 // and the trust sets. Nodes believe a gateway by the root of that CA alone, so no other customer of the step-ca can pose as the gateway.
 func openAuthority(ctx context.Context, s settings, log *slog.Logger, db *store.Store) (*trust, error) {
-	own, err := authority.Open(ctx, authority.Config{Store: db, TrustDomain: s.trustDomain, CertTTL: s.certTTL})
-	if err != nil || s.issuer != issuerStepCA {
+	own, err := authority.Open(ctx, authority.Config{Store: db, TrustDomain: s.TrustDomain, CertTTL: s.CertTTL})
+	if err != nil || s.Issuer != issuerStepCA {
 		return &trust{authority: own, issuer: own}, err
 	}
-	other, err := stepca.New(stepca.Config{Settings: s.stepCA, TrustDomain: own.TrustDomain(), CertTTL: s.certTTL, Logger: log})
+	other, err := stepca.New(stepca.Config{Settings: s.StepCA, TrustDomain: own.TrustDomain(), CertTTL: s.CertTTL, Logger: log})
 	return &trust{authority: own, issuer: other, stepCA: other}, err
 }

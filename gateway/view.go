@@ -37,7 +37,7 @@ func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage) (*
 		return nil, err
 	}
 	v.fleet, err = fleet.Open(ctx, fleet.Config{
-		Store: d.store, RenewGrace: s.renewGrace, Logger: log, CountAgain: d.audit.Repeated, Written: v.feed.Offer,
+		Store: d.store, RenewGrace: s.RenewGrace, Logger: log, CountAgain: d.audit.Repeated, Written: v.feed.Offer,
 	})
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage) (*
 	v.feed.Add(v.overview.Take)
 	v.costs = cost.New(cost.Config{Records: costs.New(d.store.Records()), Ready: v.overview.Ready, Nodes: v.overview.Nodes, Logger: log})
 	v.overview.ShowCosts(v.costs.Today)
-	if s.history > 0 {
-		v.history = history.New(history.Config{Path: filepath.Join(s.data, datadir.History), Bound: int64(s.history), Logger: log})
+	if s.History > 0 {
+		v.history = history.New(history.Config{Path: filepath.Join(s.Data, datadir.History), Bound: int64(s.History), Logger: log})
 		v.feed.Add(v.history.Take)
 	}
 	return v, nil

@@ -281,6 +281,6 @@ type FleetFilter struct {
 	Unwell   bool   `json:"unwell,omitempty"` // nodes with findings
 	All      bool   `json:"all,omitempty"`    // retired ones too
 	Sort     string `json:"sort,omitempty"`
-	Limit    int    `json:"limit"` // 0: the totals alone
+	Limit    int    `json:"limit" least:"0" most:"20000" usual:"100"` // 0: the totals alone; most: LargestFleet
 	Cursor   string `json:"cursor,omitempty"`
 }

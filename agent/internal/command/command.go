@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
@@ -29,16 +30,10 @@ type Program struct {
 	Patience time.Duration  // the longest wait of join and leave in a test; 0: as long as they should wait
 }
 
-// UsageError is a wrong call. Its text says what to do instead.
-type UsageError struct {
-	message string
+// Usagef is the error of a wrong call. Its text says what to do instead.
+func Usagef(format string, args ...any) error {
+	return &flags.Error{Message: fmt.Sprintf(format, args...)}
 }
-
-// Error is what to do instead.
-func (u UsageError) Error() string { return u.message }
-
-// Usagef makes a UsageError.
-func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(format, args...)} }
 
 // Limit is the regular time limit, or Patience where a test has set a shorter one.
 func (p Program) Limit(regular time.Duration) time.Duration {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
@@ -134,13 +135,16 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	screen := newLive(p.Stdout)
 	p.Stdout = screen
 	j := &joining{Program: p, before: before, live: screen}
-	f := p.Flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
-	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
-	f.BoolVar(&j.force, "force", false, "leave the gateway that this machine is joined to for another one")
-	f.BoolVar(&j.manager.ReloadUnits, "reload-units", false, "reload systemd where the unit changed")
-	if j.Options, err = command.Parse(f, args); err != nil {
+	f := p.Flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples,
+		append(command.RunFlags(),
+			flags.Flag{Name: "check", Off: true, Usage: "only say whether joining would work; nothing is changed, no token spent"},
+			flags.Flag{Name: "force", Off: true, Usage: "leave the gateway that this machine is joined to for another one"},
+			flags.Flag{Name: "reload-units", Off: true, Usage: "reload systemd where the unit changed"})...)
+	var own struct{ Check, Force, ReloadUnits bool }
+	if j.Options, err = command.Parse(f, args, &own); err != nil {
 		return nil, err
 	}
+	j.check, j.force, j.manager.ReloadUnits = own.Check, own.Force, own.ReloadUnits
 	if j.State, err = filepath.Abs(j.State); err != nil {
 		return nil, err
 	}

@@ -6,34 +6,27 @@ import (
 )
 
 // listAlerts lists what people are told of. It is in memory.
-func (s *server) listAlerts(c *call) (any, error) {
-	p, err := c.query("id", "selector", "tenant", "cause", "all")
+func (s *server) listAlerts(c *call, f api.AlertFilter) (any, error) {
+	if err := s.Alerts.CheckCause(f.Cause); err != nil {
+		return nil, err
+	}
+	picks, err := terms(f.Selector)
 	if err != nil {
 		return nil, err
 	}
-	q := alert.Query{ID: p.text("id"), Cause: p.text("cause")}
-	if err := s.Alerts.CheckCause(q.Cause); err != nil {
-		return nil, err
-	}
-	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
-		return nil, err
-	}
-	if q.All, err = p.flag("all"); err != nil {
-		return nil, err
-	}
-	found := s.Alerts.List(q)
+	found := s.Alerts.List(alert.Query{ID: f.ID, Cause: f.Cause, Tenant: f.Tenant, Terms: picks, All: f.All})
 	list := api.AlertList{Total: len(found)}
 	list.Alerts = found[:min(len(found), api.MostAlerts)]
 	for i := range list.Alerts {
 		if c.caller.Tenant != "" {
-			list.Alerts[i] = ofTenant(list.Alerts[i])
+			list.Alerts[i] = forTenant(list.Alerts[i])
 		}
 	}
 	return list, nil
 }
 
-// ofTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
-func ofTenant(a api.Alert) api.Alert {
+// forTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
+func forTenant(a api.Alert) api.Alert {
 	a.Deliveries = []api.AlertDelivery{}
 	if a.Silence != nil && a.Silence.Tenant != a.Tenant {
 		a.Silence = &api.AlertSilence{ID: a.Silence.ID, EndsAt: a.Silence.EndsAt}
@@ -41,13 +34,8 @@ func ofTenant(a api.Alert) api.Alert {
 	return a
 }
 
-func (s *server) listSilences(c *call) (any, error) {
-	p, err := c.query("tenant")
-	if err != nil {
-		return nil, err
-	}
-	tenant, err := c.caller.Within(p.text("tenant"))
-	return api.AlertSilenceList{Silences: s.Alerts.Silences(tenant)}, err
+func (s *server) listSilences(_ *call, f ofTenant) (any, error) {
+	return api.AlertSilenceList{Silences: s.Alerts.Silences(f.Tenant)}, nil
 }
 
 func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {

@@ -9,22 +9,15 @@ import (
 )
 
 // listFindings lists what is wrong with nodes now. It is in memory.
-func (s *server) listFindings(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "severe")
+func (s *server) listFindings(_ *call, f api.FindingFilter) (any, error) {
+	picks, err := terms(f.Selector)
 	if err != nil {
-		return nil, err
-	}
-	q := health.Query{}
-	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
-		return nil, err
-	}
-	if q.Severe, err = p.flag("severe"); err != nil {
 		return nil, err
 	}
 	if !s.Overview.Ready() {
 		return nil, stillReading()
 	}
-	found := s.Health.List(q)
+	found := s.Health.List(health.Query{Tenant: f.Tenant, Terms: picks, Severe: f.Severe})
 	return api.FindingList{Total: len(found), Findings: found[:min(len(found), api.MostFindings)]}, nil
 }
 
@@ -49,11 +42,9 @@ func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
 	return s.Health.Set(c.r.Context(), set, c.caller.Actor)
 }
 
-func (s *server) unsetHealthRule(c *call) (any, error) {
-	p, err := c.query("selector")
-	if err != nil {
-		return nil, err
-	}
+func (s *server) unsetHealthRule(c *call, f struct {
+	Selector string `json:"selector"`
+}) (any, error) {
 	rule := c.r.PathValue("rule")
-	return api.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, p.text("selector"), c.caller.Actor)
+	return api.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, f.Selector, c.caller.Actor)
 }

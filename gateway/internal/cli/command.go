@@ -49,7 +49,7 @@ func firstWord(args []string) (word string, rest []string) {
 			return args[i], slices.Concat(args[:i], args[i+1:])
 		}
 		flag, _, inline := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		if o, known := lookup(flag); known && o.value != "" && !inline {
+		if o, known := lookup(flag); known && o.Value != "" && !inline {
 			i++
 		}
 	}
@@ -135,8 +135,8 @@ func (all catalog) begins(word string) bool {
 func (c *Command) check(given Flags, args []string) error {
 	hint := "muster " + c.Name + " --help shows how it is used"
 	for _, f := range ownFlags() {
-		if given.Given(f.name) && !slices.Contains(c.Flags, f.name) {
-			return Usagef(hint, "muster %s takes no --%s", c.Name, f.name)
+		if given.Given(f.Name) && !slices.Contains(c.Flags, f.Name) {
+			return Usagef(hint, "muster %s takes no --%s", c.Name, f.Name)
 		}
 	}
 	if c.Most >= 0 && len(args) > c.Most {

@@ -36,7 +36,7 @@ func (s *Session) SigningKey(file string) (ed25519.PrivateKey, error) {
 
 // OperatorKey is the key that --key names; nil: the gateway signs.
 func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
-	file := s.Flags.text("key")
+	file := s.Flags.Text("key")
 	if file == "" {
 		return nil, nil
 	}

@@ -24,7 +24,7 @@ func (c *Command) form(given Flags) (string, error) {
 	if forms == nil {
 		forms = []string{FormTable, FormWide, FormJSON}
 	}
-	if !slices.Contains(c.Flags, "output") || !given.Given("output") && !slices.Contains(forms, given.text("output")) {
+	if !slices.Contains(c.Flags, "output") || !given.Given("output") && !slices.Contains(forms, given.Text("output")) {
 		return forms[0], nil
 	}
 	return given.OneOf("output", forms[0], forms...)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/flags"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 )
@@ -80,13 +81,13 @@ func (e Env) complete() Env {
 func Run(ctx context.Context, env Env, commands []Command) int {
 	s := &Session{Env: env.complete(), commands: commands}
 	err := s.execute(ctx)
-	var usage *usageError
+	var usage *flags.Error
 	var ended *EndedWith
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
-		s.Report(usage.message, usage.hint)
+		s.Report(usage.Message, usage.Hint)
 		return exitUsage
 	case errors.As(err, &ended):
 		if ended.Err != nil {
@@ -106,11 +107,11 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 // execute finds the command and runs it.
 func (s *Session) execute(ctx context.Context) error {
 	args, ofServe := s.commands.divide(s.Args)
-	words, behind, flags, err := split(args)
+	words, behind, given, err := split(args)
 	if err != nil {
 		return err
 	}
-	s.Flags = flags
+	s.Flags = given
 	command, rest, err := s.commands.find(append(words, behind...))
 	if err != nil {
 		return err
@@ -118,15 +119,15 @@ func (s *Session) execute(ctx context.Context) error {
 	switch {
 	case command == nil && len(words) > 0 && words[0] == helpName:
 		return s.topic(rest)
-	case command == nil || flags.Given("help"):
-		return s.help(command, rest, flags.Given("help"))
+	case command == nil || given.Given("help"):
+		return s.help(command, rest, given.Given("help"))
 	}
 	if command.Program {
 		rest = rest[:max(len(rest)-len(behind), 0)]
 		s.Behind = behind
 	}
-	s.Flags.getenv = s.Getenv
-	s.Flags.takes = command.Flags
+	s.Flags.Getenv = s.Getenv
+	s.Flags.Takes = command.Flags
 	if err := command.check(s.Flags, rest); err != nil {
 		return err
 	}

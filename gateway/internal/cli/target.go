@@ -28,7 +28,7 @@ func Named(names []string) []Target {
 // Targets are the nodes named, or those that --selector picks.
 func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, selected bool, err error) {
 	_, err = s.Client(ctx)
-	selector := s.Flags.text("selector")
+	selector := s.Flags.Text("selector")
 	switch {
 	case err != nil:
 		return nil, false, err

@@ -39,7 +39,7 @@ func (v view) hardwareRows() [][]string {
 
 func (v view) gpusLine() string {
 	line := word(v.gpus())
-	if e := v.expected(); e != nil {
+	if e := v.GPUsExpected; e != nil {
 		line += fmt.Sprintf(", %d expected", *e)
 	} else {
 		line += ", expected number unknown"

@@ -82,8 +82,8 @@ func TestHostileSources(t *testing.T) {
 		t.Fatalf("%+v, %v", taken, err)
 	}
 	r := (*d.rules.Load())[0]
-	if s := r.box.Stats(); s.Next != 3 || r.state.dropped[ReasonNode] != wire.MaxNumber {
-		t.Errorf("%d records, %d dropped", s.Next-1, r.state.dropped[ReasonNode])
+	if s := r.box.Stats(); s.Next != 3 || r.state.is.Dropped[ReasonNode] != wire.MaxNumber {
+		t.Errorf("%d records, %d dropped", s.Next-1, r.state.is.Dropped[ReasonNode])
 	}
 }
 

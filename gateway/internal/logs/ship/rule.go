@@ -212,30 +212,30 @@ func (d *Service) Rules(tenant string) []api.LogShipping {
 }
 
 func (d *Service) view(r *rule) api.LogShipping {
-	out := api.LogShipping{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
-		TenantID: r.TenantID, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
+	box := r.box.Stats()
+	r.state.mu.Lock()
+	out := r.state.is
+	out.Dropped = maps.Clone(out.Dropped)
+	oldest := r.state.oldest
+	r.state.mu.Unlock()
+	out.Dropped[ReasonBuffer] += box.Dropped
+	out.Waiting = box.Next - 1 - box.Confirmed
+	out.BufferBytes = box.Bytes
+	if oldest != nil && out.Waiting > 0 {
+		out.LagSeconds = max(d.Now().Sub(*oldest), 0).Seconds()
+	}
+	out.Name, out.Tenant, out.Selector, out.Sources = r.Name, r.Tenant, r.Selector, slices.Clone(r.Sources)
+	out.To, out.TenantID, out.BytesPerSecond = r.To, r.TenantID, r.BytesPerSecond
+	out.CreatedAt, out.CreatedBy = r.CreatedAt, r.CreatedBy
+	out.Nodes = d.Count(r.picks)
+	out.Withheld, out.WithheldWhy = d.withheld(r)
 	switch {
 	case r.Basic != "":
 		out.Auth = "basic"
 	case r.Bearer != "":
 		out.Auth = "bearer"
-	}
-	out.Withheld, out.WithheldWhy = d.withheld(r)
-	box := r.box.Stats()
-	out.Waiting = box.Next - 1 - box.Confirmed
-	out.BufferBytes = box.Bytes
-	r.state.mu.Lock()
-	defer r.state.mu.Unlock()
-	s := &r.state.figures
-	out.Sent = s.sent
-	out.SentBytes = s.bytes
-	out.Dropped = maps.Clone(s.dropped)
-	out.Dropped[ReasonBuffer] += box.Dropped
-	out.SentAt = s.sentAt
-	out.FailingSince = s.failing
-	out.Error = s.problem
-	if s.oldest != nil && out.Waiting > 0 {
-		out.LagSeconds = max(d.Now().Sub(*s.oldest), 0).Seconds()
+	default:
+		out.Auth = "none"
 	}
 	return out
 }

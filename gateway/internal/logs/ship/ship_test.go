@@ -62,6 +62,7 @@ func (h *house) open() {
 	var err error
 	h.service, err = ship.Open(h.t.Context(), ship.Config{
 		Store: h.store, Folder: filepath.Join(h.path, "logs"), Bound: 1 << 20, Now: h.clock, Rand: func() float64 { return 0 },
+		Wait:   func(context.Context, time.Duration) { time.Sleep(time.Millisecond) },
 		Node:   func(id string) (*api.NodeRow, bool) { n, ok := h.nodes[id]; return n, ok },
 		Logger: slog.New(slog.NewTextHandler(h.said, nil)),
 	})

@@ -1,8 +1,4 @@
-// Package transcript answers with what a task has written, byte for byte.
-//
-// Not everything is kept of a task that writes much. For a person a line stands for what is missing. For a program that counts bytes an
-// answer has no gap: its header says where it begins, and it ends where the next bytes are missing.
-package transcript
+package adminapi
 
 import (
 	"errors"
@@ -17,8 +13,10 @@ import (
 // errGap ends an answer whose reader counts bytes.
 var errGap = errors.New("what comes next is not kept")
 
-// Writer sends one answer.
-type Writer struct {
+// transcript answers with what a task has written, byte for byte. Not everything is kept of a task that writes much. For a person a line
+// stands for what is missing. For a program that counts bytes an answer has no gap: its header says where it begins, and it ends where the
+// next bytes are missing.
+type transcript struct {
 	To    http.ResponseWriter
 	Next  int64 // offset of the next byte
 	Exact bool  // it has no gap: its reader counts bytes
@@ -27,7 +25,7 @@ type Writer struct {
 }
 
 // Piece sends what the task has written at an offset. What the reader has already is left out.
-func (w *Writer) Piece(offset int64, data []byte) error {
+func (w *transcript) Piece(offset int64, data []byte) error {
 	if offset < w.Next {
 		data = data[min(w.Next-offset, int64(len(data))):]
 		offset = w.Next
@@ -57,7 +55,7 @@ func (w *Writer) Piece(offset int64, data []byte) error {
 }
 
 // flush sends at once what a reader waits for. Between two pieces there is no deadline: the task may write nothing for hours.
-func (w *Writer) flush() error {
+func (w *transcript) flush() error {
 	if !w.Live {
 		return nil
 	}
@@ -70,7 +68,7 @@ func (w *Writer) flush() error {
 }
 
 // begin sends the header once.
-func (w *Writer) begin() {
+func (w *transcript) begin() {
 	if w.begun {
 		return
 	}
@@ -84,7 +82,7 @@ func (w *Writer) begin() {
 }
 
 // End says how the answer ends. What has begun and cannot go on is cut, so that nobody takes it for whole.
-func (w *Writer) End(err error) error {
+func (w *transcript) End(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errGap):
 		w.begin()
