@@ -1,8 +1,6 @@
 package adminapi
 
 import (
-	"time"
-
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
@@ -62,8 +60,7 @@ func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
 func (s *server) allowRecovery(c *call, q api.RecoveryRequest) (any, error) {
-	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
-		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)
+	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q, c.caller.Actor)
 	return s.node(n), err
 }
 

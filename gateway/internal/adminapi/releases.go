@@ -33,8 +33,7 @@ func (s *server) addRelease(c *call, q api.NewRelease) (any, error) {
 		}
 	}
 	ctx := c.r.Context()
-	r, err := s.Releases.Add(ctx, release.Addition{Digest: q.Digest, Version: q.Version, Reference: q.Reference, Credential: q.Credential},
-		c.caller.Actor)
+	r, err := s.Releases.Add(ctx, q, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/uptime"
 	"muster/store"
@@ -301,7 +302,7 @@ func TestMadeByAWrongClock(t *testing.T) {
 		f.tell(ad, "A", 2)
 		f.flush()
 		during := f.token("mse_during", nil)
-		f.recover("box", fleet.Recovery{For: time.Hour})
+		f.recover("box", api.RecoveryRequest{For: api.Duration(time.Hour)})
 		next := f.renew(ad.Certificate.Fingerprint)
 		f.use(next.Fingerprint)
 		f.pass(10 * time.Second)
