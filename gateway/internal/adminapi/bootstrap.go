@@ -110,9 +110,6 @@ func wantsScript(c *call, format string) (bool, error) {
 
 // sendScript tells proxies to change nothing, because the operator compares the script's digest.
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
-	h := w.Header()
-	h.Set("Content-Type", api.ScriptType+"; charset=utf-8")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
+	reply.Begin(w, api.ScriptType+"; charset=utf-8")
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
 }

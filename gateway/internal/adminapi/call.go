@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -98,4 +100,16 @@ func fieldNames(v any) []string {
 func (c *call) event(kind string) store.Event {
 	return store.Event{At: c.server.now(), Kind: kind, Actor: c.caller.Actor.Name, Address: c.caller.Actor.Address, Outcome: store.OutcomeOK,
 		Security: true}
+}
+
+// admitted is a context for an answer that may take long. It ends when the caller may not call the route any more. The caller calls leave.
+func (c *call) admitted() (ctx context.Context, leave context.CancelCauseFunc) {
+	ctx, leave = context.WithCancelCause(c.r.Context())
+	go func() {
+		leave(livestream.Guard(ctx, c.server.Tail, func() error {
+			_, err := c.server.Gate.Admit(c.r, c.route.Need)
+			return err
+		}))
+	}()
+	return ctx, leave
 }
