@@ -32,8 +32,8 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), ReleaseEnds: updates.Ends,
 		Hardware: m.Hardware, Cost: a.cost(m), Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
-		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Unshipped: shipping.Unshipped, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
-		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
+		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
+		Unshipped: shipping.Unshipped, Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
 		return nil, err

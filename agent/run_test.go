@@ -68,6 +68,7 @@ func agent(t *testing.T, getenv func(string) string, stdin string, done func() b
 }
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	none := environment("HOME", state)
 	tests := []struct {
@@ -219,6 +220,7 @@ func checkStatus(t *testing.T, state, url string) {
 }
 
 func TestSecondAgentOnOneState(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	directory, err := identity.Open(state)
 	if err != nil {
@@ -232,6 +234,7 @@ func TestSecondAgentOnOneState(t *testing.T) {
 }
 
 func TestIdentityOfAnotherInstance(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
 	state := t.TempDir()
@@ -261,6 +264,7 @@ func TestIdentityOfAnotherInstance(t *testing.T) {
 
 // TestFlagsBeforeTheCommand: every flag of every command may stand in front of the command, and a switch takes no value there.
 func TestFlagsBeforeTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, one := range commands() {
 		_, help, _ := agent(t, environment("HOME", t.TempDir()), "", nil, one.name, "--help")
 		flags := 0

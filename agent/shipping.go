@@ -53,8 +53,8 @@ func followLog(ctx context.Context, host logs.Host, ask logs.Ask, take func(wire
 	}
 }
 
-// mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped, so
-// no operator's key vouches for it.
+// mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped,
+// so no operator's key vouches for it.
 func mayShip(policies []string) error {
 	owners, err := task.LoadPolicy(policies...)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
@@ -128,10 +129,9 @@ func openShipping(ctx context.Context, b base) (*ship.Service, error) {
 // openAlerts opens what tells people.
 func openAlerts(ctx context.Context, b base, releases *release.Service, shipping *ship.Service) (*alert.Service, error) {
 	a, err := alert.Open(ctx, alert.Config{
-		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes, Outage: b.outage.Lasts,
-		Halted: func() ([]alert.Halt, bool) { return halted(releases) },
-		Sinks:  func() []alert.Sink { return failingSinks(shipping) },
-		URL:    func() string { return b.reach.PublicURL }, Logger: b.log,
+		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
+		Facts: func() []alert.Fact { return wrong(b, releases, shipping) },
+		URL:   func() string { return b.reach.PublicURL }, Logger: b.log,
 	})
 	if err != nil {
 		return nil, err
@@ -140,12 +140,21 @@ func openAlerts(ctx context.Context, b base, releases *release.Service, shipping
 	return a, nil
 }
 
-// failingSinks are the rules whose sink takes nothing.
-func failingSinks(shipping *ship.Service) (all []alert.Sink) {
+// wrong is what is wrong with the gateway and the fleet, beside the nodes.
+func wrong(b base, releases *release.Service, shipping *ship.Service) (all []alert.Fact) {
+	for _, c := range releases.Halted() {
+		all = append(all, alert.Fact{Condition: condition.RolloutHalted, Subject: c.Channel,
+			Text: "the rollout on the channel " + c.Channel + " was halted: " + c.Why})
+	}
 	for _, r := range shipping.Rules("") {
 		if r.FailingSince != nil {
-			all = append(all, alert.Sink{Rule: r.Name, Tenant: r.Tenant, Since: *r.FailingSince, Why: r.Error})
+			all = append(all, alert.Fact{Condition: condition.LogShippingFailing, Subject: r.Name, Tenant: r.Tenant, Since: *r.FailingSince,
+				Text: "no log lines are taken for the rule " + r.Name + ": " + r.Error})
 		}
+	}
+	if since, reason, lasts := b.outage.Lasts(); lasts {
+		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
+			Text: "the database takes no writes: " + reason})
 	}
 	return all
 }
@@ -179,7 +188,7 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 		Idle:  b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
 	}
 	if b.settings.RecordShells {
-		c.Record = sessionRecorder{kept}
+		c.Record = func(m recording.Meta) (session.Tape, error) { return kept.Begin(m) }
 	}
 	live, err := session.New(ctx, c)
 	if err != nil {
@@ -199,18 +208,6 @@ func mayStill(ctx context.Context, db *store.Store, id, opener string) error {
 		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
 	}
 	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
-}
-
-// sessionRecorder hands the service of sessions the store of recordings.
-type sessionRecorder struct{ store *recording.Store }
-
-// Begin begins a recording.
-func (r sessionRecorder) Begin(m session.Meta) (session.Tape, error) {
-	tape, err := r.store.Begin(recording.Meta(m))
-	if err != nil {
-		return nil, err
-	}
-	return tape, nil
 }
 
 // openLog opens a log on a node, as a session of the gateway's own.
@@ -250,8 +247,5 @@ func (p *parts) openBootstrap(ctx context.Context, b base) error {
 		Release: func(ctx context.Context, nodeID string) (bootstrap.Release, error) {
 			return scriptRelease(ctx, p.releases, b.reach.PublicURL, nodeID)
 		}})
-	if err := p.bootstrap.TakeCredential(ctx, b.settings.Bootstrap, b.settings.named); err != nil {
-		return err
-	}
-	return p.bootstrap.TellUnmarked(ctx)
+	return p.bootstrap.TakeCredential(ctx, b.settings.Bootstrap, b.settings.named)
 }

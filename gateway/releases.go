@@ -7,22 +7,18 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/build"
 	"muster/store"
 	"muster/store/releases"
 )
-
-const haltedWait = 100 * time.Millisecond
 
 // openReleases opens the registry of agent releases, whose blobs lie in a folder beside the database, and what decides which agent each
 // node runs. A gateway whose own agents do not get into its registry serves all the same: a full disk must not keep its nodes from it.
@@ -83,23 +79,6 @@ func (s *settings) holdsAgents(agents fs.FS) error {
 			"such as 1GiB, or leave it out", artifact.SettingQuota, most, all)
 	}
 	return nil
-}
-
-// halted are the channels whose rollout was halted, also those that went back by themselves. It is not known before the channels are read,
-// or when a channel went meanwhile.
-func halted(service *release.Service) (all []alert.Halt, known bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), haltedWait) // the round of alerts must not wait for a start that hangs
-	defer cancel()
-	channels, err := service.Channels(ctx)
-	if err != nil {
-		return nil, false
-	}
-	for i := range channels {
-		if c := &channels[i]; c.State == releases.Halted || c.State == releases.TakenBack {
-			all = append(all, alert.Halt{Channel: c.Channel, Why: c.Why})
-		}
-	}
-	return all, true
 }
 
 // scriptRelease is what the bootstrap script of a node installs: the release of its channel.

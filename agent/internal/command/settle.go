@@ -155,7 +155,7 @@ func (j judge) call(ctx context.Context) error {
 // answers asks for something that only a node may read. A provable refusal is an answer too, whatever it says of this node: the gateway is
 // there. It is none where the gateway says that it has trouble itself.
 func answers(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathRelease, Timeout: callTime})
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathRelease, Timeout: callTime})
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests {
 		return nil
@@ -166,7 +166,7 @@ func answers(ctx context.Context, client *transport.Client) error {
 // writes asks whether the gateway can write, because one with a full disk goes on to answer what it only reads. Anybody may ask that, so
 // the answer need not be proven. It counts only where it says that the gateway cannot: a proxy may keep the path to itself.
 func writes(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathReady, Timeout: callTime})
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathReady, Timeout: callTime})
 	var refusal *transport.Refusal
 	var unproven *transport.Unproven
 	switch {

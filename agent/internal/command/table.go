@@ -18,7 +18,8 @@ type table struct{ to io.Writer }
 // left out. A few that everybody looks for are shown as not known.
 func (t table) print(h wire.Hardware, reasons []string, detail map[string]string) {
 	t.line("machine", join(", ", show(h.CPUs, " processors"), of(h.MemoryUsedMiB, h.MemoryTotalMiB, "MiB of memory"),
-		of(h.DiskUsedMiB, h.DiskTotalMiB, "MiB of disk"), with("load ", show(h.Load1, "")), with("Linux ", show(h.Kernel, "")), since(h.BootTime)))
+		of(h.DiskUsedMiB, h.DiskTotalMiB, "MiB of disk"), with("load ", show(h.Load1, "")),
+		with("Linux ", show(h.Kernel, "")), since(h.BootTime)))
 	probe := h.Probe.State
 	if h.Probe.TookMS != nil {
 		probe += fmt.Sprintf(" in %d ms", *h.Probe.TookMS)
@@ -73,7 +74,8 @@ func (t table) printGPU(g wire.GPU) {
 	sub("power", orUnknown(show(g.PowerWatts, " W")), with("limit ", show(g.PowerLimitWatts, " W")),
 		with("at most ", show(g.PowerMaxLimitWatts, " W")), with("P", show(g.PerformanceState, "")))
 	if c := g.Clocks; c != nil {
-		sub("clocks", with("SM ", show(c.SMMHz, " MHz")), with("memory ", show(c.MemoryMHz, " MHz")), with("set by ", strings.Join(c.Reasons, " ")))
+		sub("clocks", with("SM ", show(c.SMMHz, " MHz")), with("memory ", show(c.MemoryMHz, " MHz")),
+			with("set by ", strings.Join(c.Reasons, " ")))
 	}
 	if l := g.PCIe; l != nil {
 		sub("PCIe", with("generation ", outOf(l.Generation, l.GenerationMax)), with("lanes ", outOf(l.Width, l.WidthMax)))

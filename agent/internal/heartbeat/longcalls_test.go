@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -145,7 +144,7 @@ func (c *calls) count(kind string, err error) {
 const (
 	size  = 2 << 20               // bytes of a body, more than wire.MaxBody
 	piece = 64 << 10              // bytes until the next pause
-	pause = 40 * time.Millisecond // in which nothing is read or written
+	pause = 40 * time.Millisecond // in which nothing is written
 )
 
 // calls are the loops beside the heartbeat.
@@ -172,25 +171,17 @@ func (c *calls) wait(ctx context.Context) error {
 	return err
 }
 
-// upload sends a body slowly. The gateway answers with its digest.
+// upload sends a body, which the gateway takes slowly. It answers with its digest.
 func (c *calls) upload(ctx context.Context) error {
-	source := &slowly{from: bytes.NewReader(bytes.Repeat([]byte("upload! "), size/8))}
-	body, err := transport.Section("application/octet-stream", source, 0, size)
-	if err != nil {
-		return err
-	}
-	source.pause = pause
+	data := bytes.Repeat([]byte("upload! "), size/8)
+	body := transport.Bytes("application/octet-stream", data)
 	answer, err := c.client.Do(ctx, transport.Request{Path: c.path("upload"), Body: body, Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
-	sum := sha256.New()
-	source.pause = 0
-	if _, err := io.Copy(sum, io.NewSectionReader(source, 0, size)); err != nil {
-		return err
-	}
+	sum := sha256.Sum256(data)
 	var got string
-	if err := json.Unmarshal(answer.Body, &got); err != nil || got != hex.EncodeToString(sum.Sum(nil)) {
+	if err := json.Unmarshal(answer.Body, &got); err != nil || got != hex.EncodeToString(sum[:]) {
 		return errors.New("the gateway has other bytes than were sent")
 	}
 	return nil
@@ -210,18 +201,7 @@ func (c *calls) download(ctx context.Context) error {
 	return nil
 }
 
-// slowly reads like a file on a slow disk. Without the pauses a call would end before the certificate is renewed.
-type slowly struct {
-	from  io.ReaderAt
-	pause time.Duration
-}
-
-func (s *slowly) ReadAt(data []byte, offset int64) (int, error) {
-	time.Sleep(s.pause)
-	return s.from.ReadAt(data[:min(len(data), piece)], offset)
-}
-
-// slowWriter writes like a file on a slow disk.
+// slowWriter writes like a file on a slow disk. Without the pauses a call would end before the certificate is renewed.
 type slowWriter struct {
 	bytes.Buffer
 	last int

@@ -72,8 +72,10 @@ func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func
 	if err := checkForward(p, owner); err != nil {
 		return err
 	}
-	f := &forwarding{main: main, open: open, dial: dialer(p, owner), places: make(chan struct{}, most), refused: make(chan struct{}, mostRefused),
-		live: map[int]func(){}}
+	f := &forwarding{
+		main: main, open: open, dial: dialer(p, owner), places: make(chan struct{}, most), refused: make(chan struct{}, mostRefused),
+		live: map[int]func(){},
+	}
 	if err := f.tell(pipe.FrameReady, pipe.Ready{}); err != nil {
 		return err
 	}

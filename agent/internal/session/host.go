@@ -167,7 +167,8 @@ func (h *Host) forget(id string) {
 }
 
 // check looks whether a document is for this node, and of now. A document from before this process may have been opened by the process
-// before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays expired.
+// before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays
+// expired.
 func (h *Host) check(state identity.State, p wire.TaskPayload) error {
 	now := identity.Latest(h.Client)
 	const hint = "open the session again"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -136,8 +135,8 @@ func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error)
 		url.Host = "localhost:" + port(c.base)
 	}
 	b.request(o.method, url.String()+o.path)
-	if o.body != nil || o.method != http.MethodGet {
-		b.body(o.body)
+	if o.body != nil {
+		b.body()
 	}
 	b.headers(o.header)
 	return b.done()

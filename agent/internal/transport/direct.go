@@ -175,7 +175,7 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 }
 
 func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, lent{o.body.reader(), loan})
+	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, loan.of(o.body))
 	if err != nil {
 		return nil, err
 	}
@@ -186,8 +186,8 @@ func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Re
 		r.Body = http.NoBody
 		return r, nil
 	}
-	r.ContentLength = o.body.size
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(lent{o.body.reader(), loan}), nil }
+	r.ContentLength = int64(len(o.body.data))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(loan.of(o.body)), nil }
 	return r, nil
 }
 

@@ -61,7 +61,8 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	pointer, key, err := sign.OpenRelease(envelope, identity.ReleaseKeys(a.state.Gateway))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
-		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
+		return wanted{}, fail(wire.UpdateUnsigned,
+			"%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
 	case err != nil:
 		return wanted{}, fail(wire.UpdateUnsigned, "the pointer is signed, and malformed: %w", err)
 	}

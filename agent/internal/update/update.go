@@ -271,8 +271,8 @@ func (u *Updater) Spare() time.Duration {
 	return max(t.left(u.clock)-spareEnd, 0)
 }
 
-// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that identity.StaleTrust knows
-// where a newer trust set may name the key of a release.
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that
+// identity.StaleTrust knows where a newer trust set may name the key of a release.
 func (u *Updater) Waiting(wait Work) Work {
 	return func(ctx context.Context, state identity.State, until time.Time) error {
 		bounded, cut := context.WithCancel(ctx)

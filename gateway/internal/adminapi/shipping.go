@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"muster/gateway/api"
-	"muster/gateway/internal/logs/ship"
 )
 
 func (s *server) listShippings(_ *call, f ofTenant) (any, error) {
@@ -18,9 +17,8 @@ func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
 		return nil, err
 	}
 	name := c.r.PathValue("shipping")
-	err = s.Shipping.Put(c.r.Context(), ship.Request{Name: name, Tenant: tenant, Selector: q.Selector, Sources: q.Sources, To: q.To,
-		BytesPerSecond: q.BytesPerSecond, Auth: ship.Auth{Basic: q.Basic, Bearer: q.Bearer, Org: q.TenantID, CA: q.CA}},
-		c.caller.Tenant, c.caller.Actor)
+	q.Tenant = tenant
+	err = s.Shipping.Put(c.r.Context(), name, q, c.caller.Tenant, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}

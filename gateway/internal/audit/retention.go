@@ -61,68 +61,39 @@ func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
 }
 
 func (k Keeper) prune(ctx context.Context, now time.Time) {
-	k.report(ctx, "old events are not deleted", k.pruneEvents(ctx, now))
-	k.report(ctx, "old tasks are not deleted", k.pruneTasks(ctx, now))
-	k.report(ctx, "old sessions are not deleted", k.pruneSessions(ctx, now))
-	k.report(ctx, "chains of old certificates are not dropped", k.dropChains(ctx, now.Add(-keepFor)))
-	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, now.Add(-keepFor)))
-	k.report(ctx, "what is left of old rollouts is not deleted", k.pruneReleases(ctx, now.Add(-keepFor)))
+	before := now.Add(-keepFor)
+	if k.Events > 0 {
+		k.pruneEnded(ctx, now.Add(-k.Events), now)
+	}
+	k.report(ctx, "chains of old certificates are not dropped", inBatches(batch, func() (int, error) {
+		return k.Store.DropChains(ctx, before, batch)
+	}))
+	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, before))
+	k.report(ctx, "what is left of old rollouts is not deleted", releases.New(k.Store.Records()).Prune(ctx, before, batch))
+}
+
+// pruneEnded deletes events, tasks and sessions that are older than they are kept. Each batch of events is an event itself.
+func (k Keeper) pruneEnded(ctx context.Context, before, now time.Time) {
+	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
+	k.report(ctx, "old events are not deleted", inBatches(batch, func() (int, error) {
+		return k.Store.PruneEvents(ctx, before, batch, note)
+	}))
+	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return k.Store.PruneTasks(ctx, before, tasks) }))
+	rows := sessions.New(k.Store.Records())
+	k.report(ctx, "old sessions are not deleted", inBatches(batch, func() (int, error) { return rows.Prune(ctx, before, batch) }))
+}
+
+// inBatches deletes until one time less goes than a batch has.
+func inBatches(size int, prune func() (int, error)) error {
+	for {
+		if n, err := prune(); err != nil || n < size {
+			return err
+		}
+	}
 }
 
 func (k Keeper) report(ctx context.Context, what string, err error) {
 	if err != nil && ctx.Err() == nil {
 		k.Logger.Error(what, "error", err)
-	}
-}
-
-// pruneEvents deletes events that are older than they are kept. Each batch of them is an event itself.
-func (k Keeper) pruneEvents(ctx context.Context, now time.Time) error {
-	if k.Events == 0 {
-		return nil
-	}
-	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
-	for {
-		n, err := k.Store.PruneEvents(ctx, now.Add(-k.Events), batch, note)
-		if err != nil || n < batch {
-			return err
-		}
-	}
-}
-
-func (k Keeper) pruneTasks(ctx context.Context, now time.Time) error {
-	if k.Events == 0 {
-		return nil
-	}
-	for {
-		n, err := k.Store.PruneTasks(ctx, now.Add(-k.Events), tasks)
-		if err != nil || n < tasks {
-			return err
-		}
-	}
-}
-
-func (k Keeper) pruneSessions(ctx context.Context, now time.Time) error {
-	if k.Events == 0 {
-		return nil
-	}
-	rows := sessions.New(k.Store.Records())
-	for {
-		n, err := rows.Prune(ctx, now.Add(-k.Events), batch)
-		if err != nil || n < batch {
-			return err
-		}
-	}
-}
-
-func (k Keeper) pruneReleases(ctx context.Context, before time.Time) error {
-	return releases.New(k.Store.Records()).Prune(ctx, before, batch)
-}
-
-func (k Keeper) dropChains(ctx context.Context, before time.Time) error {
-	for {
-		n, err := k.Store.DropChains(ctx, before, batch)
-		if err != nil || n < batch {
-			return err
-		}
 	}
 }

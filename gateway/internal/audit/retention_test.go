@@ -49,9 +49,7 @@ func TestPrune(t *testing.T) {
 	}
 	k := Keeper{Store: opened, Events: 48 * time.Hour, Logger: slog.New(slog.DiscardHandler)}
 	for range 2 {
-		if err := k.pruneEvents(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
+		k.prune(t.Context(), now)
 	}
 	left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000})
 	if err != nil || len(left) != 3 || left[0].Detail["deleted"] != "1" || left[1].Detail["deleted"] != "5000" || left[2].Kind != "young" ||
@@ -79,9 +77,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	k.Events = 48 * time.Hour
-	if err := k.pruneSessions(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	k.prune(t.Context(), now)
 	k.Events = 0
 	for _, c := range []struct {
 		after time.Duration
@@ -134,7 +130,7 @@ func TestPruneTasks(t *testing.T) {
 		want  int
 	}{{0, 1000 * time.Hour, tasks + 2}, {time.Hour, time.Hour, tasks + 2}, {time.Hour, time.Hour + time.Millisecond, 1}} {
 		k.Events = c.keep
-		must(k.pruneTasks(t.Context(), now.Add(c.after)))
+		k.prune(t.Context(), now.Add(c.after))
 		if left, _, err := opened.Tasks(t.Context(), store.TaskQuery{Limit: 1000}); err != nil || len(left) != c.want {
 			t.Errorf("kept for %s, after %s: %d are left, %v", c.keep, c.after, len(left), err)
 		}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 )
 
 type accountsPage struct {
@@ -17,7 +16,7 @@ type accountsPage struct {
 
 func (v *visit) showAccounts() (page, error) {
 	all := v.Set("all")
-	list, err := client.Get[api.AccountList](v.r.Context(), v.api, api.PathAccounts, api.ListFilter{All: all})
+	list, err := get[api.AccountList](v, api.PathAccounts, api.ListFilter{All: all})
 	data := accountsPage{Accounts: list.Accounts, All: all, Scopes: v.givable(), Self: v.session.Account.ID}
 	return page{name: "accounts", title: "Accounts", section: "accounts", data: data}, err
 }
@@ -40,20 +39,12 @@ func (v *visit) makeAccount() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
 	}
-	made, err := client.Send[api.NewAccount](v.r.Context(), v.api, "POST", api.PathAccounts, api.AccountRequest{Name: v.field("name"),
-		Scopes: v.r.PostForm["scope"],
-		Tenant: v.field("tenant"), TTL: ttl})
+	made, err := send[api.NewAccount](v, "POST", api.PathAccounts, api.AccountRequest{Name: v.field("name"),
+		Scopes: v.r.PostForm["scope"], Tenant: v.field("tenant"), TTL: ttl})
 	if err != nil {
 		return v.stay((*visit).showAccounts, "make", err)
 	}
-	shown, err := v.showAccounts()
-	if err != nil { // the account is made: its token must be seen, with or without the list
-		shown = page{name: "accounts", title: "Accounts", section: "accounts", data: accountsPage{}}
-	}
-	data, _ := shown.data.(accountsPage)
-	data.Made = &made
-	shown.data = data
-	return shown, nil
+	return once(v, (*visit).showAccounts, func(data *accountsPage) { data.Made = &made }), nil
 }
 
 func (v *visit) revokeAccount() (page, error) {
@@ -64,7 +55,7 @@ func (v *visit) revokeAccount() (page, error) {
 	if asks, ok := v.sure(ask, "accounts"); !ok {
 		return asks, nil
 	}
-	if _, err := client.Send[api.RevokedAccount](v.r.Context(), v.api, "DELETE", api.At(api.PathAccount, name), nil); err != nil {
+	if err := v.do("DELETE", api.At(api.PathAccount, name), nil); err != nil {
 		return v.stay((*visit).showAccounts, "list", err)
 	}
 	return page{to: api.PathConsole + "accounts"}, nil

@@ -1,14 +1,13 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"mime"
 	"net/http"
 	"strconv"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 )
 
 type addPage struct {
@@ -23,16 +22,13 @@ func (v *visit) showAdd() (page, error) {
 
 // addNode makes the node and its bootstrap token. The page itself holds the token, so there is no redirect.
 func (v *visit) addNode() (page, error) {
-	gpus, err := v.number("gpus")
-	if err != nil {
-		return v.stay((*visit).showAdd, "add", err)
-	}
-	labels, err := form.Pairs(v.field("labels"))
-	if err != nil {
+	gpus, badGPUs := v.number("gpus")
+	labels, badLabels := pairsIn(v.field("labels"))
+	if err := cmp.Or(badGPUs, badLabels); err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
 	q := api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus, Labels: labels, Mode: v.field("mode")}
-	made, err := client.Send[api.CreatedNode](v.r.Context(), v.api, "POST", api.PathNodes, q)
+	made, err := send[api.CreatedNode](v, "POST", api.PathNodes, q)
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
@@ -43,7 +39,7 @@ func (v *visit) addNode() (page, error) {
 // downloadScript mints a bootstrap token of its own for the script that it sends. The script holds that token, and no URL does.
 func (v *visit) downloadScript() (page, error) {
 	name := v.r.PathValue("node")
-	made, err := client.Send[api.BootstrapScript](v.r.Context(), v.api, "POST", api.At(api.PathBootstrap, name), nil)
+	made, err := send[api.BootstrapScript](v, "POST", api.At(api.PathBootstrap, name), nil)
 	if err != nil {
 		return page{}, err
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/health/alert"
 )
 
@@ -30,24 +28,22 @@ type trial struct {
 
 // showAlerts shows receivers to accounts of all tenants.
 func (v *visit) showAlerts() (page, error) {
-	ctx := v.r.Context()
 	data := alertsPage{All: v.Set("all"), Fleet: v.session.Account.Tenant == "",
-		Kinds:      alert.Kinds(),
-		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
+		Kinds: alert.Kinds(), Severities: api.Severities()}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
-	list, err := client.Get[api.AlertList](ctx, v.api, api.PathAlerts, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
+	list, err := get[api.AlertList](v, api.PathAlerts, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {
 		return shown, err
 	}
 	data.Alerts = list.Alerts
 	data.More = list.Total - len(list.Alerts)
-	silences, err := client.Get[api.AlertSilenceList](ctx, v.api, api.PathSilences, nil)
+	silences, err := get[api.AlertSilenceList](v, api.PathSilences, nil)
 	if err != nil {
 		return shown, err
 	}
 	data.Silences = silences.Silences
 	if data.Fleet {
-		receivers, err := client.Get[api.AlertReceiverList](ctx, v.api, api.PathReceivers, nil)
+		receivers, err := get[api.AlertReceiverList](v, api.PathReceivers, nil)
 		if err != nil {
 			return shown, err
 		}
@@ -62,9 +58,8 @@ const alertsPath = api.PathConsole + "alerts"
 func (v *visit) silenceAlerts() (page, error) {
 	length, err := v.duration("for")
 	if err == nil {
-		_, err = client.Send[api.AlertSilence](v.r.Context(), v.api, "POST", api.PathSilences,
-			api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
-				Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
+		err = v.do("POST", api.PathSilences, api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
+			Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
 	}
 	if err != nil {
 		return v.stay((*visit).showAlerts, "silence", err)
@@ -73,7 +68,7 @@ func (v *visit) silenceAlerts() (page, error) {
 }
 
 func (v *visit) endSilence() (page, error) {
-	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathSilence, v.r.PathValue("silence")), nil); err != nil {
+	if err := v.do("DELETE", api.At(api.PathSilence, v.r.PathValue("silence")), nil); err != nil {
 		return v.stay((*visit).showAlerts, "silences", err)
 	}
 	return page{to: alertsPath}, nil
@@ -83,8 +78,8 @@ func (v *visit) endSilence() (page, error) {
 func (v *visit) addReceiver() (page, error) {
 	q := api.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
 		Severity: v.field("severity")}
-	q.Causes = form.Words(v.field("causes"))
-	made, err := client.Send[api.AlertReceiver](v.r.Context(), v.api, "PUT", api.At(api.PathReceiver, v.field("name")), q)
+	q.Causes = wordsIn(v.field("causes"))
+	made, err := send[api.AlertReceiver](v, "PUT", api.At(api.PathReceiver, v.field("name")), q)
 	v.r.Form.Del("url") // they are secrets: the page must not show them again
 	v.r.Form.Del("token")
 	if err != nil {
@@ -98,7 +93,7 @@ func (v *visit) addReceiver() (page, error) {
 
 func (v *visit) testReceiver() (page, error) {
 	name := v.r.PathValue("receiver")
-	tried, err := client.Send[api.AlertTest](v.r.Context(), v.api, "POST", api.At(api.PathReceiverTest, name), nil)
+	tried, err := send[api.AlertTest](v, "POST", api.At(api.PathReceiverTest, name), nil)
 	if err != nil {
 		return v.stay((*visit).showAlerts, "receivers", err)
 	}
@@ -107,13 +102,7 @@ func (v *visit) testReceiver() (page, error) {
 
 // alertsWith is the page with something to say once.
 func (v *visit) alertsWith(add func(*alertsPage)) (page, error) {
-	shown, err := v.showAlerts()
-	if err != nil { // what there is to say must be seen, with or without the lists
-		shown = page{name: "alerts", title: "Alerts", section: "alerts", data: alertsPage{}}
-	}
-	data, _ := shown.data.(alertsPage)
-	add(&data)
-	shown.data = data
+	shown := once(v, (*visit).showAlerts, add)
 	v.r.Form = nil
 	return shown, nil
 }
@@ -125,7 +114,7 @@ func (v *visit) dropReceiver() (page, error) {
 	if asks, ok := v.sure(ask, "alerts"); !ok {
 		return asks, nil
 	}
-	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathReceiver, name), nil); err != nil {
+	if err := v.do("DELETE", api.At(api.PathReceiver, name), nil); err != nil {
 		return v.stay((*visit).showAlerts, "receivers", err)
 	}
 	return page{to: alertsPath}, nil

@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strconv"
 
-	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
-// eventsOfPage is how many events a page has.
-const eventsOfPage = 100
+const (
+	eventsOfPage = 100
+	mostEvents   = 1 << 53 // that a log can have
+)
 
 type eventsPage struct {
 	Events       []picture.Event
@@ -23,21 +23,14 @@ type eventsPage struct {
 
 // showEvents lists the newest first. The filters are in the URL, and so is where the page begins or ends.
 func (v *visit) showEvents() (page, error) {
-	before, err := v.eventID("before")
-	if err != nil {
-		return page{}, err
-	}
-	after, err := v.eventID("after")
-	if err != nil {
-		return page{}, err
-	}
+	before, after := int64(v.Count("before", 0, mostEvents)), int64(v.Count("after", 0, mostEvents))
 	data := eventsPage{Node: v.Asked("node"), Kind: v.Asked("kind"), All: v.Set("all")}
 	data.Filtered = data.Node != "" || data.Kind != ""
 	f := api.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before, Limit: eventsOfPage}
 	if after > 0 {
 		f.After = &after
 	}
-	list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, f)
+	list, err := get[api.EventList](v, api.PathEvents, f)
 	if err != nil {
 		return page{}, err
 	}
@@ -64,16 +57,4 @@ func (v *visit) turn(data *eventsPage, before, after int64) {
 	if n == eventsOfPage || after > 0 {
 		data.Older = v.with("after", "", "before", id(data.Events[n-1]))
 	}
-}
-
-func (v *visit) eventID(name string) (int64, error) {
-	text := v.Asked(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 {
-		return 0, wire.Refuse(wire.CodeBadRequest, "the URL's "+name+" is no number of an event", "open the page from the navigation")
-	}
-	return n, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -85,9 +84,7 @@ func (v *visit) showFleet() (page, error) {
 		return page{}, err
 	}
 	if err != nil {
-		status, answer := v.Info.Answer(err)
-		shown.status = status
-		shown.failure = v.failure("filter", err, answer)
+		shown = v.fails(shown, "filter", err)
 	}
 	return shown, nil
 }
@@ -112,13 +109,13 @@ func (v *visit) fillFleet(data *fleetPage) error {
 	if f.Sort == api.SortName {
 		f.Sort = "" // the API's own order, which alone has a next page
 	}
-	list, err := client.Get[api.FleetView](v.r.Context(), v.api, api.PathFleet, f)
+	list, err := get[api.FleetView](v, api.PathFleet, f)
 	if err != nil {
 		return err
 	}
 	whole := list
 	if ask.Status != "" || ask.State != "" || ask.Idle || ask.Unwell {
-		whole, err = client.Get[api.FleetView](v.r.Context(), v.api, api.PathFleet, api.FleetFilter{Selector: ask.Selector, All: ask.All})
+		whole, err = get[api.FleetView](v, api.PathFleet, api.FleetFilter{Selector: ask.Selector, All: ask.All})
 	}
 	if err != nil {
 		return err

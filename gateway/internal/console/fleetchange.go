@@ -8,8 +8,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -26,7 +24,7 @@ func (v *visit) changeNodes() (page, error) {
 	var labels api.LabelsRequest
 	var err error
 	if verb == doLabel {
-		labels, err = form.Labels(v.field("labels"))
+		labels, err = labelsIn(v.field("labels"))
 	}
 	if err == nil {
 		err = checkChange(v.r.PostForm["node"], verb)
@@ -76,11 +74,9 @@ func (v *visit) selected() ([]pair, error) {
 
 func (v *visit) changeNode(node, verb string, labels api.LabelsRequest) error {
 	if verb == doLabel {
-		_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathLabels, node), labels)
-		return err
+		return v.do("POST", api.At(api.PathLabels, node), labels)
 	}
-	_, err := client.Send[api.Node](v.r.Context(), v.api, "POST", api.At(api.PathNode, node)+"/"+verb, nil)
-	return err
+	return v.do("POST", api.At(api.PathNode, node)+"/"+verb, nil)
 }
 
 func checkChange(nodes []string, verb string) error {

@@ -46,19 +46,19 @@ import (
 
 // house is a gateway's insides with the console on top, over TLS.
 type house struct {
-	t       testing.TB
-	store   *store.Store
-	logins  *login.Service
-	desk    *release.Service
-	book    *history.Store // its file is not open before its first turn
-	health  *health.Service
-	picture *view.Fleet
-	alerts  *alert.Service
-	desks   *session.Service
-	shelf   *recording.Store
-	unwell  []*api.NodeRow // as alerts see the fleet
-	now     time.Time
-	server  *httptest.Server
+	t          testing.TB
+	store      *store.Store
+	logins     *login.Service
+	releases   *release.Service
+	history    *history.Store // its file is not open before its first turn
+	health     *health.Service
+	picture    *view.Fleet
+	alerts     *alert.Service
+	sessions   *session.Service
+	recordings *recording.Store
+	unwell     []*api.NodeRow // as alerts see the fleet
+	now        time.Time
+	server     *httptest.Server
 }
 
 func newHouse(t testing.TB) *house {
@@ -78,10 +78,10 @@ func newHouse(t testing.TB) *house {
 	h.must(err)
 	registry, err := artifact.Open(t.Context(), artifact.Config{Folder: t.TempDir(), Records: h.store.Records(), Now: clock, Logger: quiet})
 	h.must(err)
-	h.desk, err = release.Open(t.Context(), release.Config{Store: h.store, Artifacts: registry, Sign: ca.SignRelease, Keys: ca.ReleaseKeys,
+	h.releases, err = release.Open(t.Context(), release.Config{Store: h.store, Artifacts: registry, Sign: ca.SignRelease, Keys: ca.ReleaseKeys,
 		Now: clock, Logger: quiet})
 	h.must(err)
-	h.must(h.desk.Load(t.Context()))
+	h.must(h.releases.Load(t.Context()))
 	trail := audit.New(audit.Config{Store: h.store, Now: clock})
 	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock, Audit: trail, Site: site})
 	info := &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}
@@ -92,7 +92,7 @@ func newHouse(t testing.TB) *house {
 		return account.NewGate(account.Config{Store: h.store, Info: info, Audit: trail, PSKs: tokens, Within: within, Now: clock, Logger: quiet,
 			Address: proxies.Address})
 	}
-	h.book = history.New(history.Config{Path: filepath.Join(t.TempDir(), "history"), Bound: 1 << 30, Now: clock, Logger: quiet})
+	h.history = history.New(history.Config{Path: filepath.Join(t.TempDir(), "history"), Bound: 1 << 30, Now: clock, Logger: quiet})
 	h.health, err = health.Open(t.Context(), health.Config{Records: records.New(h.store.Records()), Now: clock, Logger: quiet,
 		Ready: func() bool { return true }, Node: func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id}, true },
 		Nodes: func() []*api.NodeRow { return nil }})
@@ -100,11 +100,11 @@ func newHouse(t testing.TB) *house {
 	h.alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Now: clock, Ready: func() bool { return true },
 		Nodes: func() []*api.NodeRow { return h.unwell }, Node: func(string) (*api.NodeRow, bool) { return nil, false }})
 	h.must(err)
-	h.shelf, err = recording.Open(recording.Config{Folder: filepath.Join(t.TempDir(), "recordings"), Key: make([]byte, 32), Most: 1 << 20,
+	h.recordings, err = recording.Open(recording.Config{Folder: filepath.Join(t.TempDir(), "recordings"), Key: make([]byte, 32), Most: 1 << 20,
 		Now: clock, Logger: quiet})
 	h.must(err)
-	h.desks, err = session.New(t.Context(), session.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Ref: nodes.Ref,
-		Record: recorder{h.shelf}, Now: clock})
+	h.sessions, err = session.New(t.Context(), session.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Ref: nodes.Ref,
+		Record: h.record, Now: clock})
 	h.must(err)
 	facts := api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
 	h.picture = view.Open(view.Config{Store: h.store, Ref: nodes.Ref})
@@ -113,9 +113,9 @@ func newHouse(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := adminapi.API{Gate: gate(true), Fleet: nodes, Bootstrap: tokens, Tasks: tasks, Releases: h.desk, Store: h.store, Tail: log,
+	api := adminapi.API{Gate: gate(true), Fleet: nodes, Bootstrap: tokens, Tasks: tasks, Releases: h.releases, Store: h.store, Tail: log,
 		Logins: h.logins, Overview: h.picture, Authority: ca, Info: info, Now: clock, Logger: quiet,
-		Gateway: facts, History: h.book, Health: h.health, Alerts: h.alerts, Sessions: h.desks, Recordings: h.shelf, Logs: logs.New(logs.Config{Open: h.openLog, Now: clock}),
+		Gateway: facts, History: h.history, Health: h.health, Alerts: h.alerts, Sessions: h.sessions, Recordings: h.recordings, Logs: logs.New(logs.Config{Open: h.openLog, Now: clock}),
 		Command: func(token string) string { return "join with " + token }}
 	console := console.New(console.Config{API: api.Routes(), Gate: gate(false), Logins: h.logins, Info: info, Address: proxies.Address,
 		Gateway: facts, Now: clock, Logger: quiet})
@@ -254,7 +254,7 @@ func (h *house) enrolled(name, tenant string, labels map[string]string) task.Cla
 func (h *house) release(version string) string {
 	h.t.Helper()
 	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executable.Least("amd64", "")}}
-	_, err := h.desk.Import(h.t.Context(), agents, version)
+	_, err := h.releases.Import(h.t.Context(), agents, version)
 	h.must(err)
 	all, err := releases.New(h.store.Records()).Releases(h.t.Context())
 	h.must(err)

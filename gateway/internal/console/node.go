@@ -9,7 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -134,7 +133,7 @@ func (v *visit) node(name string) (nodePage, error) {
 
 // detail asks for a node by its name or id.
 func (v *visit) detail(name string) (api.NodeDetail, error) {
-	return client.Get[api.NodeDetail](v.r.Context(), v.api, api.At(api.PathNode, name), nil)
+	return get[api.NodeDetail](v, api.At(api.PathNode, name), nil)
 }
 
 // decoded reads a part of a node that the API passes on; nil: there is none.
@@ -149,7 +148,7 @@ func decoded[T any](raw json.RawMessage) *T {
 // story adds tasks and events, as far as the account may see them.
 func (v *visit) story(data *nodePage) error {
 	if v.may.May(api.ScopeTasksRead) {
-		list, err := client.Get[api.TaskPage](v.r.Context(), v.api, api.PathTasks, api.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
+		list, err := get[api.TaskPage](v, api.PathTasks, api.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
 		if err != nil {
 			return err
 		}
@@ -161,8 +160,7 @@ func (v *visit) story(data *nodePage) error {
 		}
 	}
 	if v.may.May(api.ScopeEventsRead) {
-		list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, api.EventFilter{Node: data.Node.ID,
-			Limit: eventsOfNode})
+		list, err := get[api.EventList](v, api.PathEvents, api.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (h *house) happens(name, kind string) {
 // remembers puts samples of a node into the history, one each 30 seconds, and leaves some minutes out.
 func (h *house) remembers(name string, minutes int, without func(minute int) bool) {
 	h.t.Helper()
-	h.book.Turn(h.t.Context())
+	h.history.Turn(h.t.Context())
 	begin := h.now.Add(-time.Duration(minutes) * time.Minute)
 	var samples []view.Sample
 	for i := range 2 * minutes {
@@ -87,8 +87,8 @@ func (h *house) remembers(name string, minutes int, without func(minute int) boo
 				Cost: &wire.Cost{RSSKiB: some[int64](6400), ProbeMillis: some[int64](41)}})
 		}
 	}
-	h.book.Take(h.t.Context(), samples)
-	h.book.Turn(h.t.Context())
+	h.history.Take(h.t.Context(), samples)
+	h.history.Turn(h.t.Context())
 }
 
 // TestNodePage: the page of a node that is well says all that is known of it, and its plots have a gap where nothing was heard.
@@ -142,7 +142,7 @@ func TestNodePage(t *testing.T) {
 func TestNodeTroubles(t *testing.T) {
 	h := newHouse(t)
 	b := h.operator()
-	h.book.Turn(t.Context())
+	h.history.Turn(t.Context())
 	has := func(name string, wants ...string) {
 		t.Helper()
 		got := b.get("/ui/nodes/" + name)
@@ -162,7 +162,7 @@ func TestNodeTroubles(t *testing.T) {
 	without.GPUs = nil
 	without.Probe = wire.Probe{State: wire.ProbeAbsent}
 	h.hears("none", h.now, without)
-	h.book.Take(t.Context(), []view.Sample{{NodeID: "id-none", At: h.now.Add(-time.Minute), Interval: time.Minute, Hardware: without}})
+	h.history.Take(t.Context(), []view.Sample{{NodeID: "id-none", At: h.now.Add(-time.Minute), Interval: time.Minute, Hardware: without}})
 	has("none", "This machine has no GPU", "!values are old", "!<th>Utilisation", "!gpu_power_watts", "metric=load1")
 
 	h.enrolled("mute", "platform", nil)
@@ -208,7 +208,7 @@ func TestNodeSilent(t *testing.T) {
 	if !strings.Contains(got, "Silent</span>") || strings.Contains(got, "has cost") {
 		t.Error("a node without a price is not told as one")
 	}
-	h.book.Turn(t.Context())
+	h.history.Turn(t.Context())
 	got = b.get("/ui/nodes/free").body
 	if !strings.Contains(got, "Nothing is known of the last hour") ||
 		!strings.Contains(got, `range=day#plots" data-range="day">The last day<`) {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -10,8 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 )
 
 // Verbs of a node, as the paths of their forms have them.
@@ -50,10 +47,11 @@ func actsOf(n *api.NodeDetail) []act {
 // nodePath is the page of a node.
 func nodePath(name string) string { return api.PathConsole + "nodes/" + url.PathEscape(name) }
 
-// deed is one thing that can be done to a node or to a channel: what it asks first, and what it does.
+// deed is one thing that can be done to a node or to a channel: what it asks first, and what the API is told then.
 type deed struct {
 	question
-	do func(context.Context) error
+	method, path string
+	body         any
 }
 
 // actOnNode does something to a node, after the person has read what happens. Forms name the node by its id: a name may be another
@@ -71,7 +69,7 @@ func (v *visit) actOnNode() (page, error) {
 	if asks, ok := v.sure(d.question, "fleet"); !ok {
 		return asks, nil
 	}
-	if err := d.do(v.r.Context()); err != nil {
+	if err := v.do(d.method, d.path, d.body); err != nil {
 		return v.stay((*visit).showNode, "act", err)
 	}
 	return page{to: d.Back}, nil
@@ -80,11 +78,7 @@ func (v *visit) actOnNode() (page, error) {
 func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 	switch verb := v.r.PathValue("verb"); verb {
 	case doDrain, doResume, doRetire, doBan:
-		ask := moveQuestion(verb, n.Name)
-		return deed{ask, func(ctx context.Context) error {
-			_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathNode, n.ID)+"/"+verb, nil)
-			return err
-		}}, nil
+		return deed{moveQuestion(verb, n.Name), "POST", api.At(api.PathNode, n.ID) + "/" + verb, nil}, nil
 	case doRecover:
 		return v.recovery(n), nil
 	case doLabels:
@@ -129,29 +123,22 @@ func (v *visit) recovery(n *api.NodeDetail) deed {
 			"The machine that shows another one is shut out.",
 			"Where both machines show the same one, stop the one that should not be there first."}}
 	}
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathRecovery, n.ID),
-			api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)})
-		return err
-	}}
+	return deed{ask, "POST", api.At(api.PathRecovery, n.ID), api.RecoveryRequest{Fingerprint: fingerprint, For: api.Duration(time.Hour)}}
 }
 
 // labelling sets and removes labels, as an operator's.
 func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
-	pairs, err := form.Pairs(v.field("set"))
+	pairs, err := pairsIn(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	change := api.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
+	change := api.LabelsRequest{Set: pairs, Remove: wordsIn(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}
 	ask := question{Title: "Change the labels of " + n.Name + "?", Button: "Change them"}
 	ask.Says = append(labelsSay(change), "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "POST", api.At(api.PathLabels, n.ID), change)
-		return err
-	}}, nil
+	return deed{ask, "POST", api.At(api.PathLabels, n.ID), change}, nil
 }
 
 // countGPUs puts on record how many GPUs a node should have; an empty field: as many as are seen.
@@ -168,8 +155,5 @@ func (v *visit) countGPUs(n *api.NodeDetail) (deed, error) {
 	}
 	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",
 		Says: []string{says, "With fewer than that it is unavailable."}}
-	return deed{ask, func(ctx context.Context) error {
-		_, err := client.Send[api.Node](ctx, v.api, "PATCH", api.At(api.PathNode, n.ID), patch)
-		return err
-	}}, nil
+	return deed{ask, "PATCH", api.At(api.PathNode, n.ID), patch}, nil
 }

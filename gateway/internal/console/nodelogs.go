@@ -32,8 +32,7 @@ func (v *visit) logs(data *nodePage) nodeLogs {
 		return nil
 	})
 	if err != nil {
-		_, answer := v.Info.Answer(err)
-		shown.Failure = v.failure("logs", err, answer)
+		_, shown.Failure = v.failure("logs", err)
 	}
 	return shown
 }

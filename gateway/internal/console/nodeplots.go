@@ -6,7 +6,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -103,7 +102,7 @@ func (v *visit) figure(data *nodePage, c picture.Chart, since, until time.Time) 
 	if s := data.Node.IntervalSeconds; s != nil && *s < fastest {
 		q.Step = int64(max(time.Minute, until.Sub(since)/720) / time.Second)
 	}
-	answer, err := client.Get[api.Series](v.r.Context(), v.api, api.At(api.PathSeries, data.Node.ID), q)
+	answer, err := get[api.Series](v, api.At(api.PathSeries, data.Node.ID), q)
 	if err != nil {
 		return picture.Figure{}, err
 	}
@@ -118,7 +117,7 @@ func (v *visit) turnsOf(node string, since time.Time) ([]api.Event, error) {
 	if !v.may.May(api.ScopeEventsRead) {
 		return nil, nil
 	}
-	list, err := client.Get[api.EventList](v.r.Context(), v.api, api.PathEvents, api.EventFilter{Node: node, Since: since, Limit: most})
+	list, err := get[api.EventList](v, api.PathEvents, api.EventFilter{Node: node, Since: since, Limit: most})
 	if err != nil {
 		return nil, err
 	}

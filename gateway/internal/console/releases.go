@@ -1,14 +1,12 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"net/url"
 	"strconv"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 	"muster/store/releases"
 )
@@ -20,11 +18,11 @@ type releasesPage struct {
 }
 
 func (v *visit) showReleases() (page, error) {
-	known, err := client.Get[api.ReleaseList](v.r.Context(), v.api, api.PathReleases, nil)
+	known, err := get[api.ReleaseList](v, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	channels, err := client.Get[api.ChannelList](v.r.Context(), v.api, api.PathChannels, nil)
+	channels, err := get[api.ChannelList](v, api.PathChannels, nil)
 	data := releasesPage{Channels: channels.Channels, Denied: forbidden(err), Releases: known.Releases}
 	if data.Denied {
 		err = nil
@@ -45,17 +43,16 @@ type channelPage struct {
 }
 
 func (v *visit) showChannel() (page, error) {
-	ctx := v.r.Context()
 	name := v.r.PathValue("channel")
-	c, err := client.Get[api.Channel](ctx, v.api, api.At(api.PathChannel, name), nil)
+	c, err := get[api.Channel](v, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return page{}, err
 	}
-	known, err := client.Get[api.ReleaseList](ctx, v.api, api.PathReleases, nil)
+	known, err := get[api.ReleaseList](v, api.PathReleases, nil)
 	if err != nil {
 		return page{}, err
 	}
-	nodes, err := client.Get[api.ChannelNodes](ctx, v.api, api.At(api.PathChannelNodes, name),
+	nodes, err := get[api.ChannelNodes](v, api.At(api.PathChannelNodes, name),
 		api.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
 	if err != nil {
 		return page{}, err
@@ -80,7 +77,7 @@ func (v *visit) steerChannel() (page, error) {
 	if asks, ok := v.sure(s.question, "releases"); !ok {
 		return asks, nil
 	}
-	if err := s.do(v.r.Context()); err != nil {
+	if err := v.do(s.method, s.path, s.body); err != nil {
 		return v.stay(v.channelOrList(), "steer", err)
 	}
 	return page{to: s.Back}, nil
@@ -88,7 +85,7 @@ func (v *visit) steerChannel() (page, error) {
 
 // channelOrList is the page of the channel, or the list where the channel has never been pointed at anything.
 func (v *visit) channelOrList() func(*visit) (page, error) {
-	if _, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
+	if _, err := get[api.Channel](v, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
 		return (*visit).showReleases
 	}
 	return (*visit).showChannel
@@ -133,10 +130,7 @@ func (v *visit) steering(name string) (deed, error) {
 	default:
 		return deed{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
 	}
-	return deed{q, func(ctx context.Context) error {
-		_, err := client.Send[api.Channel](ctx, v.api, "POST", api.At(path, name), body)
-		return err
-	}}, nil
+	return deed{q, "POST", api.At(path, name), body}, nil
 }
 
 // promotion points the channel at a release. How many nodes it concerns is said before it happens.
@@ -145,7 +139,7 @@ func (v *visit) promotion(name string) (deed, error) {
 	if digest == "" {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "no release was chosen", "choose one from the list")
 	}
-	release, err := client.Get[api.Release](v.r.Context(), v.api, api.At(api.PathRelease, digest), nil)
+	release, err := get[api.Release](v, api.At(api.PathRelease, digest), nil)
 	if err != nil {
 		return deed{}, err
 	}
@@ -155,16 +149,12 @@ func (v *visit) promotion(name string) (deed, error) {
 		p.Wave = api.AllAtOnce()
 		how = "All of them get it at once, without waves."
 	}
-	c, err := client.Get[api.Channel](v.r.Context(), v.api, api.At(api.PathChannel, name), nil)
+	c, err := get[api.Channel](v, api.At(api.PathChannel, name), nil)
 	if err != nil && !refusedBy(err, wire.CodeChannelUnknown) {
 		return deed{}, err
 	}
 	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
 		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
-	do := func(ctx context.Context) error {
-		_, err := client.Send[api.Channel](ctx, v.api, "PATCH", api.At(api.PathChannel, name), p)
-		return err
-	}
 	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
-	return deed{ask, do}, nil
+	return deed{ask, "PATCH", api.At(api.PathChannel, name), p}, nil
 }

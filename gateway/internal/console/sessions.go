@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -35,9 +34,7 @@ func (v *visit) showSessions() (page, error) {
 		return page{}, err
 	}
 	if err != nil {
-		status, answer := v.Info.Answer(err)
-		shown.status = status
-		shown.failure = v.failure("filter", err, answer)
+		shown = v.fails(shown, "filter", err)
 	}
 	shown.data = data
 	return shown, nil
@@ -54,7 +51,7 @@ func (v *visit) fillSessions(data *sessionsPage, f api.SessionFilter) error {
 		data.First = v.with("cursor", "")
 	}
 	f.Status = api.SessionEnded
-	list, err := client.Get[api.SessionPage](v.r.Context(), v.api, f.Path(), f)
+	list, err := get[api.SessionPage](v, f.Path(), f)
 	if err != nil {
 		return err
 	}
@@ -72,7 +69,7 @@ func (v *visit) running(node, kind string) ([]api.Session, error) {
 	for _, status := range []string{api.SessionWaiting, api.SessionOpen} {
 		f := api.SessionFilter{Node: node, Type: kind, Status: status, Limit: 500}
 		for more := true; more; more = f.Cursor != "" {
-			list, err := client.Get[api.SessionPage](v.r.Context(), v.api, f.Path(), f)
+			list, err := get[api.SessionPage](v, f.Path(), f)
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +100,7 @@ type sessionPage struct {
 }
 
 func (v *visit) showSession() (page, error) {
-	s, err := client.Get[api.Session](v.r.Context(), v.api, api.At(api.PathSession, v.r.PathValue("session")), nil)
+	s, err := get[api.Session](v, api.At(api.PathSession, v.r.PathValue("session")), nil)
 	if err != nil {
 		return page{}, err
 	}
@@ -119,14 +116,14 @@ func sessionPath(id string) string { return api.PathConsole + "sessions/" + url.
 
 // killSession ends a session, after the person has read what happens.
 func (v *visit) killSession() (page, error) {
-	s, err := client.Get[api.Session](v.r.Context(), v.api, api.At(api.PathSession, v.r.PathValue("session")), nil)
+	s, err := get[api.Session](v, api.At(api.PathSession, v.r.PathValue("session")), nil)
 	if err != nil {
 		return page{}, err
 	}
 	if asks, ok := v.sure(v.endQuestion(picture.SessionRowOf(s, v.now)), "sessions"); !ok {
 		return asks, nil
 	}
-	if _, err := client.Send[api.Session](v.r.Context(), v.api, "DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil); err != nil {
+	if err := v.do("DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil); err != nil {
 		return v.stay((*visit).showSession, "end", err)
 	}
 	return page{to: sessionPath(s.ID)}, nil
@@ -170,7 +167,7 @@ const mostBefore = 10_000_000
 func (v *visit) showRecording() (page, error) {
 	ctx := v.r.Context()
 	from := v.Count("from", 0, mostBefore)
-	s, err := client.Get[api.Session](ctx, v.api, api.At(api.PathSession, v.r.PathValue("session")), nil)
+	s, err := get[api.Session](v, api.At(api.PathSession, v.r.PathValue("session")), nil)
 	if err != nil {
 		return page{}, err
 	}
@@ -202,7 +199,7 @@ func (v *visit) nodeSessions(data *nodePage) error {
 		return err
 	}
 	f := api.SessionFilter{Node: data.Node.ID, Status: api.SessionEnded, Limit: sessionsOfNode}
-	list, err := client.Get[api.SessionPage](v.r.Context(), v.api, f.Path(), f)
+	list, err := get[api.SessionPage](v, f.Path(), f)
 	data.Sessions = picture.SessionRowsOf(append(all, list.Sessions...), v.now)
 	return err
 }

@@ -21,12 +21,8 @@ import (
 	"muster/store/sessions"
 )
 
-// recorder hands the desk the shelf, as the gateway does.
-type recorder struct{ *recording.Store }
-
-func (r recorder) Begin(m session.Meta) (session.Tape, error) {
-	return r.Store.Begin(recording.Meta(m))
-}
+// record begins recordings, as the gateway has them begun.
+func (h *house) record(m recording.Meta) (session.Tape, error) { return h.recordings.Begin(m) }
 
 // ada opens sessions from the command line.
 func ada() session.Caller {
@@ -39,17 +35,17 @@ func (h *house) opened(c task.Claimer, kind string, params any, frames ...[]byte
 	h.t.Helper()
 	raw, err := json.Marshal(params)
 	h.must(err)
-	made, err := h.desks.Open(h.t.Context(), ada(), session.Ask{Node: c.NodeID, Type: kind, Params: raw})
+	made, err := h.sessions.Open(h.t.Context(), ada(), session.Ask{Node: c.NodeID, Type: kind, Params: raw})
 	h.must(err)
 	node := session.Claimer{NodeID: c.NodeID, Enrolment: c.Enrolment, Fingerprint: c.Fingerprint, Generation: c.Generation}
-	if h.desks.Aside(node) == nil {
+	if h.sessions.Aside(node) == nil {
 		h.t.Fatal("the node was given no session")
 	}
 	var out bytes.Buffer
 	h.must(pipe.WriteFrame(&out, pipe.FrameReady, []byte("{}")))
 	out.Write(bytes.Join(frames, nil))
 	for at := int64(0); at < int64(out.Len()); {
-		at, err = h.desks.NodeSend(h.t.Context(), node, made.ID, pipe.Main, at, pipe.Piece{Data: out.Bytes()[at:]})
+		at, err = h.sessions.NodeSend(h.t.Context(), node, made.ID, pipe.Main, at, pipe.Piece{Data: out.Bytes()[at:]})
 		h.must(err)
 	}
 	return made.ID
@@ -72,7 +68,7 @@ func (h *house) kills(id, why string) {
 	h.t.Helper()
 	who := ada()
 	who.Actor.Name = "account:eve"
-	_, err := h.desks.Kill(h.t.Context(), who, id, why)
+	_, err := h.sessions.Kill(h.t.Context(), who, id, why)
 	h.must(err)
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -8,8 +9,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 )
 
 type tasksPage struct {
@@ -24,7 +23,7 @@ type tasksPage struct {
 func (v *visit) showTasks() (page, error) {
 	f := api.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
 	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
-	list, err := client.Get[api.TaskPage](v.r.Context(), v.api, api.PathTasks, f)
+	list, err := get[api.TaskPage](v, api.PathTasks, f)
 	if err != nil {
 		return page{}, err
 	}
@@ -44,7 +43,7 @@ type taskPage struct {
 }
 
 func (v *visit) showTask() (page, error) {
-	t, err := client.Get[api.Task](v.r.Context(), v.api, api.At(api.PathTask, v.r.PathValue("task")), nil)
+	t, err := get[api.Task](v, api.At(api.PathTask, v.r.PathValue("task")), nil)
 	if err != nil {
 		return page{}, err
 	}
@@ -83,7 +82,7 @@ type newTaskPage struct {
 
 // showNewTask asks for the type first, and then for the params of that type. Both stand in the URL.
 func (v *visit) showNewTask() (page, error) {
-	data := newTaskPage{Node: v.either("node"), Chosen: v.either("type")}
+	data := newTaskPage{Node: cmp.Or(v.field("node"), v.Asked("node")), Chosen: cmp.Or(v.field("type"), v.Asked("type"))}
 	for _, t := range wire.TaskTypes() {
 		if v.may.May(api.ScopePart(api.ScopeTasksWrite, t.Name)) {
 			data.Types = append(data.Types, t)
@@ -99,20 +98,12 @@ func (v *visit) showNewTask() (page, error) {
 	return page{name: "newtask", title: "Run a task", section: "tasks", data: data}, nil
 }
 
-// either is what the form says, or the URL.
-func (v *visit) either(name string) string {
-	if text := v.field(name); text != "" {
-		return text
-	}
-	return v.Asked(name)
-}
-
 func (v *visit) runTask() (page, error) {
 	kind, err := wire.FindTaskType(v.field("type"))
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
-	params, err := form.Params(kind.Params(), v.r.PostForm)
+	params, err := paramsIn(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
 		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
 			Back: api.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",
@@ -123,8 +114,7 @@ func (v *visit) runTask() (page, error) {
 	}
 	var made api.Task
 	if err == nil {
-		made, err = client.Send[api.Task](v.r.Context(), v.api, "POST", api.PathTasks, api.NewTask{Node: v.field("node"),
-			Type: kind.Name, Params: params})
+		made, err = send[api.Task](v, "POST", api.PathTasks, api.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
 	}
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
@@ -134,7 +124,7 @@ func (v *visit) runTask() (page, error) {
 
 func (v *visit) cancelTask() (page, error) {
 	id := v.r.PathValue("task")
-	if _, err := client.Send[api.Task](v.r.Context(), v.api, "POST", api.At(api.PathTaskCancel, id), nil); err != nil {
+	if err := v.do("POST", api.At(api.PathTaskCancel, id), nil); err != nil {
 		return v.stay((*visit).showTask, "cancel", err)
 	}
 	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, nil

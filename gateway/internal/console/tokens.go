@@ -1,11 +1,10 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 )
 
 type tokensPage struct {
@@ -16,7 +15,7 @@ type tokensPage struct {
 
 func (v *visit) showTokens() (page, error) {
 	all := v.Set("all")
-	list, err := client.Get[api.TokenList](v.r.Context(), v.api, api.PathTokens, api.ListFilter{All: all})
+	list, err := get[api.TokenList](v, api.PathTokens, api.ListFilter{All: all})
 	return page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{Tokens: list.Tokens, All: all}}, err
 }
 
@@ -26,40 +25,23 @@ func (v *visit) mintToken() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showTokens, "mint", err)
 	}
-	shown, err := v.showTokens()
-	if err != nil { // the token is made: it must be seen, with or without the list
-		shown = page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{}}
-	}
-	data, _ := shown.data.(tokensPage)
-	data.Made = &made
-	shown.data = data
-	return shown, nil
+	return once(v, (*visit).showTokens, func(data *tokensPage) { data.Made = &made }), nil
 }
 
 func (v *visit) minted() (api.NewToken, error) {
-	uses, err := v.number("uses")
-	if err != nil {
+	uses, badUses := v.number("uses")
+	gpus, badGPUs := v.number("gpus")
+	ttl, badTTL := v.duration("ttl")
+	labels, badLabels := pairsIn(v.field("labels"))
+	if err := cmp.Or(badUses, badGPUs, badTTL, badLabels); err != nil {
 		return api.NewToken{}, err
 	}
-	gpus, err := v.number("gpus")
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	ttl, err := v.duration("ttl")
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	labels, err := form.Pairs(v.field("labels"))
-	if err != nil {
-		return api.NewToken{}, err
-	}
-	return client.Send[api.NewToken](v.r.Context(), v.api, "POST", api.PathTokens, api.TokenRequest{Tenant: v.field("tenant"),
-		Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
-		BindInstance: v.field("bind") != ""})
+	return send[api.NewToken](v, "POST", api.PathTokens, api.TokenRequest{Tenant: v.field("tenant"),
+		Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus, BindInstance: v.field("bind") != ""})
 }
 
 func (v *visit) revokeToken() (page, error) {
-	if err := client.Drop(v.r.Context(), v.api, api.At(api.PathToken, v.r.PathValue("token")), nil); err != nil {
+	if err := v.do("DELETE", api.At(api.PathToken, v.r.PathValue("token")), nil); err != nil {
 		return v.stay((*visit).showTokens, "list", err)
 	}
 	return page{to: api.PathConsole + "tokens"}, nil

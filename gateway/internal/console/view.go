@@ -160,28 +160,43 @@ func (v *visit) refused(err error) page {
 		v.Info.WriteError(v.w, err)
 		return page{sent: true}
 	}
-	status, answer := v.Info.Answer(err)
-	return page{name: "refused", title: "Refused", status: status, failure: v.failure("", err, answer)}
+	return v.fails(page{name: "refused", title: "Refused"}, "", err)
 }
 
 // stay shows the page of a form again, with the refusal beside the form.
 func (v *visit) stay(show func(*visit) (page, error), at string, err error) (page, error) {
-	status, answer := v.Info.Answer(err)
 	again, broken := show(v)
 	if broken != nil {
 		return again, err // the form's own refusal says more
 	}
-	again.status = status
-	again.failure = v.failure(at, err, answer)
-	return again, nil
+	return v.fails(again, at, err), nil
 }
 
-func (v *visit) failure(at string, err error, answer wire.Error) *failure {
-	f := &failure{At: at, Message: answer.Error.Message, Hint: answer.Error.Hint, Topic: topicIn(answer.Error.Hint)}
+// fails is a page with a refusal at one of its forms.
+func (v *visit) fails(p page, at string, err error) page {
+	p.status, p.failure = v.failure(at, err)
+	return p
+}
+
+// once is a page with something that is seen this once, such as a token: with its lists, or where they cannot be read, without.
+func once[T any](v *visit, show func(*visit) (page, error), add func(*T)) page {
+	shown, err := show(v)
+	data, whole := shown.data.(T)
+	if err != nil || !whole {
+		data = *new(T)
+	}
+	add(&data)
+	shown.data = data
+	return shown
+}
+
+func (v *visit) failure(at string, err error) (status int, f *failure) {
+	status, answer := v.Info.Answer(err)
+	f = &failure{At: at, Message: answer.Error.Message, Hint: answer.Error.Hint, Topic: topicIn(answer.Error.Hint)}
 	if answer.RequestID != "" && !strings.Contains(err.Error(), answer.RequestID) {
 		f.Message += ", request id " + answer.RequestID
 	}
-	return f
+	return status, f
 }
 
 // topicIn is the topic of muster help that a hint names.

@@ -16,7 +16,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -112,10 +111,18 @@ func safePath(to string) string {
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
 }
 
-// number is what a field says; 0: it is empty.
-func (v *visit) number(name string) (int, error) { return form.Number(name, v.field(name)) }
+// get asks the API something, as the visitor.
+func get[T any](v *visit, path string, query any) (T, error) {
+	return client.Get[T](v.r.Context(), v.api, path, query)
+}
 
-// duration is what a field says; 0: it is empty.
-func (v *visit) duration(name string) (api.Duration, error) {
-	return form.Duration(name, v.field(name))
+// send has the API change something, as the visitor.
+func send[T any](v *visit, method, path string, body any) (T, error) {
+	return client.Send[T](v.r.Context(), v.api, method, path, body)
+}
+
+// do is send where nobody reads the answer.
+func (v *visit) do(method, path string, body any) error {
+	_, err := send[struct{}](v, method, path, body)
+	return err
 }

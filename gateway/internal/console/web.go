@@ -88,13 +88,17 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guarded is the only way to a page: no route is served without it.
 func (c *Console) guarded(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: picture.QueryOf(r.URL)}
+		v := c.visit(w, r)
 		shown, err := v.answer(route)
 		if err != nil {
 			shown = v.refused(err)
 		}
 		v.send(shown)
 	})
+}
+
+func (c *Console) visit(w http.ResponseWriter, r *http.Request) *visit {
+	return &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: picture.QueryOf(r.URL)}
 }
 
 // answer lets the route answer, if the visitor may come in.
@@ -128,7 +132,7 @@ func (v *visit) answer(route Route) (page, error) {
 
 // nothing answers where there is no page.
 func (c *Console) nothing(w http.ResponseWriter, r *http.Request) {
-	v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: picture.QueryOf(r.URL)}
+	v := c.visit(w, r)
 	err := v.enter()
 	if err == nil {
 		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no page at %.100s", r.URL.Path), "take one from the top of the page")

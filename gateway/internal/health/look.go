@@ -92,11 +92,11 @@ func ofEnd(s *view.Sample) look {
 		return look{}
 	}
 	end := *s.Agent.ReleaseEnds
-	return condition.Told(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
+	return condition.Known(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
 }
 
 func ofRenewal(n *api.NodeRow) look {
-	l := condition.Told(n.RenewalOverdue, "its certificate was not renewed in time")
+	l := condition.Known(n.RenewalOverdue, "its certificate was not renewed in time")
 	if n.RenewalOverdue && n.NotAfter != nil {
 		l.Text += "; it expires at " + n.NotAfter.UTC().Format(time.RFC3339)
 	}
@@ -136,7 +136,7 @@ func ofPending(g *wire.GPU) look {
 	case row && *g.RemappedRows.Pending:
 		return look{Verdict: bad, Text: "a row of its memory waits to be remapped"}
 	case g.RetiredPagesPending != nil:
-		return condition.Told(*g.RetiredPagesPending, "pages of its memory wait to be retired")
+		return condition.Known(*g.RetiredPagesPending, "pages of its memory wait to be retired")
 	case row:
 		return look{Verdict: good}
 	}
@@ -147,7 +147,7 @@ func ofRemapFailure(g *wire.GPU) look {
 	if g.RemappedRows == nil || g.RemappedRows.Failure == nil {
 		return look{}
 	}
-	return condition.Told(*g.RemappedRows.Failure, "a row of its memory could not be remapped")
+	return condition.Known(*g.RemappedRows.Failure, "a row of its memory could not be remapped")
 }
 
 func ofRecovery(g *wire.GPU) look {

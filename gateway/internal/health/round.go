@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/condition"
-	records "muster/store/health"
 )
 
 // Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
@@ -44,7 +42,6 @@ func (d *Service) Round(ctx context.Context) {
 		d.warn(ctx, "findings of retired nodes stay in the database", d.Records.Forget(ctx))
 	}
 	d.warn(ctx, "nodes could not be moved by their findings", d.apply(ctx, move))
-	d.dropForeign(ctx)
 	d.retireSilent(ctx, &count)
 }
 
@@ -64,9 +61,7 @@ func (d *Service) forgetGone() bool {
 	}
 	d.mu.Unlock()
 	for _, id := range unwell {
-		if d.Tell != nil {
-			d.Tell(id, nil)
-		}
+		d.Tell(id, nil)
 	}
 	return len(unwell) > 0
 }
@@ -103,30 +98,6 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	return applies
 }
 
-// dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
-// would.
-func (d *Service) dropForeign(ctx context.Context) {
-	for id, found := range d.foreign {
-		reasons := make([]string, 0, len(found))
-		for _, f := range found {
-			reasons = append(reasons, f.Rule)
-		}
-		if err := d.Judge(ctx, id, nil, reasons); err != nil {
-			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
-			continue
-		}
-		n, _ := d.node(id)
-		d.mu.Lock()
-		for _, f := range found {
-			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
-				Change: records.Change{Cured: true, Finding: f}}
-		}
-		d.mu.Unlock()
-		delete(d.foreign, id)
-		d.nudge(d.wake)
-	}
-}
-
 func (w *watch) has(rule string) bool {
 	if w == nil {
 		return false
@@ -142,14 +113,20 @@ func (w *watch) has(rule string) bool {
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
 func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
 	var l look
+	at := d.Now()
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
 		l.Verdict = good
-	case n.LastSeen != nil && d.Now().Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{Verdict: bad, Text: d.silence(n, words), Since: *n.LastSeen}
+	case d.nodes[n.ID].has(r.Name): // its text has the last words, and Findings says what it has cost by now
+	case n.LastSeen != nil && at.Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{Verdict: bad, Text: condition.Silence(n, at)}
+		at = *n.LastSeen
+		if len(words) > 0 {
+			l.Text += lastly + strings.Join(words, "; ")
+		}
 	}
 	if l.Verdict == bad || d.nodes[n.ID] != nil {
-		d.see(d.watch(n.ID), n, r, "", l, d.Now(), time.Hour)
+		d.see(d.watch(n.ID), n, r, "", l, at, time.Hour)
 	}
 }
 
@@ -176,23 +153,9 @@ const lastly = "; its last words: "
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
 func (d *Service) stillSilent(n *api.NodeRow, text string) string {
 	_, words, said := strings.Cut(text, lastly)
-	text = d.silence(n, nil)
+	text = condition.Silence(n, d.Now())
 	if said {
 		text += lastly + words
-	}
-	return text
-}
-
-// silence says since when a node is silent, what it has cost since, and what it said last.
-func (d *Service) silence(n *api.NodeRow, words []string) string {
-	if n.LastSeen == nil || n.PricePerHour == nil {
-		return "it is not heard from, and has a price"
-	}
-	silent := d.Now().Sub(*n.LastSeen)
-	text := fmt.Sprintf("not heard from since %s (%s), and at %.4g an hour that has cost %.2f", n.LastSeen.UTC().Format(time.RFC3339),
-		silent.Round(time.Minute), *n.PricePerHour, max(silent.Hours(), 0)**n.PricePerHour)
-	if len(words) > 0 {
-		text += lastly + strings.Join(words, "; ")
 	}
 	return text
 }

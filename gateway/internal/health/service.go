@@ -58,8 +58,6 @@ type Service struct {
 
 	retirement retirement
 
-	foreign map[string][]records.Finding // by node: those of rules that another version of muster had; only the goroutine of Run uses it
-
 	mu      sync.Mutex
 	nodes   map[string]*watch
 	changes map[records.Place]change // that are not written yet
@@ -86,14 +84,20 @@ type change struct {
 // Open makes a Service that goes on with the findings and the settings in the database.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	d := &Service{Config: c, rules: rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
-		changes: map[records.Place]change{}, foreign: map[string][]records.Finding{}}
+		changes: map[records.Place]change{}}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Tell == nil {
+		d.Tell = func(string, []api.Finding) {}
+	}
+	if d.CountAgain == nil {
+		d.CountAgain = func(context.Context, store.Event) bool { return false }
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := d.readBook(ctx); err != nil {
+	if err := d.readSettings(ctx); err != nil {
 		return nil, err
 	}
 	open, err := d.Records.Findings(ctx)
@@ -101,16 +105,10 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 		return nil, err
 	}
 	for _, f := range open {
-		if _, err := d.rule(f.Rule); err != nil { // another version of muster had it
-			d.foreign[f.NodeID] = append(d.foreign[f.NodeID], f)
-			continue
-		}
 		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &condition.Track{Open: true, Since: f.Since, Text: f.Text}
 	}
-	if d.Tell != nil {
-		for id := range d.nodes {
-			d.Tell(id, d.Findings(id))
-		}
+	for id := range d.nodes {
+		d.Tell(id, d.Findings(id))
 	}
 	return d, nil
 }

@@ -122,7 +122,7 @@ func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) (a
 	if err != nil {
 		return api.HealthRule{}, err
 	}
-	if err := d.readBook(ctx); err != nil {
+	if err := d.readSettings(ctx); err != nil {
 		return api.HealthRule{}, err
 	}
 	return d.shown(*r), nil
@@ -177,12 +177,12 @@ func (d *Service) Unset(ctx context.Context, rule, selected string, by store.Act
 	if err != nil {
 		return err
 	}
-	return d.readBook(ctx)
+	return d.readSettings(ctx)
 }
 
-// readBook takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
+// readSettings takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
 // changes at once, the later one has to be in what is kept.
-func (d *Service) readBook(ctx context.Context) error {
+func (d *Service) readSettings(ctx context.Context) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	rows, err := d.Records.Settings(ctx)

@@ -44,6 +44,13 @@ func TestSilent(t *testing.T) {
 	if len(d.rules("free")) != 0 || len(d.judged) != 0 {
 		t.Errorf("a node without a price: %v, moves %v", d.rules("free"), d.judged)
 	}
+	d.Round(t.Context())
+	d.flush()
+	d.now = start.Add(4 * time.Hour)
+	if f = d.Findings("n-1"); len(f) != 1 || !strings.Contains(f[0].Text, "has cost 8.00") ||
+		!strings.Contains(f[0].Text, "last words: disk is full") {
+		t.Errorf("a round and an hour later: %+v", f)
+	}
 	d.now = start.Add(5 * time.Hour)
 	d.restart()
 	if f = d.Findings("n-1"); len(f) != 1 || !strings.Contains(f[0].Text, "has cost 10.00") ||

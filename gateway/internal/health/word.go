@@ -47,7 +47,7 @@ func (r *rule) ofWord(isSaid bool, detail map[string]string) look {
 	if text == "" {
 		text = "the node says " + r.Name
 	}
-	return condition.Told(isSaid, text)
+	return condition.Known(isSaid, text)
 }
 
 // isFollowed is true where anything is wrong with a node, or was until just now.

@@ -56,7 +56,7 @@ func (d *Service) Flush(ctx context.Context) error {
 		for _, c := range batch {
 			rows = append(rows, c.Change)
 			nodes[c.NodeID] = true
-			if e := d.changed(c); d.CountAgain == nil || !d.CountAgain(ctx, e) {
+			if e := d.changed(c); !d.CountAgain(ctx, e) {
 				events = append(events, e)
 			}
 		}
@@ -128,9 +128,7 @@ func (d *Service) event(kind string, by store.Actor) store.Event {
 func (d *Service) apply(ctx context.Context, ids []string) error {
 	var failed error
 	for _, id := range ids {
-		if d.Tell != nil {
-			d.Tell(id, d.Findings(id))
-		}
+		d.Tell(id, d.Findings(id))
 		add, remove := d.wanted(id)
 		failed = errors.Join(failed, d.Judge(ctx, id, add, remove))
 	}

@@ -22,7 +22,7 @@ func processorTime(t testing.TB) time.Duration {
 func BenchmarkHour(b *testing.B) {
 	const nodes = 500
 	for range b.N {
-		d := newDesk(b, 4*gib)
+		d := newStore(b, 4*gib)
 		round := make([]view.Sample, nodes)
 		for i := range round {
 			round[i] = d.beat(fmt.Sprint("n-", i), 8)
@@ -58,7 +58,7 @@ func BenchmarkHour(b *testing.B) {
 func BenchmarkYear(b *testing.B) {
 	const nodes = 2
 	for range b.N {
-		d := newDesk(b, 4*gib)
+		d := newStore(b, 4*gib)
 		path := filepath.Join(b.TempDir(), "year.db")
 		d.Path = path
 		d.now = noon().Truncate(24 * time.Hour)

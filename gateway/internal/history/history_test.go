@@ -25,8 +25,8 @@ func must(t testing.TB, err error) {
 
 func noon() time.Time { return time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC) }
 
-// desk is a Store with a clock that the test moves.
-type desk struct {
+// fixture is a Store with a clock that the test moves.
+type fixture struct {
 	testing.TB
 	*history.Store
 	now time.Time
@@ -50,12 +50,12 @@ func (b *lockedBuffer) String() string {
 	return b.Buffer.String()
 }
 
-func newDesk(t testing.TB, bound int64) *desk {
-	return deskAt(t, filepath.Join(t.TempDir(), "history.db"), bound)
+func newStore(t testing.TB, bound int64) *fixture {
+	return storeAt(t, filepath.Join(t.TempDir(), "history.db"), bound)
 }
 
-func deskAt(t testing.TB, path string, bound int64) *desk {
-	d := &desk{TB: t, now: noon()}
+func storeAt(t testing.TB, path string, bound int64) *fixture {
+	d := &fixture{TB: t, now: noon()}
 	d.Store = history.New(history.Config{Path: path, Bound: bound, Now: func() time.Time { return d.now },
 		Logger: slog.New(outage.Quiet(slog.NewTextHandler(&d.log, nil)))})
 	t.Cleanup(func() { must(t, d.Store.Close(t.Context())) })
@@ -65,7 +65,7 @@ func deskAt(t testing.TB, path string, bound int64) *desk {
 func ref[T any](v T) *T { return &v }
 
 // beat is a heartbeat of now, of a node with some GPUs at work.
-func (d *desk) beat(node string, gpus int) view.Sample {
+func (d *fixture) beat(node string, gpus int) view.Sample {
 	at := d.now
 	h := &wire.Hardware{
 		Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at}, MemoryUsedMiB: ref[int64](21_500), DiskUsedMiB: ref[int64](120_000),
@@ -81,7 +81,7 @@ func (d *desk) beat(node string, gpus int) view.Sample {
 }
 
 // live takes a heartbeat every 30 seconds for a while, and does the turns between. change may be nil.
-func (d *desk) live(span time.Duration, gpus int, change func(*view.Sample)) {
+func (d *fixture) live(span time.Duration, gpus int, change func(*view.Sample)) {
 	d.Helper()
 	for end := d.now.Add(span); d.now.Before(end); d.now = d.now.Add(30 * time.Second) {
 		s := d.beat("n", gpus)
@@ -93,7 +93,7 @@ func (d *desk) live(span time.Duration, gpus int, change func(*view.Sample)) {
 	}
 }
 
-func (d *desk) series(q history.Query) api.Series {
+func (d *fixture) series(q history.Query) api.Series {
 	d.Helper()
 	if q.NodeID == "" {
 		q.NodeID = "n"

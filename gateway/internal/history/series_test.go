@@ -17,7 +17,7 @@ const gib = 1 << 30
 
 // TestMetrics: each metric that is listed comes back with the value that was said.
 func TestMetrics(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	cpu := int64(0)
 	d.live(5*time.Minute, 2, func(s *view.Sample) {
 		cpu += 15 // milliseconds in 30 seconds
@@ -51,7 +51,7 @@ func TestMetrics(t *testing.T) {
 
 // TestRefused: each query that cannot be answered is refused, and says what to write.
 func TestRefused(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.Turn(t.Context())
 	for _, q := range []history.Query{
 		{Metric: "nothing"}, {}, {Metric: "load1", Value: "median"}, {Metric: "load1", Since: d.now},
@@ -78,7 +78,7 @@ func TestRefused(t *testing.T) {
 
 // TestManyGPUs: an answer is bounded for all GPUs together.
 func TestManyGPUs(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.live(2*time.Minute, 200, nil)
 	week := history.Query{Metric: "gpu_power_watts", Since: d.now.Add(-7 * 24 * time.Hour), Until: d.now, NodeID: "n", Step: time.Minute}
 	var refusal *wire.ErrorDetail
@@ -97,7 +97,7 @@ func TestManyGPUs(t *testing.T) {
 
 // TestMissingStaysMissing: a gap, a GPU that vanishes and a value that is not said are null in samples, minutes and hours, and never 0.
 func TestMissingStaysMissing(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.live(30*time.Minute, 2, nil)
 	d.live(30*time.Minute, 2, func(s *view.Sample) { s.Hardware.GPUs[1].PowerWatts = nil }) // null for half of the hour
 	d.now = d.now.Add(time.Hour)                                                            // a gap
@@ -132,7 +132,7 @@ func TestMissingStaysMissing(t *testing.T) {
 
 // TestOldRows: rows of GPUs that were not read anew are no samples, as after nvidia-smi hangs.
 func TestOldRows(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	read := d.now
 	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		if s.At.Before(noon().Add(time.Minute)) {
@@ -147,7 +147,7 @@ func TestOldRows(t *testing.T) {
 	if got := text(s.Series[0]); got != "612.5 - - - - - - - - -" {
 		t.Errorf("rows from before the probe hung: %s", got)
 	}
-	d = newDesk(t, gib)
+	d = newStore(t, gib)
 	d.live(10*time.Minute, 1, func(s *view.Sample) {
 		s.Hardware.Probe.SampledAt = ref(noon().Add(-time.Hour)) // by a clock that is an hour behind
 		s.SkewMillis = time.Hour.Milliseconds()
@@ -160,7 +160,7 @@ func TestOldRows(t *testing.T) {
 
 // TestEdges: since counts and until does not; steps are whole in UTC; a step that is too fine for the node's interval grows.
 func TestEdges(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.live(time.Hour, 1, nil)
 	s := d.series(history.Query{Metric: "load1", Since: noon().Add(90 * time.Second), Until: noon().Add(5 * time.Minute),
 		Step: 2 * time.Minute})
@@ -175,7 +175,7 @@ func TestEdges(t *testing.T) {
 	if s := d.series(history.Query{Metric: "load1", Since: noon(), Step: 90 * time.Second}); s.StepSeconds != 120 {
 		t.Errorf("a step of 90 seconds became %d", s.StepSeconds)
 	}
-	slow := newDesk(t, gib)
+	slow := newStore(t, gib)
 	slow.live(time.Hour, 1, func(s *view.Sample) { s.Interval = 5 * time.Minute })
 	if s := slow.series(history.Query{Metric: "load1", Since: noon(), Step: time.Minute}); s.StepSeconds != 600 {
 		t.Errorf("with an interval of 5 minutes the step is %d", s.StepSeconds)
@@ -184,7 +184,7 @@ func TestEdges(t *testing.T) {
 
 // TestValues: least and most outlive the roll-up, and the mean counts each sample.
 func TestValues(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	i := 0
 	d.live(time.Hour, 1, func(s *view.Sample) {
 		s.Hardware.GPUs[0].UtilizationPercent = ref(map[bool]float64{true: 100, false: 20}[i < 30])
@@ -203,7 +203,7 @@ func TestValues(t *testing.T) {
 
 // TestClockSetBack: points stay in order and none is doubled, in samples and in roll-ups, also where an hour is written twice.
 func TestClockSetBack(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.live(70*time.Minute, 1, nil)
 	d.now = d.now.Add(-30 * time.Minute) // back into the first hour, which is rolled up
 	d.live(90*time.Minute, 1, nil)
@@ -230,7 +230,7 @@ func TestClockSetBack(t *testing.T) {
 
 // TestNodesApart: nodes do not mix, whatever their GPUs are called.
 func TestNodesApart(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	for range 10 {
 		one := d.beat("one", 1)
 		other := d.beat("other", 2)

@@ -17,7 +17,7 @@ import (
 // TestNoPlace: a file that cannot be opened is said once. Samples wait, the oldest are dropped, and all goes on when the place is there.
 func TestNoPlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
-	d := deskAt(t, filepath.Join(dir, "history.db"), gib)
+	d := storeAt(t, filepath.Join(dir, "history.db"), gib)
 	for range 20 {
 		d.flood(100, 100)
 	}
@@ -36,7 +36,7 @@ func TestNoPlace(t *testing.T) {
 }
 
 // flood takes heartbeats of so many nodes, each more than once within a minute, and does a turn.
-func (d *desk) flood(nodes, times int) {
+func (d *fixture) flood(nodes, times int) {
 	for range times {
 		samples := make([]view.Sample, 0, nodes)
 		for i := range nodes {
@@ -55,7 +55,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("needs root: %v", err)
 	}
 	t.Cleanup(func() { must(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
-	d := deskAt(t, filepath.Join(dir, "history.db"), gib)
+	d := storeAt(t, filepath.Join(dir, "history.db"), gib)
 	d.live(5*time.Minute, 8, nil)
 	ballast := filepath.Join(dir, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
@@ -79,7 +79,7 @@ func TestFullDisk(t *testing.T) {
 // TestDamagedWhileOpen: the file is put aside, a new one is begun, and the log says so once.
 func TestDamagedWhileOpen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
-	d := deskAt(t, path, gib)
+	d := storeAt(t, path, gib)
 	d.live(10*time.Minute, 8, nil)
 	must(t, d.Store.Close(t.Context())) // all is in the file now, and nothing in the -wal
 	d.Turn(t.Context())
@@ -109,7 +109,7 @@ func TestDamagedWhileOpen(t *testing.T) {
 func TestBound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
 	const bound = 2 << 20
-	d := deskAt(t, path, bound)
+	d := storeAt(t, path, bound)
 	round := func() {
 		var samples []view.Sample
 		for i := range 20 {
@@ -149,7 +149,7 @@ func TestBound(t *testing.T) {
 }
 
 // steadies lets a day pass in which nobody sets the clock.
-func (d *desk) steadies() {
+func (d *fixture) steadies() {
 	for range 24 * 6 {
 		d.Turn(d.Context())
 		d.now = d.now.Add(10 * time.Minute)
@@ -159,7 +159,7 @@ func (d *desk) steadies() {
 
 // TestAge: what is older than it is kept goes, tier by tier, with the names of nodes that have nothing left.
 func TestAge(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.steadies()
 	now := d.now
 	d.live(2*time.Minute, 1, nil)
@@ -189,8 +189,8 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// restart ends the book, and begins another one with its file.
-func (d *desk) restart(away time.Duration) {
+// restart ends the store, and begins another one with its file.
+func (d *fixture) restart(away time.Duration) {
 	must(d, d.Store.Close(d.Context()))
 	d.now = d.now.Add(away)
 	d.Store = history.New(d.Store.Config)
@@ -212,7 +212,7 @@ func TestAgeOverRestarts(t *testing.T) {
 		"ahead, and right now": {[]time.Duration{3 * 365 * 24 * time.Hour, -3 * 365 * 24 * time.Hour}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, gib)
+			d := newStore(t, gib)
 			d.Turn(t.Context())
 			for _, away := range append(test.away, 0) {
 				for range 13 * 6 {
@@ -236,7 +236,7 @@ func TestAgeOverRestarts(t *testing.T) {
 
 // TestClockAhead: a clock that is years ahead for hours costs no samples and no names.
 func TestClockAhead(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.steadies()
 	d.live(3*time.Minute, 1, nil)
 	right := d.now
@@ -257,7 +257,7 @@ func TestClockAhead(t *testing.T) {
 
 // TestNamesComeAgain: a node whose name was forgotten gets another one without a restart, and one that is heard is not forgotten.
 func TestNamesComeAgain(t *testing.T) {
-	d := newDesk(t, gib)
+	d := newStore(t, gib)
 	d.live(2*time.Minute, 1, nil)
 	d.now = d.now.Add(24 * time.Hour)
 	d.live(2*time.Minute, 1, nil)

@@ -106,9 +106,15 @@ func (i *intake) read(text []byte) wire.LogLine {
 	if err := sign.DecodeOnce(text, &l); err != nil {
 		return i.unread("the node sent something that is no line of a log")
 	}
-	at := i.now().UTC()
-	l.Received = &at
+	l = Proper(l, i.now())
 	l.Source = i.source
+	return l
+}
+
+// Proper makes a node's line one that everybody can hold, whatever the node has sent. Its source stays as it is.
+func Proper(l wire.LogLine, now time.Time) wire.LogLine {
+	at := now.UTC()
+	l.Received = &at
 	if y := l.Time.Year(); l.Time.IsZero() || y < 1 || y > 9999 {
 		l.Time = at
 	}

@@ -176,7 +176,11 @@ func slowRoutes() []nodeapi.Route {
 			}
 			return struct{}{}, nil
 		}),
-		route(http.MethodPost, "upload", func(_ context.Context, c nodeapi.Call) (any, error) {
+		route(http.MethodPost, "upload", func(ctx context.Context, c nodeapi.Call) (any, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(1500 * time.Millisecond):
+			}
 			sum := sha256.Sum256(c.Body)
 			return hex.EncodeToString(sum[:]), nil
 		}),

@@ -40,7 +40,7 @@ func (c *clock) Forward(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// hall is a desk on a real store, with nodes that are online.
+// hall is a Service on a real store, with nodes that are online.
 type hall struct {
 	*session.Service
 	t        testing.TB
@@ -51,7 +51,7 @@ type hall struct {
 
 	mu    sync.Mutex
 	rings map[string]int
-	still error // what the desk hears of every account
+	still error // what the Service hears of every account
 }
 
 func newHall(t testing.TB, nodes ...string) *hall {
@@ -73,7 +73,7 @@ func newHall(t testing.TB, nodes ...string) *hall {
 	return h
 }
 
-// open makes the desk, as a start of the gateway does.
+// open makes the Service, as a start of the gateway does.
 func (h *hall) open(c session.Config) {
 	h.t.Helper()
 	c.Store = h.store

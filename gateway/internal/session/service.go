@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/session/recording"
 	"muster/store"
 	"muster/store/sessions"
 )
@@ -46,11 +47,12 @@ type Config struct {
 	Ref    func() store.StatusRef                        // by which nodes are online
 	Still  func(ctx context.Context, account, opener string) error
 	Ring   func(nodeID string) // wakes the node's wait for work; nil: nothing does
-	Record Recorder            // of shells; nil: none are recorded
 	Idle   time.Duration       // longest; 0: as long as a session can last
 	Limit  time.Duration       // longest; 0: as long as a session can last
 	Now    func() time.Time    // nil: time.Now
 	Logger *slog.Logger        // nil: none
+	// Record begins the recording of a shell. Its error ends the session. Nil: none are recorded.
+	Record func(recording.Meta) (Tape, error)
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
 }

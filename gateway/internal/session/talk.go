@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/internal/session/recording"
 )
 
 // talk is what the gateway has to know of the channel pipe.Main. What one end says is read by who has the turn of that direction.
@@ -200,7 +202,7 @@ func (d *Service) begun(s *live, ready pipe.Ready) {
 	if again || !s.record {
 		return
 	}
-	tape, err := d.Record.Begin(s.meta(now, ready))
+	tape, err := d.Record(s.meta(now, ready))
 	if err != nil {
 		d.Logger.Error("a session cannot be recorded, so it ends", "session", s.ID, "error", err)
 		d.end(s, unrecorded("it cannot be recorded: ", err))
@@ -292,12 +294,6 @@ func (d *Service) resized(s *live, size pipe.Size, data []byte) {
 	s.tellWatchers(pipe.FrameSize, data)
 }
 
-// Recorder keeps what shells show.
-type Recorder interface {
-	// Begin begins a recording. The error ends the session.
-	Begin(m Meta) (Tape, error)
-}
-
 // Tape is one recording. Its methods are called one after the other, in the order of what happened, and keep nothing of what they are
 // given. An error ends the session.
 type Tape interface {
@@ -307,22 +303,9 @@ type Tape interface {
 	End(at time.Time, note string) error
 }
 
-// Meta says what is recorded.
-type Meta struct {
-	ID, Node      string
-	User          string // on the node
-	Command       []string
-	Term          string
-	Rows, Columns int
-	At            time.Time
-}
-
-func (s *live) meta(now time.Time, ready pipe.Ready) Meta {
+func (s *live) meta(now time.Time, ready pipe.Ready) recording.Meta {
 	var p wire.ShellParams
 	_ = json.Unmarshal(s.params, &p) // they were read before
-	m := Meta{ID: s.ID, Node: s.NodeName, User: ready.User, Command: p.Command, Term: p.Term, Rows: p.Rows, Columns: p.Columns, At: now}
-	if m.User == "" {
-		m.User = p.User
-	}
-	return m
+	return recording.Meta{ID: s.ID, Node: s.NodeName, User: cmp.Or(ready.User, p.User), Command: p.Command, Term: p.Term, Rows: p.Rows,
+		Columns: p.Columns, At: now}
 }

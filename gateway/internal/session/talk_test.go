@@ -14,6 +14,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/session"
+	"muster/gateway/internal/session/recording"
 	"muster/store"
 )
 
@@ -27,7 +28,7 @@ type deck struct {
 	begun func() // while it begins; nil: nothing
 }
 
-func (d *deck) Begin(m session.Meta) (session.Tape, error) {
+func (d *deck) Begin(m recording.Meta) (session.Tape, error) {
 	if d.begun != nil {
 		d.begun()
 	}
@@ -62,7 +63,7 @@ func (d *deck) text() string {
 func TestRecording(t *testing.T) {
 	h := newHall(t, "box")
 	d := &deck{}
-	h.open(session.Config{Record: d})
+	h.open(session.Config{Record: d.Begin})
 	v, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Type: wire.SessionShell, Params: params(`{"user":"me"}`)})
 	must(t, err)
 	h.Aside(claimer("box"))
@@ -94,7 +95,7 @@ func TestRecording(t *testing.T) {
 // recording, and that nobody has counted its bytes.
 func TestRecordedThenKilled(t *testing.T) {
 	h := newHall(t, "box")
-	h.open(session.Config{Record: &deck{}})
+	h.open(session.Config{Record: (&deck{}).Begin})
 	id := h.ask("box", wire.SessionShell, `{}`)
 	h.says("box", id, new([]byte), append(frame(pipe.FrameReady, `{"user":"root"}`), frame(pipe.FrameOutput, "hello")...))
 	h.open(session.Config{})
@@ -112,7 +113,7 @@ func TestRecordedThenKilled(t *testing.T) {
 func TestEndsWhileItBegins(t *testing.T) {
 	h := newHall(t, "box")
 	d := &deck{}
-	h.open(session.Config{Record: d})
+	h.open(session.Config{Record: d.Begin})
 	id := h.ask("box", wire.SessionShell, `{}`)
 	d.begun = func() {
 		_, err := h.Kill(t.Context(), alice(), id, "")
@@ -129,7 +130,7 @@ func TestEndsWhileItBegins(t *testing.T) {
 // counts its bytes without it. Each piece comes twice, as where an answer is lost.
 func TestNotice(t *testing.T) {
 	h := newHall(t, "box")
-	h.open(session.Config{Record: &deck{}})
+	h.open(session.Config{Record: (&deck{}).Begin})
 	first := frame(pipe.FrameReady, `{"user":"me"}`)
 	rest := append(frame(pipe.FrameOutput, strings.Repeat("o", 700)), frame(pipe.FrameNotice, "m")...)
 	all := append(append([]byte(nil), first...), rest...)
@@ -161,7 +162,7 @@ func TestNotice(t *testing.T) {
 func TestRefusedIsNotRecorded(t *testing.T) {
 	h := newHall(t, "box")
 	d := &deck{}
-	h.open(session.Config{Record: d})
+	h.open(session.Config{Record: d.Begin})
 	id := h.ask("box", wire.SessionShell, `{}`)
 	said := frame(pipe.FrameRefused, `{"code":"task_forbidden","message":"no"}`)
 	h.says("box", id, new([]byte), said)
@@ -178,7 +179,7 @@ func TestFullDisk(t *testing.T) {
 	for what, d := range map[string]*deck{"at once": {blank: errors.New("no space left on device")}, "later": {full: 3},
 		"at once, by a bound": {blank: full}, "later, by a bound": {full: 3, why: full}} {
 		h := newHall(t, "box")
-		h.open(session.Config{Record: d})
+		h.open(session.Config{Record: d.Begin})
 		id := h.ask("box", wire.SessionShell, `{}`)
 		sent := new([]byte)
 		if d.full > 0 {

@@ -15,6 +15,29 @@ type nodeFamily struct {
 
 const mib = 1 << 20
 
+// ofNode makes a family of a number.
+func ofNode[N int | float64](name, help string, get func(*api.NodeRow) *N) nodeFamily {
+	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
+		if v := get(n); v != nil {
+			t.ofNode(n, float64(*v))
+		}
+	}}
+}
+
+// whenNode makes a family of a moment.
+func whenNode(name, help string, get func(*api.NodeRow) *time.Time) nodeFamily {
+	return ofNode(name, help, func(n *api.NodeRow) *float64 { return stamp(get(n)) })
+}
+
+// ofHost makes a family of a size that the host says in MiB. What a silent node said is not what is so now.
+func ofHost(name, help string, get func(*api.NodeRow) *int64) nodeFamily {
+	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
+		if v := ifOnline(n, get(n)); v != nil {
+			t.ofNode(n, float64(*v)*mib)
+		}
+	}}
+}
+
 // nodeFamilies is the table of the metrics of nodes.
 func nodeFamilies() []nodeFamily {
 	of := func(name, help string, say func(*text, *api.NodeRow)) nodeFamily {
@@ -22,19 +45,14 @@ func nodeFamilies() []nodeFamily {
 	}
 	return []nodeFamily{
 		of("muster_node_info", "A node that is not retired. Always 1.", nodeInfo),
-		of("muster_node_up", "Whether the gateway hears from the node: 1 or 0.", func(t *text, n *api.NodeRow) {
-			t.ofNode(n, flag(n.Status == wire.StatusOnline))
-		}),
-		of("muster_node_last_seen_timestamp_seconds", "When the gateway last heard from the node.", func(t *text, n *api.NodeRow) {
-			t.timeOfNode(n, n.LastSeen)
-		}),
-		of("muster_node_state_since_timestamp_seconds", "Since when the node is in its state.", func(t *text, n *api.NodeRow) {
-			t.timeOfNode(n, &n.StateSince)
-		}),
+		of("muster_node_up", "Whether the gateway hears from the node: 1 or 0.", func(t *text, n *api.NodeRow) { t.ofNode(n, flag(online(n))) }),
+		whenNode("muster_node_last_seen_timestamp_seconds", "When the gateway last heard from the node.",
+			func(n *api.NodeRow) *time.Time { return n.LastSeen }),
+		whenNode("muster_node_state_since_timestamp_seconds", "Since when the node is in its state.",
+			func(n *api.NodeRow) *time.Time { return &n.StateSince }),
 		of("muster_node_state_reason", "Why the node is in its state, one series for each reason. Always 1.", nodeReasons),
-		of("muster_node_heartbeat_interval_seconds", "The time between two heartbeats, as the node says it.", func(t *text, n *api.NodeRow) {
-			t.maybeOfNode(n, n.IntervalSeconds)
-		}),
+		ofNode("muster_node_heartbeat_interval_seconds", "The time between two heartbeats, as the node says it.",
+			func(n *api.NodeRow) *float64 { return n.IntervalSeconds }),
 		of("muster_node_findings", "What is wrong with the node, by rule: the number of findings. See muster help health.", nodeFindings),
 		of("muster_node_probe", "How the last look at the GPUs ended. Always 1.", func(t *text, n *api.NodeRow) {
 			if n.Probe != "" {
@@ -43,43 +61,27 @@ func nodeFamilies() []nodeFamily {
 				t.value(1)
 			}
 		}),
-		of("muster_node_probe_timestamp_seconds", "When the GPUs were last read.", func(t *text, n *api.NodeRow) {
-			t.timeOfNode(n, n.ReadAt)
-		}),
-		of("muster_node_gpus_expected", "How many GPUs the node should have.", func(t *text, n *api.NodeRow) {
-			if n.GPUsExpected != nil {
-				t.ofNode(n, float64(*n.GPUsExpected))
-			}
-		}),
+		whenNode("muster_node_probe_timestamp_seconds", "When the GPUs were last read.", func(n *api.NodeRow) *time.Time { return n.ReadAt }),
+		ofNode("muster_node_gpus_expected", "How many GPUs the node should have.", func(n *api.NodeRow) *int { return n.GPUsExpected }),
 		of("muster_node_gpus_seen", "How many GPUs answer now. Absent while that is not known.", func(t *text, n *api.NodeRow) {
 			if n.Fresh {
 				t.ofNode(n, float64(len(n.GPUs)))
 			}
 		}),
-		of("muster_node_idle_since_timestamp_seconds", "Since when all GPUs of the node are idle. Absent where they are not.",
-			func(t *text, n *api.NodeRow) { t.timeOfNode(n, n.IdleSince) }),
-		of("muster_node_price_per_hour", "What an hour of the node costs, by its label price_per_hour.", func(t *text, n *api.NodeRow) {
-			t.maybeOfNode(n, n.PricePerHour)
-		}),
-		of("muster_node_certificate_expiry_timestamp_seconds", "When the node's certificate ends.", func(t *text, n *api.NodeRow) {
-			t.timeOfNode(n, n.NotAfter)
-		}),
+		whenNode("muster_node_idle_since_timestamp_seconds", "Since when all GPUs of the node are idle. Absent where they are not.",
+			func(n *api.NodeRow) *time.Time { return n.IdleSince }),
+		ofNode("muster_node_price_per_hour", "What an hour of the node costs, by its label price_per_hour.",
+			func(n *api.NodeRow) *float64 { return n.PricePerHour }),
+		whenNode("muster_node_certificate_expiry_timestamp_seconds", "When the node's certificate ends.",
+			func(n *api.NodeRow) *time.Time { return n.NotAfter }),
 		of("muster_node_renewal_overdue", "Whether the node's certificate should have been renewed by now: 1 or 0.",
 			func(t *text, n *api.NodeRow) {
 				if n.NotAfter != nil {
 					t.ofNode(n, flag(n.RenewalOverdue))
 				}
 			}),
-		of("muster_node_cpus", "Processors of the host.", func(t *text, n *api.NodeRow) {
-			if n.CPUs != nil && online(n) {
-				t.ofNode(n, float64(*n.CPUs))
-			}
-		}),
-		of("muster_node_load1", "Load of the host over one minute.", func(t *text, n *api.NodeRow) {
-			if online(n) {
-				t.maybeOfNode(n, n.Load1)
-			}
-		}),
+		ofNode("muster_node_cpus", "Processors of the host.", func(n *api.NodeRow) *int { return ifOnline(n, n.CPUs) }),
+		ofNode("muster_node_load1", "Load of the host over one minute.", func(n *api.NodeRow) *float64 { return ifOnline(n, n.Load1) }),
 		ofHost("muster_node_memory_used_bytes", "Memory of the host in use.", func(n *api.NodeRow) *int64 { return n.MemoryUsedMiB }),
 		ofHost("muster_node_memory_total_bytes", "Memory of the host.", func(n *api.NodeRow) *int64 { return n.MemoryMiB }),
 		ofHost("muster_node_disk_used_bytes", "Use of the disk that the agent looks at.", func(n *api.NodeRow) *int64 { return n.DiskUsedMiB }),
@@ -87,13 +89,12 @@ func nodeFamilies() []nodeFamily {
 	}
 }
 
-// ofHost is a family of a size that the host says in MiB. What a silent node said is not what is so now.
-func ofHost(name, help string, get func(*api.NodeRow) *int64) nodeFamily {
-	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
-		if v := get(n); v != nil && online(n) {
-			t.ofNode(n, float64(*v)*mib)
-		}
-	}}
+// ifOnline is what a node said of its host, while it is heard from.
+func ifOnline[T any](n *api.NodeRow, v *T) *T {
+	if online(n) {
+		return v
+	}
+	return nil
 }
 
 func online(n *api.NodeRow) bool { return n.Status == wire.StatusOnline }
@@ -116,19 +117,6 @@ func (t *text) node(n *api.NodeRow) {
 func (t *text) ofNode(n *api.NodeRow, v float64) {
 	t.node(n)
 	t.value(v)
-}
-
-// maybeOfNode leaves out what is not known.
-func (t *text) maybeOfNode(n *api.NodeRow, v *float64) {
-	if v != nil {
-		t.ofNode(n, *v)
-	}
-}
-
-func (t *text) timeOfNode(n *api.NodeRow, at *time.Time) {
-	if at != nil && !at.IsZero() {
-		t.ofNode(n, seconds(*at))
-	}
 }
 
 func nodeInfo(t *text, n *api.NodeRow) {

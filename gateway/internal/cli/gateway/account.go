@@ -40,8 +40,7 @@ func AccountCommands() []cli.Command {
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
 			Summary: "end accounts at once",
 			Text: "An account is named by its name or its id. Its API token is refused from the next " +
-				"call on, and its name becomes free. Accounts that it had made stay, and are named. Of accounts that an earlier " +
-				"version made, the maker is known by name alone: those that it may have made are named too.",
+				"call on, and its name becomes free. Accounts that it had made stay, and are named.",
 			Examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -125,10 +124,6 @@ func revokedText(a api.RevokedAccount) string {
 	if len(a.Made) > 0 {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
 			strings.Join(a.Made, " ")
-	}
-	if len(a.PerhapsMade) > 0 {
-		text += "; accounts that an earlier version made, for an account of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
-			"; look at them (muster account ls -o wide) and end those that were its own"
 	}
 	return text
 }

@@ -43,18 +43,14 @@ func tokenColumns() []screen.Column {
 }
 
 func tokenRow(t api.Token, now time.Time) []string {
-	node := t.Node
 	bound := screen.Unknown
-	if node == "" { // an older gateway names the id alone
-		node = t.NodeID
-	}
 	switch {
 	case t.BindInstance:
 		bound = "instance"
 	case t.NodeID != "":
 		bound = "node"
 	}
-	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status),
+	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(t.Node), screen.OrUnknown(t.Status),
 		fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
 		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
 }

@@ -13,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func billCommand() cli.Command {
@@ -126,16 +125,13 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	return b.show(s, o.By)
 }
 
-// recordsOf are what the gateway has seen of nodes, by their ids. An older gateway has no records.
+// recordsOf are what the gateway has seen of nodes, by their ids.
 func recordsOf(ctx context.Context, s *cli.Session, selector string, since *time.Time) (map[string]api.NodeCost, error) {
 	f := api.CostFilter{Selector: selector}
 	if since != nil {
 		f.Since = *since
 	}
 	list, err := cli.Get[api.CostList](ctx, s, api.PathCosts, f)
-	if client.IsNotFound(err) {
-		err = nil
-	}
 	records := make(map[string]api.NodeCost, len(list.Costs))
 	for _, r := range list.Costs {
 		records[r.NodeID] = r
@@ -163,7 +159,7 @@ func lineOf(n api.Node, record api.NodeCost, since *time.Time, until time.Time) 
 	l.PricePerHour = n.PricePerHour
 	l.Cost = costOf(from, to, until, record.Prices, n.PricePerHour)
 	l.watched = watched{WatchedHours: hoursOf(record.WatchedSeconds), IdleGPUHours: hoursOf(record.IdleGPUSeconds)}
-	if record.WatchedSeconds > 0 && l.Cost != nil { // an older gateway says 0 where it does not know
+	if record.WatchedSeconds > 0 && l.Cost != nil {
 		l.IdleCost = record.IdleCost
 	}
 	return l, true

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -46,12 +45,10 @@ func idleRow(g *api.NodeRow, now time.Time) []string {
 }
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.
-func (v view) todayRows(raw json.RawMessage) [][]string {
-	var d api.NodeDetail
-	if json.Unmarshal(raw, &d) != nil || d.Today == nil { // nothing was seen, or an older gateway does not say
+func (v view) todayRows(t *api.Today) [][]string {
+	if t == nil { // nothing was seen
 		return nil
 	}
-	t := d.Today
 	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
 	if t.Cost != nil {
 		text += fmt.Sprintf(", which cost %s of %s", screen.Money(t.KnownIdleCost()), money(*t.Cost))

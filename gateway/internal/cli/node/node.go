@@ -214,14 +214,15 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 			fmt.Fprintf(s.Stdout, "%s\n", screen.PrintableJSON(raw))
 			continue
 		}
-		v, err := readNode(raw, s.Now())
-		if err != nil {
+		var d api.NodeDetail
+		if err := json.Unmarshal(raw, &d); err != nil {
 			return err
 		}
 		if i > 0 {
 			fmt.Fprintln(s.Stdout)
 		}
-		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(raw), v.todayRows(raw), v.identityRows(raw)))
+		v := viewOf(d.Node, s.Now())
+		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.todayRows(d.Today), v.identityRows(d)))
 	}
 	if failed {
 		return cli.ErrReported

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -48,11 +47,7 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 }
 
 // identityRows shows the certificates and runs of a node where there is more than one to tell apart.
-func (v view) identityRows(raw json.RawMessage) [][]string {
-	var d api.NodeDetail
-	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
-		return nil
-	}
+func (v view) identityRows(d api.NodeDetail) [][]string {
 	var rows [][]string
 	if d.Recoveries > 0 {
 		rows = append(rows, []string{"  recovered", screen.Plural(d.Recoveries, "renewal") + " with an expired certificate"})

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -111,41 +110,26 @@ func put(ctx context.Context, s *cli.Session, c *client.Client, name, digest str
 		return err
 	}
 	defer from.Close()
-	m := &meter{session: s, name: name, size: size, from: from}
-	defer m.end()
+	m := &meter{Reader: from, shown: cli.NewProgress(s, name, size, 0)}
+	defer m.shown.Clear()
 	if err := c.PutBlob(ctx, wire.AgentRepository, digest, size, m); err != nil {
 		return fmt.Errorf("upload %s: %w", name, err)
 	}
 	return nil
 }
 
-// meter shows on a terminal how much of an upload is done.
+// meter counts what is read.
 type meter struct {
-	session *cli.Session
-	name    string
-	size    int64
-	from    io.Reader
-	sent    int64
-	shown   time.Time
+	io.Reader
+	shown *cli.Progress
+	sent  int64
 }
-
-// meterPause is how long a line of the meter stays at least.
-const meterPause = 200 * time.Millisecond
 
 func (m *meter) Read(into []byte) (int, error) {
-	n, err := m.from.Read(into)
+	n, err := m.Reader.Read(into)
 	m.sent += int64(n)
-	if now := m.session.Now(); m.session.Screen() > 0 && now.Sub(m.shown) >= meterPause {
-		m.shown = now
-		fmt.Fprintf(m.session.Stderr, "\r\x1b[K%s: %s of %s", m.name, bytesOf(m.sent), bytesOf(m.size))
-	}
+	m.shown.At(m.sent)
 	return n, err
-}
-
-func (m *meter) end() {
-	if !m.shown.IsZero() {
-		fmt.Fprint(m.session.Stderr, "\r\x1b[K")
-	}
 }
 
 // bytesOf is a size as people say it.

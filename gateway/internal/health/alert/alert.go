@@ -33,13 +33,14 @@ const (
 	mostResolved = 1000                // that are kept
 )
 
-// Halt is a rollout that was halted.
-type Halt struct{ Channel, Why string }
-
-// Sink is a rule of log shipping whose sink takes nothing.
-type Sink struct {
-	Rule, Tenant, Why string
-	Since             time.Time
+// Fact is what is wrong with something that is no node.
+type Fact struct {
+	Condition string // one of the table
+	Subject   string // a channel, a rule of log shipping, ...
+	Tenant    string // "": it is about the whole fleet
+	Since     time.Time
+	Text      string
+	Unknown   bool // nothing is known of the condition now, whatever the subject
 }
 
 // Config says what a Service works with.
@@ -47,13 +48,10 @@ type Config struct {
 	Store *store.Store
 
 	// These know the fleet, and must not wait.
-	Ready  func() bool                                         // all nodes are known
-	Nodes  func() []*api.NodeRow                               // all that are not retired
-	Node   func(id string) (*api.NodeRow, bool)                // one of them
-	Halted func() (all []Halt, known bool)                     // nil: none ever is
-	Outage func() (since time.Time, reason string, lasts bool) // of the database; nil: there is none
-
-	Sinks func() []Sink // nil: none ever fails
+	Ready func() bool                          // all nodes are known
+	Nodes func() []*api.NodeRow                // all that are not retired
+	Node  func(id string) (*api.NodeRow, bool) // one of them
+	Facts func() []Fact                        // nil: there never is one
 
 	URL    func() string    // of the gateway, for links; nil: there are none
 	Roots  *x509.CertPool   // vouch for receivers; nil: those of the system
@@ -132,14 +130,8 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 }
 
 func (d *Service) complete() {
-	if d.Halted == nil {
-		d.Halted = func() ([]Halt, bool) { return nil, true }
-	}
-	if d.Outage == nil {
-		d.Outage = func() (time.Time, string, bool) { return time.Time{}, "", false }
-	}
-	if d.Sinks == nil {
-		d.Sinks = func() []Sink { return nil }
+	if d.Facts == nil {
+		d.Facts = func() []Fact { return nil }
 	}
 	if d.URL == nil {
 		d.URL = func() string { return "" }

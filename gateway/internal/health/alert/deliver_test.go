@@ -262,7 +262,7 @@ func TestUnwritten(t *testing.T) {
 	k := newHook(t)
 	h.receiver(alert.KindWebhook, "ops", k)
 	h.must(h.store.Close())
-	h.since = h.now
+	h.facts = outage(h.now)
 	h.pass(3 * time.Minute)
 	if all := k.all(); len(all) != 1 || all[0].alert["cause"] != condition.GatewayCannotWrite {
 		t.Fatalf("it heard %s", k.states())

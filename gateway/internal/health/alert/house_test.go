@@ -19,6 +19,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -37,10 +38,7 @@ type house struct {
 	mu    sync.Mutex
 	now   time.Time
 	nodes []*api.NodeRow
-	halts []alert.Halt
-	sinks []alert.Sink
-	blind bool      // nothing is known of rollouts
-	since time.Time // of an outage; zero: there is none
+	facts []alert.Fact
 	ready bool
 }
 
@@ -50,10 +48,8 @@ func newHouse(t *testing.T, nodes ...*api.NodeRow) *house {
 	h.openStore()
 	h.config = alert.Config{
 		Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes }, Node: h.node,
-		Sinks:  func() []alert.Sink { return h.sinks },
-		Halted: func() ([]alert.Halt, bool) { return h.halts, !h.blind }, URL: func() string { return "https://gw.example" },
-		Outage: func() (time.Time, string, bool) { return h.since, "disk full", !h.since.IsZero() },
-		Rand:   func() float64 { return 1 }, Now: h.clock, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
+		Facts: func() []alert.Fact { return h.facts }, URL: func() string { return "https://gw.example" },
+		Rand: func() float64 { return 1 }, Now: h.clock, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 	}
 	h.open()
 	return h
@@ -154,6 +150,16 @@ func gpu(name string) *api.NodeRow {
 	two := 2
 	return &api.NodeRow{ID: "id-" + name, Name: name, Tenant: "platform", State: wire.StateActive, Status: wire.StatusOnline, Fresh: true,
 		LastSeen: &seen, StateSince: start, GPUsExpected: &two, GPUs: make([]api.GPU, 2), Labels: map[string]string{"tier": "lab"}}
+}
+
+// halt is a rollout on a channel that was halted.
+func halt(channel string) []alert.Fact {
+	return []alert.Fact{{Condition: condition.RolloutHalted, Subject: channel, Text: "2 of 2 failed"}}
+}
+
+// outage is of the database.
+func outage(since time.Time) []alert.Fact {
+	return []alert.Fact{{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since, Text: "disk full"}}
 }
 
 func stale(n *api.NodeRow) { n.Status = wire.StatusStale }

@@ -1,7 +1,6 @@
 package alert
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,10 +10,20 @@ import (
 	"muster/gateway/internal/health/condition"
 )
 
-// What one look at one thing says.
-type look = condition.Look
+// look is what one look at one thing says.
+type look struct {
+	condition.Look
+	since time.Time // of a bad one: when it began; zero: now
+	next  string    // of a bad one: what to do, where the table's words do not fit
+}
 
-const bad = condition.Bad
+// isBad is the look at what is wrong since a time.
+func isBad(text string, since time.Time) look {
+	return look{Look: condition.Known(true, text), since: since}
+}
+
+// isGood is the look at what is well.
+func isGood() look { return look{Look: condition.Known(false, "")} }
 
 // lookAt judges one node for one condition. seen is when the open alert about its silence began; nil: there is none.
 func (d *Service) lookAt(c *condition.Condition, n *api.NodeRow, now time.Time, seen *time.Time) look {
@@ -25,7 +34,7 @@ func (d *Service) lookAt(c *condition.Condition, n *api.NodeRow, now time.Time, 
 		return d.unavailable(n)
 	case condition.FindingSevere:
 		if n.Status != wire.StatusStale && n.State == wire.StateUnavailable { // that is told then
-			return look{Verdict: condition.Good}
+			return isGood()
 		}
 		return d.findings(n, c.Severity)
 	case condition.NodeWarning:
@@ -40,22 +49,16 @@ func stale(n *api.NodeRow, now time.Time, seen *time.Time) look {
 		if seen != nil && (n.LastSeen == nil || !n.LastSeen.After(*seen)) {
 			return look{}
 		}
-		return look{Verdict: condition.Good}
+		return isGood()
 	}
-	silent := now.Sub(*n.LastSeen)
-	text := fmt.Sprintf("%s is not heard from since %s (%s)", n.Name, n.LastSeen.UTC().Format(time.RFC3339), span(silent))
-	if n.PricePerHour != nil {
-		text = fmt.Sprintf("%s is silent and still billing: not heard from since %s (%s), %.2f so far at %.4g an hour", n.Name,
-			n.LastSeen.UTC().Format(time.RFC3339), span(silent), max(silent.Hours(), 0)**n.PricePerHour, *n.PricePerHour)
-	}
-	return look{Verdict: bad, Since: *n.LastSeen, Text: text}
+	return isBad(n.Name+": "+condition.Silence(n, now), *n.LastSeen)
 }
 
 // unavailable leaves out what another alert tells, and what a person did. That the certificate of a silent node ends is told by its
 // silence: else hundreds that went silent as one would be told one by one.
 func (d *Service) unavailable(n *api.NodeRow) look {
 	if n.State != wire.StateUnavailable {
-		return look{Verdict: condition.Good}
+		return isGood()
 	}
 	var reasons []string
 	expired := false
@@ -70,12 +73,12 @@ func (d *Service) unavailable(n *api.NodeRow) look {
 	case len(reasons) == 0 && expired:
 		return look{}
 	case len(reasons) == 0:
-		return look{Verdict: condition.Good}
+		return isGood()
 	}
-	l := look{Verdict: bad, Since: n.StateSince, Text: n.Name + " is unavailable: " + strings.Join(reasons, ", ")}
-	if text, next, _ := d.sumUp(n, api.SeveritySevere); text != "" {
-		l.Text += "; " + text
-		l.Next = next
+	l := isBad(n.Name+" is unavailable: "+strings.Join(reasons, ", "), n.StateSince)
+	if severe := d.sumUp(n, api.SeveritySevere); severe.Verdict == condition.Bad {
+		l.Text += "; " + severe.Text
+		l.next = severe.next
 	}
 	return l
 }
@@ -83,16 +86,16 @@ func (d *Service) unavailable(n *api.NodeRow) look {
 // found is the look at what a rule has found, or what is a reason of the node's state. It says nothing of a node that is not heard from:
 // its silence is told.
 func found(c *condition.Condition, n *api.NodeRow) look {
-	l := look{Verdict: condition.Good}
+	l := isGood()
 	if slices.Contains(n.StateReasons, c.Name) {
-		l = look{Verdict: bad, Since: n.StateSince, Text: n.Name + ": " + c.Meaning}
+		l = isBad(n.Name+": "+c.Meaning, n.StateSince)
 	}
 	for i := range n.Findings {
 		if f := &n.Findings[i]; f.Rule == c.Name {
-			l = look{Verdict: bad, Since: f.Since, Text: n.Name + ": " + f.Text}
+			l = isBad(n.Name+": "+f.Text, f.Since)
 		}
 	}
-	if l.Verdict == bad && n.Status == wire.StatusStale && c.IsFound() {
+	if l.Verdict == condition.Bad && n.Status == wire.StatusStale && c.IsFound() {
 		return look{}
 	}
 	return l
@@ -103,16 +106,17 @@ func (d *Service) findings(n *api.NodeRow, severity string) look {
 	if n.Status == wire.StatusStale {
 		return look{}
 	}
-	text, next, since := d.sumUp(n, severity)
-	if text == "" {
-		return look{Verdict: condition.Good}
+	l := d.sumUp(n, severity)
+	if l.Verdict == condition.Bad {
+		l.Text = n.Name + ": " + l.Text
 	}
-	return look{Verdict: bad, Since: since, Text: n.Name + ": " + text, Next: next}
+	return l
 }
 
 // sumUp says what the first findings of one severity are, what to do about the first, and since when that is so.
-func (d *Service) sumUp(n *api.NodeRow, severity string) (text, next string, since time.Time) {
+func (d *Service) sumUp(n *api.NodeRow, severity string) look {
 	const most = 5
+	l := isGood()
 	var all []string
 	for i := range n.Findings {
 		f := &n.Findings[i]
@@ -120,19 +124,11 @@ func (d *Service) sumUp(n *api.NodeRow, severity string) (text, next string, sin
 			continue
 		}
 		if len(all) == 0 {
-			next = f.Next
-			since = f.Since
+			l = isBad("", f.Since)
+			l.next = f.Next
 		}
 		all = append(all, f.Text)
 	}
-	return strings.Join(all, "; "), next, since
-}
-
-// span is a duration as people say it: its seconds do not matter once it has hours.
-func span(d time.Duration) string {
-	if d < time.Hour {
-		return d.Round(time.Second).String()
-	}
-	text := d.Round(time.Minute).String()
-	return strings.TrimSuffix(text, "0s")
+	l.Text = strings.Join(all, "; ")
+	return l
 }

@@ -80,7 +80,7 @@ func (d *Service) lookAtMisuses(now time.Time) {
 		}
 		text := fmt.Sprintf("tokens of %s were refused %s, the last from %s with %s", cmp.Or(tenant, "the whole fleet"), times,
 			cmp.Or(m.address, "an unknown address"), m.code)
-		d.wrong(condition.TokenMisuse, cmp.Or(tenant, "*"), tenant, m.since, text, now)
+		d.wrong(Fact{Condition: condition.TokenMisuse, Subject: cmp.Or(tenant, "*"), Tenant: tenant, Since: m.since, Text: text}, now)
 	}
 	for k, t := range d.tracks { // one of the last run lasts for its hour, too
 		if k.cause == condition.TokenMisuse && t.seen != d.round && t.alert != nil && now.Sub(t.alert.Since) < misuseFor {

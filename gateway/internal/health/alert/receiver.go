@@ -184,8 +184,8 @@ func (s *sealed) check() ([]store.Term, error) {
 		return nil, refuse(fmt.Sprintf("%.40q is no kind of receiver", s.Kind), "one of "+strings.Join(Kinds(), ", "))
 	case s.Tenant != "" && wire.CheckTenant(s.Tenant) != nil:
 		return nil, wire.CheckTenant(s.Tenant)
-	case s.Severity != "" && !slices.Contains(severities(), s.Severity):
-		return nil, refuse(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(severities(), ", "))
+	case s.Severity != "" && !slices.Contains(api.Severities(), s.Severity):
+		return nil, refuse(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(api.Severities(), ", "))
 	case s.Priority < 0 || s.Priority > 5 || s.Priority != 0 && s.Kind != KindNtfy:
 		return nil, refuse("this is no priority", "a receiver of the kind ntfy may have one from 1 to 5")
 	case len(s.Token) > longestToken || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
@@ -195,10 +195,6 @@ func (s *sealed) check() ([]store.Term, error) {
 		return nil, err
 	}
 	return label.ParseSelector(s.Selector)
-}
-
-func severities() []string {
-	return []string{wire.SeverityNote, wire.SeverityWarn, wire.SeveritySevere}
 }
 
 // CheckCause refuses what is no cause of alerts. Empty is any.
@@ -309,9 +305,9 @@ func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.Al
 	now := d.Now()
 	at := now.UTC()
 	id := newID("test-")
-	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, ID: id, Cause: testCause, Subject: testCause, Severity: wire.SeverityNote,
-		Text: "This is a test of muster's alerts to the receiver " + name, Next: "Nothing is to be done.", Topic: "alerts", Since: at,
-		FiredAt: at, URL: d.page()}
+	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, URL: d.page(), AlertFacts: api.AlertFacts{ID: id, Cause: testCause,
+		Subject: testCause, Severity: wire.SeverityNote, Text: "This is a test of muster's alerts to the receiver " + name,
+		Next: "Nothing is to be done.", Topic: "alerts", Since: at, FiredAt: at}}
 	began := time.Now()
 	status, err := d.post(ctx, &r.sealed, []message{m}, now)
 	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}

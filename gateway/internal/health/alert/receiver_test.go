@@ -184,7 +184,7 @@ func TestFilters(t *testing.T) {
 		h.must(err)
 	}
 	stale(a)
-	h.halts = []alert.Halt{{Channel: "stable"}}
+	h.facts = halt("stable")
 	b.State = wire.StateUnavailable
 	b.StateReasons = []string{wire.HealthProbeFailed}
 	h.pass(2 * time.Minute)

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
@@ -20,6 +21,7 @@ const longestGap = 5 * time.Minute
 // track follows one thing that is or was wrong.
 type track struct {
 	condition.Track
+	next   string // of the last bad look
 	alert  *alert // nil: none is open
 	group  *group // nil: it is in none
 	seen   int    // the last round that looked at it
@@ -34,8 +36,7 @@ func (d *Service) Round() {
 	}
 	now := d.Now()
 	nodes := d.Nodes()
-	halts, known := d.Halted()
-	sinks := d.Sinks()
+	facts := d.Facts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.round++
@@ -50,25 +51,20 @@ func (d *Service) Round() {
 		}
 		d.lookAtNode(n, followed[n.ID], now)
 	}
-	for _, h := range halts {
-		d.wrong(condition.RolloutHalted, h.Channel, "", time.Time{}, "the rollout on the channel "+h.Channel+" was halted: "+h.Why, now)
-	}
-	if !known {
-		d.keep(condition.RolloutHalted)
-	}
-	for _, s := range sinks {
-		d.wrong(condition.LogShippingFailing, s.Rule, s.Tenant, s.Since, "no log lines are taken for the rule "+s.Rule+": "+s.Why, now)
+	for _, f := range facts {
+		if f.Unknown {
+			d.keep(f.Condition)
+		} else {
+			d.wrong(f, now)
+		}
 	}
 	d.lookAtMisuses(now)
-	if since, reason, lasts := d.Outage(); lasts {
-		d.wrong(condition.GatewayCannotWrite, "database", "", since, "the database takes no writes: "+reason, now)
-	}
 	d.settle(now, counts)
 }
 
 // wrong takes a bad look at something that is no node.
-func (d *Service) wrong(name, subject, tenant string, since time.Time, text string, now time.Time) {
-	d.see(key{name, subject}, nil, tenant, look{Verdict: bad, Since: since, Text: text}, now)
+func (d *Service) wrong(f Fact, now time.Time) {
+	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, isBad(f.Text, f.Since), now)
 }
 
 // keep leaves what there is of a cause as it is: nothing is known of it now.
@@ -91,7 +87,7 @@ func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
 		if t != nil && t.Open {
 			seen = &t.Since
 		}
-		if l := d.lookAt(c, n, now, seen); t != nil || l.Verdict == bad {
+		if l := d.lookAt(c, n, now, seen); t != nil || l.Verdict == condition.Bad {
 			d.see(k, n, n.Tenant, l, now)
 		}
 	}
@@ -108,10 +104,18 @@ func (d *Service) see(k key, n *api.NodeRow, tenant string, l look, now time.Tim
 	t.node = n
 	t.tenant = tenant
 	c := d.table[k.cause]
-	t.See(l, now, longestGap, c.Told, c.Over)
+	wasOpen := t.Open
+	t.See(l.Look, now, longestGap, c.Told, c.Over)
+	if l.Verdict != condition.Bad {
+		return
+	}
+	t.next = l.next
+	if !wasOpen && !l.since.IsZero() {
+		t.Since = l.since
+	}
 	if t.alert != nil {
-		t.alert.Text = t.Text
-		t.alert.next = t.Next
+		t.alert.Text = l.Text
+		t.alert.next = l.next
 	}
 }
 
@@ -140,10 +144,7 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 }
 
 func compareKeys(a, b key) int {
-	if order := strings.Compare(a.cause, b.cause); order != 0 {
-		return order
-	}
-	return strings.Compare(a.subject, b.subject)
+	return cmp.Or(strings.Compare(a.cause, b.cause), strings.Compare(a.subject, b.subject))
 }
 
 // leave ends a track's part in its alert.
@@ -158,7 +159,7 @@ func (d *Service) leave(k key, t *track, now time.Time) {
 
 // draft is the alert of a track, as it would fire now.
 func (d *Service) draft(k key, t *track, now time.Time) *alert {
-	a := &alert{next: t.Next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
+	a := &alert{next: t.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
 		Severity: d.table[k.cause].Severity, Text: t.Text, Since: t.Since, FiredAt: now}}
 	if t.node != nil {
 		a.NodeID = t.node.ID

@@ -26,7 +26,7 @@ func TestCauses(t *testing.T) {
 		text       string
 	}{
 		condition.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
-			"gpu-1 is silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
+			"gpu-1: silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
 		condition.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthProbeHung}
@@ -51,11 +51,11 @@ func TestCauses(t *testing.T) {
 			n.Findings = []api.Finding{{Rule: condition.NodeStale, Severity: api.SeverityWarn, Text: "its silence is told"}, hot}
 		}, func(_ *house, n *api.NodeRow) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
 		condition.LogShippingFailing: {func(h *house, _ *api.NodeRow) {
-			h.sinks = []alert.Sink{{Rule: "prod", Since: h.now, Why: "it is broken"}}
+			h.facts = []alert.Fact{{Condition: condition.LogShippingFailing, Subject: "prod", Since: h.now, Text: "it is broken"}}
 		},
-			func(h *house, _ *api.NodeRow) { h.sinks = nil }, "no log lines are taken for the rule prod: it is broken"},
-		condition.RolloutHalted: {func(h *house, _ *api.NodeRow) { h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 2 failed"}} },
-			func(h *house, _ *api.NodeRow) { h.halts = nil }, "the rollout on the channel stable was halted: 2 of 2 failed"},
+			func(h *house, _ *api.NodeRow) { h.facts = nil }, "it is broken"},
+		condition.RolloutHalted: {func(h *house, _ *api.NodeRow) { h.facts = halt("stable") },
+			func(h *house, _ *api.NodeRow) { h.facts = nil }, "2 of 2 failed"},
 		condition.TokenMisuse: {func(h *house, _ *api.NodeRow) {
 			h.desk.Take(context.Background(), []store.Event{
 				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeTokenUsed, Tenant: "platform", Address: "192.0.2.1"},
@@ -63,9 +63,9 @@ func TestCauses(t *testing.T) {
 					Detail: map[string]string{"more": "40"}}})
 		}, func(h *house, _ *api.NodeRow) { h.now = h.now.Add(time.Hour) },
 			"tokens of platform were refused 41 times, the last from 192.0.2.7 with bad_mac"},
-		condition.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.since = h.now },
-			func(h *house, _ *api.NodeRow) { h.since = time.Time{} },
-			"the database takes no writes: disk full"},
+		condition.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.facts = outage(h.now) },
+			func(h *house, _ *api.NodeRow) { h.facts = nil },
+			"disk full"},
 	} {
 		used++
 		n := gpu("gpu-1")
@@ -165,9 +165,9 @@ func TestReason(t *testing.T) {
 	n.StateReasons = nil
 	n.State = wire.StateActive
 	n.Findings = nil
-	h.pass(50 * time.Second)
+	h.pass(15 * time.Second)
 	h.want("well, but not for long enough", "gpu_count_dropped gpu-1")
-	h.pass(20 * time.Second)
+	h.pass(5 * time.Second)
 	h.want("it is well", "")
 }
 

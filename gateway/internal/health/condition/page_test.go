@@ -2,7 +2,6 @@ package condition_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -47,13 +46,21 @@ func after(h condition.Hold) string {
 
 // TestPage: the page says of each condition what the program does, in the order of the table.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../cli/help/conditions.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := strings.Join(strings.Fields(string(page)), " ")
+	words := strings.Join(strings.Fields(help.Text("conditions")), " ")
 	if want := strings.Join(strings.Fields(items()), " "); !strings.Contains(words, want) {
 		t.Errorf("the page's list of conditions should be:\n%s", items())
+	}
+}
+
+// TestAlertsPage: the page of alerts names each condition that makes one, and no other.
+func TestAlertsPage(t *testing.T) {
+	page := help.Text("alerts")
+	_, list, _ := strings.Cut(page, "\n## The causes\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	for _, c := range condition.All() {
+		if named := strings.Contains(list, "`"+c.Name+"`"); named != c.IsTold() {
+			t.Errorf("the page names %s: %v", c.Name, named)
+		}
 	}
 }
 

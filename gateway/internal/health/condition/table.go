@@ -17,7 +17,8 @@ func long() Hold   { return Hold{Looks: 5, For: 5 * time.Minute} }
 // lasts is for what is looked at every few seconds.
 func lasts(d time.Duration) Hold { return Hold{Looks: 1, For: d} }
 
-// All is the table of all conditions, in the order in which help shows them.
+// All is the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
+// findings, settings, alerts and reasons.
 func All() []Condition {
 	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet())
 }
@@ -28,17 +29,17 @@ func words() []Condition {
 	severe := wire.SeveritySevere
 	return []Condition{
 		{Name: GPUCountDropped, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
-			Told: short(), Over: lasts(time.Minute),
-			Meaning: "Fewer GPUs answer than the node should have.",
+			Told: short(), Over: short(), // of the finding, which stays until the node was well for a minute
+			Meaning: wire.ReasonMeaning(GPUCountDropped),
 			Next:    "Look for a GPU that fell off the bus (Xid 79) and restart the machine; if it is gone for good: muster node gpus NAME N."},
 		{Name: ProbeHung, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
-			Meaning: "nvidia-smi does not come to an end, so the driver may be stuck.",
+			Meaning: wire.ReasonMeaning(ProbeHung),
 			Next:    "End the work on the node and restart the machine: a stuck driver rarely comes back by itself."},
 		{Name: ProbeFailed, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
-			Meaning: "nvidia-smi ends with an error, so nothing is known of the GPUs.",
+			Meaning: wire.ReasonMeaning(ProbeFailed),
 			Next:    "Run nvidia-smi on the node; after an update of the driver, restart the machine or the container."},
 		{Name: GPUFault, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: "gpus",
-			Meaning: "A GPU says that it must not be used: it is lost, waits for a reset, or cannot remap its memory.",
+			Meaning: wire.ReasonMeaning(GPUFault),
 			Next:    "Do what the finding says: reset the GPU, restart the machine, or have the board replaced."},
 	}
 }
@@ -135,14 +136,14 @@ func ofStates() []Condition {
 	const show = "See muster node show NAME: it says what is wrong, and what to do."
 	return []Condition{
 		{Name: IdentityConflict, Severity: severe, Told: once(), Over: short(), Topic: "identity-trouble",
-			Meaning: "Two machines use the node's identity, so it gets nothing.",
+			Meaning: wire.ReasonMeaning(IdentityConflict),
 			Next: "Find out which machine is the right one (muster node show NAME lists both) and stop the other, then: " +
 				"muster node allow-recovery NAME --fingerprint F."},
 		{Name: CertificateExpired, Severity: severe, Topic: "identity-trouble",
-			Meaning: "The node's certificate has expired.",
+			Meaning: wire.ReasonMeaning(CertificateExpired),
 			Next:    "Its agent renews it by itself for a while; later: muster node allow-recovery NAME."},
 		{Name: Suspended, Severity: severe, Topic: "fleet",
-			Meaning: "A person took the node out of service.",
+			Meaning: wire.ReasonMeaning(Suspended),
 			Next:    "To end that: muster node resume NAME."},
 		{Name: NodeUnavailable, Severity: severe, Told: short(), Over: lasts(time.Minute), Topic: "health", Next: show,
 			Meaning: "A node cannot be relied on, so it gets no work."},

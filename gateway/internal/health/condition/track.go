@@ -16,13 +16,11 @@ const (
 // Look is what one look at one thing said.
 type Look struct {
 	Verdict Verdict
-	Text    string    // of a bad one: one sentence with the value
-	Next    string    // of a bad one: what to do, where the table's words do not fit
-	Since   time.Time // of a bad one: when it began, where that is known; zero: looks tell
+	Text    string // of a bad one: one sentence with the value
 }
 
-// Told is the look at what is known for certain.
-func Told(isBad bool, text string) Look {
+// Known is the look at what is known for certain.
+func Known(isBad bool, text string) Look {
 	if isBad {
 		return Look{Verdict: Bad, Text: text}
 	}
@@ -34,7 +32,6 @@ type Track struct {
 	Open  bool
 	Since time.Time // when it began to be bad
 	Text  string    // of the last bad look
-	Next  string    // of the last bad look
 
 	looks int       // in a row that speak for a change: bad ones where it is closed, good ones where it is open
 	began time.Time // the first of these
@@ -52,7 +49,6 @@ func (t *Track) See(l Look, at time.Time, gap time.Duration, opens, closes Hold)
 	t.last = at
 	if l.Verdict == Bad {
 		t.Text = l.Text
-		t.Next = l.Next
 	}
 	towards, hold := Bad, opens
 	if t.Open {
@@ -68,9 +64,6 @@ func (t *Track) See(l Look, at time.Time, gap time.Duration, opens, closes Hold)
 	t.looks++
 	if !t.Open {
 		t.Since = t.began
-		if !l.Since.IsZero() {
-			t.Since = l.Since
-		}
 	}
 	if t.looks < hold.Looks || at.Sub(t.began) < hold.For {
 		return false

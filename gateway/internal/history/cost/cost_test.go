@@ -19,7 +19,7 @@ import (
 	"muster/store/costs"
 )
 
-// house is a desk on a database of its own, with nodes and a clock that the test sets.
+// house is a Service on a database of its own, with nodes and a clock that the test sets.
 type house struct {
 	*cost.Service
 	t       testing.TB

@@ -14,8 +14,8 @@ import (
 	"muster/gateway/api"
 )
 
-// newBareDesk has one node and rules that push nowhere. A rule's name is its source.
-func newBareDesk(t *testing.T, now func() time.Time, names ...string) *Service {
+// newBare has one node and rules that push nowhere. A rule's name is its source.
+func newBare(t *testing.T, now func() time.Time, names ...string) *Service {
 	d := &Service{Config: Config{Now: now}, nodes: map[string]*node{}, rates: map[string]*rate{}, held: map[string]int64{}}
 	d.Node = func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id, Name: "box", Tenant: "a"}, true }
 	d.complete()
@@ -44,7 +44,7 @@ func take(t *testing.T, d *Service, b wire.LogBatch) (wire.LogTaken, error) {
 func TestForgetWhileTaking(t *testing.T) {
 	taking := make(chan struct{})
 	goOn := make(chan struct{})
-	d := newBareDesk(t, time.Now, "agent")
+	d := newBare(t, time.Now, "agent")
 	if _, err := take(t, d, wire.LogBatch{Spool: "a", First: 1, Lines: make([]wire.LogLine, 1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestForgetWhileTaking(t *testing.T) {
 
 // TestHostileSources: a node cannot make streams in a sink by saying that lines are missing, and cannot turn a counter round.
 func TestHostileSources(t *testing.T) {
-	d := newBareDesk(t, time.Now, "kernel")
+	d := newBare(t, time.Now, "kernel")
 	b := wire.LogBatch{Spool: "a", First: 1}
 	for i := range 2000 {
 		b.Lines = append(b.Lines, wire.LogLine{Source: fmt.Sprint("unit:", i), Dropped: wire.MaxNumber})
@@ -82,15 +82,15 @@ func TestHostileSources(t *testing.T) {
 		t.Fatalf("%+v, %v", taken, err)
 	}
 	r := (*d.rules.Load())[0]
-	if s := r.box.Stats(); s.Next != 3 || r.state.dropped[ReasonNode] != wire.MaxNumber {
-		t.Errorf("%d records, %d dropped", s.Next-1, r.state.dropped[ReasonNode])
+	if s := r.box.Stats(); s.Next != 3 || r.state.is.Dropped[ReasonNode] != wire.MaxNumber {
+		t.Errorf("%d records, %d dropped", s.Next-1, r.state.is.Dropped[ReasonNode])
 	}
 }
 
 // TestEmptyLines: lines of two bytes do not fill a buffer at a rate that is meant for whole ones.
 func TestEmptyLines(t *testing.T) {
 	now := time.Now()
-	d := newBareDesk(t, func() time.Time { return now }, "agent")
+	d := newBare(t, func() time.Time { return now }, "agent")
 	send := func(first, n int) (wire.LogTaken, error) {
 		body := fmt.Sprintf(`{"spool":"a","first":%d,"lines":[%s{}]}`, first, strings.Repeat("{},", n-1))
 		return d.Take(t.Context(), "n-1", []byte(body))
@@ -114,7 +114,7 @@ func TestEmptyLines(t *testing.T) {
 // TestOneBadBuffer: a buffer that takes nothing stops no other rule, makes no line come twice there, and counts what it lost. Where none
 // takes anything, the node keeps its lines.
 func TestOneBadBuffer(t *testing.T) {
-	d := newBareDesk(t, time.Now, "agent", "agent")
+	d := newBare(t, time.Now, "agent", "agent")
 	rules := *d.rules.Load()
 	broken := func(disk.Step) error { return errors.New("the disk is broken") }
 	rules[1].box.Steps = broken
@@ -136,7 +136,7 @@ func TestOneBadBuffer(t *testing.T) {
 
 // TestUnsynced: where no buffer got the lines to its disk, the node keeps them.
 func TestUnsynced(t *testing.T) {
-	d := newBareDesk(t, time.Now, "agent")
+	d := newBare(t, time.Now, "agent")
 	box := (*d.rules.Load())[0].box
 	box.Steps = func(s disk.Step) error {
 		if s.Synced != "" && strings.HasSuffix(s.Name, "segment") {
@@ -153,7 +153,7 @@ func TestUnsynced(t *testing.T) {
 // TestHeldByTheTenant: a node that waits because its tenant ships too much has not used up its own allowance.
 func TestHeldByTheTenant(t *testing.T) {
 	now := time.Now()
-	d := newBareDesk(t, func() time.Time { return now }, "agent")
+	d := newBare(t, func() time.Time { return now }, "agent")
 	d.rates["a"] = &rate{until: now.Add(time.Minute)}
 	from := &node{}
 	for range 100 {

@@ -5,6 +5,7 @@ package ship_test
 import (
 	"fmt"
 	"io"
+	"muster/gateway/api"
 	"net"
 	"net/http"
 	"net/url"
@@ -15,8 +16,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"muster/gateway/internal/logs/ship"
 )
 
 const lokiConfig = `auth_enabled: false
@@ -61,7 +60,7 @@ func TestRealLoki(t *testing.T) {
 	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	h := newHouse(t)
 	h.until("a Loki that is ready", func() bool { return strings.HasPrefix(ask(address+"/ready"), "ready") })
-	h.rule(ship.Request{To: address})
+	h.rule("prod", api.LogShippingRequest{To: address})
 	for at := 1; at <= 300; at += 100 {
 		if _, err := h.take("gpu-1", h.batch(int64(at), numbered(at, at+100)...)); err != nil {
 			t.Fatal(err)

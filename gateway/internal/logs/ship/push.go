@@ -32,7 +32,7 @@ func (p *pusher) run(ctx context.Context) {
 		case err != nil:
 			p.state.failed("the buffer cannot be read: look at the disk of the gateway", p.Now())
 			p.Logger.Warn("a buffer of log lines cannot be read", "rule", p.Name, "error", err)
-			sleep(ctx, longest)
+			p.Wait(ctx, longest)
 		case len(got) == 0:
 			p.state.idle()
 			p.wait(ctx)
@@ -47,7 +47,7 @@ func (p *pusher) wait(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 	case <-p.box.News():
-		sleep(ctx, linger)
+		p.Wait(ctx, linger)
 	}
 }
 
@@ -108,7 +108,7 @@ func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 		if p.state.failed(err.Text, p.Now()) {
 			p.Logger.Warn("a sink takes no log lines, trying again", "rule", p.Name, "why", err.Text)
 		}
-		sleep(ctx, max(err.After, post.Pause(least, longest, failures, p.Rand())))
+		p.Wait(ctx, max(err.After, post.Pause(least, longest, failures, p.Rand())))
 	}
 	return false
 }

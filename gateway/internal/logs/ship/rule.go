@@ -31,26 +31,10 @@ const (
 	mostRate    = 64 << 20
 )
 
-// Auth is how a sink lets the gateway in. At most one of Basic and Bearer is there.
-type Auth struct {
-	Basic  string // USER:PASSWORD
-	Bearer string
-	Org    string // X-Scope-OrgID
-	CA     string // PEM; "": the roots of this machine
-}
-
-// Request says what a rule is to be.
-type Request struct {
-	Name, Tenant, Selector string
-	Sources                []string
-	To                     string
-	BytesPerSecond         int // of a node; 0: DefaultRate
-	Auth                   Auth
-}
-
 // sealed is a rule as it is kept.
 type sealed struct {
-	Request
+	Name string
+	api.LogShippingRequest
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -61,7 +45,7 @@ const pushPath = "/loki/api/v1/push"
 func bad(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
 
 // check refuses a rule that could not work, and completes it.
-func (q *Request) check() error {
+func (q *sealed) check() error {
 	slices.Sort(q.Sources)
 	q.Sources = slices.Compact(q.Sources)
 	if q.BytesPerSecond == 0 {
@@ -86,11 +70,11 @@ func (q *Request) check() error {
 	if err := q.checkURL(); err != nil {
 		return err
 	}
-	return q.Auth.check()
+	return q.checkAuth()
 }
 
 // checkURL refuses an address to which nothing can be pushed, or over which a secret would go in plain text. It adds Loki's path.
-func (q *Request) checkURL() error {
+func (q *sealed) checkURL() error {
 	u, err := url.Parse(q.To)
 	switch {
 	case q.To == "":
@@ -100,7 +84,7 @@ func (q *Request) checkURL() error {
 		return bad("this is no URL to which logs can go", "write it as https://HOST or https://HOST/PATH"+pushPath)
 	case u.User != nil:
 		return bad("the URL has a user in it", "give USER:PASSWORD in a file: --auth-file FILE")
-	case u.Scheme == "http" && q.Auth.Basic+q.Auth.Bearer != "" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && q.Basic+q.Bearer != "" && !loopback(u.Hostname()):
 		return bad("a secret would go over plain HTTP", "use https")
 	case q.Tenant != "" && loopback(u.Hostname()):
 		return bad("a rule of a tenant goes to no address of the gateway's own machine", "name the sink by the address that others use")
@@ -113,20 +97,20 @@ func (q *Request) checkURL() error {
 	return nil
 }
 
-func (a *Auth) check() error {
+func (q *sealed) checkAuth() error {
 	text := func(s string, most int) bool {
 		return len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 	}
 	switch {
-	case a.Basic != "" && a.Bearer != "":
+	case q.Basic != "" && q.Bearer != "":
 		return bad("there are two secrets", "give --auth-file or --bearer-file")
-	case a.Basic != "" && (!text(a.Basic, longestAuth) || strings.Index(a.Basic, ":") < 1):
+	case q.Basic != "" && (!text(q.Basic, longestAuth) || strings.Index(q.Basic, ":") < 1):
 		return bad("this is no USER:PASSWORD", "write both on one line, with a colon between")
-	case !text(a.Bearer, longestAuth) || strings.Contains(a.Bearer, " "):
+	case !text(q.Bearer, longestAuth) || strings.Contains(q.Bearer, " "):
 		return bad("this is no token", "a token is one word")
-	case !text(a.Org, longestOrg) || strings.Contains(a.Org, " "):
+	case !text(q.TenantID, longestOrg) || strings.Contains(q.TenantID, " "):
 		return bad("this is no tenant of Loki", "it goes into the header X-Scope-OrgID, and is one word")
-	case len(a.CA) > longestCA:
+	case len(q.CA) > longestCA:
 		return bad("there are too many certificates", "give the one root that vouches for the sink")
 	}
 	return nil
@@ -139,24 +123,24 @@ func loopback(host string) bool {
 }
 
 // Put stores a rule in the place of the one of its name, which keeps its buffer. tenant is the caller's; "": all.
-func (d *Service) Put(ctx context.Context, q Request, tenant string, by store.Actor) error {
-	if err := q.check(); err != nil {
+func (d *Service) Put(ctx context.Context, name string, q api.LogShippingRequest, tenant string, by store.Actor) error {
+	s := sealed{Name: name, LogShippingRequest: q, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
+	if err := s.check(); err != nil {
 		return err
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	before := d.find(q.Name)
+	before := d.find(name)
 	if before != nil && tenant != "" && before.Tenant != tenant {
 		return wire.Refuse(wire.CodeAlreadyThere, "this name is taken", "choose another")
 	}
-	if before != nil && q.Tenant != "" && before.Tenant != q.Tenant { // who has the tenant may send the buffer elsewhere
+	if before != nil && s.Tenant != "" && before.Tenant != s.Tenant { // who has the tenant may send the buffer elsewhere
 		return bad("the rule of this name is of another tenant, and its lines that wait may be too",
-			"delete it and create it anew: muster logs ship delete "+q.Name)
+			"delete it and create it anew: muster logs ship delete "+name)
 	}
 	if before == nil && len(*d.rules.Load()) >= mostRules {
 		return bad(fmt.Sprintf("there are %d rules already", mostRules), "delete one: muster logs ship delete NAME")
 	}
-	s := sealed{Request: q, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
 	if before != nil {
 		s.keep(&before.sealed)
 	}
@@ -168,15 +152,15 @@ func (d *Service) Put(ctx context.Context, q Request, tenant string, by store.Ac
 	if err != nil {
 		return err
 	}
-	e := d.event("shipping.set", by, q.Name)
+	e := d.event("shipping.set", by, name)
 	e.Detail["host"] = r.sink.host
-	e.Detail["selector"] = q.Selector
-	e.Detail["sources"] = strings.Join(q.Sources, ",")
-	if err := d.Store.SetSecret(ctx, records.SecretName(q.Name), value, e); err != nil {
+	e.Detail["selector"] = s.Selector
+	e.Detail["sources"] = strings.Join(s.Sources, ",")
+	if err := d.Store.SetSecret(ctx, records.SecretName(name), value, e); err != nil {
 		return err
 	}
 	if before == nil {
-		r.box = d.open(q.Name)
+		r.box = d.open(name)
 		r.state = newState()
 	} else {
 		before.halt()
@@ -191,9 +175,9 @@ func (d *Service) Put(ctx context.Context, q Request, tenant string, by store.Ac
 func (s *sealed) keep(before *sealed) {
 	s.CreatedAt = before.CreatedAt
 	s.CreatedBy = before.CreatedBy
-	if s.Auth.Basic+s.Auth.Bearer == "" && s.To == before.To {
-		s.Auth.Basic = before.Auth.Basic
-		s.Auth.Bearer = before.Auth.Bearer
+	if s.Basic+s.Bearer == "" && s.To == before.To {
+		s.Basic = before.Basic
+		s.Bearer = before.Bearer
 	}
 }
 
@@ -240,30 +224,30 @@ func (d *Service) Rules(tenant string) []api.LogShipping {
 }
 
 func (d *Service) view(r *rule) api.LogShipping {
-	out := api.LogShipping{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
-		TenantID: r.Auth.Org, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
-	switch {
-	case r.Auth.Basic != "":
-		out.Auth = "basic"
-	case r.Auth.Bearer != "":
-		out.Auth = "bearer"
-	}
-	out.Withheld, out.WithheldWhy = d.withheld(r)
 	box := r.box.Stats()
+	r.state.mu.Lock()
+	out := r.state.is
+	out.Dropped = maps.Clone(out.Dropped)
+	oldest := r.state.oldest
+	r.state.mu.Unlock()
+	out.Dropped[ReasonBuffer] += box.Dropped
 	out.Waiting = box.Next - 1 - box.Confirmed
 	out.BufferBytes = box.Bytes
-	r.state.mu.Lock()
-	defer r.state.mu.Unlock()
-	s := &r.state.figures
-	out.Sent = s.sent
-	out.SentBytes = s.bytes
-	out.Dropped = maps.Clone(s.dropped)
-	out.Dropped[ReasonBuffer] += box.Dropped
-	out.SentAt = s.sentAt
-	out.FailingSince = s.failing
-	out.Error = s.problem
-	if s.oldest != nil && out.Waiting > 0 {
-		out.LagSeconds = max(d.Now().Sub(*s.oldest), 0).Seconds()
+	if oldest != nil && out.Waiting > 0 {
+		out.LagSeconds = max(d.Now().Sub(*oldest), 0).Seconds()
+	}
+	out.Name, out.Tenant, out.Selector, out.Sources = r.Name, r.Tenant, r.Selector, slices.Clone(r.Sources)
+	out.To, out.TenantID, out.BytesPerSecond = r.To, r.TenantID, r.BytesPerSecond
+	out.CreatedAt, out.CreatedBy = r.CreatedAt, r.CreatedBy
+	out.Nodes = d.Count(r.picks)
+	out.Withheld, out.WithheldWhy = d.withheld(r)
+	switch {
+	case r.Basic != "":
+		out.Auth = "basic"
+	case r.Bearer != "":
+		out.Auth = "bearer"
+	default:
+		out.Auth = "none"
 	}
 	return out
 }

@@ -43,6 +43,7 @@ type Config struct {
 	Count  func(picks func(*api.NodeRow) bool) int   // how many nodes are picked; nil: nobody knows
 	Rand   func() float64                            // from 0 to 1, for pauses; nil: a random one
 	Now    func() time.Time                          // nil: time.Now
+	Wait   func(context.Context, time.Duration)      // between pushes; nil: it waits
 	Logger *slog.Logger                              // nil: nothing is logged
 }
 
@@ -115,6 +116,9 @@ func (d *Service) complete() {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Wait == nil {
+		d.Wait = sleep
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

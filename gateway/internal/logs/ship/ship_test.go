@@ -25,13 +25,13 @@ var operator = store.Actor{Name: "account:ops", Address: "192.0.2.7"}
 
 // house is a gateway's part for shipping, with a few nodes.
 type house struct {
-	t     testing.TB
-	store *store.Store
-	desk  *ship.Service
-	path  string
-	nodes map[string]*api.NodeRow
-	kill  func()
-	said  *bytes.Buffer
+	t       testing.TB
+	store   *store.Store
+	service *ship.Service
+	path    string
+	nodes   map[string]*api.NodeRow
+	kill    func()
+	said    *bytes.Buffer
 
 	mu  sync.Mutex
 	now time.Time
@@ -60,15 +60,16 @@ func (h *house) clock() time.Time {
 // open starts the part. Who calls kill leaves it as a killed process does: nothing is closed.
 func (h *house) open() {
 	var err error
-	h.desk, err = ship.Open(h.t.Context(), ship.Config{
+	h.service, err = ship.Open(h.t.Context(), ship.Config{
 		Store: h.store, Folder: filepath.Join(h.path, "logs"), Bound: 1 << 20, Now: h.clock, Rand: func() float64 { return 0 },
+		Wait:   func(context.Context, time.Duration) { time.Sleep(time.Millisecond) },
 		Node:   func(id string) (*api.NodeRow, bool) { n, ok := h.nodes[id]; return n, ok },
 		Logger: slog.New(slog.NewTextHandler(h.said, nil)),
 	})
 	h.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func(d *ship.Service) { defer close(ended); _ = d.Run(ctx) }(h.desk)
+	go func(d *ship.Service) { defer close(ended); _ = d.Run(ctx) }(h.service)
 	h.kill = func() { cancel(); <-ended }
 	h.t.Cleanup(func() { h.kill() })
 }
@@ -80,15 +81,12 @@ func (h *house) must(err error) {
 	}
 }
 
-func (h *house) rule(q ship.Request) {
+func (h *house) rule(name string, q api.LogShippingRequest) {
 	h.t.Helper()
-	if q.Name == "" {
-		q.Name = "prod"
-	}
 	if q.Sources == nil {
 		q.Sources = []string{wire.LogAgent}
 	}
-	h.must(h.desk.Put(h.t.Context(), q, "", operator))
+	h.must(h.service.Put(h.t.Context(), name, q, "", operator))
 }
 
 func (h *house) batch(first int64, texts ...string) wire.LogBatch {
@@ -102,7 +100,7 @@ func (h *house) batch(first int64, texts ...string) wire.LogBatch {
 func (h *house) take(node string, b wire.LogBatch) (wire.LogTaken, error) {
 	body, err := json.Marshal(b)
 	h.must(err)
-	return h.desk.Take(h.t.Context(), "n-"+node, body)
+	return h.service.Take(h.t.Context(), "n-"+node, body)
 }
 
 // until waits for something that another goroutine does.
@@ -110,14 +108,14 @@ func (h *house) until(what string, done func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			h.t.Fatalf("%s does not come; %+v; the log: %s", what, h.desk.Rules(""), h.said)
+			h.t.Fatalf("%s does not come; %+v; the log: %s", what, h.service.Rules(""), h.said)
 		}
 	}
 }
 
 func (h *house) view(name string) api.LogShipping {
 	h.t.Helper()
-	for _, r := range h.desk.Rules("") {
+	for _, r := range h.service.Rules("") {
 		if r.Name == name {
 			return r
 		}
@@ -129,19 +127,19 @@ func (h *house) view(name string) api.LogShipping {
 // TestWanted: a node ships what the rules of its tenant and labels say, all together; without rules nothing is looked up.
 func TestWanted(t *testing.T) {
 	h := newHouse(t)
-	if h.desk.Wanted("n-gpu-1", nil) != nil {
+	if h.service.Wanted("n-gpu-1", nil) != nil {
 		t.Error("without a rule something is wanted")
 	}
-	h.rule(ship.Request{Name: "prod", To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
-	h.rule(ship.Request{Name: "of-a", To: "http://192.0.2.1", Tenant: "a", Sources: []string{"boot", "agent"}, BytesPerSecond: 1 << 20})
+	h.rule("prod", api.LogShippingRequest{To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
+	h.rule("of-a", api.LogShippingRequest{To: "http://192.0.2.1", Tenant: "a", Sources: []string{"boot", "agent"}, BytesPerSecond: 1 << 20})
 	for id, want := range map[string]string{"n-gpu-1": "agent,boot,kernel 1048576", "n-gpu-2": "agent,kernel 65536",
 		"n-lab-1": "agent,boot 1048576"} {
-		got := h.desk.Wanted(id, nil)
+		got := h.service.Wanted(id, nil)
 		if text := fmt.Sprint(strings.Join(got.Sources, ","), " ", got.BytesPerSecond); text != want {
 			t.Errorf("%s: %s, want %s", id, text, want)
 		}
 	}
-	if h.desk.Wanted("n-unknown", map[string]string{"agent": "no"}) != nil {
+	if h.service.Wanted("n-unknown", map[string]string{"agent": "no"}) != nil {
 		t.Error("an unknown node ships")
 	}
 }
@@ -149,8 +147,8 @@ func TestWanted(t *testing.T) {
 // TestWithheld: a rule says how many of its nodes do not ship what it wants, and why one does not, until they do or it is not theirs.
 func TestWithheld(t *testing.T) {
 	h := newHouse(t)
-	h.rule(ship.Request{Name: "prod", To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
-	h.rule(ship.Request{Name: "of-a", To: "http://192.0.2.1", Tenant: "a", Sources: []string{"agent"}})
+	h.rule("prod", api.LogShippingRequest{To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
+	h.rule("of-a", api.LogShippingRequest{To: "http://192.0.2.1", Tenant: "a", Sources: []string{"agent"}})
 	const no = "the policy of this node forbids session.logs"
 	check := func(rule string, nodes int, why string) {
 		t.Helper()
@@ -159,13 +157,13 @@ func TestWithheld(t *testing.T) {
 		}
 	}
 	check("prod", 0, "")
-	h.desk.Wanted("n-gpu-2", map[string]string{"agent": no, "kernel": no})
-	h.desk.Wanted("n-gpu-1", map[string]string{"kernel": strings.Repeat("x", 199) + "é", "boot": no})
+	h.service.Wanted("n-gpu-2", map[string]string{"agent": no, "kernel": no})
+	h.service.Wanted("n-gpu-1", map[string]string{"kernel": strings.Repeat("x", 199) + "é", "boot": no})
 	check("prod", 2, "gpu-1 does not ship kernel: "+strings.Repeat("x", 199))
 	check("of-a", 0, "")
-	h.desk.Wanted("n-gpu-1", nil)
+	h.service.Wanted("n-gpu-1", nil)
 	check("prod", 1, "gpu-2 does not ship agent: "+no)
-	h.desk.Wanted("n-lab-1", map[string]string{"agent": no})
+	h.service.Wanted("n-lab-1", map[string]string{"agent": no})
 	check("of-a", 1, "lab-1 does not ship agent: "+no)
 	delete(h.nodes, "n-lab-1")
 	check("of-a", 0, "")
@@ -175,8 +173,8 @@ func TestWithheld(t *testing.T) {
 func TestShipped(t *testing.T) {
 	h := newHouse(t)
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{To: l.URL, Selector: "tier=prod", Sources: []string{"agent", "kernel"},
-		Auth: ship.Auth{Basic: "user:pass-5d4c", Org: "fleet"}})
+	h.rule("prod", api.LogShippingRequest{To: l.URL, Selector: "tier=prod", Sources: []string{"agent", "kernel"},
+		Basic: "user:pass-5d4c", TenantID: "fleet"})
 	b := h.batch(1, "one", "two")
 	b.Lines[0].Fields = map[string]string{"unit.name": "x", "9": "y", "node_id": "forged"}
 	b.Lines[1].Time = h.clock().Add(-30 * 24 * time.Hour)
@@ -209,7 +207,7 @@ func TestShipped(t *testing.T) {
 func TestOnce(t *testing.T) {
 	h := newHouse(t)
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{To: l.URL})
+	h.rule("prod", api.LogShippingRequest{To: l.URL})
 	for range 3 {
 		taken, err := h.take("gpu-1", h.batch(1, "one", "two"))
 		if err != nil || taken.Next != 3 {
@@ -232,10 +230,10 @@ func TestOnce(t *testing.T) {
 func TestBadBatch(t *testing.T) {
 	h := newHouse(t)
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{To: l.URL})
+	h.rule("prod", api.LogShippingRequest{To: l.URL})
 	for _, body := range []string{"", "{", `{"spool":"","first":1}`, `{"spool":"a/../b","first":1}`,
 		`{"spool":"a","first":0}`, `{"spool":"a","first":"1"}`} {
-		if _, err := h.desk.Take(t.Context(), "n-gpu-1", []byte(body)); code(err) != wire.CodeBadRequest {
+		if _, err := h.service.Take(t.Context(), "n-gpu-1", []byte(body)); code(err) != wire.CodeBadRequest {
 			t.Errorf("%q: %v", body, err)
 		}
 	}
@@ -250,7 +248,7 @@ func TestBadBatch(t *testing.T) {
 	_, err := h.take("gpu-1", b)
 	h.must(err)
 	h.until("the line", func() bool { return h.view("prod").Sent == 1 })
-	if h.view("prod").Dropped[ship.ReasonNode] != 7 || l.meta[0]["dropped_lines"] != "7" || l.meta[0]["level"] != "" || len(l.meta[0]) > 5 {
+	if h.view("prod").Dropped[ship.ReasonNode] != 7 || l.meta[0]["dropped_lines"] != "7" || l.meta[0]["level"] != "" || len(l.meta[0]) > wire.MaxLogFields+2 {
 		t.Errorf("%v, dropped %v", l.meta[0], h.view("prod").Dropped)
 	}
 }
@@ -267,7 +265,7 @@ func code(err error) string {
 func TestRates(t *testing.T) {
 	h := newHouse(t)
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{To: l.URL, BytesPerSecond: 1 << 10})
+	h.rule("prod", api.LogShippingRequest{To: l.URL, BytesPerSecond: 1 << 10})
 	first := int64(1)
 	paused := 0
 	for range 20 {
@@ -285,8 +283,8 @@ func TestRates(t *testing.T) {
 		}
 		first += 10
 	}
-	if paused < 3 || h.desk.Held()["a"] != int64(paused) || first < 50 {
-		t.Errorf("%d pauses, %v held, number %d", paused, h.desk.Held(), first)
+	if paused < 3 || h.service.Held()["a"] != int64(paused) || first < 50 {
+		t.Errorf("%d pauses, %v held, number %d", paused, h.service.Held(), first)
 	}
 	if taken, err := h.take("gpu-2", h.batch(1, "another node")); err != nil || taken.PauseSeconds != 0 {
 		t.Errorf("%+v, %v", taken, err)
@@ -299,7 +297,7 @@ func TestTrouble(t *testing.T) {
 	l := newLoki(t, h.clock)
 	l.next(says(429, "text/plain", "rate limit"), says(500, "text/plain", "broken"), says(200, "text/html", "<html>"), nothing,
 		says(260, "text/plain", ""), http.RedirectHandler("http://192.0.2.1/", http.StatusTemporaryRedirect).ServeHTTP)
-	h.rule(ship.Request{To: l.URL})
+	h.rule("prod", api.LogShippingRequest{To: l.URL})
 	all := numbered(0, 400)
 	for at := 0; at < len(all); at += 40 {
 		taken, err := h.take("gpu-1", h.batch(int64(at+1), all[at:at+40]...))
@@ -341,8 +339,8 @@ func TestFailing(t *testing.T) {
 	down := newLoki(t, h.clock)
 	down.Close()
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{Name: "down", To: down.URL})
-	h.rule(ship.Request{Name: "up", To: l.URL, BytesPerSecond: 1 << 20})
+	h.rule("down", api.LogShippingRequest{To: down.URL})
+	h.rule("up", api.LogShippingRequest{To: l.URL, BytesPerSecond: 1 << 20})
 	for at := range 3 {
 		var texts []string
 		for i := range 12 {
@@ -363,20 +361,20 @@ func TestFailing(t *testing.T) {
 func TestTest(t *testing.T) {
 	h := newHouse(t)
 	l := newLoki(t, h.clock)
-	h.rule(ship.Request{To: l.URL})
-	if got, err := h.desk.Test(t.Context(), "prod", "", operator); err != nil || got.Error != "" || got.Status != 204 {
+	h.rule("prod", api.LogShippingRequest{To: l.URL})
+	if got, err := h.service.Test(t.Context(), "prod", "", operator); err != nil || got.Error != "" || got.Status != 204 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, answer := range []http.HandlerFunc{says(401, "text/plain", ""), says(404, "text/plain", ""), says(302, "text/plain", ""),
 		says(503, "text/plain", ""), says(418, "text/plain", ""), says(200, "text/plain", "ok"), nothing} {
 		l.next(answer)
-		got, err := h.desk.Test(t.Context(), "prod", "", operator)
+		got, err := h.service.Test(t.Context(), "prod", "", operator)
 		if err != nil || got.Error == "" || got.Next == "" || strings.Contains(got.Error, "loki/api") {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}
-	h.rule(ship.Request{Name: "meta", To: "http://169.254.169.254"})
-	if got, err := h.desk.Test(t.Context(), "meta", "", operator); err != nil || !strings.Contains(got.Error, "pushes nothing") {
+	h.rule("meta", api.LogShippingRequest{To: "http://169.254.169.254"})
+	if got, err := h.service.Test(t.Context(), "meta", "", operator); err != nil || !strings.Contains(got.Error, "pushes nothing") {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -387,9 +385,9 @@ func FuzzTake(f *testing.F) {
 	f.Add([]byte(`{"spool":"a","first":9007199254740991,"lines":[{},{}]}`))
 	h := newHouse(f)
 	l := newLoki(f, h.clock)
-	h.rule(ship.Request{To: l.URL, BytesPerSecond: 64 << 20})
+	h.rule("prod", api.LogShippingRequest{To: l.URL, BytesPerSecond: 64 << 20})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		taken, err := h.desk.Take(t.Context(), "n-gpu-1", body)
+		taken, err := h.service.Take(t.Context(), "n-gpu-1", body)
 		if err == nil && taken.Next < 1 {
 			t.Errorf("%+v", taken)
 		}

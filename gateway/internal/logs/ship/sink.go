@@ -32,9 +32,9 @@ func newSink(s sealed) (*sink, error) {
 		return nil, bad("this is no URL to which logs can go", "write it as https://HOST")
 	}
 	var roots *x509.CertPool
-	if s.Auth.CA != "" {
+	if s.CA != "" {
 		roots = x509.NewCertPool()
-		if !roots.AppendCertsFromPEM([]byte(s.Auth.CA)) {
+		if !roots.AppendCertsFromPEM([]byte(s.CA)) {
 			return nil, bad("there is no certificate in the file of --sink-ca", "give the root that vouches for the sink, as PEM")
 		}
 	}
@@ -51,14 +51,14 @@ func newSink(s sealed) (*sink, error) {
 
 func (s *sealed) header() http.Header {
 	h := http.Header{"Content-Type": {"application/json"}, "Content-Encoding": {"gzip"}, "User-Agent": {"muster"}}
-	switch a := s.Auth; {
-	case a.Basic != "":
-		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(a.Basic)))
-	case a.Bearer != "":
-		h.Set("Authorization", "Bearer "+a.Bearer)
+	switch {
+	case s.Basic != "":
+		h.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(s.Basic)))
+	case s.Bearer != "":
+		h.Set("Authorization", "Bearer "+s.Bearer)
 	}
-	if s.Auth.Org != "" {
-		h.Set("X-Scope-OrgID", s.Auth.Org)
+	if s.TenantID != "" {
+		h.Set("X-Scope-OrgID", s.TenantID)
 	}
 	return h
 }

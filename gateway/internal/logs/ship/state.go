@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 )
 
 // Reasons why lines did not get to a sink. They are part of the API and of the metrics.
@@ -15,34 +16,21 @@ const (
 	ReasonNode    = "node"    // they were lost on the node, which said so
 )
 
-// Reasons are all of them.
-func Reasons() []string { return []string{ReasonBuffer, ReasonDamaged, ReasonRefused, ReasonNode} }
-
 // state is how a rule does, since the gateway started.
 type state struct {
-	mu sync.Mutex
-	figures
+	mu     sync.Mutex
+	is     api.LogShipping // what changes of it; its dropped lines but for those of the buffer
+	oldest *time.Time      // when the oldest line that waits was received, as far as it is known
 }
 
-type figures struct {
-	sent    int64
-	bytes   int64
-	dropped map[string]int64
-	oldest  *time.Time // when the oldest line that waits was received, as far as it is known
-	sentAt  *time.Time
-	failing *time.Time
-	problem string
-}
-
-func newState() *state { return &state{figures: figures{dropped: map[string]int64{}}} }
+func newState() *state { return &state{is: api.LogShipping{Dropped: map[string]int64{}}} }
 
 func (s *state) drop(reason string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n == 0 {
-		return
+	if n > 0 {
+		s.is.Dropped[reason] = min(s.is.Dropped[reason]+n, wire.MaxNumber) // a node says some of them, and may say too many
 	}
-	s.dropped[reason] = min(s.dropped[reason]+n, wire.MaxNumber) // a node says some of them, and may say too many
 }
 
 // waits notes the line that is pushed next.
@@ -62,11 +50,11 @@ func (s *state) idle() {
 func (s *state) took(lines int, bytes int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sent += int64(lines)
-	s.bytes += int64(bytes)
-	s.sentAt = &now
-	s.failing = nil
-	s.problem = ""
+	s.is.Sent += int64(lines)
+	s.is.SentBytes += int64(bytes)
+	s.is.SentAt = &now
+	s.is.FailingSince = nil
+	s.is.Error = ""
 }
 
 // refused notes lines that the sink does not want: they are gone.
@@ -79,10 +67,10 @@ func (s *state) refused(lines int, why string, now time.Time) {
 func (s *state) failed(why string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	first := s.failing == nil
+	first := s.is.FailingSince == nil
 	if first {
-		s.failing = &now
+		s.is.FailingSince = &now
 	}
-	s.problem = why
+	s.is.Error = why
 	return first
 }

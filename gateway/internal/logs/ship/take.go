@@ -14,6 +14,7 @@ import (
 	"muster/agent/spool"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/logs"
 )
 
 const (
@@ -21,8 +22,7 @@ const (
 	tenantRate = 16 << 20 // bytes that the nodes of one tenant may ship in a second
 	pause      = 5        // seconds, at least, that a node above its rate is asked to wait
 	mostPause  = 60
-	mostKept   = 24 << 10 // bytes of a line's fields
-	leastLine  = 60       // bytes of the shortest line that an agent sends
+	leastLine  = 60 // bytes of the shortest line that an agent sends
 	mostLines  = wire.MaxLogBatch / leastLine
 )
 
@@ -219,7 +219,10 @@ func (d *Service) Held() map[string]int64 {
 func (d *Service) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now time.Time) error {
 	records := make([][]byte, len(lines))
 	for i := range lines {
-		lines[i] = proper(lines[i], now)
+		if wire.CheckLogSource(lines[i].Source) != nil {
+			lines[i].Source = wire.LogAgent
+		}
+		lines[i] = logs.Proper(lines[i], now)
 		text, err := json.Marshal(kept{n.Tenant, n.Name, n.ID, lines[i]})
 		if err != nil {
 			return err
@@ -280,32 +283,6 @@ func (r *rule) chosen(lines []wire.LogLine, records [][]byte) (mine [][]byte, mi
 		}
 	}
 	return mine, missing
-}
-
-// proper makes a node's line one that every sink can hold. Whatever a node sends, the line stays within bounds.
-func proper(l wire.LogLine, now time.Time) wire.LogLine {
-	at := now.UTC()
-	l.Received = &at
-	if extra := len(l.Message) - wire.MaxLogLine; extra > 0 {
-		l.Cut += extra
-		l.Message = strings.ToValidUTF8(l.Message[:wire.MaxLogLine], "")
-	}
-	if wire.CheckLogSource(l.Source) != nil {
-		l.Source = wire.LogAgent
-	}
-	if !slices.Contains(wire.LogLevels(), l.Level) {
-		l.Level = ""
-	}
-	l.Dropped = min(max(l.Dropped, 0), wire.MaxNumber)
-	l.Cut = max(l.Cut, 0)
-	size := 0
-	for key, value := range l.Fields {
-		size += len(key) + len(value)
-	}
-	if size > mostKept || len(l.Fields) > wire.MaxLogFields {
-		l.Fields = map[string]string{"fields": "left out"}
-	}
-	return l
 }
 
 // forget forgets nodes that have shipped nothing for long, and those that are gone. The next batch of one is taken as a new one.

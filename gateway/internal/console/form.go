@@ -1,6 +1,6 @@
-// Package form reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an
-// example.
-package form
+package console
+
+// This file reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an example.
 
 import (
 	"encoding/json"
@@ -16,11 +16,12 @@ import (
 	"muster/gateway/api"
 )
 
-// ParamField begins the names of the fields for a task's params.
-const ParamField = "param."
+// paramField begins the names of the fields for a task's params.
+const paramField = "param."
 
-// Number is 0 where the field is empty.
-func Number(field, text string) (int, error) {
+// number is what a field says; 0: it is empty.
+func (v *visit) number(field string) (int, error) {
+	text := v.field(field)
 	if text == "" {
 		return 0, nil
 	}
@@ -31,8 +32,9 @@ func Number(field, text string) (int, error) {
 	return n, nil
 }
 
-// Duration is 0 where the field is empty. The shortest is a second.
-func Duration(field, text string) (api.Duration, error) {
+// duration is what a field says, which is a second at least; 0: it is empty.
+func (v *visit) duration(field string) (api.Duration, error) {
+	text := v.field(field)
 	if text == "" {
 		return 0, nil
 	}
@@ -48,13 +50,12 @@ func Duration(field, text string) (api.Duration, error) {
 	return api.Duration(d), nil
 }
 
-// Pairs reads NAME=text, one in a line or behind a comma.
-func Pairs(text string) (map[string]string, error) {
+// pairsIn reads NAME=text, one in a line or behind a comma.
+func pairsIn(text string) (map[string]string, error) {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
+	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
 	pairs := map[string]string{}
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
+	for _, part := range parts {
 		name, value, ok := strings.Cut(part, "=")
 		if name = strings.TrimSpace(name); !ok || name == "" {
 			return nil, wire.Refuse(wire.CodeBadRequest, "a label is not NAME=text", "write tier=sovereign, one in a line")
@@ -64,9 +65,6 @@ func Pairs(text string) (map[string]string, error) {
 		}
 		pairs[name] = strings.TrimSpace(value)
 	}
-	if len(pairs) == 0 {
-		return nil, nil
-	}
 	return pairs, nil
 }
 
@@ -74,13 +72,13 @@ func twice(name string) error {
 	return wire.Refuse(wire.CodeBadRequest, "the label "+name+" stands twice", "write it once")
 }
 
-// Words are parted by commas and blanks.
-func Words(text string) []string {
+// wordsIn are parted by commas and blanks.
+func wordsIn(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// Labels reads labels to set, such as tier=spot, and -rack to remove one.
-func Labels(text string) (api.LabelsRequest, error) {
+// labelsIn reads labels to set, such as tier=spot, and -rack to remove one.
+func labelsIn(text string) (api.LabelsRequest, error) {
 	var request api.LabelsRequest
 	var set []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -92,7 +90,7 @@ func Labels(text string) (api.LabelsRequest, error) {
 		set = append(set, part)
 	}
 	var err error
-	request.Set, err = Pairs(strings.Join(set, ","))
+	request.Set, err = pairsIn(strings.Join(set, ","))
 	for i, name := range request.Remove {
 		if _, sets := request.Set[name]; sets || slices.Contains(request.Remove[:i], name) {
 			err = twice(name)
@@ -104,15 +102,15 @@ func Labels(text string) (api.LabelsRequest, error) {
 	return request, err
 }
 
-// Params makes the params of a task. What was left empty is left out.
-func Params(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
+// paramsIn makes the params of a task. What was left empty is left out.
+func paramsIn(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
 	params := map[string]any{}
 	for _, p := range known {
-		text := strings.TrimSpace(values.Get(ParamField + p.Name))
+		text := strings.TrimSpace(values.Get(paramField + p.Name))
 		if text == "" {
 			continue
 		}
-		value, err := param(p, text)
+		value, err := paramIn(p, text)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +119,7 @@ func Params(known []wire.TaskParam, values url.Values) (json.RawMessage, error) 
 	return json.Marshal(params)
 }
 
-func param(p wire.TaskParam, text string) (any, error) {
+func paramIn(p wire.TaskParam, text string) (any, error) {
 	switch p.Kind {
 	case wire.ParamFlag:
 		return text == "true", nil

@@ -1,20 +1,19 @@
-package remote
+package cli
 
 import (
 	"fmt"
 	"sync"
 	"time"
 
-	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 )
 
 // progressEvery is the least time between two looks of the line.
 const progressEvery = 200 * time.Millisecond
 
-// progress is a line on the terminal that says how far a copy is. Without a terminal there is none. It is safe for concurrent use.
-type progress struct {
-	*cli.Session
+// Progress is a line on the terminal that says how far a copy is. Without a terminal there is none. It is safe for concurrent use.
+type Progress struct {
+	session *Session
 	name    string
 	size    int64
 	first   int64 // that was there already
@@ -26,24 +25,25 @@ type progress struct {
 	over  bool
 }
 
-func newProgress(s *cli.Session, name string, size, first int64) *progress {
-	return &progress{Session: s, name: name, size: size, first: first, began: s.Now(),
+// NewProgress begins a copy of so many bytes, of which the first are there already.
+func NewProgress(s *Session, name string, size, first int64) *Progress {
+	return &Progress{session: s, name: name, size: size, first: first, began: s.Now(),
 		columns: screen.Columns(s.Stderr, s.Getenv("COLUMNS"))}
 }
 
-// at says that so many bytes are there.
-func (p *progress) at(bytes int64) {
+// At says that so many bytes are there.
+func (p *Progress) At(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.Now()
+	now := p.session.Now()
 	if p.columns == 0 || p.over || now.Sub(p.shown) < progressEvery {
 		return
 	}
 	p.shown = now
-	fmt.Fprintf(p.Stderr, "\r\x1b[K%s", screen.Cut(p.line(bytes, now), p.columns-1))
+	fmt.Fprintf(p.session.Stderr, "\r\x1b[K%s", screen.Cut(p.line(bytes, now), p.columns-1))
 }
 
-func (p *progress) line(bytes int64, now time.Time) string {
+func (p *Progress) line(bytes int64, now time.Time) string {
 	percent := int64(100)
 	if p.size > 0 {
 		percent = min(100*bytes/p.size, 100)
@@ -61,12 +61,12 @@ func (p *progress) line(bytes int64, now time.Time) string {
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
-// clear takes the line away for good.
-func (p *progress) clear() {
+// Clear takes the line away for good.
+func (p *Progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.shown.IsZero() && !p.over {
-		fmt.Fprint(p.Stderr, "\r\x1b[K")
+		fmt.Fprint(p.session.Stderr, "\r\x1b[K")
 	}
 	p.over = true
 }
