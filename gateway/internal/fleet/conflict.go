@@ -27,12 +27,6 @@ const (
 // recoveryAllowed is the kind of the event that an operator allowed a recovery.
 const recoveryAllowed = "node.recovery_allowed"
 
-// settle is the hint that says how an operator ends a conflict.
-func settle(name string) string {
-	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
-		name + " --fingerprint F"
-}
-
 // Stray judges a proven use of a superseded certificate, which Check has refused. Soon after the first use of the successor it
 // means nothing. Later it shows that two machines hold the node's identity, so Stray closes the node. A certificate that is
 // too old to be renewed can do no harm, so its use is only recorded. Nil: the request may go on.

@@ -97,27 +97,3 @@ func (f *Fleet) Fetched(ctx context.Context, nodeID string, by store.Actor) erro
 	_, err := f.apply(ctx, nodeID, change{verb: Fetch, by: by})
 	return err
 }
-
-// bound is the place for a token that is bound to a node: that node, whatever name is asked for. A machine that says it is
-// another node has the wrong token.
-func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
-	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
-	if err != nil {
-		return place{}, err
-	}
-	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone",
-		"use a token of this machine's own node: muster bootstrap NODE")
-	if a.Identity != nil && a.Identity.NodeID != node.ID {
-		return place{}, wrong
-	}
-	if a.Request.Name != node.Name {
-		other, err := f.store.Node(ctx, "", a.Request.Name)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return place{}, err
-		}
-		if err == nil && State(other.State) != Retired {
-			return place{}, wrong
-		}
-	}
-	return f.takeOver(a, node, becauseBound)
-}
