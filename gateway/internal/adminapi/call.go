@@ -29,6 +29,16 @@ type call struct {
 	status int // of the answer, unless it is a refusal
 }
 
+// serve runs the route's handler. The name of a channel in the path is one, or the handler does not run.
+func (c *call) serve() (any, error) {
+	if strings.Contains(c.route.Path, "{channel}") {
+		if err := wire.CheckChannel(c.channel()); err != nil {
+			return nil, err
+		}
+	}
+	return c.route.serve(c.server, c)
+}
+
 // decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
 // with the known ones named, and a value of the wrong type with its field.
 func (c *call) decode(v any) error {

@@ -79,16 +79,11 @@ func (s *server) addPins(c *call, q api.NewPins) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.r.Context()
-	digest := q.Digest
-	if digest != "" {
-		r, err := s.Releases.Release(ctx, digest)
-		if err != nil {
-			return nil, err
-		}
-		digest = r.Digest
+	digest, err := s.digest(c, q.Digest)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.Releases.Pin(ctx, refs, digest, q.Pointer, c.caller.Actor); err != nil {
+	if err := s.Releases.Pin(c.r.Context(), refs, digest, q.Pointer, c.caller.Actor); err != nil {
 		return nil, err
 	}
 	return s.listPins(c)
