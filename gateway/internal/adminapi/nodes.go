@@ -8,9 +8,7 @@ import (
 
 // listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
 func (s *server) listNodes(c *call, f api.NodeFilter) (any, error) {
-	page, err := s.Fleet.Nodes(c.r.Context(), fleet.Query{
-		Tenant: c.caller.Tenant, Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Limit: f.Limit, Cursor: f.Cursor,
-	})
+	page, err := s.Fleet.Nodes(c.r.Context(), c.caller.Tenant, f)
 	return api.NodePage{Nodes: api.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 

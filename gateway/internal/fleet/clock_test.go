@@ -135,7 +135,7 @@ func wrongForAWhile(t *testing.T, told bool, by time.Duration, restart string) {
 			t.Errorf("%s: got %s, last seen %v, reasons %q, want %s; it is %v", name, n.Status, n.LastSeen, reasons(n), want, f.clock.Now())
 		}
 	}
-	if page, err := f.Nodes(t.Context(), fleet.Query{Status: "online"}); err != nil || page.Total != 2 {
+	if page, err := f.Nodes(t.Context(), "", api.NodeFilter{Status: "online"}); err != nil || page.Total != 2 {
 		t.Errorf("%d nodes online, %v", page.Total, err)
 	}
 	if n := len(f.events("identity.conflict")); n > 0 {
