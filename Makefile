@@ -10,13 +10,12 @@ AGENT   := CGO_ENABLED=0 go build -trimpath -gcflags=all=-l -tags nethttpomithtt
 # SQLite is C that was translated into Go. To look for races in that too takes nine times the processor's time.
 TRANSLATED := $(foreach of,modernc.org/sqlite/lib modernc.org/libc/...,'-gcflags=$(of)=-race=false -d=checkptr=0')
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-CLIENTS := podman skopeo
 WATCHERS := prometheus prometheus-alertmanager
 # Debian's Alertmanager reads them there alone.
 TEMPLATES := /usr/share/prometheus/alertmanager
-BROWSER := chromium chromium-driver fonts-dejavu-core
-LAB := debian-archive-keyring iproute2 mmdebstrap systemd-container util-linux
-REACH := bash less openssh-client rsync tmux vim
+REAL := bash chromium chromium-driver debian-archive-keyring fonts-dejavu-core iproute2 less mmdebstrap openssh-client podman rsync \
+	skopeo systemd-container tmux util-linux vim
+OTHERS := Registry|TestConsole(Fleet|Node|Logs|Sessions)?$$|TestConsoleShell|TestPrometheus|TestPromtool|TestReal|TestReach|TestTop$$
 TOOLS := binutils busybox curl dash fish gcc ksh93u+m libc6-dev mksh openssl shellcheck util-linux wget zsh
 install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
 # Debian's packages of these start services, and only their programs are wanted: they are unpacked, and not installed.
@@ -24,7 +23,7 @@ install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractiv
 unpack = { mkdir -p bin/$(1) && cd bin/$(1) && { [ $$(id -u) != 0 ] || apt-get update; } && apt-get download $(2) && \
 	for package in *.deb; do dpkg-deb -x $$package . && rm $$package || exit 1; done; } >/dev/null || { echo "these cannot be downloaded: $(2)"; exit 1; }
 
-.PHONY: build run tools test race siege test-real soak check bench fuzz clean
+.PHONY: build run tools test race siege test-real lab others real-tools soak check bench fuzz clean
 build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
@@ -59,23 +58,22 @@ race:
 siege:
 	go test -run Siege ./gateway
 
-test-real: build
-	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
+# Machines of the lab wait for most of their time: make -j2 runs the others meanwhile.
+test-real: lab others
+
+lab: real-tools
 	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/kit/lab
-	@[ $$(id -u) != 0 ] || dpkg -s $(CLIENTS) >/dev/null 2>&1 || $(call install,$(CLIENTS))
-	go test -tags real -count 1 -v -run Registry ./gateway
-	@[ $$(id -u) != 0 ] || dpkg -s $(BROWSER) >/dev/null 2>&1 || $(call install,$(BROWSER))
-	go test -tags real -count 1 -v -run 'TestConsole(Fleet|Node|Logs|Sessions)?$$' ./gateway
+
+others: real-tools
+	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -timeout 20m -run '$(OTHERS)' \
+		./gateway ./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship
+
+real-tools: build
+	@[ $$(id -u) != 0 ] || dpkg -s $(REAL) >/dev/null 2>&1 || $(call install,$(REAL))
+	@[ $$(id -u) != 0 ] || [ -d /run/systemd/system ] || dpkg -s openssh-server >/dev/null 2>&1 || $(call install,openssh-server) # it would start
 	@[ -x bin/.watchers/usr/bin/prometheus-alertmanager ] || $(call unpack,.watchers,$(WATCHERS))
 	@[ $$(id -u) != 0 ] || [ -e $(TEMPLATES) ] || { mkdir -p $(dir $(TEMPLATES)) && ln -sfn $(CURDIR)/bin/.watchers$(TEMPLATES) $(TEMPLATES); }
-	PATH="$(CURDIR)/bin/.watchers/usr/bin:$$PATH" go test -tags real -count 1 -v -run 'TestPrometheus|TestPromtool|TestReal' ./gateway \
-		./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship
-	@[ $$(id -u) != 0 ] || dpkg -s tmux >/dev/null 2>&1 || $(call install,tmux)
-	go test -tags real -count 1 -v -run 'TestTop$$' ./gateway
-	@[ $$(id -u) != 0 ] || dpkg -s $(REACH) >/dev/null 2>&1 || $(call install,$(REACH))
-	@[ $$(id -u) != 0 ] || [ -d /run/systemd/system ] || dpkg -s openssh-server >/dev/null 2>&1 || $(call install,openssh-server) # it would start
 	@[ -x bin/.reach/usr/sbin/nginx ] || $(call unpack,.reach,nginx)
-	PATH="$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -run 'TestReach|TestConsoleShell' ./gateway
 
 # Long searches. The tests take a sample of each.
 soak:

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -21,15 +25,34 @@ import (
 )
 
 // asAgent makes the test binary run as the agent, on a machine whose files are below the variable's value. join installs a copy of
-// the program that runs, so here it installs the test binary.
-const asAgent = "AGENT_TEST_ROOT"
+// the program that runs, so here it installs the test binary. An installed one knows its machine by a file at the top of it.
+const (
+	asAgent = "AGENT_TEST_ROOT"
+	boxFile = ".box"
+)
 
 func TestMain(m *testing.M) {
-	root := os.Getenv(asAgent)
-	if root == "" {
-		os.Exit(m.Run())
+	if root := cmp.Or(os.Getenv(asAgent), boxOf(os.Args[0])); root != "" {
+		runOn(root)
 	}
-	runOn(root)
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "6") // most tests wait for other processes
+	}
+	os.Exit(m.Run())
+}
+
+// boxOf is the root of the machine on which a program is installed, empty where it is on none.
+func boxOf(program string) string {
+	if filepath.Base(program) != service.Name {
+		return ""
+	}
+	for dir := filepath.Dir(program); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, boxFile)); err == nil {
+			return dir
+		}
+	}
+	return ""
 }
 
 // box is a machine in a folder. It joins a gateway in this process, and starts real processes.
@@ -57,7 +80,9 @@ func newBox(t *testing.T) *box {
 	b.g.Script = b.answer
 	b.url = gatewaytest.Listen(t, b.g, b.g.Serving(t))
 	b.token = b.g.Token(t)
-	t.Setenv(asAgent, b.root)
+	if err := os.WriteFile(filepath.Join(b.root, boxFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, name := range []string{"agent.log", "supervisor.log", "status.json", "agent.err"} {

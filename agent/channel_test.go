@@ -14,6 +14,7 @@ import (
 // TestChannelLearnt: an agent that was given no channel when it enrolled learns it from a heartbeat, and can update itself from its next
 // start on.
 func TestChannelLearnt(t *testing.T) {
+	t.Parallel()
 	var out, errs screen
 	base := t.TempDir()
 	a := newForeground(outside(t, &out, &errs), command.Options{State: base, Way: "auto"}, nil)

@@ -9,7 +9,6 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -46,7 +45,8 @@ type foreground struct {
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
 // success.
 func work(ctx context.Context, p command.Program, args []string) error {
-	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples)
+	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples,
+		command.RunFlags()...)
 	o, err := command.Parse(f, args)
 	if err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *foreground) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.Provider, a.InstanceID = machine.Place(ctx, a.Getenv, a.Provider, a.InstanceID)
+	a.Provider, a.InstanceID = command.Place(ctx, a.Getenv, a.Provider, a.InstanceID)
 	moved, err := a.Moved(state)
 	switch {
 	case err != nil:

@@ -65,6 +65,7 @@ func beats(t *testing.T, g *gatewaytest.Gateway, from int) (all []wire.Heartbeat
 
 // A restart of the agent does not hide a missing GPU: the new run knows which GPUs the run before has seen.
 func TestRestartCuresNoGPU(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
 	state := filepath.Join(t.TempDir(), "state")
@@ -112,6 +113,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 
 // join stores the interval of the looks with the other settings, and leave removes what is known about the GPUs.
 func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	before := b.tree()
 	fake := newSMI(t, 1)
@@ -135,6 +137,7 @@ func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
 }
 
 func TestProbeTable(t *testing.T) {
+	t.Parallel()
 	fake := newSMI(t, 2)
 	code, out, errs := agent(t, environment(), "", nil, "probe", "-o", "table", "--state", t.TempDir(), "--nvidia-smi", fake.path)
 	for _, want := range []string{"machine       ", "gpu probe     ok in ", "GPU 1  NVIDIA H100  GPU-00000001  00000000:20:00.0",

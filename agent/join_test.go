@@ -16,6 +16,7 @@ import (
 )
 
 func TestJoinSystemd(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	out := b.joined("--label", "tier=a b")
 	for i, want := range []string{
@@ -72,6 +73,7 @@ func checkLayout(t *testing.T, b *box) {
 
 // TestJoinIsNotOnlineInTime: join ends, and prints the agent's last error.
 func TestJoinIsNotOnlineInTime(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.rule(refuse("/heartbeat", 503, wire.CodeUnavailable))
 	var out, errs screen
@@ -99,6 +101,7 @@ func (b *box) read(path string) string {
 }
 
 func TestJoinFailuresHaveANextStep(t *testing.T) {
+	t.Parallel()
 	mistyped := func(token string) string { return token[:len(token)-1] + string(token[len(token)-1]^1) }
 	for _, test := range []struct {
 		name   string
@@ -124,6 +127,7 @@ func TestJoinFailuresHaveANextStep(t *testing.T) {
 			[]string{"[5/5] failed: ", "banned", "do something"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			b := systemdBox(t)
 			if strings.HasPrefix(test.name, "heartbeats") {
 				b.joined()
@@ -173,6 +177,7 @@ func edge(gatewaytest.Request) *gatewaytest.Reply {
 }
 
 func TestJoinWaitsForNobodyElsesAgent(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	directory, err := identity.Open(b.base)
 	if err != nil {
@@ -186,6 +191,7 @@ func TestJoinWaitsForNobodyElsesAgent(t *testing.T) {
 }
 
 func TestJoinServiceFailureIsSaid(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.tools = func(call string) ([]byte, error) {
 		if strings.Contains(call, "systemctl start") {
@@ -205,6 +211,7 @@ func TestJoinServiceFailureIsSaid(t *testing.T) {
 }
 
 func TestJoinShowsGPUs(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	smi := filepath.Join(t.TempDir(), "nvidia-smi")
 	const script = `#!/bin/sh

@@ -14,6 +14,7 @@ import (
 )
 
 func TestJoinAgainChangesNothing(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	pid := b.status().PID
@@ -41,6 +42,7 @@ func TestJoinAgainChangesNothing(t *testing.T) {
 
 // TestJoinGoesOnWhereItWasInterrupted removes one thing after the other that a join writes, and joins again.
 func TestJoinGoesOnWhereItWasInterrupted(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	for name, damage := range map[string]func(){
@@ -63,6 +65,7 @@ func TestJoinGoesOnWhereItWasInterrupted(t *testing.T) {
 }
 
 func TestJoinUpdates(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	l := service.Layout{Base: b.base}
@@ -115,6 +118,7 @@ func olderBuild(t *testing.T, b *box) string {
 
 // TestJoinGoesBack: where the new build is not accepted, join starts the build from before.
 func TestJoinGoesBack(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	old := olderBuild(t, b)
@@ -130,6 +134,7 @@ func TestJoinGoesBack(t *testing.T) {
 
 // TestJoinLocksBuilds: join replaces no build without the lock that keeps an agent at work from removing it again.
 func TestJoinLocksBuilds(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	old := olderBuild(t, b)
@@ -146,6 +151,7 @@ func TestJoinLocksBuilds(t *testing.T) {
 
 // TestJoinOnAnotherInstance: join does not use an identity that came with a copied disk.
 func TestJoinOnAnotherInstance(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined("--provider", "vast_ai", "--instance-id", "1")
 	code, out, errs := b.join("--provider", "vast_ai", "--instance-id", "2")
@@ -160,6 +166,7 @@ func TestJoinOnAnotherInstance(t *testing.T) {
 }
 
 func TestJoinInterrupted(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {

@@ -11,6 +11,7 @@ import (
 )
 
 func TestJoinCheck(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	code, out, errs := b.join("--check", "--token", b.token, "--root-pin", b.g.CA.Pin())
 	if code != 0 {
@@ -33,6 +34,7 @@ func TestJoinCheck(t *testing.T) {
 }
 
 func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name  string
 		args  func(b *box) []string

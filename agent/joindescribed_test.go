@@ -11,6 +11,7 @@ import (
 // TestJoinKeepsDescription: what a bootstrap script wrote about the node stays in the settings. A token, and variables that the agent
 // does not know, do not stay.
 func TestJoinKeepsDescription(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.mkdir("etc/muster")
 	path := filepath.Join(b.root, "etc/muster/agent.env")

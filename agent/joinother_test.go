@@ -11,10 +11,10 @@ import (
 )
 
 func TestJoinRefusesAnotherGateway(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined("--root-pin", b.g.CA.Pin()) // the other gateway has another root
 	other := newBox(t)
-	t.Setenv(asAgent, b.root)
 	args := []string{"join", "--gateway", other.url, "--state", b.base, "--token", other.token}
 	code, out, errs := b.call(args...)
 	if code != 1 || !strings.Contains(errs, b.url) || !strings.Contains(errs, other.url) || !strings.Contains(errs, "--force") || out != "" {
@@ -33,6 +33,7 @@ func TestJoinRefusesAnotherGateway(t *testing.T) {
 
 // TestJoinUnderAnotherAddress: no token is needed where the same gateway has another address.
 func TestJoinUnderAnotherAddress(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	moved := gatewaytest.Listen(t, b.g, b.g.Serving(t))
@@ -50,13 +51,13 @@ func TestJoinUnderAnotherAddress(t *testing.T) {
 
 // TestJoinAfterBeingRefused: where the gateway refuses the identity for good, join enrols afresh with a token.
 func TestJoinAfterBeingRefused(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.g.Forget()
 	b.until("the agent is refused", func() bool { return b.status().Phase == identity.PhaseRefused })
 	again := newBox(t)
 	b.rule(nil)
-	t.Setenv(asAgent, b.root)
 	if code, out, errs := b.call("join", "--state", b.base); code != 1 || !strings.Contains(out, "unknown_certificate") {
 		t.Errorf("without a token: exit %d\n%s%s", code, out, errs)
 	}
@@ -68,13 +69,13 @@ func TestJoinAfterBeingRefused(t *testing.T) {
 
 // TestJoinForcedInVain: where the other gateway refuses, the node works on with the first one.
 func TestJoinForcedInVain(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	other := newBox(t)
 	other.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		return gatewaytest.Refusal(403, wire.CodeTokenRevoked)
 	})
-	t.Setenv(asAgent, b.root)
 	code, out, errs := b.call("join", "--gateway", other.url, "--state", b.base, "--token", other.token, "--force")
 	if code != 1 || !strings.Contains(out, "nothing has changed") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)

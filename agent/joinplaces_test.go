@@ -38,6 +38,7 @@ func (b *box) mounted(script string, args ...string) (code int, out string) {
 // TestUnfitPlacesCostNoToken: --check and join find a place that cannot be used before the credential is used, and leave nothing
 // behind. The advice that they give works.
 func TestUnfitPlacesCostNoToken(t *testing.T) {
+	t.Parallel()
 	const advised = "mount -t tmpfs none /opt; "
 	for _, test := range []struct {
 		name, mounts, state, want string
@@ -52,6 +53,7 @@ func TestUnfitPlacesCostNoToken(t *testing.T) {
 		{"the folder of the settings", "mount -t tmpfs -o ro none $BOX/etc", "place/state", "/etc/muster/agent.env cannot be written", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			b := newBox(t)
 			b.mkdir("place")
 			b.mkdir("etc")
@@ -87,6 +89,7 @@ func (b *box) clear() {
 
 // TestMountedVolume: join takes over an empty volume that is there already, and leave gives it back.
 func TestMountedVolume(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	state := filepath.Join(b.root, "volume")
 	b.mkdir("volume")

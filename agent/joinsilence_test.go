@@ -10,7 +10,7 @@ import (
 
 // TestJoinOfARecycledBox: join waits until the former node of this machine is silent, and says so. Where it waits in vain, it ends with
 // the next step.
-func TestJoinOfARecycledBox(t *testing.T) {
+func TestJoinOfARecycledBox(t *testing.T) { // by itself: it measures time
 	for _, c := range []struct {
 		name  string
 		waits []int // what the gateway says, one request after the other; the last one again and again

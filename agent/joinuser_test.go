@@ -29,6 +29,7 @@ func userBox(t *testing.T) *box {
 
 // TestJoinOfAUserWhoseServicesEnd: where nothing of this user runs on after logout, join and its check say so before the token is sent.
 func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
+	t.Parallel()
 	b := userBox(t)
 	for _, args := range [][]string{{"--check"}, nil} {
 		code, out, errs := b.join(append(args, "--token", b.token)...)
@@ -58,6 +59,7 @@ func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 
 // TestJoinWithoutAHome: the user of a service may have no home. The advice works, and no token is spent before.
 func TestJoinWithoutAHome(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.uid = 1000
 	delete(b.env, "HOME")

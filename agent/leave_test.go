@@ -39,8 +39,10 @@ func (b *box) tree() string {
 }
 
 func TestLeave(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"systemd", "supervisor", "onstart"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			b := newBox(t)
 			switch kind {
 			case "systemd":
@@ -71,6 +73,7 @@ func TestLeave(t *testing.T) {
 }
 
 func TestLeaveFindsTheState(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	if code, out, errs := b.call("status"); code != 0 || !strings.Contains(out, "online") {
@@ -82,6 +85,7 @@ func TestLeaveFindsTheState(t *testing.T) {
 }
 
 func TestLeaveWithoutTheGateway(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
@@ -106,6 +110,7 @@ func TestLeaveWithoutTheGateway(t *testing.T) {
 
 // TestLeaveWhatIsRetired: leave goes on where the gateway has retired this node already.
 func TestLeaveWhatIsRetired(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.rule(refuse("/leave", 403, wire.CodeRetired))
@@ -116,6 +121,7 @@ func TestLeaveWhatIsRetired(t *testing.T) {
 
 // TestLeaveInAConflict: a copy that leaves does not tell the operator to retire the machine that stays.
 func TestLeaveInAConflict(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.rule(refuse("/leave", 403, wire.CodeIdentityConflict))
@@ -126,6 +132,7 @@ func TestLeaveInAConflict(t *testing.T) {
 }
 
 func TestLeaveAfterAnInterruptedJoin(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	before := b.tree()
 	if code, _, _ := b.join(); code != 1 {
@@ -138,6 +145,7 @@ func TestLeaveAfterAnInterruptedJoin(t *testing.T) {
 }
 
 func TestLeaveADamagedIdentity(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	os.WriteFile(filepath.Join(b.base, "identity.json"), []byte("{"), 0o600)

@@ -18,6 +18,7 @@ func (b *box) put(path, text string, mode os.FileMode) {
 
 // TestLeaveAfterBootstrap: leave removes what a bootstrap script put on the machine, and names what stays.
 func TestLeaveAfterBootstrap(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.put("etc/real/hosts", "127.0.0.1 localhost\n127.0.1.1 me # muster-bootstrap-like", 0o644)
 	b.put("etc/cloud/templates/host.mariner.tmpl", "## template:jinja\n127.0.1.1 me\n", 0o600)
@@ -77,6 +78,7 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 
 // TestLeaveBeforeTheAgent: leave also removes a first hop that has not installed an agent yet.
 func TestLeaveBeforeTheAgent(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"etc/muster/first-hop.sh", "etc/systemd/system/muster-first-hop.service",
 		"etc/systemd/system/.muster-first-hop.service", "etc/hosts"} {
 		b := newBox(t)
@@ -99,6 +101,7 @@ func TestLeaveBeforeTheAgent(t *testing.T) {
 
 // TestLeaveHostsFileThatCannotBeWritten: leave names the line that it cannot remove.
 func TestLeaveHostsFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.joined()
 	b.mkdir("etc/hosts/in-the-way") // not a file at all
@@ -111,6 +114,7 @@ func TestLeaveHostsFileThatCannotBeWritten(t *testing.T) {
 // TestJoinDropsTheBootstrapToken: after the enrolment, join removes the token's file where cloud-init put it. It does not remove the
 // file of a person.
 func TestJoinDropsTheBootstrapToken(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	own := filepath.Join(b.root, "own")
 	known := filepath.Join(b.root, "etc/muster/bootstrap-token")
@@ -139,6 +143,7 @@ func TestJoinDropsTheBootstrapToken(t *testing.T) {
 }
 
 func TestJoinWideToken(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.put("token", "\xff\xfem\x00s\x00e\x00", 0o600)
 	if code, _, errs := b.join("--token-file", filepath.Join(b.root, "token")); code != 1 || !strings.Contains(errs, "UTF-16") {

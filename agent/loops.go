@@ -10,7 +10,6 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 	"muster/agent/wire"
 )
 
@@ -23,7 +22,7 @@ type loop struct {
 // loops are everything that an enrolled agent does, in the order in which they start. They end in the reverse order. The heartbeat ends
 // first, because it reports what the others see.
 func (a *foreground) loops(state identity.State) ([]loop, error) {
-	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
+	m := command.NewMachine(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
 	sessions := a.sessions(state)
 	tasks := a.tasks(state, m, sessions)
@@ -33,8 +32,8 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), ReleaseEnds: updates.Ends,
 		Hardware: m.Hardware, Cost: a.cost(m), Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
-		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Unshipped: shipping.Unshipped, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
-		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
+		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
+		Unshipped: shipping.Unshipped, Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 }
 
 // cost is what the agent takes from its machine, and how steadily it runs.
-func (a *foreground) cost(m *machine.Machine) func() wire.Cost {
+func (a *foreground) cost(m *command.Machine) func() wire.Cost {
 	return func() wire.Cost {
 		cost := m.Cost()
 		cost.Starts = a.starts.Report(time.Now())

@@ -14,6 +14,7 @@ import (
 
 // TestLoopsEndInOrder: a loop is told to end only when the loop behind it has ended.
 func TestLoopsEndInOrder(t *testing.T) {
+	t.Parallel()
 	failure := errors.New("broken")
 	for _, test := range []struct {
 		name string
@@ -59,6 +60,7 @@ func TestLoopsEndInOrder(t *testing.T) {
 }
 
 func TestGPUInterval(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		gpus, beats time.Duration
 		gateway     int // seconds

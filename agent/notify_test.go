@@ -32,6 +32,7 @@ func notifySocket(t *testing.T) (socket *net.UnixConn, path string) {
 
 // TestStartedThoughTheGatewayIsAway: a unit that waits for the gateway would fail at boot.
 func TestStartedThoughTheGatewayIsAway(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.stopUnit()
@@ -62,6 +63,7 @@ func TestStartedThoughTheGatewayIsAway(t *testing.T) {
 
 // TestEnrollingAsksForTime: while it enrols, the agent asks for more time and does not say that it has started.
 func TestEnrollingAsksForTime(t *testing.T) {
+	t.Parallel()
 	socket, path := notifySocket(t)
 	b := newBox(t)
 	getenv := environment("NOTIFY_SOCKET", path, "MUSTER_TOKEN", b.token)

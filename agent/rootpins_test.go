@@ -68,6 +68,7 @@ func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*i
 // TestPinOfAnEarlierRoot: settings or an entry point may still hold the pin of a former root. The agent starts all the same, however
 // long it slept.
 func TestPinOfAnEarlierRoot(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name      string
 		rotations int64
@@ -97,6 +98,7 @@ func TestPinOfAnEarlierRoot(t *testing.T) {
 
 // TestPinOfTheFirstEnrolment: the pin counts, and the error says what to do.
 func TestPinOfTheFirstEnrolment(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, g.Serving(t))
 	state := t.TempDir()
@@ -119,6 +121,7 @@ func TestPinOfTheFirstEnrolment(t *testing.T) {
 // TestEnrolAfreshWithAPinFromBefore: the gateway has given the node up. A new credential enrols it again, though an old pin is still
 // given.
 func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
+	t.Parallel()
 	const psk = "correct horse battery staple"
 	for _, test := range []struct {
 		name      string
@@ -151,6 +154,7 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 // TestEnrolAfreshWithAStranger: another gateway has taken the address. The identity knows the right gateway, so the machine does not
 // enrol with the other one, even where the old pin is the other one's.
 func TestEnrolAfreshWithAStranger(t *testing.T) {
+	t.Parallel()
 	const psk = "correct horse battery staple"
 	for _, test := range []struct {
 		name           string
@@ -203,6 +207,7 @@ func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
 // TestJoinWithAFormerPin: a container runs the same command at each start, and its pin names a root that the gateway has replaced since.
 // join goes on with the identity, and starts the agent.
 func TestJoinWithAFormerPin(t *testing.T) {
+	t.Parallel()
 	for _, secure := range []bool{true, false} {
 		b := systemdBox(t)
 		if !secure {
@@ -234,6 +239,7 @@ func TestJoinWithAFormerPin(t *testing.T) {
 
 // TestJoinKeepsNoPin: a pin counts for one enrolment only.
 func TestJoinKeepsNoPin(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined("--root-pin", b.g.CA.Pin())
 	if got := b.read("etc/muster/agent.env"); strings.Contains(got, "PIN") {
@@ -247,6 +253,7 @@ func TestJoinKeepsNoPin(t *testing.T) {
 // TestJoinWithSettingsOfAnOlderAgent: the settings hold the pin of a former root. The agent starts all the same, and the next join, as in
 // an update, removes the pin.
 func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	pin := otherPin(t)
@@ -273,6 +280,7 @@ func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
 
 // TestJoinWithAnotherPin: join refuses a pin that fits no root that this machine knows or can follow to. The agent works on.
 func TestJoinWithAnotherPin(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.url = gatewaytest.Listen(t, b.g, nil) // plain HTTP: no certificate says it first
 	b.joined()
@@ -289,6 +297,7 @@ func TestJoinWithAnotherPin(t *testing.T) {
 
 // TestJoinAfterRotations: a person gives the pin of a root that this machine has not heard of yet.
 func TestJoinAfterRotations(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.stopUnit()
@@ -322,6 +331,7 @@ func (s *swap) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now.Load().
 
 // TestJoinAGatewayThatWasSetUpAnew: the new gateway has the same address. join changes over only with --force and a token.
 func TestJoinAGatewayThatWasSetUpAnew(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	var address swap
 	address.now.Store(b.g)

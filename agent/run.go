@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
+	"muster/agent/flags"
 	"muster/agent/internal/command"
 	"muster/agent/internal/join"
 	"muster/agent/internal/service"
@@ -74,9 +74,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 func execute(ctx context.Context, p command.Program, args []string) int {
 	name, rest := findCommand(args)
 	err := dispatch(ctx, p, name, rest)
-	var usage command.UsageError
+	var usage *flags.Error
 	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
+	case err == nil || errors.Is(err, flags.ErrHelp):
 		return exitDone
 	case errors.As(err, &usage):
 		if !slices.ContainsFunc(commands(), func(c entry) bool { return c.name == name }) {

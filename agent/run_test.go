@@ -68,6 +68,7 @@ func agent(t *testing.T, getenv func(string) string, stdin string, done func() b
 }
 
 func TestUsage(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	none := environment("HOME", state)
 	tests := []struct {
@@ -93,12 +94,12 @@ func TestUsage(t *testing.T) {
 		{"no gateway", []string{"run"}, none, 2, "add --gateway"},
 		{"bad gateway", []string{"run", "--gateway", "gw:1"}, none, 2, "is a URL such as"},
 		{"gateway by variable", []string{"run"}, environment("MUSTER_GATEWAY", "https://gw/x"), 2, "carries a path"},
-		{"unknown flag", []string{"run", "--fly"}, none, 2, "not defined: -fly"},
+		{"unknown flag", []string{"run", "--fly"}, none, 2, "there is no flag --fly"},
 		{"stray argument", []string{"run", "mse_stray", "--gateway", "https://gw"}, none, 2, "takes flags only"},
 		{"bad label", []string{"run", "--label", "x"}, none, 2, "KEY=VALUE"},
-		{"bad label variable", []string{"run"}, environment("MUSTER_LABEL", "x"), 2, "MUSTER_LABEL: a label is KEY=VALUE"},
+		{"bad label variable", []string{"run"}, environment("MUSTER_LABEL", "x"), 2, `MUSTER_LABEL has the value "x": a label is KEY=VALUE`},
 		{"bad interval", []string{"run", "--gateway", "https://gw", "--interval", "1ms"}, none, 2, "at least 100ms"},
-		{"an interval without a unit", []string{"run", "--gateway", "https://gw", "--interval", "1"}, none, 2, "such as 30s or 5m"},
+		{"an interval without a unit", []string{"run", "--gateway", "https://gw", "--interval", "1"}, none, 2, "such as 30m, 12h or 7d"},
 		{"GPU interval too fast", []string{"run", "--gateway", "https://gw", "--gpu-interval", "1ms"}, none, 2,
 			"--gpu-interval is between 1s and 1h"},
 		{"GPU interval too slow", []string{"run", "--gateway", "https://gw"}, environment("MUSTER_GPU_INTERVAL", "2h"), 2,
@@ -219,6 +220,7 @@ func checkStatus(t *testing.T, state, url string) {
 }
 
 func TestSecondAgentOnOneState(t *testing.T) {
+	t.Parallel()
 	state := t.TempDir()
 	directory, err := identity.Open(state)
 	if err != nil {
@@ -232,6 +234,7 @@ func TestSecondAgentOnOneState(t *testing.T) {
 }
 
 func TestIdentityOfAnotherInstance(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
 	state := t.TempDir()
@@ -261,6 +264,7 @@ func TestIdentityOfAnotherInstance(t *testing.T) {
 
 // TestFlagsBeforeTheCommand: every flag of every command may stand in front of the command, and a switch takes no value there.
 func TestFlagsBeforeTheCommand(t *testing.T) {
+	t.Parallel()
 	for _, one := range commands() {
 		_, help, _ := agent(t, environment("HOME", t.TempDir()), "", nil, one.name, "--help")
 		flags := 0

@@ -10,6 +10,7 @@ import (
 
 // TestPSKInArguments: every user of the machine can read a pre-shared key in the arguments, so it is not used and nothing is sent.
 func TestPSKInArguments(t *testing.T) {
+	t.Parallel()
 	const psk = "correct horse battery staple"
 	b := systemdBox(t)
 	b.g.PSK(t, psk)
@@ -34,6 +35,7 @@ func TestPSKInArguments(t *testing.T) {
 
 // TestMistypedPSK: join finds a mistyped key before it does anything, as it finds a mistyped token.
 func TestMistypedPSK(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.put("psk", "msk_NRqoE9TkIk6y1DgEfu8m8A1cj4P8", 0o600)
 	code, out, errs := b.join("--token-file", filepath.Join(b.root, "psk"))

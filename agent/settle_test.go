@@ -48,6 +48,7 @@ func outside(t *testing.T, out, errs *screen, env ...string) command.Program {
 }
 
 func TestSettleNeedsAnAgent(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"settle"}, {"launch"}} {
 		var out, errs screen
 		p := outside(t, &out, &errs)
@@ -65,6 +66,7 @@ func TestSettleNeedsAnAgent(t *testing.T) {
 
 // TestSettleStopsNoStart: with nothing on trial it says nothing and changes nothing.
 func TestSettleStopsNoStart(t *testing.T) {
+	t.Parallel()
 	l, builds := programs(t, "", "")
 	if err := l.SetCurrent(builds[1]); err != nil {
 		t.Fatal(err)
@@ -80,6 +82,7 @@ func TestSettleStopsNoStart(t *testing.T) {
 
 // TestSettleMendsTheLink: where the version that is started is gone from the disk, the good one is started.
 func TestSettleMendsTheLink(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"settle", "launch"} {
 		l, builds := programs(t, "", "")
 		if err := errors.Join(l.SetCurrent(builds[1]), os.RemoveAll(filepath.Dir(l.Version(builds[1])))); err != nil {
@@ -132,6 +135,7 @@ func TestSettleEndsATrialThatFails(t *testing.T) {
 
 // TestGuardEndsWithTheTrial: without a trial it ends at once, and with one when it has ended.
 func TestGuardEndsWithTheTrial(t *testing.T) {
+	t.Parallel()
 	l, builds := programs(t, "", "")
 	guard := func() int {
 		var out, errs screen
@@ -156,6 +160,7 @@ func TestGuardEndsWithTheTrial(t *testing.T) {
 
 // TestLaunchTriesAVersionThreeTimes: what stays starts a version on trial again, and then the one before.
 func TestLaunchTriesAVersionThreeTimes(t *testing.T) {
+	t.Parallel()
 	l, builds := programs(t, `[ "$1" = run ] || exit 0; echo good; exit 4`, "echo new; echo time=of-the-log >&2; echo it breaks >&2; exit 3")
 	onTrial(t, l, builds)
 	var out, errs screen
@@ -170,6 +175,7 @@ func TestLaunchTriesAVersionThreeTimes(t *testing.T) {
 }
 
 func TestLaunchBecomesTheCurrentVersion(t *testing.T) {
+	t.Parallel()
 	l, _ := programs(t, "")
 	for failures := range 3 {
 		var out, errs screen
@@ -195,6 +201,7 @@ func TestLaunchBecomesTheCurrentVersion(t *testing.T) {
 
 // TestLaunchStaysDuringATrial: the child has the terminal, and knows that it is started again. What ends with nothing on trial, ends.
 func TestLaunchStaysDuringATrial(t *testing.T) {
+	t.Parallel()
 	l, builds := programs(t, `echo "$MUSTER_KEPT $*"; exit 3`, "")
 	var out, errs screen
 	code := execute(t.Context(), outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base, "--", "--no-gpu"})
@@ -205,6 +212,7 @@ func TestLaunchStaysDuringATrial(t *testing.T) {
 
 // TestLaunchStaysForAnotherVersion: a child that ends because another version is current is followed by that one.
 func TestLaunchStaysForAnotherVersion(t *testing.T) {
+	t.Parallel()
 	l, builds := programs(t, `echo one; ln -sfn "$(cat BASE/next)" BASE/current; exit 0`, "echo two; exit 4")
 	if err := os.WriteFile(filepath.Join(l.Base, "next"), []byte("versions/"+builds[1]), 0o600); err != nil {
 		t.Fatal(err)
@@ -223,6 +231,7 @@ func TestLaunchStaysForAnotherVersion(t *testing.T) {
 
 // TestLaunchEndsWithTheInstallation: a child that ends because the agent is removed from the machine is not started again.
 func TestLaunchEndsWithTheInstallation(t *testing.T) {
+	t.Parallel()
 	l, _ := programs(t, `rm -r BASE/versions BASE/current BASE/good; exit 0`)
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
@@ -233,6 +242,7 @@ func TestLaunchEndsWithTheInstallation(t *testing.T) {
 }
 
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	l, _ := programs(t, "")
 	for _, test := range []struct {
 		name string
@@ -264,6 +274,7 @@ func TestHandOver(t *testing.T) {
 
 // TestSettleIn: an agent in the foreground installs itself once. One that was replaced by an update before hands over to its successor.
 func TestSettleIn(t *testing.T) {
+	t.Parallel()
 	own, err := service.Digest(service.OwnProgram)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/internal/update"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
@@ -53,10 +53,10 @@ func followLog(ctx context.Context, host logs.Host, ask logs.Ask, take func(wire
 	}
 }
 
-// mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped, so
-// no operator's key vouches for it.
+// mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped,
+// so no operator's key vouches for it.
 func mayShip(policies []string) error {
-	owners, err := policy.Load(policies...)
+	owners, err := task.LoadPolicy(policies...)
 	if err != nil {
 		return err
 	}

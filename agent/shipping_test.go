@@ -18,6 +18,7 @@ import (
 // TestShippingPolicy: an owner who lets nobody read the logs of a node, or only those with a key, has none of them shipped. A policy that
 // cannot be read forbids too.
 func TestShippingPolicy(t *testing.T) {
+	t.Parallel()
 	owners := filepath.Join(t.TempDir(), "policy.json")
 	if err := mayShip([]string{owners}); err != nil {
 		t.Fatalf("without a policy: %v", err)
@@ -42,6 +43,7 @@ func TestShippingPolicy(t *testing.T) {
 
 // TestShippingPace: what a rule of log shipping costs on a quiet node are the looks, so there is one in two seconds.
 func TestShippingPace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a := &foreground{}
 		a.State = t.TempDir()

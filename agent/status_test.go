@@ -37,6 +37,7 @@ func mustOpen(t *testing.T, state string) *identity.Directory {
 
 // TestStatusSaysHowItIs: exit status 0 means online. Otherwise status says since when the agent is not, why, and what to do.
 func TestStatusSaysHowItIs(t *testing.T) {
+	t.Parallel()
 	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	since := last.Add(-time.Hour)
 	was := func(change func(*identity.Status)) identity.Status {
@@ -61,12 +62,12 @@ func TestStatusSaysHowItIs(t *testing.T) {
 		{"refused", func(s *identity.Status) { s.Phase = identity.PhaseRefused; s.LastError = "revoked" }, true, 1,
 			[]string{"an operator has to act", "revoked"}},
 		{"in conflict", func(s *identity.Status) { s.State = "unavailable"; s.Reasons = []string{wire.ReasonConflict} }, true, 0,
-			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},
+			[]string{"unavailable: identity_conflict (Two machines use the node's identity", "muster node show gpu-1, on the gateway"}},
 		{"ill", func(s *identity.Status) {
 			s.State = "unavailable"
 			s.Reasons = []string{wire.HealthGPUCountDropped, wire.HealthProbeHung, "of tomorrow"}
-		}, true, 0, []string{"gpu_count_dropped (fewer GPUs answer than are expected); " +
-			"probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
+		}, true, 0, []string{"gpu_count_dropped (Fewer GPUs answer than the node should have, or nvidia-smi is gone); " +
+			"probe_hung (nvidia-smi does not come to an end, or AMD's driver does not answer: the driver may be stuck); of tomorrow"}},
 		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0,
 			[]string{"this machine's clock is 5s behind the gateway's"}},
 		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0,
@@ -90,6 +91,7 @@ func TestStatusSaysHowItIs(t *testing.T) {
 
 // TestHowToStart: for an agent that does not run, status prints the command that starts it, ready to be pasted.
 func TestHowToStart(t *testing.T) {
+	t.Parallel()
 	for kind, want := range map[service.Kind]string{
 		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start",
 		service.UserSystemd: "systemctl --user start muster-agent",
@@ -109,6 +111,7 @@ func TestHowToStart(t *testing.T) {
 
 // TestOfRoots: a user who has no agent gets the hint that root has one, with the command that needs sudo.
 func TestOfRoots(t *testing.T) {
+	t.Parallel()
 	for path, text := range map[string]string{
 		"etc/systemd/system/muster-agent.service": "[Service]\nExecStart=/srv/a%%b/current/muster-agent run\n",
 		"etc/init.d/muster-agent":                 "command=\"/srv/a%b/current/muster-agent\"\n",

@@ -13,6 +13,7 @@ import (
 
 // TestStatusSaysHowTheUpdateWent: the channel and its number, the last update, and why it failed.
 func TestStatusSaysHowTheUpdateWent(t *testing.T) {
+	t.Parallel()
 	const about = `"release":"sha256:0123456789abcdef","about":7`
 	const version = `"version":"2.0",` + about
 	last := func(rest string) string { return `{"last":{` + rest + `}}` }
@@ -43,6 +44,7 @@ func TestStatusSaysHowTheUpdateWent(t *testing.T) {
 
 // TestStatusHasWordsForEachPhase: none is printed as a bare word, and JSON has it as a heartbeat would say it.
 func TestStatusHasWordsForEachPhase(t *testing.T) {
+	t.Parallel()
 	for _, phase := range wire.UpdatePhases() {
 		state := t.TempDir()
 		if err := mustOpen(t, state).SaveStatus(identity.Status{Phase: identity.PhaseOnline}); err != nil {

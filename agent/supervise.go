@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"muster/agent/flags"
 	"muster/agent/internal/command"
 	"muster/agent/internal/logfile"
 	"muster/agent/internal/service"
@@ -21,30 +22,34 @@ boot. A second one on the same state directory does nothing and says so.
 
 // supervise is the command supervise. Without a flag it starts itself again, detached, and ends.
 func supervise(ctx context.Context, p command.Program, args []string) error {
-	f := p.Flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples)
-	state := f.String("state", p.StatePath(), "state `DIR` of an agent that was joined")
-	settings := f.String("settings", p.System.SettingsPath(), "`FILE` with the agent's settings, as join wrote it")
-	foreground := f.Bool("foreground", false, "stay in the foreground")
-	detached := f.Bool("detached", false, "for its own use: this is the process in the background")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	base, err := filepath.Abs(*state)
+	o := struct {
+		State, Settings      string
+		Foreground, Detached bool
+	}{State: p.StatePath(), Settings: p.System.SettingsPath()}
+	err := p.Flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples,
+		flags.Flag{Name: "state", Value: "DIR", Usage: "state DIR of an agent that was joined"},
+		flags.Flag{Name: "settings", Value: "FILE", Usage: "FILE with the agent's settings, as join wrote it"},
+		flags.Flag{Name: "foreground", Off: true, Usage: "stay in the foreground"},
+		flags.Flag{Name: "detached", Off: true, Usage: "for its own use: this is the process in the background"}).Parse(args, &o)
 	if err != nil {
 		return err
 	}
-	if *state == "" || !(service.Layout{Base: base}).Holds() {
+	base, err := filepath.Abs(o.State)
+	if err != nil {
+		return err
+	}
+	if o.State == "" || !(service.Layout{Base: base}).Holds() {
 		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s",
 			base, p.Named(base), p.AsRoot("supervise"))
 	}
-	if !*foreground && !*detached { // a person or a boot hook called: come back at once
-		line, err := service.Manager{System: p.System, Base: base, Settings: *settings}.StartSupervisor()
+	if !o.Foreground && !o.Detached { // a person or a boot hook called: come back at once
+		line, err := service.Manager{System: p.System, Base: base, Settings: o.Settings}.StartSupervisor()
 		if err == nil {
 			fmt.Fprintln(p.Stdout, line)
 		}
 		return err
 	}
-	return keep(ctx, p, base, p.System.Root+*settings, *detached)
+	return keep(ctx, p, base, p.System.Root+o.Settings, o.Detached)
 }
 
 // keep is the supervisor itself. A detached one says how its start went to the process that started it, because it has no screen.

@@ -53,6 +53,7 @@ func kill(t *testing.T, pid int) {
 }
 
 func TestSupervisorBringsTheAgentBack(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	run := b.lastBeat().RunID
 	pid := b.manager().Agent()
@@ -66,6 +67,7 @@ func TestSupervisorBringsTheAgentBack(t *testing.T) {
 
 // TestCrashLoopIsSeen: a crash loop is seen at the gateway and on the machine.
 func TestCrashLoopIsSeen(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	for range 3 {
 		pid := b.manager().Agent()
@@ -81,6 +83,7 @@ func TestCrashLoopIsSeen(t *testing.T) {
 }
 
 func TestSupervisorIsAlone(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	pid := b.supervisor()
 	if out := b.hook(); !strings.Contains(out, "the supervisor is running already (process "+strconv.Itoa(pid)+"): nothing to do") {
@@ -93,6 +96,7 @@ func TestSupervisorIsAlone(t *testing.T) {
 
 // TestSupervisorKilled: the agent works on, and the next supervisor takes it over.
 func TestSupervisorKilled(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	agent := b.manager().Agent()
 	old := b.supervisor()
@@ -112,6 +116,7 @@ func TestSupervisorKilled(t *testing.T) {
 
 // TestSupervisorSurvivesItsShell kills the session and the process group from which the supervisor was started.
 func TestSupervisorSurvivesItsShell(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	kill(t, b.supervisor())
 	kill(t, b.manager().Agent())
@@ -159,6 +164,7 @@ func TestSupervisorSurvivesItsShell(t *testing.T) {
 }
 
 func TestSupervisorUpdate(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	digest := service.Layout{Base: b.base}.Current()
 	old := olderBuild(t, b)
@@ -180,6 +186,7 @@ func TestSupervisorUpdate(t *testing.T) {
 
 // TestSupervisorSaysWhyTheAgentEnds: the supervisor writes it where the agent itself cannot.
 func TestSupervisorSaysWhyTheAgentEnds(t *testing.T) {
+	t.Parallel()
 	b := supervised(t)
 	if err := os.Remove(filepath.Join(b.base, "identity.json")); err != nil {
 		t.Fatal(err)
@@ -196,6 +203,7 @@ func TestSupervisorSaysWhyTheAgentEnds(t *testing.T) {
 }
 
 func TestSuperviseWithoutAnInstallation(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	if code, _, errs := b.call("supervise", "--state", b.base); code != 1 || !strings.Contains(errs, "join --help), or give --state") {
 		t.Errorf("exit %d\n%s", code, errs)

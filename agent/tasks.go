@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 
 	"muster/agent/internal/account"
+	"muster/agent/internal/command"
 	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -31,12 +30,12 @@ type hands struct {
 	*foreground
 	accounts  *account.Accounts
 	workloads workload.Host
-	machine   *machine.Machine
+	machine   *command.Machine
 	worker    *task.Worker
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *machine.Machine, sessions *session.Host) *task.Worker {
+func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *session.Host) *task.Worker {
 	h := &hands{
 		foreground: a,
 		machine:    m,
@@ -52,7 +51,7 @@ func (a *foreground) tasks(state identity.State, m *machine.Machine, sessions *s
 
 // policies are the files in which the owner may say what is done here.
 func (a *foreground) policies() []string {
-	return []string{filepath.Join(a.System.OwnerFolder(), policy.File), filepath.Join(a.State, policy.File)}
+	return []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.

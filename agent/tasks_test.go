@@ -15,7 +15,6 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -98,6 +97,7 @@ func (d *desk) do(kind, params string) wire.TaskResult {
 
 // TestRestartTask: the agent is another one in the same process, so that whatever keeps it does not notice. What the task has told counts.
 func TestRestartTask(t *testing.T) {
+	t.Parallel()
 	for _, systemd := range []bool{true, false} {
 		d := tasked(t)
 		if systemd {
@@ -127,6 +127,7 @@ func TestRestartTask(t *testing.T) {
 
 // TestRestartWaits: while the tasks of this agent are not at rest, it goes on.
 func TestRestartWaits(t *testing.T) {
+	t.Parallel()
 	a := &foreground{ending: make(chan error, 1)}
 	h := &hands{foreground: a, worker: task.New(task.Config{})} // it has not looked yet what an earlier run has left
 	over, cancel := context.WithCancel(t.Context())
@@ -139,6 +140,7 @@ func TestRestartWaits(t *testing.T) {
 
 // TestUninstallTask: after it the machine is as it was before.
 func TestUninstallTask(t *testing.T) {
+	t.Parallel()
 	d := tasked(t)
 	before := d.b.tree()
 	d.b.joined()
@@ -159,6 +161,7 @@ func TestUninstallTask(t *testing.T) {
 
 // TestUninstallThatFails: an agent that cannot be removed goes on, and says so.
 func TestUninstallThatFails(t *testing.T) {
+	t.Parallel()
 	d := tasked(t)
 	d.b.joined()
 	d.b.online()
@@ -174,6 +177,7 @@ func TestUninstallThatFails(t *testing.T) {
 
 // TestUninstallOfOneByHand: an agent that nobody installed removes itself once it has ended.
 func TestUninstallOfOneByHand(t *testing.T) {
+	t.Parallel()
 	d := tasked(t)
 	state := filepath.Join(t.TempDir(), "state")
 	d.b.env["MUSTER_TOKEN"] = d.b.token
@@ -191,12 +195,13 @@ func TestUninstallOfOneByHand(t *testing.T) {
 
 // TestLeaveSaysWhatTasksMade: accounts and containers stay, because people may need what is in them. Of the agent itself nothing does.
 func TestLeaveSaysWhatTasksMade(t *testing.T) {
+	t.Parallel()
 	b := systemdBox(t)
 	b.joined()
 	b.put("base/"+account.RecordFile, `{"version":1,"accounts":[{"name":"ada","uid":1000,"home":"/home/ada","mark":"m","phase":"present"},`+
 		`{"name":"bob","uid":1001,"home":"/home/bob","mark":"m","phase":"kept"}]}`, 0o600)
 	b.put("base/"+workload.EnginesFolder+"/podman", "", 0o600)
-	b.put("base/"+policy.File, "{}", 0o600)
+	b.put("base/"+task.PolicyFile, "{}", 0o600)
 	b.put("base/"+session.ProgramsFolder+"/s-4sl5ucv6e2vnxq7a", "{}", 0o600)
 	b.put("base/"+service.ShippingFolder+"/spool/0000000000000000001.spool", "", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
@@ -212,6 +217,7 @@ func TestLeaveSaysWhatTasksMade(t *testing.T) {
 
 // TestEveryTypeIsDone: the switch has a case for every type.
 func TestEveryTypeIsDone(t *testing.T) {
+	t.Parallel()
 	source, err := os.ReadFile("tasks.go")
 	if err != nil {
 		t.Fatal(err)

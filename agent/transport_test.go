@@ -9,6 +9,7 @@ import (
 )
 
 func TestTransportOption(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		flags []string
 		env   string

@@ -11,8 +11,7 @@ import (
 
 // showVersion is the command version.
 func showVersion(_ context.Context, p command.Program, args []string) error {
-	f := p.Flags("version", "Prints which build of the agent this is.", "  muster-agent version\n")
-	if err := f.Parse(args); err != nil {
+	if err := p.Flags("version", "Prints which build of the agent this is.", "  muster-agent version\n").Parse(args); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.Stdout, "muster-agent %s %s/%s %s protocol %d\n",

@@ -39,9 +39,9 @@ func (m *bench) startIdlers() idlers {
 	i := idlers{path: m.build("muster-agent", "muster/agent", small...), smi: filepath.Join(m.dir, "nvidia-smi"), since: time.Now()}
 	m.must(os.WriteFile(i.smi, []byte(fakeSMI), 0o755))
 	i.agent = m.join(i, "idle", idlePace)
-	if sources, _ := filepath.Glob("../agent/internal/bareloop/*.go"); len(sources) > 0 {
+	if sources, _ := filepath.Glob("../agent/testdata/bareloop/*.go"); len(sources) > 0 {
 		_, url := m.noop()
-		i.bare = m.child(nil, nil, m.build("bareloop", "muster/agent/internal/bareloop", small...), "-url", url, "-interval", idlePace.String(),
+		i.bare = m.child(nil, nil, m.build("bareloop", "muster/agent/testdata/bareloop", small...), "-url", url, "-interval", idlePace.String(),
 			"-command", i.smi)
 		i.bare.start()
 	}
@@ -83,7 +83,7 @@ func (m *bench) agent(t *table) {
 func (m *bench) resident(t *table) {
 	figure := fmt.Sprintf("agent memory, resident, after %.0f s", time.Since(m.idle.since).Seconds())
 	if m.idle.bare == nil {
-		t.notRun(figure, "agent/internal/bareloop is not there")
+		t.notRun(figure, "agent/testdata/bareloop is not there")
 		return
 	}
 	const megabyte = 1e6

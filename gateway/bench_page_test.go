@@ -122,7 +122,7 @@ func (m *bench) newBrowser(g *running) *browser {
 	m.must(g.store.CreateAccount(m.Context(), who))
 	cookie, err := g.logins.Begin(m.Context(), who, login.Visitor{})
 	m.must(err)
-	b := &browser{bench: m, url: "https://" + g.listeners.tls.Addr().String(), cookie: cookie}
+	b := &browser{bench: m, url: "https://" + g.tls.Addr().String(), cookie: cookie}
 	b.http.Transport = &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := new(net.Dialer).DialContext(ctx, network, address)

@@ -30,10 +30,11 @@ func (m *bench) pulls(t *table) {
 	m.Cleanup(func() { files.Close() })
 	path := "/v2/" + pullName + "/blobs/" + digest
 	const without = "the client is in the same process: the sum of both sides is what these cores do"
-	secret := m.listenFor(func(l net.Listener) error { return files.Serve(tls.NewListener(l, m.tlsConfig())) })
+	secret := m.listenFor(func(l net.Listener) error { return files.Serve(tls.NewListener(l, tlsConfig(m.serving))) })
 	p := inTurn(m.pull(m.url()+path), m.pull("https://"+secret+"/blob"))
 	t.compare("registry pull over TLS, 64 MiB", " MB/s", p, "net/http's file server", limit{least: pullBudget}, without)
-	plain := m.server(m.plainRoutes())
+	own := newHandlers(m.gateway)
+	plain := own.server(own.network(false, false))
 	m.Cleanup(func() { plain.Close() })
 	ours := m.listenFor(func(l net.Listener) error { return plain.Serve(m.limiter.Network(l)) })
 	theirs := m.listenFor(files.Serve)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/httpserver/daemon"
 	"muster/store"
 )
 
@@ -102,8 +103,7 @@ func (m *bench) build(name, path string, more ...string) string {
 // running is a gateway that serves in this process.
 type running struct {
 	*gateway
-	listeners *listeners
-	stop      func()
+	stop func()
 }
 
 // open starts a gateway in this process, with the parts and the order of serve.
@@ -112,13 +112,14 @@ func (m *bench) open(dir string) *running {
 	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, io.Discard)
 	m.must(err)
 	s.agents = fstest.MapFS{} // else the agents would go over to the release that this gateway carries, and run beside a launcher
-	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
-	m.must(g.open(ctx, func(string) string { return "" }, io.Discard))
-	l, err := g.listen()
+	quiet := slog.New(slog.DiscardHandler)
+	g, err := open(ctx, s, quiet, func(string) string { return "" }, io.Discard)
+	m.must(err)
+	l, err := openListeners(g)
 	m.must(err)
 	done := make(chan error, 1)
-	go func() { done <- g.run(ctx, l) }()
+	go func() { done <- daemon.Run(ctx, g.work(l, daemon.Notifier{Logger: quiet})...) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -127,7 +128,7 @@ func (m *bench) open(dir string) *running {
 		g.close()
 	})
 	m.Cleanup(stop)
-	return &running{gateway: g, listeners: l, stop: stop}
+	return &running{gateway: g, stop: stop}
 }
 
 func (m *bench) must(err error) {
@@ -137,7 +138,7 @@ func (m *bench) must(err error) {
 	}
 }
 
-func (r *running) url() string { return "https://" + r.listeners.tls.Addr().String() }
+func (r *running) url() string { return "https://" + r.tls.Addr().String() }
 
 func (m *bench) mint() string {
 	m.Helper()

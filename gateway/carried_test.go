@@ -23,12 +23,11 @@ func TestHoldsAgents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &gateway{settings: s}
-		err = g.holdsAgents(agents)
+		err = s.holdsAgents(agents)
 		if (err != nil) != (c.want != "") || err != nil && !(strings.Contains(err.Error(), c.want) && strings.Contains(err.Error(), "leave it out")) {
 			t.Errorf("%s %s: %v, want %q", c.flag, c.value, err, c.want)
 		}
-		if err := g.holdsAgents(nil); err != nil {
+		if err := s.holdsAgents(nil); err != nil {
 			t.Errorf("no agents: %v", err)
 		}
 	}

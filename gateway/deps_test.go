@@ -32,7 +32,8 @@ var (
 
 // formatNames are packages that read or write one format and know nothing of the gateway. Everybody below gateway may use them.
 var formatNames = []string{
-	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "httpserver/daemon", "paste", "session/asciicast",
+	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "health/condition", "httpserver/daemon", "paste",
+	"session/asciicast",
 }
 
 // recordNames are packages of records beside package store. They use its engine and its events.
@@ -40,7 +41,7 @@ var recordNames = []string{"store/alerts", "store/costs", "store/health", "store
 	"store/releases", "store/sessions", "store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
-var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
+var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
 
 // installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/reach"}

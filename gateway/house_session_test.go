@@ -194,7 +194,7 @@ func TestServeRefuses(t *testing.T) {
 		{"an argument", "takes no argument", []string{"now"}},
 		{"admin without a proxy", "needs a --trusted-proxy", []string{"--admin-behind-proxy"}},
 		{"a proxy's header without a proxy", "needs a --trusted-proxy", []string{"--client-address-header", "X-Real-IP"}},
-		{"an unknown flag", "not defined", []string{"--nope"}},
+		{"an unknown flag", "there is no flag --nope", []string{"--nope"}},
 		{"no directory", "name the directory with --data DIR", []string{"--data", ""}},
 		{"no port", "a port is a number from 1 to 65535", []string{"--public-url", "https://gw.example:65536"}},
 		{"port zero", "a port is a number from 1 to 65535", []string{"--public-url", "https://gw.example:0"}},

@@ -32,8 +32,8 @@ func TestIssuerFlags(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error %v, want %q", test.args, err, test.want)
 		}
-		if err == nil && strings.Contains(test.args, "step-ca") && s.stepCA.KeyFile != "nodes.jwk" {
-			t.Errorf("%s: %+v", test.args, s.stepCA)
+		if err == nil && strings.Contains(test.args, "step-ca") && s.StepCA.KeyFile != "nodes.jwk" {
+			t.Errorf("%s: %+v", test.args, s.StepCA)
 		}
 	}
 	_, err := parseSettings(nil, func(name string) string { return map[string]string{"MUSTER_ISSUER": "step-ca"}[name] }, nil)
@@ -71,23 +71,21 @@ func TestOpenIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	g := &gateway{store: db, log: slog.New(slog.DiscardHandler)}
-	if g.authority, err = authority.Open(t.Context(), authority.Config{Store: db}); err != nil {
-		t.Fatal(err)
+	quiet := slog.New(slog.DiscardHandler)
+	own, err := openAuthority(t.Context(), settings{}, quiet, db)
+	if err != nil || own.issuer != authority.Issuer(own.authority) {
+		t.Fatalf("without flags: %v, %T", err, own.issuer)
 	}
-	if err := g.openIssuer(); err != nil || g.issuer != authority.Issuer(g.authority) {
-		t.Errorf("without flags: %v, %T", err, g.issuer)
-	}
-	g.settings = settings{issuer: issuerStepCA, stepCA: stepca.Settings{
+	s := settings{Issuer: issuerStepCA, StepCA: stepca.Settings{
 		URL: "https://127.0.0.1:1", RootFile: filepath.Join(t.TempDir(), "root.crt"), Provisioner: "nodes", KeyFile: "nodes.jwk",
 	}}
-	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "step ca root") {
+	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "step ca root") {
 		t.Errorf("without a root: %v", err)
 	}
-	if err := os.WriteFile(g.settings.stepCA.RootFile, []byte(g.authority.RootPEM()), 0o600); err != nil {
+	if err := os.WriteFile(s.StepCA.RootFile, []byte(own.authority.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
+	if _, err := openAuthority(t.Context(), s, quiet, db); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
 		t.Errorf("without a key: %v", err)
 	}
 }

@@ -46,44 +46,45 @@ func matrixGateway(t *testing.T) (*gateway, []face) {
 		t.Fatal(err)
 	}
 	s.agents = fstest.MapFS{"linux-amd64/muster-agent": {Data: []byte("#!/bin/sh\n")}}
-	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
-	if err := g.open(t.Context(), func(string) string { return "" }, io.Discard); err != nil {
+	g, err := open(t.Context(), s, slog.New(slog.DiscardHandler), func(string) string { return "" }, io.Discard)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := g.releases.Load(t.Context()); err != nil { // nothing runs here
 		t.Fatal(err)
 	}
 	t.Cleanup(g.close)
-	usual := serveListeners(t, g)
+	serveListeners(t, g)
 	behind := *g
-	behind.settings.adminProxied = true
-	behind.settings.listen = "127.0.0.1:0"
-	behind.settings.plainListen = "127.0.0.1:0"
-	behind.settings.data = filepath.Join(dir, "backup") // for another socket, which nobody asks
-	if err := os.Mkdir(behind.settings.data, 0o700); err != nil {
+	behind.settings.AdminBehindProxy = true
+	behind.settings.Data = filepath.Join(dir, "backup") // for another socket, which nobody asks
+	if err := os.Mkdir(behind.settings.Data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	allowed := serveListeners(t, &behind)
+	if behind.network, err = openNetwork(behind.settings, behind.log); err != nil {
+		t.Fatal(err)
+	}
+	serveListeners(t, &behind)
 	at := func(l net.Listener) string { return l.Addr().String() }
 	return g, []face{
-		{name: "TLS", network: "tcp", address: at(usual.tls), tls: true, admin: true},
-		{name: "plain", network: "tcp", address: at(usual.plain)},
+		{name: "TLS", network: "tcp", address: at(g.tls), tls: true, admin: true},
+		{name: "plain", network: "tcp", address: at(g.plain)},
 		{name: "socket", network: "unix", address: filepath.Join(dir, client.SocketName), admin: true},
-		{name: "TLS behind a proxy", network: "tcp", address: at(usual.tls), tls: true, forwarded: "https"},
-		{name: "plain behind a proxy", network: "tcp", address: at(usual.plain), forwarded: "https"},
-		{name: "TLS behind a proxy, admin allowed", network: "tcp", address: at(allowed.tls), tls: true, forwarded: "https", admin: true,
+		{name: "TLS behind a proxy", network: "tcp", address: at(g.tls), tls: true, forwarded: "https"},
+		{name: "plain behind a proxy", network: "tcp", address: at(g.plain), forwarded: "https"},
+		{name: "TLS behind a proxy, admin allowed", network: "tcp", address: at(behind.tls), tls: true, forwarded: "https", admin: true,
 			adminOnly: true},
-		{name: "TLS behind an open proxy, admin allowed", network: "tcp", address: at(allowed.tls), tls: true, forwarded: "http", admin: true},
-		{name: "plain behind a proxy, admin allowed", network: "tcp", address: at(allowed.plain), forwarded: "https", admin: true,
+		{name: "TLS behind an open proxy, admin allowed", network: "tcp", address: at(behind.tls), tls: true, forwarded: "http", admin: true},
+		{name: "plain behind a proxy, admin allowed", network: "tcp", address: at(behind.plain), forwarded: "https", admin: true,
 			adminOnly: true},
-		{name: "plain behind an open proxy, admin allowed", network: "tcp", address: at(allowed.plain), forwarded: "http", admin: true},
-		{name: "plain, admin allowed behind a proxy", network: "tcp", address: at(allowed.plain), adminOnly: true},
+		{name: "plain behind an open proxy, admin allowed", network: "tcp", address: at(behind.plain), forwarded: "http", admin: true},
+		{name: "plain, admin allowed behind a proxy", network: "tcp", address: at(behind.plain), adminOnly: true},
 	}
 }
 
-func serveListeners(t *testing.T, g *gateway) *listeners {
+func serveListeners(t *testing.T, g *gateway) {
 	t.Helper()
-	l, err := g.listen()
+	l, err := openListeners(g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,6 @@ func serveListeners(t *testing.T, g *gateway) *listeners {
 			t.Error(err)
 		}
 	})
-	return l
 }
 
 // callsOfAnAddress are fewer than the gateway takes of one address before it says to wait.

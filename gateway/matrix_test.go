@@ -19,7 +19,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reply"
@@ -167,7 +167,7 @@ func (m *matrix) rows() []row {
 	for _, route := range adminapi.Table() {
 		all = append(all, row{method: route.Method, path: wire.PrefixAdmin + route.Path, admin: &route})
 	}
-	for _, route := range m.gateway.nodes.Table() {
+	for _, route := range newHandlers(m.gateway).nodes.Table() {
 		all = append(all, row{method: route.Method, path: route.Path, node: &route})
 	}
 	for _, route := range oci.Table() {
@@ -333,7 +333,7 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 	case "credential", "receiver", "shipping", "silence":
 		return "none"
 	case "rule":
-		return health.GPUHot
+		return condition.GPUHot
 	case "session":
 		return "s-aaaaaaaaaaaaaaaa"
 	}
@@ -390,16 +390,16 @@ func TestServedRoutes(t *testing.T) {
 		"internal/console/web.go",              // the table's
 		"internal/nodeapi/route.go",            // the table's
 		"internal/reply/strict.go",             // for requests that no route takes
-		"listen.go",                            // the admin API as a whole, on the socket
-		"listen.go",                            // the metrics, on the socket
-		"listen.go",                            // what lies below them
-		"listen.go",                            // the registry as a whole, on the socket
-		"listen.go",                            // the admin API as a whole
-		"listen.go",                            // the metrics
-		"listen.go",                            // what lies below them
-		"listen.go",                            // the console as a whole
-		"listen.go",                            // the console's front door
-		"listen.go",                            // the registry as a whole
+		"routes.go",                            // the admin API as a whole, on the socket
+		"routes.go",                            // the metrics, on the socket
+		"routes.go",                            // what lies below them
+		"routes.go",                            // the registry as a whole, on the socket
+		"routes.go",                            // the admin API as a whole
+		"routes.go",                            // the metrics
+		"routes.go",                            // what lies below them
+		"routes.go",                            // the console as a whole
+		"routes.go",                            // the console's front door
+		"routes.go",                            // the registry as a whole
 	}
 	if got := handling(t); !slices.Equal(got, want) {
 		t.Errorf("muxes are given handlers in %q, want in %q", got, want)

@@ -10,23 +10,9 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/view"
 )
-
-// metricsAPI is made once for each listener. That a request comes from a loopback address proves nothing: whatever passes connections on,
-// such as a container's port or an ssh tunnel, brings strangers from there, who choose the host and the headers themselves.
-func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
-	return &metrics.API{
-		Gate: g.gate(callers), Info: g.info, Ready: g.overview.Ready, Gateway: g.measure, Events: g.tally, Room: g.room,
-		Rows: func(q view.Query) []*api.NodeRow {
-			rows, _ := g.overview.Rows(q)
-			return rows
-		},
-	}
-}
 
 // measure is how the gateway itself is now.
 func (g *gateway) measure(ctx context.Context) metrics.Gateway {
@@ -36,11 +22,12 @@ func (g *gateway) measure(ctx context.Context) metrics.Gateway {
 	m.DatabaseBytes = g.sizeOf(datadir.Database)
 	if g.history != nil {
 		m.HistoryBytes = g.sizeOf(datadir.History)
-		most := int64(g.settings.history)
+		most := int64(g.settings.History)
 		m.HistoryMost = &most
 	}
-	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.data)
-	g.measureShipping(&m)
+	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.Data)
+	m.Shipping = g.shipping.Rules("")
+	m.HeldBatches = g.shipping.Held()
 	for what, ask := range map[string]func(context.Context, *metrics.Gateway) error{
 		"tasks": g.measureTasks, "rollouts": g.measureRollouts, "certificates": g.measureCertificates,
 	} {
@@ -100,7 +87,7 @@ func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) e
 
 // sizeOf is the size of a database in the data directory, with the log beside it; nil: it cannot be told.
 func (g *gateway) sizeOf(name string) *int64 {
-	path := filepath.Join(g.settings.data, name)
+	path := filepath.Join(g.settings.Data, name)
 	file, err := os.Stat(path)
 	if err != nil {
 		return nil

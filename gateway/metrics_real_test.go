@@ -61,7 +61,7 @@ func TestPrometheus(t *testing.T) {
 	p.await(`up{job="node",node="gpu-1",tenant="platform"}`, 0) // found as a target, and nothing answers there
 	desk.stop()
 	p.await(`muster_node_up{node="desk"}`, 0)
-	p.await(`count(ALERTS{alertname="MusterNodeSilent",node="desk",alertstate="pending"})`, 1)
+	p.await(`count(ALERTS{alertname="MusterNodeStale",node="desk",alertstate="pending"})`, 1)
 	if failed := p.value(`scrape_samples_scraped{job="muster"} - scrape_samples_post_metric_relabeling{job="muster"}`); failed != 0 {
 		t.Errorf("%v samples were left out", failed)
 	}

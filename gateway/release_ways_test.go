@@ -40,7 +40,7 @@ func newReleased(t *testing.T) *released {
 		m.must(err)
 	}
 	m.must(g.releases.Look(t.Context()))
-	return &released{matrix: m, data: g.settings.data, face: faces[0], node: m.nodeIn(nodeActive)}
+	return &released{matrix: m, data: g.settings.Data, face: faces[0], node: m.nodeIn(nodeActive)}
 }
 
 // muster runs a command line that must succeed.

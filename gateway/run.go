@@ -4,7 +4,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"muster/agent/flags"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/backup"
 	"muster/gateway/internal/cli"
@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	s, err := parseSettings(slices.Delete(slices.Clone(args), at, at+1), getenv, stdout)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, flags.ErrHelp):
 		return exitDone
 	case err != nil:
 		fmt.Fprintf(stderr, "muster serve: %v\n%s serve --help shows every flag\n", err, cli.Program(getenv))
@@ -68,7 +68,7 @@ func commandLine(ctx context.Context, args []string, getenv func(string) string,
 // serveFlags reads serve's flags for the command that installs the service.
 func serveFlags(args []string, getenv func(string) string) (cli.ServeFlags, error) {
 	s, err := parseSettings(args, getenv, io.Discard)
-	return cli.ServeFlags{Given: s.given, Data: s.data, Listen: s.listen, PlainListen: s.plainListen, PublicURL: s.publicURL,
+	return cli.ServeFlags{Given: s.given, Data: s.Data, Listen: s.Listen, PlainListen: s.PlainListen, PublicURL: s.PublicURL,
 		Files: s.files}, err
 }
 

@@ -66,31 +66,31 @@ func TestBootstrapSettings(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || s.bootstrap != c.want {
-			t.Errorf("%s: got %+v, %v; want %+v", c.name, s.bootstrap, err, c.want)
+		if err != nil || s.Bootstrap != c.want {
+			t.Errorf("%s: got %+v, %v; want %+v", c.name, s.Bootstrap, err, c.want)
 		}
 	}
 	s, err := parseSettings([]string{"--events-retention", "90d"}, func(string) string { return "" }, io.Discard)
-	if err != nil || time.Duration(s.retention) != 90*24*time.Hour || s.given["events-retention"] != "90d" {
-		t.Errorf("retention %s as %q, %v", time.Duration(s.retention), s.given["events-retention"], err)
+	if err != nil || time.Duration(s.EventsRetention) != 90*24*time.Hour || s.given["events-retention"] != "90d" {
+		t.Errorf("retention %s as %q, %v", time.Duration(s.EventsRetention), s.given["events-retention"], err)
 	}
 }
 
 func TestYesNo(t *testing.T) {
 	for value, want := range map[string]string{"true": "true", "1": "true", "yes": "true", "on": "true", "TRUE": "true", "false": "false",
 		"0": "false", "no": "false", "off": "false",
-		"perhaps": "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME=\"perhaps\": write true, 1, yes or on, or false, 0, no or off"} {
+		"perhaps": "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME has the value \"perhaps\": write true, 1, yes or on, or false, 0, no or off"} {
 		env := func(name string) string {
 			return map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": value}[name]
 		}
 		s, err := parseSettings([]string{"--data", t.TempDir()}, env, io.Discard)
-		if got := strconv.FormatBool(s.bootstrap.InstallRuntime); err == nil && got != want || err != nil && err.Error() != want {
+		if got := strconv.FormatBool(s.Bootstrap.InstallRuntime); err == nil && got != want || err != nil && err.Error() != want {
 			t.Errorf("%s: got %s, %v", value, got, err)
 		}
 	}
 	for _, args := range [][]string{{"--bootstrap-install-container-runtime"}, {"--bootstrap-install-container-runtime=on"}} {
 		if s, err := parseSettings(append(args, "--data", t.TempDir()), func(string) string { return "" }, io.Discard); err != nil ||
-			!s.bootstrap.InstallRuntime {
+			!s.Bootstrap.InstallRuntime {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -105,14 +105,14 @@ func TestRegistrySettings(t *testing.T) {
 		s, err := parseSettings([]string{"--data", t.TempDir()}, func(name string) string {
 			return map[string]string{"MUSTER_REGISTRY_QUOTA": c.quota}[name]
 		}, io.Discard)
-		if err == nil && (s.quota.String() != c.want || s.maxBlob.String() != "2GiB") || err != nil &&
+		if err == nil && (s.RegistryQuota.String() != c.want || s.RegistryMaxBlob.String() != "2GiB") || err != nil &&
 			(c.want != "" || !strings.Contains(err.Error(), "MUSTER_REGISTRY_QUOTA")) {
-			t.Errorf("%q: %s, %v", c.quota, &s.quota, err)
+			t.Errorf("%q: %s, %v", c.quota, &s.RegistryQuota, err)
 		}
 	}
 	s, err := parseSettings([]string{"--data", t.TempDir(), "--registry-max-blob", "0"}, func(string) string { return "" }, io.Discard)
-	if err != nil || s.maxBlob != 0 {
-		t.Errorf("no bound: %s, %v", &s.maxBlob, err)
+	if err != nil || s.RegistryMaxBlob != 0 {
+		t.Errorf("no bound: %s, %v", &s.RegistryMaxBlob, err)
 	}
 }
 
@@ -125,11 +125,11 @@ func TestSessionSettings(t *testing.T) {
 		{"--session-limit", "24h", true}, {"--session-limit", "0", false}, {"--session-limit", "25h", false}} {
 		s, err := parseSettings([]string{"--data", t.TempDir(), c.flag, c.value}, func(string) string { return "" }, io.Discard)
 		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), c.flag) {
-			t.Errorf("%s %s: %v, %v, %v", c.flag, c.value, s.sessionIdle, s.sessionLimit, err)
+			t.Errorf("%s %s: %v, %v, %v", c.flag, c.value, s.SessionIdle, s.SessionLimit, err)
 		}
 	}
 	if s, err := parseSettings([]string{"--data", t.TempDir()}, func(string) string { return "" }, io.Discard); err != nil ||
-		s.sessionIdle != 30*time.Minute || s.sessionLimit != 12*time.Hour {
-		t.Errorf("got %v and %v, %v", s.sessionIdle, s.sessionLimit, err)
+		s.SessionIdle != 30*time.Minute || s.SessionLimit != 12*time.Hour {
+		t.Errorf("got %v and %v, %v", s.SessionIdle, s.SessionLimit, err)
 	}
 }

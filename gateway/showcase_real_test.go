@@ -17,7 +17,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/httpserver/daemon"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -60,13 +61,13 @@ func newShowcase(t *testing.T, nodes []exhibit) *showcase {
 	furnish(t, first, nodes, now)
 	first.close()
 	s := &showcase{gateway: openShowcase(t, dir)}
-	l, err := s.listen()
+	l, err := openListeners(s.gateway)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.run(ctx, l) }()
+	go func() { done <- daemon.Run(ctx, s.work(l, daemon.Notifier{Logger: s.log})...) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -74,7 +75,7 @@ func newShowcase(t *testing.T, nodes []exhibit) *showcase {
 		}
 		s.close()
 	})
-	s.url = "https://" + l.tls.Addr().String()
+	s.url = "https://" + s.tls.Addr().String()
 	s.enter(t)
 	for !s.overview.Ready() {
 		time.Sleep(10 * time.Millisecond)
@@ -92,10 +93,10 @@ func openShowcase(t *testing.T, dir string) *gateway {
 	t.Helper()
 	none := func(string) string { return "" }
 	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0"}, none, io.Discard)
-	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
-	if err == nil {
-		err = g.open(t.Context(), none, io.Discard)
+	if err != nil {
+		t.Fatal(err)
 	}
+	g, err := open(t.Context(), s, slog.New(slog.DiscardHandler), none, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func oddNodes() []exhibit {
 		{name: "l40s-quiet", tenant: "platform", provider: "maas", hardware: silent, expected: 2},
 		{name: "mi300x-1", tenant: "platform", provider: "maas", hardware: machine(mi300x, 8, 83), expected: 8},
 		{name: "hostile-1", tenant: "research", provider: "vast_ai", instance: "x", hardware: hostile, expected: 2,
-			labels: map[string]string{"note": hostileName}, findings: []records.Finding{finding(health.GPUHot, "", hostileName)}},
+			labels: map[string]string{"note": hostileName}, findings: []records.Finding{finding(condition.GPUHot, "", hostileName)}},
 		{name: long[:63], tenant: "a-tenant-with-a-long-name-as-well-0030", provider: "bare_metal", hardware: machine(l40s, 4, 66), expected: 4,
 			labels: map[string]string{"purpose": "a-long-text-that-says-what-this-machine-is-for-in-many-words"}},
 		{name: "joining-1", tenant: "research", provider: "vast_ai", state: wire.StateEnrolled},
@@ -384,28 +385,28 @@ func sickNodes() []exhibit {
 	return []exhibit{
 		{name: "h200-11", tenant: "platform", provider: "bare_metal", hardware: machine(h200, 7, 70), expected: 8, state: unavailable,
 			reasons:  []string{wire.HealthGPUCountDropped},
-			findings: []records.Finding{finding(health.GPUCountDropped, "", "7 of 8 GPUs answer.")}},
+			findings: []records.Finding{finding(condition.GPUCountDropped, "", "7 of 8 GPUs answer.")}},
 		{name: "h200-12", tenant: "platform", provider: "bare_metal", hardware: fault, expected: 8, state: unavailable,
 			reasons: []string{wire.HealthGPUFault}, findings: []records.Finding{
-				finding(health.RemapFailed, sick, "A bad part of the memory of GPU 5 could not be replaced."),
-				finding(health.XidCritical, sick, "The kernel reported Xid 79 of GPU 5: it has fallen off the bus.")}},
+				finding(condition.RemapFailed, sick, "A bad part of the memory of GPU 5 could not be replaced."),
+				finding(condition.XidCritical, sick, "The kernel reported Xid 79 of GPU 5: it has fallen off the bus.")}},
 		{name: "h200-13", tenant: "platform", provider: "bare_metal", hardware: hot, expected: 8,
-			findings: []records.Finding{finding(health.GPUHot, sick, "GPU 5 is at 94 °C; the limit is 90 °C.")}},
+			findings: []records.Finding{finding(condition.GPUHot, sick, "GPU 5 is at 94 °C; the limit is 90 °C.")}},
 		{name: "vast-hung", tenant: "research", provider: "vast_ai", hardware: hung, expected: 2, state: unavailable,
 			reasons:  []string{wire.HealthProbeHung},
-			findings: []records.Finding{finding(health.ProbeHung, "", "nvidia-smi does not come to an end since 12 minutes.")}},
+			findings: []records.Finding{finding(condition.ProbeHung, "", "nvidia-smi does not come to an end since 12 minutes.")}},
 		{name: "h200-unread", tenant: "platform", provider: "bare_metal", hardware: unread, expected: 8, state: unavailable,
 			reasons: []string{wire.HealthProbeHung}},
 		{name: "h200-gone", tenant: "platform", provider: "bare_metal", hardware: gone, expected: 8, state: unavailable,
 			reasons: []string{wire.HealthGPUCountDropped}},
 		{name: "vast-silent", tenant: "research", provider: "vast_ai", hardware: machine(r4090, 4, 90), expected: 4, heard: 3 * time.Hour,
 			labels:   map[string]string{"price_per_hour": "1.99", "tier": "spot"},
-			findings: []records.Finding{finding(health.Silent, "", "Not heard from for 3 hours; it has cost 5.97 since.")}},
+			findings: []records.Finding{finding(condition.NodeStale, "", "Not heard from for 3 hours; it has cost 5.97 since.")}},
 		{name: "vast-stale", tenant: "research", provider: "vast_ai", hardware: machine(r4090, 1, 12), expected: 1, heard: 7 * time.Minute},
 		{name: "conflict-1", tenant: "research", provider: "vast_ai", hardware: machine(r4090, 1, 30), expected: 1, state: unavailable,
 			reasons: []string{wire.ReasonConflict}},
 		{name: "overdue-1", tenant: "platform", provider: "maas", hardware: machine(l40s, 2, 44), expected: 2,
-			findings: []records.Finding{finding(health.RenewalOverdue, "", "Its certificate ends in 4 h and was not renewed.")}},
+			findings: []records.Finding{finding(condition.RenewalOverdue, "", "Its certificate ends in 4 h and was not renewed.")}},
 	}
 }
 

@@ -12,7 +12,7 @@ const DefaultTenant = "default"
 type PSK struct {
 	ID        string // psk-<8 hex>
 	Key       []byte
-	Mark      []byte // a text that may be the passphrase is compared with it; nil: the key was set before marks existed
+	Mark      []byte // a text that may be the passphrase is compared with it
 	CreatedAt time.Time
 }
 

@@ -19,6 +19,27 @@ const (
 	ReasonSuspended = "suspended"           // a person took the node out of service
 )
 
+// ReasonMeaning says in a sentence what a reason of a node's state means; empty: this version does not know it.
+func ReasonMeaning(reason string) string {
+	switch reason {
+	case ReasonConflict:
+		return "Two machines use the node's identity, so it gets nothing."
+	case ReasonExpired:
+		return "The node's certificate has expired."
+	case ReasonSuspended:
+		return "A person took the node out of service."
+	case HealthProbeFailed:
+		return "nvidia-smi ends with an error, so nothing is known of the GPUs."
+	case HealthProbeHung:
+		return "nvidia-smi does not come to an end, or AMD's driver does not answer: the driver may be stuck."
+	case HealthGPUCountDropped:
+		return "Fewer GPUs answer than the node should have, or nvidia-smi is gone."
+	case HealthGPUFault:
+		return "A GPU says that it must not be used: it is lost, waits for a reset, or cannot remap its memory."
+	}
+	return ""
+}
+
 // Statuses of a node: whether the gateway hears from it. The admin API names them.
 const (
 	StatusPending = "pending" // never heard from

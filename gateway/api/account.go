@@ -32,14 +32,13 @@ type Account struct {
 	ExpiresAt  *time.Time `json:"expires_at"`
 	RevokedAt  *time.Time `json:"revoked_at"`
 	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
-	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: an earlier version made it
+	CreatedBy  string     `json:"created_by"`   // as events name who did something
 }
 
 // RevokedAccount answers DELETE accounts/{account}.
 type RevokedAccount struct {
 	Done
-	Made        []string `json:"made"`         // live accounts that it had made, which stay
-	PerhapsMade []string `json:"perhaps_made"` // live accounts whose maker is known by name alone, which is this name
+	Made []string `json:"made"` // live accounts that it had made, which stay
 }
 
 // AccountList answers GET accounts.

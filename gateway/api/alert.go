@@ -4,22 +4,27 @@ import "time"
 
 // Alert is one thing that people are told of.
 type Alert struct {
-	ID         string          `json:"id"`
-	Cause      string          `json:"cause"`
-	Subject    string          `json:"subject"`
-	Severity   string          `json:"severity"`
-	Tenant     string          `json:"tenant"` // empty: it is about the whole fleet
-	Node       string          `json:"node"`   // empty: it is about no single node
-	NodeID     string          `json:"node_id"`
-	NodeIDs    []string        `json:"node_ids"` // of those that it is about, where they are many
-	Text       string          `json:"text"`     // one sentence: what is wrong
-	Next       string          `json:"next"`     // one sentence: what to do
-	Topic      string          `json:"topic"`    // of muster help
-	Since      time.Time       `json:"since"`
-	FiredAt    time.Time       `json:"fired_at"`
-	ResolvedAt *time.Time      `json:"resolved_at"` // null: it is open
-	Silence    *AlertSilence   `json:"silence"`     // that keeps it from being told; null: none
-	Deliveries []AlertDelivery `json:"deliveries"`
+	AlertFacts
+	NodeIDs    []string        `json:"node_ids"`   // of those that it is about, where they are many
+	Silence    *AlertSilence   `json:"silence"`    // that keeps it from being told; null: none
+	Deliveries []AlertDelivery `json:"deliveries"` // what receivers were told
+}
+
+// AlertFacts is what an alert says, in lists and to webhooks.
+type AlertFacts struct {
+	ID         string     `json:"id"`
+	Cause      string     `json:"cause"` // one of the table of conditions
+	Subject    string     `json:"subject"`
+	Severity   string     `json:"severity"`
+	Tenant     string     `json:"tenant"` // empty: it is about the whole fleet
+	Node       string     `json:"node"`   // empty: it is about no single node
+	NodeID     string     `json:"node_id"`
+	Text       string     `json:"text"`  // one sentence: what is wrong
+	Next       string     `json:"next"`  // one sentence: what to do
+	Topic      string     `json:"topic"` // of muster help
+	Since      time.Time  `json:"since"`
+	FiredAt    time.Time  `json:"fired_at"`
+	ResolvedAt *time.Time `json:"resolved_at"` // null: it is open
 }
 
 // AlertDelivery is how far a receiver was told of an alert.

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"encoding/json"
-	"strconv"
 	"time"
 )
 
@@ -53,28 +51,11 @@ type BootstrapScript struct {
 
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
-	TrustBundleVersion TrustVersion `json:"trust_bundle_version"`
+	TrustBundleVersion string `json:"trust_bundle_version"` // v<number>
 	// PackageRef is HOST[:PORT]/repository@sha256:<hex>. Without a release it is the URL of the usual platform's agent.
 	PackageRef    string             `json:"package_ref"`
 	PackageDigest string             `json:"package_digest"` // sha256:<hex>, of the release's index or of that agent
 	Packages      []BootstrapPackage `json:"packages"`
-}
-
-// TrustVersion is v<number>. Gateways of earlier versions send the number alone, and it is read from them too.
-type TrustVersion string
-
-func NewTrustVersion(number int64) TrustVersion {
-	return TrustVersion("v" + strconv.FormatInt(number, 10))
-}
-
-// UnmarshalJSON takes either form.
-func (v *TrustVersion) UnmarshalJSON(text []byte) error {
-	var number int64
-	if json.Unmarshal(text, &number) == nil {
-		*v = NewTrustVersion(number)
-		return nil
-	}
-	return json.Unmarshal(text, (*string)(v))
 }
 
 // BootstrapPackage is the agent for one platform.

@@ -31,5 +31,5 @@ type EventFilter struct {
 	Since    time.Time `json:"since,omitzero"`
 	After    *int64    `json:"after,omitempty"`  // oldest first, those after this id
 	Before   int64     `json:"before,omitempty"` // this id
-	Limit    int       `json:"limit,omitempty"`
+	Limit    int       `json:"limit,omitempty" most:"1000" usual:"100"`
 }

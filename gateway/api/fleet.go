@@ -208,18 +208,11 @@ func (g *NodeRow) severity() int {
 	return SeverityRank(g.Findings[0].Severity)
 }
 
+// Severities are those of findings and alerts, the least first.
+func Severities() []string { return []string{SeverityNote, SeverityWarn, SeveritySevere} }
+
 // SeverityRank orders severities: a worse one is higher. An unknown one is the least.
-func SeverityRank(word string) int {
-	switch word {
-	case SeveritySevere:
-		return 3
-	case SeverityWarn:
-		return 2
-	case SeverityNote:
-		return 1
-	}
-	return 0
-}
+func SeverityRank(word string) int { return slices.Index(Severities(), word) + 1 }
 
 // MemoryShare is how full the GPU's own memory is, in percent; nil: that is not known.
 func (g *GPU) MemoryShare() *float64 {
@@ -288,6 +281,6 @@ type FleetFilter struct {
 	Unwell   bool   `json:"unwell,omitempty"` // nodes with findings
 	All      bool   `json:"all,omitempty"`    // retired ones too
 	Sort     string `json:"sort,omitempty"`
-	Limit    int    `json:"limit"` // 0: the totals alone
+	Limit    int    `json:"limit" least:"0" most:"20000" usual:"100"` // 0: the totals alone; most: LargestFleet
 	Cursor   string `json:"cursor,omitempty"`
 }

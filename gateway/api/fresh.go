@@ -17,10 +17,13 @@ const (
 // the seconds between two heartbeats, and skew is what the gateway's clock is ahead of the node's, in milliseconds; nil: not known.
 func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	at := ReadAt(p.SampledAt, skew)
-	if p.State == wire.ProbeAbsent || at == nil {
-		return p.State == wire.ProbeAbsent
-	}
-	if p.Since != nil && p.SampledAt.Before(*p.Since) && (p.State == wire.ProbeHung || p.State == wire.ProbeFailed) {
+	isFailed := p.State == wire.ProbeHung || p.State == wire.ProbeFailed
+	switch {
+	case p.State == wire.ProbeAbsent:
+		return true
+	case at == nil:
+		return isFailed
+	case isFailed && p.Since != nil && p.SampledAt.Before(*p.Since):
 		return true // no row was read since
 	}
 	fresh := freshAtMost

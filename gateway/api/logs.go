@@ -10,6 +10,6 @@ type LogsQuery struct {
 	Sources []string  `json:"source,omitempty"` // none: the agent's own
 	Since   time.Time `json:"since,omitzero"`   // none: what the gateway takes for usual
 	Follow  bool      `json:"follow,omitempty"`
-	Grep    string    `json:"grep,omitempty"`  // a regular expression (RE2)
-	Limit   int       `json:"limit,omitempty"` // the last ones of those that are there
+	Grep    string    `json:"grep,omitempty"`                // a regular expression (RE2)
+	Limit   int       `json:"limit,omitempty" most:"100000"` // the last ones of those that are there
 }

@@ -95,7 +95,7 @@ type NodeFilter struct {
 	Status   string `json:"status,omitempty"`
 	State    string `json:"state,omitempty"`
 	All      bool   `json:"all,omitempty"` // retired ones too
-	Limit    int    `json:"limit,omitempty"`
+	Limit    int    `json:"limit,omitempty" most:"1000" usual:"100"`
 	Cursor   string `json:"cursor,omitempty"`
 }
 

@@ -130,7 +130,7 @@ type ChannelNodes struct {
 type ChannelNodeFilter struct {
 	State  string `json:"state,omitempty"`
 	Phase  string `json:"phase,omitempty"`
-	Limit  int    `json:"limit,omitempty"`
+	Limit  int    `json:"limit,omitempty" most:"1000" usual:"100"`
 	Cursor string `json:"cursor,omitempty"`
 }
 

@@ -7,8 +7,8 @@ type SeriesQuery struct {
 	Metric string    `json:"metric,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
-	Step   int64     `json:"step,omitempty"`  // in seconds
-	Value  string    `json:"value,omitempty"` // mean, least or most
+	Step   int64     `json:"step,omitempty" most:"31536000"` // in seconds
+	Value  string    `json:"value,omitempty"`                // mean, least or most
 }
 
 // Series answers GET nodes/{node}/series.

@@ -61,7 +61,7 @@ type SessionFilter struct {
 	Type   string `json:"type,omitempty"`
 	Status string `json:"status,omitempty"`
 	Tenant string `json:"tenant,omitempty"`
-	Limit  int    `json:"limit,omitempty"`
+	Limit  int    `json:"limit,omitempty" most:"1000" usual:"100"`
 	Cursor string `json:"cursor,omitempty"`
 }
 

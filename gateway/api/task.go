@@ -71,6 +71,6 @@ type TaskFilter struct {
 	Tenant string `json:"tenant,omitempty"`
 	Open   bool   `json:"open,omitempty"` // only those that have not ended
 	Lost   bool   `json:"lost,omitempty"` // only those that are lost, and in whose place none was queued
-	Limit  int    `json:"limit,omitempty"`
+	Limit  int    `json:"limit,omitempty" most:"1000" usual:"100"`
 	Cursor string `json:"cursor,omitempty"`
 }

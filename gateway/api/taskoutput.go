@@ -8,3 +8,9 @@ const (
 	// HeaderTaskOffset says where an answer's first byte stands in all that the task has written.
 	HeaderTaskOffset = "Muster-Task-Offset"
 )
+
+// TaskOutputFilter says what of a task's output to send.
+type TaskOutputFilter struct {
+	Follow bool   `json:"follow,omitempty"` // until the task has ended
+	From   *int64 `json:"from,omitempty"`   // this byte, without a gap; nil: as a person reads it
+}

@@ -43,12 +43,13 @@ type Machine struct {
 	Dir   string
 	Steps disk.Steps // for whoever works in Dir
 
-	t     *testing.T
-	steps int
-	cut   int // the power goes before this step
-	left  []string
-	files map[uint64]*file
-	names map[uint64]map[string]uint64 // of folders, as they are on the disk
+	t      *testing.T
+	folder string // of Dir, and of what the power leaves
+	steps  int
+	cut    int // the power goes before this step
+	left   []string
+	files  map[uint64]*file
+	names  map[uint64]map[string]uint64 // of folders, as they are on the disk
 }
 
 // file is one that lay in the folder once. It is held open, so that its number in the file system stays its own.
@@ -66,9 +67,13 @@ type file struct {
 // happened in the words of a test's error.
 func CutEverywhere(t *testing.T, prepare, work func(*Machine), check func(dir, happened string)) {
 	t.Helper()
+	folder := Folder(t)
 	for cut := 0; ; cut++ {
-		m := &Machine{t: t, Dir: filepath.Join(t.TempDir(), "disk"), cut: cut, files: map[uint64]*file{}, names: map[uint64]map[string]uint64{}}
-		m.must(os.Mkdir(m.Dir, 0o700))
+		m := &Machine{
+			t: t, folder: filepath.Join(folder, fmt.Sprint(cut)), cut: cut, files: map[uint64]*file{}, names: map[uint64]map[string]uint64{},
+		}
+		m.Dir = filepath.Join(m.folder, "disk")
+		m.must(os.MkdirAll(m.Dir, 0o700))
 		prepare(m)
 		m.syncAll(m.Dir)
 		m.Steps = m.step
@@ -85,6 +90,7 @@ func CutEverywhere(t *testing.T, prepare, work func(*Machine), check func(dir, h
 		for _, f := range m.files {
 			f.Close()
 		}
+		m.must(os.RemoveAll(m.folder))
 		if ended || t.Failed() {
 			return
 		}
@@ -191,9 +197,9 @@ func (m *Machine) powerOff() {
 	m.look(m.Dir)
 	root, err := os.Stat(m.Dir)
 	m.must(err)
-	for _, l := range losses {
-		dir := filepath.Join(m.t.TempDir(), "disk")
-		m.must(os.Mkdir(dir, 0o700))
+	for i, l := range losses {
+		dir := filepath.Join(m.folder, fmt.Sprint(i), "disk")
+		m.must(os.MkdirAll(dir, 0o700))
 		m.keep(l, number(root), m.Dir, dir)
 		m.left = append(m.left, dir)
 	}

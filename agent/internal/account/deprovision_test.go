@@ -270,7 +270,7 @@ func TestWhoseProcess(t *testing.T) {
 		b.check(os.Symlink(one.pid, b.path("proc/"+pid+"/ns/pid")))
 		b.check(os.Symlink(one.user, b.path("proc/"+pid+"/ns/user")))
 	}
-	if got := b.accounts.processes(1001); !slices.Equal(got, []int{11, 12, 16}) {
+	if got := b.accounts.signal(1001, 0); !slices.Equal(got, []int{11, 12, 16}) {
 		t.Errorf("%v", got)
 	}
 }
@@ -285,7 +285,7 @@ func TestEndProcesses(t *testing.T) {
 	b.accounts.grace = 100 * time.Millisecond
 	b.check(os.RemoveAll(b.path("proc")))
 	b.check(os.Symlink("/proc", b.path("proc")))
-	if there := b.accounts.processes(uid); len(there) > 0 {
+	if there := b.accounts.signal(uid, 0); len(there) > 0 {
 		t.Skipf("this machine has processes of the UID %d: %v", uid, there)
 	}
 	start := func(uid uint32, script string) *exec.Cmd {
@@ -306,7 +306,7 @@ func TestEndProcesses(t *testing.T) {
 	go func() { _ = obeys.Wait() }()
 	go func() { _ = ignores.Wait() }()
 	ended, err := b.accounts.endProcesses(t.Context(), uid)
-	if err != nil || ended < 2 || len(b.accounts.processes(uid)) != 0 {
+	if err != nil || ended < 2 || len(b.accounts.signal(uid, 0)) != 0 {
 		t.Errorf("%d %v", ended, err)
 	}
 	if err := other.Process.Signal(syscall.Signal(0)); err != nil {

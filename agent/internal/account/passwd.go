@@ -2,9 +2,7 @@ package account
 
 import (
 	"bytes"
-	"fmt"
-	"io"
-	"os"
+	"muster/agent/disk"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,18 +84,7 @@ func (a *Accounts) tables() (tables, error) {
 	return tables{parsePasswd(users), parseGroups(groups)}, nil
 }
 
-func readTable(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxTable+1))
-	if err == nil && len(text) > maxTable {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxTable)
-	}
-	return text, err
-}
+func readTable(path string) ([]byte, error) { return disk.ReadFile(path, maxTable) }
 
 // user finds an account by its name.
 func (t tables) user(name string) (entry, bool) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"muster/agent/internal/host"
 	"os"
 	"slices"
 	"strconv"
@@ -21,32 +22,25 @@ const (
 
 // endProcesses ends all processes of a user: first it asks them, then it kills them, again and again, because they may start others.
 func (a *Accounts) endProcesses(ctx context.Context, uid int) (ended int, err error) {
-	ended = len(a.processes(uid))
-	if ended == 0 {
-		return 0, nil
-	}
-	a.signalAll(uid, syscall.SIGTERM)
-	if a.gone(ctx, uid, cmp.Or(a.grace, termGrace), 0) || a.gone(ctx, uid, killGrace, syscall.SIGKILL) {
+	ended = len(a.signal(uid, syscall.SIGTERM))
+	if ended == 0 || a.gone(ctx, uid, cmp.Or(a.grace, termGrace), 0) || a.gone(ctx, uid, killGrace, syscall.SIGKILL) {
 		return ended, nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return ended, err
 	}
 	return ended, fmt.Errorf("processes of the UID %d do not end, not even when they are killed: %v; "+
-		"see what they wait for (ps -o pid,stat,wchan)", uid, a.processes(uid))
+		"see what they wait for (ps -o pid,stat,wchan)", uid, a.signal(uid, 0))
 }
 
-// gone waits until no process of the user is left. Where there is a signal, it sends that each time before it looks again.
+// gone waits until no process of the user is left. Where there is a signal, it sends that each time that it looks.
 func (a *Accounts) gone(ctx context.Context, uid int, limit time.Duration, signal syscall.Signal) bool {
 	end := time.NewTimer(limit)
 	defer end.Stop()
 	tick := time.NewTicker(pollPause)
 	defer tick.Stop()
 	for {
-		if signal != 0 {
-			a.signalAll(uid, signal)
-		}
-		if len(a.processes(uid)) == 0 {
+		if len(a.signal(uid, signal)) == 0 {
 			return true
 		}
 		select {
@@ -59,34 +53,9 @@ func (a *Accounts) gone(ctx context.Context, uid int, limit time.Duration, signa
 	}
 }
 
-// signalAll looks at each process again after it holds it, because its number may have passed on to another process meanwhile.
-func (a *Accounts) signalAll(uid int, signal syscall.Signal) {
-	for _, pid := range a.processes(uid) {
-		process, err := os.FindProcess(pid)
-		if err != nil {
-			continue
-		}
-		if a.belongs(strconv.Itoa(pid), uid) {
-			_ = process.Signal(signal) // it may have ended by itself
-		}
-		_ = process.Release()
-	}
-}
-
-// processes are the numbers of a user's processes.
-func (a *Accounts) processes(uid int) []int {
-	names, err := os.ReadDir(a.path("/proc"))
-	if err != nil {
-		return nil
-	}
-	var all []int
-	for _, name := range names {
-		pid, err := strconv.Atoi(name.Name())
-		if err == nil && pid > 1 && a.belongs(name.Name(), uid) {
-			all = append(all, pid)
-		}
-	}
-	return all
+// signal sends a signal to each of a user's processes, and gives their numbers.
+func (a *Accounts) signal(uid int, signal syscall.Signal) []int {
+	return host.Signal(a.path("/proc"), func(pid int) bool { return a.belongs(strconv.Itoa(pid), uid) }, signal)
 }
 
 // belongs tells whether a process is a user's. One that has ended and was not collected does not count. Neither does one in a

@@ -118,8 +118,7 @@ func free(g *wire.GPU) {
 		g.MemoryUsedMiB = nil
 		return
 	}
-	left := *g.MemoryTotalMiB - *g.MemoryUsedMiB
-	g.MemoryFreeMiB = &left
+	g.MemoryFreeMiB = new(*g.MemoryTotalMiB - *g.MemoryUsedMiB)
 }
 
 // identity is the UUID that AMD's tools print. A device without one is named by its address.

@@ -1,30 +1,21 @@
 package amd
 
 import (
-	"io"
-	"os"
+	"muster/agent/disk"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
 // maxFile bounds what is read of one of the driver's files, in bytes. Most have one line.
-const maxFile = 64 << 10
+const maxFile = 1 << 20
 
 // folder is a folder of /sys.
 type folder string
 
 // bytes gives a file's content, nil where it cannot be read. A GPU that is being reset refuses to be read.
 func (f folder) bytes(name string) []byte {
-	file, err := os.Open(filepath.Join(string(f), name))
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	raw, err := io.ReadAll(io.LimitReader(file, maxFile))
-	if err != nil {
-		return nil
-	}
+	raw, _ := disk.ReadFile(filepath.Join(string(f), name), maxFile)
 	return raw
 }
 
@@ -67,8 +58,7 @@ func (f folder) mebibytes(name string) *int64 {
 	if !ok {
 		return nil
 	}
-	size := int64(n >> 20)
-	return &size
+	return new(int64(n >> 20))
 }
 
 // entry finds a line KEY=value of a file such as uevent.

@@ -73,8 +73,7 @@ func current(levels string) *int64 {
 		if !ok {
 			return nil
 		}
-		value := int64(n)
-		return &value
+		return new(int64(n))
 	}
 	return nil
 }
@@ -95,8 +94,7 @@ func generation(speed string) *int {
 	rate, _, _ := strings.Cut(speed, " GT/s")
 	for i, known := range [...]string{"2.5", "5", "8", "16", "32", "64"} {
 		if strings.TrimSuffix(rate, ".0") == known {
-			number := i + 1
-			return &number
+			return new(i + 1)
 		}
 	}
 	return nil
@@ -108,8 +106,7 @@ func lanes(d folder, name string) *int {
 	if !ok || n == 0 {
 		return nil
 	}
-	width := int(n)
-	return &width
+	return new(int(n))
 }
 
 // readErrors adds up the errors that the blocks of the device have counted since the driver was loaded. It is nil where none counts.
@@ -123,8 +120,7 @@ func readErrors(d folder) *wire.ECC {
 	if sum == (wire.ECC{}) {
 		return nil
 	}
-	on := true
-	sum.Enabled = &on
+	sum.Enabled = new(true)
 	return &sum
 }
 
@@ -153,8 +149,7 @@ func plus(sum, more *int64) *int64 {
 		}
 		return sum
 	}
-	total := *sum + *more
-	return &total
+	return new(*sum + *more)
 }
 
 // positive drops a limit of 0, which is none.
@@ -169,6 +164,5 @@ func whole(value *float64) *int64 {
 	if value == nil {
 		return nil
 	}
-	n := int64(*value)
-	return &n
+	return new(int64(*value))
 }

@@ -4,7 +4,7 @@
 // Applicant gets a machine its identity, for join and run: it decides which name, which credential and which root pins an enrolment uses,
 // and what still counts of the identity from before.
 //
-// The commands status, probe, leave, settle and launch are here too.
+// Machine is the computer that the agent runs on. The commands status, probe, leave, settle and launch are here too.
 package command
 
 import (
@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
@@ -29,16 +30,10 @@ type Program struct {
 	Patience time.Duration  // the longest wait of join and leave in a test; 0: as long as they should wait
 }
 
-// UsageError is a wrong call. Its text says what to do instead.
-type UsageError struct {
-	message string
+// Usagef is the error of a wrong call. Its text says what to do instead.
+func Usagef(format string, args ...any) error {
+	return &flags.Error{Message: fmt.Sprintf(format, args...)}
 }
-
-// Error is what to do instead.
-func (u UsageError) Error() string { return u.message }
-
-// Usagef makes a UsageError.
-func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(format, args...)} }
 
 // Limit is the regular time limit, or Patience where a test has set a shorter one.
 func (p Program) Limit(regular time.Duration) time.Duration {

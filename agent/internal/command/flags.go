@@ -2,102 +2,69 @@ package command
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
-	"time"
 
-	"muster/agent/wire"
+	"muster/agent/flags"
 )
 
-// Flags is the set of flags of one command. A flag on the command line wins over its variable, and the variable over the default.
+// Flags is the set of flags of one command, with its help.
 type Flags struct {
-	*flag.FlagSet
+	flags.Set
 	Program
-	about, examples string
-	fromLine        map[string]bool // the flags that the command line has
+	Changed               map[string]string // by flag, after Parse: the values that are not the usual ones
+	name, about, examples string
 }
 
-// Flags is an empty set for a command. Its help shows about and examples.
-func (p Program) Flags(name, about, examples string) *Flags {
-	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples, map[string]bool{}}
-	f.SetOutput(io.Discard) // package flag would print its own errors and usage
-	f.Usage = func() {}
-	return f
+// Flags is the set for a command. Its help shows about and examples.
+func (p Program) Flags(name, about, examples string, all ...flags.Flag) *Flags {
+	slices.SortFunc(all, func(a, b flags.Flag) int { return strings.Compare(a.Name, b.Name) })
+	return &Flags{Set: flags.Set{All: all}, Program: p, name: name, about: about, examples: examples}
 }
 
-// duration is a time as a flag. Package flag says no more of a wrong one than "parse error".
-type duration time.Duration
-
-func (d *duration) String() string { return time.Duration(*d).String() }
-
-func (d *duration) Set(text string) error {
-	parsed, err := time.ParseDuration(text)
-	if err != nil {
-		return errors.New("write a number with its unit, such as 30s or 5m")
+// Parse reads the arguments, which may only be flags, into structs whose fields have the usual values. It never repeats an argument that is
+// not a flag, because that may be a token.
+func (f *Flags) Parse(args []string, into ...any) error {
+	f.Set.Getenv = f.Program.Getenv
+	usual := f.Texts(into...)
+	words, behind, err := f.Set.Parse(args)
+	var unknown *flags.Unknown
+	switch {
+	case err == flags.ErrHelp:
+		f.help(usual)
+		return err
+	case errors.As(err, &unknown):
+		return Usagef("%v", err)
+	case err != nil:
+		return err
+	case len(words)+len(behind) > 0:
+		return Usagef("%s takes flags only: a token goes into MUSTER_TOKEN, and a flag's value after the flag", f.name)
 	}
-	*d = duration(parsed)
+	if err := f.Into(into...); err != nil {
+		return err
+	}
+	f.Changed = f.Texts(into...)
+	for name, text := range usual {
+		if f.Changed[name] == text {
+			delete(f.Changed, name)
+		}
+	}
 	return nil
 }
 
-// DurationVar is flag's, with an error that says how a time is written.
-func (f *Flags) DurationVar(to *time.Duration, name string, usual time.Duration, usage string) {
-	*to = usual
-	f.Var((*duration)(to), name, usage)
-}
-
-// Parse reads the arguments, which may only be flags. For the flags that are not given it reads their variables. It never repeats an
-// argument that is not a flag, because that may be a token.
-func (f *Flags) Parse(args []string) error {
-	for len(args) > 0 {
-		err := f.FlagSet.Parse(args)
-		if errors.Is(err, flag.ErrHelp) {
-			f.help()
-			return err
-		}
-		if err != nil {
-			return UsageError{err.Error()}
-		}
-		args = f.Args()
-		if len(args) > 0 {
-			return Usagef("%s takes flags only: a token goes into MUSTER_TOKEN, and a flag's value after the flag", f.Name())
-		}
-	}
-	return f.environment()
-}
-
-// environment sets the flags that the command line did not set. Flags of one letter have no variable.
-func (f *Flags) environment() error {
-	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
-	var failed error
-	f.VisitAll(func(one *flag.Flag) {
-		text := f.Getenv(wire.EnvOf(one.Name))
-		if f.fromLine[one.Name] || text == "" || len(one.Name) == 1 {
-			return
-		}
-		if err := f.Set(one.Name, text); err != nil {
-			failed = Usagef("%s: %v", wire.EnvOf(one.Name), err)
-		}
-	})
-	return failed
-}
-
-// Given reports whether the command line has the flag.
-func (f *Flags) Given(name string) bool { return f.fromLine[name] }
-
-func (f *Flags) help() {
+func (f *Flags) help(usual map[string]string) {
 	const usageMargin = 25
-	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", strings.Join(Fold(f.about, columns), "\n"), f.Name())
-	f.VisitAll(func(one *flag.Flag) {
-		value, text := flag.UnquoteUsage(one)
+	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", strings.Join(Fold(f.about, columns), "\n"), f.name)
+	for _, one := range f.All {
 		dashes := "--"
 		if len(one.Name) == 1 {
 			dashes = "-"
 		}
-		left := "  " + strings.TrimSpace(dashes+one.Name+" "+value)
-		if one.DefValue != "" && one.DefValue != "false" && one.DefValue != "0s" {
-			text += " (default " + one.DefValue + ")"
+		left := "  " + strings.TrimSpace(dashes+one.Name+" "+one.Value)
+		text := one.Usage
+		if is := usual[one.Name]; is != "" && is != "false" && is != "0s" {
+			text += " (default " + is + ")"
 		}
 		if len(left) > usageMargin-2 {
 			fmt.Fprintln(f.Stdout, left)
@@ -107,6 +74,16 @@ func (f *Flags) help() {
 			fmt.Fprintf(f.Stdout, "%-*s%s\n", usageMargin, left, line)
 			left = ""
 		}
-	})
+	}
 	fmt.Fprintf(f.Stdout, "\nExamples:\n%s", f.examples)
+}
+
+// outputFlag is -o.
+func outputFlag(usage string) flags.Flag {
+	return flags.Flag{Name: "o", Value: "FORMAT", Usage: usage, NoEnv: true}
+}
+
+// stateFlag is --state, of which more may be said.
+func stateFlag(more string) flags.Flag {
+	return flags.Flag{Name: "state", Value: "DIR", Usage: "state DIR" + more}
 }

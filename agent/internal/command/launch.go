@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/update"
@@ -31,24 +32,26 @@ const againPause = time.Second
 
 // Launch is the command launch.
 func Launch(ctx context.Context, p Program, args []string) error {
-	var flags []string // of run
+	var ofRun []string
 	if end := slices.Index(args, "--"); end >= 0 {
-		flags = args[end+1:]
+		ofRun = args[end+1:]
 		args = args[:end]
 	}
-	f := p.Flags("launch", "Decides which version of the agent is started, and starts it. For services that can do no more.", launchExamples)
-	stay := f.Bool("stay", false, "start the agent again where it hangs or is on trial, and end with it otherwise")
-	j, err := parse(f, args)
+	var o struct{ Stay bool }
+	f := p.Flags("launch", "Decides which version of the agent is started, and starts it. For services that can do no more.", launchExamples,
+		flags.Flag{Name: "stay", Off: true, Usage: "start the agent again where it hangs or is on trial, and end with it otherwise"},
+		stateFlag(""), wayFlag())
+	j, err := parse(f, args, &o)
 	if err != nil {
 		return err
 	}
-	if *stay {
-		return j.stay(ctx, flags)
+	if o.Stay {
+		return j.stay(ctx, ofRun)
 	}
 	j.settle(ctx, update.Settling{})
-	err = j.become(flags)
+	err = j.become(ofRun)
 	j.settle(ctx, update.Settling{Broken: err.Error()})
-	return j.become(flags)
+	return j.become(ofRun)
 }
 
 // become makes this process the current version. It returns only where that fails.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"muster/agent/flags"
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
@@ -33,24 +34,27 @@ func Leave(ctx context.Context, p Program, args []string) error {
 		settings = service.Settings{} // a damaged file must not stop leave, which removes it
 	}
 	p.Getenv = settings.Or(p.Getenv)
-	f := p.Flags("leave", "Gives this node back and removes the agent from this machine without a trace.", leaveExamples)
-	state := f.String("state", p.StatePath(), "state `DIR`")
-	gateway := f.String("gateway", "", "`URL` of the gateway (default: the one that this node is enrolled with)")
-	force := f.Bool("force", false, "remove the agent even if the gateway cannot be told")
-	if err := f.Parse(args); err != nil {
+	o := struct {
+		State, Gateway string
+		Force          bool
+	}{State: p.StatePath()}
+	err = p.Flags("leave", "Gives this node back and removes the agent from this machine without a trace.", leaveExamples, stateFlag(""),
+		flags.Flag{Name: "gateway", Value: "URL", Usage: "URL of the gateway (default: the one that this node is enrolled with)"},
+		flags.Flag{Name: "force", Off: true, Usage: "remove the agent even if the gateway cannot be told"}).Parse(args, &o)
+	if err != nil {
 		return err
 	}
-	base, err := filepath.Abs(*state)
+	base, err := filepath.Abs(o.State)
 	if err != nil {
 		return err
 	}
 	m := service.Manager{System: p.System, Base: base, Settings: settingsPath}
-	if *state == "" || len(m.Traces()) == 0 {
+	if o.State == "" || len(m.Traces()) == 0 {
 		fmt.Fprintln(p.Stdout, "no agent is installed here: nothing to do (if it was joined with --state DIR, give that)"+p.AsRoot("leave"))
 		return nil
 	}
-	l := leaving{p, m, *gateway}
-	if err := l.tell(ctx, *force); err != nil {
+	l := leaving{p, m, o.Gateway}
+	if err := l.tell(ctx, o.Force); err != nil {
 		return err
 	}
 	stays, err := l.remove(ctx)

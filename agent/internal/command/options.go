@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -28,55 +29,69 @@ type Options struct {
 	NvidiaSMI   string
 	NoGPU       bool
 	Labels      Labels
-	Pin         *transport.Pin
-	Way         transport.Way
+	Pin         *transport.Pin `flag:"-"`
+	Way         transport.Way  `flag:"transport"`
 	Interval    time.Duration
 	GPUInterval time.Duration
-	Level       slog.Level
+	Level       slog.Level `flag:"log-level"`
 
 	source source
 }
 
-// Parse adds the flags of run to the command's own flags, and reads them all.
-func Parse(f *Flags, args []string) (Options, error) {
-	o := Options{Labels: Labels{}}
-	f.StringVar(&o.Gateway, "gateway", "", "`URL` of the gateway")
-	f.StringVar(&o.State, "state", identity.DefaultPath(f.Getenv, f.System.UID), "state `DIR`: identity, status, log")
-	f.StringVar(&o.Name, "name", "", "`NAME` of the node (default: provider and instance id, else the hostname)")
-	f.Var(o.Labels, "label", "`KEY=VALUE`, may be repeated")
-	f.StringVar(&o.Provider, "provider", "", "`PROVIDER` that the machine is rented from (default: found out)")
-	f.StringVar(&o.InstanceID, "instance-id", "", "`ID` of the machine there (default: found out)")
-	f.StringVar(&o.source.text, tokenFlag, "", "enrollment `TOKEN` or bootstrap token; better: MUSTER_TOKEN")
-	f.StringVar(&o.source.file, fileFlag, "", "`FILE` that holds it; - is standard input")
-	pin := f.String("root-pin", "", "`PIN` of the gateway's root, for an enrolment: sha256:<hex>")
-	way := WayFlag(f)
-	f.StringVar(&o.NvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
-	f.BoolVar(&o.NoGPU, "no-gpu", false, "do not look at GPUs")
-	f.DurationVar(&o.Interval, "interval", 0, "`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, "+wire.UsualInterval.String()+")")
-	f.DurationVar(&o.GPUInterval, "gpu-interval", 0,
-		"`TIME` between looks at the GPUs, 1s to 1h (default: as between heartbeats, "+wire.UsualInterval.String()+")")
-	f.TextVar(&o.Level, "log-level", slog.LevelInfo, "`LEVEL`: debug, info, warn or error")
-	if err := f.Parse(args); err != nil {
+// RunFlags are the flags of run, which join has too.
+func RunFlags() []flags.Flag {
+	usual := wire.UsualInterval.String() + ")"
+	return []flags.Flag{
+		{Name: "gateway", Value: "URL", Usage: "URL of the gateway"},
+		{Name: "state", Value: "DIR", Usage: "state DIR: identity, status, log"},
+		{Name: "name", Value: "NAME", Usage: "NAME of the node (default: provider and instance id, else the hostname)"},
+		{Name: "label", Value: "KEY=VALUE", Usage: "KEY=VALUE, may be repeated"},
+		{Name: "provider", Value: "PROVIDER", Usage: "PROVIDER that the machine is rented from (default: found out)"},
+		{Name: "instance-id", Value: "ID", Usage: "ID of the machine there (default: found out)"},
+		{Name: tokenFlag, Value: "TOKEN", Usage: "enrollment TOKEN or bootstrap token; better: MUSTER_TOKEN"},
+		{Name: fileFlag, Value: "FILE", Usage: "FILE that holds it; - is standard input"},
+		{Name: "root-pin", Value: "PIN", Usage: "PIN of the gateway's root, for an enrolment: sha256:<hex>"},
+		wayFlag(), nvidiaFlag(), noGPUFlag(),
+		{Name: "interval", Value: "TIME", Zero: true, Usage: "TIME between heartbeats, at least 100ms (default: as the gateway wishes, " + usual},
+		{Name: "gpu-interval", Value: "TIME", Zero: true,
+			Usage: "TIME between looks at the GPUs, 1s to 1h (default: as between heartbeats, " + usual},
+		{Name: "log-level", Value: "LEVEL", Usage: "LEVEL: debug, info, warn or error"},
+	}
+}
+
+func wayFlag() flags.Flag {
+	return flags.Flag{Name: "transport", Value: "WAY",
+		Usage: "WAY to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent"}
+}
+
+func nvidiaFlag() flags.Flag {
+	return flags.Flag{Name: "nvidia-smi", Value: "PATH", Usage: "PATH or name of nvidia-smi"}
+}
+
+func noGPUFlag() flags.Flag {
+	return flags.Flag{Name: "no-gpu", Off: true, Usage: "do not look at GPUs"}
+}
+
+// Parse reads the flags of run, and a command's own into the structs of own.
+func Parse(f *Flags, args []string, own ...any) (Options, error) {
+	o := Options{State: identity.DefaultPath(f.Program.Getenv, f.System.UID), Labels: Labels{}, Way: transport.Auto, NvidiaSMI: "nvidia-smi"}
+	var secret struct{ Token, TokenFile, RootPin string }
+	if err := f.Parse(args, append(own, &o, &secret)...); err != nil {
 		return o, err
 	}
+	o.source = source{text: secret.Token, file: secret.TokenFile}
 	if err := o.source.choose(f); err != nil {
 		return o, err
 	}
-	return o, o.check(*pin, *way)
+	return o, o.check(secret.RootPin)
 }
 
-// WayFlag adds the flag --transport.
-func WayFlag(f *Flags) *string {
-	return f.String("transport", string(transport.Auto),
-		"`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
-}
-
-// check refuses values that cannot work, before anything is done, and reads those that package flag cannot read.
-func (o *Options) check(pin, way string) error {
+// check refuses values that cannot work, before anything is done, and reads those that need more than their form.
+func (o *Options) check(pin string) error {
 	if _, err := transport.New(transport.Config{Gateway: o.Gateway}); err != nil { // it owns the form of the URL
 		return Usagef("%s", err)
 	}
-	parsed, err := transport.ParseWay(way)
+	parsed, err := transport.ParseWay(string(o.Way))
 	if err != nil {
 		return Usagef("--transport: %v", err)
 	}

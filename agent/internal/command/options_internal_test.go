@@ -26,7 +26,7 @@ func TestWhereTheSecretComesFrom(t *testing.T) {
 		{[]string{"--token-file=-"}, "from-stdin"},
 	} {
 		p := Program{Getenv: variables, Stdin: strings.NewReader(" from-stdin\n"), Stdout: io.Discard, Stderr: io.Discard}
-		o, err := Parse(p.Flags("run", "", ""), append([]string{"--gateway", "https://gw.test"}, test.args...))
+		o, err := Parse(p.Flags("run", "", "", RunFlags()...), append([]string{"--gateway", "https://gw.test"}, test.args...))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,9 @@ func stranger(err error) bool {
 
 // enrolPinned enrols with a gateway that has one of these roots. A pre-shared key needs that, because its handshake does not prove which
 // gateway it is.
-func (a *Applicant) enrolPinned(ctx context.Context, state identity.State, c identity.Enrolment, pins transport.Pins) (identity.State, error) {
+func (a *Applicant) enrolPinned(
+	ctx context.Context, state identity.State, c identity.Enrolment, pins transport.Pins,
+) (identity.State, error) {
 	if err := a.Connect(transport.FirstContact{NeedTrust: c.Credential.Shared, Pins: pins}); err != nil {
 		return state, err
 	}

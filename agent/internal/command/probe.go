@@ -3,8 +3,8 @@ package command
 import (
 	"context"
 
+	"muster/agent/flags"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 )
 
 const probeExamples = `  muster-agent probe
@@ -15,27 +15,29 @@ const probeExamples = `  muster-agent probe
 
 // Probe is the command probe.
 func Probe(ctx context.Context, p Program, args []string) error {
-	f := p.Flags("probe", "Looks at this machine once and prints what the agent would report.", probeExamples)
-	nvidiaSMI := f.String("nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
-	noGPU := f.Bool("no-gpu", false, "do not look at GPUs")
-	capture := f.Bool("capture", false, "print nvidia-smi's own output with identifiers masked")
-	state := f.String("state", identity.DefaultPath(p.Getenv, p.System.UID), "state `DIR`: the disk that is reported is the one that holds it")
-	output := f.String("o", JSON, "`FORMAT`: json, or table for people")
-	if err := f.Parse(args); err != nil {
+	o := struct {
+		NvidiaSMI, State, O string
+		NoGPU, Capture      bool
+	}{NvidiaSMI: "nvidia-smi", State: identity.DefaultPath(p.Getenv, p.System.UID), O: JSON}
+	err := p.Flags("probe", "Looks at this machine once and prints what the agent would report.", probeExamples,
+		nvidiaFlag(), noGPUFlag(), outputFlag("FORMAT: json, or table for people"),
+		stateFlag(": the disk that is reported is the one that holds it"),
+		flags.Flag{Name: "capture", Off: true, Usage: "print nvidia-smi's own output with identifiers masked"}).Parse(args, &o)
+	if err != nil {
 		return err
 	}
-	if err := CheckFormat(*output); err != nil {
+	if err := CheckFormat(o.O); err != nil {
 		return err
 	}
-	if *capture && *noGPU {
+	if o.Capture && o.NoGPU {
 		return Usagef("--capture and --no-gpu exclude each other")
 	}
-	m := machine.New(*nvidiaSMI, *noGPU, 0, *state)
+	m := NewMachine(o.NvidiaSMI, o.NoGPU, 0, o.State)
 	if m.Prober != nil {
 		m.Prober.ReadOnly = true // the state directory may be that of an agent at work
 		m.Kernel.ReadOnly = true
 	}
-	if *capture {
+	if o.Capture {
 		raw, err := m.Prober.Capture(ctx)
 		p.Stdout.Write(raw)
 		return err
@@ -46,7 +48,7 @@ func Probe(ctx context.Context, p Program, args []string) error {
 		defer m.Kernel.Close()
 	}
 	h, _ := m.Read()
-	if *output == Table {
+	if o.O == Table {
 		reasons, detail := m.Health()
 		table{p.Stdout}.print(h, reasons, detail)
 		return nil

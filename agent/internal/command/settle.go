@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
 	"muster/agent/internal/service"
@@ -45,38 +46,39 @@ type judge struct {
 
 // Settle is the command settle.
 func Settle(ctx context.Context, p Program, args []string) error {
-	f := p.Flags("settle", "Decides which version of the agent is started next. For the service that keeps the agent.", settleExamples)
-	guard := f.Bool("guard", false, "for its own use: stay until the trial has ended, and end a version that hangs")
-	j, err := parse(f, args)
+	var o struct{ Guard bool }
+	f := p.Flags("settle", "Decides which version of the agent is started next. For the service that keeps the agent.", settleExamples,
+		flags.Flag{Name: "guard", Off: true, Usage: "for its own use: stay until the trial has ended, and end a version that hangs"},
+		stateFlag(""), wayFlag())
+	j, err := parse(f, args, &o)
 	if err != nil {
 		return err
 	}
-	if *guard {
+	if o.Guard {
 		return j.guard(ctx)
 	}
 	j.settle(ctx, update.Settling{})
 	return nil
 }
 
-// parse adds the flags that settle and launch share, and reads them all. For a flag that is not given, what join was told counts.
-func parse(f *Flags, args []string) (judge, error) {
+// parse reads the flags of settle or launch: those that they share, and their own. For a flag that is not given, what join was told counts.
+func parse(f *Flags, args []string, own any) (judge, error) {
 	settings, err := service.Manager{System: f.System, Settings: f.System.SettingsPath()}.LoadSettings()
 	if err == nil {
 		f.Program.Getenv = settings.Or(f.Program.Getenv)
 	}
-	state := f.String("state", f.StatePath(), "state `DIR`")
-	way := WayFlag(f)
-	if err := f.Parse(args); err != nil {
+	o := struct{ State, Transport string }{f.StatePath(), string(transport.Auto)}
+	if err := f.Parse(args, &o, own); err != nil {
 		return judge{}, err
 	}
-	base, err := filepath.Abs(*state)
+	base, err := filepath.Abs(o.State)
 	if err != nil {
 		return judge{}, err
 	}
-	if *state == "" || !(service.Layout{Base: base}).Holds() {
+	if o.State == "" || !(service.Layout{Base: base}).Holds() {
 		return judge{}, fmt.Errorf("no agent is installed in %s: give --state where it was joined", base)
 	}
-	parsed, err := transport.ParseWay(*way)
+	parsed, err := transport.ParseWay(o.Transport)
 	if err != nil {
 		return judge{}, Usagef("--transport: %v", err)
 	}
@@ -153,7 +155,7 @@ func (j judge) call(ctx context.Context) error {
 // answers asks for something that only a node may read. A provable refusal is an answer too, whatever it says of this node: the gateway is
 // there. It is none where the gateway says that it has trouble itself.
 func answers(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathRelease, Timeout: callTime})
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathRelease, Timeout: callTime})
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests {
 		return nil
@@ -164,7 +166,7 @@ func answers(ctx context.Context, client *transport.Client) error {
 // writes asks whether the gateway can write, because one with a full disk goes on to answer what it only reads. Anybody may ask that, so
 // the answer need not be proven. It counts only where it says that the gateway cannot: a proxy may keep the path to itself.
 func writes(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathReady, Timeout: callTime})
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathReady, Timeout: callTime})
 	var refusal *transport.Refusal
 	var unproven *transport.Unproven
 	switch {

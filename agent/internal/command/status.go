@@ -22,34 +22,34 @@ const statusExamples = `  muster-agent status
 // Status is the command status. It reads the status file and the lock alone, and never asks the gateway or the agent, so it answers at once
 // whatever those two do.
 func Status(_ context.Context, p Program, args []string) error {
-	f := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples)
-	state := f.String("state", p.StatePath(), "state `DIR`")
-	output := f.String("o", Table, "`FORMAT`: table or json")
-	if err := f.Parse(args); err != nil {
+	o := struct{ State, O string }{p.StatePath(), Table}
+	err := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples,
+		stateFlag(""), outputFlag("FORMAT: table or json")).Parse(args, &o)
+	if err != nil {
 		return err
 	}
-	if err := CheckFormat(*output); err != nil {
+	if err := CheckFormat(o.O); err != nil {
 		return err
 	}
-	s, err := identity.ReadStatus(*state)
+	s, err := identity.ReadStatus(o.State)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // without permission: the agent of root, in most cases
-		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state%s", *state, p.AsRoot("status"))
+		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state%s", o.State, p.AsRoot("status"))
 	}
 	if err != nil {
 		return err
 	}
-	record, unread := update.Read(*state)
+	record, unread := update.Read(o.State)
 	if unread != nil {
 		s.Notices = append(s.Notices, "what is known of updates cannot be read: "+unread.Error())
 	}
-	running := identity.Running(*state) // the lock decides: a killed agent leaves its last status behind
-	if *output == JSON {
+	running := identity.Running(o.State) // the lock decides: a killed agent leaves its last status behind
+	if o.O == JSON {
 		err = printJSON(p, s, running, record)
 	} else {
 		printStatus(p.Stdout, s, running, record)
 	}
 	if err == nil {
-		err = notOnline(p, s, running, *state)
+		err = notOnline(p, s, running, o.State)
 	}
 	return err
 }

@@ -1,9 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,14 +17,15 @@ type table struct{ to io.Writer }
 // print writes a reading for a person: the machine, how the look went, and a paragraph for each GPU. A value that is not known is
 // left out. A few that everybody looks for are shown as not known.
 func (t table) print(h wire.Hardware, reasons []string, detail map[string]string) {
-	t.line("machine", join(", ", count(h.CPUs, "processors"), of(h.MemoryUsedMiB, h.MemoryTotalMiB, "MiB of memory"),
-		of(h.DiskUsedMiB, h.DiskTotalMiB, "MiB of disk"), with("load ", figure(h.Load1, "")), with("Linux ", text(h.Kernel)), since(h.BootTime)))
+	t.line("machine", join(", ", show(h.CPUs, " processors"), of(h.MemoryUsedMiB, h.MemoryTotalMiB, "MiB of memory"),
+		of(h.DiskUsedMiB, h.DiskTotalMiB, "MiB of disk"), with("load ", show(h.Load1, "")),
+		with("Linux ", show(h.Kernel, "")), since(h.BootTime)))
 	probe := h.Probe.State
 	if h.Probe.TookMS != nil {
 		probe += fmt.Sprintf(" in %d ms", *h.Probe.TookMS)
 	}
 	t.line("gpu probe", join(": ", probe, h.Probe.Error))
-	t.line("driver", join(", ", text(h.DriverVersion), with("CUDA ", text(h.CUDAVersion))))
+	t.line("driver", join(", ", show(h.DriverVersion, ""), with("CUDA ", show(h.CUDAVersion, ""))))
 	t.printKernel(h.Xids)
 	for _, reason := range reasons {
 		t.line(reason, detail[reason])
@@ -45,7 +47,7 @@ func (t table) printKernel(x *wire.Xids) {
 		t.line("kernel log", "nothing about GPUs since the boot")
 	}
 	for _, e := range x.Events {
-		t.line("kernel log", join("  ", e.At.Format(time.RFC3339), e.Kind, orElse(e.UUID, e.BusID), e.Text))
+		t.line("kernel log", join("  ", e.At.Format(time.RFC3339), e.Kind, cmp.Or(e.UUID, e.BusID), e.Text))
 	}
 }
 
@@ -63,34 +65,35 @@ func (t table) printGPU(g wire.GPU) {
 	if g.MemorySource == wire.MemoryUnified {
 		memory += ", shared with the processors"
 	}
-	sub("memory", memory, size(g.MemoryFreeMiB, "free"), size(g.MemoryReservedMiB, "reserved"))
-	sub("busy", orUnknown(figure(g.UtilizationPercent, "%")), with("memory ", figure(g.MemoryUtilizationPercent, "%")),
-		with("encoder ", figure(g.EncoderUtilizationPercent, "%")), with("decoder ", figure(g.DecoderUtilizationPercent, "%")),
+	sub("memory", memory, show(g.MemoryFreeMiB, " free"), show(g.MemoryReservedMiB, " reserved"))
+	sub("busy", orUnknown(show(g.UtilizationPercent, "%")), with("memory ", show(g.MemoryUtilizationPercent, "%")),
+		with("encoder ", show(g.EncoderUtilizationPercent, "%")), with("decoder ", show(g.DecoderUtilizationPercent, "%")),
 		processes(g.Processes))
-	sub("temperature", orUnknown(figure(g.TemperatureCelsius, " C")), with("memory ", figure(g.MemoryTemperatureCelsius, " C")),
-		with("fan ", figure(g.FanPercent, "%")))
-	sub("power", orUnknown(figure(g.PowerWatts, " W")), with("limit ", figure(g.PowerLimitWatts, " W")),
-		with("at most ", figure(g.PowerMaxLimitWatts, " W")), with("P", whole(g.PerformanceState)))
+	sub("temperature", orUnknown(show(g.TemperatureCelsius, " C")), with("memory ", show(g.MemoryTemperatureCelsius, " C")),
+		with("fan ", show(g.FanPercent, "%")))
+	sub("power", orUnknown(show(g.PowerWatts, " W")), with("limit ", show(g.PowerLimitWatts, " W")),
+		with("at most ", show(g.PowerMaxLimitWatts, " W")), with("P", show(g.PerformanceState, "")))
 	if c := g.Clocks; c != nil {
-		sub("clocks", with("SM ", size(c.SMMHz, "MHz")), with("memory ", size(c.MemoryMHz, "MHz")), with("set by ", strings.Join(c.Reasons, " ")))
+		sub("clocks", with("SM ", show(c.SMMHz, " MHz")), with("memory ", show(c.MemoryMHz, " MHz")),
+			with("set by ", strings.Join(c.Reasons, " ")))
 	}
 	if l := g.PCIe; l != nil {
 		sub("PCIe", with("generation ", outOf(l.Generation, l.GenerationMax)), with("lanes ", outOf(l.Width, l.WidthMax)))
 	}
 	t.printMemoryErrors(g)
 	if g.Fabric != nil {
-		sub("fabric", text(g.Fabric.State), text(g.Fabric.Status))
+		sub("fabric", show(g.Fabric.State, ""), show(g.Fabric.Status, ""))
 	}
 	if l := g.NVLinks; l != nil {
-		sub("NVLink", count(l.Total, "links"), with("down ", orUnknown(whole(l.Down))))
+		sub("NVLink", show(l.Total, " links"), with("down ", orUnknown(show(l.Down, ""))))
 	}
-	sub("driver", with("compute capability ", text(g.ComputeCapability)),
+	sub("driver", with("compute capability ", show(g.ComputeCapability, "")),
 		yes(g.PersistenceMode, "persistence mode on", "persistence mode off"),
-		with("recovery action ", text(g.RecoveryAction)))
+		with("recovery action ", show(g.RecoveryAction, "")))
 	if g.MIG != nil && *g.MIG {
 		sub("MIG", mig(g.MIGInstances))
 	}
-	sub("health", orElse(strings.Join(g.Health, " "), "nothing is known to be wrong"))
+	sub("health", cmp.Or(strings.Join(g.Health, " "), "nothing is known to be wrong"))
 }
 
 // printMemoryErrors writes what is known about bad memory. Older GPUs retire pages, and newer ones remap rows.
@@ -101,7 +104,7 @@ func (t table) printMemoryErrors(g wire.GPU) {
 			with("uncorrected ", pair(e.UncorrectedVolatile, e.UncorrectedAggregate))))
 	}
 	if r := g.RemappedRows; r != nil {
-		t.line("  remapped", join(", ", size(r.Correctable, "correctable"), size(r.Uncorrectable, "uncorrectable"),
+		t.line("  remapped", join(", ", show(r.Correctable, " correctable"), show(r.Uncorrectable, " uncorrectable"),
 			yes(r.Pending, "one waits for a reset", ""), yes(r.Failure, "one could not be remapped", "")))
 	}
 	t.line("  pages", yes(g.RetiredPagesPending, "bad ones wait for a restart", ""))
@@ -109,7 +112,7 @@ func (t table) printMemoryErrors(g wire.GPU) {
 
 // pair is a count since the driver was loaded, and the same over the life of the board.
 func pair(now, ever *int64) string {
-	return join(", ", size(now, "since the driver was loaded"), size(ever, "ever"))
+	return join(", ", show(now, " since the driver was loaded"), show(ever, " ever"))
 }
 
 func processes(p *wire.Processes) string {
@@ -119,7 +122,7 @@ func processes(p *wire.Processes) string {
 	if *p.Count == 0 {
 		return "no processes"
 	}
-	return join(" with ", count(p.Count, "processes"), size(p.MemoryUsedMiB, "MiB"))
+	return join(" with ", show(p.Count, " processes"), show(p.MemoryUsedMiB, " MiB"))
 }
 
 // mig lists the instances of a divided GPU. No list and an empty one mean different things.
@@ -131,20 +134,14 @@ func mig(instances []wire.MIGInstance) string {
 	for i, one := range instances {
 		parts[i] = one.Profile + " " + one.UUID
 	}
-	return orElse(strings.Join(parts, ", "), "on, no instances")
+	return cmp.Or(strings.Join(parts, ", "), "on, no instances")
 }
 
 // The functions below give "" for a value that is not known, and join leaves it out.
 
 // join joins the parts that are not empty.
 func join(between string, parts ...string) string {
-	var there []string
-	for _, part := range parts {
-		if part != "" {
-			there = append(there, part)
-		}
-	}
-	return strings.Join(there, between)
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }
 
 func with(prefix, value string) string {
@@ -154,65 +151,30 @@ func with(prefix, value string) string {
 	return prefix + value
 }
 
-func orElse(value, other string) string {
-	if value == "" {
-		return other
-	}
-	return value
-}
+func orUnknown(value string) string { return cmp.Or(value, "not known") }
 
-func orUnknown(value string) string { return orElse(value, "not known") }
-
-func text(value *string) string {
+// show writes a value with what stands behind it, such as its unit.
+func show[T any](value *T, behind string) string {
 	if value == nil {
 		return ""
 	}
-	return *value
-}
-
-func figure(value *float64, unit string) string {
-	if value == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*value, 'f', -1, 64) + unit
-}
-
-func whole(value *int) string {
-	if value == nil {
-		return ""
-	}
-	return strconv.Itoa(*value)
-}
-
-func count(value *int, of string) string {
-	if value == nil {
-		return ""
-	}
-	return strconv.Itoa(*value) + " " + of
-}
-
-func size(value *int64, of string) string {
-	if value == nil {
-		return ""
-	}
-	return strconv.FormatInt(*value, 10) + " " + of
+	return fmt.Sprint(*value) + behind
 }
 
 // of writes used/total, with ? for the one that is not known.
 func of(used, total *int64, unit string) string {
-	show := func(value *int64) string { return orElse(strings.TrimSpace(size(value, "")), "?") }
 	if used == nil && total == nil {
 		return ""
 	}
-	return show(used) + "/" + show(total) + " " + unit
+	return cmp.Or(show(used, ""), "?") + "/" + cmp.Or(show(total, ""), "?") + " " + unit
 }
 
 // outOf writes what a PCIe link has now and what it could have.
 func outOf(value, most *int) string {
 	if most == nil {
-		return whole(value)
+		return show(value, "")
 	}
-	return orElse(whole(value), "?") + " of " + whole(most)
+	return cmp.Or(show(value, ""), "?") + " of " + show(most, "")
 }
 
 // yes gives the words for a flag that is on or off.

@@ -35,16 +35,15 @@ func stateWords(s identity.Status) string {
 
 // reasonWords explains one of the gateway's reasons. A reason that this agent does not know is printed as it is.
 func reasonWords(reason, node string) string {
-	text := map[string]string{
-		wire.ReasonConflict: "two machines use the identity of this node, and neither gets work; an operator has to choose one of them: " +
-			"muster node show " + node + ", on the gateway, lists both",
-		wire.ReasonExpired:         "its certificate has expired; the agent renews it by itself where it may",
-		wire.ReasonSuspended:       "an operator took it out of service; muster node resume " + node + ", on the gateway, ends that",
-		wire.HealthProbeFailed:     "nvidia-smi does not work",
-		wire.HealthProbeHung:       "nvidia-smi does not come to an end",
-		wire.HealthGPUCountDropped: "fewer GPUs answer than are expected",
-		wire.HealthGPUFault:        "a GPU reports a fault that needs a person",
-	}[reason]
+	text := strings.TrimSuffix(wire.ReasonMeaning(reason), ".")
+	switch reason {
+	case wire.ReasonConflict:
+		text += "; an operator has to choose one of them: muster node show " + node + ", on the gateway, lists both"
+	case wire.ReasonExpired:
+		text += "; the agent renews it by itself where it may"
+	case wire.ReasonSuspended:
+		text += "; muster node resume " + node + ", on the gateway, ends that"
+	}
 	if text == "" {
 		return reason
 	}

@@ -1,7 +1,7 @@
 // Package diag collects what a support person asks for into one archive: how the agent is, and the machine that it runs on.
 //
-// Everything in the archive went through a logfile.Masker. A source that fails, hangs or is not there costs only itself: manifest.json names
-// it with the reason, and the rest goes on. Nothing on the machine is changed.
+// Everything in the archive went through a logfile.Masker. A source that fails, hangs or is not there costs only itself: manifest.json
+// names it with the reason, and the rest goes on. Nothing on the machine is changed.
 package diag
 
 import (

@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/child"
 	"muster/agent/internal/service"
 	"muster/agent/internal/workload"
@@ -125,30 +122,7 @@ func tool(name string, args ...string) func(context.Context) ([]byte, error) {
 // tail reads a file. Of a long one it gives the end, from the beginning of a line.
 func tail(path string) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) {
-		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		info, err := file.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is not a file", path)
-		}
-		cut := info.Size() > maxRead
-		if cut {
-			_, err = file.Seek(-maxRead, io.SeekEnd)
-		}
-		if err != nil {
-			return nil, err
-		}
-		text, err := io.ReadAll(io.LimitReader(file, maxRead))
-		if cut {
-			text = text[bytes.IndexByte(text, '\n')+1:]
-		}
-		return text, err
+		return disk.ReadEnd(path, 0, maxRead)
 	}
 }
 

@@ -98,8 +98,7 @@ func (r *record) small(field string) *int {
 	if !ok || err != nil || n == 0 {
 		return nil
 	}
-	value := int(n)
-	return &value
+	return new(int(n))
 }
 
 // flag reads a field that is on or off. Some drivers print how many things are on.
@@ -149,8 +148,7 @@ func (r *record) performanceState() *int {
 	if !ok || !isState || err != nil || n > 15 {
 		return nil
 	}
-	state := int(n)
-	return &state
+	return new(int(n))
 }
 
 // clockReasons names the bits of a mask, in nvidia-smi's words (nvml.h, nvmlClocksEventReasons).
@@ -179,6 +177,5 @@ func whole(value *float64) *int64 {
 	if value == nil {
 		return nil
 	}
-	n := int64(*value)
-	return &n
+	return new(int64(*value))
 }

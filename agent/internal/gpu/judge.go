@@ -80,8 +80,7 @@ const (
 func (p *Prober) judge(out Output) outcome {
 	o := outcome{state: wire.ProbeOK}
 	if out.Err == nil {
-		took := out.Took.Milliseconds()
-		o.took = &took
+		o.took = new(out.Took.Milliseconds())
 	}
 	table := ParseCSV(out.Stdout, len(p.plan.columns))
 	table.Rejected = append(table.Rejected, p.rows(table, &o)...)

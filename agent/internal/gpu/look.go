@@ -140,8 +140,7 @@ func (p *Prober) hang(started time.Time, out *Output) {
 	if out != nil {
 		text = fmt.Sprintf("nvidia-smi did not answer within %v and was killed; it is tried again: "+
 			"look for Xid in dmesg if it stays so", p.deadline())
-		took := out.Took.Milliseconds()
-		p.reading.Probe.TookMS = &took
+		p.reading.Probe.TookMS = new(out.Took.Milliseconds())
 	}
 	p.enter(wire.ProbeHung, text, started.Add(p.deadline()))
 }

@@ -228,8 +228,7 @@ func plus(sum *int64, cell string) *int64 {
 	if sum == nil || kind != present || !ok {
 		return nil
 	}
-	total := *sum + int64(more)
-	return &total
+	return new(*sum + int64(more))
 }
 
 // processes decides for each GPU whether the list can be believed. In a PID namespace of its own, the agent may see a part of the

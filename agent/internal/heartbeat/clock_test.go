@@ -70,6 +70,7 @@ func TestOwnClockIsSet(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		for _, by := range bothWays() {
 			t.Run(fmt.Sprint(by, " secure ", secure), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					n, own, _ := newClocks(t, secure)
 					began := time.Now()
@@ -96,6 +97,7 @@ func TestOwnClockIsSet(t *testing.T) {
 
 // TestStartWithAWrongClock: the clock was set while the agent was not at work.
 func TestStartWithAWrongClock(t *testing.T) {
+	t.Parallel()
 	for _, by := range bothWays() {
 		synctest.Test(t, func(t *testing.T) {
 			n, own, _ := newClocks(t, true)
@@ -120,6 +122,7 @@ func TestGatewaysClockIsSet(t *testing.T) {
 	for _, by := range bothWays() {
 		for _, length := range []time.Duration{10 * time.Second, 5 * time.Hour} {
 			t.Run(fmt.Sprint(by, " for ", length), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					n, _, gateway := newClocks(t, true)
 					began := time.Now()
@@ -141,6 +144,7 @@ func TestGatewaysClockIsSet(t *testing.T) {
 // TestCertificateOfTomorrow: the node takes a certificate that was issued while the gateway's clock was ahead. It counts the time that
 // passes, and renews by that.
 func TestCertificateOfTomorrow(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []time.Duration{10 * time.Hour, 10 * year} {
 		synctest.Test(t, func(t *testing.T) {
 			n, _, gateway := newClocks(t, true)
@@ -171,6 +175,7 @@ func TestCertificateOfTomorrow(t *testing.T) {
 
 // TestAfterSleep: the machine slept. Meanwhile its timers stood still, and its clock went on.
 func TestAfterSleep(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		slept time.Duration
 		down  bool // the gateway is away when it wakes up
@@ -208,6 +213,7 @@ func TestAfterSleep(t *testing.T) {
 
 // TestBackOffDoesNotHangOnTheClock: the gateway is away and comes back while the clock is wrong.
 func TestBackOffDoesNotHangOnTheClock(t *testing.T) {
+	t.Parallel()
 	for _, by := range bothWays() {
 		synctest.Test(t, func(t *testing.T) {
 			n, own, _ := newClocks(t, false)

@@ -109,6 +109,7 @@ func TestExpiresAtOnce(t *testing.T) {
 
 // TestRenewalInConflict: the heartbeats go on, and say why the renewal does not.
 func TestRenewalInConflict(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
 		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
@@ -160,6 +161,7 @@ func TestClocks(t *testing.T) {
 	} {
 		for _, secure := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					n := newNode(t, secure, nil)
 					w := n.withClock(t, test.start)

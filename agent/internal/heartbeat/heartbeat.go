@@ -100,9 +100,7 @@ type phase struct {
 
 // New makes the loop. Its client speaks for the identity of State from now on. The error says what is wrong with State.
 func New(cfg Config) (*Loop, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	l := &Loop{Config: cfg, runID: newRunID(), interval: cfg.Interval}
 	l.report.status = cfg.Status
 	l.setInterval(cfg.State.Gateway.IntervalSeconds)

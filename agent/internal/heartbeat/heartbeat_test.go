@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
@@ -46,7 +47,7 @@ func newNode(t *testing.T, secure bool, change func(*gatewaytest.Gateway)) *node
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, err := identity.Open(t.TempDir())
+	directory, err := identity.Open(disktest.Folder(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +104,7 @@ func TestPace(t *testing.T) {
 		{"a negative wish", -5, 0, 30 * time.Second}, {"the operator's", 12, 100 * time.Millisecond, 100 * time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, func(g *gatewaytest.Gateway) { g.Interval = test.wish })
 				n.cfg.Interval = test.interval
@@ -232,6 +234,7 @@ func TestGatewayAwayForAWeek(t *testing.T) {
 		"a proven 503": gatewaytest.Refusal(503, wire.CodeUnavailable),
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, func(g *gatewaytest.Gateway) { g.TTL = 1000 * time.Hour })
 				var up atomic.Bool
@@ -276,6 +279,7 @@ func TestGatewayAwayForAWeek(t *testing.T) {
 func TestRefusedForGood(t *testing.T) {
 	for _, code := range []string{wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate} {
 		t.Run(code, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				refuse := true

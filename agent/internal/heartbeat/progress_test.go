@@ -35,6 +35,7 @@ func TestProgressFeedsAWatchdog(t *testing.T) {
 		}, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				test.change(n)

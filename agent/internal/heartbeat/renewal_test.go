@@ -16,6 +16,7 @@ func TestRenewsAtTwoThirds(t *testing.T) {
 	for _, ttl := range []time.Duration{2 * time.Minute, time.Hour, 24 * time.Hour} {
 		for _, secure := range []bool{false, true} {
 			t.Run(ttl.String(), func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					n := newNode(t, secure, func(g *gatewaytest.Gateway) { g.TTL = ttl })
 					n.cfg.Interval = ttl / 100
@@ -117,6 +118,7 @@ func TestWrongCertificatesAreNotTaken(t *testing.T) {
 		"nothing":             func(_ *node, a *wire.RenewAnswer) { a.Certificate = "" },
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				n.g.Tamper = func(q gatewaytest.Request, r *gatewaytest.Reply) {
@@ -241,6 +243,7 @@ func TestForwardAgain(t *testing.T) {
 func TestLostAdoption(t *testing.T) {
 	for _, name := range []string{"at once", "after a restart"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				n.cfg.Interval = 5 * time.Minute

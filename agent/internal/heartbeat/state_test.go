@@ -24,6 +24,7 @@ func TestWhyTheNodeIsHeldBack(t *testing.T) {
 		{"health", []string{wire.HealthGPUCountDropped}, "WARN", "reasons=[gpu_count_dropped]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				var held atomic.Bool

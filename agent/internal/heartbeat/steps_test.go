@@ -39,6 +39,7 @@ func TestSteps(t *testing.T) {
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					n := newNode(t, false, nil)
 					n.cfg.Interval = 5 * time.Minute

@@ -194,6 +194,7 @@ func TestAdopted(t *testing.T) {
 			identity.PhaseRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				taken := false

@@ -10,7 +10,6 @@
 package host
 
 import (
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/wire"
 )
 
@@ -82,15 +82,7 @@ func (t tree) text(path string) string { return strings.TrimSpace(string(t.bytes
 
 // bytes returns a file's contents, nil where the file cannot be read.
 func (t tree) bytes(path string) []byte {
-	file, err := os.Open(filepath.Join(string(t), path))
-	if err != nil {
-		return nil
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile))
-	if err != nil {
-		return nil
-	}
+	data, _ := disk.ReadFile(filepath.Join(string(t), path), maxFile)
 	return data
 }
 

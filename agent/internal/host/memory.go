@@ -100,6 +100,5 @@ func mebibytes(bytes *int64) *int64 {
 	if bytes == nil {
 		return nil
 	}
-	n := *bytes >> 20
-	return &n
+	return new(*bytes >> 20)
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // BootID names this boot of the kernel. It is empty where the kernel does not tell.
@@ -36,6 +37,30 @@ func (p Process) Lives() bool { return p.PID > 1 && p.Ticks != "" && p == Proces
 func InSession(pid, leader int) bool {
 	words := statOf(pid)
 	return words != nil && words[statSession] == strconv.Itoa(leader)
+}
+
+// Signal sends a signal to each process that belongs, and gives their numbers. 0 is no signal: then it only looks. Each process is
+// looked at again once it is held, because its number may have passed on to another process meanwhile. proc is where /proc is.
+func Signal(proc string, belongs func(pid int) bool, signal syscall.Signal) (all []int) {
+	names, _ := os.ReadDir(proc)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name.Name())
+		if err != nil || pid <= 1 || !belongs(pid) {
+			continue
+		}
+		process, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if belongs(pid) {
+			all = append(all, pid)
+			if signal != 0 {
+				_ = process.Signal(signal) // it may have ended by itself
+			}
+		}
+		_ = process.Release()
+	}
+	return all
 }
 
 // Fields of /proc/PID/stat, counted from behind the name.

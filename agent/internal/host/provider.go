@@ -35,11 +35,6 @@ type Detector struct {
 	MetadataURL string                   // empty: http://169.254.169.254
 }
 
-// DetectProvider is Detector.Detect with the real metadata address.
-func DetectProvider(ctx context.Context, env func(string) string, root string, client *http.Client) (provider, instanceID string) {
-	return Detector{Env: env, Root: root, Client: client}.Detect(ctx)
-}
-
 // Detect returns the provider and the id of the instance. Each is empty where it is not known.
 //
 // First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process 1.

@@ -45,7 +45,7 @@ func TestProviderFromVariables(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			env := func(name string) string { return test.env[name] }
-			provider, id := host.DetectProvider(t.Context(), env, plant(t, test.files), nil)
+			provider, id := host.Detector{Env: env, Root: plant(t, test.files)}.Detect(t.Context())
 			if got := provider + " " + id; got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -47,9 +48,7 @@ type enrolling struct {
 // with the welcome or with this machine.
 func Enrol(ctx context.Context, state State, cfg Enrolment) (State, error) {
 	e := &enrolling{Enrolment: cfg, state: state}
-	if e.Logger == nil {
-		e.Logger = slog.New(slog.DiscardHandler)
-	}
+	e.Logger = cmp.Or(e.Logger, slog.New(slog.DiscardHandler))
 	if err := e.prepareKey(); err != nil {
 		return State{}, err
 	}

@@ -11,7 +11,6 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 )
@@ -180,10 +179,10 @@ func (c *findings) gpus(ctx context.Context) {
 	prober := &gpu.Prober{Path: c.j.NvidiaSMI}
 	reading := prober.Probe(ctx)
 	if len(reading.GPUs) == 0 {
-		c.hint("GPU", "%s; the node joins without", machine.Summarize(reading))
+		c.hint("GPU", "%s; the node joins without", command.Summarize(reading))
 		return
 	}
-	c.say(true, "GPU", "%s", machine.Summarize(reading))
+	c.say(true, "GPU", "%s", command.Summarize(reading))
 }
 
 // service says what would keep the agent running.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -70,7 +70,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	if j.digest, err = service.Digest(service.OwnProgram); err != nil {
 		return fmt.Errorf("read this program: %w", err)
 	}
-	j.Provider, j.InstanceID = machine.Place(ctx, j.Getenv, j.Provider, j.InstanceID)
+	j.Provider, j.InstanceID = command.Place(ctx, j.Getenv, j.Provider, j.InstanceID)
 	if err := j.refuseOther(); err != nil {
 		return err
 	}
@@ -135,13 +135,16 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	screen := newLive(p.Stdout)
 	p.Stdout = screen
 	j := &joining{Program: p, before: before, live: screen}
-	f := p.Flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
-	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
-	f.BoolVar(&j.force, "force", false, "leave the gateway that this machine is joined to for another one")
-	f.BoolVar(&j.manager.ReloadUnits, "reload-units", false, "reload systemd where the unit changed")
-	if j.Options, err = command.Parse(f, args); err != nil {
+	f := p.Flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples,
+		append(command.RunFlags(),
+			flags.Flag{Name: "check", Off: true, Usage: "only say whether joining would work; nothing is changed, no token spent"},
+			flags.Flag{Name: "force", Off: true, Usage: "leave the gateway that this machine is joined to for another one"},
+			flags.Flag{Name: "reload-units", Off: true, Usage: "reload systemd where the unit changed"})...)
+	var own struct{ Check, Force, ReloadUnits bool }
+	if j.Options, err = command.Parse(f, args, &own); err != nil {
 		return nil, err
 	}
+	j.check, j.force, j.manager.ReloadUnits = own.Check, own.Force, own.ReloadUnits
 	if j.State, err = filepath.Abs(j.State); err != nil {
 		return nil, err
 	}

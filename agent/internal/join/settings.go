@@ -1,7 +1,6 @@
 package join
 
 import (
-	"flag"
 	"maps"
 	"os/exec"
 	"path/filepath"
@@ -26,11 +25,11 @@ var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", 
 // wantedSettings are the settings from now on. Flags win over the environment, and the environment over what an earlier run was told.
 func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
-	f.VisitAll(func(one *flag.Flag) {
-		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
-			s[wire.EnvOf(one.Name)] = value
+	for name, value := range f.Changed {
+		if !slices.Contains(notKept[:], name) {
+			s[wire.EnvOf(name)] = value
 		}
-	})
+	}
 	s[wire.EnvGateway] = j.GatewayURL()
 	s[wire.EnvState] = j.State
 	for _, name := range wire.EnvOfNode() {

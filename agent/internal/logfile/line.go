@@ -22,20 +22,12 @@ type Field struct{ Name, Value string }
 
 var errNoLine = errors.New("it is not a line of a log")
 
-// Parse reads a line. It also reads the form time=... level=... msg=..., which agents wrote before they wrote JSON, and which stderr gets.
+// Parse reads a line.
 func Parse(raw []byte) (Line, error) {
-	raw = bytes.TrimSpace(raw)
-	if bytes.HasPrefix(raw, []byte("{")) {
-		return parseJSON(raw)
-	}
-	return parseText(string(raw))
-}
-
-func parseJSON(raw []byte) (Line, error) {
 	var l Line
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if _, err := decoder.Token(); err != nil {
-		return l, err
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
+		return l, errNoLine
 	}
 	for decoder.More() {
 		key, err := decoder.Token()
@@ -76,55 +68,12 @@ func (l *Line) put(name, value string) {
 			l.Time = at.UTC()
 		}
 	case name == KeyLevel && l.Level == "":
-		l.Level = plainLevel(value)
+		l.Level = value
 	case name == KeyMessage && l.Message == "":
 		l.Message = value
 	default:
 		l.Fields = append(l.Fields, Field{name, value})
 	}
-}
-
-// plainLevel is one of the four words; WARN+1 is warn.
-func plainLevel(value string) string {
-	word := strings.ToLower(value)
-	if at := strings.IndexAny(word, "+-"); at > 0 {
-		word = word[:at]
-	}
-	return word
-}
-
-// parseText reads key=value, where a value may be quoted as Go quotes it.
-func parseText(text string) (Line, error) {
-	var l Line
-	for text != "" {
-		name, rest, ok := strings.Cut(text, "=")
-		if !ok || name == "" || strings.ContainsAny(name, " \t\"") {
-			return Line{}, errNoLine
-		}
-		value, after, err := textValue(rest)
-		if err != nil {
-			return Line{}, err
-		}
-		l.put(name, value)
-		text = strings.TrimLeft(after, " ")
-	}
-	if l.Time.IsZero() {
-		return Line{}, errNoLine
-	}
-	return l, nil
-}
-
-func textValue(text string) (value, rest string, err error) {
-	if !strings.HasPrefix(text, `"`) {
-		value, rest, _ = strings.Cut(text, " ")
-		return value, rest, nil
-	}
-	quoted, err := strconv.QuotedPrefix(text)
-	if err != nil {
-		return "", "", err
-	}
-	value, err = strconv.Unquote(quoted)
-	return value, text[len(quoted):], err
 }
 
 // Plain is a line of the file as people read it: in the form that stderr gets. What is no line stays as it is.

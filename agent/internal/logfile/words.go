@@ -1,14 +1,15 @@
 package logfile
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/wire"
 )
@@ -42,7 +43,7 @@ func (s *Starts) Catch() error {
 
 // lastWords says how a run ended that could not say it itself: by its panic, by what its supervisor saw, or by the end of its log.
 func (s *Starts) lastWords(log string) string {
-	switch line, _, _ := strings.Cut(strings.TrimSpace(string(part(s.path(CrashFile), maxCrash, false))), "\n"); line {
+	switch line := firstLine(s.path(CrashFile)); line {
 	case "":
 	case aborted:
 		return hung
@@ -55,33 +56,24 @@ func (s *Starts) lastWords(log string) string {
 			return s.plain(seen)
 		}
 	}
-	lines := strings.Split(strings.TrimSpace(string(part(log, maxTail, true))), "\n")
-	if last := lines[len(lines)-1]; len(lines) > 1 { // the only line may be cut off at its beginning, and hold half of a secret
-		return s.plain(killed + "; its log ends with: " + Plain([]byte(last)))
+	end, _ := disk.ReadEnd(log, 0, maxTail)
+	end = bytes.TrimSpace(end)
+	if len(end) == 0 {
+		return killed
 	}
-	return killed
+	return s.plain(killed + "; its log ends with: " + Plain(end[bytes.LastIndexByte(end, '\n')+1:]))
 }
 
-// part reads the beginning or the end of a file, nil where it cannot be read.
-func part(path string, size int64, end bool) []byte {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// firstLine is the first line of a file, empty where it cannot be read.
+func firstLine(path string) string {
+	file, _, err := disk.OpenFile(path)
 	if err != nil {
-		return nil
+		return ""
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	from := int64(0)
-	if end {
-		from = max(0, info.Size()-size)
-	}
-	raw, err := io.ReadAll(io.NewSectionReader(file, from, size))
-	if err != nil {
-		return nil
-	}
-	return raw
+	raw, _ := io.ReadAll(io.LimitReader(file, maxCrash))
+	line, _, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
+	return line
 }
 
 // plain makes a text fit for a report: one line without secrets, control characters, or what JSON escapes. Where the secrets of this node

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/logfile"
 	"muster/agent/wire"
 )
@@ -92,16 +93,8 @@ func (f *follower) choose(older, newer *opened) {
 }
 
 func openFile(path string) (*opened, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	file, info, err := disk.OpenFile(path)
 	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", path)
-	}
-	if err != nil {
-		file.Close()
 		return nil, err
 	}
 	return &opened{file: file, inode: inode(info), lines: cutter{most: maxFileLine}}, nil

@@ -20,8 +20,8 @@ const (
 	mostEncoded = wire.MaxLogBatch - 4<<10 // bytes of one line as JSON, so that a batch can hold it
 )
 
-// follow keeps a source's lines until ctx ends. A source that cannot be read is tried again, ever more slowly. What the owner allows is asked
-// again soon: that takes little.
+// follow keeps a source's lines until ctx ends. A source that cannot be read is tried again, ever more slowly. What the owner allows is
+// asked again soon: that takes little.
 func (s *Shipper) follow(ctx context.Context, source string, box *spool.Spool, places *places) {
 	told := ""
 	for pause := leastNo; ctx.Err() == nil; pause = min(2*pause, mostNo) {

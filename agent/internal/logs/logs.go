@@ -49,9 +49,10 @@ type seams struct {
 
 // Ask says what to read.
 type Ask struct {
-	Source string        // as wire.CheckLogSource allows it
-	Since  time.Time     // lines of this time and later; zero: all that there are
-	After  string        // a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next
+	Source string    // as wire.CheckLogSource allows it
+	Since  time.Time // lines of this time and later; zero: all that there are
+	// After is a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next.
+	After  string
 	Follow bool          // go on with new lines
 	Pace   time.Duration // between two looks for new lines, where nothing tells of them; 0: so short that a person sees them come
 }

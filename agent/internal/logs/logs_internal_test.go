@@ -110,11 +110,11 @@ func line(second int, text string) string {
 
 func TestAgent(t *testing.T) {
 	h := newHost(t)
-	put(t, logfile.Older(h.log()), `time=2026-11-22T15:00:00.005Z level=WARN msg="of an older agent" error="no room"`+"\n")
+	put(t, logfile.Older(h.log()), `{"time":"2026-11-22T15:00:00.005Z","level":"warn","msg":"of before","error":"no room"}`+"\n")
 	put(t, h.log(), line(1, "one")+"panic: \xff\x00 no\r\n"+line(2, "it is "+known)+
 		`{"time":"2026-11-22T15:00:03Z","level":"error","msg":"two","token":"abc","n":3}`+"\n"+line(4, "last")+"half")
 	lines, err := all(t, h, Ask{Source: wire.LogAgent})
-	if got := messages(lines); err != nil || got != "of an older agent|one|panic: \uFFFD\uFFFD no|it is ***|two|last|half" {
+	if got := messages(lines); err != nil || got != "of before|one|panic: \uFFFD\uFFFD no|it is ***|two|last|half" {
 		t.Fatalf("%q, %v", got, err)
 	}
 	first := lines[0]

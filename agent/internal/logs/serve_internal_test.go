@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/logfile"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -156,35 +157,33 @@ func TestStuckGateway(t *testing.T) {
 	}
 }
 
+// fedReader gives the lines that are put into the channel.
+func fedReader(entries chan entry) *Reader {
+	masker := logfile.NewMasker()
+	return &Reader{entries: entries, failed: errors.New("the end"), now: time.Now, masker: masker, stream: masker.Stream()}
+}
+
 // TestWaitingGateway: where the gateway takes nothing, nothing is dropped: who reads waits.
 func TestWaitingGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog()
-		ctx, cancel := context.WithCancelCause(t.Context())
+		entries := make(chan entry)
+		from, main := io.Pipe()
+		go func() { main.CloseWithError(copyLines(t.Context(), main, fedReader(entries))) }()
 		put := 0
-		var failed error
 		go func() {
-			for failed == nil {
-				failed = b.put(ctx, wire.LogLine{Message: strings.Repeat("x", 1000)})
+			for range 1000 {
+				entries <- entry{text: strings.Repeat("x", 1000)}
 				put++
 			}
+			close(entries)
 		}()
 		synctest.Wait()
-		before := put
-		if before > maxBacklog/1000 {
-			t.Errorf("%d lines were taken", before)
+		if put > pipe.MaxFrame/1000 {
+			t.Errorf("%d lines were taken", put)
 		}
-		if data, err := b.take(); err != nil || len(data) != pipe.MaxFrame {
-			t.Error(len(data), err)
-		}
-		synctest.Wait()
-		if put <= before {
-			t.Error("who reads was not woken")
-		}
-		cancel(errors.New("enough"))
-		synctest.Wait()
-		if failed == nil || failed.Error() != "enough" {
-			t.Error(failed)
+		raw, err := io.ReadAll(from)
+		if n := bytes.Count(raw, []byte("xxx\"}\n")); n != 1000 || err == nil || err.Error() != "the end" {
+			t.Errorf("%d lines, %v", n, err)
 		}
 	})
 }
@@ -192,16 +191,16 @@ func TestWaitingGateway(t *testing.T) {
 // TestGathers: lines that come one after the other make one frame, and one line alone does not wait long.
 func TestGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBacklog()
+		entries := make(chan entry)
 		from, main := io.Pipe()
-		go func() { main.CloseWithError(b.drain(t.Context(), main)) }()
+		go func() { main.CloseWithError(copyLines(t.Context(), main, fedReader(entries))) }()
 		go func() {
 			for range 3 {
-				_ = b.put(t.Context(), wire.LogLine{Message: "x"})
+				entries <- entry{text: "x"}
 				time.Sleep(gatherTime / 5)
 			}
 			time.Sleep(time.Second)
-			b.end(errors.New("the end"))
+			close(entries)
 		}()
 		began := time.Now()
 		_, data, err := pipe.NewFrames(from).Next()

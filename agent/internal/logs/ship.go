@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"path/filepath"
@@ -52,9 +53,7 @@ type Shipper struct {
 
 // NewShipper makes a Shipper. It does nothing before Run.
 func NewShipper(c Shipping) *Shipper {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Shipper{Shipping: c, news: make(chan struct{}, 1), held: map[string]string{}}
 }
 

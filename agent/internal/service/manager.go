@@ -16,7 +16,6 @@ import (
 	"muster/agent/internal/host"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/internal/workload"
@@ -261,7 +260,7 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, host.RecordFile, lastWords, logfile.StartsFile, logfile.CrashFile, task.JournalFile, policy.File,
+	gpu.RecordFile, gpu.CallFile, host.RecordFile, lastWords, logfile.StartsFile, logfile.CrashFile, task.JournalFile, task.PolicyFile,
 	account.RecordFile, leaveLog, UpdateFile, FloorsFile, guardLock, settleLock, "crontab", identity.LockFile, supervisorLock, recordFile,
 }
 

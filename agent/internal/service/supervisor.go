@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func (k Keeper) Run(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	if k.Logger == nil {
-		k.Logger = slog.New(slog.DiscardHandler)
-	}
+	k.Logger = cmp.Or(k.Logger, slog.New(slog.DiscardHandler))
 	if k.Agent == nil {
 		if k.watch, err = NewWatch(k.Base, k.Patience); err != nil {
 			k.Logger.Warn("an agent that hangs would not be noticed: its signs of life cannot be heard", "error", err)

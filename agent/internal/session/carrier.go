@@ -79,7 +79,7 @@ func (c *carrier) do(ctx context.Context, q transport.Request) (transport.Answer
 func passes(code string) bool {
 	switch code {
 	case wire.CodeNoIdentity, wire.CodeMTLSRequired, wire.CodeUnknownCertificate, wire.CodeExpired, wire.CodeSupersededRetry,
-		wire.CodeIdentityMismatch, wire.CodeBadSignature, wire.CodeBadDigest, wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce:
+		wire.CodeIdentityMismatch, wire.CodeBadSignature, wire.CodeBadDigest:
 		return true
 	}
 	return false

@@ -190,7 +190,7 @@ func hasBytes(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is no file: %s", path, kindOf(info.Mode()))
 }
 
-// notOurs refuses what the kernel tells of the agent itself, such as its environment. A copy is made by a thread of the agent, in the name of
+// notOurs refuses what the kernel tells of the agent itself, such as its environment. A copy is made by a thread of the agent, as
 // its user, and the kernel lets each thread read that of its own process.
 func notOurs(path string, file *os.File) error {
 	raw, err := file.SyscallConn()

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -46,7 +46,7 @@ type forwarding struct {
 
 // checkForward refuses a port, and a host, that the node's owner does not let sessions reach. A host that is only a name is looked up when
 // there is a connection.
-func checkForward(p *wire.ForwardParams, owner policy.Policy) error {
+func checkForward(p *wire.ForwardParams, owner task.Policy) error {
 	if err := owner.CheckPort(p.Port); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func checkForward(p *wire.ForwardParams, owner policy.Policy) error {
 		return owner.CheckAddress(address)
 	case len(owner.ForwardHosts) == 0:
 		return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node does not allow connections to %.100q", p.Host),
-			"without forward_hosts in "+policy.File+" only the node itself is reached: its owner adds the name there")
+			"without forward_hosts in "+task.PolicyFile+" only the node itself is reached: its owner adds the name there")
 	}
 	return nil
 }
@@ -68,12 +68,14 @@ func ourselves(host string) bool { return host == "" || strings.EqualFold(host, 
 
 // forward carries connections until the operator says that no more will come, or ctx is done.
 func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func(channel int) *pipe.End, most int, p *wire.ForwardParams,
-	owner policy.Policy) error {
+	owner task.Policy) error {
 	if err := checkForward(p, owner); err != nil {
 		return err
 	}
-	f := &forwarding{main: main, open: open, dial: dialer(p, owner), places: make(chan struct{}, most), refused: make(chan struct{}, mostRefused),
-		live: map[int]func(){}}
+	f := &forwarding{
+		main: main, open: open, dial: dialer(p, owner), places: make(chan struct{}, most), refused: make(chan struct{}, mostRefused),
+		live: map[int]func(){},
+	}
 	if err := f.tell(pipe.FrameReady, pipe.Ready{}); err != nil {
 		return err
 	}
@@ -225,7 +227,7 @@ func (f *forwarding) tell(kind pipe.FrameKind, value any) error {
 
 // dialer connects to where the params say. Every address is judged when it is known, so that a name leads nowhere else than its owner's
 // policy allows.
-func dialer(p *wire.ForwardParams, owner policy.Policy) func(context.Context) (net.Conn, error) {
+func dialer(p *wire.ForwardParams, owner task.Policy) func(context.Context) (net.Conn, error) {
 	hosts := []string{p.Host}
 	if ourselves(p.Host) {
 		hosts = []string{"127.0.0.1", "::1"}
@@ -244,7 +246,7 @@ func dialer(p *wire.ForwardParams, owner policy.Policy) func(context.Context) (n
 	}
 }
 
-func judge(owner policy.Policy, address string) error {
+func judge(owner task.Policy, address string) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -51,13 +51,13 @@ type tunneling struct {
 	done   chan error
 }
 
-func startForward(t *testing.T, p wire.ForwardParams, owner policy.Policy) *tunneling {
+func startForward(t *testing.T, p wire.ForwardParams, owner task.Policy) *tunneling {
 	t.Helper()
 	return startPlaces(t, mostConnections, p, owner)
 }
 
 // startPlaces is startForward, and carries so many connections at the same time.
-func startPlaces(t *testing.T, places int, p wire.ForwardParams, owner policy.Policy) *tunneling {
+func startPlaces(t *testing.T, places int, p wire.ForwardParams, owner task.Policy) *tunneling {
 	t.Helper()
 	f := &tunneling{t: t, way: newExchange(), done: make(chan error, 1)}
 	f.main = pipe.Open(t.Context(), f.way.operator(), pipe.Main)
@@ -136,7 +136,7 @@ func echo(t *testing.T) int {
 }
 
 func TestForward(t *testing.T) {
-	f := startForward(t, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: echo(t)}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	var all sync.WaitGroup
 	for n := 1; n <= 3; n++ {
@@ -170,7 +170,7 @@ func TestForwardNobody(t *testing.T) {
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
 	listener.Close()
-	f := startForward(t, wire.ForwardParams{Port: port}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: port}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	for n := 1; n <= 2; n++ {
 		end, refused := f.dial(n)
@@ -187,7 +187,7 @@ func TestForwardNobody(t *testing.T) {
 
 // TestForwardMost: there are at most so many at once, and a channel is used once.
 func TestForwardMost(t *testing.T) {
-	f := startForward(t, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: echo(t)}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	for n := 1; n <= mostConnections; n++ {
 		if _, refused := f.dial(n); refused != "" {
@@ -209,7 +209,7 @@ func TestForwardMost(t *testing.T) {
 
 // TestForwardWaits: where few are carried at once the others wait for their turn, and none is refused.
 func TestForwardWaits(t *testing.T) {
-	f := startPlaces(t, 2, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f := startPlaces(t, 2, wire.ForwardParams{Port: echo(t)}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	var ends []*pipe.End
 	for n := 1; n <= 2; n++ {
@@ -235,7 +235,7 @@ func TestForwardWaits(t *testing.T) {
 
 // TestForwardTwice: a channel is used once.
 func TestForwardTwice(t *testing.T) {
-	f := startForward(t, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: echo(t)}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	if _, refused := f.dial(1); refused != "" {
 		t.Fatal(refused)
@@ -265,7 +265,7 @@ func TestForwardHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	f := startForward(t, wire.ForwardParams{Port: listener.Addr().(*net.TCPAddr).Port}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: listener.Addr().(*net.TCPAddr).Port}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	end, refused := f.dial(1)
 	if refused != "" {
@@ -289,7 +289,7 @@ func TestForwardHangUp(t *testing.T) {
 }
 
 func TestForwardUnreadable(t *testing.T) {
-	f := startForward(t, wire.ForwardParams{Port: 1}, policy.Policy{})
+	f := startForward(t, wire.ForwardParams{Port: 1}, task.Policy{})
 	f.next(pipe.FrameReady, &pipe.Ready{})
 	if err := pipe.WriteFrame(f.main, pipe.FrameNotice, []byte("of a later version")); err != nil {
 		t.Fatal(err)
@@ -307,18 +307,18 @@ func TestForwardUnreadable(t *testing.T) {
 func TestForwardPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		host  string
-		owner policy.Policy
+		owner task.Policy
 		early bool // refused before there is a connection
 		want  string
 	}{
-		"itself":              {"", policy.Policy{}, false, ""},
-		"itself by name":      {"LOCALHOST", policy.Policy{}, false, ""},
-		"itself by address":   {"127.0.0.1", policy.Policy{}, false, ""},
-		"another port":        {"", policy.Policy{ForwardPorts: []string{"22"}}, true, "does not allow port"},
-		"another address":     {"192.0.2.1", policy.Policy{}, true, "does not allow connections to 192.0.2.1"},
-		"another name":        {"db.example", policy.Policy{}, true, "does not allow connections to"},
-		"a name that is free": {"ip6-localhost", policy.Policy{ForwardHosts: []string{"ip6-localhost"}}, false, ""},
-		"everything":          {"0.0.0.0", policy.Policy{ForwardHosts: []string{"10.0.0.0/8"}}, true, "does not allow connections to 0.0.0.0"},
+		"itself":              {"", task.Policy{}, false, ""},
+		"itself by name":      {"LOCALHOST", task.Policy{}, false, ""},
+		"itself by address":   {"127.0.0.1", task.Policy{}, false, ""},
+		"another port":        {"", task.Policy{ForwardPorts: []string{"22"}}, true, "does not allow port"},
+		"another address":     {"192.0.2.1", task.Policy{}, true, "does not allow connections to 192.0.2.1"},
+		"another name":        {"db.example", task.Policy{}, true, "does not allow connections to"},
+		"a name that is free": {"ip6-localhost", task.Policy{ForwardHosts: []string{"ip6-localhost"}}, false, ""},
+		"everything":          {"0.0.0.0", task.Policy{ForwardHosts: []string{"10.0.0.0/8"}}, true, "does not allow connections to 0.0.0.0"},
 	} {
 		p := wire.ForwardParams{Host: c.host, Port: echo(t)}
 		var refusal *wire.ErrorDetail
@@ -330,7 +330,7 @@ func TestForwardPolicy(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	owner := policy.Policy{ForwardHosts: []string{"10.0.0.0/8"}}
+	owner := task.Policy{ForwardHosts: []string{"10.0.0.0/8"}}
 	if err := judge(owner, "192.0.2.1:80"); err == nil {
 		t.Error("an address that a name leads to is not judged")
 	}

@@ -5,6 +5,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -16,7 +17,7 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/internal/transport"
 	"muster/agent/pipe"
 	"muster/agent/sign"
@@ -72,9 +73,7 @@ type Host struct {
 
 // New makes a Host. It takes sessions before Run, too.
 func New(c Config) *Host {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	h := &Host{Config: c, began: time.Now(), seen: map[string]time.Time{}, open: map[string]context.CancelCauseFunc{}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	h.left = h.recorded()
@@ -168,7 +167,8 @@ func (h *Host) forget(id string) {
 }
 
 // check looks whether a document is for this node, and of now. A document from before this process may have been opened by the process
-// before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays expired.
+// before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays
+// expired.
 func (h *Host) check(state identity.State, p wire.TaskPayload) error {
 	now := identity.Latest(h.Client)
 	const hint = "open the session again"
@@ -194,7 +194,7 @@ type opening struct {
 	kind   string
 	key    ed25519.PublicKey
 	params wire.SessionParams
-	policy policy.Policy
+	policy task.Policy
 }
 
 // read checks the params, and asks the policy, which is read anew for each session.
@@ -211,7 +211,7 @@ func (o *opening) read(p wire.TaskPayload) error {
 	if err := params.Check(); err != nil {
 		return err
 	}
-	owners, err := policy.Load(o.Policies...)
+	owners, err := task.LoadPolicy(o.Policies...)
 	if err != nil {
 		return wire.Refuse(wire.CodeTaskForbidden, err.Error(), "the owner of this node mends the file")
 	}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -77,7 +75,7 @@ func (p *process) signalGroup(group int, s syscall.Signal) {
 
 // each sends a signal to all living processes of the session, and gives their number. A process that makes a session of its own, as a
 // daemon does, belongs to it no more.
-func (p *process) each(s syscall.Signal) int { return signalSession(p.cmd.Process.Pid, s) }
+func (p *process) each(s syscall.Signal) int { return len(signalSession(p.cmd.Process.Pid, s)) }
 
 // hangUp asks all processes that each reaches to end, and kills those that do not. Where the agent stops they have less time.
 func hangUp(each func(syscall.Signal) int, stops <-chan struct{}) {
@@ -105,35 +103,9 @@ func hangUp(each func(syscall.Signal) int, stops <-chan struct{}) {
 	}
 }
 
-// signalSession sends a signal to all living processes of the session with this leader, and gives their number. Each is looked at again
-// once it is held: its number may have passed on to another process.
-func signalSession(leader int, s syscall.Signal) int {
-	found := 0
-	for pid := range members(leader) {
-		held, err := os.FindProcess(pid)
-		if err != nil {
-			continue
-		}
-		if host.InSession(pid, leader) {
-			found++
-			_ = held.Signal(s)
-		}
-		_ = held.Release()
-	}
-	return found
-}
-
-// members are the living processes of the session with this leader.
-func members(leader int) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		names, _ := os.ReadDir("/proc")
-		for _, name := range names {
-			pid, err := strconv.Atoi(name.Name())
-			if err == nil && host.InSession(pid, leader) && !yield(pid) {
-				return
-			}
-		}
-	}
+// signalSession sends a signal to all living processes of the session with this leader, and gives their numbers.
+func signalSession(leader int, s syscall.Signal) []int {
+	return host.Signal("/proc", func(pid int) bool { return host.InSession(pid, leader) }, s)
 }
 
 // collect takes the exit status, once the program has ended.

@@ -55,7 +55,7 @@ func (h *Host) endLeft(id string) {
 		return
 	}
 	h.Logger.Info("programs of a session have outlived an agent that was killed: they are ended", "session", id, "leader", leader.PID)
-	hangUp(func(s syscall.Signal) int { return signalSession(leader.PID, s) }, h.life.Done())
+	hangUp(func(s syscall.Signal) int { return len(signalSession(leader.PID, s)) }, h.life.Done())
 }
 
 // lives tells whether a process of the session runs. A stranger with the same number must not be taken for one. So the leader must be the
@@ -65,7 +65,7 @@ func lives(leader host.Process, id string) bool {
 	if leader.PID <= 1 || leader.Boot != host.BootID() || host.InSession(os.Getpid(), leader.PID) {
 		return false
 	}
-	for pid := range members(leader.PID) {
+	for _, pid := range signalSession(leader.PID, 0) {
 		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		marked := slices.Contains(strings.Split(string(environ), "\x00"), mark(id))
 		if marked || pid == leader.PID && leader.Lives() {

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 
 	"muster/agent/internal/child"
-	"muster/agent/internal/policy"
 	"muster/agent/wire"
 )
 
@@ -28,7 +27,7 @@ type Job struct {
 	Secrets func(ctx context.Context) (map[string]string, error)
 	Dir     string // a folder for this task alone, mode 0700. It is removed when the task has ended
 	Log     *slog.Logger
-	Policy  policy.Policy
+	Policy  Policy
 }
 
 // Outcome is what a handler has done. The zero value is a success.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"muster/agent/internal/policy"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -26,7 +25,7 @@ func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed2
 // policyFile writes a policy into a folder of its own.
 func policyFile(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), policy.File)
+	path := filepath.Join(t.TempDir(), task.PolicyFile)
 	if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"muster/agent/disk"
@@ -74,7 +72,7 @@ type journal struct {
 // after it. A last line that was cut off says nothing: what it was to allow has not begun.
 func openJournal(path string, now func() time.Time, steps disk.Steps) (*journal, error) {
 	j := &journal{path: path, now: now, disk: steps, open: map[string]*entry{}, done: map[string]time.Time{}}
-	raw, err := readJournal(path)
+	raw, err := disk.ReadFile(path, maxJournal)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -95,23 +93,6 @@ func (j *journal) doubts(issued time.Time, offset time.Duration) bool {
 		j.doubt = latest
 	}
 	return !issued.Add(-max(offset, 0)).After(j.doubt)
-}
-
-// readJournal reads the file. One that no agent wrote, a pipe or something huge, must not hold up the agent, nor take its memory.
-func readJournal(path string) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxJournal) {
-		err = fmt.Errorf("%s is not what an agent wrote (%v, %d bytes): move it away", path, info.Mode(), info.Size())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(file)
 }
 
 // load takes what a journal says. With damage, what was accepted counts as started.

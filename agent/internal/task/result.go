@@ -20,7 +20,8 @@ import (
 // ended is a result without any of the handler's.
 func (k *work) ended(status, code, why string) wire.TaskResult {
 	return wire.TaskResult{
-		Status: status, Code: code, Error: wire.Cut(strings.ToValidUTF8(why, "?"), wire.MaxTaskError), Output: k.output.log(), StartedAt: k.started, FinishedAt: k.now(),
+		Status: status, Code: code, Error: wire.Cut(strings.ToValidUTF8(why, "?"), wire.MaxTaskError), Output: k.output.log(),
+		StartedAt: k.started, FinishedAt: k.now(),
 	}
 }
 

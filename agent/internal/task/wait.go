@@ -29,7 +29,8 @@ const (
 // only where there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
 // it may be called again at once, whatever happened. Where no task can be taken, it asks for sessions alone.
 //
-// The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
+// The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name
+// it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
 	if state.Enrolment == "" || !w.sleep(ctx) {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -30,7 +29,7 @@ var (
 type order struct {
 	kind   wire.TaskType
 	params wire.TaskParams
-	policy policy.Policy
+	policy Policy
 }
 
 // work is one task on its way from the journal to its result.
@@ -231,7 +230,7 @@ func (k *work) expired() error {
 
 // allowed asks the policy, which is read anew for each task.
 func (k *work) allowed(o *order) error {
-	owners, err := policy.Load(k.Policies...)
+	owners, err := LoadPolicy(k.Policies...)
 	if err != nil {
 		k.note("policy", fmt.Sprintf("no tasks are done: %v", err))
 		return wire.Refuse(wire.CodeTaskForbidden, err.Error(), "the owner of this node mends the file")

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -72,9 +73,7 @@ type Worker struct {
 
 // New makes a Worker. It begins with nothing before Run.
 func New(c Config) *Worker {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	w := &Worker{
 		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State,
 		freed: make(chan struct{}), trouble: map[string]string{},

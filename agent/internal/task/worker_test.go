@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -181,7 +180,7 @@ func TestExpiresToTheSecond(t *testing.T) {
 func TestPolicyIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		file := filepath.Join(d.cfg.Folder, policy.File)
+		file := filepath.Join(d.cfg.Folder, task.PolicyFile)
 		d.cfg.Policies = []string{"/nonexistent/policy.json", file}
 		write := func(text string) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -220,7 +219,7 @@ func TestCheckedAgain(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)
-			policy := filepath.Join(d.cfg.Folder, policy.File)
+			policy := filepath.Join(d.cfg.Folder, task.PolicyFile)
 			d.cfg.Policies = []string{policy}
 			d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(40 * time.Second); return task.Outcome{} }
 			first := d.diag()

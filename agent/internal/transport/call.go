@@ -146,7 +146,7 @@ func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err er
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
-	return signer.SignDigest(r, o.body.contentDigest(), epoch, c.Now())
+	return signer.SignDigest(r, sign.ContentDigest(o.body.bytes()), epoch, c.Now())
 }
 
 // judge decides what an answer means. The error is nil for a proven success. again says that the request has to be sent anew.

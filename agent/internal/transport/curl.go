@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -137,8 +135,8 @@ func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error)
 		url.Host = "localhost:" + port(c.base)
 	}
 	b.request(o.method, url.String()+o.path)
-	if o.body != nil || o.method != http.MethodGet {
-		b.body(o.body)
+	if o.body != nil {
+		b.body()
 	}
 	b.headers(o.header)
 	return b.done()
@@ -169,16 +167,6 @@ func (t *curl) read(ctx context.Context, o *outgoing, out outcome) (Answer, erro
 		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, errNoHTTP)
 	}
 	return out.answer, nil
-}
-
-// findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
-func (c *Client) findCurl() (string, error) {
-	program, err := exec.LookPath(c.cfg.Curl)
-	if err != nil {
-		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
-			err)
-	}
-	return program, nil
 }
 
 // environ is the environment from which curlEnvironment takes out what curl must not have.

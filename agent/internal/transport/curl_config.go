@@ -9,10 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
-
-	"muster/agent/wire"
 )
 
 // Files that curl finds open: the bodies of requests go through a pipe, and so do roots and the answer's headers. Nothing
@@ -57,17 +54,9 @@ func (b *curlConfig) request(method, target string) {
 	b.set("request", method)
 }
 
-// body names where the request's body is. curl reads all data of a request into memory before it sends anything. So a large body is an
-// upload: curl sends that as it comes.
-func (b *curlConfig) body(body *Body) {
-	switch {
-	case body == nil || body.size <= wire.MaxBody:
-		b.set("data-binary", "@"+bodyFile)
-	default:
-		b.set("upload-file", bodyFile)
-		b.set("header", "Transfer-Encoding:") // else some versions of curl ignore the length and send chunks
-		b.set("header", "Content-Length: "+strconv.FormatInt(body.size, 10))
-	}
+// body names where the request's body is.
+func (b *curlConfig) body() {
+	b.set("data-binary", "@"+bodyFile)
 	b.set("header", "Expect:") // no waiting for 100 Continue
 }
 

@@ -66,7 +66,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	cmd.WaitDelay = pipeGrace
 	loan := newLoan()
 	defer loan.end()
-	pipes, err := openPipes(lent{i.out.body.reader(), loan}, bytes.NewReader(i.roots))
+	pipes, err := openPipes(loan.of(i.out.body), bytes.NewReader(i.roots))
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,8 +35,8 @@ type direct struct {
 	verify    func([]*x509.Certificate) (chained bool, err error)
 	transport *http.Transport
 
-	mu       sync.Mutex
-	verdicts [4]verdict // of the leaves that were seen last; connections of an older leaf may still be at work
+	mu   sync.Mutex
+	last verdict
 }
 
 // verdict is what a handshake found out about the server's leaf. crypto/tls parses a leaf once and shares it among the connections
@@ -91,38 +90,27 @@ func (d *direct) judge(state tls.ConnectionState) error {
 		d.tenure.asked = false
 		c.mu.Unlock()
 	}
-	d.remember(verdict{leaf: state.PeerCertificates[0], chained: chained})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = verdict{leaf: state.PeerCertificates[0], chained: chained}
 	return nil
 }
 
-// remember keeps a verdict in place of an earlier one on the same leaf, or else of the oldest. So many connections of one leaf do not
-// push out the leaf of a call that takes long.
-func (d *direct) remember(v verdict) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	last := len(d.verdicts) - 1
-	at := slices.IndexFunc(d.verdicts[:last], func(known verdict) bool { return known.leaf == v.leaf })
-	if at < 0 {
-		at = last
-	}
-	copy(d.verdicts[1:at+1], d.verdicts[:at])
-	d.verdicts[0] = v
-}
-
 // chainedTo reports whether the connection of an answer chained to muster's root. net/http does not say on which of its connections an
-// answer came, but the answer's TLS state has the very leaf that judge has seen.
+// answer came, but the answer's TLS state has the very leaf that judge has seen. A connection of another leaf than the last one, which may
+// still be at work, is judged once more.
 func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return false
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, v := range d.verdicts {
-		if v.leaf == state.PeerCertificates[0] {
-			return v.chained
-		}
+	last := d.last
+	d.mu.Unlock()
+	if last.leaf == state.PeerCertificates[0] {
+		return last.chained
 	}
-	return false
+	chained, err := d.verify(state.PeerCertificates)
+	return err == nil && chained
 }
 
 // clientCertificate answers a server that asks for a certificate. A server that does not chain to muster's root gets none: it could do
@@ -187,7 +175,7 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 }
 
 func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, lent{o.body.reader(), loan})
+	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, loan.of(o.body))
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +186,8 @@ func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Re
 		r.Body = http.NoBody
 		return r, nil
 	}
-	r.ContentLength = o.body.size
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(lent{o.body.reader(), loan}), nil }
+	r.ContentLength = int64(len(o.body.data))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(loan.of(o.body)), nil }
 	return r, nil
 }
 

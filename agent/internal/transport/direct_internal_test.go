@@ -3,31 +3,26 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"testing"
 )
 
-// TestLeafOfALongCall: the gateway's certificate changes while a call is under way, and more connections are opened than verdicts are
-// kept. The answer to that call still counts as one from muster's root.
+// TestLeafOfALongCall: the gateway's certificate changes while a call is under way. The answer to that call counts as one from muster's root
+// where its own leaf chains to that, and only then.
 func TestLeafOfALongCall(t *testing.T) {
-	d := &direct{}
-	old, current := &x509.Certificate{}, &x509.Certificate{}
-	d.remember(verdict{leaf: old, chained: true})
-	for range 2 * len(d.verdicts) {
-		d.remember(verdict{leaf: current, chained: true})
-	}
-	for _, leaf := range []*x509.Certificate{old, current} {
-		if !d.chainedTo(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}) {
-			t.Error("a leaf was forgotten")
+	old, current, foreign, bad := &x509.Certificate{}, &x509.Certificate{}, &x509.Certificate{}, &x509.Certificate{}
+	d := &direct{last: verdict{leaf: current, chained: true}, verify: func(chain []*x509.Certificate) (bool, error) {
+		if chain[0] == bad {
+			return true, errors.New("a bad one")
+		}
+		return chain[0] == old, nil
+	}}
+	for leaf, want := range map[*x509.Certificate]bool{old: true, current: true, foreign: false, bad: false} {
+		if got := d.chainedTo(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}); got != want {
+			t.Errorf("%t, want %t", got, want)
 		}
 	}
-	d.remember(verdict{leaf: current, chained: false})
-	if d.chainedTo(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{current}}) {
-		t.Error("an earlier verdict stands beside the newer one")
-	}
-	for range d.verdicts {
-		d.remember(verdict{leaf: &x509.Certificate{}, chained: true})
-	}
-	if d.chainedTo(&tls.ConnectionState{PeerCertificates: []*x509.Certificate{old}}) {
-		t.Error("the oldest leaf is kept for ever")
+	if d.chainedTo(nil) || d.chainedTo(&tls.ConnectionState{}) {
+		t.Error("a connection without a certificate chains to muster's root")
 	}
 }

@@ -131,3 +131,17 @@ func (d *Download) Resume(kept io.Reader, tag string) error {
 	d.signed = true
 	return nil
 }
+
+// beginOpen is begin for what comes from elsewhere.
+func (d *Download) beginOpen(a Answer) error {
+	d.sum = sha256.New()
+	switch {
+	case a.page():
+		return errors.New("a web page came instead of the content: something between answers, or the URL is that of a page")
+	case a.Status == http.StatusOK:
+		d.skip = d.got
+	case !strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.got)):
+		return errors.New("the answer is not the part that was asked for")
+	}
+	return nil
+}

@@ -3,13 +3,11 @@ package transport
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -72,18 +70,4 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 		return attempt{Answer: answer, via: via}, err
 	})
 	return answer.Answer, cmp.Or(context.Cause(ctx), err)
-}
-
-// beginOpen is begin for what comes from elsewhere.
-func (d *Download) beginOpen(a Answer) error {
-	d.sum = sha256.New()
-	switch {
-	case a.page():
-		return errors.New("a web page came instead of the content: something between answers, or the URL is that of a page")
-	case a.Status == http.StatusOK:
-		d.skip = d.got
-	case !strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.got)):
-		return errors.New("the answer is not the part that was asked for")
-	}
-	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 )
@@ -45,17 +44,5 @@ func TestLinesEndWithTheirIdentity(t *testing.T) {
 	_, err = l.dialer(func(context.Context, string, string) (net.Conn, error) { return nil, refused })(t.Context(), "", "")
 	if !errors.Is(err, refused) {
 		t.Errorf("error %v", err)
-	}
-}
-
-// TestCurlUploadsWhatIsLarge: a large body is an upload, because curl reads data-binary as a whole before it sends any of it.
-func TestCurlUploadsWhatIsLarge(t *testing.T) {
-	for size, option := range map[int64]string{1 << 20: "data-binary", 1<<20 + 1: "upload-file"} {
-		var b curlConfig
-		b.body(&Body{size: size})
-		text, err := b.done()
-		if err != nil || !strings.HasPrefix(string(text), option) {
-			t.Errorf("%d bytes: error %v\n%s", size, err, text)
-		}
 	}
 }

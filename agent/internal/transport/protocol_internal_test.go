@@ -2,15 +2,18 @@ package transport
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
-
-	"muster/agent/internal/protocolpage"
 )
 
 // TestProtocolPage compares what muster help protocol says about trying again with what this agent does.
 func TestProtocolPage(t *testing.T) {
-	text := protocolpage.Words(t)
+	page, err := os.ReadFile("../../../gateway/internal/cli/help/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
 		fmt.Sprintf("between %g seconds and a bound: %g seconds, doubled with every further failure, at most %g minutes",
 			leastWait.Seconds(), firstWait.Seconds(), MaxWait.Minutes()),

@@ -18,9 +18,8 @@ const kindJSON = "application/json"
 // Request is one call to a route of the node. Something without an end, such as a log that goes on, takes one call after another. Each of
 // them is proven by itself.
 type Request struct {
-	Method  string        // empty: POST where there is a body, else GET
 	Path    string        // with its query
-	Body    *Body         // nil: none
+	Body    *Body         // nil: none, and the method is GET instead of POST
 	Timeout time.Duration // of one exchange with its connecting; 0: the client's
 	Most    int64         // bytes of an answer in memory; 0: wire.MaxBody. A larger one is an error
 	Memory  []byte        // the answer may be in it; nil: it is in memory of its own
@@ -43,15 +42,13 @@ type outgoing struct {
 // outgoing fills in the defaults. The header is new for each exchange, because signing writes into it.
 func (c *Client) outgoing(q Request) *outgoing {
 	o := &outgoing{
-		path: q.Path, header: http.Header{}, body: q.Body, memory: q.Memory, into: q.Into,
+		method: http.MethodGet, path: q.Path, header: http.Header{}, body: q.Body, memory: q.Memory, into: q.Into,
 		timeout: cmp.Or(q.Timeout, c.cfg.Timeout), most: cmp.Or(q.Most, wire.MaxBody),
 	}
-	usual := http.MethodGet
 	if o.body != nil {
-		usual = http.MethodPost
+		o.method = http.MethodPost
 		o.header.Set("Content-Type", o.body.kind)
 	}
-	o.method = cmp.Or(q.Method, usual)
 	return o
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -206,4 +207,14 @@ func (a Answer) claimsProof() bool {
 // page reports whether an answer is a web page. A gateway never sends one on these routes.
 func (a Answer) page() bool {
 	return strings.Contains(strings.ToLower(a.Header.Get("Content-Type")), "html") || bytes.HasPrefix(bytes.TrimSpace(a.Body), []byte("<"))
+}
+
+// findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
+func (c *Client) findCurl() (string, error) {
+	program, err := exec.LookPath(c.cfg.Curl)
+	if err != nil {
+		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
+			err)
+	}
+	return program, nil
 }

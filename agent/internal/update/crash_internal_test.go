@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,7 +43,7 @@ func newScript(say string) []byte {
 }
 
 func newLife(t *testing.T, f *fleet, crashes bool) *life {
-	return newLifeIn(t, fastFolder(t), f, crashes)
+	return newLifeIn(t, disktest.Folder(t), f, crashes)
 }
 
 func newLifeIn(t *testing.T, base string, f *fleet, crashes bool) *life {
@@ -58,21 +57,6 @@ func newLifeIn(t *testing.T, base string, f *fleet, crashes bool) *life {
 	n.release = f.release(n.layer, nil)
 	n.new = hexOf(n.layer)
 	return n
-}
-
-// fastFolder is a folder in memory where programs can be started there. The test syncs thousands of times.
-func fastFolder(t *testing.T) string {
-	folder, err := os.MkdirTemp("/dev/shm", "muster-update-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	script := filepath.Join(folder, "script")
-	if os.WriteFile(script, []byte(oldScript), 0o700) != nil || exec.Command(script).Run() != nil {
-		return t.TempDir()
-	}
-	os.Remove(script)
-	return folder
 }
 
 func (n *life) clock() (string, int64) { return "one", n.at.Milliseconds() }
@@ -132,7 +116,12 @@ func (n *life) turn(steps disk.Steps) {
 		u.proof = &proof{beats: wire.TrialBeats, answered: true}
 		u.started = time.Now().Add(-time.Hour)
 		u.poke()
-		short, cut := context.WithTimeout(ctx, 50*time.Millisecond) // a commit that fails is tried again later
+		short, cut := context.WithCancel(ctx)
+		u.Logger = slog.New(slog.NewTextHandler(sees(func(line string) { // a commit that fails is tried again later
+			if strings.Contains(line, "tried again") {
+				cut()
+			}
+		}), nil))
 		_ = u.prove(short)
 		cut()
 		if u.onTrial() {
@@ -149,6 +138,14 @@ func (n *life) turn(steps disk.Steps) {
 	n.heard = n.heard || build == n.new
 	_ = u.take(ctx, n.release)
 	u.flush()
+}
+
+// sees is told each line of a log.
+type sees func(line string)
+
+func (s sees) Write(line []byte) (int, error) {
+	s(string(line))
+	return len(line), nil
 }
 
 var errKilled = errors.New("killed")

@@ -2,11 +2,10 @@ package update
 
 import (
 	"errors"
-	"io"
 	"os"
 	"strings"
-	"syscall"
 
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
 	"muster/agent/wire"
@@ -26,9 +25,10 @@ func (f files) failedLog(t *Trial) string {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return "" // its keys cannot be masked
 	}
-	text := asText(tailOf(f.Log(), from))
-	if words := tailOf(f.LastWords(), 0); words != "" {
-		text += "-- standard error:\n" + words
+	lines, _ := disk.ReadEnd(f.Log(), from, wire.MaxUpdateLog)
+	text := asText(string(lines))
+	if words, _ := disk.ReadEnd(f.LastWords(), 0, wire.MaxUpdateLog); len(words) > 0 {
+		text += "-- standard error:\n" + string(words)
 	}
 	return last(plain(string(logfile.NewMasker(secrets...).Text([]byte(text)))), wire.MaxUpdateLog)
 }
@@ -40,29 +40,4 @@ func asText(lines string) string {
 		out.WriteString(logfile.Plain([]byte(strings.TrimSuffix(line, "\n"))) + "\n")
 	}
 	return out.String()
-}
-
-// tailOf is the end of a file, at most wire.MaxUpdateLog bytes of it. What it had before from is left out, unless a new file was begun.
-func tailOf(path string, from int64) string {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	if from > info.Size() {
-		from = 0
-	}
-	from = max(from, info.Size()-wire.MaxUpdateLog)
-	raw, err := io.ReadAll(io.NewSectionReader(file, from, wire.MaxUpdateLog))
-	if err != nil {
-		return ""
-	}
-	if len(raw) == wire.MaxUpdateLog { // half a line could be half a secret
-		return last("\n"+string(raw), wire.MaxUpdateLog)
-	}
-	return string(raw)
 }

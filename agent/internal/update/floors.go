@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 
+	"muster/agent/disk"
 	"muster/agent/internal/service"
 )
 
@@ -18,7 +19,7 @@ func (f files) floorsPath() string { return filepath.Join(f.Base, service.Floors
 
 // loadFloors reads the second copy. It is empty where there is none.
 func (f files) loadFloors() (Record, error) {
-	raw, err := readSmall(f.floorsPath(), maxRecord)
+	raw, err := disk.ReadFile(f.floorsPath(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
@@ -77,7 +78,7 @@ func (l *lines) get() []string {
 }
 
 func newNode(t *testing.T) *node {
-	n := &node{files: newFiles(fastFolder(t)), t: t, f: newFleet(t), g: gatewaytest.New(t), free: 1 << 40, news: make(chan struct{}, 1)}
+	n := &node{files: newFiles(disktest.Folder(t)), t: t, f: newFleet(t), g: gatewaytest.New(t), free: 1 << 40, news: make(chan struct{}, 1)}
 	n.g.Route = n.route
 	n.pipe = gatewaytest.ServePipe(t, n.g, nil)
 	n.state = n.g.Node(t)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
+	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -61,7 +61,8 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	pointer, key, err := sign.OpenRelease(envelope, identity.ReleaseKeys(a.state.Gateway))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
-		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
+		return wanted{}, fail(wire.UpdateUnsigned,
+			"%w the pointer: its key was replaced or dropped since, or it is forged", identity.ErrUnknownKey)
 	case err != nil:
 		return wanted{}, fail(wire.UpdateUnsigned, "the pointer is signed, and malformed: %w", err)
 	}
@@ -81,7 +82,7 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	if err := a.inTime(pointer); err != nil {
 		return w, err
 	}
-	owner, err := policy.Load(a.policies...)
+	owner, err := task.LoadPolicy(a.policies...)
 	if err == nil {
 		err = owner.CheckRelease(key)
 	}

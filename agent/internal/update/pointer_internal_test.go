@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
-	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -134,7 +134,7 @@ func TestPointerPolicy(t *testing.T) {
 		`{`:                                            wire.UpdateForbidden,
 	} {
 		a := asked(f)
-		path := filepath.Join(t.TempDir(), policy.File)
+		path := filepath.Join(t.TempDir(), task.PolicyFile)
 		os.Chmod(filepath.Dir(path), 0o700)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

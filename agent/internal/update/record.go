@@ -4,15 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"muster/agent/disk"
@@ -89,7 +86,7 @@ func (f files) recordPath() string { return filepath.Join(f.Base, RecordFile) }
 // load reads the record. An error means that there is one that cannot be read. Then it has nothing but the floors of the second copy.
 func (f files) load() (Record, error) {
 	var r Record
-	raw, err := readSmall(f.recordPath(), maxRecord)
+	raw, err := disk.ReadFile(f.recordPath(), maxRecord)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing {
 		err = nil
@@ -115,23 +112,6 @@ func (f files) save(r Record) error {
 		return fmt.Errorf("%s: %w", next, err)
 	}
 	return err
-}
-
-// readSmall reads a file of a bounded size. A pipe or something huge in its place must not hold up the agent.
-func readSmall(path string, most int64) ([]byte, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
-		err = fmt.Errorf("%s is not what an agent wrote (%v, %d bytes)", path, info.Mode(), info.Size())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.LimitReader(file, most))
 }
 
 // decode reads a record from a file of this name, and leaves out what could do harm. What a later version has added is not looked at.

@@ -297,8 +297,7 @@ func (u *Updater) keep(r Record) {
 	defer u.mu.Unlock()
 	u.record = r
 	if r.Last.Trial != nil {
-		trial := *r.Last.Trial
-		u.record.Last.Trial = &trial
+		u.record.Last.Trial = new(*r.Last.Trial)
 	}
 }
 

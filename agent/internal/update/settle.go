@@ -76,9 +76,7 @@ type settling struct {
 // Settle decides what is started next, and changes the current link to it. The good version runs it before every start of the agent. It
 // counts the starts of a version on trial. It never fails: where it can change nothing, it says why, and the start goes on.
 func Settle(ctx context.Context, s Settling) Verdict {
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	if s.clock == nil {
 		s.clock = systemClock
 	}

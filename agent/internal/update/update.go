@@ -10,6 +10,7 @@
 package update
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -89,9 +90,7 @@ type proof struct {
 
 // New reads the record. What it cannot read counts as nothing, and is said in a notice.
 func New(c Config) *Updater {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	u := &Updater{Config: c, files: newFiles(c.Folder), clock: systemClock, state: c.State, started: time.Now(), wake: make(chan struct{}, 1)}
 	u.free = u.room
 	u.testTime = selfTestTime
@@ -272,8 +271,8 @@ func (u *Updater) Spare() time.Duration {
 	return max(t.left(u.clock)-spareEnd, 0)
 }
 
-// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that identity.StaleTrust knows
-// where a newer trust set may name the key of a release.
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that
+// identity.StaleTrust knows where a newer trust set may name the key of a release.
 func (u *Updater) Waiting(wait Work) Work {
 	return func(ctx context.Context, state identity.State, until time.Time) error {
 		bounded, cut := context.WithCancel(ctx)

@@ -22,14 +22,10 @@ func (s *server) whoami(c *call) (any, error) {
 }
 
 // listAccounts leaves out expired and revoked accounts, unless all are asked for.
-func (s *server) listAccounts(c *call) (any, error) {
-	all, tenant, err := c.list()
-	if err != nil {
-		return nil, err
-	}
+func (s *server) listAccounts(c *call, f api.ListFilter) (any, error) {
 	now := s.now()
-	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
-	if !all {
+	accounts, err := s.Store.Accounts(c.r.Context(), f.Tenant)
+	if !f.All {
 		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != api.StatusLive })
 	}
 	return api.AccountList{Accounts: api.Each(accounts, func(a store.Account) api.Account { return account.Shown(a, now) })}, err
@@ -92,16 +88,9 @@ func (s *server) revokeAccount(c *call) (any, error) {
 		return nil, noAccount(name)
 	}
 	return api.RevokedAccount{
-		Done:        api.Done{ID: a.ID, Status: api.StatusRevoked},
-		Made:        liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
-		PerhapsMade: liveNames(accounts, now, func(made store.Account) bool { return perhapsMade(made, a) }),
+		Done: api.Done{ID: a.ID, Status: api.StatusRevoked},
+		Made: liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
 	}, err
-}
-
-// perhapsMade is true where this maker may have made an account whose record names no maker's id. Such an account is older than that
-// field. Its record has only the maker's name, and another account may have had that name.
-func perhapsMade(a, maker store.Account) bool {
-	return a.Maker == "" && a.CreatedBy == account.ActorName(maker) && !a.CreatedAt.Before(maker.CreatedAt)
 }
 
 // liveNames are the names of the live accounts for which asked is true.

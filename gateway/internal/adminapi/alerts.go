@@ -1,41 +1,32 @@
 package adminapi
 
 import (
-	"time"
-
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 )
 
 // listAlerts lists what people are told of. It is in memory.
-func (s *server) listAlerts(c *call) (any, error) {
-	p, err := c.query("id", "selector", "tenant", "cause", "all")
+func (s *server) listAlerts(c *call, f api.AlertFilter) (any, error) {
+	if err := s.Alerts.CheckCause(f.Cause); err != nil {
+		return nil, err
+	}
+	picks, err := terms(f.Selector)
 	if err != nil {
 		return nil, err
 	}
-	q := alert.Query{ID: p.text("id"), Cause: p.text("cause")}
-	if err := alert.CheckCause(q.Cause); err != nil {
-		return nil, err
-	}
-	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
-		return nil, err
-	}
-	if q.All, err = p.flag("all"); err != nil {
-		return nil, err
-	}
-	found := s.Alerts.List(q)
+	found := s.Alerts.List(alert.Query{ID: f.ID, Cause: f.Cause, Tenant: f.Tenant, Terms: picks, All: f.All})
 	list := api.AlertList{Total: len(found)}
 	list.Alerts = found[:min(len(found), api.MostAlerts)]
 	for i := range list.Alerts {
 		if c.caller.Tenant != "" {
-			list.Alerts[i] = ofTenant(list.Alerts[i])
+			list.Alerts[i] = forTenant(list.Alerts[i])
 		}
 	}
 	return list, nil
 }
 
-// ofTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
-func ofTenant(a api.Alert) api.Alert {
+// forTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
+func forTenant(a api.Alert) api.Alert {
 	a.Deliveries = []api.AlertDelivery{}
 	if a.Silence != nil && a.Silence.Tenant != a.Tenant {
 		a.Silence = &api.AlertSilence{ID: a.Silence.ID, EndsAt: a.Silence.EndsAt}
@@ -43,13 +34,8 @@ func ofTenant(a api.Alert) api.Alert {
 	return a
 }
 
-func (s *server) listSilences(c *call) (any, error) {
-	p, err := c.query("tenant")
-	if err != nil {
-		return nil, err
-	}
-	tenant, err := c.caller.Within(p.text("tenant"))
-	return api.AlertSilenceList{Silences: s.Alerts.Silences(tenant)}, err
+func (s *server) listSilences(_ *call, f ofTenant) (any, error) {
+	return api.AlertSilenceList{Silences: s.Alerts.Silences(f.Tenant)}, nil
 }
 
 func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
@@ -60,8 +46,8 @@ func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 	if err := noToken("", map[string]string{"reason": q.Reason, "selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	return s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
-		For: time.Duration(q.For), Reason: q.Reason}, c.caller.Actor)
+	q.Tenant = tenant
+	return s.Alerts.Silence(c.r.Context(), q, c.caller.Actor)
 }
 
 func (s *server) endSilence(c *call) (any, error) {
@@ -74,24 +60,10 @@ func (s *server) listReceivers(c *call) (any, error) {
 }
 
 func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
-	name := c.r.PathValue("receiver")
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	secret, err := s.Alerts.SetReceiver(c.r.Context(), alert.Request{Name: name, Kind: q.Kind, URL: q.URL, Token: q.Token,
-		Selector: q.Selector, Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, Priority: q.Priority,
-		Replace: q.Replace}, c.caller.Actor)
-	if err != nil {
-		return nil, err
-	}
-	out := api.AlertReceiver{Name: name}
-	for _, r := range s.Alerts.Receivers() {
-		if r.Name == name {
-			out = r
-		}
-	}
-	out.Secret = secret
-	return out, nil
+	return s.Alerts.SetReceiver(c.r.Context(), c.r.PathValue("receiver"), q, c.caller.Actor)
 }
 
 func (s *server) dropReceiver(c *call) (any, error) {

@@ -62,19 +62,18 @@ func noToken(name string, labels map[string]string) error {
 
 // bootstrapScript mints a token for an existing node. It answers with JSON, or with the script itself if the caller asks for that.
 func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
-	p, err := c.query("mode", "again", "format", "ttl")
-	if err != nil {
+	var f struct {
+		api.BootstrapOptions
+		Format string `json:"format"`
+	}
+	if err := c.ask(&f); err != nil {
 		return nil, err
 	}
-	wanted, err := mintRequest(p)
-	if err != nil {
+	wanted := bootstrap.NodeTokenRequest{Mode: f.Mode, TTL: time.Duration(f.TTL)}
+	if err := wanted.Complete(); err != nil {
 		return nil, err
 	}
-	again, err := p.flag("again")
-	if err != nil {
-		return nil, err
-	}
-	plain, err := wantsScript(c, p)
+	plain, err := wantsScript(c, f.Format)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := node.Bootstrappable(again); err != nil {
+	if err := node.Bootstrappable(f.Again); err != nil {
 		return nil, err
 	}
 	wanted.Node = node.Node
@@ -97,20 +96,9 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	return withScript{m.Answer(node.ID, node.Name)}, nil
 }
 
-// mintRequest reads what the parameters mode and ttl ask for.
-func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
-	q.Mode = p.text("mode")
-	if text := p.text("ttl"); text != "" {
-		if q.TTL, err = api.ParseDuration(text); err != nil || q.TTL <= 0 {
-			return q, wire.Refuse(wire.CodeBadRequest, "the parameter \"ttl\" is no duration", "write 30m, 12h or 7d")
-		}
-	}
-	return q, q.Complete()
-}
-
 // wantsScript is true where the caller wants the script itself. The parameter format decides, or without it the header Accept.
-func wantsScript(c *call, p parameters) (bool, error) {
-	switch p.text("format") {
+func wantsScript(c *call, format string) (bool, error) {
+	switch format {
 	case "":
 		return reply.Prefers(c.r, api.ScriptType), nil
 	case "json":

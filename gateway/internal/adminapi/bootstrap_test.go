@@ -3,7 +3,6 @@ package adminapi_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -276,24 +275,5 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 			e.Detail["token"] != "msb_"+public {
 			t.Errorf("whose it is: %+v", e)
 		}
-	}
-}
-
-// TestTrustVersionOfEarlierGateways: those send the number alone, and a muster of today mints tokens with them all the same.
-func TestTrustVersionOfEarlierGateways(t *testing.T) {
-	for text, want := range map[string]api.TrustVersion{`7`: "v7", `"v7"`: "v7"} {
-		var got api.BootstrapScript
-		if err := json.Unmarshal([]byte(`{"metadata":{"trust_bundle_version":`+text+`}}`), &got); err != nil ||
-			got.Metadata.TrustBundleVersion != want {
-			t.Errorf("%s: got %q, %v", text, got.Metadata.TrustBundleVersion, err)
-		}
-	}
-	var got api.TrustVersion
-	if err := json.Unmarshal([]byte(`[7]`), &got); err == nil {
-		t.Errorf("a list was read as %q", got)
-	}
-	if sent, err := json.Marshal(api.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil ||
-		!strings.Contains(string(sent), `"trust_bundle_version":"v7"`) {
-		t.Errorf("sent: %s, %v", sent, err)
 	}
 }

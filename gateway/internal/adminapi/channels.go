@@ -124,44 +124,30 @@ func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 	return &plan, nil
 }
 
-func (s *server) channelPointer(c *call) (any, error) {
-	p, err := c.query("digest")
-	if err != nil {
-		return nil, err
-	}
+func (s *server) channelPointer(c *call, f api.PointerFilter) (any, error) {
 	name, err := c.channel()
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.r.Context()
-	digest := p.text("digest")
-	if digest != "" {
-		r, err := s.Releases.Release(ctx, digest)
+	if f.Release != "" {
+		r, err := s.Releases.Release(c.r.Context(), f.Release)
 		if err != nil {
 			return nil, err
 		}
-		digest = r.Digest
+		f.Release = r.Digest
 	}
-	payload, err := s.Releases.Unsigned(ctx, name, digest)
+	payload, err := s.Releases.Unsigned(c.r.Context(), name, f.Release)
 	return api.UnsignedPointer{Payload: payload}, err
 }
 
 // channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the page before.
-func (s *server) channelNodes(c *call) (any, error) {
-	p, err := c.query("state", "phase", "limit", "cursor")
-	if err != nil {
-		return nil, err
-	}
+func (s *server) channelNodes(c *call, f api.ChannelNodeFilter) (any, error) {
 	name, err := c.channel()
 	if err != nil {
 		return nil, err
 	}
-	limit, err := p.limit()
-	if err != nil {
-		return nil, err
-	}
-	if phases := wire.UpdatePhases(); p.has("phase") && !slices.Contains(phases, p.text("phase")) {
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no phase of an update", p.text("phase")),
+	if phases := wire.UpdatePhases(); f.Phase != "" && !slices.Contains(phases, f.Phase) {
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no phase of an update", f.Phase),
 			"it is one of "+strings.Join(phases, ", "))
 	}
 	now, err := s.Releases.Status(c.r.Context(), name)
@@ -169,20 +155,20 @@ func (s *server) channelNodes(c *call) (any, error) {
 		return nil, err
 	}
 	nodes := slices.DeleteFunc(now.Nodes, func(n api.ChannelNode) bool {
-		return p.has("phase") && n.Phase != p.text("phase") || p.has("state") && n.State != p.text("state")
+		return f.Phase != "" && n.Phase != f.Phase || f.State != "" && n.State != f.State
 	})
 	slices.SortFunc(nodes, func(a, b api.ChannelNode) int { return strings.Compare(placeOf(a), placeOf(b)) })
 	out := api.ChannelNodes{Total: len(nodes), Nodes: []api.ChannelNode{}}
-	at, there := slices.BinarySearchFunc(nodes, p.text("cursor"), func(n api.ChannelNode, cursor string) int {
+	at, there := slices.BinarySearchFunc(nodes, f.Cursor, func(n api.ChannelNode, cursor string) int {
 		return strings.Compare(placeOf(n), cursor)
 	})
 	if there {
 		at++
 	}
 	page := nodes[at:]
-	if len(page) > limit {
-		page = page[:limit]
-		out.Next = placeOf(page[limit-1])
+	if len(page) > f.Limit {
+		page = page[:f.Limit]
+		out.Next = placeOf(page[f.Limit-1])
 	}
 	out.Nodes = page
 	return out, nil

@@ -6,30 +6,17 @@ import (
 )
 
 // listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
-func (s *server) listCosts(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "since", "until")
+func (s *server) listCosts(c *call, f api.CostFilter) (any, error) {
+	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant, All: true})
 	if err != nil {
 		return nil, err
 	}
-	q, err := c.fleetQuery(p)
-	if err != nil {
-		return nil, err
-	}
-	since, err := p.time("since", s.now())
-	if err != nil {
-		return nil, err
-	}
-	until, err := p.time("until", s.now())
-	if err != nil {
-		return nil, err
-	}
-	if until.IsZero() {
-		until = s.now()
+	if f.Until.IsZero() {
+		f.Until = s.now()
 	}
 	if !s.Overview.Ready() {
 		return nil, stillReading()
 	}
-	q.All = true
 	rows, _ := s.Overview.Rows(q)
 	if len(rows) > api.LargestFleet {
 		return nil, wire.Refuse(wire.CodeBadRequest, "these are too many nodes for one answer", "name fewer with selector=")
@@ -38,7 +25,7 @@ func (s *server) listCosts(c *call) (any, error) {
 	for _, row := range rows {
 		picked[row.ID] = true
 	}
-	sums, err := s.Costs.Sums(c.r.Context(), since, until, func(id string) bool { return picked[id] })
+	sums, err := s.Costs.Sums(c.r.Context(), f.Since, f.Until, func(id string) bool { return picked[id] })
 	if err != nil {
 		return nil, err
 	}

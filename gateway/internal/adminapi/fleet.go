@@ -6,33 +6,17 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/page"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 )
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
-func (s *server) showFleet(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "status", "state", "idle", "unwell", "all", "sort", "limit", "cursor", "brief")
+func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
+	q, err := fleetQuery(f.FleetFilter)
 	if err != nil {
 		return nil, err
 	}
-	q, err := c.fleetQuery(p)
-	if err != nil {
-		return nil, err
-	}
-	limit, err := p.number("limit", 0, api.LargestFleet)
-	if err != nil {
-		return nil, err
-	}
-	if !p.has("limit") {
-		limit = usualPage
-	}
-	brief, err := p.flag("brief")
-	if err != nil {
-		return nil, err
-	}
-	after, err := page.Read(p.text("cursor"), q.Sort)
+	after, err := readPlace(f.Cursor, q.Sort)
 	if err != nil {
 		return nil, err
 	}
@@ -41,10 +25,16 @@ func (s *server) showFleet(c *call) (any, error) {
 	}
 	rows, totals := s.Overview.Rows(q)
 	view := api.FleetView{At: s.now(), Totals: totals}
-	nodes, next := page.Cut(rows, after, int(limit), q.Sort)
+	nodes, next := cutPage(rows, after, f.Limit, q.Sort)
 	view.Next = next
-	page.Send(c.w, view, nodes, brief)
+	sendPage(c.w, view, nodes, f.Brief)
 	return streamed{}, nil
+}
+
+// fleetFilter is what showFleet takes. Brief nodes are for the console.
+type fleetFilter struct {
+	api.FleetFilter
+	Brief bool `json:"brief"`
 }
 
 // stillReading refuses to show a part of the fleet as if it were the whole.
@@ -52,13 +42,10 @@ func stillReading() error {
 	return wire.Refuse(wire.CodeUnavailable, "the gateway has just started, and still reads its nodes", "ask again in a few seconds")
 }
 
-// fleetQuery reads what picks and orders nodes.
-func (c *call) fleetQuery(p parameters) (q view.Query, err error) {
-	q = view.Query{Status: p.text("status"), State: p.text("state"), Sort: p.text("sort")}
-	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
-		return q, err
-	}
-	if q.Terms, err = label.ParseSelector(p.text("selector")); err != nil {
+// fleetQuery is what picks and orders nodes.
+func fleetQuery(f api.FleetFilter) (q view.Query, err error) {
+	q = view.Query{Tenant: f.Tenant, Status: f.Status, State: f.State, Sort: f.Sort, Idle: f.Idle, Unwell: f.Unwell, All: f.All}
+	if q.Terms, err = label.ParseSelector(f.Selector); err != nil {
 		return q, err
 	}
 	if err = label.CheckSelector(q.Status, q.State, q.Terms); err != nil {
@@ -68,12 +55,5 @@ func (c *call) fleetQuery(p parameters) (q view.Query, err error) {
 		return q, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("nodes cannot be sorted by %.40q", q.Sort),
 			"sort by one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it")
 	}
-	if q.Idle, err = p.flag("idle"); err != nil {
-		return q, err
-	}
-	if q.Unwell, err = p.flag("unwell"); err != nil {
-		return q, err
-	}
-	q.All, err = p.flag("all")
-	return q, err
+	return q, nil
 }

@@ -139,7 +139,7 @@ func TestFleetCut(t *testing.T) {
 	h.routes(true).ServeHTTP(&brokenWriter{httptest.NewRecorder(), 40_000}, r)
 }
 
-// TestClientFleet: the client reads all pages.
+// TestClientFleet: the filter and the page of a client count.
 func TestClientFleet(t *testing.T) {
 	h := newHouse(t)
 	h.node("a", "platform", oneGPU)
@@ -153,11 +153,11 @@ func TestClientFleet(t *testing.T) {
 	if err != nil || len(view.Nodes) != 1 || view.Totals.Nodes != 2 {
 		t.Errorf("got %+v, %v", view, err)
 	}
-	view, err = c.WholeFleet(t.Context(), api.FleetFilter{Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
+	view, err = client.Get[api.FleetView](t.Context(), c, api.PathFleet, api.FleetFilter{Limit: 10, Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
 	if err != nil || len(view.Nodes) != 1 || view.Nodes[0].Name != "b" {
 		t.Errorf("got %+v, %v", view, err)
 	}
-	if _, err := c.WholeFleet(t.Context(), api.FleetFilter{Selector: "="}); err == nil {
+	if _, err := client.Get[api.FleetView](t.Context(), c, api.PathFleet, api.FleetFilter{Selector: "="}); err == nil {
 		t.Error("a bad selector was taken")
 	}
 }

@@ -9,27 +9,16 @@ import (
 )
 
 // listFindings lists what is wrong with nodes now. It is in memory.
-func (s *server) listFindings(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "severe")
+func (s *server) listFindings(_ *call, f api.FindingFilter) (any, error) {
+	picks, err := terms(f.Selector)
 	if err != nil {
-		return nil, err
-	}
-	q := health.Query{}
-	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
-		return nil, err
-	}
-	if q.Severe, err = p.flag("severe"); err != nil {
 		return nil, err
 	}
 	if !s.Overview.Ready() {
 		return nil, stillReading()
 	}
-	found := s.Health.List(q)
-	list := api.FindingList{Total: len(found)}
-	list.Findings = api.Each(found[:min(len(found), api.MostFindings)], func(f health.NodeFinding) api.NodeFinding {
-		return api.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: f.Shown()}
-	})
-	return list, nil
+	found := s.Health.List(health.Query{Tenant: f.Tenant, Terms: picks, Severe: f.Severe})
+	return api.FindingList{Total: len(found), Findings: found[:min(len(found), api.MostFindings)]}, nil
 }
 
 // findings are what is open of a node.
@@ -37,7 +26,7 @@ func (s *server) findings(nodeID string) []api.Finding {
 	if s.Health == nil {
 		return []api.Finding{}
 	}
-	return api.Each(s.Health.Findings(nodeID), health.Finding.Shown)
+	return s.Health.Findings(nodeID)
 }
 
 func (s *server) listHealthRules(c *call) (any, error) {
@@ -50,22 +39,12 @@ func (s *server) setHealthRule(c *call, q api.HealthRuleRequest) (any, error) {
 		return nil, err
 	}
 	set := records.Setting{Rule: name, Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: time.Duration(q.For)}
-	if err := s.Health.Set(c.r.Context(), set, c.caller.Actor); err != nil {
-		return nil, err
-	}
-	for _, r := range s.Health.Rules() {
-		if r.Rule == name {
-			return r, nil
-		}
-	}
-	return api.HealthRule{}, nil
+	return s.Health.Set(c.r.Context(), set, c.caller.Actor)
 }
 
-func (s *server) unsetHealthRule(c *call) (any, error) {
-	p, err := c.query("selector")
-	if err != nil {
-		return nil, err
-	}
+func (s *server) unsetHealthRule(c *call, f struct {
+	Selector string `json:"selector"`
+}) (any, error) {
 	rule := c.r.PathValue("rule")
-	return api.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, p.text("selector"), c.caller.Actor)
+	return api.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, f.Selector, c.caller.Actor)
 }

@@ -110,7 +110,7 @@ func newHouse(t testing.TB) *house {
 	h.api = adminapi.API{
 		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Sessions: live, Releases: releases,
 		Store:     h.store,
-		Overview:  view.Open(view.Config{Store: h.store, Ref: reg.Ref, Today: h.today}),
+		Overview:  view.Open(view.Config{Store: h.store, Ref: reg.Ref}),
 		Logins:    login.New(h.store, clock, quiet),
 		Authority: ca,
 		Scratch:   t.TempDir(),
@@ -119,24 +119,18 @@ func newHouse(t testing.TB) *house {
 		Command: func(token string) string { return "join with " + token },
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
+	h.api.Overview.ShowCosts(h.api.Costs.Today)
 	h.api.Overview.Load(t.Context())
-	takers := []audit.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
-	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store, Takers: takers}); err != nil {
+	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store}); err != nil {
 		t.Fatal(err)
 	}
+	h.api.Tail.Add(h.api.Overview.Changed)
 	return h
 }
 
 func (h *house) rows() []*api.NodeRow {
 	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
-}
-
-func (h *house) today(nodeID string) *api.Today {
-	if h.api.Costs == nil { // nothing is open yet
-		return nil
-	}
-	return h.api.Costs.Today(nodeID)
 }
 
 // routes are the API's on a listener: on TLS, or on the socket. Each time they begin with nobody refused.

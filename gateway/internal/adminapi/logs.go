@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 	"strings"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -14,8 +13,8 @@ import (
 
 // nodeLogs sends lines of a node's logs, as one JSON object a line. With follow it goes on until the reader leaves, may not read any more,
 // or the log ends.
-func (s *server) nodeLogs(c *call) (any, error) {
-	q, err := c.logsQuery(s.now())
+func (s *server) nodeLogs(c *call, f api.LogsQuery) (any, error) {
+	q, err := logsQuery(f)
 	if err != nil {
 		return nil, err
 	}
@@ -43,25 +42,11 @@ func (s *server) nodeLogs(c *call) (any, error) {
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
 }
 
-func (c *call) logsQuery(now time.Time) (q logs.Query, err error) {
-	p, err := c.query("source", "since", "follow", "grep", "limit")
-	if err != nil {
-		return q, err
-	}
-	q.Sources = strings.Split(p.text("source"), ",")
-	if !p.has("source") {
+func logsQuery(f api.LogsQuery) (q logs.Query, err error) {
+	q = logs.Query{Sources: f.Sources, Since: f.Since, Follow: f.Follow, Limit: f.Limit}
+	if len(q.Sources) == 0 {
 		q.Sources = []string{wire.LogAgent}
 	}
-	if q.Since, err = p.time("since", now); err != nil {
-		return q, err
-	}
-	if q.Follow, err = p.flag("follow"); err != nil {
-		return q, err
-	}
-	if q.Grep, err = logs.CompileGrep(p.text("grep")); err != nil {
-		return q, err
-	}
-	limit, err := p.number("limit", 1, logs.MaxLines)
-	q.Limit = int(limit)
+	q.Grep, err = logs.CompileGrep(f.Grep)
 	return q, err
 }

@@ -9,22 +9,9 @@ import (
 )
 
 // listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
-func (s *server) listNodes(c *call) (any, error) {
-	p, err := c.query("selector", "status", "state", "all", "limit", "cursor")
-	if err != nil {
-		return nil, err
-	}
-	all, err := p.flag("all")
-	if err != nil {
-		return nil, err
-	}
-	limit, err := p.limit()
-	if err != nil {
-		return nil, err
-	}
+func (s *server) listNodes(c *call, f api.NodeFilter) (any, error) {
 	page, err := s.Fleet.Nodes(c.r.Context(), fleet.Query{
-		Tenant: c.caller.Tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
-		All: all, Limit: limit, Cursor: p.text("cursor"),
+		Tenant: c.caller.Tenant, Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Limit: f.Limit, Cursor: f.Cursor,
 	})
 	return api.NodePage{Nodes: api.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }

@@ -52,13 +52,9 @@ func eitherPSK(q api.PSKRequest) error {
 }
 
 // clearPSK ends all PSKs, or all but the one to keep.
-func (s *server) clearPSK(c *call) (any, error) {
-	p, err := c.query("keep")
-	if err != nil {
+func (s *server) clearPSK(c *call, f api.PSKFilter) (any, error) {
+	if err := s.Bootstrap.ClearPSK(c.r.Context(), f.Keep, c.caller.Actor); err != nil {
 		return nil, err
 	}
-	if err := s.Bootstrap.ClearPSK(c.r.Context(), p.text("keep"), c.caller.Actor); err != nil {
-		return nil, err
-	}
-	return api.Done{ID: p.text("keep"), Status: "cleared"}, nil
+	return api.Done{ID: f.Keep, Status: "cleared"}, nil
 }

@@ -3,12 +3,15 @@ package adminapi
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
@@ -33,17 +36,66 @@ func (c *call) query(known ...string) (parameters, error) {
 	return parameters(values), nil
 }
 
-// list reads the parameters all and tenant, which several lists have.
-func (c *call) list() (all bool, tenant string, err error) {
-	p, err := c.query("all", "tenant")
+// ask reads the parameters into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else 1, or 0 behind a
+// pointer; most; and usual where the parameter is not there. A tenant is the caller's own, or one that the caller may ask for.
+func (c *call) ask(filter any) error {
+	v := reflect.ValueOf(filter).Elem()
+	fields := reflect.VisibleFields(v.Type())
+	fields = slices.DeleteFunc(fields, func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("json") == "-" })
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	}
+	p, err := c.query(names...)
 	if err != nil {
-		return false, "", err
+		return err
 	}
-	if all, err = p.flag("all"); err != nil {
-		return false, "", err
+	for i, f := range fields {
+		if err := c.set(v.FieldByIndex(f.Index), f.Tag, names[i], p); err != nil {
+			return err
+		}
 	}
-	tenant, err = c.caller.Within(p.text("tenant"))
-	return all, tenant, err
+	return nil
+}
+
+// set sets one field of a filter.
+func (c *call) set(v reflect.Value, tag reflect.StructTag, name string, p parameters) (err error) {
+	text := p.text(name)
+	switch to := v.Addr().Interface().(type) {
+	case *string:
+		*to = text
+		if name == "tenant" {
+			*to, err = c.caller.Within(text)
+		}
+	case *[]string:
+		if text != "" {
+			*to = strings.Split(text, ",")
+		}
+	case *bool:
+		*to, err = p.flag(name)
+	case *time.Time:
+		*to, err = p.time(name, c.server.now())
+	case *api.Duration:
+		*to, err = p.duration(name)
+	case **int64:
+		if p.has(name) {
+			*to = new(int64)
+			**to, err = p.number(name, 0, math.MaxInt64)
+		}
+	default:
+		bound := func(key string, none int64) int64 {
+			if n, err := strconv.ParseInt(tag.Get(key), 10, 64); err == nil {
+				return n
+			}
+			return none
+		}
+		n := bound("usual", 0)
+		if text != "" {
+			n, err = p.number(name, bound("least", 1), bound("most", math.MaxInt64))
+		}
+		v.SetInt(n)
+	}
+	return err
 }
 
 func knownHint(what string, known []string) string {
@@ -85,19 +137,17 @@ func (p parameters) number(name string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// Entries of one page.
-const (
-	usualPage   = 100
-	largestPage = 1000
-)
-
-// limit is how many entries a page has.
-func (p parameters) limit() (int, error) {
-	n, err := p.number("limit", 1, largestPage)
-	if n == 0 {
-		n = usualPage
+// duration is 0 where the parameter is not there.
+func (p parameters) duration(name string) (api.Duration, error) {
+	text := p.text(name)
+	if text == "" {
+		return 0, nil
 	}
-	return int(n), err
+	d, err := flags.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no duration", name), "write 30m, 12h or 7d")
+	}
+	return api.Duration(d), nil
 }
 
 // time is the zero time where the parameter is not there. It is a time, or so long ago as the command line writes it.
@@ -109,20 +159,23 @@ func (p parameters) time(name string, now time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	if ago, err := api.ParseDuration(text); err == nil && ago > 0 {
+	if ago, err := flags.ParseDuration(text); err == nil && ago > 0 {
 		return now.Add(-ago), nil
 	}
 	return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
 		"write it as 2026-11-21T10:00:00Z, or as 30m, 12h or 7d for so long ago")
 }
 
-// picked gives the tenant and the selector of the nodes that a list is asked for. An account of one tenant asks for its own.
-func (c *call) picked(p parameters) (tenant string, terms []store.Term, err error) {
-	if tenant, err = c.caller.Within(p.text("tenant")); err != nil {
-		return "", nil, err
+// terms reads a selector of nodes.
+func terms(selector string) ([]store.Term, error) {
+	terms, err := label.ParseSelector(selector)
+	if err != nil {
+		return nil, err
 	}
-	if terms, err = label.ParseSelector(p.text("selector")); err != nil {
-		return "", nil, err
-	}
-	return tenant, terms, label.CheckSelector("", "", terms)
+	return terms, label.CheckSelector("", "", terms)
+}
+
+// ofTenant is the filter of lists that have no other.
+type ofTenant struct {
+	Tenant string `json:"tenant"`
 }

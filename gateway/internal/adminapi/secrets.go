@@ -15,16 +15,8 @@ import (
 )
 
 // listSecrets shows names. No value ever leaves the gateway but for the node that runs a task which names it.
-func (s *server) listSecrets(c *call) (any, error) {
-	p, err := c.query("tenant")
-	if err != nil {
-		return nil, err
-	}
-	tenant, err := c.caller.Within(p.text("tenant"))
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
+func (s *server) listSecrets(c *call, f ofTenant) (any, error) {
+	secrets, err := s.Store.LentSecrets(c.r.Context(), f.Tenant)
 	return api.SecretList{Secrets: api.Each(secrets, task.ShownSecret)}, err
 }
 
@@ -73,14 +65,11 @@ func (s *server) dropSecret(c *call) (any, error) {
 
 // secret is the tenant and the name of the secret that the call is about.
 func (c *call) secret() (tenant, name string, err error) {
-	p, err := c.query("tenant")
-	if err != nil {
+	var f ofTenant
+	if err := c.ask(&f); err != nil {
 		return "", "", err
 	}
-	if tenant, err = c.caller.Within(p.text("tenant")); err != nil {
-		return "", "", err
-	}
-	tenant = cmp.Or(tenant, store.DefaultTenant)
+	tenant = cmp.Or(f.Tenant, store.DefaultTenant)
 	if err := wire.CheckTenant(tenant); err != nil {
 		return "", "", err
 	}

@@ -29,30 +29,19 @@ func (c *call) operator() session.Caller {
 }
 
 // listSessions lists those of one node, or of all.
-func (s *server) listSessions(c *call) (any, error) {
-	p, err := c.query("type", "status", "tenant", "limit", "cursor")
-	if err != nil {
-		return nil, err
-	}
-	q := sessions.Query{Node: c.r.PathValue("node"), Type: p.text("type"), Cursor: p.text("cursor")}
-	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
-		return nil, err
-	}
-	if q.Limit, err = p.limit(); err != nil {
-		return nil, err
-	}
-	if q.Type != "" {
-		if _, err := wire.FindSessionType(q.Type); err != nil {
+func (s *server) listSessions(c *call, f api.SessionFilter) (any, error) {
+	if f.Type != "" {
+		if _, err := wire.FindSessionType(f.Type); err != nil {
 			return nil, err
 		}
 	}
-	status := p.text("status")
-	if known := api.SessionStatuses(); status != "" && !slices.Contains(known, status) {
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a session", status),
+	if known := api.SessionStatuses(); f.Status != "" && !slices.Contains(known, f.Status) {
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a session", f.Status),
 			"it is one of "+strings.Join(known, ", "))
 	}
-	if status != "" {
-		ended := status == api.SessionEnded
+	q := sessions.Query{Node: c.r.PathValue("node"), Tenant: f.Tenant, Type: f.Type, Cursor: f.Cursor, Limit: f.Limit}
+	if f.Status != "" {
+		ended := f.Status == api.SessionEnded
 		q.Ended = &ended
 	}
 	if q.Node != "" {
@@ -64,7 +53,7 @@ func (s *server) listSessions(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := slices.DeleteFunc(api.Each(views, session.View.Shown), func(one api.Session) bool { return status != "" && one.Status != status })
+	shown := slices.DeleteFunc(api.Each(views, session.View.Shown), func(one api.Session) bool { return f.Status != "" && one.Status != f.Status })
 	return api.SessionPage{Sessions: shown, Next: next}, nil
 }
 

@@ -4,16 +4,8 @@ import (
 	"muster/gateway/api"
 )
 
-func (s *server) listShippings(c *call) (any, error) {
-	p, err := c.query("tenant")
-	if err != nil {
-		return nil, err
-	}
-	tenant, err := c.caller.Within(p.text("tenant"))
-	if err != nil {
-		return nil, err
-	}
-	return api.LogShippingList{Shippings: s.Shipping.Rules(tenant)}, nil
+func (s *server) listShippings(_ *call, f ofTenant) (any, error) {
+	return api.LogShippingList{Shippings: s.Shipping.Rules(f.Tenant)}, nil
 }
 
 func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -15,16 +14,12 @@ import (
 )
 
 // liveStream tells one reader what changes, as server-sent events, until the reader leaves, the account ends or the gateway stops.
-func (s *server) liveStream(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "kinds", "all")
+func (s *server) liveStream(c *call, f api.StreamFilter) (any, error) {
+	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant, All: f.All})
 	if err != nil {
 		return nil, err
 	}
-	q, err := c.fleetQuery(p)
-	if err != nil {
-		return nil, err
-	}
-	kinds, err := c.streamKinds(p.text("kinds"))
+	kinds, err := c.streamKinds(f.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +48,10 @@ func (c *call) mayStillStream(kinds []string) bool {
 }
 
 // streamKinds refuses a kind that the caller may not read. Nodes are open to everybody who may call the route.
-func (c *call) streamKinds(text string) ([]string, error) {
-	kinds := strings.Split(cmp.Or(text, api.StreamNode), ",")
+func (c *call) streamKinds(kinds []string) ([]string, error) {
+	if len(kinds) == 0 {
+		kinds = []string{api.StreamNode}
+	}
 	for _, kind := range kinds {
 		if !slices.Contains(api.StreamKinds(), kind) {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the stream has no kind %.40q", kind),

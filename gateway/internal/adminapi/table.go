@@ -54,11 +54,11 @@ func Table() []Route {
 	psk := usual
 	psk.PSK = true
 	return []Route{
-		{"GET", api.PathNodes, tenants(api.ScopeNodesRead), none, (*server).listNodes},
+		{"GET", api.PathNodes, tenants(api.ScopeNodesRead), none, asks((*server).listNodes)},
 		{"POST", api.PathNodes, tenants(api.ScopeNodesWrite, api.ScopeTokensWrite), usual, takes((*server).createNode)},
 		{"GET", api.PathNode, tenants(api.ScopeNodesRead), none, plain((*server).showNode)},
-		{"GET", api.PathSeries, tenants(api.ScopeNodesRead), none, (*server).nodeSeries},
-		{"GET", api.PathNodeLogs, tenants(api.ScopeLogsRead), none, (*server).nodeLogs},
+		{"GET", api.PathSeries, tenants(api.ScopeNodesRead), none, asks((*server).nodeSeries)},
+		{"GET", api.PathNodeLogs, tenants(api.ScopeLogsRead), none, asks((*server).nodeLogs)},
 		{"PATCH", api.PathNode, tenants(api.ScopeNodesWrite), usual, takes((*server).patchNode)},
 		{"POST", api.PathDrain, tenants(api.ScopeNodesWrite), usual, apply(fleet.Drain)},
 		{"POST", api.PathResume, tenants(api.ScopeNodesWrite), usual, apply(fleet.Resume)},
@@ -68,46 +68,46 @@ func Table() []Route {
 		{"POST", api.PathLabels, tenants(api.ScopeNodesWrite), usual, takes((*server).setLabels)},
 		{"POST", api.PathBootstrap, tenants(api.ScopeNodesWrite, api.ScopeTokensWrite), usual,
 			takes((*server).bootstrapScript)},
-		{"GET", api.PathFleet, tenants(api.ScopeNodesRead), none, (*server).showFleet},
-		{"GET", api.PathCosts, tenants(api.ScopeNodesRead), none, (*server).listCosts},
-		{"GET", api.PathStream, tenants(api.ScopeNodesRead), none, (*server).liveStream},
-		{"GET", api.PathFindings, tenants(api.ScopeNodesRead), none, (*server).listFindings},
+		{"GET", api.PathFleet, tenants(api.ScopeNodesRead), none, asks((*server).showFleet)},
+		{"GET", api.PathCosts, tenants(api.ScopeNodesRead), none, asks((*server).listCosts)},
+		{"GET", api.PathStream, tenants(api.ScopeNodesRead), none, asks((*server).liveStream)},
+		{"GET", api.PathFindings, tenants(api.ScopeNodesRead), none, asks((*server).listFindings)},
 		{"GET", api.PathHealthRules, fleetWide(api.ScopeNodesRead), none, plain((*server).listHealthRules)},
 		{"PUT", api.PathHealthRule, fleetWide(api.ScopeNodesWrite), usual, takes((*server).setHealthRule)},
-		{"DELETE", api.PathHealthRule, fleetWide(api.ScopeNodesWrite), none, (*server).unsetHealthRule},
-		{"GET", api.PathAlerts, tenants(api.ScopeAlertsRead), none, (*server).listAlerts},
-		{"GET", api.PathSilences, tenants(api.ScopeAlertsRead), none, (*server).listSilences},
+		{"DELETE", api.PathHealthRule, fleetWide(api.ScopeNodesWrite), none, asks((*server).unsetHealthRule)},
+		{"GET", api.PathAlerts, tenants(api.ScopeAlertsRead), none, asks((*server).listAlerts)},
+		{"GET", api.PathSilences, tenants(api.ScopeAlertsRead), none, asks((*server).listSilences)},
 		{"POST", api.PathSilences, tenants(api.ScopeAlertsWrite), usual, takes((*server).addSilence)},
 		{"DELETE", api.PathSilence, tenants(api.ScopeAlertsWrite), none, plain((*server).endSilence)},
 		{"GET", api.PathReceivers, fleetWide(api.ScopeAlertsRead), none, plain((*server).listReceivers)},
 		{"PUT", api.PathReceiver, fleetWide(api.ScopeAlertsWrite), usual, takes((*server).setReceiver)},
 		{"DELETE", api.PathReceiver, fleetWide(api.ScopeAlertsWrite), none, plain((*server).dropReceiver)},
 		{"POST", api.PathReceiverTest, fleetWide(api.ScopeAlertsWrite), usual, takes((*server).testReceiver)},
-		{"GET", api.PathShippings, tenants(api.ScopeLogsRead), none, (*server).listShippings},
+		{"GET", api.PathShippings, tenants(api.ScopeLogsRead), none, asks((*server).listShippings)},
 		{"PUT", api.PathShipping, tenants(api.ScopeLogsWrite), usual, takes((*server).setShipping)},
 		{"DELETE", api.PathShipping, tenants(api.ScopeLogsWrite), none, plain((*server).dropShipping)},
 		{"POST", api.PathShippingTest, tenants(api.ScopeLogsWrite), usual, takes((*server).testShipping)},
-		{"GET", api.PathTokens, tenants(api.ScopeTokensRead), none, (*server).listTokens},
+		{"GET", api.PathTokens, tenants(api.ScopeTokensRead), none, asks((*server).listTokens)},
 		{"POST", api.PathTokens, tenants(api.ScopeTokensWrite), usual, takes((*server).createToken)},
 		{"DELETE", api.PathToken, tenants(api.ScopeTokensWrite), none, (*server).revokeToken},
 		{"GET", api.PathPSK, fleetWide(api.ScopePSKWrite), none, plain((*server).listPSKs)},
 		{"POST", api.PathPSK, fleetWide(api.ScopePSKWrite), psk, takes((*server).setPSK)},
 		{"POST", api.PathPSKRotate, fleetWide(api.ScopePSKWrite), psk, takes((*server).rotatePSK)},
-		{"DELETE", api.PathPSK, fleetWide(api.ScopePSKWrite), none, (*server).clearPSK},
-		{"GET", api.PathAccounts, tenants(api.ScopeAccountsWrite), none, (*server).listAccounts},
+		{"DELETE", api.PathPSK, fleetWide(api.ScopePSKWrite), none, asks((*server).clearPSK)},
+		{"GET", api.PathAccounts, tenants(api.ScopeAccountsWrite), none, asks((*server).listAccounts)},
 		{"POST", api.PathAccounts, tenants(api.ScopeAccountsWrite), usual, takes((*server).createAccount)},
 		{"DELETE", api.PathAccount, tenants(api.ScopeAccountsWrite), none, (*server).revokeAccount},
-		{"GET", api.PathTasks, tenants(api.ScopeTasksRead), none, (*server).listTasks},
+		{"GET", api.PathTasks, tenants(api.ScopeTasksRead), none, asks((*server).listTasks)},
 		{"POST", api.PathTasks, parts(api.ScopeTasksWrite), usual, takes((*server).createTask)},
 		{"GET", api.PathTask, tenants(api.ScopeTasksRead), none, plain((*server).showTask)},
 		{"POST", api.PathTaskCancel, parts(api.ScopeTasksWrite), usual, takes((*server).cancelTask)},
 		{"POST", api.PathTaskRetry, parts(api.ScopeTasksWrite), usual, takes((*server).retryTask)},
-		{"GET", api.PathTaskOutput, tenants(api.ScopeTasksRead), none, (*server).taskOutput},
+		{"GET", api.PathTaskOutput, tenants(api.ScopeTasksRead), none, asks((*server).taskOutput)},
 		{"GET", api.PathTaskArchive, tenants(api.ScopeTasksRead), none, plain((*server).taskArchive)},
-		{"GET", api.PathSessions, parts(api.ScopeSessions), none, (*server).listSessions},
+		{"GET", api.PathSessions, parts(api.ScopeSessions), none, asks((*server).listSessions)},
 		{"GET", api.PathSession, parts(api.ScopeSessions), none, plain((*server).showSession)},
 		{"GET", api.PathRecording, parts(api.ScopeSessions), none, plain((*server).playSession)},
-		{"GET", api.PathNodeSessions, parts(api.ScopeSessions), none, (*server).listSessions},
+		{"GET", api.PathNodeSessions, parts(api.ScopeSessions), none, asks((*server).listSessions)},
 		{"POST", api.PathNodeSessions, parts(api.ScopeSessions), usual, takes((*server).openSession)},
 		{"GET", api.PathNodeSession, parts(api.ScopeSessions), none, plain((*server).showSession)},
 		{"DELETE", api.PathNodeSession, parts(api.ScopeSessions), none, plain((*server).killSession)},
@@ -125,8 +125,8 @@ func Table() []Route {
 		{"POST", api.PathChannelResume, fleetWide(api.ScopeReleasesWrite), usual, steers((*release.Service).Resume)},
 		{"POST", api.PathChannelAbort, fleetWide(api.ScopeReleasesWrite), usual, takes((*server).abortChannel)},
 		{"POST", api.PathChannelRollback, fleetWide(api.ScopeReleasesWrite), usual, takes((*server).rollbackChannel)},
-		{"GET", api.PathChannelPointer, fleetWide(api.ScopeReleasesRead), none, (*server).channelPointer},
-		{"GET", api.PathChannelNodes, fleetWide(api.ScopeReleasesRead), none, (*server).channelNodes},
+		{"GET", api.PathChannelPointer, fleetWide(api.ScopeReleasesRead), none, asks((*server).channelPointer)},
+		{"GET", api.PathChannelNodes, fleetWide(api.ScopeReleasesRead), none, asks((*server).channelNodes)},
 		{"GET", api.PathPins, fleetWide(api.ScopeReleasesRead), none, plain((*server).listPins)},
 		{"POST", api.PathPins, fleetWide(api.ScopeReleasesWrite), usual, takes((*server).addPins)},
 		{"POST", api.PathPinsDrop, fleetWide(api.ScopeReleasesWrite), usual, takes((*server).dropPins)},
@@ -134,10 +134,10 @@ func Table() []Route {
 		{"GET", api.PathRegistryCredentials, fleetWide(api.ScopeReleasesWrite), none, plain((*server).listCredentials)},
 		{"PUT", api.PathRegistryCredential, fleetWide(api.ScopeReleasesWrite), usual, takes((*server).setCredential)},
 		{"DELETE", api.PathRegistryCredential, fleetWide(api.ScopeReleasesWrite), none, (*server).dropCredential},
-		{"GET", api.PathSecrets, tenants(api.ScopeSecretsWrite), none, (*server).listSecrets},
+		{"GET", api.PathSecrets, tenants(api.ScopeSecretsWrite), none, asks((*server).listSecrets)},
 		{"PUT", api.PathSecret, tenants(api.ScopeSecretsWrite), usual, takes((*server).setSecret)},
 		{"DELETE", api.PathSecret, tenants(api.ScopeSecretsWrite), none, (*server).dropSecret},
-		{"GET", api.PathEvents, tenants(api.ScopeEventsRead), none, (*server).listEvents},
+		{"GET", api.PathEvents, tenants(api.ScopeEventsRead), none, asks((*server).listEvents)},
 		{"POST", api.PathLogins, tenants(), usual, takes((*server).createLogin)},
 		{"GET", api.PathWhoAmI, tenants(), none, (*server).whoami},
 		{"GET", api.PathGateway, tenants(), none, (*server).showGateway},
@@ -150,7 +150,7 @@ func Table() []Route {
 		{"POST", api.PathKeysRotate, fleetWide(api.ScopeKeysWrite), usual, takes((*server).rotateKey)},
 		{"DELETE", api.PathKey, fleetWide(api.ScopeKeysWrite), none, (*server).dropKey},
 		{"POST", api.PathTrust, fleetWide(api.ScopeKeysWrite), usual, takes((*server).publishTrust)},
-		{"GET", api.PathBackup, fleetWide(api.ScopeBackupRead), none, (*server).backup},
+		{"GET", api.PathBackup, fleetWide(api.ScopeBackupRead), none, asks((*server).backup)},
 	}
 }
 
@@ -161,6 +161,17 @@ func plain(handler func(*server, *call) (any, error)) func(*server, *call) (any,
 			return nil, err
 		}
 		return handler(s, c)
+	}
+}
+
+// asks makes a handler for a route whose parameters are a Filter. It reads them before the handler runs.
+func asks[Filter any](handler func(*server, *call, Filter) (any, error)) func(*server, *call) (any, error) {
+	return func(s *server, c *call) (any, error) {
+		var f Filter
+		if err := c.ask(&f); err != nil {
+			return nil, err
+		}
+		return handler(s, c, f)
 	}
 }
 

@@ -4,40 +4,29 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"strconv"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/adminapi/transcript"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
 // taskOutput sends what a task has written. With follow it goes on until the task has ended. A program that counts bytes gives from, and
-// a person does not: package transcript says what that changes.
-func (s *server) taskOutput(c *call) (any, error) {
-	p, err := c.query("follow", "from")
-	if err != nil {
-		return nil, err
-	}
-	follow, err := p.flag("follow")
-	if err != nil {
-		return nil, err
-	}
-	from, err := p.number("from", 0, math.MaxInt64)
-	if err != nil {
-		return nil, err
-	}
+// a person does not: transcript says what that changes.
+func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
 	}
-	out := &transcript.Writer{To: httpserver.Patient(c.w), Next: from, Exact: p.has("from"), Live: follow}
-	if follow {
+	out := &transcript{To: httpserver.Patient(c.w), Exact: f.From != nil, Live: f.Follow}
+	if out.Exact {
+		out.Next = *f.From
+	}
+	if f.Follow {
 		err = s.follow(c, t, out)
 	} else {
 		err = s.kept(c, t, out)
@@ -46,7 +35,7 @@ func (s *server) taskOutput(c *call) (any, error) {
 }
 
 // follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
-func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
+func (s *server) follow(c *call, t store.Task, out *transcript) error {
 	ctx, leave := context.WithCancelCause(c.r.Context())
 	defer leave(nil)
 	go func() {
@@ -63,7 +52,7 @@ func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
 }
 
 // kept sends the beginning and the end of what a task has written so far.
-func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
+func (s *server) kept(c *call, t store.Task, out *transcript) error {
 	log, err := s.Tasks.Log(c.r.Context(), t)
 	if err == nil {
 		err = out.Piece(0, log.Head)

@@ -16,28 +16,12 @@ import (
 )
 
 // listTasks lists one page of tasks, the newest first.
-func (s *server) listTasks(c *call) (any, error) {
-	p, err := c.query("node", "type", "status", "tenant", "open", "lost", "limit", "cursor")
-	if err != nil {
+func (s *server) listTasks(c *call, f api.TaskFilter) (any, error) {
+	if err := knownTask(f.Type, f.Status); err != nil {
 		return nil, err
 	}
-	q := store.TaskQuery{Node: p.text("node"), Type: p.text("type"), Status: p.text("status"), Cursor: p.text("cursor")}
-	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
-		return nil, err
-	}
-	if q.Open, err = p.flag("open"); err != nil {
-		return nil, err
-	}
-	if q.Lost, err = p.flag("lost"); err != nil {
-		return nil, err
-	}
-	if q.Limit, err = p.limit(); err != nil {
-		return nil, err
-	}
-	if err := knownTask(q.Type, q.Status); err != nil {
-		return nil, err
-	}
-	tasks, next, err := s.Tasks.Tasks(c.r.Context(), q)
+	tasks, next, err := s.Tasks.Tasks(c.r.Context(), store.TaskQuery{Node: f.Node, Type: f.Type, Status: f.Status, Tenant: f.Tenant,
+		Open: f.Open, Lost: f.Lost, Limit: f.Limit, Cursor: f.Cursor})
 	return api.TaskPage{Tasks: api.Each(tasks, task.Shown), Next: next}, err
 }
 

@@ -9,13 +9,9 @@ import (
 	"muster/store"
 )
 
-func (s *server) listTokens(c *call) (any, error) {
-	all, tenant, err := c.list()
-	if err != nil {
-		return nil, err
-	}
+func (s *server) listTokens(c *call, f api.ListFilter) (any, error) {
 	now := s.now()
-	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
+	tokens, err := s.Bootstrap.Tokens(c.r.Context(), f.Tenant, f.All)
 	return api.TokenList{Tokens: api.Each(tokens, func(t store.Token) api.Token { return bootstrap.ShownToken(t, now) })}, err
 }
 

@@ -16,17 +16,9 @@ const (
 	kept      = 2048 // events that stay in memory at least
 )
 
-// Taker is somebody who looks at all events, in the order of the log. Take must not wait for the disk or the network: it holds up the
-// other takers.
-type Taker struct {
-	Name string
-	Take func(ctx context.Context, events []store.Event)
-}
-
 // TailConfig says what a Tail works with.
 type TailConfig struct {
 	Store  *store.Store
-	Takers []Taker
 	Logger *slog.Logger // nil: nothing is logged
 }
 
@@ -36,6 +28,7 @@ type TailConfig struct {
 // events stay in memory, so that a reader who comes back after a moment goes on where it was. It is safe for concurrent use.
 type Tail struct {
 	TailConfig
+	takers []func(context.Context, []store.Event)
 
 	mu     sync.Mutex
 	last   int64         // id of the last event that was read
@@ -60,6 +53,10 @@ func OpenTail(ctx context.Context, c TailConfig) (*Tail, error) {
 	}
 	return t, nil
 }
+
+// Add adds a taker, which gets all events in the order of the log, after the takers from before. It must not wait for the disk or the
+// network: it holds up the others. Add is called before Run.
+func (t *Tail) Add(take func(context.Context, []store.Event)) { t.takers = append(t.takers, take) }
 
 // Run reads the log until ctx ends.
 func (t *Tail) Run(ctx context.Context) error {
@@ -90,8 +87,8 @@ func (t *Tail) read(ctx context.Context) error {
 		if err != nil || len(events) == 0 {
 			return err
 		}
-		for _, taker := range t.Takers {
-			taker.Take(ctx, events)
+		for _, take := range t.takers {
+			take(ctx, events)
 		}
 		t.keep(events)
 		if len(events) < portion {

@@ -36,9 +36,10 @@ func newHouse(t *testing.T, before int) *house {
 			h.got = append(h.got, e.Kind)
 		}
 	}
-	h.tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store, Takers: []audit.Taker{{Take: take}},
+	h.tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store,
 		Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 	h.must(err)
+	h.tail.Add(take)
 	return h
 }
 

@@ -1,6 +1,9 @@
 package bootstrap
 
-import "muster/gateway/api"
+import (
+	"fmt"
+	"muster/gateway/api"
+)
 
 // Hints in answers that hold a script. A shell that runs such an answer says that there is no command with this name. So the hint has
 // no slash: with one, the shell would look for a file.
@@ -28,7 +31,7 @@ func (m Minted) Answer(id, name string) api.BootstrapScript {
 // metadataOf says what a script brings. PackageRef and PackageDigest name the release that it installs, and repeat the first package
 // where there is none.
 func metadataOf(m Minted) api.BootstrapMetadata {
-	out := api.BootstrapMetadata{TrustBundleVersion: api.NewTrustVersion(m.TrustNumber), Packages: api.Each(m.Packages, packageOf),
+	out := api.BootstrapMetadata{TrustBundleVersion: fmt.Sprintf("v%d", m.TrustNumber), Packages: api.Each(m.Packages, packageOf),
 		PackageRef: m.Release.Reference, PackageDigest: m.Release.Digest}
 	if m.Release.Reference == "" && len(out.Packages) > 0 {
 		first := out.Packages[0]

@@ -156,15 +156,3 @@ func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id 
 	}
 	return b.PSKIn(ctx, segments[at]), 1
 }
-
-// TellUnmarked logs the live PSKs without a mark, which an earlier gateway set. Nothing recognises them in a request.
-func (b *Bootstrap) TellUnmarked(ctx context.Context) error {
-	live, err := b.store.PSKs(ctx)
-	for _, k := range live {
-		if k.Mark == nil {
-			b.log.Info("this PSK was set by an earlier gateway: it goes on working, but is not recognized where it is pasted as a name or a label",
-				"psk", k.ID, "to change that", "set it once more (muster psk set), or make another (muster psk rotate)")
-		}
-	}
-	return err
-}

@@ -1,9 +1,7 @@
 package bootstrap_test
 
 import (
-	"bytes"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
-	"muster/store"
 )
 
 const chosen = "correct horse battery staple" // a person's PSK
@@ -70,34 +67,6 @@ func TestPSKIn(t *testing.T) {
 	d.now = d.now.Add(2 * time.Second)
 	if got := other.PSKIn(t.Context(), generated); got != second {
 		t.Errorf("without a database, by what was read before: %q", got)
-	}
-}
-
-// TestUnmarked: a PSK that an earlier gateway set goes on, is named, and is known once it is set again.
-func TestUnmarked(t *testing.T) {
-	d := newFixture(t)
-	var log bytes.Buffer
-	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	key, err := sign.PSKKey(chosen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := sign.PSKID(key)
-	if err := d.store.SetPSK(t.Context(), store.PSK{ID: id, Key: key, CreatedAt: start}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Credential(t.Context(), id); err != nil {
-		t.Errorf("it is good no more: %v", err)
-	}
-	if err := d.TellUnmarked(t.Context()); err != nil || !strings.Contains(log.String(), "psk="+id) || d.PSKIn(t.Context(), chosen) != "" {
-		t.Errorf("the log says %q, %v", log.String(), err)
-	}
-	log.Reset()
-	if again, err := d.SetPSK(t.Context(), chosen, operator); err != nil || again != id {
-		t.Fatalf("got %s, %v", again, err)
-	}
-	if err := d.TellUnmarked(t.Context()); err != nil || log.Len() > 0 || d.PSKIn(t.Context(), chosen) != id {
-		t.Errorf("set again: the log says %q, %v", log.String(), err)
 	}
 }
 

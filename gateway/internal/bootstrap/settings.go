@@ -27,11 +27,11 @@ const (
 
 // Settings say what scripts do on the machines of nodes.
 type Settings struct {
-	InstallRuntime bool
-	RuntimePackage string // apt's
-	ResolveAddress string // of the public URL's host
-	Registry       string // HOST[:PORT]
-	CredentialFile string // with USERNAME:PASSWORD
+	InstallRuntime bool   `flag:"bootstrap-install-container-runtime"`
+	RuntimePackage string `flag:"bootstrap-container-runtime-package"` // apt's
+	ResolveAddress string `flag:"bootstrap-resolve-address"`           // of the public URL's host
+	Registry       string `flag:"bootstrap-registry"`                  // HOST[:PORT]
+	CredentialFile string `flag:"bootstrap-registry-credential"`       // with USERNAME:PASSWORD
 }
 
 var (

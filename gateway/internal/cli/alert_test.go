@@ -49,11 +49,11 @@ func TestAlert(t *testing.T) {
 		code      int
 		out, says string
 	}{
-		{"alert ls", 0, "severe    identity_conflict  0s     firing  two machines use the identity of gpu-7\n", ""},
+		{"alert ls", 0, "severe    identity_conflict  0s     firing  gpu-7: Two machines use the node's identity, so it gets nothing.\n", ""},
 		{"alert ls --cause node_stale", 0, "", "none of the alerts that were asked for fires; "},
 		{"alert ls --cause zzz", 1, "", "is no cause of alerts"},
 		{"alert ls --all=perhaps", 2, "", ""},
-		{"alert show " + id, 0, "two machines use the identity of gpu-7", ""},
+		{"alert show " + id, 0, "gpu-7: Two machines use the node's identity", ""},
 		{"alert show " + id + " -o json", 0, `"cause":"identity_conflict"`, ""},
 		{"alert show al-none", 1, "", "there is no alert"},
 		{"alert silence --node gpu-7", 2, "", "needs a reason"},
@@ -108,7 +108,7 @@ func TestNoAlert(t *testing.T) {
 		change func()
 		want   string
 	}{
-		{func() {}, "none of the alerts that were asked for fires; muster help alerts"},
+		{func() {}, "none of the alerts that were asked for fires; muster help conditions"},
 		{func() {
 			rows := h.rows()
 			h.api.Overview.Findings(rows[0].ID, []api.Finding{{Rule: "gpu_count_dropped", Severity: api.SeveritySevere}})

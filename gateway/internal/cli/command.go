@@ -13,6 +13,7 @@ type Command struct {
 	Least      int    // arguments
 	Most       int    // arguments; -1: any number
 	Flags      []string
+	Forms      []string          // of --output, the usual one first; nil: table, wide and json
 	Says       map[string]string // what a flag means here, where its usual words do not fit
 	Program    bool              // words behind -- are a program with its arguments, which the command reads by Session.Behind
 	ServeFlags bool              // what stands behind the name are flags of muster serve; the command reads them by Env.Serve
@@ -48,7 +49,7 @@ func firstWord(args []string) (word string, rest []string) {
 			return args[i], slices.Concat(args[:i], args[i+1:])
 		}
 		flag, _, inline := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
-		if o, known := lookup(flag); known && o.value != "" && !inline {
+		if o, known := lookup(flag); known && o.Value != "" && !inline {
 			i++
 		}
 	}
@@ -134,8 +135,8 @@ func (all catalog) begins(word string) bool {
 func (c *Command) check(given Flags, args []string) error {
 	hint := "muster " + c.Name + " --help shows how it is used"
 	for _, f := range ownFlags() {
-		if given.Given(f.name) && !slices.Contains(c.Flags, f.name) {
-			return Usagef(hint, "muster %s takes no --%s", c.Name, f.name)
+		if given.Given(f.Name) && !slices.Contains(c.Flags, f.Name) {
+			return Usagef(hint, "muster %s takes no --%s", c.Name, f.Name)
 		}
 	}
 	if c.Most >= 0 && len(args) > c.Most {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"muster/agent/flags"
 	"slices"
 	"strings"
 )
@@ -48,9 +49,9 @@ func completion(_ context.Context, s *Session) error {
 func flagWords(c Command) []string {
 	var words []string
 	for _, o := range allFlags() {
-		global := slices.ContainsFunc(globals(), func(g flag) bool { return g.name == o.name })
-		if global || slices.Contains(c.Flags, o.name) {
-			words = append(words, "--"+o.name)
+		global := slices.ContainsFunc(globals(), func(g flags.Flag) bool { return g.Name == o.Name })
+		if global || slices.Contains(c.Flags, o.Name) {
+			words = append(words, "--"+o.Name)
 		}
 	}
 	return words
@@ -99,12 +100,12 @@ complete -o default -F _muster muster
 func valueFlags() []string {
 	var words []string
 	for _, o := range allFlags() {
-		if o.value == "" {
+		if o.Value == "" {
 			continue
 		}
-		words = append(words, "--"+o.name)
-		if o.short != "" {
-			words = append(words, "-"+o.short)
+		words = append(words, "--"+o.Name)
+		if o.Short != "" {
+			words = append(words, "-"+o.Short)
 		}
 	}
 	return words
@@ -130,7 +131,7 @@ func (all catalog) fish() string {
 			condition += "; and __fish_seen_subcommand_from " + word
 		}
 		for _, o := range ownFlags() {
-			if slices.Contains(c.Flags, o.name) {
+			if slices.Contains(c.Flags, o.Name) {
 				fmt.Fprintf(&out, "complete -c muster -n '%s'%s", strings.TrimPrefix(condition, "; and "), fishFlag(o))
 			}
 		}
@@ -138,13 +139,13 @@ func (all catalog) fish() string {
 	return out.String()
 }
 
-func fishFlag(o flag) string {
-	text := " -l " + o.name
-	if o.short != "" {
-		text += " -s " + o.short
+func fishFlag(o flags.Flag) string {
+	text := " -l " + o.Name
+	if o.Short != "" {
+		text += " -s " + o.Short
 	}
-	if o.value != "" {
+	if o.Value != "" {
 		text += " -r"
 	}
-	return text + " -d '" + strings.ReplaceAll(o.usage, "'", `\'`) + "'\n"
+	return text + " -d '" + strings.ReplaceAll(o.Usage, "'", `\'`) + "'\n"
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -14,11 +15,6 @@ import (
 
 // ErrReported ends a command whose failures were printed as they came.
 var ErrReported = errors.New("reported")
-
-// usageError says what was wrong with the arguments.
-type usageError struct{ message, hint string }
-
-func (e *usageError) Error() string { return e.message }
 
 // EndedWith ends a command with an exit code of its own: that of a program that it ran elsewhere.
 type EndedWith struct {
@@ -37,7 +33,7 @@ func (e *EndedWith) Unwrap() error { return e.Err }
 
 // Usagef is the error of a command that was used wrongly, with a hint at the right use.
 func Usagef(hint, format string, args ...any) error {
-	return &usageError{message: fmt.Sprintf(format, args...), hint: hint}
+	return &flags.Error{Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // Hinted is an error with a hint at what to do about it.
@@ -62,7 +58,10 @@ func (s *Session) Trouble(ctx context.Context, name string, err error) {
 func (s *Session) explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
 	var socket *client.SocketError
+	var usage *flags.Error
 	switch {
+	case errors.As(err, &usage):
+		return usage.Message, usage.Hint
 	case errors.As(err, &detail):
 		return detail.Message, detail.Hint
 	case errors.As(err, &socket) && socket.Nobody():

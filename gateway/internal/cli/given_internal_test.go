@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/flags"
 	"muster/gateway/api"
 )
 
@@ -15,8 +16,8 @@ func TestInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.takes = []string{"uses", "label", "ttl", "scope", "gpus"}
-	s.getenv = func(name string) string {
+	s.Takes = []string{"uses", "label", "ttl", "scope", "gpus"}
+	s.Getenv = func(name string) string {
 		return map[string]string{"MUSTER_GPUS": "0", "MUSTER_BIND_INSTANCE": "true"}[name]
 	}
 	q := api.TokenRequest{GPUs: 8, Tenant: "kept"}
@@ -52,7 +53,7 @@ func TestIntoRefuses(t *testing.T) {
 		"--tenant plain": `MUSTER_ALL has the value "perhaps"`,
 	} {
 		_, _, s, err := split(strings.Fields(text))
-		s.getenv = func(name string) string { return map[string]string{"MUSTER_ALL": "perhaps"}[name] }
+		s.Getenv = func(name string) string { return map[string]string{"MUSTER_ALL": "perhaps"}[name] }
 		o := struct {
 			Uses   int
 			TTL    time.Duration `flag:"ttl"`
@@ -63,8 +64,8 @@ func TestIntoRefuses(t *testing.T) {
 		if err == nil {
 			err = s.Into(&o)
 		}
-		var usage *usageError
-		if !errors.As(err, &usage) || !strings.Contains(usage.message, says) || usage.hint == "" {
+		var usage *flags.Error
+		if !errors.As(err, &usage) || !strings.Contains(usage.Message, says) || usage.Hint == "" {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

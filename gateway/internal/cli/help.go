@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"muster/agent/flags"
+	"muster/agent/wire"
 	pages "muster/gateway/internal/cli/help"
 	"muster/gateway/internal/cli/screen"
 )
@@ -153,12 +155,12 @@ func commandHelp(w io.Writer, c *Command, columns int) {
 	fmt.Fprintf(w, "%s\n\n%s\n", screen.Wrap("Usage: "+c.usage(), columns), screen.Wrap(about, columns))
 	if len(c.Flags) > 0 {
 		fmt.Fprint(w, "\nFlags:\n")
-		var own []flag
+		var own []flags.Flag
 		for _, o := range ownFlags() {
-			if text := c.Says[o.name]; text != "" {
-				o.usage = text
+			if text := c.Says[o.Name]; text != "" {
+				o.Usage = text
 			}
-			if slices.Contains(c.Flags, o.name) {
+			if slices.Contains(c.Flags, o.Name) {
 				own = append(own, o)
 			}
 		}
@@ -188,19 +190,19 @@ func folded(example string, columns int) string {
 	return strings.Join(lines, "\n")
 }
 
-func flagHelp(w io.Writer, flags []flag, columns int) {
+func flagHelp(w io.Writer, flags []flags.Flag, columns int) {
 	rows := make([][]string, 0, len(flags))
 	for _, o := range flags {
-		flag := "      --" + o.name
-		if o.short != "" {
-			flag = "  -" + o.short + ", --" + o.name
+		flag := "      --" + o.Name
+		if o.Short != "" {
+			flag = "  -" + o.Short + ", --" + o.Name
 		}
-		if o.value != "" {
-			flag += " " + o.value
+		if o.Value != "" {
+			flag += " " + o.Value
 		}
-		usage := o.usage
-		if !o.unset {
-			usage += " [" + o.env() + "]"
+		usage := o.Usage
+		if !o.NoEnv {
+			usage += " [" + wire.EnvOf(o.Name) + "]"
 		}
 		rows = append(rows, []string{flag, usage})
 	}

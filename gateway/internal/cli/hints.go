@@ -70,8 +70,8 @@ func (s *Session) pasteLine(text string) string {
 	}
 	flags := ""
 	for _, o := range globals() {
-		if values := s.Flags.values[o.name]; o.value != "" && len(values) > 0 {
-			flags += " --" + o.name + " " + paste.Quote(values[len(values)-1])
+		if o.Value != "" && s.Flags.Given(o.Name) {
+			flags += " --" + o.Name + " " + paste.Quote(s.Flags.Text(o.Name))
 		}
 	}
 	return s.pasteWith(text, flags)
@@ -97,7 +97,7 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 	installed := datadir.Installed(s.Machine.Root)
 	ours := installed != "" && datadir.Same(data, installed)
 	switch {
-	case s.Machine.UID() != 0 && s.Flags.text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) &&
+	case s.Machine.UID() != 0 && s.Flags.Text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) &&
 		(installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
 		return "the gateway of this machine is root's to reach: " + s.Sudo("")
 	case ours && s.Machine.UID() != 0:

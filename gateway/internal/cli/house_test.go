@@ -74,7 +74,7 @@ func newHouse(t testing.TB) *house {
 	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}),
 		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
 	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Logins: login.New(h.store, clock, quiet),
-		Overview: view.Open(view.Config{Store: h.store, Ref: nodes.Ref, Today: h.today}), Info: info, Now: clock, Logger: quiet,
+		Overview: view.Open(view.Config{Store: h.store, Ref: nodes.Ref}), Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}
@@ -82,6 +82,7 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
+	h.api.Overview.ShowCosts(h.api.Costs.Today)
 	h.dir = h.listen()
 	return h
 }
@@ -90,8 +91,6 @@ func (h *house) rows() []*api.NodeRow {
 	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
 }
-
-func (h *house) today(nodeID string) *api.Today { return h.api.Costs.Today(nodeID) }
 
 func (h *house) listen() string { return listen(h.t, h.api.Routes()) }
 

@@ -13,7 +13,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/client"
 )
 
 // SigningKey reads an operator's private Ed25519 key in PKCS#8, as muster key generate and openssl genpkey write it.
@@ -37,7 +36,7 @@ func (s *Session) SigningKey(file string) (ed25519.PrivateKey, error) {
 
 // OperatorKey is the key that --key names; nil: the gateway signs.
 func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
-	file := s.Flags.text("key")
+	file := s.Flags.Text("key")
 	if file == "" {
 		return nil, nil
 	}
@@ -46,9 +45,9 @@ func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
 
 // Sign signs a task or the opening of a session here. The node's id and enrolment come from the gateway; the node compares them with its
 // own. The document says what p says of its id, type and params, and is good for so long.
-func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node string, p wire.TaskPayload,
+func (s *Session) Sign(ctx context.Context, key ed25519.PrivateKey, node string, p wire.TaskPayload,
 	lasts time.Duration) (*wire.SignedTask, error) {
-	raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node), nil)
+	raw, err := Get[json.RawMessage](ctx, s, api.At(api.PathNode, node), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.Privat
 }
 
 // Ask is how a command asks for a session with a node: signed here where there is a key.
-func (s *Session) Ask(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node, kind string,
+func (s *Session) Ask(ctx context.Context, key ed25519.PrivateKey, node, kind string,
 	params wire.SessionParams) (api.SessionAsk, error) {
 	raw, err := sign.Encode(params)
 	if err == nil {
@@ -83,6 +82,6 @@ func (s *Session) Ask(ctx context.Context, c *client.Client, key ed25519.Private
 	if err != nil || key == nil {
 		return api.SessionAsk{Type: kind, Params: raw}, err
 	}
-	signed, err := s.Sign(ctx, c, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
+	signed, err := s.Sign(ctx, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
 	return api.SessionAsk{Signed: signed}, err
 }

@@ -72,7 +72,7 @@ func TestNodeListOfEveryKind(t *testing.T) {
 		{"d-hung", `{` + probeHung + `,` + gpus(1, "NVIDIA H100 80GB HBM3", h100) + `}`, time.Second},
 		{"e-failed", `{"probe":{"state":"failed"},"gpus":[]}`, time.Second},
 		{"f-absent", `{"probe":{"state":"absent"},"gpus":[]}`, time.Second},
-		{"g-missing", `{` + probeOK + `,"gpus_expected":8,` + gpus(7, "NVIDIA L40S", partly) + `}`, 49 * time.Hour},
+		{"g-missing", `{` + probeOK + `,` + gpus(7, "NVIDIA L40S", partly) + `}`, 49 * time.Hour},
 		{"h-evil", `{` + probeOK + `,` + gpus(1, "x\u202ey 界", partly) + `}`, time.Minute},
 		{"i-mixed", `{` + probeOK + `,"gpus":[` +
 			`{"name":"NVIDIA L4","memory_total_mib":1,"memory_used_mib":0,"utilization_percent":0},` +
@@ -80,7 +80,11 @@ func TestNodeListOfEveryKind(t *testing.T) {
 		{"j-strange", "", time.Minute}, // it sent heartbeats, and no reading
 	}
 	for _, n := range nodes {
-		h.node(store.Node{Name: n.name, Tenant: "platform"}, n.seen, n.hardware)
+		row := store.Node{Name: n.name, Tenant: "platform"}
+		if n.name == "g-missing" {
+			row.GPUsExpected = 8
+		}
+		h.node(row, n.seen, n.hardware)
 	}
 	h.notices = []string{"x\x1b[2Jy\u009b\x7f"}
 	err := h.beat("h-evil", time.Minute, "")

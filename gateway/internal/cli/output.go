@@ -4,36 +4,66 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Forms of --output.
 const (
-	formatTable = "table"
-	FormatWide  = "wide"
-	FormatJSON  = "json"
+	FormTable = "table"
+	FormWide  = "wide"
+	FormJSON  = "json"
 )
 
-// Format is what --output says.
-func (s *Session) Format() (string, error) {
-	return s.Flags.OneOf("output", formatTable, formatTable, FormatWide, FormatJSON)
-}
-
-// Begin is how commands that print rows start: the form first, since a wrong one needs no gateway to be refused.
-func (s *Session) Begin(ctx context.Context) (c *client.Client, format string, err error) {
-	if format, err = s.Format(); err != nil {
-		return nil, "", err
+// form is what --output says. The environment may name a form that another command has: then it is the usual one.
+func (c *Command) form(given Flags) (string, error) {
+	forms := c.Forms
+	if forms == nil {
+		forms = []string{FormTable, FormWide, FormJSON}
 	}
-	c, err = s.Client(ctx)
-	return c, format, err
+	if !slices.Contains(c.Flags, "output") || !given.Given("output") && !slices.Contains(forms, given.Text("output")) {
+		return forms[0], nil
+	}
+	return given.OneOf("output", forms[0], forms...)
 }
 
 // List makes a list for the command's output.
-func (s *Session) List(format string, columns []screen.Column) *screen.List {
-	return screen.NewList(s.Stdout, format, s.Screen(), columns)
+func (s *Session) List(columns []screen.Column) *screen.List {
+	return screen.NewList(s.Stdout, s.Form == FormWide, s.Screen(), columns)
+}
+
+// Show sends a request, or gets what the path and a filter q give, and shows the answer: as JSON, or with show.
+func Show[T any](ctx context.Context, s *Session, method, path string, q any, show func(T)) error {
+	filter, body := any(nil), q
+	if method == http.MethodGet {
+		filter, body = q, nil
+	}
+	answer, err := ask[T](ctx, s, method, path, filter, body)
+	switch {
+	case err != nil:
+		return err
+	case s.Form == FormJSON:
+		return s.WriteJSON(answer)
+	}
+	show(answer)
+	return nil
+}
+
+// Drop ends the thing at a path, and says so. The person is asked first if what is done (deed) is named.
+func (s *Session) Drop(ctx context.Context, path string, filter any, deed, said string) error {
+	if deed != "" {
+		if err := s.Agree(deed, deed); err != nil {
+			return err
+		}
+	}
+	if err := Drop(ctx, s, path, filter); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Stdout, screen.Printable(said))
+	return nil
 }
 
 // ShowList is a command that lists something: it gets what the path and the filter give, and prints it as JSON or in rows. The flags set
@@ -44,18 +74,9 @@ func ShowList[T any](ctx context.Context, s *Session, path string, filter any, c
 			return err
 		}
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Get[T](ctx, c, path, filter)
-	if err != nil {
-		return err
-	}
-	if format == FormatJSON {
-		return s.WriteJSON(answer)
-	}
-	return s.List(format, columns).Write(rows(answer))
+	return Show(ctx, s, http.MethodGet, path, filter, func(answer T) {
+		_ = s.List(columns).Write(rows(answer)) // the session remembers what Stdout refused
+	})
 }
 
 // Rows makes a row of each thing.
@@ -91,13 +112,9 @@ func (s *Session) Printf(format string, args ...any) {
 // ShowEach gets each of the things that the command names from the path, and shows it: as JSON, or with show. Two have an empty line
 // between them. If one of several is not found, the others are shown, and the error is ErrReported.
 func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T)) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	failed := false
 	for i, name := range s.Words {
-		one, err := client.Get[T](ctx, c, api.At(path, name), nil)
+		one, err := Get[T](ctx, s, api.At(path, name), nil)
 		switch {
 		case err != nil && len(s.Words) == 1:
 			return err
@@ -105,7 +122,7 @@ func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T))
 			s.Trouble(ctx, name, err)
 			failed = true
 			continue
-		case format == FormatJSON:
+		case s.Form == FormJSON:
 			if err := s.WriteJSON(one); err != nil {
 				return err
 			}
@@ -121,18 +138,19 @@ func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T))
 	return nil
 }
 
-// ShowTry shows how the try of a receiver or a sink went: as JSON, or with text where it was delivered. A try that failed is an error.
-func (s *Session) ShowTry(format string, t api.AlertTest, text string) error {
-	if format == FormatJSON {
-		if err := s.WriteJSON(t); err != nil {
-			return err
-		}
+// ShowTry tries a receiver or a sink by a path, and shows how that went: as JSON, or in words. A try that failed is an error.
+func (s *Session) ShowTry(ctx context.Context, path string, words func(api.AlertTest) string) error {
+	t, err := Send[api.AlertTest](ctx, s, http.MethodPost, path, nil)
+	if err == nil && s.Form == FormJSON {
+		err = s.WriteJSON(t)
 	}
-	if !t.Delivered {
+	switch {
+	case err != nil:
+		return err
+	case !t.Delivered:
 		return Hinted(screen.Printable(t.Error), screen.Printable(t.Next))
-	}
-	if format != FormatJSON {
-		fmt.Fprintln(s.Stdout, text)
+	case s.Form != FormJSON:
+		fmt.Fprintln(s.Stdout, words(t))
 	}
 	return nil
 }

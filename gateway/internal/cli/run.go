@@ -16,7 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/flags"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 // Exit codes.
@@ -40,6 +42,7 @@ type Env struct {
 	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
 	Local   Local                                                               // what is done on files, without a gateway
 	Machine Machine                                                             // what service install works on
+	Gateway *client.Client                                                      // nil: the one that flags and variables name
 
 	Screen      func() int                                 // columns of the terminal that Stdout is, 0: it is none; nil: it is asked
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
@@ -78,13 +81,13 @@ func (e Env) complete() Env {
 func Run(ctx context.Context, env Env, commands []Command) int {
 	s := &Session{Env: env.complete(), commands: commands}
 	err := s.execute(ctx)
-	var usage *usageError
+	var usage *flags.Error
 	var ended *EndedWith
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
-		s.Report(usage.message, usage.hint)
+		s.Report(usage.Message, usage.Hint)
 		return exitUsage
 	case errors.As(err, &ended):
 		if ended.Err != nil {
@@ -104,11 +107,11 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 // execute finds the command and runs it.
 func (s *Session) execute(ctx context.Context) error {
 	args, ofServe := s.commands.divide(s.Args)
-	words, behind, flags, err := split(args)
+	words, behind, given, err := split(args)
 	if err != nil {
 		return err
 	}
-	s.Flags = flags
+	s.Flags = given
 	command, rest, err := s.commands.find(append(words, behind...))
 	if err != nil {
 		return err
@@ -116,20 +119,23 @@ func (s *Session) execute(ctx context.Context) error {
 	switch {
 	case command == nil && len(words) > 0 && words[0] == helpName:
 		return s.topic(rest)
-	case command == nil || flags.Given("help"):
-		return s.help(command, rest, flags.Given("help"))
+	case command == nil || given.Given("help"):
+		return s.help(command, rest, given.Given("help"))
 	}
 	if command.Program {
 		rest = rest[:max(len(rest)-len(behind), 0)]
 		s.Behind = behind
 	}
-	if err := command.check(flags, rest); err != nil {
+	s.Flags.Getenv = s.Getenv
+	s.Flags.Takes = command.Flags
+	if err := command.check(s.Flags, rest); err != nil {
+		return err
+	}
+	if s.Form, err = command.form(s.Flags); err != nil {
 		return err
 	}
 	s.Name = command.Name
 	s.Words = append(rest, ofServe...)
-	s.Flags.getenv = s.Getenv
-	s.Flags.takes = command.Flags
 	s.plainOut = s.Stdout
 	out := &checked{w: s.Stdout}
 	s.Stdout = out

@@ -21,19 +21,27 @@ type Session struct {
 	Words  []string // the command's arguments that are no flags
 	Behind []string // of a command with Program: the words behind --; nil: there was none
 	Name   string   // of the command: "node ls"
+	Form   string   // of its output
 
 	commands catalog
 	plainOut io.Writer // Stdout as the process has it
 	files    string    // the data directory that the command works on without a gateway; empty: it does not
 }
 
-// Client reaches the gateway that the flags and the environment name. A flag wins over every variable, so --data wins over MUSTER_URL.
-// Of the two variables MUSTER_URL wins.
-func (s *Session) Client(ctx context.Context) (*client.Client, error) {
+// Client reaches the gateway that the flags and the environment name, the same one at each call.
+func (s *Session) Client(ctx context.Context) (c *client.Client, err error) {
+	if s.Gateway == nil {
+		s.Gateway, err = s.dial(ctx)
+	}
+	return s.Gateway, err
+}
+
+// dial finds the gateway. A flag wins over every variable, so --data wins over MUSTER_URL. Of the two variables MUSTER_URL wins.
+func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 	if s.Flags.Given("url") && s.Flags.Given("data") {
 		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}
-	url := s.Flags.text("url")
+	url := s.Flags.Text("url")
 	if s.Flags.Given("data") || url == "" {
 		dir, err := s.dataDir()
 		if err != nil {
@@ -45,12 +53,12 @@ func (s *Session) Client(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.text("root-pin"), CAFile: s.Flags.text("ca")})
+	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.Text("root-pin"), CAFile: s.Flags.Text("ca")})
 }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
 func (s *Session) apiToken() (string, error) {
-	file := s.Flags.text("token-file")
+	file := s.Flags.Text("token-file")
 	if file == "" {
 		return s.Getenv("MUSTER_API_TOKEN"), nil
 	}
@@ -85,7 +93,7 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 // feed at its end is cut. what names it in errors: "secret".
 func (s *Session) ReadValue(what string) (string, error) {
 	const hint = "--file FILE or a pipe gives it"
-	file := s.Flags.text("file")
+	file := s.Flags.Text("file")
 	if file == "" && s.Interactive() {
 		return "", Usagef(hint, "where does the %s come from?", what)
 	}
@@ -107,8 +115,8 @@ func (s *Session) ReadValue(what string) (string, error) {
 func (s *Session) Way() string {
 	words := ""
 	for _, flag := range []string{"data", "url", "token-file", "root-pin", "ca"} {
-		value := s.Flags.text(flag)
-		elsewhere := flag == "data" && s.Flags.text("url") != "" // then the variable of data does not count
+		value := s.Flags.Text(flag)
+		elsewhere := flag == "data" && s.Flags.Text("url") != "" // then the variable of data does not count
 		if !s.Flags.Given(flag) && (value == "" || elsewhere) {
 			continue
 		}
@@ -124,7 +132,7 @@ func (s *Session) Way() string {
 
 // dataDir is the data directory that this call is about.
 func (s *Session) dataDir() (string, error) {
-	dir := s.Flags.text("data")
+	dir := s.Flags.Text("data")
 	switch {
 	case dir != "":
 		return dir, nil
@@ -145,7 +153,7 @@ func (s *Session) DataFiles() (DataFiles, error) {
 	}
 	dir, err := s.dataDir()
 	s.files = dir
-	return DataFiles{Data: dir, MasterKeyFile: s.Flags.text("master-key-file")}, err
+	return DataFiles{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
 }
 
 // Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.

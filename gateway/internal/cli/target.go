@@ -8,7 +8,6 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // Target is one thing to act on, mostly a node: named by a person, or found by a selector and then held by its id.
@@ -27,9 +26,12 @@ func Named(names []string) []Target {
 }
 
 // Targets are the nodes named, or those that --selector picks.
-func (s *Session) Targets(ctx context.Context, c *client.Client, names []string) (nodes []Target, selected bool, err error) {
-	selector := s.Flags.text("selector")
+func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, selected bool, err error) {
+	_, err = s.Client(ctx)
+	selector := s.Flags.Text("selector")
 	switch {
+	case err != nil:
+		return nil, false, err
 	case len(names) > 0 && s.Flags.Given("selector"):
 		return nil, false, Usagef("leave one of them out", "nodes are either named or selected")
 	case len(names) > 0:
@@ -37,7 +39,7 @@ func (s *Session) Targets(ctx context.Context, c *client.Client, names []string)
 	case selector == "":
 		return nil, false, Usagef("name nodes, or select them with -l tier=sovereign", "muster %s: which nodes?", s.Name)
 	}
-	err = c.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
+	err = s.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
 		nodes = append(nodes, Target{ID: n.ID, Name: n.Name})
 		return nil
 	})
@@ -50,21 +52,17 @@ func (s *Session) Targets(ctx context.Context, c *client.Client, names []string)
 // ActOn acts on the nodes that were named or selected. Where several were selected, or always is true, the person is asked first;
 // verb is what is done, as in "drain these 3 nodes?".
 func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool,
-	act func(*client.Client, Target) (said string, err error)) error {
-	c, err := s.Client(ctx)
+	act func(Target) (said string, err error)) error {
+	nodes, err := s.Chosen(ctx, names, verb, always)
 	if err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, c, names, verb, always)
-	if err != nil {
-		return err
-	}
-	return s.OnEach(ctx, nodes, func(t Target) (string, error) { return act(c, t) })
+	return s.OnEach(ctx, nodes, act)
 }
 
 // Chosen are the nodes that were named or selected, after the person was asked as ActOn says.
-func (s *Session) Chosen(ctx context.Context, c *client.Client, names []string, verb string, always bool) ([]Target, error) {
-	nodes, selected, err := s.Targets(ctx, c, names)
+func (s *Session) Chosen(ctx context.Context, names []string, verb string, always bool) ([]Target, error) {
+	nodes, selected, err := s.Targets(ctx, names)
 	if err != nil {
 		return nil, err
 	}

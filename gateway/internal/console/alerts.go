@@ -29,8 +29,7 @@ type trial struct {
 // showAlerts shows receivers to accounts of all tenants.
 func (v *visit) showAlerts() (page, error) {
 	data := alertsPage{All: v.Set("all"), Fleet: v.session.Account.Tenant == "",
-		Kinds:      alert.Kinds(),
-		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
+		Kinds: alert.Kinds(), Severities: api.Severities()}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
 	list, err := get[api.AlertList](v, api.PathAlerts, api.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {

@@ -34,7 +34,7 @@ func TestAlertsPage(t *testing.T) {
 	if !strings.Contains(got.body, `name="tenant" value="platform"`) {
 		t.Error("the button would silence other tenants too")
 	}
-	for _, want := range []string{"two machines use the identity of gpu-1", `href="/ui/nodes/id-gpu-1"`,
+	for _, want := range []string{"gpu-1: Two machines use the node&#39;s identity", `href="/ui/nodes/id-gpu-1"`,
 		"Find out which machine is the right one", "/ui/help/identity-trouble", "Silence 2 h"} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("the page has no %q", want)
@@ -119,7 +119,7 @@ func TestAlertsOfTenant(t *testing.T) {
 	for tenant, sees := range map[string]bool{"platform": true, "research": false} {
 		_, token := h.account(store.Account{Name: "of-" + tenant, Tenant: tenant, Scopes: []string{"alerts:read"}})
 		got := h.browser(token).get("/ui/alerts")
-		if got.status != http.StatusOK || strings.Contains(got.body, "identity of gpu-1") != sees || strings.Contains(got.body, "Receivers") ||
+		if got.status != http.StatusOK || strings.Contains(got.body, "gpu-1: Two machines") != sees || strings.Contains(got.body, "Receivers") ||
 			strings.Contains(got.body, "<button class=\"button plain small\"") {
 			t.Errorf("%s: %d %s", tenant, got.status, got.body)
 		}

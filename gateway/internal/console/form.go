@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/api"
 )
@@ -38,8 +39,8 @@ func (v *visit) duration(field string) (api.Duration, error) {
 		return 0, nil
 	}
 	const hint = "write 30m, 12h or 7d, or leave it empty"
-	d, err := api.ParseDuration(text)
-	var wrong *api.DurationError
+	d, err := flags.ParseDuration(text)
+	var wrong *flags.DurationError
 	switch {
 	case errors.As(err, &wrong):
 		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" "+wrong.Problem, hint)

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/help"
 	"muster/gateway/internal/console"
-	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -44,7 +44,7 @@ func furnished(t *testing.T) (h *house, b *browser, taskID string) {
 	h.must(h.store.CreateAccount(t.Context(), store.Account{ID: "msa_hostile", Name: hostile, Tenant: hostile, Scopes: []string{hostile},
 		CreatedAt: h.now, CreatedBy: hostile}))
 	h.conflict(hostile)
-	_, err := h.alerts.Silence(t.Context(), alert.SilenceRequest{Cause: alert.NodeStale, For: time.Hour, Reason: hostile},
+	_, err := h.alerts.Silence(t.Context(), api.AlertSilenceRequest{Cause: condition.NodeStale, For: api.Duration(time.Hour), Reason: hostile},
 		store.Actor{Name: hostile})
 	h.must(err)
 	return h, b, taskID

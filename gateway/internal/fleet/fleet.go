@@ -36,10 +36,7 @@ type Config struct {
 	// CountAgain counts an event that comes too often, and then returns true: the Fleet does not record it. Nil: the Fleet
 	// records every event.
 	CountAgain func(context.Context, store.Event) bool
-	// Counts says what of a heartbeat's words counts against work on a node now, and what an earlier one said and still counts. It is asked
-	// at each heartbeat of a node that has looked, and must not wait. Nil: the words of the last heartbeat count.
-	Counts  func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
-	Written func([]view.Sample) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
+	Written    func([]view.Sample) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
 }
 
 // Fleet is safe for concurrent use.
@@ -54,7 +51,7 @@ type Fleet struct {
 	again func(context.Context, store.Event) bool
 	wrote func([]view.Sample)
 
-	counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
+	counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string // as CountBy says
 
 	beats struct {
 		sync.Mutex
@@ -71,8 +68,7 @@ type Fleet struct {
 
 // Open makes a Fleet on a store.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
-	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain, wrote: c.Written,
-		counts: c.Counts}
+	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain, wrote: c.Written}
 	f.clock.Wall = c.Now
 	f.clock.Elapsed = c.Elapsed
 	f.now = f.clock.Now
@@ -87,6 +83,13 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	f.cache.init()
 	f.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: f.now})
 	return f, f.begin(ctx)
+}
+
+// CountBy lets counts say what of a heartbeat's words counts against work on a node now, and what an earlier one said and still counts. It
+// is asked at each heartbeat of a node that has looked, and must not wait. Without it the words of the last heartbeat count. It is called
+// before the first heartbeat.
+func (f *Fleet) CountBy(counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string) {
+	f.counts = counts
 }
 
 // begin compares this start with what the previous run of the gateway left in the database. The clock of that run may have

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"muster/gateway/internal/view"
@@ -73,11 +74,11 @@ func textOf[T any](part *T) string {
 	if part == nil {
 		return ""
 	}
-	text, err := json.Marshal(part)
-	if err != nil { // nothing that was decoded from JSON
+	var text strings.Builder
+	if json.NewEncoder(&text).Encode(part) != nil { // nothing that was decoded from JSON
 		return ""
 	}
-	return string(text)
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // takeDirty returns the heartbeats that wait, and marks them as written. giveBack undoes that.

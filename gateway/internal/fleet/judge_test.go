@@ -118,14 +118,14 @@ func TestCounts(t *testing.T) {
 	answer := []string{}
 	var asked [][]string
 	var err error
-	f.Fleet, err = fleet.Open(t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, Written: f.took,
-		Counts: func(_ string, _ time.Duration, words []string, _ map[string]string) []string {
-			asked = append(asked, words)
-			return answer
-		}})
+	f.Fleet, err = fleet.Open(t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, Written: f.took})
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.CountBy(func(_ string, _ time.Duration, words []string, _ map[string]string) []string {
+		asked = append(asked, words)
+		return answer
+	})
 	ad := f.enrolled("box")
 	if state := f.beat(ad, 1, health(wire.HealthGPUFault)); state != fleet.Active {
 		t.Errorf("a word that does not count: %s", state)

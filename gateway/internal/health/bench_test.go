@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 )
 
@@ -18,7 +18,7 @@ func BenchmarkRound(b *testing.B) {
 		b.Run(fmt.Sprintf("settings=%d", settings), func(b *testing.B) {
 			d := newWorld(b)
 			for i := range settings {
-				d.set(health.GPUHot, fmt.Sprintf("rack=%d", i), to(80.0), false)
+				d.set(condition.GPUHot, fmt.Sprintf("rack=%d", i), to(80.0), false)
 			}
 			samples := fleetOf(d, 10_000, 8)
 			b.ResetTimer()

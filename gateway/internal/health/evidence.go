@@ -13,48 +13,46 @@ import (
 // ofPowerCable goes by nvidia-smi's exit code, and by the kernel's word since the boot: a cable is attached while the machine is off.
 func ofPowerCable(h *wire.Hardware) look {
 	const text = "the power cable of a GPU is not attached"
-	if h == nil {
-		return look{}
-	}
 	if h.Probe.Cause == wire.CausePowerCable {
-		return look{bad, text}
+		return look{Verdict: bad, Text: text}
 	}
 	if h.Xids != nil {
 		for _, x := range h.Xids.Events {
 			if x.Kind == wire.XidPowerCable && x.UUID != "" {
-				return look{bad, text + ": " + x.Text}
+				return look{Verdict: bad, Text: text + ": " + x.Text}
 			}
 		}
 	}
 	if h.Probe.State != wire.ProbeOK {
 		return look{}
 	}
-	return look{verdict: good}
+	return look{Verdict: good}
 }
 
-func (r *Rule) ofStarts(c *wire.Cost, limit float64) look {
+func (r *rule) ofStarts(c *wire.Cost) look {
 	if c == nil || c.Starts == nil || c.Starts.Crashes == nil {
 		return look{}
 	}
 	crashes := float64(*c.Starts.Crashes)
-	l := r.high(&crashes, limit, "its agent ended by itself %.0f times")
-	if l.verdict == bad {
-		l.text += fmt.Sprintf(" within %.0f minutes", wire.StartsWindow.Minutes())
+	l := r.high(&crashes, "its agent ended by itself %.0f times")
+	if l.Verdict != bad {
+		return l
 	}
-	if l.verdict == bad && c.Starts.Why != "" {
-		l.text += ": " + c.Starts.Why
+	l.Text += fmt.Sprintf(" within %.0f minutes", wire.StartsWindow.Minutes())
+	if c.Starts.Why != "" {
+		l.Text += ": " + c.Starts.Why
 	}
 	return l
 }
 
 // ofNVLinks takes a board whose links are all down for one without a bridge: nothing is known of its links then.
-func (r *Rule) ofNVLinks(g *wire.GPU, limit float64) look {
+func (r *rule) ofNVLinks(g *wire.GPU) look {
 	l := g.NVLinks
 	if l == nil || l.Total == nil || l.Down == nil || *l.Total > 0 && *l.Down >= *l.Total {
 		return look{}
 	}
 	down := float64(*l.Down)
-	return r.high(&down, limit, "%.0f of its links to other GPUs are down")
+	return r.high(&down, "%.0f of its links to other GPUs are down")
 }
 
 // mostSkew is the largest difference of two clocks that is allowed for, in milliseconds: ten years.
@@ -62,7 +60,7 @@ const mostSkew = 10 * 365 * 24 * 3600 * 1000
 
 // judgeXids looks at what the kernel said. It counts for as many hours as the limit says, by the gateway's clock. An event whose GPU is not
 // this machine's is another container's. Where the kernel's log cannot be read any more, age alone ends what was found.
-func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
+func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *rule, s *view.Sample, gap time.Duration) {
 	if s.Hardware == nil {
 		return
 	}
@@ -72,7 +70,7 @@ func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, l
 		events = s.Hardware.Xids.Events
 	}
 	skew := min(max(s.SkewMillis, -mostSkew), mostSkew)
-	aged := s.At.Add(-time.Duration(limit * float64(time.Hour)))
+	aged := s.At.Add(-time.Duration(r.Limit * float64(time.Hour)))
 	counts := aged.Add(-time.Duration(skew) * time.Millisecond)
 	latest := map[string]wire.Xid{}
 	for _, x := range events {
@@ -81,13 +79,13 @@ func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, l
 		}
 	}
 	for gpu, x := range latest {
-		d.see(w, n, r, gpu, look{bad, xidText(x)}, s.At, gap)
+		d.see(w, n, r, gpu, look{Verdict: bad, Text: xidText(x)}, s.At, gap)
 	}
 	isHidden := !isRead || len(events) >= wire.MaxXids // an event may have been pushed out: only its age tells
 	for k, t := range w.tracks {
 		_, there := latest[k.gpu]
-		if k.rule == r.Name && !there && (!isHidden || isRemoved(s.Hardware, k.gpu) || t.since.Before(aged)) {
-			d.see(w, n, r, k.gpu, look{verdict: good}, s.At, gap)
+		if k.rule == r.Name && !there && (!isHidden || isRemoved(s.Hardware, k.gpu) || t.Since.Before(aged)) {
+			d.see(w, n, r, k.gpu, look{Verdict: good}, s.At, gap)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -55,7 +56,7 @@ func newWorld(t testing.TB, nodes ...string) *world {
 	}
 	d.config = health.Config{
 		Records: records.New(d.store.Records()), Ready: func() bool { return d.ready }, Node: d.node, Nodes: d.all, Judge: d.judge,
-		Tell: func(id string, _ []health.Finding) { d.told[id]++ }, Now: d.clock,
+		Tell: func(id string, _ []api.Finding) { d.told[id]++ }, Now: d.clock,
 		Retire: func(_ context.Context, id string, _ time.Duration) (bool, error) {
 			d.retired = append(d.retired, id)
 			d.nodes[id].State = wire.StateRetired
@@ -173,7 +174,13 @@ func (d *world) says(id string, words ...string) {
 }
 
 func isWord(name string) bool {
-	return slices.ContainsFunc(health.Rules(), func(r health.Rule) bool { return r.Name == name && r.Word })
+	c := condition.Named(name)
+	return c != nil && c.Word
+}
+
+// found are the conditions that rules find.
+func found() []condition.Condition {
+	return slices.DeleteFunc(condition.All(), func(c condition.Condition) bool { return !c.IsFound() })
 }
 
 func (d *world) flush() {
@@ -187,7 +194,7 @@ func (d *world) flush() {
 func (d *world) rules(id string) []string {
 	var names []string
 	for _, f := range d.Findings(id) {
-		names = append(names, f.Rule.Name)
+		names = append(names, f.Rule)
 	}
 	return names
 }

@@ -2,89 +2,88 @@ package health
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 )
 
 // ofNode looks at a node by a rule whose subject is the node.
-func (r *Rule) ofNode(n *api.NodeRow, s *view.Sample, limit float64) look {
+func (r *rule) ofNode(n *api.NodeRow, s *view.Sample) look {
+	h := s.Hardware
+	if h == nil {
+		h = &wire.Hardware{}
+	}
 	switch r.Name {
-	case PowerCable:
-		return ofPowerCable(s.Hardware)
-	case DiskFull:
-		return r.ofDisk(s.Hardware, limit)
-	case CPUBusy:
-		return r.ofLoad(s.Hardware, limit)
-	case MemoryFull:
-		return r.ofMemory(s.Hardware, limit)
-	case ClockOff:
-		return r.ofClock(s.SkewMillis, limit)
-	case RenewalOverdue:
-		return told(n.RenewalOverdue, "its certificate was not renewed in time")
-	case AgentCrashLoop:
-		return r.ofStarts(s.Cost, limit)
-	case ReleaseEnded:
+	case condition.PowerCable:
+		return ofPowerCable(h)
+	case condition.DiskFull:
+		return r.high(percent(h.DiskUsedMiB, h.DiskTotalMiB), "its disk is %.1f %% full")
+	case condition.CPUBusy:
+		return r.high(load(h), "its processors have %.0f %% of the work that they can do")
+	case condition.MemoryFull:
+		return r.high(percent(h.MemoryUsedMiB, h.MemoryTotalMiB), "its memory is %.1f %% full")
+	case condition.ClockOff:
+		off := math.Abs(float64(s.SkewMillis)) / 1000
+		return r.high(&off, "its clock is off by %.0f seconds")
+	case condition.RenewalOverdue:
+		return ofRenewal(n)
+	case condition.AgentCrashLoop:
+		return r.ofStarts(s.Cost)
+	case condition.ReleaseEnded:
 		return ofEnd(s)
 	}
 	return look{}
 }
 
 // ofGPU looks at one GPU by a rule whose subject is a GPU.
-func (r *Rule) ofGPU(g *wire.GPU, limit float64) look {
+func (r *rule) ofGPU(g *wire.GPU) look {
 	switch r.Name {
-	case ECCUncorrected:
-		return r.ofECC(g, limit)
-	case RemapPending:
+	case condition.ECCUncorrected:
+		return r.ofECC(g)
+	case condition.RemapPending:
 		return ofPending(g)
-	case RemapFailed:
+	case condition.RemapFailed:
 		return ofRemapFailure(g)
-	case RecoveryAction:
+	case condition.RecoveryAction:
 		return ofRecovery(g)
-	case GPUHot:
-		return r.high(g.TemperatureCelsius, limit, "it is at %.0f C")
-	case GPUBusy, GPUIdle:
-		return r.high(g.UtilizationPercent, limit, "it is used to %.0f %%")
-	case GPUThrottled:
+	case condition.GPUHot:
+		return r.high(g.TemperatureCelsius, "it is at %.0f C")
+	case condition.GPUBusy, condition.GPUIdle:
+		return r.high(g.UtilizationPercent, "it is used to %.0f %%")
+	case condition.GPUThrottled:
 		return ofThrottle(g)
-	case PCIeSlow:
+	case condition.PCIeSlow:
 		return ofPCIe(g)
-	case NVLinkDown:
-		return r.ofNVLinks(g, limit)
-	case FabricNotReady:
+	case condition.NVLinkDown:
+		return r.ofNVLinks(g)
+	case condition.FabricNotReady:
 		return ofFabric(g)
 	}
 	return look{}
 }
 
-// told is the look at what is known for certain.
-func told(isBad bool, text string) look {
-	if isBad {
-		return look{bad, text}
-	}
-	return look{verdict: good}
-}
-
 // high is the look at a value that is bad from the limit on, or, by a rule for what is below, up to it. Beyond that it is good only once
 // it is well off the limit.
-func (r *Rule) high(value *float64, limit float64, text string) look {
+func (r *rule) high(value *float64, text string) look {
 	if value == nil {
 		return look{}
 	}
-	over := *value - limit
+	over := *value - r.Limit
 	if r.Below {
 		over = -over
 	}
 	switch {
 	case over >= 0:
-		return look{bad, fmt.Sprintf(text, *value)}
+		return look{Verdict: bad, Text: fmt.Sprintf(text, *value)}
 	case over > -r.Ease:
-		return look{verdict: between}
+		return look{Verdict: between}
 	}
-	return look{verdict: good}
+	return look{Verdict: good}
 }
 
 // ofEnd looks at the end of the pointer that a node knows. Where it knows none, nothing is known.
@@ -93,57 +92,53 @@ func ofEnd(s *view.Sample) look {
 		return look{}
 	}
 	end := *s.Agent.ReleaseEnds
-	return told(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
+	return condition.Known(!s.At.Before(end), "the newest pointer of a release that it was given ended at "+end.UTC().Format(time.RFC3339))
 }
 
-func (r *Rule) ofLoad(h *wire.Hardware, limit float64) look {
-	if h == nil || h.Load1 == nil || h.CPUs == nil || *h.CPUs <= 0 {
-		return look{}
+func ofRenewal(n *api.NodeRow) look {
+	l := condition.Known(n.RenewalOverdue, "its certificate was not renewed in time")
+	if n.RenewalOverdue && n.NotAfter != nil {
+		l.Text += "; it expires at " + n.NotAfter.UTC().Format(time.RFC3339)
 	}
-	load := 100 * *h.Load1 / float64(*h.CPUs)
-	return r.high(&load, limit, "its processors have %.0f %% of the work that they can do")
+	return l
 }
 
-func (r *Rule) ofMemory(h *wire.Hardware, limit float64) look {
-	if h == nil || h.MemoryUsedMiB == nil || h.MemoryTotalMiB == nil || *h.MemoryTotalMiB <= 0 {
-		return look{}
+// load is how much work the processors have, in percent of what they can do; nil: that is not known.
+func load(h *wire.Hardware) *float64 {
+	if h.Load1 == nil || h.CPUs == nil || *h.CPUs <= 0 {
+		return nil
 	}
-	full := 100 * float64(*h.MemoryUsedMiB) / float64(*h.MemoryTotalMiB)
-	return r.high(&full, limit, "its memory is %.1f %% full")
+	share := 100 * *h.Load1 / float64(*h.CPUs)
+	return &share
 }
 
-func (r *Rule) ofDisk(h *wire.Hardware, limit float64) look {
-	if h == nil || h.DiskUsedMiB == nil || h.DiskTotalMiB == nil || *h.DiskTotalMiB <= 0 {
-		return look{}
+// percent is how much of a whole is used; nil: that is not known.
+func percent(used, whole *int64) *float64 {
+	if used == nil || whole == nil || *whole <= 0 {
+		return nil
 	}
-	full := 100 * float64(*h.DiskUsedMiB) / float64(*h.DiskTotalMiB)
-	return r.high(&full, limit, "its disk is %.1f %% full")
-}
-
-func (r *Rule) ofClock(skewMillis int64, limit float64) look {
-	off := max(skewMillis, -skewMillis)
-	seconds := float64(off) / 1000
-	return r.high(&seconds, limit, "its clock is off by %.0f seconds")
+	share := 100 * float64(*used) / float64(*whole)
+	return &share
 }
 
 // ofECC counts from the driver's start: what the board had in its life before says nothing of now.
-func (r *Rule) ofECC(g *wire.GPU, limit float64) look {
+func (r *rule) ofECC(g *wire.GPU) look {
 	if g.ECC == nil || g.ECC.UncorrectedVolatile == nil {
 		return look{}
 	}
 	errors := float64(*g.ECC.UncorrectedVolatile)
-	return r.high(&errors, limit, "%.0f errors of its memory could not be corrected")
+	return r.high(&errors, "%.0f errors of its memory could not be corrected")
 }
 
 func ofPending(g *wire.GPU) look {
 	row := g.RemappedRows != nil && g.RemappedRows.Pending != nil
 	switch {
 	case row && *g.RemappedRows.Pending:
-		return look{bad, "a row of its memory waits to be remapped"}
+		return look{Verdict: bad, Text: "a row of its memory waits to be remapped"}
 	case g.RetiredPagesPending != nil:
-		return told(*g.RetiredPagesPending, "pages of its memory wait to be retired")
+		return condition.Known(*g.RetiredPagesPending, "pages of its memory wait to be retired")
 	case row:
-		return look{verdict: good}
+		return look{Verdict: good}
 	}
 	return look{}
 }
@@ -152,7 +147,7 @@ func ofRemapFailure(g *wire.GPU) look {
 	if g.RemappedRows == nil || g.RemappedRows.Failure == nil {
 		return look{}
 	}
-	return told(*g.RemappedRows.Failure, "a row of its memory could not be remapped")
+	return condition.Known(*g.RemappedRows.Failure, "a row of its memory could not be remapped")
 }
 
 func ofRecovery(g *wire.GPU) look {
@@ -161,9 +156,9 @@ func ofRecovery(g *wire.GPU) look {
 	}
 	action := *g.RecoveryAction
 	if action == "" || strings.EqualFold(action, "none") {
-		return look{verdict: good}
+		return look{Verdict: good}
 	}
-	return look{bad, "the driver asks for: " + action}
+	return look{Verdict: bad, Text: "the driver asks for: " + action}
 }
 
 // ofThrottle looks for reasons that are no choice of anybody. A limit of power that somebody set, or an idle GPU, is none of these.
@@ -179,9 +174,9 @@ func ofThrottle(g *wire.GPU) look {
 		}
 	}
 	if len(found) == 0 {
-		return look{verdict: good}
+		return look{Verdict: good}
 	}
-	return look{bad, "it is slowed down: " + strings.Join(found, ", ")}
+	return look{Verdict: bad, Text: "it is slowed down: " + strings.Join(found, ", ")}
 }
 
 // busy is how much a GPU must be used, in percent, before the speed of its link says anything: an idle one lowers it to save power.
@@ -194,18 +189,15 @@ func ofPCIe(g *wire.GPU) look {
 		return look{}
 	}
 	if *p.Width < *p.WidthMax {
-		return look{bad, fmt.Sprintf("its PCIe link has %d of %d lanes", *p.Width, *p.WidthMax)}
+		return look{Verdict: bad, Text: fmt.Sprintf("its PCIe link has %d of %d lanes", *p.Width, *p.WidthMax)}
 	}
-	if p.Generation == nil || p.GenerationMax == nil {
-		return look{verdict: good}
-	}
-	if *p.Generation >= *p.GenerationMax {
-		return look{verdict: good}
+	if p.Generation == nil || p.GenerationMax == nil || *p.Generation >= *p.GenerationMax {
+		return look{Verdict: good}
 	}
 	if g.UtilizationPercent == nil || *g.UtilizationPercent < busy {
 		return look{}
 	}
-	return look{bad, fmt.Sprintf("its PCIe link is of generation %d, of %d, while it works", *p.Generation, *p.GenerationMax)}
+	return look{Verdict: bad, Text: fmt.Sprintf("its PCIe link is of generation %d, of %d, while it works", *p.Generation, *p.GenerationMax)}
 }
 
 func ofFabric(g *wire.GPU) look {
@@ -218,11 +210,11 @@ func ofFabric(g *wire.GPU) look {
 	}
 	switch {
 	case strings.EqualFold(state, "completed") && (status == "" || strings.EqualFold(status, "success")):
-		return look{verdict: good}
+		return look{Verdict: good}
 	case strings.EqualFold(state, "not_supported"):
 		return look{}
 	}
-	return look{bad, strings.TrimSuffix("its fabric says: "+state+" "+status, " ")}
+	return look{Verdict: bad, Text: strings.TrimSuffix("its fabric says: "+state+" "+status, " ")}
 }
 
 // leastGap is how far two looks may be apart in any case, and still count as a row.

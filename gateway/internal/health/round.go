@@ -2,14 +2,13 @@ package health
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	records "muster/store/health"
+	"muster/gateway/internal/health/condition"
 )
 
 // Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
@@ -43,7 +42,6 @@ func (d *Service) Round(ctx context.Context) {
 		d.warn(ctx, "findings of retired nodes stay in the database", d.Records.Forget(ctx))
 	}
 	d.warn(ctx, "nodes could not be moved by their findings", d.apply(ctx, move))
-	d.dropForeign(ctx)
 	d.retireSilent(ctx, &count)
 }
 
@@ -63,9 +61,7 @@ func (d *Service) forgetGone() bool {
 	}
 	d.mu.Unlock()
 	for _, id := range unwell {
-		if d.Tell != nil {
-			d.Tell(id, nil)
-		}
+		d.Tell(id, nil)
 	}
 	return len(unwell) > 0
 }
@@ -76,7 +72,8 @@ func (d *Service) warn(ctx context.Context, what string, err error) {
 	}
 }
 
-// lookAt judges one node, whose last words are these if it falls silent, and reports whether its findings are to be told again, or its state is not what they want.
+// lookAt judges one node, whose last words are these if it falls silent. It reports whether its findings are to be told again, or its
+// state is not what they want.
 func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +84,7 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 		switch {
 		case off && w != nil:
 			d.close(w, n, r, "the rule is switched off")
-		case r.Name == Silent && !off:
+		case r.Name == condition.NodeStale && !off:
 			d.lookForSilence(n, r, words)
 		}
 		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.StateReasons, r.Name) {
@@ -101,36 +98,12 @@ func (d *Service) lookAt(n *api.NodeRow, words []string) (applies bool) {
 	return applies
 }
 
-// dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
-// would.
-func (d *Service) dropForeign(ctx context.Context) {
-	for id, found := range d.foreign {
-		reasons := make([]string, 0, len(found))
-		for _, f := range found {
-			reasons = append(reasons, f.Rule)
-		}
-		if err := d.Judge(ctx, id, nil, reasons); err != nil {
-			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
-			continue
-		}
-		n, _ := d.node(id)
-		d.mu.Lock()
-		for _, f := range found {
-			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
-				Change: records.Change{Cured: true, Finding: f}}
-		}
-		d.mu.Unlock()
-		delete(d.foreign, id)
-		d.nudge(d.wake)
-	}
-}
-
 func (w *watch) has(rule string) bool {
 	if w == nil {
 		return false
 	}
 	for k, t := range w.tracks {
-		if k.rule == rule && t.open {
+		if k.rule == rule && t.Open {
 			return true
 		}
 	}
@@ -138,29 +111,23 @@ func (w *watch) has(rule string) bool {
 }
 
 // lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
-func (d *Service) lookForSilence(n *api.NodeRow, r *Rule, words []string) {
-	w := d.nodes[n.ID]
-	l := look{}
-	silent := time.Duration(0)
-	if n.LastSeen != nil {
-		silent = d.Now().Sub(*n.LastSeen)
-	}
+func (d *Service) lookForSilence(n *api.NodeRow, r *rule, words []string) {
+	var l look
+	at := d.Now()
 	switch {
 	case n.PricePerHour == nil, n.Status != wire.StatusStale:
-		l.verdict = good
-	case silent >= time.Duration(r.Limit*float64(time.Minute)):
-		l = look{bad, d.silence(n, words)}
+		l.Verdict = good
+	case d.nodes[n.ID].has(r.Name): // its text has the last words, and Findings says what it has cost by now
+	case n.LastSeen != nil && at.Sub(*n.LastSeen) >= time.Duration(r.Limit*float64(time.Minute)):
+		l = look{Verdict: bad, Text: condition.Silence(n, at)}
+		at = *n.LastSeen
+		if len(words) > 0 {
+			l.Text += lastly + strings.Join(words, "; ")
+		}
 	}
-	if w == nil && l.verdict != bad {
-		return
+	if l.Verdict == bad || d.nodes[n.ID] != nil {
+		d.see(d.watch(n.ID), n, r, "", l, at, time.Hour)
 	}
-	w = d.watch(n.ID)
-	if w.tracks[key{r.Name, ""}] == nil && l.verdict == bad {
-		w.tracks[key{r.Name, ""}] = &track{open: true, since: *n.LastSeen, text: l.text}
-		d.note(n, key{r.Name, ""}, w.tracks[key{r.Name, ""}], "")
-		return
-	}
-	d.see(w, n, r, "", l, d.Now(), time.Hour)
 }
 
 // fallsSilent is true for a node that costs money, is not heard from, and has no finding of that yet.
@@ -170,7 +137,7 @@ func (d *Service) fallsSilent(n *api.NodeRow) bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return !d.nodes[n.ID].has(Silent)
+	return !d.nodes[n.ID].has(condition.NodeStale)
 }
 
 // lastWords are what a node last said is wrong on it. They are read once, when it falls silent.
@@ -186,23 +153,9 @@ const lastly = "; its last words: "
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
 func (d *Service) stillSilent(n *api.NodeRow, text string) string {
 	_, words, said := strings.Cut(text, lastly)
-	text = d.silence(n, nil)
+	text = condition.Silence(n, d.Now())
 	if said {
 		text += lastly + words
-	}
-	return text
-}
-
-// silence says since when a node is silent, what it has cost since, and what it said last.
-func (d *Service) silence(n *api.NodeRow, words []string) string {
-	if n.LastSeen == nil || n.PricePerHour == nil {
-		return "it is not heard from, and has a price"
-	}
-	silent := d.Now().Sub(*n.LastSeen)
-	text := fmt.Sprintf("not heard from since %s (%s), and at %.4g an hour that has cost %.2f", n.LastSeen.UTC().Format(time.RFC3339),
-		silent.Round(time.Minute), *n.PricePerHour, max(silent.Hours(), 0)**n.PricePerHour)
-	if len(words) > 0 {
-		text += lastly + strings.Join(words, "; ")
 	}
 	return text
 }

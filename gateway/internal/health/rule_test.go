@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
@@ -22,32 +22,32 @@ func badly() map[string]view.Sample {
 	ended := reading(nil)
 	ended.Agent = &wire.AgentInfo{ReleaseEnds: to(start.Add(-time.Second))}
 	return map[string]view.Sample{
-		health.GPUCountDropped: reading(nil), // the node says so in a word
-		health.ProbeHung:       reading(nil), // the node says so in a word
-		health.ProbeFailed:     reading(nil), // the node says so in a word
-		health.GPUFault:        reading(nil), // the node says so in a word
-		health.XidCritical:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(79, start, "GPU-3")} }),
-		health.ECCUncorrected:  on(func(_ *wire.Hardware, g *wire.GPU) { g.ECC.UncorrectedVolatile = to(int64(2)) }),
-		health.RemapPending:    on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Pending = to(true) }),
-		health.RemapFailed:     on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Failure = to(true) }),
-		health.RecoveryAction:  on(func(_ *wire.Hardware, g *wire.GPU) { g.RecoveryAction = to("GPU Reset") }),
-		health.GPUHot:          hot(96),
-		health.GPUBusy:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(99.0) }),
-		health.GPUIdle:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(3.0) }),
-		health.CPUBusy:         on(func(h *wire.Hardware, _ *wire.GPU) { h.Load1 = to(15.5) }),
-		health.MemoryFull:      on(func(h *wire.Hardware, _ *wire.GPU) { h.MemoryUsedMiB = to(int64(97)) }),
-		health.GPUThrottled: on(func(_ *wire.Hardware, g *wire.GPU) {
+		condition.GPUCountDropped: reading(nil), // the node says so in a word
+		condition.ProbeHung:       reading(nil), // the node says so in a word
+		condition.ProbeFailed:     reading(nil), // the node says so in a word
+		condition.GPUFault:        reading(nil), // the node says so in a word
+		condition.XidCritical:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(79, start, "GPU-3")} }),
+		condition.ECCUncorrected:  on(func(_ *wire.Hardware, g *wire.GPU) { g.ECC.UncorrectedVolatile = to(int64(2)) }),
+		condition.RemapPending:    on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Pending = to(true) }),
+		condition.RemapFailed:     on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Failure = to(true) }),
+		condition.RecoveryAction:  on(func(_ *wire.Hardware, g *wire.GPU) { g.RecoveryAction = to("GPU Reset") }),
+		condition.GPUHot:          hot(96),
+		condition.GPUBusy:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(99.0) }),
+		condition.GPUIdle:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(3.0) }),
+		condition.CPUBusy:         on(func(h *wire.Hardware, _ *wire.GPU) { h.Load1 = to(15.5) }),
+		condition.MemoryFull:      on(func(h *wire.Hardware, _ *wire.GPU) { h.MemoryUsedMiB = to(int64(97)) }),
+		condition.GPUThrottled: on(func(_ *wire.Hardware, g *wire.GPU) {
 			g.Clocks.Reasons = []string{"sw_power_cap", "hw_thermal_slowdown"}
 		}),
-		health.PowerCable:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Probe.Cause = wire.CausePowerCable }),
-		health.PCIeSlow:       on(func(_ *wire.Hardware, g *wire.GPU) { g.PCIe.Width = to(8) }),
-		health.NVLinkDown:     on(func(_ *wire.Hardware, g *wire.GPU) { g.NVLinks.Down = to(2) }),
-		health.FabricNotReady: on(func(_ *wire.Hardware, g *wire.GPU) { g.Fabric.State = to("in_progress") }),
-		health.DiskFull:       on(func(h *wire.Hardware, _ *wire.GPU) { h.DiskUsedMiB = to(int64(960)) }),
-		health.ClockOff:       skewed,
-		health.RenewalOverdue: reading(nil), // the node tells
-		health.AgentCrashLoop: crashes,
-		health.ReleaseEnded:   ended,
+		condition.PowerCable:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Probe.Cause = wire.CausePowerCable }),
+		condition.PCIeSlow:       on(func(_ *wire.Hardware, g *wire.GPU) { g.PCIe.Width = to(8) }),
+		condition.NVLinkDown:     on(func(_ *wire.Hardware, g *wire.GPU) { g.NVLinks.Down = to(2) }),
+		condition.FabricNotReady: on(func(_ *wire.Hardware, g *wire.GPU) { g.Fabric.State = to("in_progress") }),
+		condition.DiskFull:       on(func(h *wire.Hardware, _ *wire.GPU) { h.DiskUsedMiB = to(int64(960)) }),
+		condition.ClockOff:       skewed,
+		condition.RenewalOverdue: reading(nil), // the node tells
+		condition.AgentCrashLoop: crashes,
+		condition.ReleaseEnded:   ended,
 	}
 }
 
@@ -57,14 +57,14 @@ func xid(code int, at time.Time, gpu string) wire.Xid {
 
 // limits are those that a person sets: without them these rules find nothing.
 func limits() map[string]float64 {
-	return map[string]float64{health.GPUBusy: 98, health.GPUIdle: 5, health.CPUBusy: 95, health.MemoryFull: 95}
+	return map[string]float64{condition.GPUBusy: 98, condition.GPUIdle: 5, condition.CPUBusy: 95, condition.MemoryFull: 95}
 }
 
 // TestOverTime: a rule finds only what was bad for as long as a person said, at each look.
 func TestOverTime(t *testing.T) {
 	d := newWorld(t, "n-1")
 	idle := reading(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(2.0) })
-	err := d.Set(t.Context(), records.Setting{Rule: health.GPUIdle, Limit: to(5.0), For: time.Hour}, operator)
+	_, err := d.Set(t.Context(), records.Setting{Rule: condition.GPUIdle, Limit: to(5.0), For: time.Hour}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestOverTime(t *testing.T) {
 	if got := d.rules("n-1"); len(got) != 0 {
 		t.Errorf("found %v though it worked within the hour", got)
 	}
-	d.until("n-1", idle, []string{health.GPUIdle})
+	d.until("n-1", idle, []string{condition.GPUIdle})
 	if e := d.events("health.rule_set"); len(e) != 1 || e[0].Detail["for"] != "1h0m0s" {
 		t.Errorf("events %+v", e)
 	}
@@ -89,9 +89,9 @@ func TestOverTime(t *testing.T) {
 // and is cured again.
 func TestEveryRule(t *testing.T) {
 	cases := badly()
-	for _, r := range health.Rules() {
+	for _, r := range found() {
 		t.Run(r.Name, func(t *testing.T) {
-			if r.Name == health.Silent {
+			if r.Name == condition.NodeStale {
 				return
 			}
 			sick, there := cases[r.Name]
@@ -109,7 +109,7 @@ func TestEveryRule(t *testing.T) {
 				d.set(r.Name, "", &limit, false)
 			}
 			d.hear("n-1", reading(nil))
-			d.nodes["n-1"].RenewalOverdue = r.Name == health.RenewalOverdue
+			d.nodes["n-1"].RenewalOverdue = r.Name == condition.RenewalOverdue
 			if r.Word {
 				d.words = []string{r.Name}
 			}
@@ -118,7 +118,7 @@ func TestEveryRule(t *testing.T) {
 				t.Errorf("found after %d looks, want at least %+v", looks, r.Found)
 			}
 			f := d.Findings("n-1")[0]
-			if f.Text == "" || f.GPU != "" != r.GPU || f.Since.Before(start) || f.Old || f.Rule.Next == "" {
+			if f.Text == "" || f.GPU != "" != r.GPU || f.Since.Before(start) || f.Old || f.Next == "" {
 				t.Errorf("the finding is %+v", f)
 			}
 			if moved := slices.Contains(d.nodes["n-1"].StateReasons, r.Name); moved != (r.Severity == wire.SeveritySevere) {
@@ -156,14 +156,14 @@ func (d *world) until(id string, s view.Sample, want []string) int {
 func TestFabricThatFailed(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", reading(func(_ *wire.Hardware, g *wire.GPU) { g.Fabric.Status = to("insufficient_resources") }),
-		[]string{health.FabricNotReady})
+		[]string{condition.FabricNotReady})
 	d.until("n-1", reading(nil), nil)
 }
 
 // TestTable: names are unique, and every rule says what it means, what to do, and which page says more.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range health.Rules() {
+	for _, r := range found() {
 		if seen[r.Name] || r.Found.Looks < 1 || r.Cured.Looks < 1 {
 			t.Errorf("the rule %q is there twice, or needs no look", r.Name)
 		}
@@ -222,7 +222,7 @@ func TestUnknown(t *testing.T) {
 		})
 	}
 	d := newWorld(t, "n-1")
-	d.until("n-1", hot(96), []string{health.GPUHot})
+	d.until("n-1", hot(96), []string{condition.GPUHot})
 	for range 30 {
 		d.hear("n-1", view.Sample{})
 	}

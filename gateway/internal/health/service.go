@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -30,7 +32,7 @@ type Config struct {
 	Node  func(id string) (*api.NodeRow, bool) // as it is known now
 	Nodes func() []*api.NodeRow                // all that are not retired
 
-	Tell func(id string, f []Finding) // gets a node's findings when they have changed, and must not wait; nil: nobody
+	Tell func(id string, f []api.Finding) // gets a node's findings when they have changed, and must not wait; nil: nobody
 
 	// Judge moves a node by reasons.
 	Judge func(ctx context.Context, id string, add map[string]string, remove []string) error
@@ -47,7 +49,7 @@ type Config struct {
 // Service looks at all nodes. It is safe for concurrent use.
 type Service struct {
 	Config
-	rules    []Rule
+	rules    []rule
 	settings atomic.Pointer[settings]
 
 	reading sync.Mutex    // held while the settings is read
@@ -55,8 +57,6 @@ type Service struct {
 	again   chan struct{} // holds one token while a round is wanted
 
 	retirement retirement
-
-	foreign map[string][]records.Finding // by node: those of rules that another version of muster had; only the goroutine of Run uses it
 
 	mu      sync.Mutex
 	nodes   map[string]*watch
@@ -67,7 +67,7 @@ type Service struct {
 // watch is what is kept of one node.
 type watch struct {
 	sampled time.Time // when the last rows of GPUs were read, by the node's clock
-	tracks  map[key]*track
+	tracks  map[key]*condition.Track
 	old     bool // the node was stale when its findings were told last
 }
 
@@ -83,15 +83,21 @@ type change struct {
 
 // Open makes a Service that goes on with the findings and the settings in the database.
 func Open(ctx context.Context, c Config) (*Service, error) {
-	d := &Service{Config: c, rules: Rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
-		changes: map[records.Place]change{}, foreign: map[string][]records.Finding{}}
+	d := &Service{Config: c, rules: rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
+		changes: map[records.Place]change{}}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Tell == nil {
+		d.Tell = func(string, []api.Finding) {}
+	}
+	if d.CountAgain == nil {
+		d.CountAgain = func(context.Context, store.Event) bool { return false }
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := d.readBook(ctx); err != nil {
+	if err := d.readSettings(ctx); err != nil {
 		return nil, err
 	}
 	open, err := d.Records.Findings(ctx)
@@ -99,16 +105,10 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 		return nil, err
 	}
 	for _, f := range open {
-		if _, err := d.rule(f.Rule); err != nil { // another version of muster had it
-			d.foreign[f.NodeID] = append(d.foreign[f.NodeID], f)
-			continue
-		}
-		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &track{open: true, since: f.Since, text: f.Text}
+		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &condition.Track{Open: true, Since: f.Since, Text: f.Text}
 	}
-	if d.Tell != nil {
-		for id := range d.nodes {
-			d.Tell(id, d.Findings(id))
-		}
+	for id := range d.nodes {
+		d.Tell(id, d.Findings(id))
 	}
 	return d, nil
 }
@@ -125,7 +125,7 @@ func (d *Service) node(id string) (n *api.NodeRow, known bool) {
 func (d *Service) watch(id string) *watch {
 	w := d.nodes[id]
 	if w == nil {
-		w = &watch{tracks: map[key]*track{}}
+		w = &watch{tracks: map[key]*condition.Track{}}
 		d.nodes[id] = w
 	}
 	return w
@@ -162,13 +162,13 @@ func (d *Service) judge(n *api.NodeRow, s *view.Sample) {
 		switch {
 		case off:
 			d.close(w, n, r, "the rule is switched off")
-		case r.Name == Silent, r.Word: // Round and Counts look for these
+		case r.Name == condition.NodeStale, r.Word: // Round and Counts look for these
 		case !r.GPU:
-			d.see(w, n, r, "", r.ofNode(n, s, r.Limit), s.At, gap)
-		case r.Name == XidCritical:
-			d.judgeXids(w, n, r, s, r.Limit, gap)
+			d.see(w, n, r, "", r.ofNode(n, s), s.At, gap)
+		case r.Name == condition.XidCritical:
+			d.judgeXids(w, n, r, s, gap)
 		case isFresh:
-			d.judgeGPUs(w, n, r, s, r.Limit, gap)
+			d.judgeGPUs(w, n, r, s, gap)
 		}
 	}
 }
@@ -183,50 +183,53 @@ func (w *watch) isFresh(h *wire.Hardware) bool {
 }
 
 // judgeGPUs looks at each GPU. One that is not there any more, in a look that missed none, was taken out.
-func (d *Service) judgeGPUs(w *watch, n *api.NodeRow, r *Rule, s *view.Sample, limit float64, gap time.Duration) {
+func (d *Service) judgeGPUs(w *watch, n *api.NodeRow, r *rule, s *view.Sample, gap time.Duration) {
 	gpus := s.Hardware.GPUs
 	if hasNoGPU(s.Hardware) {
 		gpus = nil // rows of an earlier look
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		l := r.ofGPU(g, limit)
-		d.see(w, n, r, g.UUID, l.of(g), s.At, gap)
+		l := r.ofGPU(g)
+		if l.Verdict == bad {
+			l.Text = "GPU " + strconv.Itoa(g.Index) + ": " + l.Text
+		}
+		d.see(w, n, r, g.UUID, l, s.At, gap)
 	}
 	for k := range w.tracks {
 		if k.rule == r.Name && isRemoved(s.Hardware, k.gpu) {
-			d.see(w, n, r, k.gpu, look{verdict: good}, s.At, gap)
+			d.see(w, n, r, k.gpu, look{Verdict: good}, s.At, gap)
 		}
 	}
 }
 
 // see takes one look at one thing. Only what is bad, or was, is followed.
-func (d *Service) see(w *watch, n *api.NodeRow, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
+func (d *Service) see(w *watch, n *api.NodeRow, r *rule, gpu string, l look, at time.Time, gap time.Duration) {
 	k := key{r.Name, gpu}
 	t := w.tracks[k]
 	if t == nil {
-		if l.verdict != bad || len(w.tracks) >= mostTracks {
+		if l.Verdict != bad || len(w.tracks) >= mostTracks {
 			return
 		}
-		t = &track{}
+		t = &condition.Track{}
 		w.tracks[k] = t
 	}
-	if t.see(l, at, gap, r) {
+	if t.See(l, at, gap, r.Found, r.Cured) {
 		d.note(n, k, t, "")
 	}
-	if t.idle() {
+	if t.Idle() {
 		delete(w.tracks, k)
 	}
 }
 
 // close ends the findings of a rule for another reason than that they are cured.
-func (d *Service) close(w *watch, n *api.NodeRow, r *Rule, why string) {
+func (d *Service) close(w *watch, n *api.NodeRow, r *rule, why string) {
 	for k, t := range w.tracks {
 		if k.rule != r.Name {
 			continue
 		}
-		if t.open {
-			t.open = false
+		if t.Open {
+			t.Open = false
 			d.note(n, k, t, why)
 		}
 		delete(w.tracks, k)
@@ -234,10 +237,10 @@ func (d *Service) close(w *watch, n *api.NodeRow, r *Rule, why string) {
 }
 
 // note keeps a change for the next write. The later change of one finding takes the place of the earlier.
-func (d *Service) note(n *api.NodeRow, k key, t *track, why string) {
+func (d *Service) note(n *api.NodeRow, k key, t *condition.Track, why string) {
 	place := records.Place{NodeID: n.ID, Rule: k.rule, GPU: k.gpu}
 	d.changes[place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: why,
-		Change: records.Change{Cured: !t.open, Finding: records.Finding{Place: place, Since: t.since, Text: t.text}}}
+		Change: records.Change{Cured: !t.Open, Finding: records.Finding{Place: place, Since: t.Since, Text: t.Text}}}
 	d.nudge(d.wake)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -25,7 +26,7 @@ func TestFlapping(t *testing.T) {
 	if got := d.rules("n-1"); len(got) != 0 {
 		t.Errorf("a flapping value was found: %v", got)
 	}
-	d.until("n-1", hot(96), []string{health.GPUHot})
+	d.until("n-1", hot(96), []string{condition.GPUHot})
 	for i := range 40 {
 		d.hear("n-1", hot([]float64{60, 60, 88}[i%3])) // 88 is below the limit, and not well below
 	}
@@ -55,8 +56,8 @@ func TestSparseLooks(t *testing.T) {
 // TestRestart: findings go on where they were, with the time they began, and only looks cure them.
 func TestRestart(t *testing.T) {
 	d := newWorld(t, "n-1")
-	severe := badly()[health.RemapFailed]
-	d.until("n-1", severe, []string{health.RemapFailed})
+	severe := badly()[condition.RemapFailed]
+	d.until("n-1", severe, []string{condition.RemapFailed})
 	since := d.Findings("n-1")[0].Since
 	d.hear("n-1", reading(nil)) // one of two that it takes
 	d.now = d.now.Add(24 * time.Hour)
@@ -82,7 +83,7 @@ func TestRestart(t *testing.T) {
 // TestNotJudged: nothing is judged before all nodes are known, of nodes that are not known, and of nodes in conflict.
 func TestNotJudged(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2")
-	sick := badly()[health.RemapFailed]
+	sick := badly()[condition.RemapFailed]
 	d.ready = false
 	d.hear("n-1", sick)
 	d.Round(t.Context())
@@ -100,7 +101,7 @@ func TestNotJudged(t *testing.T) {
 // TestStale: the findings of a node that falls silent stay, and say that they are old. Those of a retired node go.
 func TestStale(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
+	d.until("n-1", badly()[condition.RemapFailed], []string{condition.RemapFailed})
 	d.nodes["n-1"].Status = wire.StatusStale
 	d.now = d.now.Add(time.Hour)
 	d.Round(t.Context())
@@ -123,7 +124,7 @@ func TestStale(t *testing.T) {
 // TestRemovedGPU: a GPU that was taken out has no findings any more, once a look misses none.
 func TestRemovedGPU(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
+	d.until("n-1", badly()[condition.RemapFailed], []string{condition.RemapFailed})
 	other := func(state string) view.Sample {
 		return reading(func(h *wire.Hardware, g *wire.GPU) { g.UUID, h.Probe.State = "GPU-4", state })
 	}
@@ -139,7 +140,7 @@ func TestRemovedGPU(t *testing.T) {
 // TestFullKernelLog: an Xid that newer events have pushed out counts for its time.
 func TestFullKernelLog(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.XidCritical], []string{health.XidCritical})
+	d.until("n-1", badly()[condition.XidCritical], []string{condition.XidCritical})
 	full := reading(func(h *wire.Hardware, _ *wire.GPU) {
 		h.Xids.Events = slices.Repeat([]wire.Xid{xid(13, start, "GPU-3")}, wire.MaxXids)
 	})
@@ -157,7 +158,7 @@ func TestFullKernelLog(t *testing.T) {
 func TestXidOfUnlisted(t *testing.T) {
 	d := newWorld(t, "n-1")
 	lost := reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(79, start, "PCI-0000:b3:00.0")} })
-	d.until("n-1", lost, []string{health.XidCritical})
+	d.until("n-1", lost, []string{condition.XidCritical})
 	for range 10 {
 		d.hear("n-1", lost)
 	}
@@ -175,7 +176,7 @@ func TestKernelLogGone(t *testing.T) {
 		"not said":      reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids = nil }),
 	} {
 		d := newWorld(t, "n-1")
-		d.until("n-1", badly()[health.XidCritical], []string{health.XidCritical})
+		d.until("n-1", badly()[condition.XidCritical], []string{condition.XidCritical})
 		for range 10 {
 			d.hear("n-1", gone)
 		}
@@ -194,7 +195,7 @@ func TestKernelLogGone(t *testing.T) {
 // TestOtherMachine: an Xid of the machine that was there before does not keep the one that took its place from work.
 func TestOtherMachine(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.XidCritical], []string{health.XidCritical})
+	d.until("n-1", badly()[condition.XidCritical], []string{condition.XidCritical})
 	d.until("n-1", reading(func(h *wire.Hardware, g *wire.GPU) {
 		g.UUID = "GPU-4"
 		h.Xids = &wire.Xids{State: wire.KernelNotAvailable}
@@ -206,7 +207,7 @@ func TestMovesAgain(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.broken = errors.New("the disk is full")
 	d.now = d.now.Add(pace)
-	d.take("n-1", badly()[health.RemapFailed])
+	d.take("n-1", badly()[condition.RemapFailed])
 	if err := d.Flush(t.Context()); !errors.Is(err, d.broken) {
 		t.Errorf("got %v", err)
 	}
@@ -222,7 +223,7 @@ func TestMovesAgain(t *testing.T) {
 func TestBrokenStore(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.now = d.now.Add(pace)
-	d.take("n-1", badly()[health.RemapFailed])
+	d.take("n-1", badly()[condition.RemapFailed])
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := d.Flush(gone); err == nil {
@@ -241,9 +242,9 @@ func TestBrokenStore(t *testing.T) {
 // TestEvents: an event names the node, the rule and the value; those that come too often are counted by whoever counts.
 func TestEvents(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
+	d.until("n-1", badly()[condition.RemapFailed], []string{condition.RemapFailed})
 	e := d.events("health.found")[0]
-	if e.NodeName != "name-n-1" || e.Tenant != "platform" || e.Actor != "gateway" || e.Security || e.Detail["rule"] != health.RemapFailed ||
+	if e.NodeName != "name-n-1" || e.Tenant != "platform" || e.Actor != "gateway" || e.Security || e.Detail["rule"] != condition.RemapFailed ||
 		e.Detail["severity"] != wire.SeveritySevere || e.Detail["gpu"] != "GPU-3" || !strings.Contains(e.Detail["text"], "remapped") {
 		t.Errorf("the event is %+v", e)
 	}
@@ -262,7 +263,7 @@ func TestEvents(t *testing.T) {
 // TestBoundOfTracks: a node that says nonsense of many GPUs takes a bounded place in memory and in the database.
 func TestBoundOfTracks(t *testing.T) {
 	d := newWorld(t, "n-1")
-	s := badly()[health.RemapFailed]
+	s := badly()[condition.RemapFailed]
 	for i := range wire.MaxGPUs {
 		g := s.Hardware.GPUs[0]
 		g.UUID = fmt.Sprint("GPU-", i)
@@ -279,9 +280,9 @@ func TestList(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2", "n-3")
 	d.nodes["n-2"].Tenant = "other"
 	d.nodes["n-3"].Labels["tier"] = "lab"
-	d.until("n-1", badly()[health.DiskFull], []string{health.DiskFull})
-	d.until("n-2", badly()[health.RemapFailed], []string{health.RemapFailed})
-	d.until("n-3", badly()[health.RemapFailed], []string{health.RemapFailed})
+	d.until("n-1", badly()[condition.DiskFull], []string{condition.DiskFull})
+	d.until("n-2", badly()[condition.RemapFailed], []string{condition.RemapFailed})
+	d.until("n-3", badly()[condition.RemapFailed], []string{condition.RemapFailed})
 	for _, c := range []struct {
 		query health.Query
 		want  string
@@ -293,7 +294,7 @@ func TestList(t *testing.T) {
 	} {
 		var names []string
 		for _, f := range d.List(c.query) {
-			names = append(names, f.Name)
+			names = append(names, f.Node)
 		}
 		if got := strings.Join(names, " "); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.query, got, c.want)
@@ -311,7 +312,7 @@ func TestListConflict(t *testing.T) {
 	d.nodes["n-3"].State = wire.StateRetired
 	for tenant, want := range map[string]int{"": 1, "platform": 1, "other": 0} {
 		found := d.List(health.Query{Tenant: tenant, Severe: true})
-		if len(found) != want || want > 0 && (found[0].NodeID != "n-1" || found[0].Rule.Name != wire.ReasonConflict || found[0].Since != start) {
+		if len(found) != want || want > 0 && (found[0].NodeID != "n-1" || found[0].Rule != wire.ReasonConflict || found[0].Since != start) {
 			t.Errorf("tenant %q: %+v", tenant, found)
 		}
 	}
@@ -328,7 +329,7 @@ func TestOpenRefuses(t *testing.T) {
 	if got := d.rules("n-1"); len(got) != 0 {
 		t.Errorf("found %v", got)
 	}
-	if err := d.config.Records.Set(t.Context(), records.Setting{Rule: health.GPUHot, Selector: ",,"}); err != nil {
+	if err := d.config.Records.Set(t.Context(), records.Setting{Rule: condition.GPUHot, Selector: ",,"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := health.Open(t.Context(), d.config); err == nil {

@@ -49,7 +49,7 @@ func newSettings(rows []records.Setting) (settings, error) {
 
 // of is the rule as it counts on a node, and whether it is off there. One setting counts as a whole: what it leaves out is as the rule
 // has it.
-func (b settings) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
+func (b settings) of(r *rule, n *api.NodeRow) (counts *rule, off bool) {
 	for _, s := range b[r.Name] {
 		if !label.Matches(s.terms, n) {
 			continue
@@ -61,38 +61,32 @@ func (b settings) of(r *Rule, n *api.NodeRow) (counts *Rule, off bool) {
 		if s.For > 0 {
 			set.Found.For = s.For
 		}
-		return &set, s.Off || set.isUnset()
+		return &set, s.Off || set.IsUnset()
 	}
-	return r, r.isUnset()
+	return r, r.IsUnset()
 }
 
 // Rules are all rules with their settings, of each the one that wins first.
-func (d *Service) Rules() []api.HealthRule {
-	b := *d.settings.Load()
-	all := make([]api.HealthRule, 0, len(d.rules))
-	for i := range d.rules {
-		r := &d.rules[i]
-		out := api.HealthRule{Rule: r.Name, Severity: r.Severity, Subject: "node", Meaning: r.Meaning, Next: r.Next, Topic: r.Topic,
-			Unit: r.Unit, FoundAfterSeconds: int(r.Found.For / time.Second), CuredAfterSeconds: int(r.Cured.For / time.Second),
-			Settings: []api.HealthSetting{}}
-		if r.GPU {
-			out.Subject = "gpu"
-		}
-		if r.Limit != 0 {
-			limit := r.Limit
-			out.Limit = &limit
-		}
-		for _, s := range b[r.Name] {
-			out.Settings = append(out.Settings, api.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit,
-				For: api.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy})
-		}
-		all = append(all, out)
+func (d *Service) Rules() []api.HealthRule { return api.Each(d.rules, d.shown) }
+
+// shown is a rule as the API shows it.
+func (d *Service) shown(r rule) api.HealthRule {
+	out := api.HealthRule{Rule: r.Name, Severity: r.Severity, Subject: "node", Meaning: r.Meaning, Next: r.Next, Topic: r.Topic,
+		Unit: r.Unit, FoundAfterSeconds: int(r.Found.For / time.Second), CuredAfterSeconds: int(r.Cured.For / time.Second)}
+	if r.GPU {
+		out.Subject = "gpu"
 	}
-	return all
+	if r.Limit != 0 {
+		out.Limit = &r.Limit
+	}
+	out.Settings = api.Each((*d.settings.Load())[r.Name], func(s setting) api.HealthSetting {
+		return api.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit, For: api.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy}
+	})
+	return out
 }
 
 // rule finds a rule by its name.
-func (d *Service) rule(name string) (*Rule, error) {
+func (d *Service) rule(name string) (*rule, error) {
 	for i := range d.rules {
 		if d.rules[i].Name == name {
 			return &d.rules[i], nil
@@ -101,14 +95,14 @@ func (d *Service) rule(name string) (*Rule, error) {
 	return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no rule of health is called %.60q", name), "muster health rules shows the names")
 }
 
-// Set switches a rule off, or sets its limit, for the nodes that a selector names.
-func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) error {
+// Set switches a rule off, or sets its limit, for the nodes that a selector names. It returns the rule with all its settings.
+func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) (api.HealthRule, error) {
 	r, err := d.rule(s.Rule)
 	if err != nil {
-		return err
+		return api.HealthRule{}, err
 	}
 	if err := r.check(s); err != nil {
-		return err
+		return api.HealthRule{}, err
 	}
 	s.SetAt = d.Now()
 	s.SetBy = by.Name
@@ -122,17 +116,20 @@ func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) er
 	}
 	err = d.Records.Set(ctx, s, e)
 	if errors.Is(err, store.ErrConflict) {
-		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d settings of rules already", records.MostSettings),
+		return api.HealthRule{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d settings of rules already", records.MostSettings),
 			"remove some with muster health unset; one selector can name many nodes")
 	}
 	if err != nil {
-		return err
+		return api.HealthRule{}, err
 	}
-	return d.readBook(ctx)
+	if err := d.readSettings(ctx); err != nil {
+		return api.HealthRule{}, err
+	}
+	return d.shown(*r), nil
 }
 
 // check refuses a setting that says nothing, or something that the rule does not know.
-func (r *Rule) check(s records.Setting) error {
+func (r *rule) check(s records.Setting) error {
 	terms, err := label.ParseSelector(s.Selector)
 	if err != nil {
 		return err
@@ -152,7 +149,7 @@ func (r *Rule) check(s records.Setting) error {
 		return wire.Refuse(wire.CodeBadRequest, "this is no time for which a thing must be bad", "at most "+longestHold.String())
 	case s.For > 0 && r.Found.For == 0:
 		return wire.Refuse(wire.CodeBadRequest, "what the rule "+r.Name+" looks for is found at once", "leave out the time")
-	case s.Limit == nil && !s.Off && r.isUnset():
+	case s.Limit == nil && !s.Off && r.IsUnset():
 		return wire.Refuse(wire.CodeBadRequest, "the rule "+r.Name+" finds nothing without a limit", "send one too, as in --limit 5")
 	case s.Limit == nil && !s.Off && s.For == 0:
 		return wire.Refuse(wire.CodeBadRequest, "the setting says nothing", `send {"off":true} or {"limit":95}`)
@@ -180,12 +177,12 @@ func (d *Service) Unset(ctx context.Context, rule, selected string, by store.Act
 	if err != nil {
 		return err
 	}
-	return d.readBook(ctx)
+	return d.readSettings(ctx)
 }
 
-// readBook takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
+// readSettings takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
 // changes at once, the later one has to be in what is kept.
-func (d *Service) readBook(ctx context.Context) error {
+func (d *Service) readSettings(ctx context.Context) error {
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	rows, err := d.Records.Settings(ctx)

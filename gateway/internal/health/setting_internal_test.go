@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -22,11 +23,11 @@ func TestSetsAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := records.Setting{Rule: GPUHot, Selector: "rack=1", Off: true}
-	second := records.Setting{Rule: GPUHot, Selector: "rack=2", Off: true, SetAt: time.Now()}
+	first := records.Setting{Rule: condition.GPUHot, Selector: "rack=1", Off: true}
+	second := records.Setting{Rule: condition.GPUHot, Selector: "rack=2", Off: true, SetAt: time.Now()}
 	d.reading.Lock() // somebody else reads
 	ended := make(chan error, 1)
-	go func() { ended <- d.Set(t.Context(), first, store.Actor{}) }()
+	go func() { _, err := d.Set(t.Context(), first, store.Actor{}); ended <- err }()
 	for rows := 0; rows == 0; { // until the first is on record
 		kept, err := d.Records.Settings(t.Context())
 		if err != nil {
@@ -41,7 +42,7 @@ func TestSetsAtOnce(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if b := *d.settings.Load(); len(b[GPUHot]) != 2 {
-		t.Errorf("%d of 2 settings count", len(b[GPUHot]))
+	if b := *d.settings.Load(); len(b[condition.GPUHot]) != 2 {
+		t.Errorf("%d of 2 settings count", len(b[condition.GPUHot]))
 	}
 }

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	records "muster/store/health"
 )
 
 func (d *world) set(rule, selector string, limit *float64, off bool) {
 	d.t.Helper()
 	d.now = d.now.Add(time.Second)
-	if err := d.Set(d.t.Context(), records.Setting{Rule: rule, Selector: selector, Limit: limit, Off: off}, operator); err != nil {
+	if _, err := d.Set(d.t.Context(), records.Setting{Rule: rule, Selector: selector, Limit: limit, Off: off}, operator); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -24,9 +24,9 @@ func (d *world) set(rule, selector string, limit *float64, off bool) {
 func TestWhichSettingCounts(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.nodes["n-1"].Labels = map[string]string{"tier": "lab", "rack": "7"}
-	d.set(health.GPUHot, "", to(70.0), false)
-	d.until("n-1", hot(75), []string{health.GPUHot})
-	d.set(health.GPUHot, "tier=lab", nil, true)
+	d.set(condition.GPUHot, "", to(70.0), false)
+	d.until("n-1", hot(75), []string{condition.GPUHot})
+	d.set(condition.GPUHot, "tier=lab", nil, true)
 	d.Round(t.Context())
 	d.flush()
 	if got := d.rules("n-1"); len(got) != 0 || d.events("health.cured")[0].Detail["why"] == "" {
@@ -38,18 +38,18 @@ func TestWhichSettingCounts(t *testing.T) {
 	if got := d.rules("n-1"); len(got) != 0 {
 		t.Errorf("found although it is off: %v", got)
 	}
-	d.set(health.GPUHot, "rack=7", to(80.0), false) // as many terms, but later
-	d.until("n-1", hot(82), []string{health.GPUHot})
-	d.set(health.GPUHot, "tier=lab,rack=7", to(120.0), false)
+	d.set(condition.GPUHot, "rack=7", to(80.0), false) // as many terms, but later
+	d.until("n-1", hot(82), []string{condition.GPUHot})
+	d.set(condition.GPUHot, "tier=lab,rack=7", to(120.0), false)
 	d.restart()
 	d.until("n-1", hot(99), nil)
-	if err := d.Unset(t.Context(), health.GPUHot, "tier=lab,rack=7", operator); err != nil {
+	if err := d.Unset(t.Context(), condition.GPUHot, "tier=lab,rack=7", operator); err != nil {
 		t.Fatal(err)
 	}
-	d.until("n-1", hot(99), []string{health.GPUHot})
+	d.until("n-1", hot(99), []string{condition.GPUHot})
 	rules := d.Rules()
 	for _, r := range rules {
-		if r.Rule == health.GPUHot && (len(r.Settings) != 3 || r.Settings[0].Selector != "rack=7" || r.Settings[2].Selector != "") {
+		if r.Rule == condition.GPUHot && (len(r.Settings) != 3 || r.Settings[0].Selector != "rack=7" || r.Settings[2].Selector != "") {
 			t.Errorf("settings in this order: %+v", r.Settings)
 		}
 	}
@@ -67,37 +67,39 @@ func TestSetRefuses(t *testing.T) {
 		code string
 	}{
 		{records.Setting{Rule: "gpu_sad", Off: true}, wire.CodeNotFound},
-		{records.Setting{Rule: health.GPUHot, Selector: ",", Off: true}, wire.CodeBadSelector},
-		{records.Setting{Rule: health.GPUHot, Selector: "status=online", Off: true}, wire.CodeBadSelector},
-		{records.Setting{Rule: health.GPUHot, Selector: "state!=active", Off: true}, wire.CodeBadSelector},
-		{records.Setting{Rule: health.GPUHot}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUIdle, For: time.Hour}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUIdle, Limit: to(0.0)}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUHot, For: -time.Hour}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUHot, For: 169 * time.Hour}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.ProbeHung, For: time.Hour}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.RemapFailed, Limit: to(1.0)}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUHot, Limit: to(5.0)}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUHot, Limit: to(151.0)}, wire.CodeBadRequest},
-		{records.Setting{Rule: health.GPUHot, Limit: to(math.NaN())}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, Selector: ",", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: condition.GPUHot, Selector: "status=online", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: condition.GPUHot, Selector: "state!=active", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: condition.GPUHot}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUIdle, For: time.Hour}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUIdle, Limit: to(0.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, For: -time.Hour}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, For: 169 * time.Hour}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.ProbeHung, For: time.Hour}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.RemapFailed, Limit: to(1.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, Limit: to(5.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, Limit: to(151.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: condition.GPUHot, Limit: to(math.NaN())}, wire.CodeBadRequest},
 	} {
-		wantCode(t, fmt.Sprintf("set %+v", c.set), d.Set(t.Context(), c.set, operator), c.code)
+		_, err := d.Set(t.Context(), c.set, operator)
+		wantCode(t, fmt.Sprintf("set %+v", c.set), err, c.code)
 	}
-	d.set(health.GPUIdle, "", to(1.0), false) // a rule for what is below needs no room under its limit
-	wantCode(t, "unset", d.Unset(t.Context(), health.GPUHot, "", operator), wire.CodeNotFound)
+	d.set(condition.GPUIdle, "", to(1.0), false) // a rule for what is below needs no room under its limit
+	wantCode(t, "unset", d.Unset(t.Context(), condition.GPUHot, "", operator), wire.CodeNotFound)
 	wantCode(t, "unset of no rule", d.Unset(t.Context(), "gpu_sad", "", operator), wire.CodeNotFound)
-	if err := d.Unset(t.Context(), health.GPUIdle, "", operator); err != nil {
+	if err := d.Unset(t.Context(), condition.GPUIdle, "", operator); err != nil {
 		t.Error(err)
 	}
 	for i := range records.MostSettings {
-		d.set(health.GPUHot, fmt.Sprintf("n=%d", i), nil, true)
+		d.set(condition.GPUHot, fmt.Sprintf("n=%d", i), nil, true)
 	}
-	wantCode(t, "one too many", d.Set(t.Context(), records.Setting{Rule: health.GPUHot, Off: true}, operator), wire.CodeBadRequest)
+	_, err := d.Set(t.Context(), records.Setting{Rule: condition.GPUHot, Off: true}, operator)
+	wantCode(t, "one too many", err, wire.CodeBadRequest)
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if d.Set(t.Context(), records.Setting{Rule: health.GPUHot, Off: true}, operator) == nil ||
-		d.Unset(t.Context(), health.GPUHot, "n=1", operator) == nil {
+	if _, err := d.Set(t.Context(), records.Setting{Rule: condition.GPUHot, Off: true}, operator); err == nil ||
+		d.Unset(t.Context(), condition.GPUHot, "n=1", operator) == nil {
 		t.Error("no error from a closed store")
 	}
 }

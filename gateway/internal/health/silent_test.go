@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -37,12 +37,19 @@ func TestSilent(t *testing.T) {
 	d.Round(t.Context())
 	d.flush()
 	f := d.Findings("n-1")
-	if len(f) != 1 || f[0].Rule.Name != health.Silent || !f[0].Since.Equal(start) || f[0].Old ||
+	if len(f) != 1 || f[0].Rule != condition.NodeStale || !f[0].Since.Equal(start) || f[0].Old ||
 		!strings.Contains(f[0].Text, "has cost 6.00") || !strings.Contains(f[0].Text, "last words: disk is full") {
 		t.Fatalf("found %+v", f)
 	}
 	if len(d.rules("free")) != 0 || len(d.judged) != 0 {
 		t.Errorf("a node without a price: %v, moves %v", d.rules("free"), d.judged)
+	}
+	d.Round(t.Context())
+	d.flush()
+	d.now = start.Add(4 * time.Hour)
+	if f = d.Findings("n-1"); len(f) != 1 || !strings.Contains(f[0].Text, "has cost 8.00") ||
+		!strings.Contains(f[0].Text, "last words: disk is full") {
+		t.Errorf("a round and an hour later: %+v", f)
 	}
 	d.now = start.Add(5 * time.Hour)
 	d.restart()
@@ -189,7 +196,7 @@ func TestRun(t *testing.T) {
 	d := newWorld(t, "n-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	d.now = d.now.Add(pace)
-	d.take("n-1", badly()[health.RemapFailed])
+	d.take("n-1", badly()[condition.RemapFailed])
 	cancel()
 	if err := d.Run(ctx); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"muster/gateway/internal/health/condition"
 	"slices"
 	"time"
 )
@@ -41,12 +42,12 @@ func (d *Service) Counts(nodeID string, interval time.Duration, words []string, 
 	return counted
 }
 
-func (r *Rule) ofWord(isSaid bool, detail map[string]string) look {
+func (r *rule) ofWord(isSaid bool, detail map[string]string) look {
 	text := detail[r.Name]
 	if text == "" {
 		text = "the node says " + r.Name
 	}
-	return told(isSaid, text)
+	return condition.Known(isSaid, text)
 }
 
 // isFollowed is true where anything is wrong with a node, or was until just now.

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 )
 
 // TestWordThatFlaps: a node that fails at every other look leaves its work once, and comes back once, after it was well for some looks.
 func TestWordThatFlaps(t *testing.T) {
-	for _, word := range []string{health.GPUCountDropped, health.ProbeHung, health.ProbeFailed, health.GPUFault} {
+	for _, word := range []string{condition.GPUCountDropped, condition.ProbeHung, condition.ProbeFailed, condition.GPUFault} {
 		d := newWorld(t, "n-1")
 		d.hear("n-1", reading(nil))
 		for i := range 12 {
@@ -38,7 +38,7 @@ func TestWordThatFlaps(t *testing.T) {
 // TestWordOverRestart: a gateway that starts again goes on to count what was not well for long enough, also before it knows its nodes.
 func TestWordOverRestart(t *testing.T) {
 	d := newWorld(t, "n-1")
-	d.words = []string{health.ProbeHung}
+	d.words = []string{condition.ProbeHung}
 	d.hear("n-1", reading(nil))
 	d.restart()
 	d.ready = false
@@ -57,7 +57,7 @@ func TestWordOverRestart(t *testing.T) {
 func TestWordOfUnknown(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.nodes["n-1"].StateReasons = []string{wire.ReasonConflict}
-	said := []string{health.GPUFault}
+	said := []string{condition.GPUFault}
 	for _, id := range []string{"n-1", "n-none"} {
 		if got := d.Counts(id, pace, said, nil); !slices.Equal(got, said) {
 			t.Errorf("%s: %v", id, got)
@@ -72,17 +72,17 @@ func TestWordOfUnknown(t *testing.T) {
 func TestWordSwitchedOff(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2")
 	d.nodes["n-1"].Labels["tier"] = "lab"
-	d.words = []string{health.GPUCountDropped, health.GPUFault}
+	d.words = []string{condition.GPUCountDropped, condition.GPUFault}
 	d.hear("n-1", reading(nil))
-	d.set(health.GPUCountDropped, "tier=lab", nil, true)
+	d.set(condition.GPUCountDropped, "tier=lab", nil, true)
 	for id, want := range map[string]int{"n-1": 1, "n-2": 2} {
-		if got := d.Counts(id, pace, d.words, nil); len(got) != want || got[len(got)-1] != health.GPUFault {
+		if got := d.Counts(id, pace, d.words, nil); len(got) != want || got[len(got)-1] != condition.GPUFault {
 			t.Errorf("%s: %v", id, got)
 		}
 	}
 	d.now = d.now.Add(time.Second)
 	d.Round(t.Context())
-	if got := d.rules("n-1"); !slices.Equal(got, []string{health.GPUFault}) {
+	if got := d.rules("n-1"); !slices.Equal(got, []string{condition.GPUFault}) {
 		t.Errorf("found %v", got)
 	}
 }

@@ -56,7 +56,7 @@ func (d *Service) Flush(ctx context.Context) error {
 		for _, c := range batch {
 			rows = append(rows, c.Change)
 			nodes[c.NodeID] = true
-			if e := d.changed(c); d.CountAgain == nil || !d.CountAgain(ctx, e) {
+			if e := d.changed(c); !d.CountAgain(ctx, e) {
 				events = append(events, e)
 			}
 		}
@@ -128,9 +128,7 @@ func (d *Service) event(kind string, by store.Actor) store.Event {
 func (d *Service) apply(ctx context.Context, ids []string) error {
 	var failed error
 	for _, id := range ids {
-		if d.Tell != nil {
-			d.Tell(id, d.Findings(id))
-		}
+		d.Tell(id, d.Findings(id))
 		add, remove := d.wanted(id)
 		failed = errors.Join(failed, d.Judge(ctx, id, add, remove))
 	}
@@ -144,8 +142,8 @@ func (d *Service) wanted(id string) (add map[string]string, remove []string) {
 	add = map[string]string{}
 	if w := d.nodes[id]; w != nil {
 		for k, t := range w.tracks {
-			if r, err := d.rule(k.rule); err == nil && t.open && r.moves() && (add[k.rule] == "" || t.text < add[k.rule]) {
-				add[k.rule] = t.text
+			if r, err := d.rule(k.rule); err == nil && t.Open && r.moves() && (add[k.rule] == "" || t.Text < add[k.rule]) {
+				add[k.rule] = t.Text
 			}
 		}
 	}

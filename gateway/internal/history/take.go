@@ -157,13 +157,9 @@ func (c *cost) next(s *view.Sample) int64 {
 	return parted(float64(*c.millis-*last.millis)/float64(passed.Milliseconds())*100, 1000)
 }
 
-// fresh is true where there are rows of GPUs, which are of now. After a failed look at the GPUs the last rows stay in the heartbeats: they
-// are no samples.
+// fresh is true where a heartbeat's rows of GPUs are of now. After a failed look at the GPUs the last rows stay in the heartbeats: they are
+// no samples.
 func fresh(s *view.Sample) bool {
-	h := s.Hardware
-	if h == nil || len(h.GPUs) == 0 || h.Probe.SampledAt == nil && (h.Probe.State == wire.ProbeHung || h.Probe.State == wire.ProbeFailed) {
-		return false
-	}
 	interval := s.Interval.Seconds()
-	return !api.Old(h.Probe, &interval, &s.SkewMillis, s.At)
+	return s.Hardware != nil && len(s.Hardware.GPUs) > 0 && !api.Old(s.Hardware.Probe, &interval, &s.SkewMillis, s.At)
 }

@@ -26,21 +26,23 @@ const agentFile = "muster-agent"
 
 const sha256Prefix = "sha256:"
 
-// agents are the binaries that the gateway carries. They are hashed when first asked for and never copied into memory.
-type agents struct {
+// Agents are the binaries that the gateway carries. They are hashed when first asked for and never copied into memory.
+type Agents struct {
 	files   fs.FS
 	version string
-	list    func() []wire.Platform
+	// List lists them by their paths.
+	List func() []wire.Platform
 }
 
-func newAgents(files fs.FS, version string) *agents {
-	a := &agents{files: files, version: version}
-	a.list = sync.OnceValue(a.find)
+// NewAgents are the binaries in files, <os>-<arch>/muster-agent, of one version. Without files there are none.
+func NewAgents(files fs.FS, version string) *Agents {
+	a := &Agents{files: files, version: version}
+	a.List = sync.OnceValue(a.find)
 	return a
 }
 
 // find lists what is there. A binary that cannot be read is left out: without its digest nobody may trust it.
-func (a *agents) find() []wire.Platform {
+func (a *Agents) find() []wire.Platform {
 	found := []wire.Platform{}
 	if a.files == nil {
 		return found
@@ -60,7 +62,7 @@ func (a *agents) find() []wire.Platform {
 	return found
 }
 
-func (a *agents) digest(name string) (size int64, sum string, err error) {
+func (a *Agents) digest(name string) (size int64, sum string, err error) {
 	file, err := a.files.Open(name)
 	if err != nil {
 		return 0, "", err
@@ -72,8 +74,8 @@ func (a *agents) digest(name string) (size int64, sum string, err error) {
 }
 
 // open gives one platform's binary; the caller closes it.
-func (a *agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bool) {
-	for _, p := range a.list() {
+func (a *Agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bool) {
+	for _, p := range a.List() {
 		if p.OS != system || p.Arch != arch {
 			continue
 		}
@@ -90,9 +92,6 @@ func (a *agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bo
 	return wire.Platform{}, nil, false
 }
 
-// Carried lists the agents that this gateway carries, by their paths.
-func (a *API) Carried() []wire.Platform { return a.agents.list() }
-
 // newest is the release that a machine begins with of which nothing is known yet, where it lies in this gateway's registry.
 func (a *API) newest(ctx context.Context) releases.Release {
 	if a.Releases == nil {
@@ -108,7 +107,7 @@ func (a *API) newest(ctx context.Context) releases.Release {
 // Manifest lists the agents that a machine begins with: those of the default channel that lie there as they are, and else those that this
 // gateway carries. The version is that of the channel's release where one of the agents is of it.
 func (a *API) Manifest() wire.Manifest {
-	all, version := slices.Clone(a.agents.list()), a.agents.version
+	all, version := slices.Clone(a.Agents.List()), a.Agents.version
 	newest := a.newest(context.Background())
 	for _, p := range newest.Platforms {
 		one := wire.Platform{OS: p.OS, Arch: p.Arch, Size: p.ProgramSize, SHA256: strings.TrimPrefix(p.Program, sha256Prefix),
@@ -134,7 +133,7 @@ func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 			"copy muster-agent to the machine and run: muster-agent join"))
 		return
 	}
-	script, err := a.Installer(r)
+	script, err := a.Installer(a.Manifest(), r)
 	if err != nil {
 		a.Info.WriteError(w, err)
 		return
@@ -159,7 +158,7 @@ func (a *API) program(r *http.Request, sum string) (string, io.ReadSeekCloser, b
 			return sum, blob, err == nil
 		}
 	}
-	platform, file, ok := a.agents.open(r.PathValue("os"), r.PathValue("arch"))
+	platform, file, ok := a.Agents.open(r.PathValue("os"), r.PathValue("arch"))
 	return platform.SHA256, file, ok
 }
 

@@ -89,3 +89,27 @@ func (p *prover) Write(body []byte) (int, error) {
 
 // Unwrap lets an http.ResponseController through.
 func (p *prover) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// named reads the one Authorization header of a register request. Where that names a credential and has no good MAC, it gives the
+// credential with the refusal.
+func named(header []string) (sign.Presented, error) {
+	if len(header) != 1 {
+		return firstNamed(header), wire.Refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
+			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
+	}
+	presented, err := sign.ParseAuthorization(header[0])
+	if err != nil {
+		return presented, wire.Refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
+	}
+	return presented, nil
+}
+
+// firstNamed finds the first of several headers that names a credential. The key of that one proves the refusal.
+func firstNamed(headers []string) sign.Presented {
+	for _, header := range headers {
+		if presented, _ := sign.ParseAuthorization(header); presented.CredentialID != "" {
+			return presented
+		}
+	}
+	return sign.Presented{}
+}

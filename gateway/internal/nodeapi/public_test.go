@@ -60,10 +60,10 @@ func TestAgents(t *testing.T) {
 	small := []byte("an agent")
 	large := []byte(strings.Repeat("another agent ", 1000))
 	s := newSite(t, func(c *nodeapi.Config) {
-		c.Agents = fstest.MapFS{
+		c.Agents = nodeapi.NewAgents(fstest.MapFS{
 			"linux-amd64/muster-agent": {Data: large}, "linux-arm64/muster-agent": {Data: small}, "README": {Data: small},
 			"notes/muster-agent": {Data: small},
-		}
+		}, "v1")
 	})
 	var got wire.Manifest
 	if err := json.Unmarshal(s.get(wire.PathAgent).body, &got); err != nil {

@@ -76,30 +76,6 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, 
 	return at.err
 }
 
-// named reads the one Authorization header of a register request. Where that names a credential and has no good MAC, it gives the
-// credential with the refusal.
-func named(header []string) (sign.Presented, error) {
-	if len(header) != 1 {
-		return firstNamed(header), wire.Refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
-			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
-	}
-	presented, err := sign.ParseAuthorization(header[0])
-	if err != nil {
-		return presented, wire.Refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
-	}
-	return presented, nil
-}
-
-// firstNamed finds the first of several headers that names a credential. The key of that one proves the refusal.
-func firstNamed(headers []string) sign.Presented {
-	for _, header := range headers {
-		if presented, _ := sign.ParseAuthorization(header); presented.CredentialID != "" {
-			return presented
-		}
-	}
-	return sign.Presented{}
-}
-
 // secretIn gives the header or query in which a secret itself is sent, empty where none is.
 func secretIn(r *http.Request, authorization []string) string {
 	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {

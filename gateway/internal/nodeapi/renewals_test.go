@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -51,7 +52,7 @@ func longCalls(t *testing.T, generation int) {
 	program := filepath.Join(t.TempDir(), "longcalls")
 	// go test runs this anew when a file that the test looked at has changed.
 	_ = filepath.WalkDir("../../../agent", func(string, fs.DirEntry, error) error { return nil })
-	if out, err := exec.Command("go", "build", "-o", program, "muster/agent/internal/longcalls").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "test", "-c", "-o", program, "muster/agent/internal/heartbeat").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	proxied := "https://" + proxiedHost
@@ -68,23 +69,24 @@ func longCalls(t *testing.T, generation int) {
 		{"curl through a proxy", proxied, "curl", proxy, "curl"},
 	} {
 		name := strings.ReplaceAll(way.name, " ", "-")
-		command := exec.Command(program, "-gateway", way.url, "-state", t.TempDir(), "-transport", way.transport, "-generation", strconv.Itoa(generation))
-		command.Env = append(os.Environ(), "MUSTER_TOKEN="+g.token(t), "NAME="+name, way.proxy)
+		result := filepath.Join(t.TempDir(), "tally.json")
+		command := exec.Command(program, "-test.run", "^TestLongCalls$", "-test.timeout", "0")
+		command.Env = append(os.Environ(), "MUSTER_TOKEN="+g.token(t), "NAME="+name, "GATEWAY="+way.url, "WAY="+way.transport,
+			"GENERATION="+strconv.Itoa(generation), "LONG_CALLS="+result, way.proxy)
 		group.Go(func() {
-			var said bytes.Buffer
-			command.Stderr = &said
-			out, err := command.Output()
+			said, err := command.CombinedOutput()
+			out, unread := os.ReadFile(result)
 			var tally tally
-			if err != nil || json.Unmarshal(out, &tally) != nil {
-				t.Errorf("%s: %v\n%s%s", way.name, err, out, &said)
+			if err != nil || unread != nil || json.Unmarshal(out, &tally) != nil {
+				t.Errorf("%s: %v\n%s%s", way.name, errors.Join(err, unread), out, said)
 				return
 			}
 			t.Logf("%s: %s", way.name, bytes.TrimSpace(out))
 			if tally.Generation < generation || tally.Modes[way.mode] == 0 {
-				t.Errorf("%s: generation %d, want at least %d; or no call by %s\n%s", way.name, tally.Generation, generation, way.mode, &said)
+				t.Errorf("%s: generation %d, want at least %d; or no call by %s\n%s", way.name, tally.Generation, generation, way.mode, said)
 			}
 			if tally.Done["wait"] == 0 || tally.Done["upload"] == 0 || tally.Done["download"] == 0 || len(tally.Refused)+len(tally.Lost) > 0 {
-				t.Errorf("%s: %s\n%s", way.name, out, &said)
+				t.Errorf("%s: %s\n%s", way.name, out, said)
 			}
 			g.unharmed(t, name)
 		})
@@ -95,7 +97,7 @@ func longCalls(t *testing.T, generation int) {
 	}
 }
 
-// tally is what muster/agent/internal/longcalls counts.
+// tally is what TestLongCalls of muster/agent/internal/heartbeat counts.
 type tally struct {
 	Modes      map[string]int
 	Generation int
@@ -173,7 +175,11 @@ func slowRoutes() []nodeapi.Route {
 			}
 			return struct{}{}, nil
 		}),
-		route(http.MethodPost, "upload", func(_ context.Context, c nodeapi.Call) (any, error) {
+		route(http.MethodPost, "upload", func(ctx context.Context, c nodeapi.Call) (any, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(1500 * time.Millisecond):
+			}
 			sum := sha256.Sum256(c.Body)
 			return hex.EncodeToString(sum[:]), nil
 		}),

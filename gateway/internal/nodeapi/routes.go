@@ -8,7 +8,6 @@ package nodeapi
 
 import (
 	"context"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -47,12 +46,12 @@ type Config struct {
 	Interval    time.Duration              // between heartbeats, as the gateway wishes it
 	RenewEvery  time.Duration              // a node may renew once in it, and some times in a row; 0: no bound
 	RequireMTLS bool                       // signatures are good for renewal alone
-	Agents      fs.FS                      // the agent binaries: <os>-<arch>/muster-agent; nil: none
-	Version     string                     // of this gateway and the agents it carries
+	Agents      *Agents                    // that this gateway carries; nil: none
+	Version     string                     // of this gateway
 	BodyTime    time.Duration              // how long a request's body may take to arrive; 0: 15 s
 	// Newcomer is what the machine of a node should install for an architecture; nil, or a nil Release: what its script was made with.
 	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
-	Installer func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
+	Installer func(wire.Manifest, *http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
 	// Logs is what a node is to ship; nil, or nil from it: nothing. It is told which sources are not shipped, and why. It must not wait.
 	Logs   func(nodeID string, unshipped map[string]string) *wire.LogShipping
 	More   []Route // routes beside this package's own, with the proof Identity
@@ -62,7 +61,6 @@ type Config struct {
 // API is safe for concurrent use.
 type API struct {
 	Config
-	agents *agents
 	ready  readiness
 	routes []Route
 	mux    *http.ServeMux // of the routes, each an *endpoint
@@ -83,7 +81,10 @@ func New(c Config) *API {
 	if c.Audit == nil {
 		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}
-	a := &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
+	if c.Agents == nil {
+		c.Agents = NewAgents(nil, c.Version)
+	}
+	a := &API{Config: c, pace: c.pace()}
 	a.routes = slices.Concat(a.ownRoutes(), a.taskRoutes(), a.sessionRoutes(), a.releaseRoutes(), c.More)
 	a.mux = http.NewServeMux()
 	a.Routes(a.mux)

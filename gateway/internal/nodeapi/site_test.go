@@ -111,15 +111,12 @@ func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change
 		t.Fatal(err)
 	}
 	s.bootstrap = bootstrap.New(bootstrap.Config{Store: s.store, Now: s.clock.Now})
-	s.desk, err = task.New(t.Context(), task.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys,
-		Aside: func(c task.Claimer) *wire.SignedTask {
-			return s.sessions.Aside(session.Claimer{NodeID: c.NodeID, Enrolment: c.Enrolment, Fingerprint: c.Fingerprint, Generation: c.Generation})
-		}})
+	s.desk, err = task.New(t.Context(), task.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sessions, err = session.New(t.Context(), session.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys,
-		Ref: s.fleet.Ref, Ring: func(node string) { s.desk.Ring(node) }})
+		Ref: s.fleet.Ref, Ring: s.desk.Ring})
 	if err != nil {
 		t.Fatal(err)
 	}

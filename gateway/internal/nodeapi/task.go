@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,58 +44,53 @@ func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
 	if c.request.Method == http.MethodHead {
 		return nil, wire.Refuse(wire.CodeMethodNotAllowed, "a task cannot be looked at, only fetched", "use GET")
 	}
-	within, takes, err := waitQuery(c.request.URL.RawQuery)
+	q, err := readWait(c.request.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := a.Tasks.WaitFor(ctx, claimer(c, ""), within, takes)
+	takes := task.Takes{Tasks: q.tasks}
+	if q.sessions && a.Sessions != nil {
+		takes.Aside = func() *wire.SignedTask { return a.Sessions.Aside(sessionClaimer(c)) }
+	}
+	signed, err := a.Tasks.WaitFor(ctx, claimer(c, ""), q.within, takes)
 	if signed == nil || err != nil {
 		return nil, err
 	}
 	return signed, nil
 }
 
-// waitQuery reads the query of a wait. Without one it is as long as a wait can be. Without wire.TaskWaitFor it takes tasks alone.
-func waitQuery(query string) (time.Duration, task.Takes, error) {
-	values, err := url.ParseQuery(query)
-	if err != nil {
-		return 0, task.Takes{}, badWait()
-	}
-	within := wire.MaxTaskWait
-	takes := task.Takes{Tasks: true}
-	for name, all := range values {
-		switch {
-		case len(all) != 1:
-			return 0, takes, badWait()
-		case name == wire.TaskWaitSeconds:
-			seconds, err := strconv.Atoi(all[0])
-			if err != nil || seconds < 0 || seconds > int(wire.MaxTaskWait/time.Second) {
-				return 0, takes, badWait()
-			}
-			within = time.Duration(seconds) * time.Second
-		case name == wire.TaskWaitFor:
-			takes = waitTakes(all[0])
-			if takes == (task.Takes{}) {
-				return 0, takes, badWait()
-			}
-		default:
-			return 0, takes, badWait()
-		}
-	}
-	return within, takes, nil
+// waitQuery is what the query of a wait asks for.
+type waitQuery struct {
+	within          time.Duration
+	tasks, sessions bool
 }
 
-// waitTakes reads wire.TaskWaitFor. A later agent may name more.
-func waitTakes(text string) (takes task.Takes) {
-	for _, what := range strings.Split(text, ",") {
-		switch what {
-		case wire.WaitTasks:
-			takes.Tasks = true
-		case wire.WaitSessions:
-			takes.Sessions = true
+// readWait reads the query of a wait. Without one it is as long as a wait can be. Without wire.TaskWaitFor it takes tasks alone.
+func readWait(query string) (waitQuery, error) {
+	q := waitQuery{within: wire.MaxTaskWait, tasks: true}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return q, badWait()
+	}
+	for name, all := range values {
+		switch {
+		case len(all) == 1 && name == wire.TaskWaitSeconds:
+			seconds, err := strconv.Atoi(all[0])
+			if err != nil || seconds < 0 || seconds > int(wire.MaxTaskWait/time.Second) {
+				return q, badWait()
+			}
+			q.within = time.Duration(seconds) * time.Second
+		case len(all) == 1 && name == wire.TaskWaitFor: // a later agent may name more
+			what := strings.Split(all[0], ",")
+			q.tasks, q.sessions = slices.Contains(what, wire.WaitTasks), slices.Contains(what, wire.WaitSessions)
+		default:
+			return q, badWait()
 		}
 	}
-	return takes
+	if !q.tasks && !q.sessions {
+		return q, badWait()
+	}
+	return q, nil
 }
 
 func badWait() error {

@@ -46,16 +46,18 @@ func planOf(v any) []field {
 	return agentFields
 }
 
+// fieldsOf gives the fields of a type. The path is that of the object with its dot; empty: it is the whole.
 func fieldsOf(t reflect.Type, path string) (fields []field) {
 	for i := range t.NumField() {
 		of := t.Field(i).Type
-		f := ruleOf(join(path, nameOf(t.Field(i))))
-		f.name = nameOf(t.Field(i))
+		name := nameOf(t.Field(i))
+		f := ruleOf(path + name)
+		f.name = name
 		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 			of = of.Elem()
 		}
 		if of.Kind() == reflect.Struct && of != reflect.TypeFor[time.Time]() {
-			f.inner = fieldsOf(of, join(path, f.name))
+			f.inner = fieldsOf(of, path+name+".")
 		}
 		fields = append(fields, f)
 	}
@@ -89,14 +91,17 @@ func ruleOf(path string) field {
 }
 
 // object takes out of an object what does not fit, and fills in what readers rely on.
-func (c *clamp) object(fields []field, v reflect.Value, path string) {
+func (c *clamp) object(fields []field, v reflect.Value) {
+	here := len(c.path)
 	for i := range fields {
 		f := &fields[i]
 		value := v.Field(i)
-		if !c.value(f, value, path) {
-			c.leave(join(path, f.name))
+		c.member(f.name)
+		if !c.value(f, value) {
+			c.leave()
 			value.SetZero()
 		}
+		c.path = c.path[:here]
 		switch {
 		case f.usual != "" && value.IsZero():
 			value.SetString(f.usual)
@@ -107,10 +112,10 @@ func (c *clamp) object(fields []field, v reflect.Value, path string) {
 }
 
 // value is false where a value does not fit. Of a list or an object, it takes out the parts that do not fit.
-func (c *clamp) value(f *field, v reflect.Value, path string) bool {
+func (c *clamp) value(f *field, v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:
-		return v.IsNil() || c.value(f, v.Elem(), path)
+		return v.IsNil() || c.value(f, v.Elem())
 	case reflect.String:
 		s := v.String()
 		return len(s) <= wire.MaxText && !strings.ContainsFunc(s, unreadable) && (s == "" || f.words == nil || slices.Contains(f.words, s))
@@ -121,39 +126,44 @@ func (c *clamp) value(f *field, v reflect.Value, path string) bool {
 		n := v.Float()
 		return math.Abs(n) < mostNumber && (n >= 0 || f.signed)
 	case reflect.Slice:
-		c.list(f, v, join(path, f.name))
+		c.list(f, v)
 	case reflect.Struct:
 		if at, ok := v.Addr().Interface().(*time.Time); ok {
 			*at = at.UTC()
 			_, err := at.MarshalJSON() // in UTC the year may have more than four digits
 			return err == nil
 		}
-		c.object(f.inner, v, join(path, f.name))
+		c.object(f.inner, v)
 	}
 	return true
 }
 
 // list takes out elements beyond the bound, those that say nothing, and those that do not fit.
-func (c *clamp) list(f *field, v reflect.Value, path string) {
+func (c *clamp) list(f *field, v reflect.Value) {
+	here := len(c.path)
 	if v.Len() > f.most {
-		c.leave(fmt.Sprintf("%s from %d on", path, f.most))
+		c.path = fmt.Appendf(c.path, " from %d on", f.most)
+		c.leave()
+		c.path = c.path[:here]
 		v.SetLen(f.most)
 	}
 	kept := 0
 	for i := range v.Len() {
 		element := v.Index(i)
 		fits := !element.IsZero()
+		c.element(i)
 		if fits && f.inner != nil {
-			c.object(f.inner, element, fmt.Sprintf("%s[%d]", path, i))
+			c.object(f.inner, element)
 		} else if fits {
-			fits = c.value(f, element, path)
+			fits = c.value(f, element)
 		}
 		if !fits {
-			c.leave(fmt.Sprintf("%s[%d]", path, i))
-			continue
+			c.leave()
+		} else {
+			v.Index(kept).Set(element)
+			kept++
 		}
-		v.Index(kept).Set(element)
-		kept++
+		c.path = c.path[:here]
 	}
 	if v.Len() > 0 { // a nil list stays nil: it is not known
 		v.SetLen(kept)

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -21,53 +22,53 @@ type Heartbeat struct {
 	LeftOut   string // a notice that names what did not fit; empty: all did
 }
 
-// received is a heartbeat as it came. Hardware is large, so it is decoded with the rest if all of it fits.
-type received[H any] struct {
+// received is a heartbeat as it came. Agent and Cost are held to a size in bytes before they are decoded.
+type received struct {
 	wire.HeartbeatRequest
 	Agent    json.RawMessage `json:"agent"`
 	Cost     json.RawMessage `json:"cost"`
-	Hardware H               `json:"hardware"`
+	Hardware *wire.Hardware  `json:"hardware"`
 }
 
 // ParseHeartbeat decodes a heartbeat. It refuses what no agent of this protocol sends. A value of the machine itself is never refused:
-// what does not fit is left out and named, and the node is still seen.
+// what does not fit is left out and named, and the node is still seen. Hardware is large. It is decoded with the rest if all of it fits.
 func ParseHeartbeat(body []byte) (*Heartbeat, error) {
-	var left []string
-	var exact received[*wire.Hardware]
-	var came received[json.RawMessage]
-	b := &Heartbeat{}
-	switch {
-	case depth(body) > wire.MaxDepth+1:
+	if depth(body) > wire.MaxDepth+1 {
 		return nil, tooLarge()
-	case utf8.Valid(body) && json.Unmarshal(body, &exact) == nil:
-		b.HeartbeatRequest = exact.HeartbeatRequest
-		came.Agent = exact.Agent
-		came.Cost = exact.Cost
-		b.Hardware = held(&clamp{}, exact.Hardware, "hardware", &left)
-	case Decode(body, &came) != nil:
-		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
-	case CheckObject(came.Hardware) != nil:
-		return nil, tooLarge()
-	default:
-		b.HeartbeatRequest = came.HeartbeatRequest
-		b.Hardware = part[wire.Hardware](came.Hardware, "hardware", &left)
 	}
+	c := &clamp{}
+	var came received
+	if Decode(body, &came) == nil {
+		came.Hardware = held(c, came.Hardware, "hardware")
+	} else if err := takeApart(c, body, &came); err != nil {
+		return nil, err
+	}
+	b := &Heartbeat{HeartbeatRequest: came.HeartbeatRequest, Hardware: came.Hardware}
 	if err := check(b, came.Agent, came.Cost); err != nil {
 		return nil, err
 	}
-	b.Agent = part[wire.AgentInfo](came.Agent, "agent", &left)
-	b.TellsEnds = tellsEnds(came.Agent)
-	b.Cost = part[wire.Cost](came.Cost, "cost", &left)
-	b.LeftOut = strings.Join(left, "; ")
+	b.Agent = part[wire.AgentInfo](c, came.Agent, "agent")
+	b.TellsEnds = bytes.Contains(came.Agent, []byte(`"release_ends"`)) // null differs from a member that is not there
+	b.Cost = part[wire.Cost](c, came.Cost, "cost")
+	b.LeftOut = strings.Join(c.notices, "; ")
 	return b, nil
 }
 
-// tellsEnds tells null from a member that is not there.
-func tellsEnds(agent json.RawMessage) bool {
-	var said struct {
-		ReleaseEnds json.RawMessage `json:"release_ends"`
+// takeApart decodes a heartbeat whose hardware does not fit as a whole.
+func takeApart(c *clamp, body []byte, into *received) error {
+	var came struct {
+		received
+		Hardware json.RawMessage `json:"hardware"`
 	}
-	return json.Unmarshal(agent, &said) == nil && said.ReleaseEnds != nil
+	if Decode(body, &came) != nil {
+		return wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
+	}
+	if err := CheckObject(came.Hardware); err != nil {
+		return err
+	}
+	*into = came.received
+	into.Hardware = part[wire.Hardware](c, came.Hardware, "hardware")
+	return nil
 }
 
 // check refuses values that are out of bounds.

@@ -21,60 +21,80 @@ const maxNamed = 8 // how many of the members that were left out a notice names
 // OfRegister decodes the hardware of a register request, and takes out of its agent what does not fit. The hardware is nil where the
 // node says nothing of it. The notices name what was left out.
 func OfRegister(q *wire.RegisterRequest) (h *wire.Hardware, notices []string) {
-	h = part[wire.Hardware](q.Hardware, "hardware", &notices)
-	held(&clamp{}, &q.Agent, "agent", &notices)
-	return h, notices
+	c := &clamp{}
+	h = part[wire.Hardware](c, q.Hardware, "hardware")
+	held(c, &q.Agent, "agent")
+	return h, c.notices
 }
 
 // part decodes one part of a request. It is nil where the part is absent, or where nothing in it fits.
-func part[T any](raw json.RawMessage, name string, left *[]string) *T {
+func part[T any](c *clamp, raw json.RawMessage, name string) *T {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
 	exact := new(T)
-	if json.Unmarshal(raw, exact) == nil {
-		return held(&clamp{}, exact, name, left)
+	if json.Unmarshal(raw, exact) != nil {
+		exact = fitting[T](c, raw)
 	}
+	return held(c, exact, name)
+}
+
+// fitting decodes the parts of a value that a Go type can hold; nil: there are none.
+func fitting[T any](c *clamp, raw json.RawMessage) *T {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
-	fitting := new(T)
-	c := &clamp{}
+	v := new(T)
 	if d.Decode(&tree) == nil {
-		kept, _ := c.fit(tree, reflect.TypeFor[T](), "")
-		if text, err := json.Marshal(kept); err == nil && json.Unmarshal(text, fitting) == nil {
-			return held(c, fitting, name, left)
+		kept, _ := c.fit(tree, reflect.TypeFor[T]())
+		if text, err := json.Marshal(kept); err == nil && json.Unmarshal(text, v) == nil {
+			return v
 		}
 	}
-	c.leave("all of it")
-	*left = append(*left, c.notice(name))
+	c.member("all of it")
+	c.leave()
+	c.path = nil
 	return nil
 }
 
 // held clamps a decoded part, and adds a notice of what did not fit.
-func held[T any](c *clamp, v *T, name string, left *[]string) *T {
+func held[T any](c *clamp, v *T, name string) *T {
 	if v != nil && reflect.ValueOf(v).Elem().IsZero() { // it must not replace an earlier one that says something
 		v = nil
 	}
 	if v != nil {
-		c.object(planOf(v), reflect.ValueOf(v).Elem(), "")
+		c.object(planOf(v), reflect.ValueOf(v).Elem())
 	}
 	if len(c.left) > 0 {
-		*left = append(*left, c.notice(name))
+		c.notices = append(c.notices, c.notice(name))
+		c.left = nil
+		c.more = 0
 	}
 	return v
 }
 
-// clamp takes out of values what does not fit, and collects the paths of that.
+// clamp takes out of the parts of one request what does not fit, and collects the paths of that.
 type clamp struct {
-	left []string
-	more int // paths beyond maxNamed
+	path    []byte // of the value that is looked at. It becomes a text only if the value is left out, which is rare
+	left    []string
+	more    int      // paths beyond maxNamed
+	notices []string // of the parts before
 }
 
-// leave notes what was left out. A node can send any number of such things, so the first are named and the rest is counted.
-func (c *clamp) leave(path string) {
+// member goes from an object to one of its members, and element from a list to one of its elements. The caller goes back: it cuts the path.
+func (c *clamp) member(name string) {
+	if len(c.path) > 0 {
+		c.path = append(c.path, '.')
+	}
+	c.path = append(c.path, name...)
+}
+
+func (c *clamp) element(i int) { c.path = fmt.Appendf(c.path, "[%d]", i) }
+
+// leave notes that the value at the path was left out. A node can send any number of such things, so the first are named and the rest is counted.
+func (c *clamp) leave() {
 	if len(c.left) < maxNamed {
-		c.left = append(c.left, path)
+		c.left = append(c.left, string(c.path))
 	} else {
 		c.more++
 	}
@@ -89,10 +109,11 @@ func (c *clamp) notice(what string) string {
 }
 
 // fit gives the parts of a JSON value that a Go type can hold. It is false where the value as a whole has a wrong type.
-func (c *clamp) fit(value any, t reflect.Type, path string) (kept any, ok bool) {
+func (c *clamp) fit(value any, t reflect.Type) (kept any, ok bool) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	here := len(c.path)
 	switch {
 	case value == nil:
 		return nil, true
@@ -101,32 +122,29 @@ func (c *clamp) fit(value any, t reflect.Type, path string) (kept any, ok bool) 
 		kept := map[string]any{}
 		for i := range t.NumField() {
 			name := nameOf(t.Field(i))
-			if inner, fits := c.fit(members[name], t.Field(i).Type, join(path, name)); fits {
+			c.member(name)
+			if inner, fits := c.fit(members[name], t.Field(i).Type); fits {
 				kept[name] = inner
 			} else {
-				c.leave(join(path, name))
+				c.leave()
 			}
+			c.path = c.path[:here]
 		}
 		return kept, ok
 	case t.Kind() == reflect.Slice:
 		elements, ok := value.([]any)
 		kept := make([]any, 0, len(elements))
 		for i, element := range elements {
-			inner, fits := c.fit(element, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			c.element(i)
+			inner, fits := c.fit(element, t.Elem())
 			if !fits {
 				inner = nil // list takes it out and names it
 			}
 			kept = append(kept, inner)
+			c.path = c.path[:here]
 		}
 		return kept, ok
 	}
 	text, err := json.Marshal(value)
 	return value, err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil
-}
-
-func join(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }

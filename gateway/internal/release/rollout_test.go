@@ -85,6 +85,9 @@ func TestCanaryHalts(t *testing.T) {
 		h.point(v1, waves())
 		canary := one(t, h.look())
 		h.say(canary, wire.UpdateTrial, "")
+		if halted := h.Halted(); len(halted) != 0 {
+			t.Errorf("amid the rollout, halted are %+v", halted)
+		}
 		h.say(canary, phase, code)
 		h.state(releases.Halted)
 		if offered := h.look(); len(offered) != 0 {
@@ -97,6 +100,9 @@ func TestCanaryHalts(t *testing.T) {
 		c := h.state(releases.Halted)
 		if c.Counts.Failed != 1 || c.Why == "" {
 			t.Errorf("got %+v", c)
+		}
+		if halted := h.Halted(); len(halted) != 1 || halted[0].Channel != c.Channel || halted[0].Why != c.Why {
+			t.Errorf("halted are %+v", halted)
 		}
 		s, err := h.Status(t.Context(), wire.DefaultChannel)
 		must(t, err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -109,6 +110,19 @@ func (d *Service) Channels(ctx context.Context) ([]api.Channel, error) {
 	return all, nil
 }
 
+// Halted are the channels whose rollout was halted, also those that went back by themselves, by name and without their counts. It looks at no
+// node.
+func (d *Service) Halted() (all []api.Channel) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(d.channels)) {
+		if out := d.summary(d.channels[name]); out.State == releases.Halted || out.State == releases.TakenBack {
+			all = append(all, out)
+		}
+	}
+	return all
+}
+
 // Channel is one channel.
 func (d *Service) Channel(ctx context.Context, name string) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
@@ -164,9 +178,8 @@ func (d *Service) Update(ctx context.Context, nodeID string) (releases.Update, e
 	return d.records.Update(ctx, nodeID)
 }
 
-// view shows a channel and its nodes, by name. The caller holds mu.
-func (d *Service) view(c *channel) (api.Channel, []api.ChannelNode) {
-	now := d.Now()
+// summary is a channel without its nodes. The caller holds mu.
+func (d *Service) summary(c *channel) api.Channel {
 	p := d.pointers[address{c.Channel.Channel, c.Sequence}]
 	row := c.Channel
 	out := api.Channel{Channel: row.Channel, Digest: row.Digest, Version: d.releases[c.Digest].Version, Previous: row.Previous,
@@ -183,6 +196,14 @@ func (d *Service) view(c *channel) (api.Channel, []api.ChannelNode) {
 		out.Why = fmt.Sprintf("nodes have obeyed the number %d, which the restored database does not know: it may be older than a rollback. "+
 			"Nobody gets anything until a release is promoted, or the present one is ordered again by a resume", c.reported)
 	}
+	out.ToSign = d.toSign(c, p)
+	return out
+}
+
+// view shows a channel and its nodes, by name. The caller holds mu.
+func (d *Service) view(c *channel) (api.Channel, []api.ChannelNode) {
+	now := d.Now()
+	out := d.summary(c)
 	nodes := []api.ChannelNode{}
 	for _, n := range d.nodes {
 		if n.channel != c.Channel.Channel {
@@ -198,7 +219,6 @@ func (d *Service) view(c *channel) (api.Channel, []api.ChannelNode) {
 	slices.SortFunc(nodes, func(a, b api.ChannelNode) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
-	out.ToSign = d.toSign(c, p)
 	return out, nodes
 }
 

@@ -81,14 +81,6 @@ func (h *hall) open() {
 			defer h.telling.Unlock()
 			h.moved = append(h.moved, node+" "+id)
 		},
-		Aside: func(task.Claimer) *wire.SignedTask {
-			if len(h.aside) == 0 {
-				return nil
-			}
-			first := h.aside[0]
-			h.aside = h.aside[1:]
-			return first
-		},
 		Sign: func(payload []byte) (wire.SignedTask, error) { return sign.SealTask(h.key, payload), nil },
 		Keys: func() []ed25519.PublicKey {
 			return []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey), h.operator.Public().(ed25519.PublicKey)}

@@ -41,9 +41,6 @@ type Config struct {
 	CountAgain func(context.Context, store.Event) bool
 	// Moved is told of what is no event: a task was given out, or its node has begun. It must not wait. Nil: nobody is told.
 	Moved func(nodeID, taskID string)
-	// Aside gives what a node gets before its tasks, where its wait takes that too: the document of a session. It must not wait. Nil:
-	// there is nothing.
-	Aside func(Claimer) *wire.SignedTask
 }
 
 // Service is safe for concurrent use.
@@ -76,9 +73,6 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	c.Now = wall(c.Now)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Aside == nil {
-		c.Aside = func(Claimer) *wire.SignedTask { return nil }
 	}
 	if c.Moved == nil {
 		c.Moved = func(string, string) {}

@@ -19,7 +19,10 @@ type Claimer struct {
 }
 
 // Takes is what a wait takes.
-type Takes struct{ Tasks, Sessions bool }
+type Takes struct {
+	Tasks bool
+	Aside func() *wire.SignedTask // gives what comes before tasks: the document of a session. It must not wait. Nil: the wait takes none
+}
 
 // Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
 // one. A wait for which there is no task asks the database nothing.
@@ -37,8 +40,8 @@ func (d *Service) WaitFor(ctx context.Context, c Claimer, within time.Duration, 
 	end := time.NewTimer(within)
 	defer end.Stop()
 	for {
-		if takes.Sessions && ctx.Err() == nil {
-			if t := d.Aside(c); t != nil {
+		if takes.Aside != nil && ctx.Err() == nil {
+			if t := takes.Aside(); t != nil {
 				return t, nil
 			}
 		}

@@ -173,7 +173,15 @@ func TestAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, "n")
 		n := h.claimer("n")
-		both := task.Takes{Tasks: true, Sessions: true}
+		aside := func() *wire.SignedTask {
+			if len(h.aside) == 0 {
+				return nil
+			}
+			first := h.aside[0]
+			h.aside = h.aside[1:]
+			return first
+		}
+		both := task.Takes{Tasks: true, Aside: aside}
 		waits := func(takes task.Takes, within time.Duration) <-chan ended {
 			begin := time.Now()
 			end := make(chan ended, 1)
@@ -201,7 +209,7 @@ func TestAside(t *testing.T) {
 			t.Errorf("for both: got %+v", got)
 		}
 		h.make("n", wire.TaskAgentRestart)
-		if got := <-waits(task.Takes{Sessions: true}, time.Minute); got.signed != nil || got.after != time.Minute {
+		if got := <-waits(task.Takes{Aside: aside}, time.Minute); got.signed != nil || got.after != time.Minute {
 			t.Errorf("for sessions alone: got %+v", got)
 		}
 		h.Ring("nobody")

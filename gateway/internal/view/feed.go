@@ -34,16 +34,8 @@ type Sample struct {
 	Hardware   *wire.Hardware  // nil: it brought no reading, and the last one stays
 }
 
-// Taker is somebody who looks at all samples, in the order in which they were heard. Take must not wait for the disk or the network: it
-// holds up the other takers. It may keep what a sample points to, and must not change it.
-type Taker struct {
-	Name string
-	Take func(ctx context.Context, samples []Sample)
-}
-
 // FeedConfig says what a Feed works with. A zero field means the default.
 type FeedConfig struct {
-	Takers []Taker
 	Limit  int // heartbeats that may wait; 0: 16,384
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -56,7 +48,8 @@ type FeedConfig struct {
 // looks on may be late, but never holds up the fleet. It is safe for concurrent use.
 type Feed struct {
 	FeedConfig
-	news chan struct{} // holds one token while heartbeats wait
+	takers []func(context.Context, []Sample)
+	news   chan struct{} // holds one token while heartbeats wait
 
 	mu      sync.Mutex
 	waiting []Sample
@@ -87,6 +80,10 @@ func NewFeed(c FeedConfig) *Feed {
 	}
 	return &Feed{FeedConfig: c, news: make(chan struct{}, 1)}
 }
+
+// Add adds a taker, which gets all samples in the order in which they were heard, after the takers from before. It must not wait for the
+// disk or the network: it holds up the others. It may keep what a sample points to, and must not change it. Add is called before Run.
+func (f *Feed) Add(take func(context.Context, []Sample)) { f.takers = append(f.takers, take) }
 
 // Offer takes a batch of heartbeats. It never waits.
 func (f *Feed) Offer(samples []Sample) {
@@ -150,8 +147,8 @@ func (f *Feed) handOn(ctx context.Context) bool {
 	if len(samples) == 0 {
 		return false
 	}
-	for _, taker := range f.Takers {
-		taker.Take(ctx, samples)
+	for _, take := range f.takers {
+		take(ctx, samples)
 	}
 	return true
 }

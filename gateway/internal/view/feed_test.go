@@ -32,9 +32,17 @@ func beats(from, to int) []view.Sample {
 	return out
 }
 
-// drive runs a feed in a bubble until nothing waits.
-func drive(t *testing.T, c view.FeedConfig, offer func(*view.Feed)) *view.Feed {
+// feed makes one with takers.
+func feed(c view.FeedConfig, takers ...func(context.Context, []view.Sample)) *view.Feed {
 	f := view.NewFeed(c)
+	for _, take := range takers {
+		f.Add(take)
+	}
+	return f
+}
+
+// drive runs a feed in a bubble until nothing waits.
+func drive(t *testing.T, f *view.Feed, offer func(*view.Feed)) *view.Feed {
 	ctx, cancel := context.WithCancel(t.Context())
 	offer(f)
 	ended := make(chan error)
@@ -51,8 +59,7 @@ func drive(t *testing.T, c view.FeedConfig, offer func(*view.Feed)) *view.Feed {
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var first, second taken
-		takers := []view.Taker{{Name: "first", Take: first.take}, {Name: "second", Take: second.take}}
-		f := drive(t, view.FeedConfig{Takers: takers}, func(f *view.Feed) {
+		f := drive(t, feed(view.FeedConfig{}, first.take, second.take), func(f *view.Feed) {
 			f.Offer(nil)
 			f.Offer(beats(0, 400))
 			f.Offer(beats(400, 1000))
@@ -80,7 +87,7 @@ func TestShare(t *testing.T) {
 			began <- time.Now()
 			time.Sleep(work)
 		}
-		f := view.NewFeed(view.FeedConfig{Takers: []view.Taker{{Take: take}}})
+		f := feed(view.FeedConfig{}, take)
 		f.Offer(beats(0, 1000)) // four portions
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -107,8 +114,8 @@ func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got taken
 		var log bytes.Buffer
-		c := view.FeedConfig{Limit: 300, Takers: []view.Taker{{Take: got.take}}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
-		f := drive(t, c, func(f *view.Feed) {
+		c := view.FeedConfig{Limit: 300, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		f := drive(t, feed(c, got.take), func(f *view.Feed) {
 			f.Offer(beats(0, 200))
 			f.Offer(beats(200, 1000))
 			if lag := f.Behind(); lag.Waiting != 300 || lag.Dropped != 700 || lag.Since.IsZero() {
@@ -134,7 +141,7 @@ func TestBehind(t *testing.T) {
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		f := drive(t, view.FeedConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(f *view.Feed) {
+		f := drive(t, feed(view.FeedConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}), func(f *view.Feed) {
 			f.Offer(beats(0, 400))
 			time.Sleep(15 * time.Second)
 			if lag := f.Behind(); !lag.Since.IsZero() {
@@ -157,7 +164,7 @@ func TestLate(t *testing.T) {
 // TestRest: what was offered before the end is handed on.
 func TestRest(t *testing.T) {
 	var got taken
-	f := view.NewFeed(view.FeedConfig{Takers: []view.Taker{{Take: got.take}}})
+	f := feed(view.FeedConfig{}, got.take)
 	f.Offer(beats(0, 300))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -67,8 +67,8 @@ func rowOf(row *store.Node) *api.NodeRow {
 	for _, reason := range row.Reasons {
 		g.StateReasons = append(g.StateReasons, reason.Reason)
 	}
-	if row.GPUsExpected > 0 || row.GPUsSaid {
-		g.GPUsExpected = &row.GPUsExpected
+	if expected := row.GPUsExpected; expected > 0 || row.GPUsSaid { // a copy: else it would keep the whole row in memory
+		g.GPUsExpected = &expected
 	}
 	if row.Certificate.Fingerprint != "" {
 		g.NotAfter = utc(&row.Certificate.NotAfter)
@@ -228,7 +228,7 @@ func (n *node) look(ref store.StatusRef) {
 		}
 	}
 	g.Status = ref.Status(g.LastSeen, n.interval)
-	g.Fresh = n.fresh(ref)
+	g.Fresh = n.fresh(ref, g.Status)
 	if g.State != wire.StateRetired && g.Status != store.StatusOnline {
 		n.forgetIdle()
 	}
@@ -236,13 +236,14 @@ func (n *node) look(ref store.StatusRef) {
 
 // due is true where look would change something.
 func (n *node) due(ref store.StatusRef) bool {
-	return n.row.Status != ref.Status(n.row.LastSeen, n.interval) || n.row.Fresh != n.fresh(ref)
+	status := ref.Status(n.row.LastSeen, n.interval)
+	return n.row.Status != status || n.row.Fresh != n.fresh(ref, status)
 }
 
 // fresh is true where the rows of GPUs are of now, also where there are none because the node has no GPU.
-func (n *node) fresh(ref store.StatusRef) bool {
+func (n *node) fresh(ref store.StatusRef, status string) bool {
 	g := n.row
-	if n.probe == nil || g.State == wire.StateRetired || ref.Status(g.LastSeen, n.interval) != store.StatusOnline {
+	if n.probe == nil || g.State == wire.StateRetired || status != store.StatusOnline {
 		return false
 	}
 	if len(g.GPUs) == 0 {

@@ -14,13 +14,13 @@ func TestToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)
 		seconds := int64(0)
-		h.picture.Today = func(id string) *api.Today {
+		h.picture.ShowCosts(func(id string) *api.Today {
 			if id != "id-a" {
 				return nil
 			}
 			seconds += 30
 			return &api.Today{Day: h.clock().UTC().Format(time.DateOnly), WatchedSeconds: seconds}
-		}
+		})
 		h.node(store.Node{Name: "a", Tenant: "x"}, nil)
 		h.node(store.Node{Name: "b", Tenant: "x"}, nil)
 		h.run(func() {

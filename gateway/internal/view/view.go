@@ -22,15 +22,15 @@ import (
 // Config says what a Fleet works with.
 type Config struct {
 	Store  *store.Store
-	Ref    func() store.StatusRef         // what statuses are computed from at this moment
-	Today  func(nodeID string) *api.Today // what a node has cost on this day; nil: nobody knows. It must not ask the view
-	Logger *slog.Logger                   // nil: nothing is logged
+	Ref    func() store.StatusRef // what statuses are computed from at this moment
+	Logger *slog.Logger           // nil: nothing is logged
 }
 
 // Fleet is safe for concurrent use.
 type Fleet struct {
 	Config
-	wake chan struct{} // holds one token while nodes are to be read again
+	today func(nodeID string) *api.Today // as ShowCosts says
+	wake  chan struct{}                  // holds one token while nodes are to be read again
 
 	mu      sync.RWMutex
 	ready   bool
@@ -52,12 +52,12 @@ func Open(c Config) *Fleet {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Today == nil {
-		c.Today = func(string) *api.Today { return nil }
-	}
-	return &Fleet{Config: c, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
+	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
 		again: map[string]bool{}, found: map[string][]api.Finding{}}
 }
+
+// ShowCosts lets today say what a node has cost on this day, if that is known. It must not ask the view. It is called before Run.
+func (p *Fleet) ShowCosts(today func(nodeID string) *api.Today) { p.today = today }
 
 // Ready is true once all nodes are loaded.
 func (p *Fleet) Ready() bool {
@@ -99,7 +99,7 @@ func (p *Fleet) take(s Sample, ref store.StatusRef) {
 	n.row = &next
 	n.hear(s)
 	n.look(ref)
-	next.Today = p.Today(s.NodeID)
+	next.Today = p.today(s.NodeID)
 	if expected := next.GPUsExpected; !n.said && next.Fresh && len(next.GPUs) > 0 && (expected == nil || *expected < len(next.GPUs)) {
 		p.reread(s.NodeID) // the heartbeat has raised the record
 	}
@@ -202,7 +202,7 @@ func (p *Fleet) put(n *node) {
 	was := p.nodes[id]
 	if was == nil {
 		n.place = len(p.nodes)
-		n.row.Today = p.Today(id)
+		n.row.Today = p.today(id)
 		p.nodes[id] = n
 		p.order = append(p.order, n)
 		p.sorted = false
@@ -211,7 +211,7 @@ func (p *Fleet) put(n *node) {
 	}
 	n.row.Today = was.row.Today
 	if !sameTime(was.row.LastSeen, n.row.LastSeen) { // the row has a heartbeat that the view did not hear
-		n.row.Today = p.Today(id)
+		n.row.Today = p.today(id)
 	}
 	same := reflect.DeepEqual(was.row, n.row)
 	p.sorted = p.sorted && was.row.Name == n.row.Name

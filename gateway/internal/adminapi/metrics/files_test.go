@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/health/condition"
 	"muster/store/releases"
 )
 
@@ -83,6 +85,15 @@ func TestRules(t *testing.T) {
 		fires := "alertname: " + name[1] + "\n        exp_alerts:\n          - exp_labels:"
 		if strings.Count(string(tests), calm) != 1 || strings.Count(string(tests), fires) != 1 {
 			t.Errorf("%s is not tried both ways", name[1])
+		}
+	}
+	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing} // no figure tells them
+	for _, c := range condition.All() {
+		isAsked := slices.ContainsFunc(names, func(name []string) bool {
+			return strings.EqualFold(name[1], "muster"+strings.ReplaceAll(c.Name, "_", ""))
+		})
+		if c.IsTold() && isAsked == slices.Contains(unsaid, c.Name) {
+			t.Errorf("%s: a rule is called so: %v", c.Name, isAsked)
 		}
 	}
 	n := len(names)

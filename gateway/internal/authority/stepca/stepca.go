@@ -37,11 +37,11 @@ const connections = 32
 
 // Settings say which step-ca signs, and as whom the gateway asks.
 type Settings struct {
-	URL         string // https://host[:port]; the host must be among dnsNames in step-ca's ca.json
-	RootFile    string // PEM file with step-ca's root, or several while it changes
-	Provisioner string // its name
-	KeyFile     string // the provisioner's private key: an EC P-256 key as plain JWK, or in PEM
-	CertFile    string // PEM chain for that key: an X5C provisioner; empty: a JWK provisioner
+	URL         string `flag:"step-ca-url"`         // https://host[:port]; the host must be among dnsNames in step-ca's ca.json
+	RootFile    string `flag:"step-ca-root"`        // PEM file with step-ca's root, or several while it changes
+	Provisioner string `flag:"step-ca-provisioner"` // its name
+	KeyFile     string `flag:"step-ca-key"`         // the provisioner's private key: an EC P-256 key as plain JWK, or in PEM
+	CertFile    string `flag:"step-ca-cert"`        // PEM chain for that key: an X5C provisioner; empty: a JWK provisioner
 }
 
 // Config is all that an Issuer works with.

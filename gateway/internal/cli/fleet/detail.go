@@ -24,7 +24,7 @@ func (p *picture) nodeLines(g *api.NodeRow) []string {
 		{"tenant " + known(p.safe(g.Tenant)).text, ""},
 		{"provider " + known(p.safe(g.Provider)).text, ""},
 		{"agent " + known(p.safe(g.AgentVersion)).text, ""},
-		{"load " + number(g.Load1, 1) + " on " + counts(g.CPUs) + " CPUs", ""},
+		{"load " + screen.Figure("%.1f", g.Load1) + " on " + screen.Number(g.CPUs) + " CPUs", ""},
 		{"host memory " + amounts(g.MemoryUsedMiB, g.MemoryMiB), ""},
 		{"disk " + amounts(g.DiskUsedMiB, g.DiskMiB), ""},
 	}
@@ -75,20 +75,6 @@ func (p *picture) findingLines(g *api.NodeRow) []string {
 		lines = append(lines, p.cut(p.safe("   "+f.Next), p.size.Columns))
 	}
 	return lines
-}
-
-func number(v *float64, digits int) string {
-	if v == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.*f", digits, *v)
-}
-
-func counts(n *int) string {
-	if n == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprint(*n)
 }
 
 func amount(mib *int64) string {
@@ -188,7 +174,7 @@ func (p *picture) gpuLine(n *api.NodeRow, g *api.GPU, wide, healths int) string 
 		code = severityCode(severity)
 	}
 	power := watts(g.PowerWatts) + "/" + watts(g.PowerLimitWatts)
-	tail := fmt.Sprintf(" %*s %5s %11s  %s  %s", memoryWidth, used(g), celsius(g.TemperatureCelsius), power,
+	tail := fmt.Sprintf(" %*s %5s %11s  %s  %s", memoryWidth, used(g), screen.Figure("%.0fC", g.TemperatureCelsius), power,
 		p.fit(p.health(n, g), healths), p.safe(g.Name))
 	width := 3 + 1 + 2*(wide+5) + 1
 	if width > p.size.Columns {

@@ -81,14 +81,7 @@ func tempCell(_ *picture, g *api.NodeRow) cell {
 			highest = t
 		}
 	}
-	return cell{celsius(highest), ""}
-}
-
-func celsius(t *float64) string {
-	if t == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.0fC", *t)
+	return cell{screen.Figure("%.0fC", highest), ""}
 }
 
 // powerCell is the power of all GPUs that say it.

@@ -57,11 +57,7 @@ func list(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	view, err := c.WholeFleet(ctx, f)
+	view, err := s.WholeFleet(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -69,10 +65,10 @@ func list(ctx context.Context, s *cli.Session) error {
 		return idle && r.IdleSince == nil || free > 0 && (!r.Ready || r.MemoryFreeMiB == nil || *r.MemoryFreeMiB < free)
 	})
 	slices.SortStableFunc(found, better)
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return printJSON(s, found)
 	}
-	if err := s.List(format, gpuColumns(idle)).Write(cli.Rows(found, func(r row) []string { return r.cells(s.Now(), idle) })); err != nil {
+	if err := s.List(gpuColumns(idle)).Write(cli.Rows(found, func(r row) []string { return r.cells(s.Now(), idle) })); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "%s on %s\n", screen.Plural(len(found), "GPU"), screen.Plural(nodes(found), "node"))
@@ -213,12 +209,12 @@ func (r row) cells(now time.Time, withCost bool) []string {
 	}
 	all := []string{
 		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.OrUnknown(strings.TrimPrefix(r.Name, "NVIDIA ")), memory(r.MemoryFreeMiB),
-		memory(r.MemoryMiB), figure(r.UtilizationPercent, "%"), figure(r.PowerWatts, " W"), figure(r.TemperatureCelsius, " C"), idle,
+		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.Status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
 		screen.OrUnknown(strings.Join(r.Health, ", ")),
 	}
 	if withCost {
-		all = slices.Insert(all, costColumn, money(r.NodeIdleCostToday))
+		all = slices.Insert(all, costColumn, screen.Money(r.NodeIdleCostToday))
 	}
 	return all
 }
@@ -228,18 +224,4 @@ func memory(mib *int64) string {
 		return screen.Unknown
 	}
 	return fmt.Sprintf("%.1f GiB", float64(*mib)/1024)
-}
-
-func money(v *float64) string {
-	if v == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.2f", *v)
-}
-
-func figure(v *float64, unit string) string {
-	if v == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprintf("%.0f%s", *v, unit)
 }

@@ -14,12 +14,9 @@ import (
 // cell is a text that is safe to show, with its code.
 type cell struct{ text, code string }
 
-// column is one column of the table of nodes.
+// column is one column of the table of nodes. Its Most is the width of its widest cell.
 type column struct {
-	name  string
-	rank  int // where the screen is too narrow, the column of the highest rank is left out first; 0: it is always there
-	most  int // its widest cell
-	least int // cells may be cut to this; 0: they are not cut
+	screen.Column
 	usual int // it is never narrower where nothing is cut, so that it stays in its place while values change
 	right bool
 	cell  func(*picture, *api.NodeRow) cell
@@ -33,24 +30,28 @@ const (
 )
 
 func columns() []column {
+	text := func(of func(*api.NodeRow) string) func(*picture, *api.NodeRow) cell {
+		return func(p *picture, g *api.NodeRow) cell { return known(p.safe(of(g))) }
+	}
+	since := func(of func(*api.NodeRow) *time.Time) func(*picture, *api.NodeRow) cell {
+		return func(p *picture, g *api.NodeRow) cell { return cell{p.since(of(g)), ""} }
+	}
 	return []column{
-		{name: "NAME", most: 40, least: 16, cell: func(p *picture, g *api.NodeRow) cell { return cell{p.safe(g.Name), ""} }},
-		{name: "TENANT", rank: 12, most: 16, least: 6, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(g.Tenant)) }},
-		{name: "PROVIDER", rank: 13, most: 12, least: 8, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(g.Provider)) }},
-		{name: "MODEL", rank: 11, most: 28, least: 16, cell: func(p *picture, g *api.NodeRow) cell { return known(p.safe(model(g))) }},
-		{name: "GPUS", usual: 5, rank: 9, most: 7, right: true, cell: gpusCell},
-		{name: "UTIL", most: mostBars + 5, cell: utilCell},
-		{name: "MEMORY", rank: 3, most: mostBars + 5, cell: memoryCell},
-		{name: "TEMP", usual: 4, rank: 7, most: 5, right: true, cell: tempCell},
-		{name: "POWER", usual: 6, rank: 8, most: 7, right: true, cell: powerCell},
-		{name: "STATE", usual: 6, most: 12, least: 6, cell: stateCell},
-		{name: "STATUS", usual: 6, rank: 2, most: 7, cell: statusCell},
-		{name: "SEEN", usual: 4, rank: 6, most: 5, right: true,
-			cell: func(p *picture, g *api.NodeRow) cell { return cell{p.since(g.LastSeen), ""} }},
-		{name: "IDLE", usual: 4, rank: 10, most: 5, right: true,
-			cell: func(p *picture, g *api.NodeRow) cell { return cell{p.since(g.IdleSince), ""} }},
-		{name: "PRICE", rank: 14, most: 9, right: true, cell: priceCell},
-		{name: "FINDING", rank: 5, most: 100, least: 11, cell: findingCell},
+		{screen.Column{Name: "NAME", Least: 16, Most: 40}, 0, false, text(func(g *api.NodeRow) string { return g.Name })},
+		{screen.Column{Name: "TENANT", Rank: 12, Least: 6, Most: 16}, 0, false, text(func(g *api.NodeRow) string { return g.Tenant })},
+		{screen.Column{Name: "PROVIDER", Rank: 13, Least: 8, Most: 12}, 0, false, text(func(g *api.NodeRow) string { return g.Provider })},
+		{screen.Column{Name: "MODEL", Rank: 11, Least: 16, Most: 28}, 0, false, text(model)},
+		{screen.Column{Name: "GPUS", Rank: 9, Most: 7}, 5, true, gpusCell},
+		{screen.Column{Name: "UTIL", Most: mostBars + 5}, 0, false, utilCell},
+		{screen.Column{Name: "MEMORY", Rank: 3, Most: mostBars + 5}, 0, false, memoryCell},
+		{screen.Column{Name: "TEMP", Rank: 7, Most: 5}, 4, true, tempCell},
+		{screen.Column{Name: "POWER", Rank: 8, Most: 7}, 6, true, powerCell},
+		{screen.Column{Name: "STATE", Least: 6, Most: 12}, 6, false, stateCell},
+		{screen.Column{Name: "STATUS", Rank: 2, Most: 7}, 6, false, statusCell},
+		{screen.Column{Name: "SEEN", Rank: 6, Most: 5}, 4, true, since(func(g *api.NodeRow) *time.Time { return g.LastSeen })},
+		{screen.Column{Name: "IDLE", Rank: 10, Most: 5}, 4, true, since(func(g *api.NodeRow) *time.Time { return g.IdleSince })},
+		{screen.Column{Name: "PRICE", Rank: 14, Most: 9}, 0, true, priceCell},
+		{screen.Column{Name: "FINDING", Rank: 5, Least: 11, Most: 100}, 0, false, findingCell},
 	}
 }
 
@@ -72,7 +73,7 @@ func (p *picture) nodeTable(room int) []string {
 	}
 	widths := p.widths(all, cells)
 	lines := []string{p.paint(codeStrong, p.cut(notChosen+p.title(all, widths), p.size.Columns))}
-	tight := p.needs(all, widths, false) > p.size.Columns
+	tight := len(notChosen)+screen.Total(widths, p.gap()) > p.size.Columns
 	for i, g := range shown {
 		isChosen := room > 0 && p.offset+i == p.at
 		line := p.line(all, widths, cells[i], isChosen || tight, g.Status)
@@ -102,36 +103,20 @@ func (p *picture) nothing() string {
 
 // widths decides which columns there are, and how wide: 0 for one that is left out. Numbers and words of all rows on the screen count.
 func (p *picture) widths(all []column, cells [][]cell) []int {
+	columns := make([]screen.Column, len(all))
 	widths := make([]int, len(all))
 	for i, c := range all {
-		widths[i] = max(len(c.name), c.usual)
+		columns[i] = c.Column
+		widths[i] = max(len(c.Name), c.usual)
 		for _, row := range cells {
-			widths[i] = max(widths[i], min(screen.Width(row[i].text), c.most))
+			widths[i] = max(widths[i], min(screen.Width(row[i].text), c.Most))
 		}
 	}
 	for _, g := range p.rows { // the first column
-		widths[0] = max(widths[0], min(screen.Width(g.Name), all[0].most))
+		widths[0] = max(widths[0], min(screen.Width(g.Name), all[0].Most))
 	}
-	for p.needs(all, widths, true) > p.size.Columns && leaveOut(all, widths) {
-	}
-	p.narrow(all, widths)
+	screen.Fit(columns, widths, p.size.Columns-len(notChosen), p.gap(), true)
 	return widths
-}
-
-// needs is how wide a row is, as it stands or with all cells cut as far as they may be.
-func (p *picture) needs(all []column, widths []int, cut bool) int {
-	sum := len(notChosen) - p.gap()
-	for i, c := range all {
-		if widths[i] == 0 {
-			continue
-		}
-		w := widths[i]
-		if cut && c.least > 0 {
-			w = min(w, c.least)
-		}
-		sum += w + p.gap()
-	}
-	return sum
 }
 
 func (p *picture) gap() int {
@@ -141,40 +126,11 @@ func (p *picture) gap() int {
 	return 2
 }
 
-func leaveOut(all []column, widths []int) bool {
-	last := -1
-	for i, c := range all {
-		if c.rank > 0 && widths[i] > 0 && (last < 0 || c.rank > all[last].rank) {
-			last = i
-		}
-	}
-	if last >= 0 {
-		widths[last] = 0
-	}
-	return last >= 0
-}
-
-// narrow makes the widest columns narrower until the row fits.
-func (p *picture) narrow(all []column, widths []int) {
-	for p.needs(all, widths, false) > p.size.Columns {
-		widest := -1
-		for i, c := range all {
-			if c.least > 0 && widths[i] > c.least && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		widths[widest]--
-	}
-}
-
 func (p *picture) title(all []column, widths []int) string {
 	var line strings.Builder
 	for i, c := range all {
 		if widths[i] > 0 {
-			line.WriteString(p.place(c, c.name, widths[i]) + strings.Repeat(" ", p.gap()))
+			line.WriteString(p.place(c, c.Name, widths[i]) + strings.Repeat(" ", p.gap()))
 		}
 	}
 	return strings.TrimRight(line.String(), " ")
@@ -247,10 +203,7 @@ func gpusCell(_ *picture, g *api.NodeRow) cell {
 }
 
 func priceCell(_ *picture, g *api.NodeRow) cell {
-	if g.PricePerHour == nil {
-		return cell{screen.Unknown, ""}
-	}
-	return cell{fmt.Sprintf("%.2f/h", *g.PricePerHour), ""}
+	return cell{screen.Figure("%.2f/h", g.PricePerHour), ""}
 }
 
 func stateCell(p *picture, g *api.NodeRow) cell {

@@ -11,13 +11,13 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 // TopCommands has the one that shows the fleet live in a terminal.
 func TopCommands() []cli.Command {
 	return []cli.Command{{
 		Name: "top", Args: "[NODE]", Most: 1, Flags: []string{"selector", "idle", "sort", "once", "interval", "output"}, Run: top,
+		Forms:   []string{cli.FormTable, cli.FormJSON},
 		Summary: "watch the fleet live in a terminal",
 		Text: "Above stand the totals of all nodes shown, below one row a node. UTIL and MEMORY have one character a GPU, and then the mean. " +
 			"Enter, or NODE, shows the GPUs of one node. ? shows the keys, q quits.\n\n" +
@@ -44,27 +44,19 @@ func top(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.Flags.OneOf("output", "table", "table", cli.FormatJSON)
-	if err != nil {
-		return err
-	}
 	var o struct{ Once bool }
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	in, _ := s.Terminal()
-	if o.Once || in == nil || format == cli.FormatJSON {
-		return v.printOnce(ctx, s, c, format)
+	if o.Once || in == nil || s.Form == cli.FormJSON {
+		return v.printOnce(ctx, s)
 	}
 	filter := live.Filter{Selector: v.selector}
-	if _, err := v.load(ctx, c, s.Words); err != nil {
+	if _, err := v.load(ctx, s, s.Words); err != nil {
 		return err
 	}
-	return live.Show(ctx, s, c, filter, pace, v)
+	return live.Show(ctx, s, filter, pace, v)
 }
 
 // begin reads the flags.
@@ -106,8 +98,8 @@ func (v *view) pick(words []string) error {
 }
 
 // load asks the gateway for all nodes.
-func (v *view) load(ctx context.Context, c *client.Client, words []string) (api.FleetView, error) {
-	fleet, err := c.WholeFleet(ctx, api.FleetFilter{Selector: v.selector})
+func (v *view) load(ctx context.Context, s *cli.Session, words []string) (api.FleetView, error) {
+	fleet, err := s.WholeFleet(ctx, api.FleetFilter{Selector: v.selector})
 	if err != nil {
 		return fleet, err
 	}
@@ -116,12 +108,12 @@ func (v *view) load(ctx context.Context, c *client.Client, words []string) (api.
 }
 
 // printOnce prints one picture.
-func (v *view) printOnce(ctx context.Context, s *cli.Session, c *client.Client, format string) error {
-	fleet, err := v.load(ctx, c, s.Words)
+func (v *view) printOnce(ctx context.Context, s *cli.Session) error {
+	fleet, err := v.load(ctx, s, s.Words)
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return v.printJSON(s, fleet)
 	}
 	v.look = lookOf(s.Getenv, true)

@@ -4,6 +4,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // allTenants is shown where an account is for every tenant.
@@ -40,8 +40,7 @@ func AccountCommands() []cli.Command {
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
 			Summary: "end accounts at once",
 			Text: "An account is named by its name or its id. Its API token is refused from the next " +
-				"call on, and its name becomes free. Accounts that it had made stay, and are named. Of accounts that an earlier " +
-				"version made, the maker is known by name alone: those that it may have made are named too.",
+				"call on, and its name becomes free. Accounts that it had made stay, and are named.",
 			Examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -51,33 +50,21 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	a, err := client.Send[api.NewAccount](ctx, c, "POST", api.PathAccounts, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(a)
-	}
-	until := "without an end"
-	if a.ExpiresAt != nil {
-		until = "until " + screen.Stamp(a.ExpiresAt)
-	}
-	_, err = fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, scopes %s, %s; the API token is not shown again\n",
-		screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), screen.Printable(strings.Join(a.Scopes, ",")), until)
-	if err == nil {
-		whereUsed(ctx, s, c)
-	}
-	return err
+	return cli.Show(ctx, s, http.MethodPost, api.PathAccounts, q, func(a api.NewAccount) {
+		until := "without an end"
+		if a.ExpiresAt != nil {
+			until = "until " + screen.Stamp(a.ExpiresAt)
+		}
+		fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, scopes %s, %s; the API token is not shown again\n",
+			screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), screen.Printable(strings.Join(a.Scopes, ",")), until)
+		whereUsed(ctx, s)
+	})
 }
 
 // whereUsed says how to use an API token from elsewhere. The account is made already, so it is no failure where the gateway does not
 // answer this question.
-func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
-	g, err := client.Get[api.Gateway](ctx, c, api.PathGateway, nil)
+func whereUsed(ctx context.Context, s *cli.Session) {
+	g, err := cli.Get[api.Gateway](ctx, s, api.PathGateway, nil)
 	if err != nil || g.URL == "" {
 		return
 	}
@@ -120,10 +107,6 @@ func accountRow(a api.Account, now time.Time) []string {
 
 // accountRevoke takes a whole API token for its public part, which is the account's id: the token must not stand in a URL.
 func accountRevoke(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	names := slices.Clone(s.Words)
 	for i, name := range names {
 		if strings.HasPrefix(name, "msa_") {
@@ -131,7 +114,7 @@ func accountRevoke(ctx context.Context, s *cli.Session) error {
 		}
 	}
 	return s.OnEach(ctx, cli.Named(names), func(t cli.Target) (string, error) {
-		revoked, err := client.Send[api.RevokedAccount](ctx, c, "DELETE", api.At(api.PathAccount, t.ID), nil)
+		revoked, err := cli.Send[api.RevokedAccount](ctx, s, "DELETE", api.At(api.PathAccount, t.ID), nil)
 		return revokedText(revoked), err
 	})
 }
@@ -141,10 +124,6 @@ func revokedText(a api.RevokedAccount) string {
 	if len(a.Made) > 0 {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
 			strings.Join(a.Made, " ")
-	}
-	if len(a.PerhapsMade) > 0 {
-		text += "; accounts that an earlier version made, for an account of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
-			"; look at them (muster account ls -o wide) and end those that were its own"
 	}
 	return text
 }

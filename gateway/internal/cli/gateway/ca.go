@@ -8,7 +8,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/paste"
 )
@@ -107,17 +106,13 @@ func yesNo(yes bool) string {
 // caIntermediate has a new intermediate made. Where roots are kept elsewhere it takes two steps: the gateway gives a request, each root
 // signs it here, and the certificates go back together. A root's key never leaves this machine.
 func caIntermediate(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	var q api.IntermediateRequest
 	var o struct{ Root []string }
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	if dirs := o.Root; len(dirs) > 0 {
-		prepared, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
+		prepared, err := cli.Send[api.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
@@ -129,10 +124,10 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 			q.Certificates += certificate
 		}
 	}
-	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, q); err != nil {
+	if _, err := cli.Send[api.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, q); err != nil {
 		return err
 	}
-	ca, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
+	ca, err := cli.Get[api.CA](ctx, s, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
@@ -149,11 +144,7 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 
 // caRotateRoot announces a new root that signs nothing yet. Nodes have to hear of it before a certificate under it reaches them.
 func caRotateRoot(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	before, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
+	before, err := cli.Get[api.CA](ctx, s, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
@@ -168,11 +159,11 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 			return err
 		}
 	}
-	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathRoots, q)
+	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathRoots, q)
 	if err != nil {
 		return err
 	}
-	if err := publish(ctx, s, c, change); err != nil {
+	if err := publish(ctx, s, change); err != nil {
 		return err
 	}
 	next := "muster ca intermediate"
@@ -189,23 +180,19 @@ func caDropRoot(ctx context.Context, s *cli.Session) error {
 
 // distrust takes what the argument names out of the trust set, once the operator has said yes.
 func distrust(ctx context.Context, s *cli.Session, what, path string) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	deed := "drop the " + what + " " + s.Words[0]
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(path, s.Words[0]), nil)
+	change, err := cli.Send[api.TrustChange](ctx, s, "DELETE", api.At(path, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
-	return publish(ctx, s, c, change)
+	return publish(ctx, s, change)
 }
 
 // publish tells what became of a change. Where the trust key is kept out of the gateway, it signs the draft here and sends it.
-func publish(ctx context.Context, s *cli.Session, c *client.Client, change api.TrustChange) error {
+func publish(ctx context.Context, s *cli.Session, change api.TrustChange) error {
 	if !change.Published {
 		var o struct{ TrustKey string }
 		if err := s.Flags.Into(&o); err != nil {
@@ -222,7 +209,7 @@ func publish(ctx context.Context, s *cli.Session, c *client.Client, change api.T
 		if err != nil {
 			return err
 		}
-		if change, err = client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: set}); err != nil {
+		if change, err = cli.Send[api.TrustChange](ctx, s, "POST", api.PathTrust, api.SignedSet{Set: set}); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/paste"
 )
@@ -87,15 +86,11 @@ func keyRotate(ctx context.Context, s *cli.Session) error {
 	if q.Role == masterRole {
 		return rotateMaster(ctx, s)
 	}
-	c, err := s.Client(ctx)
+	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathKeysRotate, q)
 	if err != nil {
 		return err
 	}
-	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, q)
-	if err != nil {
-		return err
-	}
-	return publish(ctx, s, c, change)
+	return publish(ctx, s, change)
 }
 
 // rotateMaster works on the files of a stopped gateway. The installed service reads its key from one place alone, so it says where the

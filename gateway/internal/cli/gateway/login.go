@@ -3,11 +3,11 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // LoginCommands has the one that opens the console.
@@ -23,22 +23,12 @@ func LoginCommands() []cli.Command {
 }
 
 func login(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	var q api.LoginRequest
 	if len(s.Words) > 0 {
 		q.Account = s.Words[0]
 	}
-	l, err := client.Send[api.Login](ctx, c, "POST", api.PathLogins, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(l)
-	}
-	_, err = fmt.Fprintf(s.Stdout, "%s\n\nThis logs a browser in as %s. The link is good once, and ends %s.\n", screen.Printable(l.URL),
-		screen.Printable(l.Account), screen.When(s.Now(), l.ExpiresAt))
-	return err
+	return cli.Show(ctx, s, http.MethodPost, api.PathLogins, q, func(l api.Login) {
+		fmt.Fprintf(s.Stdout, "%s\n\nThis logs a browser in as %s. The link is good once, and ends %s.\n", screen.Printable(l.URL),
+			screen.Printable(l.Account), screen.When(s.Now(), l.ExpiresAt))
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/datadir"
 )
@@ -130,7 +131,7 @@ func withSettings(text string, given, old map[string]string) string {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		key := cli.Variable(name)
+		key := wire.EnvOf(name)
 		line := key + "=" + strconv.Quote(given[name])
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), key+"=") })
 		switch {

@@ -16,7 +16,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const taskKeyText = "A task key that the gateway does not have keeps whoever takes the gateway over from giving work to nodes " +
@@ -87,16 +86,12 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeys, api.AddKeyRequest{Role: string(role),
+	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathKeys, api.AddKeyRequest{Role: string(role),
 		PublicKey: sign.EncodeKey(public)})
 	if err != nil {
 		return err
 	}
-	return publish(ctx, s, c, change)
+	return publish(ctx, s, change)
 }
 
 func addedRole(s *cli.Session) (sign.Role, error) {

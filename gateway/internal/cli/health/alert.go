@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func alertList(ctx context.Context, s *cli.Session) error {
@@ -20,43 +20,31 @@ func alertList(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, f)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(list)
-	}
-	columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
-		{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
-	rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
-		return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
-			state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
-	})
-	if err := s.List(format, columns).Write(rows); err != nil {
-		return err
-	}
-	if left := list.Total - len(list.Alerts); left > 0 {
-		fmt.Fprintf(s.Stdout, "and %d more: select with -l or --cause\n", left)
-	}
-	if list.Total == 0 {
-		none := "no alert fires"
-		if f.Selector+f.Tenant+f.Cause != "" {
-			none = "none of the alerts that were asked for fires"
+	return cli.Show(ctx, s, http.MethodGet, api.PathAlerts, f, func(list api.AlertList) {
+		columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
+			{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
+		rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
+			return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
+				state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
+		})
+		_ = s.List(columns).Write(rows) // the session remembers what Stdout refused
+		if left := list.Total - len(list.Alerts); left > 0 {
+			fmt.Fprintf(s.Stdout, "and %d more: select with -l or --cause\n", left)
 		}
-		fmt.Fprintln(s.Stderr, none+beside(ctx, c, f)+"; muster help alerts lists what is looked for")
-	}
-	return nil
+		if list.Total == 0 {
+			none := "no alert fires"
+			if f.Selector+f.Tenant+f.Cause != "" {
+				none = "none of the alerts that were asked for fires"
+			}
+			fmt.Fprintln(s.Stderr, none+beside(ctx, s, f)+"; muster help conditions lists what is looked for")
+		}
+	})
 }
 
 // beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
 // alone, and a gateway that still reads its nodes, say nothing of it.
-func beside(ctx context.Context, c *client.Client, f api.AlertFilter) string {
-	view, err := client.Get[api.FleetView](ctx, c, api.PathFleet, api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant})
+func beside(ctx context.Context, s *cli.Session, f api.AlertFilter) string {
+	view, err := cli.Get[api.FleetView](ctx, s, api.PathFleet, api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant})
 	if err != nil {
 		return ""
 	}
@@ -103,11 +91,7 @@ func told(a api.Alert) string {
 }
 
 func alertShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := client.Get[api.AlertList](ctx, c, api.PathAlerts, api.AlertFilter{ID: s.Words[0], All: true})
+	list, err := cli.Get[api.AlertList](ctx, s, api.PathAlerts, api.AlertFilter{ID: s.Words[0], All: true})
 	if err != nil {
 		return err
 	}
@@ -115,7 +99,7 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 		return cli.Hinted(fmt.Sprintf("there is no alert %q", s.Words[0]), "muster alert ls --all shows them")
 	}
 	a := list.Alerts[0]
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(a)
 	}
 	screen.Pairs(s.Stdout, s.Screen(), pairs(a))
@@ -158,19 +142,9 @@ func silence(ctx context.Context, s *cli.Session) error {
 	if q.Reason == "" {
 		return cli.Usagef("--reason 'new power supply'", "a silence needs a reason, for those who wonder later")
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	made, err := client.Send[api.AlertSilence](ctx, c, "POST", api.PathSilences, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(made)
-	}
-	fmt.Fprintf(s.Stdout, "%s: %s, until %s.\n", screen.Printable(made.ID), silenceOf(made), screen.Stamp(&made.EndsAt))
-	return nil
+	return cli.Show(ctx, s, http.MethodPost, api.PathSilences, q, func(made api.AlertSilence) {
+		fmt.Fprintf(s.Stdout, "%s: %s, until %s.\n", screen.Printable(made.ID), silenceOf(made), screen.Stamp(&made.EndsAt))
+	})
 }
 
 // what is silenced, in a few words.
@@ -197,15 +171,7 @@ func silences(ctx context.Context, s *cli.Session) error {
 }
 
 func unsilence(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := client.Drop(ctx, c, api.At(api.PathSilence, s.Words[0]), nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "%s has ended.\n", screen.Printable(s.Words[0]))
-	return nil
+	return s.Drop(ctx, api.At(api.PathSilence, s.Words[0]), nil, "", s.Words[0]+" has ended.")
 }
 
 func receiverAdd(ctx context.Context, s *cli.Session) error {
@@ -213,24 +179,14 @@ func receiverAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := client.Send[api.AlertReceiver](ctx, c, "PUT", api.At(api.PathReceiver, s.Words[0]), q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(r)
-	}
-	name := screen.Printable(r.Name)
-	fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: muster alert receiver test %s\n", name, screen.OrUnknown(r.Host), name)
-	if r.Secret != "" {
-		fmt.Fprintf(s.Stdout, "\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n",
-			screen.Printable(r.Secret))
-	}
-	return nil
+	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathReceiver, s.Words[0]), q, func(r api.AlertReceiver) {
+		name := screen.Printable(r.Name)
+		fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: muster alert receiver test %s\n", name, screen.OrUnknown(r.Host), name)
+		if r.Secret != "" {
+			fmt.Fprintf(s.Stdout, "\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n",
+				screen.Printable(r.Secret))
+		}
+	})
 }
 
 // request reads the URL from a file or a pipe: it is a secret.
@@ -299,30 +255,12 @@ func gets(r api.AlertReceiver) string {
 }
 
 func receiverTest(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := client.Send[api.AlertTest](ctx, c, "POST", api.At(api.PathReceiverTest, s.Words[0]), nil)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("%s took the test alert: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
-	return s.ShowTry(format, t, text)
+	return s.ShowTry(ctx, api.At(api.PathReceiverTest, s.Words[0]), func(t api.AlertTest) string {
+		return fmt.Sprintf("%s took the test alert: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
+	})
 }
 
 func receiverDrop(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	deed := "remove the receiver " + s.Words[0]
-	if err := s.Agree(deed, deed); err != nil {
-		return err
-	}
-	if err := client.Drop(ctx, c, api.At(api.PathReceiver, s.Words[0]), nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "%s is told no more.\n", screen.Printable(s.Words[0]))
-	return nil
+	name := s.Words[0]
+	return s.Drop(ctx, api.At(api.PathReceiver, name), nil, "remove the receiver "+name, name+" is told no more.")
 }

@@ -14,7 +14,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -37,44 +36,36 @@ func show(ctx context.Context, s *cli.Session, audit bool, columns []screen.Colu
 	if err != nil {
 		return err
 	}
-	format, err := s.Format()
-	if err != nil {
-		return err
-	}
 	var o struct{ Follow bool }
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
+	if err := known(ctx, s, filter.Node); err != nil {
 		return err
 	}
-	if err := known(ctx, c, filter.Node); err != nil {
-		return err
-	}
-	out := &eventWriter{Session: s, json: format == cli.FormatJSON, list: s.List(format, columns)}
+	out := &eventWriter{Session: s, json: s.Form == cli.FormJSON, list: s.List(columns)}
 	if filter.Since.IsZero() || limit > 0 {
-		err = out.latest(ctx, c, filter, limit)
+		err = out.latest(ctx, filter, limit)
 	} else {
-		err = out.forward(ctx, c, filter)
+		err = out.forward(ctx, filter)
 	}
 	if err != nil || !o.Follow {
 		return err
 	}
-	return out.follow(ctx, c, filter)
+	return out.follow(ctx, filter)
 }
 
 // known refuses the name of a node that never was. Such a node has no row and no event: events outlive their node. An account that may
 // not look at nodes gets an empty list instead.
-func known(ctx context.Context, c *client.Client, node string) error {
+func known(ctx context.Context, s *cli.Session, node string) error {
 	if node == "" {
 		return nil
 	}
-	page, err := client.Get[api.EventList](ctx, c, api.PathEvents, api.EventFilter{Node: node, Limit: 1})
+	page, err := cli.Get[api.EventList](ctx, s, api.PathEvents, api.EventFilter{Node: node, Limit: 1})
 	if err != nil || len(page.Events) > 0 {
 		return err
 	}
-	_, err = client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node), nil)
+	_, err = cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node), nil)
 	var missing *wire.ErrorDetail
 	if errors.As(err, &missing) && missing.Code == wire.CodeNotFound {
 		return err
@@ -87,12 +78,12 @@ const longestWait = 30 * time.Second
 
 // follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for; what happened meanwhile is
 // shown then.
-func (w *eventWriter) follow(ctx context.Context, c *client.Client, f api.EventFilter) error {
+func (w *eventWriter) follow(ctx context.Context, f api.EventFilter) error {
 	wait := eventsPause
 	for {
 		err := w.Pause(ctx, wait)
 		if err == nil {
-			err = w.forward(ctx, c, f)
+			err = w.forward(ctx, f)
 		}
 		var lost *lost
 		switch {
@@ -146,14 +137,14 @@ type eventWriter struct {
 }
 
 // latest prints the newest events, at most limit of them.
-func (w *eventWriter) latest(ctx context.Context, c *client.Client, f api.EventFilter, limit int) error {
+func (w *eventWriter) latest(ctx context.Context, f api.EventFilter, limit int) error {
 	if limit == 0 {
 		limit = usualEvents
 	}
 	var events []api.Event
 	for len(events) < limit {
 		f.Limit = min(limit-len(events), eventPage)
-		page, err := client.Get[api.EventList](ctx, c, api.PathEvents, f)
+		page, err := cli.Get[api.EventList](ctx, w.Session, api.PathEvents, f)
 		if err != nil {
 			return err
 		}
@@ -168,11 +159,11 @@ func (w *eventWriter) latest(ctx context.Context, c *client.Client, f api.EventF
 }
 
 // forward prints everything after the last event that was printed.
-func (w *eventWriter) forward(ctx context.Context, c *client.Client, f api.EventFilter) error {
+func (w *eventWriter) forward(ctx context.Context, f api.EventFilter) error {
 	f.Limit = eventPage
 	for {
 		f.After = &w.last
-		page, err := client.Get[api.EventList](ctx, c, api.PathEvents, f)
+		page, err := cli.Get[api.EventList](ctx, w.Session, api.PathEvents, f)
 		if err != nil {
 			return &lost{err}
 		}

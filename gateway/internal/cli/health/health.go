@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func healthList(ctx context.Context, s *cli.Session) error {
@@ -20,33 +20,21 @@ func healthList(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	list, err := client.Get[api.FindingList](ctx, c, api.PathFindings, f)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(list)
-	}
-	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
-		{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
-	rows := cli.Rows(list.Findings, func(f api.NodeFinding) []string {
-		return []string{screen.OrUnknown(f.Node), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Rule),
-			screen.Age(s.Now().Sub(f.Since)), what(f.Finding), screen.Printable(f.Next), screen.OrUnknown(f.GPU)}
+	return cli.Show(ctx, s, http.MethodGet, api.PathFindings, f, func(list api.FindingList) {
+		columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
+			{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
+		rows := cli.Rows(list.Findings, func(f api.NodeFinding) []string {
+			return []string{screen.OrUnknown(f.Node), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Rule),
+				screen.Age(s.Now().Sub(f.Since)), what(f.Finding), screen.Printable(f.Next), screen.OrUnknown(f.GPU)}
+		})
+		_ = s.List(columns).Write(rows) // the session remembers what Stdout refused
+		if left := list.Total - len(list.Findings); left > 0 {
+			fmt.Fprintf(s.Stdout, "and %d more: select nodes with -l\n", left)
+		}
+		if list.Total == 0 {
+			fmt.Fprintln(s.Stderr, "nothing is found; muster health rules lists what is looked for")
+		}
 	})
-	if err := s.List(format, columns).Write(rows); err != nil {
-		return err
-	}
-	if left := list.Total - len(list.Findings); left > 0 {
-		fmt.Fprintf(s.Stdout, "and %d more: select nodes with -l\n", left)
-	}
-	if list.Total == 0 {
-		fmt.Fprintln(s.Stderr, "nothing is found; muster health rules lists what is looked for")
-	}
-	return nil
 }
 
 func what(f api.Finding) string {
@@ -101,20 +89,10 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := client.Send[api.HealthRule](ctx, c, "PUT", api.At(api.PathHealthRule, s.Words[0]), q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(r)
-	}
-	fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
-		screen.Printable(setting(r, api.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
-	return nil
+	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathHealthRule, s.Words[0]), q, func(r api.HealthRule) {
+		fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
+			screen.Printable(setting(r, api.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
+	})
 }
 
 func request(s *cli.Session) (api.HealthRuleRequest, error) {
@@ -144,13 +122,5 @@ func healthUnset(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := client.Drop(ctx, c, api.At(api.PathHealthRule, s.Words[0]), f); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "%s: the setting is dropped.\n", screen.Printable(s.Words[0]))
-	return nil
+	return s.Drop(ctx, api.At(api.PathHealthRule, s.Words[0]), f, "", s.Words[0]+": the setting is dropped.")
 }

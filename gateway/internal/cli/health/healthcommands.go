@@ -15,7 +15,7 @@ func HealthCommands() []cli.Command {
 				"is marked as old. -o wide says what to do.",
 			Examples: []string{"muster health ls", "muster health ls --severe -l tier=sovereign", "muster health ls -o json | jq '.total'"}},
 		{Name: "health rules", Flags: []string{"output"}, Run: healthRules, Summary: "list the rules with their limits and settings",
-			Text: "muster help health says what each rule means, and what to do.", Examples: []string{"muster health rules",
+			Text: "muster help conditions says what each rule means, and what to do.", Examples: []string{"muster health rules",
 				"muster health rules -o wide"}},
 		{Name: "health set", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector", "limit", "for", "off", "output"}, Run: healthSet,
 			Says: map[string]string{"limit": "the rule's limit, in its unit", "for": "so long it must be bad at each look, at most 168h",

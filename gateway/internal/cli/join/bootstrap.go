@@ -27,13 +27,14 @@ func BootstrapCommands() []cli.Command {
 		"gpus": "how many GPUs it should show"}
 	return []cli.Command{
 		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "output"},
-			Run: nodeCreate, Says: says,
+			Run: nodeCreate, Says: says, Forms: forms(),
 			Summary: "make a node that is yet to join, and its bootstrap command",
 			Text:    "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText,
 			Examples: []string{"muster node create gpu-7 --tenant platform --label rack=7 --gpus 8",
 				"muster node create gpu-8 -o user-data > user-data"}},
 		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: bootstrapNode,
 			Says:    says,
+			Forms:   forms(),
 			Summary: "mint a bootstrap token for a node, with its script",
 			Text: bootstrapText + "\n\n" + outputText + " " +
 				"A node that has enrolled is bootstrapped again only with --again: the machine that uses the token takes its place.",
@@ -43,36 +44,27 @@ func BootstrapCommands() []cli.Command {
 	}
 }
 
+const formUserData = "user-data"
+
+// forms are what a bootstrap prints. A table is the text for a person.
+func forms() []string {
+	return []string{cli.FormTable, "command", "script", formUserData, cli.FormJSON}
+}
+
 // modeOf is the mode in the API's word: the command line says cloud-init. Without --mode it follows from what is to be printed.
-func modeOf(s *cli.Session, output string) (string, error) {
+func modeOf(s *cli.Session) (string, error) {
 	usual := "manual"
-	if output == "user-data" {
+	if s.Form == formUserData {
 		usual = "cloud-init"
 	}
 	mode, err := s.Flags.OneOf("mode", usual, "manual", "cloud-init", "cloud_init")
-	if mode == "cloud-init" {
+	switch {
+	case err == nil && s.Form == formUserData && mode == "manual":
+		return "", cli.Usagef("leave --mode out, or write --mode cloud-init", "user-data is for cloud-init")
+	case mode == "cloud-init":
 		mode = "cloud_init"
 	}
 	return mode, err
-}
-
-// printed is what is to be printed of a bootstrap, and the mode that follows from it.
-func printed(s *cli.Session) (output, mode string, err error) {
-	var o struct{ Output string }
-	if err := s.Flags.Into(&o); err != nil {
-		return "", "", err
-	}
-	switch output = o.Output; output {
-	case "table", "wide": // forms of lists; the environment may name one
-	default:
-		if output, err = s.Flags.OneOf("output", "", "command", "script", "json", "user-data"); err != nil {
-			return "", "", err
-		}
-	}
-	if mode, err = modeOf(s, output); err == nil && output == "user-data" && mode == "manual" {
-		err = cli.Usagef("leave --mode out, or write --mode cloud-init", "user-data is for cloud-init")
-	}
-	return output, mode, err
 }
 
 func createNodeRequest(s *cli.Session, mode string) (q api.CreateNodeRequest, err error) {
@@ -83,7 +75,7 @@ func createNodeRequest(s *cli.Session, mode string) (q api.CreateNodeRequest, er
 }
 
 func nodeCreate(ctx context.Context, s *cli.Session) error {
-	output, mode, err := printed(s)
+	mode, err := modeOf(s)
 	if err != nil {
 		return err
 	}
@@ -91,17 +83,13 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Send[client.Raw[api.CreatedNode]](ctx, c, "POST", api.PathNodes, q)
+	answer, err := cli.Send[client.Raw[api.CreatedNode]](ctx, s, "POST", api.PathNodes, q)
 	if err != nil {
 		return err
 	}
 	made := answer.Read
 	warnPlatforms(s, made.Packages)
-	if done, err := part(s, output, answer.Sent, made.Script, made.Command, made.UserData); done {
+	if done, err := part(s, answer.Sent, made.Script, made.Command, made.UserData); done {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "node %s, tenant %s, %s\n\n", screen.Printable(made.Node.Name), screen.Printable(made.Node.Tenant),
@@ -113,7 +101,7 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 }
 
 func bootstrapNode(ctx context.Context, s *cli.Session) error {
-	output, mode, err := printed(s)
+	mode, err := modeOf(s)
 	if err != nil {
 		return err
 	}
@@ -132,7 +120,7 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 	}
 	made := answer.Read
 	warnPlatforms(s, made.Metadata.Packages)
-	if done, err := part(s, output, answer.Sent, made.Script, made.Command, made.UserData); done {
+	if done, err := part(s, answer.Sent, made.Script, made.Command, made.UserData); done {
 		return err
 	}
 	if made.UserData != "" {
@@ -142,13 +130,13 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 }
 
 // part prints the one thing that --output names; done is false where it names none.
-func part(s *cli.Session, output string, all json.RawMessage, script, command, userData string) (done bool, err error) {
-	switch output {
-	case "json":
+func part(s *cli.Session, all json.RawMessage, script, command, userData string) (done bool, err error) {
+	switch s.Form {
+	case cli.FormJSON:
 		return true, s.Print(string(screen.PrintableJSON(all)) + "\n") // its first member makes it harmless in a shell
 	case "script":
 		return true, s.Print(script)
-	case "user-data":
+	case formUserData:
 		return true, s.Print(userData)
 	case "command":
 		return true, s.Print(command + "\n")
@@ -156,11 +144,10 @@ func part(s *cli.Session, output string, all json.RawMessage, script, command, u
 	return false, nil
 }
 
-// warnPlatforms says for which machines a script has no agent. Where the gateway names no platform at all it says nothing: that is an
-// older gateway, because one without agents would have refused.
+// warnPlatforms says for which machines a script has no agent.
 func warnPlatforms(s *cli.Session, packages []api.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
-		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p api.BootstrapPackage) bool { return p.Platform == platform }) {
+		if !slices.ContainsFunc(packages, func(p api.BootstrapPackage) bool { return p.Platform == platform }) {
 			fmt.Fprintf(s.Stderr, "muster: this gateway carries no agent for %s: such a machine cannot use this script; make build puts "+
 				"all of them into a gateway\n", platform)
 		}

@@ -3,12 +3,12 @@ package join
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func pskSet(ctx context.Context, s *cli.Session) error {
@@ -22,31 +22,16 @@ func pskRotate(ctx context.Context, s *cli.Session) error {
 // newPSK sets or adds a key. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
 // once; one that the operator brought is never shown.
 func newPSK(ctx context.Context, s *cli.Session, path, next string) error {
-	format, err := s.Format()
-	if err != nil {
-		return err
-	}
 	q, err := pskRequest(s)
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	k, err := client.Send[api.NewPSK](ctx, c, "POST", path, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(k)
-	}
-	if k.Secret != "" {
-		fmt.Fprintf(s.Stdout, "%s\n\n", screen.Printable(k.Secret))
-		fmt.Fprintln(s.Stdout, "This is the secret; it is not shown again.")
-	}
-	fmt.Fprintf(s.Stdout, "The key is called %s. %s\n", screen.Printable(k.ID), strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
-	return nil
+	return cli.Show(ctx, s, http.MethodPost, path, q, func(k api.NewPSK) {
+		if k.Secret != "" {
+			fmt.Fprintf(s.Stdout, "%s\n\nThis is the secret; it is not shown again.\n", screen.Printable(k.Secret))
+		}
+		fmt.Fprintf(s.Stdout, "The key is called %s. %s\n", screen.Printable(k.ID), strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
+	})
 }
 
 // pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
@@ -86,19 +71,11 @@ func pskClear(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
+	said := "There is no pre-shared key any more. Nodes that joined with one stay."
+	if f.Keep != "" {
+		said = f.Keep + " is the only pre-shared key now."
 	}
-	if err := client.Drop(ctx, c, api.PathPSK, f); err != nil {
-		return err
-	}
-	if f.Keep == "" {
-		fmt.Fprintln(s.Stdout, "There is no pre-shared key any more. Nodes that joined with one stay.")
-		return nil
-	}
-	fmt.Fprintf(s.Stdout, "%s is the only pre-shared key now.\n", screen.Printable(f.Keep))
-	return nil
+	return s.Drop(ctx, api.PathPSK, f, "", said)
 }
 
 func pskList(ctx context.Context, s *cli.Session) error {

@@ -16,7 +16,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -46,7 +45,6 @@ func PushCommands() []cli.Command {
 // push is one call of the command: the same for every box.
 type push struct {
 	*cli.Session
-	client  *client.Client
 	gateway api.Gateway
 	token   api.TokenRequest
 	timeout time.Duration
@@ -97,10 +95,7 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 		return nil, errors.New("ssh is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there")
 	}
 	var err error
-	if p.client, err = s.Client(ctx); err != nil {
-		return nil, err
-	}
-	if p.gateway, err = client.Get[api.Gateway](ctx, p.client, api.PathGateway, nil); err != nil {
+	if p.gateway, err = cli.Get[api.Gateway](ctx, p.Session, api.PathGateway, nil); err != nil {
 		return nil, err
 	}
 	return p, p.joinFlags()
@@ -180,7 +175,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 	if err := p.copy(ctx, host, platform, dir); err != nil {
 		return errors.Join(err, p.clean(ctx, host, dir))
 	}
-	minted, err := client.Send[api.NewToken](ctx, p.client, "POST", api.PathTokens, p.token)
+	minted, err := cli.Send[api.NewToken](ctx, p.Session, "POST", api.PathTokens, p.token)
 	if err != nil {
 		return errors.Join(err, p.clean(ctx, host, dir))
 	}
@@ -197,7 +192,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 // settle ends a token that was not used, because the box did not join or had joined before.
 func (p *push) settle(ctx context.Context, id string, failed bool) error {
 	if !failed {
-		list, err := client.Get[api.TokenList](ctx, p.client, api.PathTokens, api.ListFilter{Tenant: p.token.Tenant})
+		list, err := cli.Get[api.TokenList](ctx, p.Session, api.PathTokens, api.ListFilter{Tenant: p.token.Tenant})
 		live := err != nil // an account that may mint tokens need not be one that may list them
 		for _, t := range list.Tokens {
 			live = live || t.ID == id
@@ -206,7 +201,7 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 			return nil
 		}
 	}
-	if err := client.Drop(ctx, p.client, api.At(api.PathToken, id), nil); err != nil {
+	if err := cli.Drop(ctx, p.Session, api.At(api.PathToken, id), nil); err != nil {
 		return cli.Hinted(fmt.Sprintf("the token %s is still good: %s", id, err), "end it with muster token revoke "+id)
 	}
 	return nil

@@ -3,12 +3,12 @@ package join
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func tokenCreate(ctx context.Context, s *cli.Session) error {
@@ -16,24 +16,14 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := client.Send[api.NewToken](ctx, c, "POST", api.PathTokens, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(t)
-	}
-	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
-		screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
-		screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
-	if err == nil && t.Command != "" {
-		_, err = fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
-	}
-	return err
+	return cli.Show(ctx, s, http.MethodPost, api.PathTokens, q, func(t api.NewToken) {
+		fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
+			screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
+			screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
+		if t.Command != "" {
+			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
+		}
+	})
 }
 
 func tokenList(ctx context.Context, s *cli.Session) error {
@@ -53,33 +43,25 @@ func tokenColumns() []screen.Column {
 }
 
 func tokenRow(t api.Token, now time.Time) []string {
-	node := t.Node
 	bound := screen.Unknown
-	if node == "" { // an older gateway names the id alone
-		node = t.NodeID
-	}
 	switch {
 	case t.BindInstance:
 		bound = "instance"
 	case t.NodeID != "":
 		bound = "node"
 	}
-	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status),
+	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(t.Node), screen.OrUnknown(t.Status),
 		fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
 		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
 }
 
 // tokenRevoke takes a whole token for its public part, so that the secret does not travel in a URL.
 func tokenRevoke(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	ids := make([]string, 0, len(s.Words))
 	for _, id := range s.Words {
 		ids = append(ids, cli.PublicPart(id))
 	}
 	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) {
-		return api.StatusRevoked, client.Drop(ctx, c, api.At(api.PathToken, t.ID), nil)
+		return api.StatusRevoked, cli.Drop(ctx, s, api.At(api.PathToken, t.ID), nil)
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/client"
 )
 
 // Filter picks nodes. A zero field does not count.
@@ -35,8 +34,8 @@ func (f Filter) fleet() api.FleetFilter {
 }
 
 // Check asks the gateway whether it takes the filter.
-func (f Filter) Check(ctx context.Context, c *client.Client) error {
-	_, err := client.Get[api.FleetView](ctx, c, api.PathFleet, f.fleet())
+func (f Filter) Check(ctx context.Context, s *cli.Session) error {
+	_, err := cli.Get[api.FleetView](ctx, s, api.PathFleet, f.fleet())
 	return err
 }
 
@@ -55,11 +54,11 @@ const (
 
 // Follow tells what the gateway says about the nodes of a filter, until ctx ends, tell fails or the gateway refuses the account. Where the
 // gateway is lost it says so, and tries again.
-func Follow(ctx context.Context, s *cli.Session, c *client.Client, f Filter, tell func(News) error) error {
+func Follow(ctx context.Context, s *cli.Session, f Filter, tell func(News) error) error {
 	pause := firstPause
 	var deaf error // why nobody wants to hear more
 	for {
-		err := once(ctx, c, f, func(n News) error {
+		err := once(ctx, s, f, func(n News) error {
 			pause = firstPause
 			deaf = tell(n)
 			return deaf
@@ -87,9 +86,13 @@ func refused(err error) bool {
 }
 
 // once follows one stream to its end. It loads all nodes after the stream has begun, so that no change falls between the two.
-func once(ctx context.Context, c *client.Client, f Filter, tell func(News) error) error {
+func once(ctx context.Context, s *cli.Session, f Filter, tell func(News) error) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
 	load := func() error {
-		view, err := c.WholeFleet(ctx, f.fleet())
+		view, err := s.WholeFleet(ctx, f.fleet())
 		if err != nil {
 			return err
 		}

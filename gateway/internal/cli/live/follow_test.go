@@ -63,12 +63,13 @@ func follow(t *testing.T, g *gateway, f live.Filter, times int) (told []live.New
 	t.Helper()
 	server := httptest.NewServer(g)
 	defer server.Close()
-	s := &cli.Session{Env: cli.Env{Pause: func(ctx context.Context, d time.Duration) error {
+	to := &client.Client{BaseURL: server.URL, HTTP: server.Client()}
+	s := &cli.Session{Env: cli.Env{Gateway: to, Pause: func(ctx context.Context, d time.Duration) error {
 		pauses = append(pauses, d)
 		return ctx.Err()
 	}}}
 	enough := errors.New("enough")
-	err = live.Follow(t.Context(), s, &client.Client{BaseURL: server.URL, HTTP: server.Client()}, f, func(n live.News) error {
+	err = live.Follow(t.Context(), s, f, func(n live.News) error {
 		told = append(told, n)
 		if len(told) == times {
 			return enough
@@ -131,7 +132,8 @@ func TestFollowEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := live.Follow(ctx, &cli.Session{}, &client.Client{BaseURL: "http://127.0.0.1:1", HTTP: http.DefaultClient}, live.Filter{}, nil)
+	nobody := &client.Client{BaseURL: "http://127.0.0.1:1", HTTP: http.DefaultClient}
+	err := live.Follow(ctx, &cli.Session{Env: cli.Env{Gateway: nobody}}, live.Filter{}, nil)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

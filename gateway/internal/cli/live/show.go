@@ -6,7 +6,6 @@ import (
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/client"
 )
 
 // View is what a command shows. Its methods are called by one goroutine.
@@ -32,7 +31,6 @@ const (
 // show is a View on a terminal.
 type show struct {
 	session  *cli.Session
-	client   *client.Client
 	terminal *tty.Terminal
 	view     View
 	pace     time.Duration
@@ -52,7 +50,7 @@ type check struct {
 }
 
 // Show shows a view on the session's terminal until a person quits, ctx ends, or the terminal is gone. The terminal is as before then.
-func Show(ctx context.Context, s *cli.Session, c *client.Client, f Filter, pace time.Duration, view View) error {
+func Show(ctx context.Context, s *cli.Session, f Filter, pace time.Duration, view View) error {
 	terminal, err := tty.Open(s.Terminal())
 	if err != nil {
 		return err
@@ -60,7 +58,7 @@ func Show(ctx context.Context, s *cli.Session, c *client.Client, f Filter, pace 
 	defer terminal.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := &show{session: s, client: c, terminal: terminal, view: view, pace: pace, checked: make(chan check), due: time.NewTimer(0)}
+	w := &show{session: s, terminal: terminal, view: view, pace: pace, checked: make(chan check), due: time.NewTimer(0)}
 	defer w.due.Stop()
 	w.follow(ctx, f)
 	return w.run(ctx)
@@ -76,7 +74,7 @@ func (w *show) follow(ctx context.Context, f Filter) {
 	w.news = news
 	go func() {
 		defer w.terminal.Guard()
-		_ = Follow(ctx, w.session, w.client, f, func(n News) error { // its error is that of ctx
+		_ = Follow(ctx, w.session, f, func(n News) error { // its error is that of ctx
 			select {
 			case news <- n:
 				return nil
@@ -130,7 +128,7 @@ func (w *show) press(ctx context.Context, key tty.Key) bool {
 // check asks the gateway about a filter, while the picture goes on.
 func (w *show) check(ctx context.Context, f Filter) {
 	defer w.terminal.Guard()
-	err := f.Check(ctx, w.client)
+	err := f.Check(ctx, w.session)
 	select {
 	case w.checked <- check{f, err}:
 	case <-ctx.Done():

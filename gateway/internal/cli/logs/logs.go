@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
@@ -36,7 +37,7 @@ func nodeLogs(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	nodes, _, err := s.Targets(ctx, c, s.Words)
+	nodes, _, err := s.Targets(ctx, s.Words)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func since(s *cli.Session) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	ago, err := api.ParseDuration(text)
+	ago, err := flags.ParseDuration(text)
 	if err != nil || ago <= 0 {
 		return time.Time{}, cli.Usagef("such as 30m, 2h, 7d or 2026-11-23T10:00:00Z",
 			"%s has the value %q, which is neither a duration nor a time", s.Flags.Source("since"), text)

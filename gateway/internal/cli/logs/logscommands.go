@@ -8,6 +8,7 @@ func LogsCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "node logs", Args: "NAME...", Most: -1,
 			Flags: []string{"selector", "follow", "since", "source", "grep", "lines", "utc", "output"}, Run: nodeLogs,
+			Forms: []string{formatText, cli.FormJSON},
 			Says: map[string]string{
 				"since":  "lines of so long ago and later, such as 1h, or of a time and later, such as 2026-11-23T10:00:00Z",
 				"follow": "go on with new lines as they come, until ^C",

@@ -29,17 +29,13 @@ type printer struct {
 const formatText = "text"
 
 func newPrinter(s *cli.Session, sources bool) (*printer, error) {
-	format, err := s.Flags.OneOf("output", formatText, formatText, cli.FormatJSON)
-	if err != nil {
-		return nil, err
-	}
 	var o struct {
 		UTC bool `flag:"utc"`
 	}
 	if err := s.Flags.Into(&o); err != nil {
 		return nil, err
 	}
-	p := &printer{Session: s, json: format == cli.FormatJSON, zone: time.Local, sources: sources}
+	p := &printer{Session: s, json: s.Form == cli.FormJSON, zone: time.Local, sources: sources}
 	if o.UTC {
 		p.zone = time.UTC
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,7 +16,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func create(ctx context.Context, s *cli.Session) error {
@@ -27,21 +27,11 @@ func create(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	made, err := client.Send[api.LogShipping](ctx, c, "PUT", api.At(api.PathShipping, name), q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(made)
-	}
-	name = screen.Printable(made.Name)
-	fmt.Fprintf(s.Stdout, "%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name,
-		screen.Printable(strings.Join(made.Sources, ", ")), screen.Printable(made.To), screen.Plural(made.Nodes, "node"), name)
-	return nil
+	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathShipping, name), q, func(made api.LogShipping) {
+		name = screen.Printable(made.Name)
+		fmt.Fprintf(s.Stdout, "%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name,
+			screen.Printable(strings.Join(made.Sources, ", ")), screen.Printable(made.To), screen.Plural(made.Nodes, "node"), name)
+	})
 }
 
 // nameOf is the name of a rule. Where none is given, it comes from what makes two rules two, so the same command changes the same rule.
@@ -165,11 +155,7 @@ func trouble(r api.LogShipping) string {
 }
 
 func show(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	all, err := client.Get[api.LogShippingList](ctx, c, api.PathShippings, nil)
+	all, err := cli.Get[api.LogShippingList](ctx, s, api.PathShippings, nil)
 	if err != nil {
 		return err
 	}
@@ -178,7 +164,7 @@ func show(ctx context.Context, s *cli.Session) error {
 		return cli.Hinted(fmt.Sprintf("there is no rule %q", s.Words[0]), "muster logs ship ls shows them")
 	}
 	r := all.Shippings[at]
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(r)
 	}
 	screen.Pairs(s.Stdout, s.Screen(), pairs(r))
@@ -223,30 +209,12 @@ func why(reason string) string {
 }
 
 func test(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	t, err := client.Send[api.AlertTest](ctx, c, "POST", api.At(api.PathShippingTest, s.Words[0]), nil)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("The sink of %s took the test line: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
-	return s.ShowTry(format, t, text)
+	return s.ShowTry(ctx, api.At(api.PathShippingTest, s.Words[0]), func(t api.AlertTest) string {
+		return fmt.Sprintf("The sink of %s took the test line: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
+	})
 }
 
 func drop(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	deed := "delete the rule " + s.Words[0]
-	if err := s.Agree(deed, deed); err != nil {
-		return err
-	}
-	if err := client.Drop(ctx, c, api.At(api.PathShipping, s.Words[0]), nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "%s ships no more.\n", screen.Printable(s.Words[0]))
-	return nil
+	name := s.Words[0]
+	return s.Drop(ctx, api.At(api.PathShipping, name), nil, "delete the rule "+name, name+" ships no more.")
 }

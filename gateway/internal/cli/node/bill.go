@@ -13,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func billCommand() cli.Command {
@@ -93,20 +92,16 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	b := bill{Until: s.Now().UTC(), Nodes: []billLine{}, Groups: []billSum{}}
 	if o.Since > 0 {
 		from := b.Until.Add(-o.Since)
 		b.Since = &from
 	}
-	records, err := recordsOf(ctx, c, o.Selector, b.Since)
+	records, err := recordsOf(ctx, s, o.Selector, b.Since)
 	if err != nil {
 		return err
 	}
-	err = c.EachNode(ctx, api.NodeFilter{Selector: o.Selector, All: true}, func(n api.Node) error {
+	err = s.EachNode(ctx, api.NodeFilter{Selector: o.Selector, All: true}, func(n api.Node) error {
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
 			l.group = n.Labels[o.By]
 			b.Nodes = append(b.Nodes, l)
@@ -124,22 +119,19 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	if o.By != "" {
 		b.Groups = groups(b.Nodes)
 	}
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(b)
 	}
-	return b.show(s, format, o.By)
+	return b.show(s, o.By)
 }
 
-// recordsOf are what the gateway has seen of nodes, by their ids. An older gateway has no records.
-func recordsOf(ctx context.Context, c *client.Client, selector string, since *time.Time) (map[string]api.NodeCost, error) {
+// recordsOf are what the gateway has seen of nodes, by their ids.
+func recordsOf(ctx context.Context, s *cli.Session, selector string, since *time.Time) (map[string]api.NodeCost, error) {
 	f := api.CostFilter{Selector: selector}
 	if since != nil {
 		f.Since = *since
 	}
-	list, err := client.Get[api.CostList](ctx, c, api.PathCosts, f)
-	if client.IsNotFound(err) {
-		err = nil
-	}
+	list, err := cli.Get[api.CostList](ctx, s, api.PathCosts, f)
 	records := make(map[string]api.NodeCost, len(list.Costs))
 	for _, r := range list.Costs {
 		records[r.NodeID] = r
@@ -167,7 +159,7 @@ func lineOf(n api.Node, record api.NodeCost, since *time.Time, until time.Time) 
 	l.PricePerHour = n.PricePerHour
 	l.Cost = costOf(from, to, until, record.Prices, n.PricePerHour)
 	l.watched = watched{WatchedHours: hoursOf(record.WatchedSeconds), IdleGPUHours: hoursOf(record.IdleGPUSeconds)}
-	if record.WatchedSeconds > 0 && l.Cost != nil { // an older gateway says 0 where it does not know
+	if record.WatchedSeconds > 0 && l.Cost != nil {
 		l.IdleCost = record.IdleCost
 	}
 	return l, true
@@ -222,23 +214,23 @@ func groups(lines []billLine) []billSum {
 	return all
 }
 
-func (b *bill) show(s *cli.Session, format, by string) error {
+func (b *bill) show(s *cli.Session, by string) error {
 	var err error
 	if by != "" {
 		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
 			{Name: "IDLE", Rank: 1}}
-		err = s.List(format, columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
-			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), moneyOf(g.Cost), moneyOf(g.IdleCost)}
+		err = s.List(columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
+			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), screen.Money(g.Cost), screen.Money(g.IdleCost)}
 		}))
 	} else {
 		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
 			{Name: "RETURNED", Rank: 2}, {Name: "HOURS"}, {Name: "PRICE"}, {Name: "COST"}, {Name: "IDLE", Rank: 4}}
-		err = s.List(format, columns).Write(cli.Rows(b.Nodes, billRow))
+		err = s.List(columns).Write(cli.Rows(b.Nodes, billRow))
 	}
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), moneyOf(b.Cost))
+	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), screen.Money(b.Cost))
 	if b.WatchedHours > 0 && b.IdleCost != nil {
 		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(*b.IdleCost), hours(b.WatchedHours))
 	}
@@ -255,17 +247,9 @@ func billRow(l billLine) []string {
 		price = fmt.Sprintf("%.4g", *l.PricePerHour)
 	}
 	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
-		price, moneyOf(l.Cost), moneyOf(l.IdleCost)}
+		price, screen.Money(l.Cost), screen.Money(l.IdleCost)}
 }
 
 func hours(h float64) string { return fmt.Sprintf("%.1f", h) }
-
-// moneyOf is an amount of money; nil: it is not known.
-func moneyOf(m *float64) string {
-	if m == nil {
-		return screen.Unknown
-	}
-	return money(*m)
-}
 
 func money(m float64) string { return fmt.Sprintf("%.2f", m) }

@@ -1,18 +1,12 @@
 package node
 
 import (
-	"encoding/json"
-
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 )
 
 // findingRows says what is wrong with a node, and what to do.
-func (v view) findingRows(raw json.RawMessage) [][]string {
-	var d api.NodeDetail
-	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
-		return nil
-	}
+func (v view) findingRows(d api.NodeDetail) [][]string {
 	var rows [][]string
 	for _, f := range d.Findings {
 		text := f.Severity + ", " + f.Rule + ", since " + screen.Age(v.now.Sub(f.Since)) + ": " + f.Text

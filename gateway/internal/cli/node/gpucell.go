@@ -44,20 +44,12 @@ func (v view) unwell() bool {
 
 // missing is how many GPUs the node has that do not answer, as far as that is known.
 func (v view) missing() int {
-	return api.Missing(len(v.hardware.GPUs), v.counted(), v.expected())
+	return api.Missing(len(v.hardware.GPUs), v.counted(), v.GPUsExpected)
 }
 
 // counted is false where nobody knows how many GPUs answer.
 func (v view) counted() bool {
-	return api.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.expected())
-}
-
-// expected is how many GPUs the gateway's record says. An older gateway has no record: then it is what the agent was told.
-func (v view) expected() *int {
-	if v.GPUsExpected != nil {
-		return v.GPUsExpected
-	}
-	return v.hardware.GPUsExpected
+	return api.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.GPUsExpected)
 }
 
 // old tells whether the rows are not of now.
@@ -140,7 +132,7 @@ func (v view) gpus() string {
 
 // share is how many GPUs answer of those that should; empty: all of them.
 func (v view) share() string {
-	expected := v.expected()
+	expected := v.GPUsExpected
 	switch {
 	case expected != nil && !v.counted():
 		return fmt.Sprintf("%s/%d", screen.Unknown, *expected)

@@ -8,7 +8,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // asSeen stands on the command line instead of a number: the highest number of GPUs that the node shows.
@@ -31,8 +30,8 @@ func nodeGPUs(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return s.ActOn(ctx, names, "set the GPUs of", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := client.Send[api.Node](ctx, c, "PATCH", api.At(api.PathNode, t.ID), patch)
+	return s.ActOn(ctx, names, "set the GPUs of", false, func(t cli.Target) (string, error) {
+		n, err := cli.Send[api.Node](ctx, s, "PATCH", api.At(api.PathNode, t.ID), patch)
 		if err != nil || n.GPUsExpected == nil {
 			return "as many GPUs as are seen", err
 		}

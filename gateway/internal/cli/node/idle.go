@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,12 +10,11 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // idleList lists the nodes whose GPUs are all idle, the longest first, with what that costs.
-func idleList(ctx context.Context, s *cli.Session, c *client.Client, f api.NodeFilter, format string) error {
-	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
+func idleList(ctx context.Context, s *cli.Session, f api.NodeFilter) error {
+	view, err := s.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
 	if err != nil {
 		return err
 	}
@@ -25,12 +23,12 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f api.NodeF
 		{Name: "PROVIDER", Rank: 4, Least: 8, Most: 24}, {Name: "GPUS", Rank: 1}, {Name: "IDLE FOR"}, {Name: "COST/H", Rank: 2},
 		{Name: "IDLE TODAY"}, {Name: "WATCHED", Rank: 5}, {Name: "STATE", Rank: 6, Least: 11, Most: 12}}
 	rows := cli.Rows(view.Nodes, func(g api.NodeRow) []string { return idleRow(&g, s.Now()) })
-	if err := s.List(format, columns).Write(rows); err != nil {
+	if err := s.List(columns).Write(rows); err != nil {
 		return err
 	}
 	text := screen.Plural(len(view.Nodes), "node") + " idle"
 	if len(view.Nodes) > 0 {
-		text += fmt.Sprintf(": %s an hour, %s today", moneyOf(view.Totals.IdleCostPerHour), moneyOf(view.Totals.IdleCostToday))
+		text += fmt.Sprintf(": %s an hour, %s today", screen.Money(view.Totals.IdleCostPerHour), screen.Money(view.Totals.IdleCostToday))
 	}
 	fmt.Fprintln(s.Stdout, text)
 	return nil
@@ -40,22 +38,20 @@ func idleRow(g *api.NodeRow, now time.Time) []string {
 	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
-		today = moneyOf(t.KnownIdleCost())
+		today = screen.Money(t.KnownIdleCost())
 	}
 	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
-		screen.Age(now.Sub(*g.IdleSince)), moneyOf(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
+		screen.Age(now.Sub(*g.IdleSince)), screen.Money(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
 }
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.
-func (v view) todayRows(raw json.RawMessage) [][]string {
-	var d api.NodeDetail
-	if json.Unmarshal(raw, &d) != nil || d.Today == nil { // nothing was seen, or an older gateway does not say
+func (v view) todayRows(t *api.Today) [][]string {
+	if t == nil { // nothing was seen
 		return nil
 	}
-	t := d.Today
 	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
 	if t.Cost != nil {
-		text += fmt.Sprintf(", which cost %s of %s", moneyOf(t.KnownIdleCost()), money(*t.Cost))
+		text += fmt.Sprintf(", which cost %s of %s", screen.Money(t.KnownIdleCost()), money(*t.Cost))
 	}
 	return [][]string{{"  today", text + fmt.Sprintf("; watched for %s h (day of UTC)", hours(hoursOf(t.WatchedSeconds)))}}
 }

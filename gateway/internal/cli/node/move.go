@@ -7,14 +7,13 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func nodeMove(verb string) func(context.Context, *cli.Session) error {
 	noWayBack := verb == "retire" || verb == "ban"
 	return func(ctx context.Context, s *cli.Session) error {
-		return s.ActOn(ctx, s.Words, verb, noWayBack, func(c *client.Client, t cli.Target) (string, error) {
-			n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathNode, t.ID)+"/"+verb, nil)
+		return s.ActOn(ctx, s.Words, verb, noWayBack, func(t cli.Target) (string, error) {
+			n, err := cli.Send[api.Node](ctx, s, "POST", api.At(api.PathNode, t.ID)+"/"+verb, nil)
 			if n.Banned {
 				n.State += ", banned"
 			}
@@ -28,8 +27,8 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return s.ActOn(ctx, names, "label", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathLabels, t.ID), change)
+	return s.ActOn(ctx, names, "label", false, func(t cli.Target) (string, error) {
+		n, err := cli.Send[api.Node](ctx, s, "POST", api.At(api.PathLabels, t.ID), change)
 		if len(n.Labels) == 0 {
 			return "no labels", err
 		}

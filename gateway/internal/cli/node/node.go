@@ -11,7 +11,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func filter(s *cli.Session) (api.NodeFilter, error) {
@@ -46,30 +45,26 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if o.Watch {
 		return watch(ctx, s, filter)
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	idle, err := idleOnly(s)
 	if err != nil {
 		return err
 	}
-	if idle && format != cli.FormatJSON {
-		return idleList(ctx, s, c, filter, format)
+	if idle && s.Form != cli.FormJSON {
+		return idleList(ctx, s, filter)
 	}
-	each, err := pages(ctx, s, c, filter)
+	each, err := pages(ctx, s, filter)
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return nodeListJSON(s.Stdout, each)
 	}
-	counts, err := nodeTable(s, each, format)
+	counts, err := nodeTable(s, each)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Stdout, counts.footer())
-	if columns := s.Screen(); columns > 0 && format != cli.FormatWide {
+	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)
 	}
 	if counts.all == 0 && filter == (api.NodeFilter{}) {
@@ -82,13 +77,13 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 type eachPage func(use func(api.NodeRows) error) error
 
 // pages are those of the list, without the nodes that are not idle where --idle is given.
-func pages(ctx context.Context, s *cli.Session, c *client.Client, filter api.NodeFilter) (eachPage, error) {
-	all := func(use func(api.NodeRows) error) error { return c.EachPage(ctx, filter, use) }
+func pages(ctx context.Context, s *cli.Session, filter api.NodeFilter) (eachPage, error) {
+	all := func(use func(api.NodeRows) error) error { return s.EachPage(ctx, filter, use) }
 	idle, err := idleOnly(s)
 	if err != nil || !idle {
 		return all, err
 	}
-	view, err := c.WholeFleet(ctx, api.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
+	view, err := s.WholeFleet(ctx, api.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
 	ids := map[string]bool{}
 	for i := range view.Nodes {
 		ids[view.Nodes[i].ID] = true
@@ -105,9 +100,9 @@ func pages(ctx context.Context, s *cli.Session, c *client.Client, filter api.Nod
 	}, err
 }
 
-func nodeTable(s *cli.Session, each eachPage, format string) (tally, error) {
+func nodeTable(s *cli.Session, each eachPage) (tally, error) {
 	var counts tally
-	l := s.List(format, nodeColumns())
+	l := s.List(nodeColumns())
 	err := each(func(page api.NodeRows) error {
 		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
@@ -117,7 +112,7 @@ func nodeTable(s *cli.Session, each eachPage, format string) (tally, error) {
 			}
 			counts.add(v)
 			v.narrow = l.Limit() > 0 && l.Limit() < roomy
-			lines = append(lines, v.row(format == cli.FormatWide))
+			lines = append(lines, v.row(s.Form == cli.FormWide))
 		}
 		return l.Write(lines)
 	})
@@ -203,34 +198,31 @@ func nodeListJSON(w io.Writer, each eachPage) error {
 
 // nodeShow goes on with the other nodes where one cannot be shown, and fails in the end.
 func nodeShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, _, err := s.Targets(ctx, c, s.Words)
+	nodes, _, err := s.Targets(ctx, s.Words)
 	if err != nil {
 		return err
 	}
 	failed := false
 	for i, node := range nodes {
-		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, node.ID), nil)
+		raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node.ID), nil)
 		if err != nil {
 			s.Trouble(ctx, node.Name, err)
 			failed = true
 			continue
 		}
-		if format == cli.FormatJSON {
+		if s.Form == cli.FormJSON {
 			fmt.Fprintf(s.Stdout, "%s\n", screen.PrintableJSON(raw))
 			continue
 		}
-		v, err := readNode(raw, s.Now())
-		if err != nil {
+		var d api.NodeDetail
+		if err := json.Unmarshal(raw, &d); err != nil {
 			return err
 		}
 		if i > 0 {
 			fmt.Fprintln(s.Stdout)
 		}
-		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(raw), v.todayRows(raw), v.identityRows(raw)))
+		v := viewOf(d.Node, s.Now())
+		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.todayRows(d.Today), v.identityRows(d)))
 	}
 	if failed {
 		return cli.ErrReported

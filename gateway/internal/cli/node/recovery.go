@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -10,7 +9,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func recoveryCommand() cli.Command {
@@ -35,8 +33,8 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 	if q.Fingerprint != "" && len(s.Words) != 1 {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}
-	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(c *client.Client, t cli.Target) (string, error) {
-		n, err := client.Send[api.Node](ctx, c, "POST", api.At(api.PathRecovery, t.ID), q)
+	return s.ActOn(ctx, s.Words, "allow-recovery", false, func(t cli.Target) (string, error) {
+		n, err := cli.Send[api.Node](ctx, s, "POST", api.At(api.PathRecovery, t.ID), q)
 		if err != nil {
 			return "", err
 		}
@@ -49,11 +47,7 @@ func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 }
 
 // identityRows shows the certificates and runs of a node where there is more than one to tell apart.
-func (v view) identityRows(raw json.RawMessage) [][]string {
-	var d api.NodeDetail
-	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
-		return nil
-	}
+func (v view) identityRows(d api.NodeDetail) [][]string {
 	var rows [][]string
 	if d.Recoveries > 0 {
 		rows = append(rows, []string{"  recovered", screen.Plural(d.Recoveries, "renewal") + " with an expired certificate"})

@@ -12,7 +12,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -39,8 +38,7 @@ func returnCommand() cli.Command {
 // giveBack is one call of node return.
 type giveBack struct {
 	*cli.Session
-	client *client.Client
-	flags  struct{ RemoveHome, Force bool }
+	flags struct{ RemoveHome, Force bool }
 
 	mu      sync.Mutex
 	failed  bool
@@ -53,10 +51,7 @@ func nodeReturn(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if g.client, err = s.Client(ctx); err != nil {
-		return err
-	}
-	nodes, err := s.Chosen(ctx, g.client, s.Words, "clean and give back", true)
+	nodes, err := s.Chosen(ctx, s.Words, "clean and give back", true)
 	if err != nil {
 		return err
 	}
@@ -126,7 +121,7 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
 func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 	if node.State == wire.StateActive {
-		if _, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"drain", nil); err != nil {
+		if _, err := cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+"drain", nil); err != nil {
 			return err
 		}
 		g.say(node, "drained")
@@ -166,7 +161,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	task, err := client.Send[api.Task](ctx, g.client, "POST", api.PathTasks, api.NewTask{ID: wire.NewTaskID(), Node: node.ID,
+	task, err := cli.Send[api.Task](ctx, g.Session, "POST", api.PathTasks, api.NewTask{ID: wire.NewTaskID(), Node: node.ID,
 		Type: s.kind, Params: params,
 		ExpiresSeconds: int(stepTime.Seconds())})
 	if err != nil {
@@ -175,7 +170,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	begun := g.Now()
 	said := false
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
-		now, err := client.Get[api.Task](ctx, g.client, api.At(api.PathTask, task.ID), nil)
+		now, err := cli.Get[api.Task](ctx, g.Session, api.At(api.PathTask, task.ID), nil)
 		if err == nil {
 			task = now
 		}
@@ -217,12 +212,12 @@ func (g *giveBack) retire(ctx context.Context, node api.Node, cleaned bool) erro
 			return err
 		}
 	}
-	_, err := client.Send[api.Node](ctx, g.client, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
+	_, err := cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
 	return err
 }
 
 func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
-	raw, err := client.Get[json.RawMessage](ctx, g.client, api.At(api.PathNode, id), nil)
+	raw, err := cli.Get[json.RawMessage](ctx, g.Session, api.At(api.PathNode, id), nil)
 	if err != nil {
 		return api.Node{}, err
 	}

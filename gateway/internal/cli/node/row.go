@@ -25,11 +25,13 @@ const roomy = 110
 
 func readNode(raw json.RawMessage, now time.Time) (view, error) {
 	n, err := api.ReadNode(raw)
+	return viewOf(n, now), err
+}
+
+func viewOf(n api.Node, now time.Time) view {
 	v := view{Node: n, now: now}
-	if err == nil {
-		_ = json.Unmarshal(n.Hardware, &v.hardware) // a reading that this version does not understand is an unknown one
-	}
-	return v, err
+	_ = json.Unmarshal(n.Hardware, &v.hardware) // a reading that this version does not understand is an unknown one
+	return v
 }
 
 func nodeColumns() []screen.Column {

@@ -11,7 +11,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const formatCSV = "csv"
@@ -19,6 +18,7 @@ const formatCSV = "csv"
 func seriesCommand() cli.Command {
 	return cli.Command{Name: "node series", Args: "NODE METRIC", Least: 2, Most: 2,
 		Flags: []string{"since", "until", "step", "value", "output"}, Run: nodeSeries,
+		Forms:   []string{cli.FormTable, cli.FormJSON, formatCSV},
 		Summary: "plot what a node and its GPUs said",
 		Text: "Metrics of GPUs are gpu_utilization_percent, gpu_memory_used_mib, gpu_temperature_celsius, gpu_power_watts and gpu_sm_mhz. " +
 			"Those of a node are load1, memory_used_mib, disk_used_mib, agent_rss_kib, agent_cpu_percent, probe_ms and heard.\n\n" +
@@ -29,25 +29,17 @@ func seriesCommand() cli.Command {
 }
 
 func nodeSeries(ctx context.Context, s *cli.Session) error {
-	format, err := s.Flags.OneOf("output", "table", "table", cli.FormatJSON, formatCSV)
-	if err != nil {
-		return err
-	}
 	q, err := seriesQuery(s)
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Get[api.Series](ctx, c, api.At(api.PathSeries, s.Words[0]), q)
+	answer, err := cli.Get[api.Series](ctx, s, api.At(api.PathSeries, s.Words[0]), q)
 	switch {
 	case err != nil:
 		return err
-	case format == cli.FormatJSON:
+	case s.Form == cli.FormJSON:
 		return s.WriteJSON(answer)
-	case format == formatCSV:
+	case s.Form == formatCSV:
 		return seriesCSV(s, answer)
 	}
 	return seriesTable(s, q, answer)
@@ -106,7 +98,7 @@ func seriesTable(s *cli.Session, q api.SeriesQuery, answer api.Series) error {
 		rows = append(rows, []string{screen.OrUnknown(screen.Printable(t.GPU)), figure(f.last), figure(f.mean), figure(f.least), figure(f.most),
 			plot(t, q.Since, q.Until, plotWidth(s.Screen()), scale)})
 	}
-	if err := s.List("table", columns).Write(rows); err != nil {
+	if err := s.List(columns).Write(rows); err != nil {
 		return err
 	}
 	unit := answer.Unit

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/health/condition"
 )
 
 // Words of node show for what is not there.
@@ -90,18 +91,15 @@ func (v view) stateLine() string {
 
 // page is the page of help about what keeps the node from work; empty: nothing does, or a person wanted it so.
 func (v view) page() string {
-	has := func(reasons ...string) bool {
-		return slices.ContainsFunc(v.StateReasons, func(r string) bool { return slices.Contains(reasons, r) })
-	}
-	switch {
-	case v.State == wire.StateRetired:
+	if v.State == wire.StateRetired {
 		return ""
-	case has(wire.ReasonConflict, wire.ReasonExpired):
-		return "identity-trouble"
-	case v.Status == wire.StatusStale:
-		return "stale-node"
-	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUCountDropped, wire.HealthGPUFault):
-		return "no-telemetry"
+	}
+	first := []string{condition.IdentityConflict, condition.CertificateExpired, condition.NodeStale}
+	for _, name := range slices.Concat(first, v.StateReasons) {
+		holds := slices.Contains(v.StateReasons, name) || name == condition.NodeStale && v.Status == wire.StatusStale
+		if c := condition.Named(name); holds && c != nil && name != condition.Suspended {
+			return c.Topic
+		}
 	}
 	return ""
 }

@@ -39,13 +39,16 @@ func (v view) hardwareRows() [][]string {
 
 func (v view) gpusLine() string {
 	line := word(v.gpus())
-	if e := v.expected(); e != nil {
+	if e := v.GPUsExpected; e != nil {
 		line += fmt.Sprintf(", %d expected", *e)
 	} else {
 		line += ", expected number unknown"
 	}
-	if v.old() {
-		line += ", as they were " + v.readAge() + " ago"
+	switch age := v.readAge(); {
+	case v.old() && age == screen.Unknown:
+		line += ", read at an unknown time"
+	case v.old():
+		line += ", as they were " + age + " ago"
 	}
 	return line
 }

@@ -78,16 +78,12 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	if len(s.Words) == 0 && o.Selector == "" || len(s.Words) > 0 && s.Flags.Given("selector") {
 		return cli.Usagef("write muster node wait NAME..., or select them with -l tier=sovereign", "muster node wait: which nodes?")
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	said := map[string]string{}
 	var seen []view
 	missing := 0
 	done, err := s.Poll(ctx, waitPause, o.Timeout, func() (bool, error) {
 		var err error
-		if seen, err = look(ctx, s, c, o.Selector); err != nil {
+		if seen, err = look(ctx, s, o.Selector); err != nil {
 			return false, err
 		}
 		missing = progress(s, goal, seen, said)
@@ -107,7 +103,7 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 }
 
 // look fetches the nodes that are waited for. One that is not there yet has no state.
-func look(ctx context.Context, s *cli.Session, c *client.Client, selector string) ([]view, error) {
+func look(ctx context.Context, s *cli.Session, selector string) ([]view, error) {
 	var seen []view
 	add := func(raw json.RawMessage) error {
 		v, err := readNode(raw, s.Now())
@@ -115,7 +111,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client, selector string
 		return err
 	}
 	if len(s.Words) == 0 {
-		err := c.EachPage(ctx, api.NodeFilter{Selector: selector}, func(page api.NodeRows) error {
+		err := s.EachPage(ctx, api.NodeFilter{Selector: selector}, func(page api.NodeRows) error {
 			for _, raw := range page.Nodes {
 				if err := add(raw); err != nil {
 					return err
@@ -126,7 +122,7 @@ func look(ctx context.Context, s *cli.Session, c *client.Client, selector string
 		return seen, err
 	}
 	for _, name := range s.Words {
-		raw, err := client.Get[json.RawMessage](ctx, c, api.At(api.PathNode, name), nil)
+		raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, name), nil)
 		if client.IsNotFound(err) {
 			seen = append(seen, view{Node: api.Node{Name: name}})
 			continue

@@ -22,26 +22,21 @@ const watchText = "--watch keeps the list up to date: on a terminal it stays in 
 
 // watch shows the list live.
 func watch(ctx context.Context, s *cli.Session, filter api.NodeFilter) error {
-	format, err := s.Flags.OneOf("output", "table", "table", cli.FormatWide)
-	if err != nil {
-		return err
+	if s.Form == cli.FormJSON {
+		return cli.Usagef("leave one of them out; the forms of --watch are table and wide", "--watch prints no JSON, as --output wants it")
 	}
 	idle, err := idleOnly(s)
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	picked := live.Filter{Selector: filter.Selector, Status: filter.Status, State: filter.State, All: filter.All}
-	if err := picked.Check(ctx, c); err != nil {
+	if err := picked.Check(ctx, s); err != nil {
 		return err
 	}
 	if in, _ := s.Terminal(); in != nil {
-		return live.Show(ctx, s, c, picked, live.UsualPace, &watchView{clock: s.Now, wide: format == cli.FormatWide, idle: idle})
+		return live.Show(ctx, s, picked, live.UsualPace, &watchView{clock: s.Now, wide: s.Form == cli.FormWide, idle: idle})
 	}
-	return watchLines(ctx, s, c, picked, lines{clock: s.Now, wide: format == cli.FormatWide, idle: idle, told: map[string]told{}})
+	return watchLines(ctx, s, picked, lines{clock: s.Now, wide: s.Form == cli.FormWide, idle: idle, told: map[string]told{}})
 }
 
 // watchView is the list on a terminal.
@@ -96,10 +91,6 @@ func (w *watchView) Frame(size tty.Size) []string {
 
 // table is the list of node ls, of what the stream tells.
 func (w *watchView) table(shown []*api.NodeRow, columns int) []string {
-	format := ""
-	if w.wide {
-		format = cli.FormatWide
-	}
 	now := w.board.Now(w.clock())
 	var text bytes.Buffer
 	cells := make([][]string, 0, len(shown))
@@ -108,7 +99,7 @@ func (w *watchView) table(shown []*api.NodeRow, columns int) []string {
 		v.narrow = columns < roomy
 		cells = append(cells, streamed(v.row(w.wide)))
 	}
-	_ = screen.NewList(&text, format, columns, streamed(nodeColumns())).Write(cells) // a buffer takes all
+	_ = screen.NewList(&text, w.wide, columns, streamed(nodeColumns())).Write(cells) // a buffer takes all
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 

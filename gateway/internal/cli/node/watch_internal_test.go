@@ -30,7 +30,7 @@ func some() []api.NodeRow {
 		{ID: "2", Name: "gpu-2", Tenant: "platform", Provider: "maas", State: "unavailable", StateReasons: []string{"gpu_count_dropped"},
 			Status:   "stale",
 			LastSeen: &long, ReadAt: &long, Probe: "ok", GPUs: []api.GPU{gpu}, GPUsExpected: &two, IdleSince: &long,
-			Findings: []api.Finding{{Rule: "silent", Text: "no word\x1b[2J"}, {Rule: "gpu_count_dropped"}}},
+			Findings: []api.Finding{{Rule: "node_stale", Text: "no word\x1b[2J"}, {Rule: "gpu_count_dropped"}}},
 		{ID: "3", Name: "new", Tenant: "platform", State: "ready", Status: "pending"},
 	}
 }
@@ -131,7 +131,7 @@ func TestWatchLines(t *testing.T) {
 	got := take(loaded(some()))
 	want := []string{
 		"2026-11-23T12:00:00Z gpu-1 state=active status=online gpus=1 reasons=- findings=-",
-		"2026-11-23T12:00:00Z gpu-2 state=unavailable status=stale gpus=- reasons=gpu_count_dropped findings=gpu_count_dropped,silent",
+		"2026-11-23T12:00:00Z gpu-2 state=unavailable status=stale gpus=- reasons=gpu_count_dropped findings=gpu_count_dropped,node_stale",
 		"2026-11-23T12:00:00Z new state=ready status=pending gpus=- reasons=- findings=-",
 	}
 	if !slices.Equal(got, want) {

@@ -13,7 +13,6 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // lines is the list in a pipe: a line for each change.
@@ -29,8 +28,8 @@ type lines struct {
 type told struct{ name, words string }
 
 // watchLines prints until ctx ends, or nobody reads any more.
-func watchLines(ctx context.Context, s *cli.Session, c *client.Client, f live.Filter, l lines) error {
-	return live.Follow(ctx, s, c, f, func(n live.News) error {
+func watchLines(ctx context.Context, s *cli.Session, f live.Filter, l lines) error {
+	return live.Follow(ctx, s, f, func(n live.News) error {
 		if n.Lost != nil && l.board.Lost == nil { // once, not with each try
 			s.Trouble(ctx, "the gateway is tried again", n.Lost)
 		}

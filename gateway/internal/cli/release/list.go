@@ -3,12 +3,12 @@ package release
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // shortDigest is how much of a digest is enough for a person: the algorithm and 12 digits.
@@ -27,12 +27,8 @@ func releaseList(ctx context.Context, s *cli.Session) error {
 		{Name: "SIZE", Rank: 4}, {Name: "SIGNED BY", Rank: 5}, {Name: "AGE", Rank: 1}, {Name: "BY", Rank: 3, Least: 8, Most: 30},
 		{Name: "REFERENCE", Wide: true},
 	}
-	format, err := s.Format()
-	if err != nil {
-		return err
-	}
 	return cli.ShowList(ctx, s, api.PathReleases, nil, columns, func(l api.ReleaseList) [][]string {
-		return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, format == cli.FormatWide) })
+		return cli.Rows(l.Releases, func(r api.Release) []string { return releaseRow(s, r, s.Form == cli.FormWide) })
 	})
 }
 
@@ -62,32 +58,22 @@ func layers(r api.Release) int64 {
 }
 
 func releaseShow(ctx context.Context, s *cli.Session) error {
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(r)
-	}
-	where := "this gateway's registry"
-	if r.Reference != "" {
-		where = r.Reference
-	}
-	rows := [][]string{
-		{"version", screen.OrUnknown(r.Version)}, {"digest", screen.OrUnknown(r.Digest)},
-		{"channels", orNone(strings.Join(r.Channels, ", "))}, {"signed by", orNone(r.SignedBy)}, {"lies in", screen.Printable(where)},
-		{"made", fmt.Sprintf("%s by %s (%s)", screen.Stamp(&r.CreatedAt), screen.OrUnknown(r.CreatedBy), screen.Ago(s.Now(), r.CreatedAt))},
-	}
-	for _, p := range r.Programs {
-		rows = append(rows, []string{screen.Printable(p.OS + "/" + p.Arch),
-			screen.Printable(fmt.Sprintf("%s, %s", p.Program, bytesOf(p.ProgramSize)))})
-	}
-	screen.Pairs(s.Stdout, s.Screen(), rows)
-	return nil
+	return cli.Show(ctx, s, http.MethodGet, api.At(api.PathRelease, s.Words[0]), nil, func(r api.Release) {
+		where := "this gateway's registry"
+		if r.Reference != "" {
+			where = r.Reference
+		}
+		rows := [][]string{
+			{"version", screen.OrUnknown(r.Version)}, {"digest", screen.OrUnknown(r.Digest)},
+			{"channels", orNone(strings.Join(r.Channels, ", "))}, {"signed by", orNone(r.SignedBy)}, {"lies in", screen.Printable(where)},
+			{"made", fmt.Sprintf("%s by %s (%s)", screen.Stamp(&r.CreatedAt), screen.OrUnknown(r.CreatedBy), screen.Ago(s.Now(), r.CreatedAt))},
+		}
+		for _, p := range r.Programs {
+			rows = append(rows, []string{screen.Printable(p.OS + "/" + p.Arch),
+				screen.Printable(fmt.Sprintf("%s, %s", p.Program, bytesOf(p.ProgramSize)))})
+		}
+		screen.Pairs(s.Stdout, s.Screen(), rows)
+	})
 }
 
 func orNone(text string) string {
@@ -98,22 +84,11 @@ func orNone(text string) string {
 }
 
 func releaseDrop(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
+	r, err := cli.Get[api.Release](ctx, s, api.At(api.PathRelease, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
 	deed := "take release " + r.Version + " (" + short(r.Digest) + ") off the record"
-	if err := s.Agree(deed, deed); err != nil {
-		return err
-	}
-	if err := client.Drop(ctx, c, api.At(api.PathRelease, r.Digest), nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "Release %s is off the record. Its content stays in the registry until it is deleted there.\n",
-		screen.Printable(r.Version))
-	return nil
+	said := "Release " + r.Version + " is off the record. Its content stays in the registry until it is deleted there."
+	return s.Drop(ctx, api.At(api.PathRelease, r.Digest), nil, deed, said)
 }

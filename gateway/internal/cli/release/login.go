@@ -7,7 +7,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func loginCommands() []cli.Command {
@@ -38,11 +37,7 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	set, err := client.Send[api.RegistryCredential](ctx, c, "PUT", api.At(api.PathRegistryCredential, s.Words[0]), q)
+	set, err := cli.Send[api.RegistryCredential](ctx, s, "PUT", api.At(api.PathRegistryCredential, s.Words[0]), q)
 	if err != nil {
 		return err
 	}
@@ -60,15 +55,11 @@ func releaseLogins(ctx context.Context, s *cli.Session) error {
 }
 
 func releaseLogout(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	deed := "forget the credential " + s.Words[0]
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := client.Drop(ctx, c, api.At(api.PathRegistryCredential, s.Words[0]), nil); err != nil {
+	if err := cli.Drop(ctx, s, api.At(api.PathRegistryCredential, s.Words[0]), nil); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The credential %s is forgotten.\n", screen.Printable(s.Words[0]))

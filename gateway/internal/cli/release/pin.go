@@ -8,15 +8,10 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // releasePin keeps nodes where they are, or gives them a release of their own.
 func releasePin(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	verb := "hold where they are, whatever their channel says,"
 	q := api.NewPins{}
 	name, err := asked(s)
@@ -24,24 +19,24 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	if name != "" {
-		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, name), nil)
+		r, err := cli.Get[api.Release](ctx, s, api.At(api.PathRelease, name), nil)
 		if err != nil {
 			return err
 		}
 		q.Digest = r.Digest
 		verb = fmt.Sprintf("pin to %s (%s)", r.Version, short(r.Digest))
 	}
-	nodes, err := s.Chosen(ctx, c, s.Words, verb, false)
+	nodes, err := s.Chosen(ctx, s.Words, verb, false)
 	if err != nil {
 		return err
 	}
 	q.Nodes = ids(nodes)
 	if q.Digest != "" {
-		if q.Pointer, err = pinPointer(ctx, s, c, q.Digest); err != nil {
+		if q.Pointer, err = pinPointer(ctx, s, q.Digest); err != nil {
 			return err
 		}
 	}
-	if _, err := client.Send[api.PinList](ctx, c, "POST", api.PathPins, q); err != nil {
+	if _, err := cli.Send[api.PinList](ctx, s, "POST", api.PathPins, q); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s pinned.\n", screen.Plural(len(nodes), "node"))
@@ -49,15 +44,11 @@ func releasePin(ctx context.Context, s *cli.Session) error {
 }
 
 func releaseUnpin(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
+	nodes, err := s.Chosen(ctx, s.Words, "let follow their channel again", false)
 	if err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, c, s.Words, "let follow their channel again", false)
-	if err != nil {
-		return err
-	}
-	pinned, err := client.Get[api.PinList](ctx, c, api.PathPins, nil)
+	pinned, err := cli.Get[api.PinList](ctx, s, api.PathPins, nil)
 	if err != nil {
 		return err
 	}
@@ -68,10 +59,10 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 		}
 	}
 	q := api.NewPins{Nodes: ids(nodes)}
-	if q.Pointer, err = pinPointer(ctx, s, c, ""); err != nil {
+	if q.Pointer, err = pinPointer(ctx, s, ""); err != nil {
 		return err
 	}
-	if _, err := client.Send[api.Done](ctx, c, "POST", api.PathPinsDrop, q); err != nil {
+	if _, err := cli.Send[api.Done](ctx, s, "POST", api.PathPinsDrop, q); err != nil {
 		return err
 	}
 	switch {
@@ -84,7 +75,7 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 }
 
 // pinPointer is the pointer that an operator signs for pinned nodes; with no digest it is the channel's own, under a new number.
-func pinPointer(ctx context.Context, s *cli.Session, c *client.Client, digest string) ([]byte, error) {
+func pinPointer(ctx context.Context, s *cli.Session, digest string) ([]byte, error) {
 	name, err := channelOf(s)
 	if err != nil {
 		return nil, err
@@ -94,13 +85,13 @@ func pinPointer(ctx context.Context, s *cli.Session, c *client.Client, digest st
 		return nil, err
 	}
 	if digest == "" && o.Key != "" {
-		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
+		now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return nil, err
 		}
 		digest = now.Digest
 	}
-	return pointerOf(ctx, s, c, name, digest)
+	return pointerOf(ctx, s, name, digest)
 }
 
 func ids(nodes []cli.Target) []string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // channelOf is the channel that a command is about.
@@ -39,15 +39,15 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
-		r, err := client.Get[api.Release](ctx, c, api.At(api.PathRelease, s.Words[0]), nil)
+	return move(ctx, s, wave, func(now api.Channel) (order, error) {
+		r, err := cli.Get[api.Release](ctx, s, api.At(api.PathRelease, s.Words[0]), nil)
 		if err != nil {
 			return order{}, err
 		}
 		if r.Digest == now.Digest {
-			return order{verb: "order anew on the channel " + now.Channel, release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
+			return order{verb: "order anew on the channel " + now.Channel, release: r, do: sends(s, "PATCH", api.PathChannel)}, nil
 		}
-		return order{verb: "point the channel " + now.Channel + " at", release: r, do: sends(c, "PATCH", api.PathChannel)}, nil
+		return order{verb: "point the channel " + now.Channel + " at", release: r, do: sends(s, "PATCH", api.PathChannel)}, nil
 	})
 }
 
@@ -57,12 +57,12 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return move(ctx, s, wave, func(c *client.Client, now api.Channel) (order, error) {
+	return move(ctx, s, wave, func(now api.Channel) (order, error) {
 		digest, err := asked(s)
 		if err != nil {
 			return order{}, err
 		}
-		before, err := wayBack(ctx, c, now, digest)
+		before, err := wayBack(ctx, s, now, digest)
 		if err != nil {
 			return order{}, err
 		}
@@ -74,7 +74,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 				if digest == "" {
 					p.Digest = "" // the gateway knows whether the release before is good to go back to
 				}
-				return client.Send[api.Channel](ctx, c, "POST", api.At(api.PathChannelRollback, channel), p)
+				return cli.Send[api.Channel](ctx, s, "POST", api.At(api.PathChannelRollback, channel), p)
 			}}, nil
 	})
 }
@@ -83,20 +83,20 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 const noWindow = " Maintenance windows do not hold them back."
 
 // wayBack is the release that a channel goes back to: the one before, or the one that a person has named.
-func wayBack(ctx context.Context, c *client.Client, now api.Channel, to string) (api.Release, error) {
+func wayBack(ctx context.Context, s *cli.Session, now api.Channel, to string) (api.Release, error) {
 	if to == "" {
-		return previous(ctx, c, now)
+		return previous(ctx, s, now)
 	}
-	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, to), nil)
+	return cli.Get[api.Release](ctx, s, api.At(api.PathRelease, to), nil)
 }
 
 // previous is the release that a channel would go back to.
-func previous(ctx context.Context, c *client.Client, now api.Channel) (api.Release, error) {
+func previous(ctx context.Context, s *cli.Session, now api.Channel) (api.Release, error) {
 	if now.Previous == "" {
 		return api.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
 			"muster release ls shows all releases; muster release promote DIGEST --channel "+now.Channel+" points it at one")
 	}
-	return client.Get[api.Release](ctx, c, api.At(api.PathRelease, now.Previous), nil)
+	return cli.Get[api.Release](ctx, s, api.At(api.PathRelease, now.Previous), nil)
 }
 
 // order is a change of a channel.
@@ -108,21 +108,17 @@ type order struct {
 }
 
 // move asks, gets the pointer signed where an operator signs, and changes the channel.
-func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*client.Client, api.Channel) (order, error)) error {
+func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(api.Channel) (order, error)) error {
 	name, err := channelOf(s)
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
+	now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 	if err != nil && !unknownChannel(err) {
 		return err
 	}
 	now.Channel = name
-	o, err := plan(c, now)
+	o, err := plan(now)
 	if err != nil {
 		return err
 	}
@@ -130,7 +126,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err := s.Agree(deed+": "+consequence(now, cmp.Or(o.when, wavesText(wave))), deed); err != nil {
 		return err
 	}
-	pointer, err := pointerOf(ctx, s, c, name, o.release.Digest)
+	pointer, err := pointerOf(ctx, s, name, o.release.Digest)
 	if err != nil {
 		return err
 	}
@@ -144,9 +140,13 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 		return err
 	}
 	if f.Watch {
-		return showStatus(ctx, s, c, name, format, true)
+		return showStatus(ctx, s, name, true)
 	}
-	return said(s, after, format)
+	if s.Form == cli.FormJSON {
+		return s.WriteJSON(after)
+	}
+	said(s, after)
+	return nil
 }
 
 // unknownChannel tells whether nothing was ever promoted to a channel.
@@ -187,10 +187,7 @@ func open(now api.Channel) bool {
 }
 
 // said tells what became of a change.
-func said(s *cli.Session, now api.Channel, format string) error {
-	if format == cli.FormatJSON {
-		return s.WriteJSON(now)
-	}
+func said(s *cli.Session, now api.Channel) {
 	if now.Note != "" {
 		fmt.Fprintf(s.Stderr, "Note: %s.\n", screen.Printable(now.Note))
 	}
@@ -198,13 +195,12 @@ func said(s *cli.Session, now api.Channel, format string) error {
 	if now.State == stateRunning {
 		s.Printf("muster release status --channel %s --watch shows how it goes.\n", now.Channel)
 	}
-	return nil
 }
 
 // sends makes an order by sending it to a path of the channel.
-func sends(c *client.Client, method, path string) func(context.Context, string, api.Promotion) (api.Channel, error) {
+func sends(s *cli.Session, method, path string) func(context.Context, string, api.Promotion) (api.Channel, error) {
 	return func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
-		return client.Send[api.Channel](ctx, c, method, api.At(path, channel), p)
+		return cli.Send[api.Channel](ctx, s, method, api.At(path, channel), p)
 	}
 }
 
@@ -222,27 +218,19 @@ func steer(ctx context.Context, s *cli.Session, path string) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	after, err := client.Send[api.Channel](ctx, c, "POST", api.At(path, name), nil)
-	if err != nil {
-		return err
-	}
-	return said(s, after, format)
+	return cli.Show(ctx, s, http.MethodPost, api.At(path, name), nil, func(now api.Channel) { said(s, now) })
 }
 
 func releaseAbort(ctx context.Context, s *cli.Session) error {
-	return move(ctx, s, nil, func(c *client.Client, now api.Channel) (order, error) {
+	return move(ctx, s, nil, func(now api.Channel) (order, error) {
 		if now.Previous == "" {
-			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(c, "POST",
+			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(s, "POST",
 				api.PathChannelAbort),
 				release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
 		}
-		before, err := previous(ctx, c, now)
+		before, err := previous(ctx, s, now)
 		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
-		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: sends(c, "POST", api.PathChannelAbort)}, err
+		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: sends(s, "POST", api.PathChannelAbort)}, err
 	})
 }
 

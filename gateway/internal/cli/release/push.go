@@ -5,8 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -23,10 +23,6 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 	}
 	if q.Version == "" {
 		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
-	}
-	format, err := s.Format()
-	if err != nil {
-		return err
 	}
 	at, err := created(s.Getenv)
 	if err != nil {
@@ -45,7 +41,7 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	q.Digest = b.digest
-	return register(ctx, s, c, q, format)
+	return register(ctx, s, q)
 }
 
 // releaseAdd makes a release of what another tool has pushed.
@@ -55,37 +51,27 @@ func releaseAdd(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	q.Digest = s.Words[0]
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	return register(ctx, s, c, q, format)
+	return register(ctx, s, q)
 }
 
 // register records a release. Where a channel is named it points at it, which is asked for before.
-func register(ctx context.Context, s *cli.Session, c *client.Client, q api.NewRelease, format string) error {
+func register(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	if q.Channel != "" {
 		deed := "point the channel " + q.Channel + " at " + q.Digest
 		if err := s.Agree(deed, deed); err != nil {
 			return err
 		}
 	}
-	r, err := client.Send[api.Release](ctx, c, "POST", api.PathReleases, q)
-	if err != nil {
-		return err
-	}
-	if format == cli.FormatJSON {
-		return s.WriteJSON(r)
-	}
-	fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
-	told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
-	if q.Channel != "" {
-		told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
-	} else {
-		told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
-	}
-	tell(s, told)
-	return nil
+	return cli.Show(ctx, s, http.MethodPost, api.PathReleases, q, func(r api.Release) {
+		fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
+		told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
+		if q.Channel != "" {
+			told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
+		} else {
+			told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
+		}
+		tell(s, told)
+	})
 }
 
 // tell prints the next step beside the result, which a script may read.
@@ -124,41 +110,26 @@ func put(ctx context.Context, s *cli.Session, c *client.Client, name, digest str
 		return err
 	}
 	defer from.Close()
-	m := &meter{session: s, name: name, size: size, from: from}
-	defer m.end()
+	m := &meter{Reader: from, shown: cli.NewProgress(s, name, size, 0)}
+	defer m.shown.Clear()
 	if err := c.PutBlob(ctx, wire.AgentRepository, digest, size, m); err != nil {
 		return fmt.Errorf("upload %s: %w", name, err)
 	}
 	return nil
 }
 
-// meter shows on a terminal how much of an upload is done.
+// meter counts what is read.
 type meter struct {
-	session *cli.Session
-	name    string
-	size    int64
-	from    io.Reader
-	sent    int64
-	shown   time.Time
+	io.Reader
+	shown *cli.Progress
+	sent  int64
 }
-
-// meterPause is how long a line of the meter stays at least.
-const meterPause = 200 * time.Millisecond
 
 func (m *meter) Read(into []byte) (int, error) {
-	n, err := m.from.Read(into)
+	n, err := m.Reader.Read(into)
 	m.sent += int64(n)
-	if now := m.session.Now(); m.session.Screen() > 0 && now.Sub(m.shown) >= meterPause {
-		m.shown = now
-		fmt.Fprintf(m.session.Stderr, "\r\x1b[K%s: %s of %s", m.name, bytesOf(m.sent), bytesOf(m.size))
-	}
+	m.shown.At(m.sent)
 	return n, err
-}
-
-func (m *meter) end() {
-	if !m.shown.IsZero() {
-		fmt.Fprint(m.session.Stderr, "\r\x1b[K")
-	}
 }
 
 // bytesOf is a size as people say it.

@@ -12,7 +12,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // releaseSign has two halves, so that the key can stay on a machine without a network. Without --key it gives what is to be signed. With
@@ -50,10 +49,6 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
 	digest, err := asked(s)
 	if err != nil {
 		return nil, err
@@ -61,12 +56,12 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 	if digest == "" {
 		return nil, cli.Usagef("add --digest DIGEST, or give the file that holds it", "muster release sign: which release?")
 	}
-	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, name), api.PointerFilter{Release: digest})
+	unsigned, err := cli.Get[api.UnsignedPointer](ctx, s, api.At(api.PathChannelPointer, name), api.PointerFilter{Release: digest})
 	return unsigned.Payload, err
 }
 
 // pointerOf is the signed pointer that a change of a channel brings along: from --pointer, or made with --key. Nil: the gateway signs.
-func pointerOf(ctx context.Context, s *cli.Session, c *client.Client, channel, digest string) (json.RawMessage, error) {
+func pointerOf(ctx context.Context, s *cli.Session, channel, digest string) (json.RawMessage, error) {
 	var o struct{ Pointer, Key string }
 	if err := s.Flags.Into(&o); err != nil {
 		return nil, err
@@ -81,7 +76,7 @@ func pointerOf(ctx context.Context, s *cli.Session, c *client.Client, channel, d
 	case key == "":
 		return nil, nil
 	}
-	unsigned, err := client.Get[api.UnsignedPointer](ctx, c, api.At(api.PathChannelPointer, channel), api.PointerFilter{Release: digest})
+	unsigned, err := cli.Get[api.UnsignedPointer](ctx, s, api.At(api.PathChannelPointer, channel), api.PointerFilter{Release: digest})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // States of a rollout.
@@ -46,32 +45,28 @@ func releaseStatus(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
 	if o.Channel == "" && !o.Watch {
-		return allChannels(ctx, s, c, format)
+		return allChannels(ctx, s)
 	}
 	name, err := channelOf(s)
 	if err != nil {
 		return err
 	}
-	return showStatus(ctx, s, c, name, format, o.Watch)
+	return showStatus(ctx, s, name, o.Watch)
 }
 
 // showStatus shows a channel. With watch it shows first how its rollout goes, and fails where that does not end well.
-func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, format string, watch bool) error {
+func showStatus(ctx context.Context, s *cli.Session, name string, watch bool) error {
 	if watch {
-		if err := follow(ctx, s, c, name); err != nil {
+		if err := follow(ctx, s, name); err != nil {
 			return err
 		}
 	}
-	now, err := look(ctx, c, name)
+	now, err := look(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	if err := show(s, now, format); err != nil {
+	if err := show(s, now); err != nil {
 		return err
 	}
 	if watch && slices.Contains([]string{stateHalted, stateAborted, stateTakenBack, stateBehind}, now.State) {
@@ -81,41 +76,41 @@ func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, for
 }
 
 // allChannels shows a line for each channel, or all of it where there is one only.
-func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format string) error {
-	list, err := client.Get[api.ChannelList](ctx, c, api.PathChannels, nil)
+func allChannels(ctx context.Context, s *cli.Session) error {
+	list, err := cli.Get[api.ChannelList](ctx, s, api.PathChannels, nil)
 	switch {
 	case err != nil:
 		return err
-	case format == cli.FormatJSON:
+	case s.Form == cli.FormJSON:
 		return s.WriteJSON(list)
 	case len(list.Channels) == 0:
 		return cli.Hinted("there is no channel yet", "muster release promote DIGEST --channel "+wire.DefaultChannel+" makes one")
 	case len(list.Channels) == 1:
-		now, err := look(ctx, c, list.Channels[0].Channel)
+		now, err := look(ctx, s, list.Channels[0].Channel)
 		if err != nil {
 			return err
 		}
-		return show(s, now, format)
+		return show(s, now)
 	}
 	columns := []screen.Column{{Name: "CHANNEL", Least: 8}, {Name: "VERSION", Least: 8, Most: 40}, {Name: "DIGEST", Rank: 3},
 		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"},
 		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
-	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n api.Channel) []string {
+	return s.List(columns).Write(cli.Rows(list.Channels, func(n api.Channel) []string {
 		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late + n.Counts.Unwell
 		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
 			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(failed), screen.OrUnknown(n.Why)}
 	}))
 }
 
-func look(ctx context.Context, c *client.Client, name string) (view, error) {
-	now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
+func look(ctx context.Context, s *cli.Session, name string) (view, error) {
+	now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 	if err != nil {
 		return view{}, err
 	}
 	v := view{Channel: now, Nodes: []api.ChannelNode{}}
 	f := api.ChannelNodeFilter{Limit: pageSize}
 	for {
-		page, err := client.Get[api.ChannelNodes](ctx, c, api.At(api.PathChannelNodes, name), f)
+		page, err := cli.Get[api.ChannelNodes](ctx, s, api.At(api.PathChannelNodes, name), f)
 		if err != nil {
 			return view{}, err
 		}
@@ -128,10 +123,10 @@ func look(ctx context.Context, c *client.Client, name string) (view, error) {
 }
 
 // follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on.
-func follow(ctx context.Context, s *cli.Session, c *client.Client, name string) error {
+func follow(ctx context.Context, s *cli.Session, name string) error {
 	last := ""
 	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
-		now, err := client.Get[api.Channel](ctx, c, api.At(api.PathChannel, name), nil)
+		now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return false, err
 		}
@@ -185,8 +180,8 @@ func countsText(n api.RolloutCounts) string {
 	return text
 }
 
-func show(s *cli.Session, v view, format string) error {
-	if format == cli.FormatJSON {
+func show(s *cli.Session, v view) error {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(v)
 	}
 	rows := [][]string{
@@ -202,7 +197,7 @@ func show(s *cli.Session, v view, format string) error {
 		rows = append(rows, []string{"to sign", screen.Printable(v.ToSign)})
 	}
 	screen.Pairs(s.Stdout, s.Screen(), rows)
-	showNodes(s, v, format)
+	showNodes(s, v)
 	return nil
 }
 
@@ -224,7 +219,7 @@ func stateLine(now time.Time, n api.Channel) string {
 }
 
 // showNodes lists the nodes that are at work on it or have a reason; -o wide lists all. What failed comes with its last lines.
-func showNodes(s *cli.Session, v view, format string) {
+func showNodes(s *cli.Session, v view) {
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "WAVE", Rank: 2}, {Name: "STATE"}, {Name: "PHASE", Rank: 1},
 		{Name: "SINCE", Rank: 3}, {Name: "WHY", Least: 16, Most: 100}}
 	var rows [][]string
@@ -233,13 +228,13 @@ func showNodes(s *cli.Session, v view, format string) {
 		if n.Log != "" {
 			failed = append(failed, n)
 		}
-		if format == cli.FormatWide || telling(n) {
+		if s.Form == cli.FormWide || telling(n) {
 			rows = append(rows, nodeRow(s, n))
 		}
 	}
 	if len(rows) > 0 {
 		fmt.Fprintln(s.Stdout)
-		_ = s.List(format, columns).Write(rows)
+		_ = s.List(columns).Write(rows)
 	}
 	for _, n := range failed[:min(len(failed), shownFailed)] {
 		fmt.Fprintf(s.Stdout, "\nlast lines of %s on %s:\n%s", screen.OrUnknown(v.Version), screen.OrUnknown(n.Name), tail(n.Log))

@@ -136,7 +136,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	if err := p.fits(v.ready.Size); err != nil {
 		return err
 	}
-	exit, err := v.receive(p, newProgress(s, from.node+":"+from.path, v.ready.Size, p.bytes))
+	exit, err := v.receive(p, cli.NewProgress(s, from.node+":"+from.path, v.ready.Size, p.bytes))
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -161,8 +161,8 @@ func (p *part) fits(size int64) error {
 }
 
 // receive takes the file. A node that sends more than it said could go on until the disk here is full.
-func (v *passage) receive(p *part, shown *progress) (pipe.Exit, error) {
-	defer shown.clear()
+func (v *passage) receive(p *part, shown *cli.Progress) (pipe.Exit, error) {
+	defer shown.Clear()
 	most := v.ready.Size
 	if most <= 0 {
 		most = wire.MaxCopyUnknown
@@ -180,7 +180,7 @@ func (v *passage) receive(p *part, shown *progress) (pipe.Exit, error) {
 			if err := p.add(data); err != nil {
 				return pipe.Exit{}, err
 			}
-			shown.at(p.bytes)
+			shown.At(p.bytes)
 		case pipe.FrameExit:
 			return v.ended(data)
 		}

@@ -52,7 +52,7 @@ func nodeExec(ctx context.Context, s *cli.Session) error {
 	if o.client, err = s.Client(ctx); err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, o.client, s.Words, "run "+o.command[0]+" on", false)
+	nodes, err := s.Chosen(ctx, s.Words, "run "+o.command[0]+" on", false)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (o *order) run(node cli.Target, to streams) (pipe.Exit, error) {
 	if o.timeout > 0 {
 		params.LimitSeconds = int(min(o.timeout+wire.SessionBridge, wire.MaxSession) / time.Second) // where nobody is here any more to end it
 	}
-	ask, err := o.Ask(o.life, o.client, o.key, node.ID, wire.SessionExec, &params)
+	ask, err := o.Ask(o.life, o.key, node.ID, wire.SessionExec, &params)
 	if err != nil {
 		return pipe.Exit{}, o.why(err)
 	}

@@ -3,7 +3,7 @@ package remote
 import (
 	"bytes"
 	"fmt"
-	"slices"
+	"io"
 	"strconv"
 	"sync"
 	"time"
@@ -23,7 +23,7 @@ type outcome struct {
 
 // many runs the program on several nodes, and shows what it writes line by line, with the node's name.
 func (o *order) many(nodes []cli.Target) error {
-	p := newPrinter(o.Session)
+	p := &printer{session: o.Session}
 	outcomes := make([]outcome, len(nodes))
 	free := make(chan struct{}, min(o.atMost, len(nodes)))
 	var running sync.WaitGroup
@@ -43,12 +43,12 @@ func (o *order) many(nodes []cli.Target) error {
 
 func (o *order) on(node cli.Target, p *printer) outcome {
 	name := screen.Printable(node.Name) + ": "
-	out := p.lines(p.out, name)
-	errs := p.lines(p.err, name)
+	out := p.lines(o.Stdout, o.Screen() > 0, name)
+	errs := p.lines(o.Stderr, screen.Columns(o.Stderr, "") > 0, name)
 	began := o.Now()
 	exit, err := o.run(node, streams{in: bytes.NewReader(o.copied), out: out, err: errs, say: p.sayer(node.Name), way: p.way})
-	out.end()
-	errs.end()
+	out.End()
+	errs.End()
 	return outcome{exit: exit, err: err, begun: true, took: o.Now().Sub(began)}
 }
 
@@ -74,7 +74,7 @@ func (o *order) sum(nodes []cli.Target, outcomes []outcome) error {
 	for i, r := range outcomes {
 		rows = append(rows, []string{screen.Printable(nodes[i].Name), took(r), r.words()})
 	}
-	list := screen.NewList(o.Stderr, "", screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
+	list := screen.NewList(o.Stderr, false, screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
 	if err := list.Write(rows); err != nil {
 		return err
 	}
@@ -100,23 +100,20 @@ func took(r outcome) string {
 
 // printer prints the lines of several nodes. Lines do not mix, and those of one node keep their order.
 type printer struct {
-	session  *cli.Session
-	out, err stream
-	mu       sync.Mutex
-	lost     bool // the way to the gateway
+	session *cli.Session
+
+	mu   sync.Mutex
+	lost bool // the way to the gateway
 }
 
-// stream is standard output or standard error.
-type stream struct {
-	write    func([]byte) error
-	terminal bool // what could control it is escaped
-}
-
-func newPrinter(s *cli.Session) *printer {
-	p := &printer{session: s}
-	p.out = stream{write: func(b []byte) error { _, err := s.Stdout.Write(b); return err }, terminal: s.Screen() > 0}
-	p.err = stream{write: func(b []byte) error { _, err := s.Stderr.Write(b); return err }, terminal: screen.Columns(s.Stderr, "") > 0}
-	return p
+// lines prints what a node's program writes to standard output or standard error. On a terminal, what could control it is escaped.
+func (p *printer) lines(to io.Writer, terminal bool, name string) *screen.Lines {
+	return &screen.Lines{Name: name, Safe: terminal, Print: func(text []byte) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		_, err := to.Write(text)
+		return err
+	}}
 }
 
 // sayer prints what muster says of a node.
@@ -135,65 +132,5 @@ func (p *printer) way(err error) {
 	if lost := err != nil; lost != p.lost {
 		p.lost = lost
 		fmt.Fprintf(p.session.Stderr, "muster: %s\n", screen.Printable(WayWords(err)))
-	}
-}
-
-// lines prints what one node writes into one stream, whole lines at a time.
-type lines struct {
-	printer *printer
-	to      stream
-	name    string
-	rest    []byte
-}
-
-// longestLine is how much of a line is held back for its end.
-const longestLine = 64 << 10
-
-func (p *printer) lines(to stream, name string) *lines { return &lines{printer: p, to: to, name: name} }
-
-// Write prints the lines that are complete.
-func (l *lines) Write(data []byte) (int, error) {
-	l.rest = append(l.rest, data...)
-	var out []byte
-	for {
-		end := bytes.IndexByte(l.rest, '\n')
-		whole := end + 1
-		if end < 0 && len(l.rest) < longestLine {
-			break
-		}
-		if end < 0 || end > longestLine {
-			end = longestLine
-			whole = longestLine
-		}
-		out = l.line(out, l.rest[:end])
-		l.rest = l.rest[whole:]
-	}
-	l.rest = slices.Clone(l.rest) // what was printed is not kept
-	return len(data), l.print(out)
-}
-
-func (l *lines) line(out, text []byte) []byte {
-	if l.to.terminal {
-		text = []byte(screen.PrintableLine(string(text)))
-	}
-	out = append(out, l.name...)
-	out = append(out, text...)
-	return append(out, '\n')
-}
-
-func (l *lines) print(out []byte) error {
-	if len(out) == 0 {
-		return nil
-	}
-	l.printer.mu.Lock()
-	defer l.printer.mu.Unlock()
-	return l.to.write(out)
-}
-
-// end prints what is left without the end of its line.
-func (l *lines) end() {
-	if len(l.rest) > 0 {
-		_ = l.print(l.line(nil, l.rest))
-		l.rest = nil
 	}
 }

@@ -60,7 +60,7 @@ func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Si
 	if params.Check() != nil {
 		params.Term = "" // a name that the node cannot know; the usual one is
 	}
-	return s.Ask(ctx, c, key, s.Words[0], wire.SessionShell, &params)
+	return s.Ask(ctx, key, s.Words[0], wire.SessionShell, &params)
 }
 
 // visit is a shell on a node, in the terminal here.

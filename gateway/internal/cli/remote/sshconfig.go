@@ -8,7 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/client"
 )
 
 // aliveEvery is how often ssh says something by itself, in seconds. So a session in which nothing happens is not taken for one that is
@@ -18,11 +17,8 @@ const aliveEvery = 60
 func sshConfig(ctx context.Context, s *cli.Session) error {
 	names := s.Words
 	if len(names) == 0 {
-		c, err := s.Client(ctx)
-		if err != nil {
-			return err
-		}
-		if names, err = allNames(ctx, c); err != nil {
+		var err error
+		if names, err = allNames(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -35,9 +31,9 @@ func sshConfig(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func allNames(ctx context.Context, c *client.Client) ([]string, error) {
+func allNames(ctx context.Context, s *cli.Session) ([]string, error) {
 	var names []string
-	err := c.EachNode(ctx, api.NodeFilter{}, func(n api.Node) error {
+	err := s.EachNode(ctx, api.NodeFilter{}, func(n api.Node) error {
 		names = append(names, n.Name)
 		return nil
 	})

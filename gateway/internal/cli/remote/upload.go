@@ -50,12 +50,12 @@ func upload(ctx context.Context, s *cli.Session, local string, to place) error {
 	if v.ready.Folder {
 		return cli.Hinted(to.path+" is a folder on the node", "name the file that is to be there")
 	}
-	shown := newProgress(s, to.node+":"+to.path, size, v.ready.Offset)
-	defer shown.clear()
+	shown := cli.NewProgress(s, to.node+":"+to.path, size, v.ready.Offset)
+	defer shown.Clear()
 	if err := v.send(file, size, shown, sum); err != nil {
 		return interrupted(ctx, err)
 	}
-	shown.clear()
+	shown.Clear()
 	done(s, to.node+":"+to.path, size, sum)
 	return nil
 }
@@ -77,7 +77,7 @@ func openLocal(name string) (*os.File, fs.FileInfo, error) {
 }
 
 // send sends the rest of a file, and waits for what the node says of it.
-func (v *passage) send(file *os.File, size int64, shown *progress, sum hash.Hash) error {
+func (v *passage) send(file *os.File, size int64, shown *cli.Progress, sum hash.Hash) error {
 	if v.ready.Offset > size || v.ready.Offset < 0 {
 		return errors.New("the node says that it has more than the file")
 	}
@@ -111,7 +111,7 @@ func (v *passage) send(file *os.File, size int64, shown *progress, sum hash.Hash
 }
 
 // pour sends bytes.
-func (v *passage) pour(from io.Reader, shown *progress) error {
+func (v *passage) pour(from io.Reader, shown *cli.Progress) error {
 	buffer := make([]byte, pipe.MaxFrame)
 	at := v.ready.Offset
 	for {
@@ -121,7 +121,7 @@ func (v *passage) pour(from io.Reader, shown *progress) error {
 				return nil // the other direction knows why
 			}
 			at += int64(n)
-			shown.at(at)
+			shown.At(at)
 		}
 		switch {
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

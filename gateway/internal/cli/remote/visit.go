@@ -34,7 +34,7 @@ func open(ctx context.Context, s *cli.Session, node, kind string, params wire.Se
 	if err != nil {
 		return nil, err
 	}
-	ask, err := s.Ask(ctx, c, key, node, kind, params)
+	ask, err := s.Ask(ctx, key, node, kind, params)
 	if err != nil {
 		return nil, err
 	}

@@ -35,14 +35,14 @@ type List struct {
 	err     error // the first that writing met
 }
 
-// NewList makes a list that is written to w, in a form of --output, for a screen of so many columns; 0: it is no screen.
-func NewList(w io.Writer, format string, limit int, columns []Column) *List {
+// NewList makes a list that is written to w, for a screen of so many columns; 0: it is no screen. A wide one has all columns.
+func NewList(w io.Writer, wide bool, limit int, columns []Column) *List {
 	l := &List{w: w, columns: columns, widths: make([]int, len(columns)), shown: make([]bool, len(columns))}
-	if format != "wide" {
+	if !wide {
 		l.limit = limit
 	}
 	for i, c := range columns {
-		l.shown[i] = !c.Wide || format == "wide"
+		l.shown[i] = !c.Wide || wide
 	}
 	return l
 }
@@ -73,7 +73,7 @@ func (l *List) Write(rows [][]string) error {
 func (l *List) fit(rows [][]string) {
 	for i, c := range l.columns {
 		for _, row := range rows {
-			if w := Width(row[i]); l.limit > 0 || c.Most == 0 || w <= c.Most {
+			if w := Width(row[i]); l.shown[i] && (l.limit > 0 || c.Most == 0 || w <= c.Most) {
 				l.widths[i] = max(l.widths[i], w)
 			}
 		}
@@ -81,55 +81,65 @@ func (l *List) fit(rows [][]string) {
 	if l.limit == 0 {
 		return
 	}
-	for !l.begun && l.total(true) > l.limit && l.drop() {
+	Fit(l.columns, l.widths, l.limit, gap, !l.begun)
+	for i, w := range l.widths {
+		l.shown[i] = w > 0
 	}
-	l.shrink(func(c Column) int { return c.Least })
-	l.shrink(func(Column) int { return stump })
+	shrink(l.widths, l.limit, gap, func(int) int { return stump })
 }
 
-// total is how wide a row is: as it stands, or with all cells cut as far as they may be.
-func (l *List) total(cut bool) int {
+// Fit makes columns of these widths fit into a row of so many columns of the screen, with a gap between two. Where the row is too wide with
+// all cells cut as far as they may be, columns are left out by rank, if drop is true: their width is 0. Then the widest are cut first.
+func Fit(columns []Column, widths []int, limit, gap int, drop bool) {
+	cut := func(i int) int {
+		if least := columns[i].Least; least > 0 {
+			return min(widths[i], least)
+		}
+		return widths[i]
+	}
+	for drop && total(widths, gap, cut) > limit {
+		last := -1
+		for i, c := range columns {
+			if widths[i] > 0 && c.Rank > 0 && (last < 0 || c.Rank > columns[last].Rank) {
+				last = i
+			}
+		}
+		if last < 0 {
+			break
+		}
+		widths[last] = 0
+	}
+	shrink(widths, limit, gap, func(i int) int { return columns[i].Least })
+}
+
+// Total is how wide a row of these widths is.
+func Total(widths []int, gap int) int {
+	return total(widths, gap, func(i int) int { return widths[i] })
+}
+
+func total(widths []int, gap int, width func(int) int) int {
 	sum := -gap
-	for i, c := range l.columns {
-		if !l.shown[i] {
-			continue
+	for i, w := range widths {
+		if w > 0 {
+			sum += width(i) + gap
 		}
-		w := l.widths[i]
-		if cut && c.Least > 0 {
-			w = min(w, c.Least)
-		}
-		sum += w + gap
 	}
 	return sum
 }
 
-// drop takes the least important column away.
-func (l *List) drop() bool {
-	last := -1
-	for i, c := range l.columns {
-		if l.shown[i] && c.Rank > 0 && (last < 0 || c.Rank > l.columns[last].Rank) {
-			last = i
-		}
-	}
-	if last >= 0 {
-		l.shown[last] = false
-	}
-	return last >= 0
-}
-
-// shrink makes the widest columns narrower first, and none narrower than its least.
-func (l *List) shrink(least func(Column) int) {
-	for over := l.total(false) - l.limit; over > 0; over-- {
+// shrink makes the widest columns narrower first, and none narrower than its least; 0: it stays as it is.
+func shrink(widths []int, limit, gap int, least func(int) int) {
+	for over := Total(widths, gap) - limit; over > 0; over-- {
 		widest := -1
-		for i, c := range l.columns {
-			if n := least(c); l.shown[i] && n > 0 && l.widths[i] > n && (widest < 0 || l.widths[i] > l.widths[widest]) {
+		for i, w := range widths {
+			if n := least(i); n > 0 && w > n && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
 			return
 		}
-		l.widths[widest]--
+		widths[widest]--
 	}
 }
 

@@ -18,13 +18,19 @@ func OrUnknown(s string) string {
 	return Printable(s)
 }
 
-// Number is a number, or - where it is not known.
-func Number[N int | int64](n *N) string {
+// Number is a number, or - if it is not known.
+func Number[N int | int64](n *N) string { return Figure("%d", n) }
+
+// Figure is a number in a format, or - if it is not known.
+func Figure[N int | int64 | float64](format string, n *N) string {
 	if n == nil {
 		return Unknown
 	}
-	return fmt.Sprint(*n)
+	return fmt.Sprintf(format, *n)
 }
+
+// Money is an amount in the currency of the prices, or - if it is not known.
+func Money(m *float64) string { return Figure("%.2f", m) }
 
 // Stamp is a time in UTC, or - where it is not known.
 func Stamp(at *time.Time) string {

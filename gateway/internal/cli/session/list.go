@@ -13,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -30,22 +29,18 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	if limit == 0 && format != cli.FormatJSON {
+	if limit == 0 && s.Form != cli.FormJSON {
 		limit = usualList
 	}
-	sessions, more, err := fetch(ctx, c, filter, o.Open, limit)
+	sessions, more, err := fetch(ctx, s, filter, o.Open, limit)
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(api.SessionPage{Sessions: sessions})
 	}
 	rows := cli.Rows(sessions, func(one api.Session) []string { return row(one, s.Now()) })
-	if err := s.List(format, columns()).Write(rows); err != nil {
+	if err := s.List(columns()).Write(rows); err != nil {
 		return err
 	}
 	footer := screen.Plural(len(sessions), "session")
@@ -69,7 +64,7 @@ func filterOf(s *cli.Session) (f api.SessionFilter, limit int, err error) {
 }
 
 // fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.
-func fetch(ctx context.Context, c *client.Client, f api.SessionFilter, open bool, limit int) (found []api.Session, more bool,
+func fetch(ctx context.Context, s *cli.Session, f api.SessionFilter, open bool, limit int) (found []api.Session, more bool,
 	err error) {
 	states := []string{""}
 	if open {
@@ -80,7 +75,7 @@ func fetch(ctx context.Context, c *client.Client, f api.SessionFilter, open bool
 		f.Cursor = ""
 		for more := true; more; more = f.Cursor != "" {
 			f.Limit = pageSize
-			page, err := client.Get[api.SessionPage](ctx, c, f.Path(), f)
+			page, err := cli.Get[api.SessionPage](ctx, s, f.Path(), f)
 			if err != nil {
 				return nil, false, err
 			}
@@ -198,10 +193,6 @@ func bounds(one api.Session) string {
 func seconds(n int) string { return screen.Age(time.Duration(n) * time.Second) }
 
 func sessionKill(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	count := screen.Plural(len(s.Words), "session")
 	question := "end " + count
 	if len(s.Words) == 1 {
@@ -211,11 +202,11 @@ func sessionKill(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, t.ID), nil)
+		one, err := cli.Get[api.Session](ctx, s, api.At(api.PathSession, t.ID), nil)
 		if err != nil {
 			return "", err
 		}
-		one, err = client.Send[api.Session](ctx, c, "DELETE", api.At(api.PathNodeSession, one.NodeID, t.ID), nil)
+		one, err = cli.Send[api.Session](ctx, s, "DELETE", api.At(api.PathNodeSession, one.NodeID, t.ID), nil)
 		return one.Status, err
 	})
 }

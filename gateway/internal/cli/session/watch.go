@@ -10,7 +10,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func sessionWatch(ctx context.Context, s *cli.Session) error {
@@ -27,7 +26,7 @@ func sessionWatch(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	one, err := client.Get[api.Session](ctx, c, api.At(api.PathSession, s.Words[0]), nil)
+	one, err := cli.Get[api.Session](ctx, s, api.At(api.PathSession, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}

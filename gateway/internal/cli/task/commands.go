@@ -12,6 +12,7 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "task run", Args: "NODE... TYPE [NAME=VALUE...]", Least: 1, Most: -1,
 			Flags: []string{"selector", "params", "wait", "timeout", "expires", "at-most", "stop-after", "key", "yes", "output"}, Run: taskRun,
+			Forms: []string{cli.FormTable, cli.FormJSON},
 			Says: map[string]string{
 				"timeout": "how long the work may take on a node, else what the type says",
 				"output":  "table or json; json prints one task a line",

@@ -20,7 +20,7 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	task, err := client.Get[api.Task](ctx, c, api.At(api.PathTask, s.Words[0]), nil)
+	task, err := cli.Get[api.Task](ctx, s, api.At(api.PathTask, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}

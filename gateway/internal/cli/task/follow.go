@@ -7,25 +7,30 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/client"
+	"muster/gateway/internal/cli/screen"
 )
 
 // follow shows what a task writes until the task has ended, and gives the task as it is then. to may be nil.
-func follow(ctx context.Context, c *client.Client, id string, to *lines) (api.Task, error) {
+func follow(ctx context.Context, p *progress, id string, to *screen.Lines) (api.Task, error) {
+	c, err := p.session.Client(ctx)
+	if err != nil {
+		return api.Task{}, err
+	}
 	var next int64
 	task, err := c.FollowTask(ctx, id, 0, func(offset int64, data []byte) error {
 		if to == nil {
 			return nil
 		}
 		if offset > next {
-			to.gap(offset - next)
+			to.End()
+			p.say(fmt.Sprintf("%s[%d bytes are not kept]", to.Name, offset-next))
 		}
 		next = offset + int64(len(data))
 		_, err := to.Write(data)
 		return err
 	})
 	if to != nil {
-		to.end()
+		to.End()
 	}
 	return task, err
 }
@@ -35,17 +40,17 @@ func taskLogs(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	to := &lines{progress: newProgress(s, false)}
+	p := newProgress(s, false)
+	to := p.output("")
 	if !o.Follow {
-		err := c.TaskOutput(ctx, s.Words[0], to)
-		to.end()
+		c, err := s.Client(ctx)
+		if err == nil {
+			err = c.TaskOutput(ctx, s.Words[0], to)
+			to.End()
+		}
 		return err
 	}
-	task, err := follow(ctx, c, s.Words[0], to)
+	task, err := follow(ctx, p, s.Words[0], to)
 	if ctx.Err() != nil {
 		return nil // a person ended it
 	}
@@ -53,10 +58,4 @@ func taskLogs(ctx context.Context, s *cli.Session) error {
 		s.Report(ending(task), "")
 	}
 	return err
-}
-
-// gap says that something was not kept.
-func (l *lines) gap(bytes int64) {
-	l.end()
-	l.progress.say(fmt.Sprintf("%s[%d bytes are not kept]", l.name, bytes))
 }

@@ -9,7 +9,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 const (
@@ -22,21 +21,17 @@ func taskList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	c, format, err := s.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	if limit == 0 && format != cli.FormatJSON {
+	if limit == 0 && s.Form != cli.FormJSON {
 		limit = usualList
 	}
-	tasks, more, err := fetch(ctx, c, filter, limit)
+	tasks, more, err := fetch(ctx, s, filter, limit)
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
+	if s.Form == cli.FormJSON {
 		return s.WriteJSON(api.TaskPage{Tasks: tasks})
 	}
-	if err := s.List(format, columns()).Write(cli.Rows(tasks, func(t api.Task) []string { return row(t, s.Now()) })); err != nil {
+	if err := s.List(columns()).Write(cli.Rows(tasks, func(t api.Task) []string { return row(t, s.Now()) })); err != nil {
 		return err
 	}
 	footer := screen.Plural(len(tasks), "task")
@@ -61,14 +56,14 @@ func filterOf(s *cli.Session) (f api.TaskFilter, limit int, err error) {
 }
 
 // fetch gets so many tasks, page by page; 0: all.
-func fetch(ctx context.Context, c *client.Client, f api.TaskFilter, limit int) (tasks []api.Task, more bool, err error) {
+func fetch(ctx context.Context, s *cli.Session, f api.TaskFilter, limit int) (tasks []api.Task, more bool, err error) {
 	tasks = []api.Task{}
 	for {
 		f.Limit = pageSize
 		if limit > 0 {
 			f.Limit = min(limit-len(tasks), pageSize)
 		}
-		page, err := client.Get[api.TaskPage](ctx, c, api.PathTasks, f)
+		page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, f)
 		if err != nil {
 			return nil, false, err
 		}

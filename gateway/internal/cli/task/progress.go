@@ -1,7 +1,6 @@
 package task
 
 import (
-	"bytes"
 	"fmt"
 	"sync"
 
@@ -68,49 +67,11 @@ func (p *progress) show() {
 	}
 }
 
-// lines prints what one task writes, whole lines at a time, so that the tasks of several nodes do not mix within a line. On a terminal
-// what could control it is escaped. Into a file or a pipe the bytes of a single node go as they are.
-type lines struct {
-	progress *progress
-	name     string // stands before each line
-	rest     []byte
-}
-
-// longestLine is how much of a line is held back for its end.
-const longestLine = 8 << 10
-
-// Write never fails: that a reader of this command is gone shows at the next flush of its own.
-func (l *lines) Write(data []byte) (int, error) {
-	if l.raw() {
-		l.progress.around(func() { l.progress.session.Stdout.Write(data) })
-		return len(data), nil
-	}
-	l.rest = append(l.rest, data...)
-	for {
-		end := bytes.IndexByte(l.rest, '\n')
-		switch {
-		case end >= 0:
-			l.print(l.rest[:end])
-			l.rest = l.rest[end+1:]
-		case len(l.rest) >= longestLine:
-			l.print(l.rest[:longestLine])
-			l.rest = l.rest[longestLine:]
-		default:
-			return len(data), nil
-		}
-	}
-}
-
-func (l *lines) raw() bool { return l.name == "" && l.progress.session.Screen() == 0 }
-
-// end prints what is left without a newline.
-func (l *lines) end() {
-	if len(l.rest) > 0 {
-		l.print(l.rest)
-		l.rest = nil
-	}
-}
-
-func (l *lines) print(line []byte) {
-	l.progress.around(func() { fmt.Fprintln(l.progress.session.Stdout, l.name+screen.PrintableLine(string(line))) })
+// output prints what a task writes, with a name before each line. What could control the terminal is escaped. Into a file or a pipe the
+// bytes of a single task, which has no name, go as they are.
+func (p *progress) output(name string) *screen.Lines {
+	return &screen.Lines{Name: name, Safe: true, Whole: name == "" && p.session.Screen() == 0, Print: func(text []byte) error {
+		p.around(func() { _, _ = p.session.Stdout.Write(text) }) // the session remembers what Stdout refused
+		return nil
+	}}
 }

@@ -12,7 +12,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 // usualExpiry is how long a task waits for its node where --expires says nothing.
@@ -21,11 +20,10 @@ const usualExpiry = time.Hour
 // order is one call of task run.
 type order struct {
 	*cli.Session
-	client *client.Client
-	asked  asked
-	key    ed25519.PrivateKey // of the operator; nil: the gateway signs
-	json   bool
-	flags  struct {
+	asked asked
+	key   ed25519.PrivateKey // of the operator; nil: the gateway signs
+	json  bool
+	flags struct {
 		Expires   time.Duration `flag:"expires,seconds"`
 		Wait      bool
 		AtMost    int // tasks that have not ended, at the same time; 0: no limit
@@ -38,11 +36,7 @@ func taskRun(ctx context.Context, s *cli.Session) error {
 	if err := o.read(); err != nil {
 		return err
 	}
-	var err error
-	if o.client, err = s.Client(ctx); err != nil {
-		return err
-	}
-	nodes, err := s.Chosen(ctx, o.client, o.asked.nodes, "run "+o.asked.kind.Name+" on", o.asked.kind.Name == wire.TaskAgentUninstall)
+	nodes, err := s.Chosen(ctx, o.asked.nodes, "run "+o.asked.kind.Name+" on", o.asked.kind.Name == wire.TaskAgentUninstall)
 	if err != nil {
 		return err
 	}
@@ -62,11 +56,7 @@ func (o *order) read() error {
 	if err = o.Flags.Into(&o.flags); err != nil {
 		return err
 	}
-	format, err := o.Flags.OneOf("output", "table", "table", cli.FormatJSON)
-	if err != nil {
-		return err
-	}
-	o.json = format == cli.FormatJSON
+	o.json = o.Form == cli.FormJSON
 	o.flags.Wait = o.flags.Wait || o.flags.AtMost > 0 || o.flags.StopAfter > 0
 	o.key, err = o.OperatorKey()
 	return err
@@ -99,13 +89,13 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	q := api.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
 		ExpiresSeconds: int(o.flags.Expires.Seconds())}
 	if o.key != nil {
-		signed, err := o.Sign(ctx, o.client, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.flags.Expires)
+		signed, err := o.Sign(ctx, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.flags.Expires)
 		if err != nil {
 			return api.Task{}, err
 		}
 		q = api.NewTask{Signed: signed}
 	}
-	task, err := client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
+	task, err := cli.Send[api.Task](ctx, o.Session, "POST", api.PathTasks, q)
 	var refusal *wire.ErrorDetail
 	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
 		return task, err
@@ -113,7 +103,7 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	if o.Pause(ctx, time.Second) != nil {
 		return task, err
 	}
-	return client.Send[api.Task](ctx, o.client, "POST", api.PathTasks, q)
+	return cli.Send[api.Task](ctx, o.Session, "POST", api.PathTasks, q)
 }
 
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.

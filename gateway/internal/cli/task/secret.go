@@ -47,15 +47,11 @@ func secretDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	deed := "drop the secret " + s.Words[0]
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := client.Drop(ctx, c, api.At(api.PathSecret, s.Words[0]), f); err != nil {
+	if err := cli.Drop(ctx, s, api.At(api.PathSecret, s.Words[0]), f); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))

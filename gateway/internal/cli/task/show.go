@@ -10,7 +10,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
 )
 
 func taskShow(ctx context.Context, s *cli.Session) error {
@@ -78,23 +77,15 @@ func showOutput(s *cli.Session, t api.Task) {
 }
 
 func taskCancel(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		task, err := client.Send[api.Task](ctx, c, "POST", api.At(api.PathTaskCancel, t.ID), nil)
+		task, err := cli.Send[api.Task](ctx, s, "POST", api.At(api.PathTaskCancel, t.ID), nil)
 		return statusOf(task), err
 	})
 }
 
 func taskRetry(ctx context.Context, s *cli.Session) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
 	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
-		task, err := client.Send[api.Task](ctx, c, "POST", api.At(api.PathTaskRetry, t.ID), nil)
+		task, err := cli.Send[api.Task](ctx, s, "POST", api.At(api.PathTaskRetry, t.ID), nil)
 		return "given again: " + queued(task), err
 	})
 }

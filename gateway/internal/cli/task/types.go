@@ -22,10 +22,6 @@ type shownType struct {
 }
 
 func taskTypes(_ context.Context, s *cli.Session) error {
-	format, err := s.Format()
-	if err != nil {
-		return err
-	}
 	types := wire.TaskTypes()
 	if len(s.Words) > 0 {
 		one, err := findType(s.Words[0])
@@ -35,7 +31,7 @@ func taskTypes(_ context.Context, s *cli.Session) error {
 		types = []wire.TaskType{one}
 	}
 	switch {
-	case format == cli.FormatJSON:
+	case s.Form == cli.FormJSON:
 		return s.WriteJSON(struct {
 			Types []shownType `json:"types"`
 		}{shownTypes(types)})
@@ -43,7 +39,7 @@ func taskTypes(_ context.Context, s *cli.Session) error {
 		return showType(s, types[0])
 	}
 	columns := []screen.Column{{Name: "TYPE"}, {Name: "WHAT IT DOES", Least: 20}, {Name: "PARAMS", Wide: true}}
-	return s.List(format, columns).Write(cli.Rows(types, func(t wire.TaskType) []string {
+	return s.List(columns).Write(cli.Rows(types, func(t wire.TaskType) []string {
 		return []string{t.Name, t.About, paramNames(t)}
 	}))
 }
@@ -87,7 +83,7 @@ func showType(s *cli.Session, t wire.TaskType) error {
 	})
 	fmt.Fprintln(s.Stdout)
 	columns := []screen.Column{{Name: "PARAM"}, {Name: "KIND"}, {Name: "NEEDED", Rank: 1}, {Name: "WHAT IT IS", Least: 20}}
-	return s.List("", columns).Write(cli.Rows(t.Params(), func(p wire.TaskParam) []string {
+	return s.List(columns).Write(cli.Rows(t.Params(), func(p wire.TaskParam) []string {
 		needed := "no"
 		if p.Required {
 			needed = "yes"

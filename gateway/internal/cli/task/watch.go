@@ -58,11 +58,11 @@ func (w *watch) one(ctx context.Context, node cli.Target) {
 		return
 	}
 	defer func() { <-w.streams }()
-	var to *lines
+	var to *screen.Lines
 	if !w.json {
-		to = &lines{progress: w.progress, name: w.prefix(node)}
+		to = w.progress.output(w.prefix(node))
 	}
-	if task, err = follow(ctx, w.client, task.ID, to); err != nil {
+	if task, err = follow(ctx, w.progress, task.ID, to); err != nil {
 		if ctx.Err() == nil {
 			w.refused(ctx, node, err)
 		}

@@ -1,7 +1,7 @@
 package picture
 
 // This file says what is wrong with a node, for its page: why it is in its state, what was found, and what is known of one that went
-// silent. The words of the rules of health are those of package health.
+// silent. The words are those of the table of conditions.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 )
 
 // Reason is why a node is in its state, in plain words.
@@ -51,18 +51,8 @@ func ReasonsOf(n *api.NodeDetail, findings []Finding) []Reason {
 
 // meaningOf says in a sentence why a node is unavailable; empty: the word is of another version.
 func meaningOf(word string) string {
-	switch word {
-	case wire.ReasonConflict:
-		return "Two machines use this node's identity, so it gets no work."
-	case wire.ReasonExpired:
-		return "Its certificate has expired."
-	case wire.ReasonSuspended:
-		return "A person took it out of service."
-	}
-	for _, r := range health.Rules() {
-		if r.Name == word {
-			return r.Meaning
-		}
+	if c := condition.Named(word); c != nil {
+		return c.Meaning
 	}
 	return ""
 }
@@ -82,7 +72,7 @@ func FindingsOf(n *api.NodeDetail, gpus []GPU, told *Silence) []Finding {
 	}
 	var all []Finding
 	for _, f := range n.Findings {
-		if f.Rule == health.Silent && told != nil {
+		if f.Rule == condition.NodeStale && told != nil {
 			continue
 		}
 		place := places[f.GPU]
@@ -116,13 +106,10 @@ func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 			s.Events = append(s.Events, e)
 		}
 	}
-	for _, r := range health.Rules() {
-		if r.Name == health.Silent {
-			s.Meaning = r.Meaning
-			s.WhatToDo = strings.ReplaceAll(r.Next, "NAME", n.Name)
-			s.Topic = r.Topic
-		}
-	}
+	c := condition.Named(condition.NodeStale)
+	s.Meaning = c.Meaning
+	s.WhatToDo = strings.ReplaceAll(c.Next, "NAME", n.Name)
+	s.Topic = c.Topic
 	return s
 }
 

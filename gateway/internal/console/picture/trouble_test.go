@@ -8,14 +8,14 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
-	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/condition"
 )
 
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
 // TestReasons: each reason has its meaning, and what a finding says already is left out. A word of another version stands alone.
 func TestReasons(t *testing.T) {
-	covered := health.Rules()[0]
+	covered := condition.All()[0]
 	n := &api.NodeDetail{}
 	n.StateDetails = map[string]string{"tea": "cold"}
 	n.StateReasons = []string{wire.ReasonConflict, wire.ReasonExpired, wire.ReasonSuspended, covered.Name, "tea"}
@@ -36,7 +36,7 @@ func TestReasons(t *testing.T) {
 // TestFindings: a finding has the name of its GPU, the GPU has its findings, and the silence is not told twice.
 func TestFindings(t *testing.T) {
 	n := &api.NodeDetail{}
-	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: health.Silent}, {Rule: "old", GPU: "GPU-gone"}}
+	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: condition.NodeStale}, {Rule: "old", GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
 	all := picture.FindingsOf(n, gpus, nil)
 	if len(all) != 3 || all[0].Place != "GPU 1" || all[0].Text != "it is hot" || all[2].Place != "" || len(gpus[0].Found) != 0 ||

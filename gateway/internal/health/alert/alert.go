@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/httpserver/post"
 	"muster/store"
 	records "muster/store/alerts"
@@ -32,13 +33,14 @@ const (
 	mostResolved = 1000                // that are kept
 )
 
-// Halt is a rollout that was halted.
-type Halt struct{ Channel, Why string }
-
-// Sink is a rule of log shipping whose sink takes nothing.
-type Sink struct {
-	Rule, Tenant, Why string
-	Since             time.Time
+// Fact is what is wrong with something that is no node.
+type Fact struct {
+	Condition string // one of the table
+	Subject   string // a channel, a rule of log shipping, ...
+	Tenant    string // "": it is about the whole fleet
+	Since     time.Time
+	Text      string
+	Unknown   bool // nothing is known of the condition now, whatever the subject
 }
 
 // Config says what a Service works with.
@@ -46,13 +48,10 @@ type Config struct {
 	Store *store.Store
 
 	// These know the fleet, and must not wait.
-	Ready  func() bool                                         // all nodes are known
-	Nodes  func() []*api.NodeRow                               // all that are not retired
-	Node   func(id string) (*api.NodeRow, bool)                // one of them
-	Halted func() (all []Halt, known bool)                     // nil: none ever is
-	Outage func() (since time.Time, reason string, lasts bool) // of the database; nil: there is none
-
-	Sinks func() []Sink // nil: none ever fails
+	Ready func() bool                          // all nodes are known
+	Nodes func() []*api.NodeRow                // all that are not retired
+	Node  func(id string) (*api.NodeRow, bool) // one of them
+	Facts func() []Fact                        // nil: there never is one
 
 	URL    func() string    // of the gateway, for links; nil: there are none
 	Roots  *x509.CertPool   // vouch for receivers; nil: those of the system
@@ -67,6 +66,9 @@ type Service struct {
 	records records.Records
 	client  *post.Client
 	writing sync.Mutex // one write at a time, so that none overtakes another
+
+	table   map[string]*condition.Condition // what makes an alert, by its name
+	ofNodes []*condition.Condition          // those of them that are about one node
 
 	mu         sync.Mutex
 	tracks     map[key]*track
@@ -105,7 +107,17 @@ type delivery struct {
 // Open makes a Service that goes on with what is in the database.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	d := &Service{Config: c, records: records.New(c.Store.Records()), tracks: map[key]*track{}, alerts: map[string]*alert{},
-		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{}}
+		deliveries: map[place]*delivery{}, receivers: map[string]*receiver{}, misuses: map[string]*misuse{},
+		table: map[string]*condition.Condition{}}
+	for _, c := range condition.All() {
+		if !c.IsTold() {
+			continue
+		}
+		d.table[c.Name] = &c
+		if !c.Fleet {
+			d.ofNodes = append(d.ofNodes, &c)
+		}
+	}
 	d.complete()
 	d.client = newClient(c.Roots)
 	if err := d.readAlerts(ctx); err != nil {
@@ -118,14 +130,8 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 }
 
 func (d *Service) complete() {
-	if d.Halted == nil {
-		d.Halted = func() ([]Halt, bool) { return nil, true }
-	}
-	if d.Outage == nil {
-		d.Outage = func() (time.Time, string, bool) { return time.Time{}, "", false }
-	}
-	if d.Sinks == nil {
-		d.Sinks = func() []Sink { return nil }
+	if d.Facts == nil {
+		d.Facts = func() []Fact { return nil }
 	}
 	if d.URL == nil {
 		d.URL = func() string { return "" }
@@ -148,7 +154,7 @@ func (d *Service) readAlerts(ctx context.Context) error {
 		return err
 	}
 	for _, row := range rows {
-		if cause(row.Cause) == nil {
+		if d.table[row.Cause] == nil {
 			continue
 		}
 		a := &alert{Alert: row}
@@ -175,14 +181,14 @@ func (d *Service) readAlerts(ctx context.Context) error {
 // goOn follows what an open alert is about.
 func (d *Service) goOn(a *alert) {
 	if len(a.Members) == 0 {
-		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, began: a.Since}
+		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, Track: condition.Track{Open: true, Since: a.Since, Text: a.Text}}
 		return
 	}
 	g := &group{alert: a, members: map[string]bool{}}
 	latest := a.FiredAt.Add(joinWithin) // no member was heard after this and turned stale then
 	for _, id := range a.Members {
 		g.members[id] = true
-		d.tracks[key{a.Cause, id}] = &track{group: g, began: latest, tenant: a.Tenant}
+		d.tracks[key{a.Cause, id}] = &track{group: g, Track: condition.Track{Open: true, Since: latest}, tenant: a.Tenant}
 	}
 	d.groups = append(d.groups, g)
 }

@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 )
 
 // amAlert is what a real Alertmanager says of an alert.
@@ -33,20 +35,20 @@ func TestRealAlertmanager(t *testing.T) {
 	n.LastSeen = &seen
 	h := newHouse(t, n, gpu("gpu-2"))
 	h.now = time.Now() // a real Alertmanager goes by the real time
-	_, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "am", Kind: alert.KindAlertmanager, URL: at}, h.by)
+	_, err := h.set("am", api.AlertReceiverRequest{Kind: alert.KindAlertmanager, URL: at})
 	h.must(err)
 	tried, err := h.desk.Test(t.Context(), "am", h.by)
 	if err != nil || tried.Error != "" || tried.Status != http.StatusOK {
 		t.Fatalf("%+v, error %v", tried, err)
 	}
-	if got := alertsIn(t, at, alert.NodeStale); len(got) != 0 {
+	if got := alertsIn(t, at, condition.NodeStale); len(got) != 0 {
 		t.Fatalf("before: %+v", got)
 	}
 	stale(n)
 	h.desk.Round()
 	h.now = h.now.Add(time.Minute)
 	h.step()
-	got := alertsIn(t, at, alert.NodeStale)
+	got := alertsIn(t, at, condition.NodeStale)
 	if len(got) != 1 || got[0].Labels["node"] != "gpu-1" || got[0].Labels["severity"] != "warn" || got[0].Labels["tenant"] != "platform" ||
 		got[0].Annotations["summary"] == "" || got[0].Annotations["description"] == "" || got[0].Status.State != "active" ||
 		got[0].GeneratorURL != "https://gw.example/ui/alerts" || got[0].StartsAt.Sub(seen).Abs() > time.Second ||
@@ -57,7 +59,7 @@ func TestRealAlertmanager(t *testing.T) {
 	h.back(n)
 	h.nodes = nil // it is retired: that resolves the alert at once
 	h.step()
-	if got = alertsIn(t, at, alert.NodeStale); len(got) != 0 {
+	if got = alertsIn(t, at, condition.NodeStale); len(got) != 0 {
 		t.Errorf("resolved: %+v, receiver %+v", got, h.contact("am"))
 	}
 }

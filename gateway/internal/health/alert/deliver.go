@@ -41,7 +41,7 @@ func (d *Service) serve(ctx context.Context, r *receiver, all []*delivery) {
 		batch := all[:size]
 		all = all[size:]
 		messages := d.messages(batch)
-		_, err := d.post(ctx, r.target, messages, d.Now())
+		_, err := d.post(ctx, &r.sealed, messages, d.Now())
 		if !d.told(ctx, r, batch, messages, err) {
 			break
 		}

@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 )
 
 // TestWebhook: a webhook hears of the beginning and of the end, each signed, each with a key of its own.
@@ -30,7 +32,7 @@ func TestWebhook(t *testing.T) {
 	keys := map[string]bool{}
 	for _, one := range k.all() {
 		if one.path != "/path-9f8e7d" || one.header.Get("Content-Type") != "application/json" || one.alert["node"] != "gpu-1" ||
-			one.alert["cause"] != alert.NodeStale || one.alert["url"] != "https://gw.example/ui/alerts" || one.alert["next"] == "" ||
+			one.alert["cause"] != condition.NodeStale || one.alert["url"] != "https://gw.example/ui/alerts" || one.alert["next"] == "" ||
 			one.alert["tenant"] != "platform" || one.alert["key"] != one.header.Get("Idempotency-Key") {
 			t.Errorf("%s %v %v", one.path, one.header, one.alert)
 		}
@@ -260,9 +262,9 @@ func TestUnwritten(t *testing.T) {
 	k := newHook(t)
 	h.receiver(alert.KindWebhook, "ops", k)
 	h.must(h.store.Close())
-	h.since = h.now
+	h.facts = outage(h.now)
 	h.pass(3 * time.Minute)
-	if all := k.all(); len(all) != 1 || all[0].alert["cause"] != alert.GatewayCannotWrite {
+	if all := k.all(); len(all) != 1 || all[0].alert["cause"] != condition.GatewayCannotWrite {
 		t.Fatalf("it heard %s", k.states())
 	}
 	if n := strings.Count(h.log.String(), "alerts wait in memory"); n != 1 {
@@ -286,7 +288,7 @@ func TestAlertmanager(t *testing.T) {
 	}
 	h.must(json.Unmarshal([]byte(all[0].body), &first))
 	labels, _ := first[0]["labels"].(map[string]any)
-	if len(first) != 2 || labels["alertname"] != alert.NodeStale || !strings.Contains(all[0].body, `"node":"gpu-1"`) ||
+	if len(first) != 2 || labels["alertname"] != condition.NodeStale || !strings.Contains(all[0].body, `"node":"gpu-1"`) ||
 		labels["tenant"] != "platform" ||
 		first[0]["startsAt"] != "2026-11-22T12:00:00Z" || first[0]["endsAt"] != h.now.Add(5*time.Minute).Format(time.RFC3339) {
 		t.Errorf("%v", first)
@@ -295,7 +297,7 @@ func TestAlertmanager(t *testing.T) {
 	if n := len(k.all()); n < 9 || n > 12 {
 		t.Errorf("told %d times in ten minutes", n)
 	}
-	h.silence(alert.SilenceRequest{Node: "gpu-2", For: time.Hour, Reason: "work"})
+	h.silence(api.AlertSilenceRequest{Node: "gpu-2", For: api.Duration(time.Hour), Reason: "work"})
 	h.pass(2 * time.Minute)
 	all = k.all()
 	if strings.Contains(all[len(all)-1].body, "gpu-2") {
@@ -319,10 +321,10 @@ func TestWords(t *testing.T) {
 	slack, ntfy := newHook(t), newHook(t)
 	h.receiver(alert.KindSlack, "slack", slack)
 	h.receiver(alert.KindNtfy, "phone", ntfy)
-	n.GPUs = n.GPUs[:1]
+	n.Findings = []api.Finding{missing()}
 	h.pass(time.Minute)
 	text := fmt.Sprint(slack.all()[0].alert["text"])
-	const want = "*SEVERE* &lt;https://evil|gpu&gt; &amp; co shows 1 of 2 GPUs\n"
+	const want = "*SEVERE* &lt;https://evil|gpu&gt; &amp; co: 1 of 2 GPUs answer\n"
 	if strings.Contains(text, "<https://evil") || !strings.HasPrefix(text, want) {
 		t.Errorf("Slack gets %q", text)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/health/condition"
 	records "muster/store/alerts"
 )
 
@@ -35,6 +36,7 @@ func (g *group) drop(id string) {
 
 func (g *group) add(id string, t *track) {
 	t.group = g
+	t.Open = true
 	g.members[id] = true
 	g.alert.Members = append(g.alert.Members, id)
 	g.alert.dirty = true
@@ -55,14 +57,15 @@ func (d *Service) fireStale(tenant string, due []key, nodes int, now time.Time) 
 		}
 		return
 	}
-	g := &group{members: map[string]bool{}, alert: &alert{Alert: records.Alert{Cause: NodeStale, Tenant: tenant, Severity: wire.SeveritySevere,
-		Subject: "many/" + tenant + "/" + strconv.FormatInt(now.UnixMilli(), 10), FiredAt: now, Since: now}}}
-	g.alert.next = "Look at what they have in common: a provider, a site, a network; and whether they reach this gateway."
+	g := &group{members: map[string]bool{}, alert: &alert{
+		next: "Look at what they have in common: a provider, a site, a network; and whether they reach this gateway.",
+		Alert: records.Alert{Cause: condition.NodeStale, Tenant: tenant, Severity: wire.SeveritySevere,
+			Subject: "many/" + tenant + "/" + strconv.FormatInt(now.UnixMilli(), 10), FiredAt: now, Since: now}}}
 	for _, k := range all {
 		t := d.tracks[k]
 		g.add(k.subject, t)
-		if t.began.Before(g.alert.Since) {
-			g.alert.Since = t.began
+		if t.Since.Before(g.alert.Since) {
+			g.alert.Since = t.Since
 		}
 	}
 	g.alert.Text = d.groupText(g, len(all), nodes)
@@ -84,7 +87,7 @@ func (d *Service) youngGroup(tenant string, now time.Time) *group {
 func (d *Service) staleAlone(tenant string, now time.Time) []key {
 	var all []key
 	for k, t := range d.tracks {
-		if k.cause == NodeStale && t.tenant == tenant && t.alert == nil && t.group == nil && !t.from.IsZero() &&
+		if k.cause == condition.NodeStale && t.tenant == tenant && t.alert == nil && t.group == nil && !t.Idle() &&
 			!d.silenced(d.draft(k, t, now), now) {
 			all = append(all, k)
 		}
@@ -97,7 +100,7 @@ func (d *Service) groupText(g *group, stale, nodes int) string {
 	const shown = 5
 	var names []string
 	for _, id := range g.alert.Members[:min(shown, len(g.alert.Members))] {
-		if t := d.tracks[key{NodeStale, id}]; t != nil && t.node != nil {
+		if t := d.tracks[key{condition.NodeStale, id}]; t != nil && t.node != nil {
 			names = append(names, t.node.Name)
 		}
 	}
@@ -114,13 +117,16 @@ func (d *Service) settleGroups(now time.Time) {
 		old := now.Sub(g.alert.FiredAt) >= joinWithin
 		if old && len(g.members) <= leftOfGroup {
 			for _, id := range slices.Clone(g.alert.Members) {
-				t := d.tracks[key{NodeStale, id}]
+				k := key{condition.NodeStale, id}
+				t := d.tracks[k]
 				g.drop(id)
 				t.group = nil
-				if t.node != nil && !t.from.IsZero() {
-					t.began = t.last.since
-					d.fire(key{NodeStale, id}, t, now)
+				if t.node == nil || t.Closing() {
+					delete(d.tracks, k)
+					continue
 				}
+				t.Since = *t.node.LastSeen
+				d.fire(k, t, now)
 			}
 		}
 		if len(g.members) > 0 {
@@ -136,7 +142,7 @@ func (d *Service) gather(now time.Time, nodes map[string]int) {
 	freed := map[string][]key{}
 	for k, t := range d.tracks {
 		switch {
-		case k.cause != NodeStale || t.alert == nil:
+		case k.cause != condition.NodeStale || t.alert == nil:
 		case d.silenced(t.alert, now):
 			t.alert.kept = d.untold(t.alert)
 		case t.alert.kept:
@@ -149,11 +155,16 @@ func (d *Service) gather(now time.Time, nodes map[string]int) {
 		if len(keys) <= mostSingle {
 			continue
 		}
-		for _, k := range keys {
+		keys = slices.DeleteFunc(keys, func(k key) (back bool) {
 			t := d.tracks[k]
 			d.resolve(t.alert, now)
 			t.alert = nil
-		}
+			if t.Closing() {
+				delete(d.tracks, k)
+				return true
+			}
+			return false
+		})
 		d.fireStale(tenant, keys, nodes[tenant], now)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	records "muster/store/alerts"
 )
 
@@ -113,20 +114,17 @@ func TestUnknownHalts(t *testing.T) {
 	h := newHouse(t)
 	k := newHook(t)
 	h.receiver(alert.KindWebhook, "ops", k)
-	h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 3 failed"}}
+	h.facts = halt("stable")
 	h.pass(10 * time.Second)
-	halts := h.halts
-	h.halts = nil
-	h.blind = true
+	h.facts = []alert.Fact{{Condition: condition.RolloutHalted, Unknown: true}}
 	h.pass(time.Minute)
 	h.want("nothing is known", "rollout_halted stable")
-	h.halts = halts
-	h.blind = false
+	h.facts = halt("stable")
 	h.pass(time.Minute)
 	if k.states() != "firing" {
 		t.Errorf("the receiver heard %q", k.states())
 	}
-	h.halts = nil
+	h.facts = nil
 	h.pass(time.Minute)
 	h.want("it goes on", "")
 }
@@ -173,7 +171,7 @@ func TestChangeWhileTold(t *testing.T) {
 		}
 	})
 	for range 100 {
-		if _, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Replace: true}, h.by); err != nil {
+		if _, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, Replace: true}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -188,7 +186,7 @@ func TestAddedTwice(t *testing.T) {
 	var added atomic.Int32
 	for range 8 {
 		wait.Go(func() {
-			_, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: k.URL}, h.by)
+			_, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, URL: k.URL})
 			var refused *wire.ErrorDetail
 			switch {
 			case err == nil:

@@ -19,6 +19,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -37,10 +38,7 @@ type house struct {
 	mu    sync.Mutex
 	now   time.Time
 	nodes []*api.NodeRow
-	halts []alert.Halt
-	sinks []alert.Sink
-	blind bool      // nothing is known of rollouts
-	since time.Time // of an outage; zero: there is none
+	facts []alert.Fact
 	ready bool
 }
 
@@ -50,10 +48,8 @@ func newHouse(t *testing.T, nodes ...*api.NodeRow) *house {
 	h.openStore()
 	h.config = alert.Config{
 		Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes }, Node: h.node,
-		Sinks:  func() []alert.Sink { return h.sinks },
-		Halted: func() ([]alert.Halt, bool) { return h.halts, !h.blind }, URL: func() string { return "https://gw.example" },
-		Outage: func() (time.Time, string, bool) { return h.since, "disk full", !h.since.IsZero() },
-		Rand:   func() float64 { return 1 }, Now: h.clock, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
+		Facts: func() []alert.Fact { return h.facts }, URL: func() string { return "https://gw.example" },
+		Rand: func() float64 { return 1 }, Now: h.clock, Logger: slog.New(slog.NewTextHandler(&h.log, nil)),
 	}
 	h.open()
 	return h
@@ -156,6 +152,16 @@ func gpu(name string) *api.NodeRow {
 		LastSeen: &seen, StateSince: start, GPUsExpected: &two, GPUs: make([]api.GPU, 2), Labels: map[string]string{"tier": "lab"}}
 }
 
+// halt is a rollout on a channel that was halted.
+func halt(channel string) []alert.Fact {
+	return []alert.Fact{{Condition: condition.RolloutHalted, Subject: channel, Text: "2 of 2 failed"}}
+}
+
+// outage is of the database.
+func outage(since time.Time) []alert.Fact {
+	return []alert.Fact{{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since, Text: "disk full"}}
+}
+
 func stale(n *api.NodeRow) { n.Status = wire.StatusStale }
 
 // back lets a node be heard of again.
@@ -233,10 +239,16 @@ func (k *hook) states() string {
 	return strings.Join(all, " ")
 }
 
+// set adds or changes a receiver, and gives the secret that is shown once.
+func (h *house) set(name string, q api.AlertReceiverRequest) (string, error) {
+	made, err := h.desk.SetReceiver(context.Background(), name, q, h.by)
+	return made.Secret, err
+}
+
 // webhook adds a receiver of a kind at a hook, and gives its secret.
 func (h *house) receiver(kind, name string, k *hook) string {
 	h.t.Helper()
-	secret, err := h.desk.SetReceiver(context.Background(), alert.Request{Name: name, Kind: kind, URL: k.URL + "/path-9f8e7d"}, h.by)
+	secret, err := h.set(name, api.AlertReceiverRequest{Kind: kind, URL: k.URL + "/path-9f8e7d"})
 	h.must(err)
 	return secret
 }
@@ -252,7 +264,7 @@ func (h *house) contact(name string) api.AlertReceiver {
 	return api.AlertReceiver{}
 }
 
-func (h *house) silence(q alert.SilenceRequest) api.AlertSilence {
+func (h *house) silence(q api.AlertSilenceRequest) api.AlertSilence {
 	h.t.Helper()
 	s, err := h.desk.Silence(h.t.Context(), q, h.by)
 	h.must(err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/gateway/api"
 	"muster/store"
@@ -33,10 +34,8 @@ func (d *Service) List(q Query) []api.Alert {
 		if !q.picks(a) || len(q.Terms) > 0 && !d.matches(q.Terms, a) {
 			continue
 		}
-		c := cause(a.Cause)
-		out := api.Alert{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
-			NodeID: a.NodeID, NodeIDs: append([]string{}, a.Members...), Text: a.Text, Next: cmp.Or(a.next, c.Next), Topic: c.Topic,
-			Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(), ResolvedAt: a.ResolvedAt, Deliveries: append([]api.AlertDelivery{}, told[id]...)}
+		out := api.Alert{AlertFacts: d.says(a), NodeIDs: append([]string{}, a.Members...),
+			Deliveries: append([]api.AlertDelivery{}, told[id]...)}
 		slices.SortFunc(out.Deliveries, func(a, b api.AlertDelivery) int { return strings.Compare(a.Receiver, b.Receiver) })
 		if s := d.silenceOf(a, now); s != nil && a.ResolvedAt == nil {
 			silence := shownSilence(s.Silence)
@@ -54,16 +53,20 @@ func (q *Query) picks(a *alert) bool {
 }
 
 func compare(a, b api.Alert) int {
-	if (a.ResolvedAt == nil) != (b.ResolvedAt == nil) {
-		if a.ResolvedAt == nil {
-			return -1
-		}
-		return 1
+	order := openFirst(a.ResolvedAt, b.ResolvedAt)
+	if order == 0 && a.ResolvedAt == nil {
+		order = api.SeverityRank(b.Severity) - api.SeverityRank(a.Severity)
 	}
-	if a.ResolvedAt == nil {
-		if order := cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity)); order != 0 {
-			return order
-		}
+	return cmp.Or(order, b.FiredAt.Compare(a.FiredAt), strings.Compare(a.ID, b.ID))
+}
+
+// openFirst compares when two alerts were resolved, if they were: those that are open come first.
+func openFirst(a, b *time.Time) int {
+	switch {
+	case (a == nil) == (b == nil):
+		return 0
+	case a == nil:
+		return -1
 	}
-	return cmp.Or(b.FiredAt.Compare(a.FiredAt), strings.Compare(a.ID, b.ID))
+	return 1
 }

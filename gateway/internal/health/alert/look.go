@@ -1,56 +1,46 @@
 package alert
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 )
 
-// verdict is what one look says of one thing.
-type verdict int
-
-const (
-	unknown verdict = iota // it cannot be told: nothing changes
-	bad
-	good
-)
-
-// look is what one look at one thing said.
+// look is what one look at one thing says.
 type look struct {
-	verdict verdict
-	since   time.Time // of a bad one: when it began; zero: now
-	text    string    // of a bad one: one sentence
-	next    string    // of a bad one: what to do, where the cause's own words do not fit
+	condition.Look
+	since time.Time // of a bad one: when it began; zero: now
+	next  string    // of a bad one: what to do, where the table's words do not fit
 }
 
-// nodeCauses are the causes that are about one node.
-func nodeCauses() []string {
-	return []string{NodeStale, NodeUnavailable, GPUCountDropped, IdentityConflict, RenewalOverdue, FindingSevere, NodeWarning}
+// isBad is the look at what is wrong since a time.
+func isBad(text string, since time.Time) look {
+	return look{Look: condition.Known(true, text), since: since}
 }
 
-// lookAt judges one node for one cause. seen is when the open alert about its silence began; nil: there is none.
-func lookAt(name string, n *api.NodeRow, now time.Time, seen *time.Time) look {
-	switch name {
-	case NodeStale:
+// isGood is the look at what is well.
+func isGood() look { return look{Look: condition.Known(false, "")} }
+
+// lookAt judges one node for one condition. seen is when the open alert about its silence began; nil: there is none.
+func (d *Service) lookAt(c *condition.Condition, n *api.NodeRow, now time.Time, seen *time.Time) look {
+	switch c.Name {
+	case condition.NodeStale:
 		return stale(n, now, seen)
-	case NodeUnavailable:
-		return unavailable(n)
-	case GPUCountDropped:
-		return missing(n)
-	case IdentityConflict:
-		return conflict(n)
-	case RenewalOverdue:
-		return overdue(n)
-	case FindingSevere:
-		return severe(n)
-	case NodeWarning:
-		return warned(n)
+	case condition.NodeUnavailable:
+		return d.unavailable(n)
+	case condition.FindingSevere:
+		if n.Status != wire.StatusStale && n.State == wire.StateUnavailable { // that is told then
+			return isGood()
+		}
+		return d.findings(n, c.Severity)
+	case condition.NodeWarning:
+		return d.findings(n, c.Severity)
 	}
-	return look{}
+	return found(c, n)
 }
 
 // stale says good of an open alert only when the node was heard: just after a start the gateway calls nobody stale.
@@ -59,141 +49,86 @@ func stale(n *api.NodeRow, now time.Time, seen *time.Time) look {
 		if seen != nil && (n.LastSeen == nil || !n.LastSeen.After(*seen)) {
 			return look{}
 		}
-		return look{verdict: good}
+		return isGood()
 	}
-	silent := now.Sub(*n.LastSeen)
-	text := fmt.Sprintf("%s is not heard from since %s (%s)", n.Name, n.LastSeen.UTC().Format(time.RFC3339), span(silent))
-	if n.PricePerHour != nil {
-		text = fmt.Sprintf("%s is silent and still billing: not heard from since %s (%s), %.2f so far at %.4g an hour", n.Name,
-			n.LastSeen.UTC().Format(time.RFC3339), span(silent), max(silent.Hours(), 0)**n.PricePerHour, *n.PricePerHour)
-	}
-	return look{verdict: bad, since: *n.LastSeen, text: text}
+	return isBad(n.Name+": "+condition.Silence(n, now), *n.LastSeen)
 }
 
-// unavailable leaves out what another cause tells, and what a person did. That the certificate of a silent node ends is told by its
+// unavailable leaves out what another alert tells, and what a person did. That the certificate of a silent node ends is told by its
 // silence: else hundreds that went silent as one would be told one by one.
-func unavailable(n *api.NodeRow) look {
+func (d *Service) unavailable(n *api.NodeRow) look {
 	if n.State != wire.StateUnavailable {
-		return look{verdict: good}
+		return isGood()
 	}
 	var reasons []string
 	expired := false
 	for _, reason := range n.StateReasons {
-		if reason == wire.ReasonExpired && n.Status == wire.StatusStale {
+		if reason == condition.CertificateExpired && n.Status == wire.StatusStale {
 			expired = true
-			continue
-		}
-		if reason != wire.ReasonConflict && reason != wire.ReasonSuspended && reason != wire.HealthGPUCountDropped {
+		} else if reason != condition.Suspended && d.table[reason] == nil {
 			reasons = append(reasons, reason)
 		}
 	}
-	if len(reasons) == 0 && expired {
+	switch {
+	case len(reasons) == 0 && expired:
 		return look{}
+	case len(reasons) == 0:
+		return isGood()
 	}
-	if len(reasons) == 0 {
-		return look{verdict: good}
-	}
-	l := look{verdict: bad, since: n.StateSince, text: n.Name + " is unavailable: " + strings.Join(reasons, ", ")}
-	if found := findings(n, api.SeveritySevere); found.verdict == bad {
-		l.text += "; " + found.text
-		l.next = found.next
+	l := isBad(n.Name+" is unavailable: "+strings.Join(reasons, ", "), n.StateSince)
+	if severe := d.sumUp(n, api.SeveritySevere); severe.Verdict == condition.Bad {
+		l.Text += "; " + severe.Text
+		l.next = severe.next
 	}
 	return l
 }
 
-// missing believes the node's own word, which also counts where it has no reading at all.
-func missing(n *api.NodeRow) look {
-	says := slices.Contains(n.StateReasons, wire.HealthGPUCountDropped)
-	switch {
-	case n.Status != wire.StatusOnline:
-		return look{}
-	case says && (n.GPUsExpected == nil || n.GPUs == nil || !n.Fresh):
-		return look{verdict: bad, text: n.Name + " misses GPUs"}
-	case n.GPUsExpected == nil:
-		return look{verdict: good}
-	case !says && (!n.Fresh || n.GPUs == nil):
-		return look{}
-	case n.MissingGPUs() > 0:
-	case says: // it is not well for long enough, has not heard yet how many are expected now, or knows of one that was exchanged
-		return look{verdict: bad, text: fmt.Sprintf("%s misses GPUs, or did just now, and shows %d of %d", n.Name, len(n.GPUs), *n.GPUsExpected)}
-	default:
-		return look{verdict: good}
+// found is the look at what a rule has found, or what is a reason of the node's state. It says nothing of a node that is not heard from:
+// its silence is told.
+func found(c *condition.Condition, n *api.NodeRow) look {
+	l := isGood()
+	if slices.Contains(n.StateReasons, c.Name) {
+		l = isBad(n.Name+": "+c.Meaning, n.StateSince)
 	}
-	return look{verdict: bad, text: fmt.Sprintf("%s shows %d of %d GPUs", n.Name, len(n.GPUs), *n.GPUsExpected)}
-}
-
-func conflict(n *api.NodeRow) look {
-	if !slices.Contains(n.StateReasons, wire.ReasonConflict) {
-		return look{verdict: good}
+	for i := range n.Findings {
+		if f := &n.Findings[i]; f.Rule == c.Name {
+			l = isBad(n.Name+": "+f.Text, f.Since)
+		}
 	}
-	return look{verdict: bad, since: n.StateSince, text: "two machines use the identity of " + n.Name}
-}
-
-// overdue says nothing of a node that is not heard from: its silence is told.
-func overdue(n *api.NodeRow) look {
-	switch {
-	case !n.RenewalOverdue:
-		return look{verdict: good}
-	case n.Status != wire.StatusOnline:
+	if l.Verdict == condition.Bad && n.Status == wire.StatusStale && c.IsFound() {
 		return look{}
 	}
-	text := n.Name + " has not renewed its certificate in time"
-	if n.NotAfter != nil {
-		text += "; it expires at " + n.NotAfter.UTC().Format(time.RFC3339)
-	}
-	return look{verdict: bad, text: text}
+	return l
 }
 
-// severe tells what unavailable does not: findings on a node that is in another state.
-func severe(n *api.NodeRow) look {
-	switch {
-	case n.Status == wire.StatusStale:
-		return look{}
-	case n.State == wire.StateUnavailable:
-		return look{verdict: good}
-	}
-	return about(n, findings(n, api.SeveritySevere))
-}
-
-// warned tells what keeps no node from work. It says nothing of a node that is not heard from: its findings are old.
-func warned(n *api.NodeRow) look {
+// findings tells of those of one severity that have no alert of their own. It says nothing of a node that is not heard from: they are old.
+func (d *Service) findings(n *api.NodeRow, severity string) look {
 	if n.Status == wire.StatusStale {
 		return look{}
 	}
-	return about(n, findings(n, api.SeverityWarn))
-}
-
-func about(n *api.NodeRow, l look) look {
-	if l.verdict == bad {
-		l.text = n.Name + ": " + l.text
+	l := d.sumUp(n, severity)
+	if l.Verdict == condition.Bad {
+		l.Text = n.Name + ": " + l.Text
 	}
 	return l
 }
 
-// findings are those of one severity, and what to do about the first. What has a cause of its own is left out.
-func findings(n *api.NodeRow, severity string) look {
+// sumUp says what the first findings of one severity are, what to do about the first, and since when that is so.
+func (d *Service) sumUp(n *api.NodeRow, severity string) look {
 	const most = 5
+	l := isGood()
 	var all []string
-	l := look{verdict: good}
 	for i := range n.Findings {
 		f := &n.Findings[i]
-		if f.Severity != severity || cause(f.Rule) != nil && severity != api.SeveritySevere || len(all) == most {
+		if f.Severity != severity || d.table[f.Rule] != nil || len(all) == most {
 			continue
 		}
-		all = append(all, f.Text)
-		if l.verdict == good {
-			l = look{verdict: bad, since: f.Since, next: f.Next}
+		if len(all) == 0 {
+			l = isBad("", f.Since)
+			l.next = f.Next
 		}
+		all = append(all, f.Text)
 	}
-	l.text = strings.Join(all, "; ")
+	l.Text = strings.Join(all, "; ")
 	return l
-}
-
-// span is a duration as people say it: its seconds do not matter once it has hours.
-func span(d time.Duration) string {
-	if d < time.Hour {
-		return d.Round(time.Second).String()
-	}
-	text := d.Round(time.Minute).String()
-	return strings.TrimSuffix(text, "0s")
 }

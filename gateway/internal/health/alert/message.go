@@ -9,29 +9,18 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/httpserver/post"
 )
 
 // message is what receivers are told. A webhook gets it as it is.
 type message struct {
-	Version    int        `json:"version"`
-	Key        string     `json:"key"` // the same for each try, and for nothing else
-	State      string     `json:"state"`
-	ID         string     `json:"id"`
-	Cause      string     `json:"cause"`
-	Subject    string     `json:"subject"`
-	Severity   string     `json:"severity"`
-	Tenant     string     `json:"tenant"`
-	Node       string     `json:"node"`
-	NodeID     string     `json:"node_id"`
-	Nodes      int        `json:"nodes"` // that it is about
-	Text       string     `json:"text"`
-	Next       string     `json:"next"`
-	Topic      string     `json:"topic"`
-	Since      time.Time  `json:"since"`
-	FiredAt    time.Time  `json:"fired_at"`
-	ResolvedAt *time.Time `json:"resolved_at"`
-	URL        string     `json:"url"`
+	Version int    `json:"version"`
+	Key     string `json:"key"` // the same for each try, and for nothing else
+	State   string `json:"state"`
+	api.AlertFacts
+	Nodes int    `json:"nodes"` // that it is about
+	URL   string `json:"url"`
 }
 
 // pagePath is the console's page of alerts.
@@ -39,10 +28,7 @@ const pagePath = "/ui/alerts"
 
 // message says what an alert is. The caller holds the lock.
 func (d *Service) message(a *alert, state string) message {
-	c := cause(a.Cause)
-	m := message{Version: 1, Key: a.ID + ":" + state, State: state, ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity,
-		Tenant: a.Tenant, Node: a.NodeName, NodeID: a.NodeID, Nodes: len(a.Members), Text: a.Text, Next: cmp.Or(a.next, c.Next),
-		Topic: c.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(), ResolvedAt: a.ResolvedAt, URL: d.page()}
+	m := message{Version: 1, Key: a.ID + ":" + state, State: state, AlertFacts: d.says(a), Nodes: len(a.Members), URL: d.page()}
 	if a.NodeID != "" {
 		m.Nodes = 1
 	}
@@ -50,6 +36,14 @@ func (d *Service) message(a *alert, state string) message {
 		m.ResolvedAt = nil
 	}
 	return m
+}
+
+// says is what an alert says, to whomever.
+func (d *Service) says(a *alert) api.AlertFacts {
+	c := d.table[a.Cause]
+	return api.AlertFacts{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
+		NodeID: a.NodeID, Text: a.Text, Next: cmp.Or(a.next, c.Next), Topic: c.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
+		ResolvedAt: a.ResolvedAt}
 }
 
 func (d *Service) page() string {
@@ -68,23 +62,23 @@ func (m *message) title() string {
 }
 
 // render gives the address and the body of a request.
-func (t target) render(messages []message, now time.Time) (address string, body []byte, err error) {
-	switch t.Kind {
+func (s *sealed) render(messages []message, now time.Time) (address string, body []byte, err error) {
+	switch s.Kind {
 	case KindWebhook:
 		body, err = json.Marshal(messages[0])
-		return t.URL, body, err
+		return s.URL, body, err
 	case KindSlack:
 		body, err = json.Marshal(slackOf(&messages[0]))
-		return t.URL, body, err
+		return s.URL, body, err
 	case KindNtfy:
-		return t.ntfy(&messages[0])
+		return s.ntfy(&messages[0])
 	}
 	all := make([]amAlert, 0, len(messages))
 	for i := range messages {
 		all = append(all, alertmanagerOf(&messages[i], now))
 	}
 	body, err = json.Marshal(all)
-	return alertsURL(t.URL), body, err
+	return alertsURL(s.URL), body, err
 }
 
 type slackMessage struct {
@@ -114,13 +108,13 @@ type ntfyMessage struct {
 }
 
 // ntfy publishes as JSON, which takes every text: the topic is the last part of the URL's path.
-func (t target) ntfy(m *message) (address string, body []byte, err error) {
-	u, err := url.Parse(t.URL)
+func (s *sealed) ntfy(m *message) (address string, body []byte, err error) {
+	u, err := url.Parse(s.URL)
 	if err != nil {
 		return "", nil, &post.Error{Text: "the address of the receiver cannot be used", Next: "add the receiver again with a URL"}
 	}
 	n := ntfyMessage{Topic: path.Base(u.Path), Title: "muster: " + strings.ReplaceAll(m.Cause, "_", " "), Message: m.title(), Click: m.URL,
-		Priority: t.Priority, Tags: []string{"warning"}}
+		Priority: s.Priority, Tags: []string{"warning"}}
 	if m.State == Resolved {
 		n.Tags = []string{"white_check_mark"}
 	} else {

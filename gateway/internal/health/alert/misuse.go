@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -79,10 +80,10 @@ func (d *Service) lookAtMisuses(now time.Time) {
 		}
 		text := fmt.Sprintf("tokens of %s were refused %s, the last from %s with %s", cmp.Or(tenant, "the whole fleet"), times,
 			cmp.Or(m.address, "an unknown address"), m.code)
-		d.see(key{TokenMisuse, cmp.Or(tenant, "*")}, nil, tenant, look{verdict: bad, since: m.since, text: text}, now)
+		d.wrong(Fact{Condition: condition.TokenMisuse, Subject: cmp.Or(tenant, "*"), Tenant: tenant, Since: m.since, Text: text}, now)
 	}
 	for k, t := range d.tracks { // one of the last run lasts for its hour, too
-		if k.cause == TokenMisuse && t.seen != d.round && t.alert != nil && now.Sub(t.alert.Since) < misuseFor {
+		if k.cause == condition.TokenMisuse && t.seen != d.round && t.alert != nil && now.Sub(t.alert.Since) < misuseFor {
 			t.seen = d.round
 			t.tenant = t.alert.Tenant
 		}

@@ -36,7 +36,7 @@ func newClient(roots *x509.CertPool) *post.Client {
 }
 
 // post sends messages to a receiver. Only an Alertmanager takes more than one.
-func (d *Service) post(ctx context.Context, to target, messages []message, now time.Time) (status int, err error) {
+func (d *Service) post(ctx context.Context, to *sealed, messages []message, now time.Time) (status int, err error) {
 	r, err := request(ctx, to, messages, now)
 	if err != nil {
 		return 0, err
@@ -48,7 +48,7 @@ func (d *Service) post(ctx context.Context, to target, messages []message, now t
 	return answer.Status, judged(r.URL.Host, answer, now)
 }
 
-func request(ctx context.Context, to target, messages []message, now time.Time) (*http.Request, error) {
+func request(ctx context.Context, to *sealed, messages []message, now time.Time) (*http.Request, error) {
 	address, body, err := to.render(messages, now)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -41,35 +42,11 @@ const (
 	secretPrefix  = "whs_" // of what signs requests to a webhook
 )
 
-// Request says what a receiver is to be.
-type Request struct {
-	Name, Kind string
-	URL, Token string // both "": as before
-	Selector   string
-	Tenant     string
-	Causes     []string
-	Severity   string
-	Priority   int
-	Replace    bool // a receiver of this name is changed; else it is refused
-}
-
-// target is where a receiver's requests go. All of it is sealed.
-type target struct {
-	Kind     string
-	URL      string
-	Token    string // "": none
-	Secret   string // that signs; "": nothing is signed
-	Priority int
-}
-
 // sealed is a receiver as it is kept.
 type sealed struct {
-	target
+	api.AlertReceiverRequest
 	Name      string
-	Selector  string
-	Tenant    string
-	Causes    []string
-	Severity  string
+	Secret    string // that signs; "": nothing is signed
 	CreatedAt time.Time
 	CreatedBy string
 }
@@ -116,50 +93,66 @@ func (d *Service) readReceivers(ctx context.Context) error {
 	return nil
 }
 
-// SetReceiver stores a receiver, with Replace in the place of the one before. For a new webhook it returns the secret that signs what it gets.
-func (d *Service) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
+// SetReceiver stores a receiver, with Replace in the place of the one before. What it returns of a new webhook has the secret that signs
+// what the webhook gets.
+func (d *Service) SetReceiver(ctx context.Context, name string, q api.AlertReceiverRequest, by store.Actor) (api.AlertReceiver, error) {
 	d.writing.Lock() // of two at once the second one finds the first
 	defer d.writing.Unlock()
-	d.mu.Lock()
-	before := d.receivers[q.Name]
-	many := len(d.receivers)
-	contact := records.Contact{Receiver: q.Name}
-	if before != nil && before.Kind == q.Kind {
-		contact = before.contact // what it is told just now changes this
-	}
-	d.mu.Unlock()
-	if before != nil && !q.Replace {
-		return "", wire.Refuse(wire.CodeNameInUse, fmt.Sprintf("there is a receiver %s already", q.Name),
-			"choose another name, or change it: muster alert receiver add "+q.Name+" --replace, with all that it is to get")
-	}
-	if before == nil && many >= mostReceivers {
-		return "", badReceiver(fmt.Sprintf("there are %d receivers already", many), "remove one: muster alert receiver rm NAME")
-	}
-	r := &receiver{contact: contact}
-	r.sealed = sealed{target: target{Kind: q.Kind, URL: q.URL, Token: q.Token, Priority: q.Priority}, Name: q.Name, Selector: q.Selector,
-		Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
-	if before != nil && before.Kind == q.Kind {
-		r.keep(&before.sealed)
-	}
-	if r.terms, err = r.check(); err != nil {
-		return "", err
-	}
-	if r.Kind == KindWebhook && r.Secret == "" {
-		secret = newSecret()
-		r.Secret = secret
+	r, isNew, err := d.newReceiver(name, q, by)
+	if err != nil {
+		return api.AlertReceiver{}, err
 	}
 	value, err := json.Marshal(r.sealed)
 	if err != nil {
-		return "", err
+		return api.AlertReceiver{}, err
 	}
-	e := d.event("alert.receiver_set", by, map[string]string{"receiver": r.Name, "kind": r.Kind, "host": r.host()})
-	if err := d.Store.SetSecret(ctx, records.SecretName(r.Name), value, e); err != nil {
-		return "", err
+	e := d.event("alert.receiver_set", by, map[string]string{"receiver": name, "kind": r.Kind, "host": r.host()})
+	if err := d.Store.SetSecret(ctx, records.SecretName(name), value, e); err != nil {
+		return api.AlertReceiver{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.receivers[r.Name] = r
-	return secret, nil
+	d.receivers[name] = r
+	shown := d.view(r)
+	if isNew {
+		shown.Secret = r.Secret
+	}
+	return shown, nil
+}
+
+// newReceiver is the receiver that an operator asks for, with what is kept of one before. isNew is true where its secret is a new one.
+func (d *Service) newReceiver(name string, q api.AlertReceiverRequest, by store.Actor) (r *receiver, isNew bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.receivers[name]
+	switch {
+	case before != nil && !q.Replace:
+		return nil, false, wire.Refuse(wire.CodeNameInUse, fmt.Sprintf("there is a receiver %s already", name),
+			"choose another name, or change it: muster alert receiver add "+name+" --replace, with all that it is to get")
+	case before == nil && len(d.receivers) >= mostReceivers:
+		return nil, false, refuse(fmt.Sprintf("there are %d receivers already", mostReceivers), "remove one: muster alert receiver rm NAME")
+	}
+	q.Replace = false
+	r = &receiver{contact: records.Contact{Receiver: name},
+		sealed: sealed{AlertReceiverRequest: q, Name: name, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}}
+	if before != nil && before.Kind == q.Kind {
+		r.contact = before.contact // what it is told just now changes this
+		r.keep(&before.sealed)
+	}
+	for _, cause := range q.Causes {
+		err = cmp.Or(err, d.CheckCause(cause))
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	if r.terms, err = r.check(); err != nil {
+		return nil, false, err
+	}
+	if r.Kind == KindWebhook && r.Secret == "" {
+		isNew = true
+		r.Secret = newSecret()
+	}
+	return r, isNew, nil
 }
 
 // keep takes over what the operator did not say again.
@@ -179,7 +172,7 @@ func newSecret() string {
 	return secretPrefix + base64.RawURLEncoding.EncodeToString(random[:])
 }
 
-func badReceiver(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
+func refuse(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
 
 // check refuses a receiver that could not work.
 func (s *sealed) check() ([]store.Term, error) {
@@ -188,20 +181,15 @@ func (s *sealed) check() ([]store.Term, error) {
 		return nil, wire.Refuse(wire.CodeBadName, "this is not a receiver's name", // it may be the URL
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
 	case !slices.Contains(Kinds(), s.Kind):
-		return nil, badReceiver(fmt.Sprintf("%.40q is no kind of receiver", s.Kind), "one of "+strings.Join(Kinds(), ", "))
+		return nil, refuse(fmt.Sprintf("%.40q is no kind of receiver", s.Kind), "one of "+strings.Join(Kinds(), ", "))
 	case s.Tenant != "" && wire.CheckTenant(s.Tenant) != nil:
 		return nil, wire.CheckTenant(s.Tenant)
-	case s.Severity != "" && !slices.Contains(severities(), s.Severity):
-		return nil, badReceiver(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(severities(), ", "))
+	case s.Severity != "" && !slices.Contains(api.Severities(), s.Severity):
+		return nil, refuse(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(api.Severities(), ", "))
 	case s.Priority < 0 || s.Priority > 5 || s.Priority != 0 && s.Kind != KindNtfy:
-		return nil, badReceiver("this is no priority", "a receiver of the kind ntfy may have one from 1 to 5")
+		return nil, refuse("this is no priority", "a receiver of the kind ntfy may have one from 1 to 5")
 	case len(s.Token) > longestToken || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, badReceiver("this is no token", "a token is one word")
-	}
-	for _, name := range s.Causes {
-		if cause(name) == nil {
-			return nil, noCause(name)
-		}
+		return nil, refuse("this is no token", "a token is one word")
 	}
 	if err := s.checkURL(); err != nil {
 		return nil, err
@@ -209,24 +197,12 @@ func (s *sealed) check() ([]store.Term, error) {
 	return label.ParseSelector(s.Selector)
 }
 
-func severities() []string {
-	return []string{wire.SeverityNote, wire.SeverityWarn, wire.SeveritySevere}
-}
-
 // CheckCause refuses what is no cause of alerts. Empty is any.
-func CheckCause(name string) error {
-	if name != "" && cause(name) == nil {
-		return noCause(name)
+func (d *Service) CheckCause(name string) error {
+	if name == "" || d.table[name] != nil {
+		return nil
 	}
-	return nil
-}
-
-func noCause(name string) error {
-	var names []string
-	for _, c := range Causes() {
-		names = append(names, c.Name)
-	}
-	return badReceiver(fmt.Sprintf("%.60q is no cause of alerts", name), "one of "+strings.Join(names, ", "))
+	return refuse(fmt.Sprintf("%.60q is no cause of alerts", name), "one of "+strings.Join(slices.Sorted(maps.Keys(d.table)), ", "))
 }
 
 // checkURL refuses an address to which no request could go, or over which a secret would go in plain text.
@@ -234,16 +210,16 @@ func (s *sealed) checkURL() error {
 	u, err := url.Parse(s.URL)
 	switch {
 	case s.URL == "":
-		return badReceiver("the receiver has no URL", "give it by --file FILE or a pipe, since it is a secret")
+		return refuse("the receiver has no URL", "give it by --file FILE or a pipe, since it is a secret")
 	case err != nil || len(s.URL) > longestURL || u.Host == "" || u.Hostname() == "" || u.Fragment != "" ||
 		u.Scheme != "https" && u.Scheme != "http" || strings.ContainsFunc(s.URL, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return badReceiver("this is no URL to which alerts can go", "write it as https://HOST/PATH")
+		return refuse("this is no URL to which alerts can go", "write it as https://HOST/PATH")
 	case u.User != nil:
-		return badReceiver("the URL has a user in it", "give a token as the second line, without the user in the URL")
+		return refuse("the URL has a user in it", "give a token as the second line, without the user in the URL")
 	case u.Scheme == "http" && (s.Token != "" || s.Kind == KindSlack) && !loopback(u.Hostname()):
-		return badReceiver("a secret would go over plain HTTP", "use https")
+		return refuse("a secret would go over plain HTTP", "use https")
 	case s.Kind == KindNtfy && (path.Base(u.Path) == "." || path.Base(u.Path) == "/"):
-		return badReceiver("the URL names no topic of ntfy", "write it as https://HOST/TOPIC")
+		return refuse("the URL names no topic of ntfy", "write it as https://HOST/TOPIC")
 	}
 	return nil
 }
@@ -254,8 +230,8 @@ func loopback(host string) bool {
 }
 
 // host is all that anybody sees of the address.
-func (t target) host() string {
-	u, err := url.Parse(t.URL)
+func (s *sealed) host() string {
+	u, err := url.Parse(s.URL)
 	if err != nil {
 		return ""
 	}
@@ -315,6 +291,9 @@ func (d *Service) view(r *receiver) api.AlertReceiver {
 	return out
 }
 
+// testCause stands in a test alert. It is no condition of the table.
+const testCause = "test"
+
 // Test sends a receiver a test alert, and waits for the answer.
 func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.AlertTest, error) {
 	d.mu.Lock()
@@ -326,11 +305,11 @@ func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.Al
 	now := d.Now()
 	at := now.UTC()
 	id := newID("test-")
-	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, ID: id, Cause: testCause, Subject: testCause, Severity: wire.SeverityNote,
-		Text: "This is a test of muster's alerts to the receiver " + name, Next: "Nothing is to be done.", Topic: "alerts", Since: at,
-		FiredAt: at, URL: d.page()}
+	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, URL: d.page(), AlertFacts: api.AlertFacts{ID: id, Cause: testCause,
+		Subject: testCause, Severity: wire.SeverityNote, Text: "This is a test of muster's alerts to the receiver " + name,
+		Next: "Nothing is to be done.", Topic: "alerts", Since: at, FiredAt: at}}
 	began := time.Now()
-	status, err := d.post(ctx, r.target, []message{m}, now)
+	status, err := d.post(ctx, &r.sealed, []message{m}, now)
 	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}
 	e := d.event("alert.receiver_tested", by, map[string]string{"receiver": name, "host": r.host()})
 	var failed *post.Error

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -23,8 +25,8 @@ func TestSecrets(t *testing.T) {
 	k := newHook(t)
 	k.answers(status(http.StatusForbidden))
 	const token = "tk_5e4d3c2b1a"
-	secret, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Token: token,
-		URL: k.URL + "/path-9f8e7d?key=q-7c6b5a"}, h.by)
+	secret, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, Token: token,
+		URL: k.URL + "/path-9f8e7d?key=q-7c6b5a"})
 	h.must(err)
 	stale(n)
 	h.pass(5 * time.Minute)
@@ -62,7 +64,7 @@ func TestTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(status(http.StatusOK)))
 	server.Config.ErrorLog = nil
 	t.Cleanup(server.Close)
-	_, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: server.URL}, h.by)
+	_, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindSlack, URL: server.URL})
 	h.must(err)
 	tried, err := h.desk.Test(t.Context(), "ops", h.by)
 	if err != nil || !strings.Contains(tried.Error, "not of an authority that this machine trusts") {
@@ -75,7 +77,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%+v, error %v", tried, err)
 	}
 	elsewhere := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: elsewhere, Replace: true}, h.by)
+	_, err = h.set("ops", api.AlertReceiverRequest{Kind: alert.KindSlack, URL: elsewhere, Replace: true})
 	h.must(err)
 	if tried, err = h.desk.Test(t.Context(), "ops", h.by); err != nil || !strings.Contains(tried.Error, "for another name") {
 		t.Errorf("%+v, error %v", tried, err)
@@ -85,40 +87,45 @@ func TestTLS(t *testing.T) {
 // TestReceiverChecks: what could not work is refused, without the address in the words.
 func TestReceiverChecks(t *testing.T) {
 	h := newHouse(t)
-	good := alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: "https://hooks.example/path-9f8e7d"}
-	for name, change := range map[string]func(*alert.Request){
-		"no name": func(q *alert.Request) { q.Name = "" }, "a URL for a name": func(q *alert.Request) { q.Name = q.URL },
-		"no kind": func(q *alert.Request) { q.Kind = "mail" }, "no URL": func(q *alert.Request) { q.URL = "" },
-		"another scheme":         func(q *alert.Request) { q.URL = "ftp://hooks.example/path-9f8e7d" },
-		"no host":                func(q *alert.Request) { q.URL = "https:///path-9f8e7d" },
-		"a user":                 func(q *alert.Request) { q.URL = "https://u:path-9f8e7d@hooks.example/" },
-		"a fragment":             func(q *alert.Request) { q.URL += "#x" },
-		"a line feed":            func(q *alert.Request) { q.URL += "\n" },
-		"a long URL":             func(q *alert.Request) { q.URL += strings.Repeat("x", 3000) },
-		"a token in plain text":  func(q *alert.Request) { q.URL = "http://hooks.example/path-9f8e7d"; q.Token = "x" },
-		"Slack in plain text":    func(q *alert.Request) { q.URL = "http://hooks.example/path-9f8e7d"; q.Kind = alert.KindSlack },
-		"ntfy without topic":     func(q *alert.Request) { q.URL = "https://ntfy.example/"; q.Kind = alert.KindNtfy },
-		"a token of two words":   func(q *alert.Request) { q.Token = "a b" },
-		"a cause that is none":   func(q *alert.Request) { q.Causes = []string{"rain"} },
-		"a severity that is not": func(q *alert.Request) { q.Severity = "bad" },
-		"a priority of no ntfy":  func(q *alert.Request) { q.Priority = 3 },
-		"a priority too high":    func(q *alert.Request) { q.Priority = 6; q.Kind = alert.KindNtfy },
-		"a bad selector":         func(q *alert.Request) { q.Selector = "==," },
-		"a bad tenant":           func(q *alert.Request) { q.Tenant = "not a tenant" },
+	good := api.AlertReceiverRequest{Kind: alert.KindWebhook, URL: "https://hooks.example/path-9f8e7d"}
+	for name, change := range map[string]func(*api.AlertReceiverRequest){
+		"no kind": func(q *api.AlertReceiverRequest) { q.Kind = "mail" }, "no URL": func(q *api.AlertReceiverRequest) { q.URL = "" },
+		"another scheme":        func(q *api.AlertReceiverRequest) { q.URL = "ftp://hooks.example/path-9f8e7d" },
+		"no host":               func(q *api.AlertReceiverRequest) { q.URL = "https:///path-9f8e7d" },
+		"a user":                func(q *api.AlertReceiverRequest) { q.URL = "https://u:path-9f8e7d@hooks.example/" },
+		"a fragment":            func(q *api.AlertReceiverRequest) { q.URL += "#x" },
+		"a line feed":           func(q *api.AlertReceiverRequest) { q.URL += "\n" },
+		"a long URL":            func(q *api.AlertReceiverRequest) { q.URL += strings.Repeat("x", 3000) },
+		"a token in plain text": func(q *api.AlertReceiverRequest) { q.URL = "http://hooks.example/path-9f8e7d"; q.Token = "x" },
+		"Slack in plain text": func(q *api.AlertReceiverRequest) {
+			q.URL = "http://hooks.example/path-9f8e7d"
+			q.Kind = alert.KindSlack
+		},
+		"ntfy without topic":     func(q *api.AlertReceiverRequest) { q.URL = "https://ntfy.example/"; q.Kind = alert.KindNtfy },
+		"a token of two words":   func(q *api.AlertReceiverRequest) { q.Token = "a b" },
+		"a cause that is none":   func(q *api.AlertReceiverRequest) { q.Causes = []string{"rain"} },
+		"a severity that is not": func(q *api.AlertReceiverRequest) { q.Severity = "bad" },
+		"a priority of no ntfy":  func(q *api.AlertReceiverRequest) { q.Priority = 3 },
+		"a priority too high":    func(q *api.AlertReceiverRequest) { q.Priority = 6; q.Kind = alert.KindNtfy },
+		"a bad selector":         func(q *api.AlertReceiverRequest) { q.Selector = "==," },
+		"a bad tenant":           func(q *api.AlertReceiverRequest) { q.Tenant = "not a tenant" },
 	} {
 		q := good
 		change(&q)
-		if _, err := h.desk.SetReceiver(t.Context(), q, h.by); err == nil || strings.Contains(err.Error(), "9f8e7d") {
+		if _, err := h.set("ops", q); err == nil || strings.Contains(err.Error(), "9f8e7d") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	for _, name := range []string{"", good.URL} {
+		if _, err := h.set(name, good); err == nil || strings.Contains(err.Error(), "9f8e7d") {
+			t.Errorf("the name %q: %v", name, err)
+		}
+	}
 	for i := range 20 {
-		q := good
-		q.Name = fmt.Sprintf("ops-%d", i)
-		_, err := h.desk.SetReceiver(t.Context(), q, h.by)
+		_, err := h.set(fmt.Sprintf("ops-%d", i), good)
 		h.must(err)
 	}
-	if _, err := h.desk.SetReceiver(t.Context(), good, h.by); err == nil {
+	if _, err := h.set("ops", good); err == nil {
 		t.Error("there is no bound")
 	}
 	if err := h.desk.DropReceiver(t.Context(), "none", h.by); err == nil {
@@ -134,13 +141,13 @@ func TestChange(t *testing.T) {
 	n := gpu("gpu-1")
 	h := newHouse(t, n)
 	k, other := newHook(t), newHook(t)
-	first, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: k.URL, Token: "tk"}, h.by)
+	first, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, URL: k.URL, Token: "tk"})
 	h.must(err)
-	if _, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: other.URL}, h.by); err == nil ||
+	if _, err = h.set("ops", api.AlertReceiverRequest{Kind: alert.KindSlack, URL: other.URL}); err == nil ||
 		!strings.Contains(err.Error(), "there is a receiver ops already") {
 		t.Errorf("replaced without a question: %v", err)
 	}
-	again, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Severity: wire.SeverityWarn, Replace: true}, h.by)
+	again, err := h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, Severity: wire.SeverityWarn, Replace: true})
 	h.must(err)
 	h.open()
 	stale(n)
@@ -150,7 +157,7 @@ func TestChange(t *testing.T) {
 		t.Fatalf("%q, %v", again, all)
 	}
 	checkSignature(t, first, all[0])
-	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: other.URL, Replace: true}, h.by)
+	_, err = h.set("ops", api.AlertReceiverRequest{Kind: alert.KindWebhook, URL: other.URL, Replace: true})
 	h.must(err)
 	h.back(n)
 	h.pass(2 * time.Minute)
@@ -167,19 +174,17 @@ func TestFilters(t *testing.T) {
 	h := newHouse(t, a, b, gpu("gpu-3"))
 	k := newHook(t)
 	h.must(nil)
-	for name, q := range map[string]alert.Request{
-		"all": {}, "cause": {Causes: []string{alert.NodeStale}}, "severe": {Severity: wire.SeveritySevere}, "tenant": {Tenant: "other"},
+	for name, q := range map[string]api.AlertReceiverRequest{
+		"all": {}, "cause": {Causes: []string{condition.NodeStale}}, "severe": {Severity: wire.SeveritySevere}, "tenant": {Tenant: "other"},
 		"lab": {Selector: "tier=lab"},
 	} {
-		q.Name = name
 		q.Kind = alert.KindWebhook
 		q.URL = k.URL + "/" + name
-		_, err := h.desk.SetReceiver(t.Context(), q, h.by)
+		_, err := h.set(name, q)
 		h.must(err)
 	}
 	stale(a)
-	b.GPUs = nil
-	h.halts = []alert.Halt{{Channel: "stable"}}
+	h.facts = halt("stable")
 	b.State = wire.StateUnavailable
 	b.StateReasons = []string{wire.HealthProbeFailed}
 	h.pass(2 * time.Minute)
@@ -202,24 +207,24 @@ func TestFilters(t *testing.T) {
 // TestSilenceChecks: a silence says what, how long and why.
 func TestSilenceChecks(t *testing.T) {
 	h := newHouse(t, gpu("gpu-1"))
-	for name, q := range map[string]alert.SilenceRequest{
-		"of nothing":      {For: time.Hour, Reason: "x"},
-		"of no node":      {Node: "gpu-9", For: time.Hour, Reason: "x"},
-		"another's node":  {Node: "gpu-1", Tenant: "other", For: time.Hour, Reason: "x"},
-		"of no cause":     {Cause: "rain", For: time.Hour, Reason: "x"},
-		"a bad selector":  {Selector: "==", For: time.Hour, Reason: "x"},
-		"a bad status":    {Selector: "status=sad", For: time.Hour, Reason: "x"},
+	for name, q := range map[string]api.AlertSilenceRequest{
+		"of nothing":      {For: api.Duration(time.Hour), Reason: "x"},
+		"of no node":      {Node: "gpu-9", For: api.Duration(time.Hour), Reason: "x"},
+		"another's node":  {Node: "gpu-1", Tenant: "other", For: api.Duration(time.Hour), Reason: "x"},
+		"of no cause":     {Cause: "rain", For: api.Duration(time.Hour), Reason: "x"},
+		"a bad selector":  {Selector: "==", For: api.Duration(time.Hour), Reason: "x"},
+		"a bad status":    {Selector: "status=sad", For: api.Duration(time.Hour), Reason: "x"},
 		"for no time":     {Node: "gpu-1", Reason: "x"},
-		"for ever":        {Node: "gpu-1", For: 10_000 * time.Hour, Reason: "x"},
-		"without reason":  {Node: "gpu-1", For: time.Hour, Reason: " "},
-		"a long reason":   {Node: "gpu-1", For: time.Hour, Reason: strings.Repeat("x", 501)},
-		"everybody's own": {Tenant: "platform", For: time.Hour, Reason: "x"},
+		"for ever":        {Node: "gpu-1", For: api.Duration(10_000 * time.Hour), Reason: "x"},
+		"without reason":  {Node: "gpu-1", For: api.Duration(time.Hour), Reason: " "},
+		"a long reason":   {Node: "gpu-1", For: api.Duration(time.Hour), Reason: strings.Repeat("x", 501)},
+		"everybody's own": {Tenant: "platform", For: api.Duration(time.Hour), Reason: "x"},
 	} {
 		if _, err := h.desk.Silence(t.Context(), q, h.by); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	s := h.silence(alert.SilenceRequest{Node: "id-gpu-1", For: time.Hour, Reason: "x"})
+	s := h.silence(api.AlertSilenceRequest{Node: "id-gpu-1", For: api.Duration(time.Hour), Reason: "x"})
 	if s.Tenant != "platform" || s.Node != "gpu-1" || len(h.desk.Silences("other")) != 0 || len(h.desk.Silences("platform")) != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -235,19 +240,19 @@ func TestList(t *testing.T) {
 	b.Labels = nil
 	h := newHouse(t, a, b, gpu("gpu-3"))
 	stale(a)
-	b.GPUs = b.GPUs[:1]
+	b.Findings = []api.Finding{missing()}
 	h.pass(2 * time.Minute)
 	list := h.desk.List(alert.Query{})
-	if len(list) != 2 || list[0].Cause != alert.GPUCountDropped || list[1].Cause != alert.NodeStale {
+	if len(list) != 2 || list[0].Cause != condition.GPUCountDropped || list[1].Cause != condition.NodeStale {
 		t.Fatalf("%+v", list)
 	}
-	b.GPUs = b.GPUs[:2]
+	b.Findings = nil
 	h.pass(2 * time.Minute)
 	for name, c := range map[string]struct {
 		q    alert.Query
 		want int
 	}{"open": {alert.Query{}, 1}, "all": {alert.Query{All: true}, 2}, "tenant": {alert.Query{All: true, Tenant: "other"}, 1},
-		"cause": {alert.Query{All: true, Cause: alert.NodeStale}, 1}, "id": {alert.Query{ID: list[0].ID}, 1},
+		"cause": {alert.Query{All: true, Cause: condition.NodeStale}, 1}, "id": {alert.Query{ID: list[0].ID}, 1},
 		"no id":    {alert.Query{ID: "x"}, 0},
 		"selector": {alert.Query{All: true, Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "lab"}}}, 1}} {
 		if got := h.desk.List(c.q); len(got) != c.want {

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
@@ -9,19 +10,21 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 	records "muster/store/alerts"
 )
 
+// longestGap is how far two rounds may be apart, and still count as a row.
+const longestGap = 5 * time.Minute
+
 // track follows one thing that is or was wrong.
 type track struct {
-	alert  *alert    // nil: none is open
-	group  *group    // nil: it is in none
-	began  time.Time // when it began to be wrong
-	from   time.Time // since when it was seen to be wrong, in a row; zero: it is not
-	well   time.Time // since when it was seen to be well, in a row; zero: it is not
-	last   look      // the last bad one
-	seen   int       // the last round that looked at it
+	condition.Track
+	next   string // of the last bad look
+	alert  *alert // nil: none is open
+	group  *group // nil: it is in none
+	seen   int    // the last round that looked at it
 	node   *api.NodeRow
 	tenant string
 }
@@ -33,8 +36,7 @@ func (d *Service) Round() {
 	}
 	now := d.Now()
 	nodes := d.Nodes()
-	halts, known := d.Halted()
-	sinks := d.Sinks()
+	facts := d.Facts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.round++
@@ -49,23 +51,20 @@ func (d *Service) Round() {
 		}
 		d.lookAtNode(n, followed[n.ID], now)
 	}
-	for _, h := range halts {
-		d.see(key{RolloutHalted, h.Channel}, nil, "", look{verdict: bad, text: "the rollout on the channel " + h.Channel + " was halted: " +
-			h.Why}, now)
-	}
-	if !known {
-		d.keep(RolloutHalted)
-	}
-	for _, s := range sinks {
-		d.see(key{LogShippingFailing, s.Rule}, nil, s.Tenant, look{verdict: bad, since: s.Since, text: "no log lines are taken for the rule " +
-			s.Rule + ": " + s.Why}, now)
+	for _, f := range facts {
+		if f.Unknown {
+			d.keep(f.Condition)
+		} else {
+			d.wrong(f, now)
+		}
 	}
 	d.lookAtMisuses(now)
-	if since, reason, lasts := d.Outage(); lasts {
-		d.see(key{GatewayCannotWrite, "database"}, nil, "", look{verdict: bad, since: since, text: "the database takes no writes: " + reason},
-			now)
-	}
 	d.settle(now, counts)
+}
+
+// wrong takes a bad look at something that is no node.
+func (d *Service) wrong(f Fact, now time.Time) {
+	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, isBad(f.Text, f.Since), now)
 }
 
 // keep leaves what there is of a cause as it is: nothing is known of it now.
@@ -78,17 +77,17 @@ func (d *Service) keep(cause string) {
 }
 
 func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {
-	for _, name := range nodeCauses() {
-		k := key{name, n.ID}
+	for _, c := range d.ofNodes {
+		k := key{c.Name, n.ID}
 		var t *track
 		var seen *time.Time
 		if followed {
 			t = d.tracks[k]
 		}
-		if t != nil && (t.alert != nil || t.group != nil) {
-			seen = &t.began
+		if t != nil && t.Open {
+			seen = &t.Since
 		}
-		if l := lookAt(name, n, now, seen); t != nil || l.verdict == bad {
+		if l := d.lookAt(c, n, now, seen); t != nil || l.Verdict == condition.Bad {
 			d.see(k, n, n.Tenant, l, now)
 		}
 	}
@@ -104,29 +103,18 @@ func (d *Service) see(k key, n *api.NodeRow, tenant string, l look, now time.Tim
 	t.seen = d.round
 	t.node = n
 	t.tenant = tenant
-	switch l.verdict {
-	case unknown:
-		return
-	case good:
-		t.from = time.Time{}
-		if t.well.IsZero() {
-			t.well = now
-		}
+	c := d.table[k.cause]
+	wasOpen := t.Open
+	t.See(l.Look, now, longestGap, c.Told, c.Over)
+	if l.Verdict != condition.Bad {
 		return
 	}
-	t.well = time.Time{}
-	t.last = l
-	if t.from.IsZero() {
-		t.from = now
-	}
-	if t.alert == nil && t.group == nil {
-		t.began = t.from
-		if !l.since.IsZero() {
-			t.began = l.since
-		}
+	t.next = l.next
+	if !wasOpen && !l.since.IsZero() {
+		t.Since = l.since
 	}
 	if t.alert != nil {
-		t.alert.Text = l.text
+		t.alert.Text = l.Text
 		t.alert.next = l.next
 	}
 }
@@ -136,14 +124,12 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 	due := map[string][]key{} // stale nodes by tenant
 	for _, k := range slices.SortedFunc(maps.Keys(d.tracks), compareKeys) {
 		t := d.tracks[k]
-		c := cause(k.cause)
 		switch {
-		case t.seen != d.round, !t.well.IsZero() && now.Sub(t.well) >= c.Cure:
+		case t.seen != d.round, t.Idle():
 			d.leave(k, t, now)
 			delete(d.tracks, k)
-		case t.alert != nil, t.group != nil, t.from.IsZero():
-		case now.Sub(t.from) < c.Hold || now.Before(t.from):
-		case k.cause == NodeStale && !d.silenced(d.draft(k, t, now), now):
+		case !t.Open, t.alert != nil, t.group != nil:
+		case k.cause == condition.NodeStale && !d.silenced(d.draft(k, t, now), now):
 			due[t.tenant] = append(due[t.tenant], k)
 		default:
 			d.fire(k, t, now)
@@ -158,10 +144,7 @@ func (d *Service) settle(now time.Time, counts map[string]int) {
 }
 
 func compareKeys(a, b key) int {
-	if order := strings.Compare(a.cause, b.cause); order != 0 {
-		return order
-	}
-	return strings.Compare(a.subject, b.subject)
+	return cmp.Or(strings.Compare(a.cause, b.cause), strings.Compare(a.subject, b.subject))
 }
 
 // leave ends a track's part in its alert.
@@ -176,9 +159,8 @@ func (d *Service) leave(k key, t *track, now time.Time) {
 
 // draft is the alert of a track, as it would fire now.
 func (d *Service) draft(k key, t *track, now time.Time) *alert {
-	c := cause(k.cause)
-	a := &alert{next: t.last.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
-		Severity: c.Severity, Text: t.last.text, Since: t.began, FiredAt: now}}
+	a := &alert{next: t.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
+		Severity: d.table[k.cause].Severity, Text: t.Text, Since: t.Since, FiredAt: now}}
 	if t.node != nil {
 		a.NodeID = t.node.ID
 		a.NodeName = t.node.Name

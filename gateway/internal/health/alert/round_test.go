@@ -11,6 +11,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 	"muster/store"
 )
 
@@ -18,52 +19,53 @@ import (
 func TestCauses(t *testing.T) {
 	price := 2.5
 	finding := api.Finding{Rule: "remap_failed", Severity: api.SeveritySevere, Text: "GPU 0 is ill", Next: "Replace it."}
+	own := api.Finding{Rule: condition.RenewalOverdue, Severity: api.SeverityWarn, Text: "its certificate is old"}
 	used := 0
 	for name, c := range map[string]struct {
 		begin, end func(*house, *api.NodeRow)
 		text       string
 	}{
-		alert.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
-			"gpu-1 is silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
-		alert.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
+		condition.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
+			"gpu-1: silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
+		condition.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthProbeHung}
 			n.Findings = []api.Finding{finding}
 		}, func(_ *house, n *api.NodeRow) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: probe_hung; GPU 0 is ill"},
-		alert.GPUCountDropped: {func(_ *house, n *api.NodeRow) {
-			n.GPUs = n.GPUs[:1]
+		condition.GPUCountDropped: {func(_ *house, n *api.NodeRow) {
+			n.Findings = []api.Finding{missing()}
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthGPUCountDropped}
-		}, func(_ *house, n *api.NodeRow) { n.GPUs = n.GPUs[:2]; n.StateReasons = nil; n.State = wire.StateActive },
-			"gpu-1 shows 1 of 2 GPUs"},
-		alert.IdentityConflict: {func(_ *house, n *api.NodeRow) {
+		}, func(_ *house, n *api.NodeRow) { n.Findings = nil; n.StateReasons = nil; n.State = wire.StateActive },
+			"gpu-1: 1 of 2 GPUs answer"},
+		condition.IdentityConflict: {func(_ *house, n *api.NodeRow) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.ReasonConflict}
-		}, func(_ *house, n *api.NodeRow) { n.StateReasons = nil; n.State = wire.StateActive }, "two machines use the identity of gpu-1"},
-		alert.RenewalOverdue: {func(_ *house, n *api.NodeRow) { n.RenewalOverdue = true },
-			func(_ *house, n *api.NodeRow) { n.RenewalOverdue = false }, "gpu-1 has not renewed its certificate in time"},
-		alert.FindingSevere: {func(_ *house, n *api.NodeRow) { n.State = wire.StateDrained; n.Findings = []api.Finding{finding} },
+		}, func(_ *house, n *api.NodeRow) { n.StateReasons = nil; n.State = wire.StateActive }, "gpu-1: Two machines use the node's identity"},
+		condition.RenewalOverdue: {func(_ *house, n *api.NodeRow) { n.Findings = []api.Finding{own} },
+			func(_ *house, n *api.NodeRow) { n.Findings = nil }, "gpu-1: its certificate is old"},
+		condition.FindingSevere: {func(_ *house, n *api.NodeRow) { n.State = wire.StateDrained; n.Findings = []api.Finding{finding} },
 			func(_ *house, n *api.NodeRow) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
-		alert.NodeWarning: {func(_ *house, n *api.NodeRow) {
-			own := api.Finding{Rule: alert.RenewalOverdue, Severity: api.SeverityWarn, Text: "its certificate is old"}
+		condition.NodeWarning: {func(_ *house, n *api.NodeRow) {
 			hot := api.Finding{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 0: it is at 95 C"}
-			n.Findings = []api.Finding{own, hot}
+			n.Findings = []api.Finding{{Rule: condition.NodeStale, Severity: api.SeverityWarn, Text: "its silence is told"}, hot}
 		}, func(_ *house, n *api.NodeRow) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
-		alert.LogShippingFailing: {func(h *house, _ *api.NodeRow) {
-			h.sinks = []alert.Sink{{Rule: "prod", Since: h.now, Why: "it is broken"}}
+		condition.LogShippingFailing: {func(h *house, _ *api.NodeRow) {
+			h.facts = []alert.Fact{{Condition: condition.LogShippingFailing, Subject: "prod", Since: h.now, Text: "it is broken"}}
 		},
-			func(h *house, _ *api.NodeRow) { h.sinks = nil }, "no log lines are taken for the rule prod: it is broken"},
-		alert.RolloutHalted: {func(h *house, _ *api.NodeRow) { h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 2 failed"}} },
-			func(h *house, _ *api.NodeRow) { h.halts = nil }, "the rollout on the channel stable was halted: 2 of 2 failed"},
-		alert.TokenMisuse: {func(h *house, _ *api.NodeRow) {
+			func(h *house, _ *api.NodeRow) { h.facts = nil }, "it is broken"},
+		condition.RolloutHalted: {func(h *house, _ *api.NodeRow) { h.facts = halt("stable") },
+			func(h *house, _ *api.NodeRow) { h.facts = nil }, "2 of 2 failed"},
+		condition.TokenMisuse: {func(h *house, _ *api.NodeRow) {
 			h.desk.Take(context.Background(), []store.Event{
 				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeTokenUsed, Tenant: "platform", Address: "192.0.2.1"},
 				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeBadMAC, Tenant: "platform", Address: "192.0.2.7",
 					Detail: map[string]string{"more": "40"}}})
 		}, func(h *house, _ *api.NodeRow) { h.now = h.now.Add(time.Hour) },
 			"tokens of platform were refused 41 times, the last from 192.0.2.7 with bad_mac"},
-		alert.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.since = h.now }, func(h *house, _ *api.NodeRow) { h.since = time.Time{} },
-			"the database takes no writes: disk full"},
+		condition.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.facts = outage(h.now) },
+			func(h *house, _ *api.NodeRow) { h.facts = nil },
+			"disk full"},
 	} {
 		used++
 		n := gpu("gpu-1")
@@ -93,20 +95,28 @@ func TestCauses(t *testing.T) {
 			t.Errorf("%s was resolved %d times", name, got)
 		}
 	}
-	if used != len(alert.Causes()) {
-		t.Errorf("%d of %d causes are tried", used, len(alert.Causes()))
+	for _, c := range condition.All() {
+		if c.IsTold() {
+			used--
+		}
+	}
+	if used != 0 {
+		t.Errorf("%d more are tried than make alerts", used)
 	}
 }
 
 func holdOf(t *testing.T, name string) time.Duration {
 	t.Helper()
-	for _, c := range alert.Causes() {
-		if c.Name == name {
-			return c.Hold
-		}
+	c := condition.Named(name)
+	if c == nil || !c.IsTold() {
+		t.Fatalf("%s makes no alert", name)
 	}
-	t.Fatalf("there is no cause %s", name)
-	return 0
+	return c.Told.For
+}
+
+// missing is found on a node that lost a GPU.
+func missing() api.Finding {
+	return api.Finding{Rule: condition.GPUCountDropped, Severity: api.SeveritySevere, Text: "1 of 2 GPUs answer", Next: "Restart it."}
 }
 
 // TestUnknown: what is not known neither fires nor resolves.
@@ -118,59 +128,46 @@ func TestUnknown(t *testing.T) {
 	h.pass(5 * time.Minute)
 	h.want("before the nodes are known", "")
 	h.ready = true
-	n.Status = wire.StatusOnline
-	n.GPUs = nil // an agent that has not looked yet
-	h.pass(5 * time.Minute)
-	h.want("without a reading", "")
-	n.GPUs = []api.GPU{{}}
+	h.back(n)
+	n.Findings = []api.Finding{missing()}
 	h.pass(time.Minute)
-	h.want("with one", "gpu_count_dropped gpu-1")
-	n.Fresh = false
-	n.GPUs = make([]api.GPU, 2)
-	h.pass(5 * time.Minute)
-	h.want("an old reading cures nothing", "gpu_count_dropped gpu-1")
+	h.want("it lost a GPU", "gpu_count_dropped gpu-1")
+	stale(n)
+	h.pass(30 * time.Second)
+	h.want("an old finding cures nothing", "gpu_count_dropped gpu-1")
 	h.nodes = nil
 	h.step()
 	h.want("the node is retired", "")
+	n.Status = wire.StatusStale
+	h.nodes = []*api.NodeRow{n}
+	h.pass(50 * time.Second)
+	h.want("an old finding is no news", "")
 }
 
-// TestWord: where a node says itself that GPUs are missing, that counts without a reading too, until it says it no more.
-func TestWord(t *testing.T) {
+// TestReason: a reason of a node's state counts without its finding, and says what the table says. With a finding that is the text.
+func TestReason(t *testing.T) {
 	n := gpu("gpu-1")
 	h := newHouse(t, n)
 	n.State = wire.StateUnavailable
 	n.StateReasons = []string{wire.HealthGPUCountDropped}
-	n.GPUs = nil
-	n.Fresh = false
 	h.pass(time.Minute)
-	h.want("it has no reading", "gpu_count_dropped gpu-1")
-	if list := h.desk.List(alert.Query{}); list[0].Text != "gpu-1 misses GPUs" {
-		t.Errorf("what nobody has read: %+v", list)
+	h.want("it lost a GPU", "gpu_count_dropped gpu-1")
+	text := func(want string) {
+		t.Helper()
+		if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1: "+want || list[0].Next == "" {
+			t.Errorf("%+v, want %s", list, want)
+		}
 	}
-	expected := n.GPUsExpected
-	n.GPUsExpected = nil
-	h.pass(time.Minute)
-	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
-		t.Errorf("%+v", list)
-	}
-	n.GPUsExpected = expected
-	n.GPUs = make([]api.GPU, *expected)
-	h.pass(time.Minute)
-	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
-		t.Errorf("rows of an earlier look: %+v", list)
-	}
-	n.Fresh = true
-	h.pass(time.Minute)
-	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs, or did just now, and shows 2 of 2" {
-		t.Errorf("as many as are expected: %+v", list)
-	}
-	stale(n)
+	text(condition.Named(condition.GPUCountDropped).Meaning)
+	n.Findings = []api.Finding{missing()}
+	h.pass(5 * time.Second)
+	text("1 of 2 GPUs answer")
 	n.StateReasons = nil
 	n.State = wire.StateActive
-	h.pass(30 * time.Second)
-	h.want("it is silent", "gpu_count_dropped gpu-1")
-	h.back(n)
-	h.pass(2 * time.Minute)
+	n.Findings = nil
+	h.pass(15 * time.Second)
+	h.want("well, but not for long enough", "gpu_count_dropped gpu-1")
+	h.pass(5 * time.Second)
 	h.want("it is well", "")
 }
 

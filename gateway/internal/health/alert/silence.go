@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,23 +66,13 @@ func (d *Service) covers(s *silence, a *alert) bool {
 	return d.matches(s.terms, a)
 }
 
-// SilenceRequest says what is to be silent, for how long and why.
-type SilenceRequest struct {
-	Node     string // name or id; "": any
-	Selector string
-	Cause    string
-	Tenant   string // "": all
-	For      time.Duration
-	Reason   string
-}
-
 // Silence keeps alerts from being told. They stay in the list.
-func (d *Service) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (api.AlertSilence, error) {
+func (d *Service) Silence(ctx context.Context, q api.AlertSilenceRequest, by store.Actor) (api.AlertSilence, error) {
 	now := d.Now().UTC()
 	s := silence{Silence: records.Silence{ID: newID("si-"), Selector: q.Selector, Cause: q.Cause, Tenant: q.Tenant,
-		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(q.For)}}
+		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(time.Duration(q.For))}}
 	var err error
-	if s.terms, err = q.check(); err != nil {
+	if s.terms, err = d.checkSilence(&q); err != nil {
 		return api.AlertSilence{}, err
 	}
 	if q.Node != "" {
@@ -112,23 +103,20 @@ func (d *Service) Silence(ctx context.Context, q SilenceRequest, by store.Actor)
 	return shownSilence(s.Silence), nil
 }
 
-// check refuses a silence that says nothing, or lasts too long.
-func (q *SilenceRequest) check() ([]store.Term, error) {
+// checkSilence refuses a silence that says nothing, or lasts too long.
+func (d *Service) checkSilence(q *api.AlertSilenceRequest) ([]store.Term, error) {
 	terms, err := label.ParseSelector(q.Selector)
-	if err == nil {
-		err = label.CheckSelector("", "", terms)
-	}
+	err = cmp.Or(err, label.CheckSelector("", "", terms), d.CheckCause(q.Cause))
+	length := time.Duration(q.For)
 	switch {
 	case err != nil:
 		return nil, err
 	case q.Node == "" && q.Selector == "" && q.Cause == "":
-		return nil, badReceiver("the silence names nothing", "name a node, a selector, a cause, or several of these")
-	case q.Cause != "" && cause(q.Cause) == nil:
-		return nil, noCause(q.Cause)
-	case q.For < time.Minute || q.For > longestSilence:
-		return nil, badReceiver("the silence is too short or too long", "it lasts from 1m to 90d")
+		return nil, refuse("the silence names nothing", "name a node, a selector, a cause, or several of these")
+	case length < time.Minute || length > longestSilence:
+		return nil, refuse("the silence is too short or too long", "it lasts from 1m to 90d")
 	case strings.TrimSpace(q.Reason) == "" || len(q.Reason) > longestReason:
-		return nil, badReceiver("the silence has no reason, or a very long one", "say in one sentence why, for those who wonder later")
+		return nil, refuse("the silence has no reason, or a very long one", "say in one sentence why, for those who wonder later")
 	}
 	return terms, nil
 }

@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
 )
 
 // TestSilence: a silenced alert is listed and not told; when the silence ends, it is.
@@ -15,7 +17,8 @@ func TestSilence(t *testing.T) {
 	h := newHouse(t, n, gpu("gpu-2"))
 	k := newHook(t)
 	h.receiver(alert.KindWebhook, "ops", k)
-	h.silence(alert.SilenceRequest{Selector: "tier=lab", Cause: alert.NodeStale, For: 10 * time.Minute, Reason: "work on the network"})
+	h.silence(api.AlertSilenceRequest{Selector: "tier=lab", Cause: condition.NodeStale, For: api.Duration(10 * time.Minute),
+		Reason: "work on the network"})
 	stale(n)
 	h.pass(8 * time.Minute)
 	h.open() // a restart forgets no silence
@@ -31,7 +34,7 @@ func TestSilence(t *testing.T) {
 	if k.states() != "firing" {
 		t.Errorf("when the silence has ended it heard %q", k.states())
 	}
-	s := h.silence(alert.SilenceRequest{Node: "gpu-1", For: time.Hour, Reason: "work"})
+	s := h.silence(api.AlertSilenceRequest{Node: "gpu-1", For: api.Duration(time.Hour), Reason: "work"})
 	h.back(n)
 	h.pass(2 * time.Minute)
 	if k.states() != "firing resolved" {
@@ -61,9 +64,9 @@ func TestSilenceOfOne(t *testing.T) {
 		stale(n)
 	}
 	h.pass(50 * time.Second)
-	h.silence(alert.SilenceRequest{Selector: "tier=work", For: time.Hour, Reason: "work"})
+	h.silence(api.AlertSilenceRequest{Selector: "tier=work", For: api.Duration(time.Hour), Reason: "work"})
 	h.pass(time.Minute)
-	h.silence(alert.SilenceRequest{Selector: "tier=lab,name=gpu-01", For: time.Hour, Reason: "work"})
+	h.silence(api.AlertSilenceRequest{Selector: "tier=lab,name=gpu-01", For: api.Duration(time.Hour), Reason: "work"})
 	h.pass(time.Minute)
 	for _, a := range h.desk.List(alert.Query{}) {
 		if a.Silence != nil && len(a.NodeIDs) > 0 {
@@ -105,7 +108,7 @@ func TestManySilenced(t *testing.T) {
 		h := newHouse(t, fleet(40)...)
 		k := newHook(t)
 		h.receiver(alert.KindWebhook, "ops", k)
-		h.silence(alert.SilenceRequest{Selector: "tenant=platform", For: 10 * time.Minute, Reason: "work on the network"})
+		h.silence(api.AlertSilenceRequest{Selector: "tenant=platform", For: api.Duration(10 * time.Minute), Reason: "work on the network"})
 		for _, n := range h.nodes[:c.stale] {
 			stale(n)
 		}

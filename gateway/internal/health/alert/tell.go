@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -133,19 +134,9 @@ func (d *Service) unwrittenAlerts() []*alert {
 		}
 	}
 	slices.SortFunc(all, func(a, b *alert) int {
-		if order := openLast(a) - openLast(b); order != 0 {
-			return order
-		}
-		return strings.Compare(a.ID, b.ID)
+		return cmp.Or(openFirst(b.ResolvedAt, a.ResolvedAt), strings.Compare(a.ID, b.ID))
 	})
 	return all
-}
-
-func openLast(a *alert) int {
-	if a.ResolvedAt == nil {
-		return 1
-	}
-	return 0
 }
 
 // written notes how a write went.
@@ -201,12 +192,7 @@ func (d *Service) due(now time.Time) map[string][]*delivery {
 		}
 	}
 	for _, batch := range all {
-		slices.SortFunc(batch, func(a, b *delivery) int {
-			if order := a.Since.Compare(b.Since); order != 0 {
-				return order
-			}
-			return strings.Compare(a.Alert, b.Alert)
-		})
+		slices.SortFunc(batch, func(a, b *delivery) int { return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Alert, b.Alert)) })
 	}
 	return all
 }

@@ -20,7 +20,7 @@ const (
 	most   = 800      // percent: what grows until the next look stays within bounds
 	least  = 10       // percent: with less the collector would run too often, and each run costs in proportion to the live memory
 	always = 64 << 20 // bytes that may gather however little is live
-	apart  = 8        // looks from one collection to the next, where garbage comes slowly
+	apart  = 16       // looks from one collection to the next, where garbage comes slowly: each marks the memory of all nodes again
 	step   = 8        // a change by less than this part is not worth the short stop that it costs
 )
 

@@ -1,0 +1,31 @@
+package view
+
+import (
+	"runtime"
+	"testing"
+	"time"
+	"weak"
+
+	"muster/store"
+)
+
+// TestRowIsLetGo: the view keeps nothing of the row that a node was read from. The row's JSON would be a second copy of the reading.
+func TestRowIsLetGo(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	p := Open(Config{Ref: func() store.StatusRef { return store.StatusRef{Now: now} }})
+	row := &store.Node{ID: "n", Name: "a", LastSeen: &now, GPUsExpected: 8, Certificate: store.Certificate{Fingerprint: "f", OverdueAt: &now},
+		Labels: map[string]string{"tier": "x"}, Hardware: `{"probe":{"state":"ok"},"gpus":[]}`}
+	ref := p.Ref()
+	p.mu.Lock()
+	p.put(read(row, nil, ref))
+	p.mu.Unlock()
+	held := weak.Make(row)
+	row = nil
+	runtime.GC()
+	if held.Value() != nil {
+		t.Error("the row stays in memory")
+	}
+	if n, ok := p.Row("n"); !ok || *n.GPUsExpected != 8 {
+		t.Errorf("got %+v, %v", n, ok)
+	}
+}

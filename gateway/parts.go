@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/login"
+	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/logs"
+	"muster/gateway/internal/logs/ship"
+	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/release"
+	"muster/gateway/internal/session"
+	"muster/gateway/internal/session/recording"
+	"muster/gateway/internal/task"
+	"muster/store"
+	findings "muster/store/health"
+)
+
+// secretRecordings is the secret that seals the keys of all recordings. It is in the database, so that it is in every backup, and follows
+// muster key rotate --master.
+const secretRecordings = "recordings"
+
+// base is what the parts stand on: the settings and the phases before theirs.
+type base struct {
+	settings settings
+	log      *slog.Logger
+	*storage
+	*network
+	*trust
+	*sight
+}
+
+// parts do the work of the gateway. They are the fifth phase.
+type parts struct {
+	logins     *login.Service
+	artifacts  *artifact.Registry
+	passes     *account.Passes // for the registry
+	health     *health.Service
+	releases   *release.Service
+	shipping   *ship.Service
+	alerts     *alert.Service
+	tasks      *task.Service
+	recordings *recording.Store
+	sessions   *session.Service
+	logs       *logs.Hub
+	agents     *nodeapi.Agents // that this gateway carries
+	bootstrap  *bootstrap.Bootstrap
+}
+
+// openParts opens each part after those that it asks.
+func openParts(ctx context.Context, b base) (p *parts, err error) {
+	p = &parts{logins: login.New(b.store, nil, b.log)}
+	if p.health, err = openHealth(ctx, b); err != nil {
+		return nil, err
+	}
+	if err := p.openReleases(ctx, b); err != nil {
+		return nil, err
+	}
+	if p.shipping, err = openShipping(ctx, b); err != nil {
+		return nil, err
+	}
+	if p.alerts, err = openAlerts(ctx, b, p.releases, p.shipping); err != nil {
+		return nil, err
+	}
+	p.tasks, err = task.New(ctx, task.Config{Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Logger: b.log,
+		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved})
+	if err != nil {
+		return nil, err
+	}
+	if p.recordings, err = openRecordings(ctx, b); err != nil {
+		return nil, err
+	}
+	if p.sessions, err = openSessions(ctx, b, p.tasks, p.recordings); err != nil {
+		return nil, err
+	}
+	p.logs = logs.New(logs.Config{Open: func(ctx context.Context, nodeID string, what wire.LogsParams) (io.ReadCloser, error) {
+		return openLog(ctx, p.sessions, nodeID, what)
+	}})
+	return p, p.openBootstrap(ctx, b)
+}
+
+// openHealth opens what finds what is wrong with nodes.
+func openHealth(ctx context.Context, b base) (*health.Service, error) {
+	h, err := health.Open(ctx, health.Config{
+		Records: findings.New(b.store.Records()), Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
+		Tell:  b.overview.Findings,
+		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.RetireStaleAfter), Retire: b.fleet.RetireSilent, CountAgain: b.audit.Told, Logger: b.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.fleet.CountBy(h.Counts)
+	b.feed.Add(h.Take)
+	return h, nil
+}
+
+// openShipping opens what forwards the logs of nodes. Its buffers lie in a folder beside the database.
+func openShipping(ctx context.Context, b base) (*ship.Service, error) {
+	return ship.Open(ctx, ship.Config{
+		Store: b.store, Folder: filepath.Join(b.settings.Data, datadir.Logs), Bound: int64(b.settings.LogsBuffer), Node: b.overview.Row,
+		Count: func(picks func(*api.NodeRow) bool) int {
+			n := 0
+			for _, row := range b.overview.Nodes() {
+				if picks(row) {
+					n++
+				}
+			}
+			return n
+		},
+		Logger: b.log,
+	})
+}
+
+// openAlerts opens what tells people.
+func openAlerts(ctx context.Context, b base, releases *release.Service, shipping *ship.Service) (*alert.Service, error) {
+	a, err := alert.Open(ctx, alert.Config{
+		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
+		Facts: func() []alert.Fact { return wrong(b, releases, shipping) },
+		URL:   func() string { return b.reach.PublicURL }, Logger: b.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.tail.Add(a.Take)
+	return a, nil
+}
+
+// wrong is what is wrong with the gateway and the fleet, beside the nodes.
+func wrong(b base, releases *release.Service, shipping *ship.Service) (all []alert.Fact) {
+	for _, c := range releases.Halted() {
+		all = append(all, alert.Fact{Condition: condition.RolloutHalted, Subject: c.Channel,
+			Text: "the rollout on the channel " + c.Channel + " was halted: " + c.Why})
+	}
+	for _, r := range shipping.Rules("") {
+		if r.FailingSince != nil {
+			all = append(all, alert.Fact{Condition: condition.LogShippingFailing, Subject: r.Name, Tenant: r.Tenant, Since: *r.FailingSince,
+				Text: "no log lines are taken for the rule " + r.Name + ": " + r.Error})
+		}
+	}
+	if since, reason, lasts := b.outage.Lasts(); lasts {
+		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
+			Text: "the database takes no writes: " + reason})
+	}
+	return all
+}
+
+// openRecordings opens the folder of recordings.
+func openRecordings(ctx context.Context, b base) (*recording.Store, error) {
+	fresh := make([]byte, 32)
+	rand.Read(fresh)
+	key, err := b.store.SecretOnce(ctx, secretRecordings, fresh)
+	if err != nil {
+		return nil, err
+	}
+	s := b.settings
+	return recording.Open(recording.Config{
+		Folder: filepath.Join(s.Data, datadir.Recordings), Key: key, Most: int64(s.RecordingMax), Keep: time.Duration(s.RecordingsKeep),
+		Quota: int64(s.RecordingsQuota), Logger: b.log,
+		Dropped: func(ctx context.Context, why string, count int, bytes int64) error {
+			detail := map[string]string{"deleted": strconv.Itoa(count), "bytes": strconv.FormatInt(bytes, 10), "why": why}
+			return b.store.AddEvents(ctx, store.Event{At: time.Now(), Kind: "recordings.pruned", Actor: "gateway", Outcome: store.OutcomeOK,
+				Security: true, Detail: detail})
+		},
+	})
+}
+
+// openSessions opens the service of live sessions. Nodes get their documents through the wait for tasks.
+func openSessions(ctx context.Context, b base, tasks *task.Service, kept *recording.Store) (*session.Service,
+	error) {
+	c := session.Config{
+		Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Ref: b.fleet.Ref, Ring: tasks.Ring,
+		Still: func(ctx context.Context, id, opener string) error { return mayStill(ctx, b.store, id, opener) },
+		Idle:  b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
+	}
+	if b.settings.RecordShells {
+		c.Record = func(m recording.Meta) (session.Tape, error) { return kept.Begin(m) }
+	}
+	live, err := session.New(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	b.tail.Add(live.Take)
+	return live, nil
+}
+
+// mayStill refuses an account that may not have a session any more.
+func mayStill(ctx context.Context, db *store.Store, id, opener string) error {
+	a, err := db.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	if status := account.Status(a, time.Now()); status != api.StatusLive {
+		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
+	}
+	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
+}
+
+// openLog opens a log on a node, as a session of the gateway's own.
+func openLog(ctx context.Context, sessions *session.Service, nodeID string, p wire.LogsParams) (io.ReadCloser, error) {
+	opened, err := sessions.Internal(ctx, nodeID, wire.SessionLogs, p)
+	if err != nil {
+		return nil, err
+	}
+	return openedLog{pipe.Open(ctx, opened, pipe.Main), opened}, nil
+}
+
+// openedLog ends its session when it is closed, and the node hears of that.
+type openedLog struct {
+	*pipe.End
+	session *session.Internal
+}
+
+// Close ends both: who reads, and the session.
+func (l openedLog) Close() error {
+	err := l.End.Close()
+	if err == nil {
+		err = l.session.Close()
+	}
+	return err
+}
+
+// openBootstrap opens what brings new machines in.
+func (p *parts) openBootstrap(ctx context.Context, b base) error {
+	p.bootstrap = bootstrap.New(bootstrap.Config{Store: b.store, Logger: b.log, Audit: b.audit,
+		Site: func() (bootstrap.Site, error) { // with the newest trust set
+			sets := b.authority.TrustSets()
+			return b.settings.Bootstrap.Site(bootstrap.Gateway{
+				Reach: b.reach, PinnedKey: b.serving.PinnedPublicKey(), RootPin: b.authority.RootPin(), Roots: b.authority.RootPEM(),
+				TrustSet: sets[len(sets)-1].Payload, Agents: p.agents.List(),
+			})
+		},
+		Release: func(ctx context.Context, nodeID string) (bootstrap.Release, error) {
+			return scriptRelease(ctx, p.releases, b.reach.PublicURL, nodeID)
+		}})
+	return p.bootstrap.TakeCredential(ctx, b.settings.Bootstrap, b.settings.named)
+}
