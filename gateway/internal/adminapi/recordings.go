@@ -21,7 +21,7 @@ func (s *server) playSession(c *call) (any, error) {
 	defer p.Close()
 	e := c.event("session.played")
 	e.NodeID = v.NodeID
-	e.Detail = map[string]string{"session": v.ID, "recording": string(p.State)}
+	e.Detail = map[string]string{"session": v.ID, "recording": p.State}
 	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *server) playSession(c *call) (any, error) {
 	w := httpserver.Patient(c.w)
 	h := w.Header()
 	h.Set("Content-Type", api.RecordingType)
-	h.Set(api.HeaderRecording, string(p.State))
+	h.Set(api.HeaderRecording, p.State)
 	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))
 	h.Set("Content-Disposition", attachment(v.ID+".cast"))
 	h.Set("Cache-Control", "no-store, no-transform")

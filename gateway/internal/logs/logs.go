@@ -23,9 +23,8 @@ import (
 
 // Bounds.
 const (
-	MaxSources = 8       // that one reader reads at once
-	MaxGrep    = 512     // bytes of an expression
-	MaxLines   = 100_000 // that a reader can ask for as the last ones
+	MaxSources = 8   // that one reader reads at once
+	MaxGrep    = 512 // bytes of an expression
 
 	mostSessions = 512 // of all readers; a reader has one for each of its sources
 	mostOfNode   = 64
