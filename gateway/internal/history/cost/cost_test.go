@@ -204,7 +204,7 @@ func TestMidnight(t *testing.T) {
 	sums, err := h.Sums(t.Context(), h.now.Add(-24*time.Hour), h.now, func(string) bool { return true })
 	h.must(err)
 	a := sums["a"]
-	if a.Days != 2 || a.Watched != 13*time.Hour || a.Idle != 13*time.Hour || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
+	if a.Days != 2 || a.WatchedSeconds != 13*3600 || a.IdleGPUSeconds != 13*3600 || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
 		len(a.Prices) != 1 || *a.Prices[0].PricePerHour != 1 {
 		t.Errorf("%+v", a)
 	}
