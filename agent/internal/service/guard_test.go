@@ -108,7 +108,10 @@ func shellBuild(t *testing.T, l service.Layout, script string) (build string, sh
 	if err := os.MkdirAll(filepath.Dir(l.Version(build)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(l.Version(build), raw, 0o755); err != nil {
+	syscall.ForkLock.RLock() // a program that a test beside this one forks now would hold the file open for writing, so that it cannot be run
+	err = os.WriteFile(l.Version(build), raw, 0o755)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	shell = exec.Command(l.Version(build), "run")
