@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
 	"muster/agent/internal/identity"
@@ -69,11 +70,21 @@ func (j *joining) place(ctx context.Context) (digest string, err error) {
 	return digest, err
 }
 
+const busyPause = 10 * time.Millisecond
+
 // tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
+	for errors.Is(err, syscall.ETXTBSY) && ctx.Err() == nil {
+		// A program that was started while this one was written holds it open for writing until its own code runs.
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+		}
+		out, err = exec.CommandContext(ctx, path, "version").CombinedOutput()
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w",
