@@ -17,7 +17,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 	"muster/gateway/internal/httpserver/daemon"
 	"muster/store"
 )
@@ -142,7 +142,7 @@ func (r *running) url() string { return "https://" + r.tls.Addr().String() }
 
 func (m *bench) mint() string {
 	m.Helper()
-	token, _, err := m.bootstrap.MintToken(m.Context(), bootstrap.TokenRequest{Uses: 100}, store.Actor{Name: "bench"})
+	token, _, err := m.bootstrap.MintToken(m.Context(), api.TokenRequest{Uses: 100}, store.Actor{Name: "bench"})
 	m.must(err)
 	return token.Reveal()
 }

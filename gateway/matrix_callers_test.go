@@ -16,7 +16,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
@@ -176,7 +175,7 @@ func (m *matrix) applicants() []caller {
 func (m *matrix) bootstrapToken() (name string, token sign.Token) {
 	m.t.Helper()
 	by := store.Actor{Name: "test"}
-	node, err := m.gateway.fleet.Create(m.t.Context(), fleet.NewNode{Name: m.name("bound"), Tenant: ours}, by)
+	node, err := m.gateway.fleet.Create(m.t.Context(), api.CreateNodeRequest{Name: m.name("bound"), Tenant: ours}, by)
 	m.must(err)
 	minted, err := m.gateway.bootstrap.MintNodeToken(m.t.Context(), bootstrap.NodeTokenRequest{Node: node.Node, TTL: time.Hour}, by)
 	m.must(err)

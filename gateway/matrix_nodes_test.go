@@ -16,6 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/store"
@@ -108,7 +109,7 @@ func (m *matrix) nodeIn(state string) *identity {
 		err = m.gateway.store.MoveNode(ctx, store.Move{NodeID: i.id, From: "enrolled", To: "unavailable", At: time.Now(),
 			AddReasons: []store.Reason{{Reason: wire.ReasonConflict}}})
 	case nodeReenrolled:
-		_, err = m.gateway.fleet.AllowRecovery(ctx, "", i.id, fleet.Recovery{}, by)
+		_, err = m.gateway.fleet.AllowRecovery(ctx, "", i.id, api.RecoveryRequest{}, by)
 		if err == nil {
 			m.enrol(name, func(*store.Certificate) {})
 		}

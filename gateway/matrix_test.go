@@ -18,7 +18,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/adminapi/metrics"
-	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
@@ -151,9 +150,9 @@ func (m *matrix) furnish() {
 	ctx := m.t.Context()
 	by := store.Actor{Name: "test"}
 	var err error
-	_, m.token, err = m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours, Uses: 10_000}, by)
+	_, m.token, err = m.gateway.bootstrap.MintToken(ctx, api.TokenRequest{Tenant: ours, Uses: 10_000}, by)
 	m.must(err)
-	m.enrolToken, _, err = m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours, Uses: 10_000}, by)
+	m.enrolToken, _, err = m.gateway.bootstrap.MintToken(ctx, api.TokenRequest{Tenant: ours, Uses: 10_000}, by)
 	m.must(err)
 	m.psk, m.pskID, err = m.gateway.bootstrap.GeneratePSK(ctx, by)
 	m.must(err)
@@ -361,7 +360,7 @@ func (m *matrix) fresh(kind string) string {
 		}
 		return name
 	}
-	token, _, err := m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours}, by)
+	token, _, err := m.gateway.bootstrap.MintToken(ctx, api.TokenRequest{Tenant: ours}, by)
 	m.must(err)
 	return token.Public()
 }

@@ -121,7 +121,7 @@ func (s *server) guarded(route Route) http.Handler {
 			return
 		}
 		c := &call{server: s, w: w, r: r, route: route, caller: who, status: http.StatusOK}
-		answer, err := route.serve(s, c)
+		answer, err := c.serve()
 		if err != nil {
 			s.Gate.Refuse(w, r, who, route.Need, err)
 			return

@@ -8,7 +8,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 )
@@ -18,8 +17,8 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	tenant, err := c.caller.Within(q.Tenant)
-	if err != nil {
+	var err error
+	if q.Tenant, err = c.caller.Within(q.Tenant); err != nil {
 		return nil, err
 	}
 	if err := noToken(q.Name, q.Labels); err != nil {
@@ -32,7 +31,7 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 	if err := s.Bootstrap.Ready(); err != nil { // checked first, so that a refusal leaves no node without a token
 		return nil, err
 	}
-	node, err := s.Fleet.Create(c.r.Context(), fleet.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.Actor)
+	node, err := s.Fleet.Create(c.r.Context(), q, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +110,6 @@ func wantsScript(c *call, format string) (bool, error) {
 
 // sendScript tells proxies to change nothing, because the operator compares the script's digest.
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
-	h := w.Header()
-	h.Set("Content-Type", api.ScriptType+"; charset=utf-8")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
+	reply.Begin(w, api.ScriptType+"; charset=utf-8")
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
 }

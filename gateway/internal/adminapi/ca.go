@@ -24,34 +24,24 @@ func (s *server) showCA(c *call) (any, error) {
 }
 
 func (s *server) rotateKey(c *call, q api.RotateRequest) (any, error) {
-	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor))
+	return s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor)
 }
 
 // addKey adds a key whose private half never comes to the gateway.
 func (s *server) addKey(c *call, q api.AddKeyRequest) (any, error) {
-	return trustChange(s.Authority.AddKey(c.r.Context(), q.Role, q.PublicKey, c.caller.Actor))
+	return s.Authority.AddKey(c.r.Context(), q.Role, q.PublicKey, c.caller.Actor)
 }
 
 func (s *server) dropKey(c *call) (any, error) {
-	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor))
+	return s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor)
 }
 
 func (s *server) addRoot(c *call, q api.RootRequest) (any, error) {
-	return trustChange(s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor))
+	return s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor)
 }
 
 func (s *server) dropRoot(c *call) (any, error) {
-	return trustChange(s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.Actor))
-}
-
-// trustChange answers with a set that nodes believe from now on. If the trust key is kept elsewhere, it answers with a draft: the
-// operator signs it there and publishes it.
-func trustChange(change authority.Change, err error) (any, error) {
-	out := api.TrustChange{Number: change.Number, Published: change.Published}
-	if !change.Published {
-		out.Draft = change.Payload
-	}
-	return out, err
+	return s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.Actor)
 }
 
 func (s *server) publishTrust(c *call, q api.SignedSet) (any, error) {

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -25,6 +27,16 @@ type call struct {
 	route  Route
 	caller account.Caller
 	status int // of the answer, unless it is a refusal
+}
+
+// serve runs the route's handler. The name of a channel in the path is one, or the handler does not run.
+func (c *call) serve() (any, error) {
+	if strings.Contains(c.route.Path, "{channel}") {
+		if err := wire.CheckChannel(c.channel()); err != nil {
+			return nil, err
+		}
+	}
+	return c.route.serve(c.server, c)
 }
 
 // decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
@@ -98,4 +110,16 @@ func fieldNames(v any) []string {
 func (c *call) event(kind string) store.Event {
 	return store.Event{At: c.server.now(), Kind: kind, Actor: c.caller.Actor.Name, Address: c.caller.Actor.Address, Outcome: store.OutcomeOK,
 		Security: true}
+}
+
+// admitted is a context for an answer that may take long. It ends when the caller may not call the route any more. The caller calls leave.
+func (c *call) admitted() (ctx context.Context, leave context.CancelCauseFunc) {
+	ctx, leave = context.WithCancelCause(c.r.Context())
+	go func() {
+		leave(livestream.Guard(ctx, c.server.Tail, func() error {
+			_, err := c.server.Gate.Admit(c.r, c.route.Need)
+			return err
+		}))
+	}()
+	return ctx, leave
 }

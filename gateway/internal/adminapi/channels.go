@@ -21,25 +21,23 @@ func (s *server) listChannels(c *call) (any, error) {
 }
 
 func (s *server) showChannel(c *call) (any, error) {
-	name, err := c.channel()
-	if err != nil {
-		return nil, err
-	}
-	return s.Releases.Channel(c.r.Context(), name)
+	return s.Releases.Channel(c.r.Context(), c.channel())
 }
 
 // channel is the one that the path names.
-func (c *call) channel() (string, error) {
-	name := c.r.PathValue("channel")
-	return name, wire.CheckChannel(name)
+func (c *call) channel() string { return c.r.PathValue("channel") }
+
+// digest is that of the release that a digest or a version names; "": none is named.
+func (s *server) digest(c *call, release string) (string, error) {
+	if release == "" {
+		return "", nil
+	}
+	r, err := s.Releases.Release(c.r.Context(), release)
+	return r.Digest, err
 }
 
 // patchChannel points a channel at a release, which its version names too.
 func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
-	name, err := c.channel()
-	if err != nil {
-		return nil, err
-	}
 	if q.Digest == "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a channel needs a release to point at", `send {"digest":"sha256:<64 hex digits>"}`)
 	}
@@ -48,52 +46,37 @@ func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Releases.Release(c.r.Context(), q.Digest)
+	digest, err := s.digest(c, q.Digest)
 	if err != nil {
 		return nil, err
 	}
-	p := release.Promotion{Digest: r.Digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
-	return s.Releases.Point(c.r.Context(), name, p, c.caller.Actor)
+	p := release.Promotion{Digest: digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
+	return s.Releases.Point(c.r.Context(), c.channel(), p, c.caller.Actor)
 }
 
 // rollbackChannel goes back to the release before, or to the one that the request names, at once unless it asks for waves.
 func (s *server) rollbackChannel(c *call, q api.Promotion) (any, error) {
-	name, err := c.channel()
-	if err != nil {
-		return nil, err
-	}
 	plan, err := planOf(q.Wave, nil)
 	if err != nil {
 		return nil, err
 	}
-	p := release.Promotion{Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
-	if q.Digest != "" {
-		r, err := s.Releases.Release(c.r.Context(), q.Digest)
-		if err != nil {
-			return nil, err
-		}
-		p.Digest = r.Digest
-	}
-	return s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor)
-}
-
-func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
-	name, err := c.channel()
+	digest, err := s.digest(c, q.Digest)
 	if err != nil {
 		return nil, err
 	}
+	p := release.Promotion{Digest: digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
+	return s.Releases.Rollback(c.r.Context(), c.channel(), p, c.caller.Actor)
+}
+
+func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
 	p := release.Promotion{Pointer: q.Pointer, Seen: q.Seen}
-	return s.Releases.Abort(c.r.Context(), name, p, c.caller.Actor)
+	return s.Releases.Abort(c.r.Context(), c.channel(), p, c.caller.Actor)
 }
 
 // steers is the handler of a change of a rollout that needs nothing but the channel.
 func steers(do func(*release.Service, context.Context, string, store.Actor) (api.Channel, error)) func(*server, *call) (any, error) {
 	return takes(func(s *server, c *call, _ struct{}) (any, error) {
-		name, err := c.channel()
-		if err != nil {
-			return nil, err
-		}
-		return do(s.Releases, c.r.Context(), name, c.caller.Actor)
+		return do(s.Releases, c.r.Context(), c.channel(), c.caller.Actor)
 	})
 }
 
@@ -125,32 +108,21 @@ func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 }
 
 func (s *server) channelPointer(c *call, f api.PointerFilter) (any, error) {
-	name, err := c.channel()
+	digest, err := s.digest(c, f.Release)
 	if err != nil {
 		return nil, err
 	}
-	if f.Release != "" {
-		r, err := s.Releases.Release(c.r.Context(), f.Release)
-		if err != nil {
-			return nil, err
-		}
-		f.Release = r.Digest
-	}
-	payload, err := s.Releases.Unsigned(c.r.Context(), name, f.Release)
+	payload, err := s.Releases.Unsigned(c.r.Context(), c.channel(), digest)
 	return api.UnsignedPointer{Payload: payload}, err
 }
 
 // channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the page before.
 func (s *server) channelNodes(c *call, f api.ChannelNodeFilter) (any, error) {
-	name, err := c.channel()
-	if err != nil {
-		return nil, err
-	}
 	if phases := wire.UpdatePhases(); f.Phase != "" && !slices.Contains(phases, f.Phase) {
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no phase of an update", f.Phase),
 			"it is one of "+strings.Join(phases, ", "))
 	}
-	now, err := s.Releases.Status(c.r.Context(), name)
+	now, err := s.Releases.Status(c.r.Context(), c.channel())
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,12 @@
 package adminapi
 
 import (
-	"context"
 	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/logs"
-	"muster/gateway/internal/view/livestream"
 )
 
 // nodeLogs sends lines of a node's logs, as one JSON object a line. With follow it goes on until the reader leaves, may not read any more,
@@ -30,14 +28,8 @@ func (s *server) nodeLogs(c *call, f api.LogsQuery) (any, error) {
 	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
 		return nil, err
 	}
-	ctx, leave := context.WithCancelCause(c.r.Context())
+	ctx, leave := c.admitted() // a log that is not followed may be long too, and a node decides how long
 	defer leave(nil)
-	go func() { // a log that is not followed may be long too, and a node decides how long
-		leave(livestream.Guard(ctx, s.Tail, func() error {
-			_, err := s.Gate.Admit(c.r, c.route.Need)
-			return err
-		}))
-	}()
 	out := &logs.Answer{To: httpserver.Patient(c.w), Type: api.LogsType, Now: s.now}
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
 }

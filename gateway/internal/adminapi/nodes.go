@@ -1,8 +1,6 @@
 package adminapi
 
 import (
-	"time"
-
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
@@ -10,9 +8,7 @@ import (
 
 // listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
 func (s *server) listNodes(c *call, f api.NodeFilter) (any, error) {
-	page, err := s.Fleet.Nodes(c.r.Context(), fleet.Query{
-		Tenant: c.caller.Tenant, Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Limit: f.Limit, Cursor: f.Cursor,
-	})
+	page, err := s.Fleet.Nodes(c.r.Context(), c.caller.Tenant, f)
 	return api.NodePage{Nodes: api.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 
@@ -62,8 +58,7 @@ func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
 func (s *server) allowRecovery(c *call, q api.RecoveryRequest) (any, error) {
-	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
-		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)
+	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q, c.caller.Actor)
 	return s.node(n), err
 }
 

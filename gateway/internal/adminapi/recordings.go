@@ -6,6 +6,7 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/reply"
 )
 
 // playSession sends what the terminal of a session showed. All of it was verified before. Nobody looks at it unseen.
@@ -29,13 +30,10 @@ func (s *server) playSession(c *call) (any, error) {
 		s.Logger.Warn("a recording is not all there", "session", v.ID, "error", p.Why)
 	}
 	w := httpserver.Patient(c.w)
-	h := w.Header()
-	h.Set("Content-Type", api.RecordingType)
+	h := reply.Begin(w, api.RecordingType)
 	h.Set(api.HeaderRecording, p.State)
 	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))
 	h.Set("Content-Disposition", attachment(v.ID+".cast"))
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusOK)
 	if _, err := p.WriteTo(w); err != nil {
 		panic(http.ErrAbortHandler)

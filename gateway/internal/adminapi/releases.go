@@ -33,8 +33,7 @@ func (s *server) addRelease(c *call, q api.NewRelease) (any, error) {
 		}
 	}
 	ctx := c.r.Context()
-	r, err := s.Releases.Add(ctx, release.Addition{Digest: q.Digest, Version: q.Version, Reference: q.Reference, Credential: q.Credential},
-		c.caller.Actor)
+	r, err := s.Releases.Add(ctx, q, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +79,11 @@ func (s *server) addPins(c *call, q api.NewPins) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.r.Context()
-	digest := q.Digest
-	if digest != "" {
-		r, err := s.Releases.Release(ctx, digest)
-		if err != nil {
-			return nil, err
-		}
-		digest = r.Digest
+	digest, err := s.digest(c, q.Digest)
+	if err != nil {
+		return nil, err
 	}
-	if err := s.Releases.Pin(ctx, refs, digest, q.Pointer, c.caller.Actor); err != nil {
+	if err := s.Releases.Pin(c.r.Context(), refs, digest, q.Pointer, c.caller.Actor); err != nil {
 		return nil, err
 	}
 	return s.listPins(c)

@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
-	"muster/gateway/internal/view/livestream"
 	"muster/store/sessions"
 )
 
@@ -155,24 +153,14 @@ func (s *server) watchSession(c *call) (any, error) {
 	}
 	defer watcher.Close()
 	w := httpserver.Patient(c.w)
-	h := w.Header()
-	h.Set("Content-Type", api.WatchKind)
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	reply.Begin(w, api.WatchKind).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	w.WriteHeader(http.StatusOK)
 	return streamed{}, s.showWatched(c, w, watcher)
 }
 
 func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
-	ctx, leave := context.WithCancelCause(c.r.Context())
+	ctx, leave := c.admitted()
 	defer leave(nil)
-	go func() {
-		leave(livestream.Guard(ctx, s.Tail, func() error {
-			_, err := s.Gate.Admit(c.r, c.route.Need)
-			return err
-		}))
-	}()
 	flusher := http.NewResponseController(w)
 	for {
 		_ = flusher.Flush() // at first: the reader sees that it is let in

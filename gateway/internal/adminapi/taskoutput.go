@@ -11,7 +11,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/httpserver"
-	"muster/gateway/internal/view/livestream"
+	"muster/gateway/internal/reply"
 	"muster/store"
 )
 
@@ -36,14 +36,8 @@ func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 
 // follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
 func (s *server) follow(c *call, t store.Task, out *transcript) error {
-	ctx, leave := context.WithCancelCause(c.r.Context())
+	ctx, leave := c.admitted()
 	defer leave(nil)
-	go func() {
-		leave(livestream.Guard(ctx, s.Tail, func() error {
-			_, err := s.Gate.Admit(c.r, c.route.Need)
-			return err
-		}))
-	}()
 	err := s.Tasks.Follow(ctx, t, out.Next, out.Piece)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -73,12 +67,9 @@ func (s *server) taskArchive(c *call) (any, error) {
 		return nil, wire.Refuse(wire.CodeNotFound, "this task has made no file", "muster task show "+t.ID+" says how it went")
 	}
 	w := httpserver.Patient(c.w)
-	h := w.Header()
-	h.Set("Content-Type", api.TaskArchiveType)
+	h := reply.Begin(w, api.TaskArchiveType)
 	h.Set("Content-Length", strconv.FormatInt(t.Archive.Size, 10))
 	h.Set("Content-Disposition", attachment(t.Archive.Name))
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusOK)
 	err = s.Tasks.Archive(c.r.Context(), t, func(data []byte) error {
 		_, err := w.Write(data)

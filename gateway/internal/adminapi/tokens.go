@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"net/http"
-	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
@@ -17,16 +16,14 @@ func (s *server) listTokens(c *call, f api.ListFilter) (any, error) {
 
 // createToken shows the enrollment token once, with the command to join by it.
 func (s *server) createToken(c *call, q api.TokenRequest) (any, error) {
-	tenant, err := c.caller.Within(q.Tenant)
-	if err != nil {
+	var err error
+	if q.Tenant, err = c.caller.Within(q.Tenant); err != nil {
 		return nil, err
 	}
 	if err := noToken("", q.Labels); err != nil {
 		return nil, err
 	}
-	secret, row, err := s.Bootstrap.MintToken(c.r.Context(), bootstrap.TokenRequest{
-		Tenant: tenant, Uses: q.Uses, TTL: time.Duration(q.TTL), Labels: q.Labels, GPUs: q.GPUs, BindInstance: q.BindInstance,
-	}, c.caller.Actor)
+	secret, row, err := s.Bootstrap.MintToken(c.r.Context(), q, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/reply"
 )
 
 // errGap ends an answer whose reader counts bytes.
@@ -73,11 +74,7 @@ func (w *transcript) begin() {
 		return
 	}
 	w.begun = true
-	h := w.To.Header()
-	h.Set("Content-Type", api.TaskOutputType+"; charset=utf-8")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set(api.HeaderTaskOffset, strconv.FormatInt(w.Next, 10))
+	reply.Begin(w.To, api.TaskOutputType+"; charset=utf-8").Set(api.HeaderTaskOffset, strconv.FormatInt(w.Next, 10))
 	w.To.WriteHeader(http.StatusOK)
 }
 

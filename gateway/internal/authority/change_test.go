@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/store"
 )
@@ -38,8 +39,8 @@ func answering(a *authority.Authority) string {
 	return sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))
 }
 
-func published(t *testing.T) func(authority.Change, error) authority.Change {
-	return func(c authority.Change, err error) authority.Change {
+func published(t *testing.T) func(api.TrustChange, error) api.TrustChange {
+	return func(c api.TrustChange, err error) api.TrustChange {
 		t.Helper()
 		if err != nil || !c.Published {
 			t.Fatalf("got %+v, %v", c, err)
@@ -354,7 +355,7 @@ func TestPublish(t *testing.T) {
 		t.Errorf("repeat: %v", err)
 	}
 	var set wire.TrustSet
-	if err := sign.DecodeStrict(draft.Payload, &set); err != nil {
+	if err := sign.DecodeStrict(draft.Draft, &set); err != nil {
 		t.Fatal(err)
 	}
 	seal := func(role sign.Role, key ed25519.PrivateKey, change func(*wire.TrustSet)) sign.Envelope {

@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -24,19 +25,18 @@ func (a *Authority) trustSigner(ctx context.Context) (*ed25519Key, error) {
 	return &found, nil
 }
 
-// propose signs the next set and publishes it. If the trust key is kept elsewhere, the Change holds the set to sign there.
-func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (Change, error) {
+// propose signs the next set and publishes it. If the trust key is kept elsewhere, the answer holds the set to sign there with
+// Seal in the role trust, for Publish.
+func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (api.TrustChange, error) {
 	payload, err := json.Marshal(next)
 	if err != nil {
-		return Change{}, err
+		return api.TrustChange{}, err
 	}
-	out := Change{Number: next.Number, Payload: payload}
 	signer, err := a.trustSigner(ctx)
 	if err != nil || signer == nil {
-		return out, err
+		return api.TrustChange{Number: next.Number, Draft: payload}, err
 	}
-	out.Published = true
-	return out, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
+	return api.TrustChange{Number: next.Number, Published: true}, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
 }
 
 // Publish publishes a set that was signed elsewhere. It must be the next set and complete. It must name a root that signed this

@@ -152,7 +152,7 @@ func TestAddKeyOffline(t *testing.T) {
 	if err != nil || change.Published || len(a.TaskKeys()) != 1 {
 		t.Fatalf("got %+v, %v", change, err)
 	}
-	envelope, err := authority.SignSet(file, change.Payload)
+	envelope, err := authority.SignSet(file, change.Draft)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -90,7 +90,7 @@ func proof(t *testing.T, id string, key, body []byte) sign.Presented {
 // TestProven: wrong proofs are limited by address, a right one is never held up.
 func TestProven(t *testing.T) {
 	d := newFixture(t)
-	_, token, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "platform"}, operator)
+	_, token, err := d.MintToken(t.Context(), api.TokenRequest{Tenant: "platform"}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,14 @@
 package bootstrap_test
 
 import (
-	"muster/agent/sign"
-	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
-	"muster/store"
 	"testing"
 	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/bootstrap"
+	"muster/store"
 )
 
 // TestFetchedOften: somebody with the fetch part alone cannot fill the log. For each address there is one event a minute, and a count.
@@ -76,7 +78,7 @@ func TestWrongProofs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, _, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "research"}, operator)
+	free, _, err := d.MintToken(t.Context(), api.TokenRequest{Tenant: "research"}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,13 +3,13 @@ package bootstrap_test
 import (
 	"testing"
 
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 )
 
 // TestRevokedAtOnce: a token that was read a moment ago is read again once it is revoked.
 func TestRevokedAtOnce(t *testing.T) {
 	d := newFixture(t)
-	_, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	_, row, err := d.MintToken(t.Context(), api.TokenRequest{}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -22,19 +23,10 @@ const (
 	maxUses    = 100_000
 )
 
-// TokenRequest says what an enrollment token is good for. Zero fields mean the default tenant, one use, and one hour.
-type TokenRequest struct {
-	Tenant       string
-	Uses         int
-	TTL          time.Duration
-	Labels       map[string]string
-	GPUs         int  // how many GPUs its nodes are expected to show; 0: not said
-	BindInstance bool // a use belongs to (provider, instance id): the same instance may enrol again with it
-}
-
 // MintToken makes an enrollment token. The sign.Token holds the secret, which is kept nowhere else.
-func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
-	if err := q.complete(); err != nil {
+func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
+	ttl, err := complete(&q)
+	if err != nil {
 		return sign.Token{}, store.Token{}, err
 	}
 	secret, err := sign.NewToken(sign.EnrollmentToken, b.rand)
@@ -48,40 +40,40 @@ func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Acto
 	now := b.now()
 	row := store.Token{
 		ID: secret.Public(), Tenant: q.Tenant, Labels: q.Labels, Uses: q.Uses, GPUs: q.GPUs, BindInstance: q.BindInstance,
-		Key: key, CreatedAt: now, ExpiresAt: now.Add(q.TTL), CreatedBy: by.Name,
+		Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
 	}
 	e := b.event("token.created", q.Tenant, by)
 	e.Detail = map[string]string{"token": row.ID, "uses": strconv.Itoa(q.Uses), "expires": row.ExpiresAt.UTC().Format(time.RFC3339)}
 	return secret, row, b.store.CreateToken(ctx, row, e)
 }
 
-// complete fills in the defaults, and refuses values that make no sense.
-func (q *TokenRequest) complete() error {
+// complete fills in the defaults: the default tenant, one use, an hour. It refuses values that make no sense.
+func complete(q *api.TokenRequest) (ttl time.Duration, err error) {
 	if q.Tenant == "" {
 		q.Tenant = store.DefaultTenant
 	}
 	if q.Uses == 0 {
 		q.Uses = 1
 	}
-	if q.TTL == 0 {
-		q.TTL = DefaultTTL
+	if ttl = time.Duration(q.TTL); ttl == 0 {
+		ttl = DefaultTTL
 	}
 	if err := wire.CheckTenant(q.Tenant); err != nil {
-		return err
+		return 0, err
 	}
 	if err := label.Check(q.Labels); err != nil {
-		return err
+		return 0, err
 	}
 	switch {
 	case q.Uses < 1 || q.Uses > maxUses:
-		return badRequest(fmt.Sprintf("a token cannot have %d uses", q.Uses), fmt.Sprintf("a number from 1 to %d", maxUses))
-	case q.TTL < minTTL || q.TTL > maxTTL:
-		return badRequest("a token cannot live "+q.TTL.String(), "a time from 1s to 720h; for longer, mint a new one when it is needed")
+		return 0, badRequest(fmt.Sprintf("a token cannot have %d uses", q.Uses), fmt.Sprintf("a number from 1 to %d", maxUses))
+	case ttl < minTTL || ttl > maxTTL:
+		return 0, badRequest("a token cannot live "+ttl.String(), "a time from 1s to 720h; for longer, mint a new one when it is needed")
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
-		return badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs),
+		return 0, badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs),
 			fmt.Sprintf("a number from 1 to %d, or 0 where it is not known", wire.MaxGPUs))
 	}
-	return nil
+	return ttl, nil
 }
 
 // Tokens lists the tokens of a tenant (empty: of all), newest first. With all, it also lists those that have ended.

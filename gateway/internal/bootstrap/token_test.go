@@ -11,19 +11,20 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
 	"muster/store"
 )
 
 func TestMintToken(t *testing.T) {
 	d := newFixture(t)
-	secret, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	secret, row, err := d.MintToken(t.Context(), api.TokenRequest{}, operator)
 	if err != nil || secret.Kind != sign.EnrollmentToken || row.ID != secret.Public() || row.Tenant != "default" || row.Uses != 1 ||
 		!row.ExpiresAt.Equal(start.Add(time.Hour)) || row.CreatedBy != operator.Name {
 		t.Fatalf("got %v %+v, %v", secret, row, err)
 	}
-	want := bootstrap.TokenRequest{
-		Tenant: "platform", Uses: 100_000, TTL: 720 * time.Hour, Labels: map[string]string{"tier": "sovereign"}, GPUs: 64, BindInstance: true,
+	want := api.TokenRequest{
+		Tenant: "platform", Uses: 100_000, TTL: api.Duration(720 * time.Hour), Labels: map[string]string{"tier": "sovereign"}, GPUs: 64, BindInstance: true,
 	}
 	secret, row, err = d.MintToken(t.Context(), want, operator)
 	if err != nil {
@@ -31,7 +32,7 @@ func TestMintToken(t *testing.T) {
 	}
 	got, err := d.Credential(t.Context(), row.ID)
 	if err != nil || got.Tenant != want.Tenant || got.Uses != want.Uses || got.GPUs != 64 || !got.BindInstance ||
-		!maps.Equal(got.Labels, want.Labels) || !got.ExpiresAt.Equal(start.Add(want.TTL)) {
+		!maps.Equal(got.Labels, want.Labels) || !got.ExpiresAt.Equal(start.Add(time.Duration(want.TTL))) {
 		t.Errorf("got %+v, %v, want what was asked for", got, err)
 	}
 	if key, err := sign.EnrollKey(secret.Secret); err != nil || string(got.Key) != string(key) {
@@ -50,20 +51,20 @@ func TestMintTokenBounds(t *testing.T) {
 	d := newFixture(t)
 	for _, c := range []struct {
 		name string
-		q    bootstrap.TokenRequest
+		q    api.TokenRequest
 		want string
 	}{
-		{"one second", bootstrap.TokenRequest{TTL: time.Second}, "ok"},
-		{"less than a second", bootstrap.TokenRequest{TTL: time.Second - 1}, wire.CodeBadRequest},
-		{"more than 30 days", bootstrap.TokenRequest{TTL: 720*time.Hour + 1}, wire.CodeBadRequest},
-		{"a time in the past", bootstrap.TokenRequest{TTL: -time.Hour}, wire.CodeBadRequest},
-		{"too many uses", bootstrap.TokenRequest{Uses: 100_001}, wire.CodeBadRequest},
-		{"less than no use", bootstrap.TokenRequest{Uses: -1}, wire.CodeBadRequest},
-		{"too many GPUs", bootstrap.TokenRequest{GPUs: 1025}, wire.CodeBadRequest},
-		{"less than no GPU", bootstrap.TokenRequest{GPUs: -1}, wire.CodeBadRequest},
-		{"no tenant's name", bootstrap.TokenRequest{Tenant: "a b"}, wire.CodeBadRequest},
-		{"a reserved label", bootstrap.TokenRequest{Labels: map[string]string{"state": "active"}}, wire.CodeReservedKey},
-		{"no label", bootstrap.TokenRequest{Labels: map[string]string{"tier": "a,b"}}, wire.CodeBadLabel},
+		{"one second", api.TokenRequest{TTL: api.Duration(time.Second)}, "ok"},
+		{"less than a second", api.TokenRequest{TTL: api.Duration(time.Second - 1)}, wire.CodeBadRequest},
+		{"more than 30 days", api.TokenRequest{TTL: api.Duration(720*time.Hour + 1)}, wire.CodeBadRequest},
+		{"a time in the past", api.TokenRequest{TTL: api.Duration(-time.Hour)}, wire.CodeBadRequest},
+		{"too many uses", api.TokenRequest{Uses: 100_001}, wire.CodeBadRequest},
+		{"less than no use", api.TokenRequest{Uses: -1}, wire.CodeBadRequest},
+		{"too many GPUs", api.TokenRequest{GPUs: 1025}, wire.CodeBadRequest},
+		{"less than no GPU", api.TokenRequest{GPUs: -1}, wire.CodeBadRequest},
+		{"no tenant's name", api.TokenRequest{Tenant: "a b"}, wire.CodeBadRequest},
+		{"a reserved label", api.TokenRequest{Labels: map[string]string{"state": "active"}}, wire.CodeReservedKey},
+		{"no label", api.TokenRequest{Labels: map[string]string{"tier": "a,b"}}, wire.CodeBadLabel},
 	} {
 		if _, _, err := d.MintToken(t.Context(), c.q, operator); code(err) != c.want {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
@@ -77,7 +78,7 @@ func TestMintTokenBounds(t *testing.T) {
 func TestMintTokenWithoutRandomness(t *testing.T) {
 	d := newFixture(t)
 	broken := bootstrap.New(bootstrap.Config{Store: d.store, Rand: iotest.ErrReader(errors.New("no randomness"))})
-	if token, _, err := broken.MintToken(t.Context(), bootstrap.TokenRequest{}, operator); err == nil {
+	if token, _, err := broken.MintToken(t.Context(), api.TokenRequest{}, operator); err == nil {
 		t.Errorf("got %v", token)
 	}
 	if _, id, err := broken.GeneratePSK(t.Context(), operator); err == nil {
@@ -92,7 +93,7 @@ func TestTokens(t *testing.T) {
 	d := newFixture(t)
 	mint := func(tenant string, ttl time.Duration) string {
 		d.now = d.now.Add(time.Second)
-		_, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: tenant, TTL: ttl}, operator)
+		_, row, err := d.MintToken(t.Context(), api.TokenRequest{Tenant: tenant, TTL: api.Duration(ttl)}, operator)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func TestTokens(t *testing.T) {
 // TestRevokePasted: a pasted whole token, mistyped or not, stands for its id, and no answer repeats the secret.
 func TestRevokePasted(t *testing.T) {
 	d := newFixture(t)
-	secret, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "platform"}, operator)
+	secret, row, err := d.MintToken(t.Context(), api.TokenRequest{Tenant: "platform"}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestRevokePasted(t *testing.T) {
 
 func TestCredential(t *testing.T) {
 	d := newFixture(t)
-	_, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{TTL: time.Second}, operator)
+	_, row, err := d.MintToken(t.Context(), api.TokenRequest{TTL: api.Duration(time.Second)}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

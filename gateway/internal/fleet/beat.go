@@ -7,31 +7,10 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
-	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
-
-// live is what memory has of a node: the heartbeat that waits for the next flush, and what the next heartbeat is compared with.
-// Fleet.beats guards it.
-type live struct {
-	beat   view.Sample
-	raise  int           // the number to which beat raises the record of the node's GPUs; 0: the record stays
-	dirty  bool          // beat is newer than the database
-	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
-	gpuRun string        // the run whose GPU rows were last written; empty: none
-
-	runs    clash.Runs
-	touched time.Duration // when the node was last heard, in the clock's up time
-
-	leftOut string // the notice that names what was left out of the last reading
-
-	gpusSeen  int               // the most GPUs that were seen, or that the node remembers, since the node is in memory
-	ills      map[string]string // the health that the GPU rows last said, by GPU
-	illEvents limit.Allowance   // bounds the events about ills
-	retold    limit.Allowance   // bounds the changes of a reason's detail
-}
 
 // Beat takes one heartbeat of a node and returns the node's state.
 func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *reading.Heartbeat) (State, error) {
@@ -93,16 +72,6 @@ func (f *Fleet) follow(id *Identity, p Proof, b *reading.Heartbeat) (overtaken b
 	return overtaken, clashing
 }
 
-// live returns what memory has of a node, and makes it if there is nothing. The caller holds the lock of beats.
-func (f *Fleet) live(nodeID string) *live {
-	l := f.beats.live[nodeID]
-	if l == nil {
-		l = &live{}
-		f.beats.live[nodeID] = l
-	}
-	return l
-}
-
 // take keeps a heartbeat for the next flush. The notice of what was left out of a reading stays for as long as that reading
 // is shown.
 func (f *Fleet) take(beat view.Sample, raise int, leftOut string) {
@@ -122,13 +91,6 @@ func (f *Fleet) take(beat view.Sample, raise int, leftOut string) {
 	l.beat = beat
 	l.raise = raise
 	l.dirty = true
-}
-
-// forgetBeat drops what memory has of a node. After a take-over or a recovery, what was heard before belongs to another machine.
-func (f *Fleet) forgetBeat(nodeID string) {
-	f.beats.Lock()
-	defer f.beats.Unlock()
-	delete(f.beats.live, nodeID)
 }
 
 // heard moves the node to the state that follows from a heartbeat and its health, and returns that state.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 )
 
@@ -117,7 +118,7 @@ func TestFlushWithoutADatabase(t *testing.T) {
 	if err := f.Flush(t.Context()); err == nil {
 		t.Error("got no error from a closed store")
 	}
-	if _, err := f.Nodes(t.Context(), fleet.Query{Status: "online"}); err == nil {
+	if _, err := f.Nodes(t.Context(), "", api.NodeFilter{Status: "online"}); err == nil {
 		t.Error("a list by status that could not flush: got no error")
 	}
 	if len(f.handed) > 0 {

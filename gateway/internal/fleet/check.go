@@ -107,3 +107,9 @@ func (f *Fleet) judged(ctx context.Context, fingerprint string, purpose Purpose)
 	}
 	return again, f.Check(again, purpose)
 }
+
+// settle is the hint that says how an operator ends a conflict.
+func settle(name string) string {
+	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
+		name + " --fingerprint F"
+}

@@ -128,3 +128,6 @@ func (f *Fleet) keepAbsences(ctx context.Context) error {
 func (f *Fleet) noteAbsences(ctx context.Context) error {
 	return f.store.SetMeta(ctx, metaAbsences, f.clock.Absences())
 }
+
+// Ref is what the statuses of nodes are computed from at this moment.
+func (f *Fleet) Ref() store.StatusRef { return f.clock.Ref() }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/uptime"
 	"muster/store"
@@ -134,7 +135,7 @@ func wrongForAWhile(t *testing.T, told bool, by time.Duration, restart string) {
 			t.Errorf("%s: got %s, last seen %v, reasons %q, want %s; it is %v", name, n.Status, n.LastSeen, reasons(n), want, f.clock.Now())
 		}
 	}
-	if page, err := f.Nodes(t.Context(), fleet.Query{Status: "online"}); err != nil || page.Total != 2 {
+	if page, err := f.Nodes(t.Context(), "", api.NodeFilter{Status: "online"}); err != nil || page.Total != 2 {
 		t.Errorf("%d nodes online, %v", page.Total, err)
 	}
 	if n := len(f.events("identity.conflict")); n > 0 {
@@ -301,7 +302,7 @@ func TestMadeByAWrongClock(t *testing.T) {
 		f.tell(ad, "A", 2)
 		f.flush()
 		during := f.token("mse_during", nil)
-		f.recover("box", fleet.Recovery{For: time.Hour})
+		f.recover("box", api.RecoveryRequest{For: api.Duration(time.Hour)})
 		next := f.renew(ad.Certificate.Fingerprint)
 		f.use(next.Fingerprint)
 		f.pass(10 * time.Second)

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet/clash"
 	"muster/store"
 )
@@ -24,12 +26,6 @@ const (
 
 // recoveryAllowed is the kind of the event that an operator allowed a recovery.
 const recoveryAllowed = "node.recovery_allowed"
-
-// settle is the hint that says how an operator ends a conflict.
-func settle(name string) string {
-	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
-		name + " --fingerprint F"
-}
 
 // Stray judges a proven use of a superseded certificate, which Check has refused. Soon after the first use of the successor it
 // means nothing. Later it shows that two machines hold the node's identity, so Stray closes the node. A certificate that is
@@ -96,12 +92,6 @@ func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[
 	return State(row.State), err
 }
 
-// Recovery is what an operator allows a node.
-type Recovery struct {
-	Fingerprint string        // the one good certificate from now on, or its first 8 or more digits; empty: no certificate changes
-	For         time.Duration // how long the recovery is open; 0: an hour
-}
-
 // How long a recovery is open.
 const (
 	usualRecovery = time.Hour
@@ -111,19 +101,17 @@ const (
 // AllowRecovery lets a node back in, so that nobody has to go to the machine. While the recovery is open, the node's expired
 // certificate may renew, however long ago it expired. Also another machine may take the node's name over, once. With a
 // fingerprint it also ends a conflict: that certificate is good from now on, and all others of the node are revoked.
-func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q Recovery, by store.Actor) (Node, error) {
-	if q.For == 0 {
-		q.For = usualRecovery
-	}
-	if q.For < time.Minute || q.For > maxRecovery {
-		return Node{}, wire.Refuse(wire.CodeBadRequest, "a recovery cannot be allowed for "+q.For.String(), "between a minute and 7 days")
+func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q api.RecoveryRequest, by store.Actor) (Node, error) {
+	open := cmp.Or(time.Duration(q.For), usualRecovery)
+	if open < time.Minute || open > maxRecovery {
+		return Node{}, wire.Refuse(wire.CodeBadRequest, "a recovery cannot be allowed for "+open.String(), "between a minute and 7 days")
 	}
 	node, err := f.Node(ctx, tenant, idOrName)
 	if err != nil {
 		return Node{}, err
 	}
 	for range moveTries {
-		move, err := f.recovery(ctx, node.ID, q, by)
+		move, err := f.recovery(ctx, node.ID, q.Fingerprint, open, by)
 		if err != nil {
 			return Node{}, err
 		}
@@ -150,7 +138,7 @@ func (f *Fleet) recover(ctx context.Context, move *store.Move) error {
 	return err
 }
 
-func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by store.Actor) (*store.Move, error) {
+func (f *Fleet) recovery(ctx context.Context, nodeID, fingerprint string, open time.Duration, by store.Actor) (*store.Move, error) {
 	row, err := f.store.Node(ctx, "", nodeID)
 	if err != nil {
 		return nil, err
@@ -161,17 +149,17 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 	case row.EnrolmentID == "":
 		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" has not enrolled yet: there is nothing to recover",
 			"it enrols with its own token")
-	case q.Fingerprint == "" && has(row.Reasons, wire.ReasonConflict):
+	case fingerprint == "" && has(row.Reasons, wire.ReasonConflict):
 		return nil, wire.Refuse(wire.CodeIllegalMove,
 			"two machines use the identity of node "+row.Name+": say which certificate is the good one", settle(row.Name))
 	}
-	until := f.now().Add(q.For)
+	until := f.now().Add(open)
 	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: f.now(), RecoveryUntil: &until}
 	e := f.event(recoveryAllowed, aboutNode(row), by)
 	e.Security = true
 	e.Detail = map[string]string{"until": until.UTC().Format(time.RFC3339)}
-	if q.Fingerprint != "" {
-		if move.KeepCertificate, err = f.choose(ctx, row, q.Fingerprint); err != nil {
+	if fingerprint != "" {
+		if move.KeepCertificate, err = f.choose(ctx, row, fingerprint); err != nil {
 			return nil, err
 		}
 		e.Detail["fingerprint"] = move.KeepCertificate

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
-func (f *world) recover(name string, q fleet.Recovery) fleet.Node {
+func (f *world) recover(name string, q api.RecoveryRequest) fleet.Node {
 	f.t.Helper()
 	n, err := f.AllowRecovery(f.t.Context(), "", name, q, operator)
 	if err != nil {
@@ -172,10 +173,10 @@ func TestChoose(t *testing.T) {
 				good = next
 				bad = old
 			}
-			if _, err := f.AllowRecovery(t.Context(), "", "box", fleet.Recovery{}, operator); code(err) != wire.CodeIllegalMove {
+			if _, err := f.AllowRecovery(t.Context(), "", "box", api.RecoveryRequest{}, operator); code(err) != wire.CodeIllegalMove {
 				t.Errorf("without saying which: got %v", err)
 			}
-			n := f.recover("box", fleet.Recovery{Fingerprint: strings.ToUpper(good[:12])})
+			n := f.recover("box", api.RecoveryRequest{Fingerprint: strings.ToUpper(good[:12])})
 			if n.State != "active" || len(n.Reasons) != 0 || n.Certificate.Fingerprint != good {
 				t.Errorf("got %s %v with %s", n.State, n.Reasons, n.Certificate.Fingerprint)
 			}
@@ -192,7 +193,7 @@ func TestChoose(t *testing.T) {
 			if id := f.identity(third.Fingerprint); id.Generation < 2 {
 				t.Errorf("generation %d", id.Generation)
 			}
-			n = f.recover("box", fleet.Recovery{Fingerprint: bad}) // the operator erred
+			n = f.recover("box", api.RecoveryRequest{Fingerprint: bad}) // the operator erred
 			if err := f.may(bad, fleet.ForAnything); err != nil || n.Certificate.Fingerprint != bad {
 				t.Errorf("the other one after all: %v", err)
 			}
@@ -205,7 +206,7 @@ func TestChooseAmongRuns(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
 	f.play(ad, "A1 5m A2 30s B1 30s A3 30s A4")
-	f.recover("box", fleet.Recovery{Fingerprint: ad.Certificate.Fingerprint})
+	f.recover("box", api.RecoveryRequest{Fingerprint: ad.Certificate.Fingerprint})
 	f.play(ad, "30s A5 30s A6 30s A7 30s A8")
 	if n := f.seen("box"); n.State != "active" || len(n.Reasons) != 0 {
 		t.Errorf("the copy was stopped: got %s %v", n.State, n.Reasons)
@@ -228,29 +229,29 @@ func TestChooseRefuses(t *testing.T) {
 	good := ad.Certificate.Fingerprint
 	for _, c := range []struct {
 		node string
-		q    fleet.Recovery
+		q    api.RecoveryRequest
 		want string
 	}{
-		{"nowhere", fleet.Recovery{}, wire.CodeNotFound},
-		{"gone", fleet.Recovery{}, wire.CodeIllegalMove},
-		{"waits", fleet.Recovery{}, wire.CodeIllegalMove},
-		{"box", fleet.Recovery{For: time.Second}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{For: 8 * 24 * time.Hour}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{For: -time.Hour}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{Fingerprint: good[:7]}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{Fingerprint: "not hex at all"}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{Fingerprint: good + "00"}, wire.CodeBadRequest},
-		{"box", fleet.Recovery{Fingerprint: other.Certificate.Fingerprint}, wire.CodeBadRequest},
+		{"nowhere", api.RecoveryRequest{}, wire.CodeNotFound},
+		{"gone", api.RecoveryRequest{}, wire.CodeIllegalMove},
+		{"waits", api.RecoveryRequest{}, wire.CodeIllegalMove},
+		{"box", api.RecoveryRequest{For: api.Duration(time.Second)}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{For: api.Duration(8 * 24 * time.Hour)}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{For: api.Duration(-time.Hour)}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{Fingerprint: good[:7]}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{Fingerprint: "not hex at all"}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{Fingerprint: good + "00"}, wire.CodeBadRequest},
+		{"box", api.RecoveryRequest{Fingerprint: other.Certificate.Fingerprint}, wire.CodeBadRequest},
 	} {
 		_, err := f.AllowRecovery(t.Context(), "", c.node, c.q, operator)
 		if code(err) != c.want || hint(err) == "" {
 			t.Errorf("%s %+v: got %v, want %s with a hint", c.node, c.q, err, c.want)
 		}
 	}
-	if _, err := f.AllowRecovery(t.Context(), "rival", "box", fleet.Recovery{}, operator); code(err) != wire.CodeNotFound {
+	if _, err := f.AllowRecovery(t.Context(), "rival", "box", api.RecoveryRequest{}, operator); code(err) != wire.CodeNotFound {
 		t.Errorf("another tenant's operator: got %v", err)
 	}
-	f.recover("box", fleet.Recovery{Fingerprint: "sha256:" + good, For: 2 * time.Hour})
+	f.recover("box", api.RecoveryRequest{Fingerprint: "sha256:" + good, For: api.Duration(2 * time.Hour)})
 	if e := f.events("node.recovery_allowed")[0]; !e.Security || e.Actor != operator.Name || e.Detail["fingerprint"] != good ||
 		e.Detail["until"] != "2026-11-21T14:00:00Z" {
 		t.Errorf("got event %+v", e)
@@ -270,12 +271,12 @@ func TestRecoveryBeyondTheGrace(t *testing.T) {
 		"muster node allow-recovery box") {
 		t.Errorf("got %v, want certificate_expired and the way out", err)
 	}
-	f.recover("box", fleet.Recovery{For: time.Hour})
+	f.recover("box", api.RecoveryRequest{For: api.Duration(time.Hour)})
 	f.clock.Forward(time.Hour)
 	if got := may(); got != wire.CodeExpired {
 		t.Errorf("after the window: got %s", got)
 	}
-	f.recover("box", fleet.Recovery{})
+	f.recover("box", api.RecoveryRequest{})
 	if err := f.may(old, fleet.ForHeartbeat); code(err) != wire.CodeExpired {
 		t.Errorf("a heartbeat in the window: got %v", err)
 	}
@@ -313,7 +314,7 @@ func TestNoGrace(t *testing.T) {
 	if err := f.may(ad.Certificate.Fingerprint, fleet.ForRenewal); code(err) != wire.CodeExpired {
 		t.Errorf("a second later: got %v", err)
 	}
-	f.recover("box", fleet.Recovery{})
+	f.recover("box", api.RecoveryRequest{})
 	if err := f.may(ad.Certificate.Fingerprint, fleet.ForRenewal); err != nil {
 		t.Errorf("allowed: got %v", err)
 	}

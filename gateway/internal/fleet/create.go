@@ -6,25 +6,18 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
 
-// NewNode describes a node before its machine joins.
-type NewNode struct {
-	Name   string
-	Tenant string // empty: the default tenant
-	Labels map[string]string
-	GPUs   int // how many GPUs it is expected to show; 0: not said
-}
-
 // Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use,
 // banned.
-func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, error) {
+func (f *Fleet) Create(ctx context.Context, q api.CreateNodeRequest, by store.Actor) (Node, error) {
 	if q.Tenant == "" {
 		q.Tenant = store.DefaultTenant
 	}
-	if err := q.check(); err != nil {
+	if err := checkNew(q); err != nil {
 		return Node{}, err
 	}
 	row := store.Node{ID: newID(nodePrefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
@@ -40,7 +33,7 @@ func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, er
 	return f.Node(ctx, "", row.ID)
 }
 
-func (q NewNode) check() error {
+func checkNew(q api.CreateNodeRequest) error {
 	if wire.CheckName(q.Name) != nil {
 		return wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", q.Name),
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: muster node create NAME")
@@ -62,7 +55,7 @@ func (q NewNode) check() error {
 
 // nameTaken says why a name cannot be used. It looks in the caller's tenant alone, so it tells nothing about the nodes of
 // other tenants.
-func (f *Fleet) nameTaken(ctx context.Context, q NewNode) error {
+func (f *Fleet) nameTaken(ctx context.Context, q api.CreateNodeRequest) error {
 	holder, err := f.store.Node(ctx, q.Tenant, q.Name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -103,28 +96,4 @@ func (n Node) Bootstrappable(again bool) error {
 func (f *Fleet) Fetched(ctx context.Context, nodeID string, by store.Actor) error {
 	_, err := f.apply(ctx, nodeID, change{verb: Fetch, by: by})
 	return err
-}
-
-// bound is the place for a token that is bound to a node: that node, whatever name is asked for. A machine that says it is
-// another node has the wrong token.
-func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
-	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
-	if err != nil {
-		return place{}, err
-	}
-	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone",
-		"use a token of this machine's own node: muster bootstrap NODE")
-	if a.Identity != nil && a.Identity.NodeID != node.ID {
-		return place{}, wrong
-	}
-	if a.Request.Name != node.Name {
-		other, err := f.store.Node(ctx, "", a.Request.Name)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return place{}, err
-		}
-		if err == nil && State(other.State) != Retired {
-			return place{}, wrong
-		}
-	}
-	return f.takeOver(a, node, becauseBound)
 }

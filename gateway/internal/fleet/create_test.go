@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -14,7 +15,7 @@ import (
 func TestCreate(t *testing.T) {
 	f := newFleet(t)
 	by := store.Actor{Name: "operator:socket"}
-	n, err := f.Create(t.Context(), fleet.NewNode{Name: "gpu-7", Labels: map[string]string{"rack": "7"}, GPUs: 8}, by)
+	n, err := f.Create(t.Context(), api.CreateNodeRequest{Name: "gpu-7", Labels: map[string]string{"rack": "7"}, GPUs: 8}, by)
 	if err != nil || n.State != string(fleet.Ready) || n.Tenant != "default" || n.Labels["rack"] != "7" || n.GPUsExpected != 8 ||
 		n.Status != "pending" {
 		t.Fatalf("got %+v, %v", n, err)
@@ -45,7 +46,7 @@ func TestBoundToken(t *testing.T) {
 	f := newFleet(t)
 	by := store.Actor{Name: "operator:socket"}
 	for _, name := range []string{"gpu-7", "gpu-8", "gone"} {
-		if _, err := f.Create(t.Context(), fleet.NewNode{Name: name}, by); err != nil {
+		if _, err := f.Create(t.Context(), api.CreateNodeRequest{Name: name}, by); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +96,7 @@ func TestCreateTaken(t *testing.T) {
 	by := store.Actor{Name: "operator:socket"}
 	f.enrolled("box") // of the tenant platform
 	for _, name := range []string{"waits", "fetched"} {
-		n, err := f.Create(t.Context(), fleet.NewNode{Name: name, Tenant: "platform"}, by)
+		n, err := f.Create(t.Context(), api.CreateNodeRequest{Name: name, Tenant: "platform"}, by)
 		if err == nil && name == "fetched" {
 			err = f.Fetched(t.Context(), n.ID, by)
 		}
@@ -109,12 +110,12 @@ func TestCreateTaken(t *testing.T) {
 		{"box", "platform", "choose another, or bootstrap that node again: muster bootstrap box --again"},
 		{"waits", "research", "choose another"}, {"box", "research", "choose another"},
 	} {
-		_, err := f.Create(t.Context(), fleet.NewNode{Name: c.name, Tenant: c.tenant}, by)
+		_, err := f.Create(t.Context(), api.CreateNodeRequest{Name: c.name, Tenant: c.tenant}, by)
 		if code(err) != wire.CodeNameInUse || hint(err) != c.want {
 			t.Errorf("%s of %s: %v, hint %q", c.name, c.tenant, err, hint(err))
 		}
 	}
-	_, err := f.Create(t.Context(), fleet.NewNode{Name: "a b"}, by)
+	_, err := f.Create(t.Context(), api.CreateNodeRequest{Name: "a b"}, by)
 	if code(err) != wire.CodeBadName || strings.Contains(hint(err), "--name") || !strings.Contains(hint(err), "muster node create NAME") {
 		t.Errorf("a bad name: %v, hint %q", err, hint(err))
 	}

@@ -156,6 +156,3 @@ func (f *Fleet) Run(ctx context.Context) error {
 		}
 	}
 }
-
-// Ref is what the statuses of nodes are computed from at this moment.
-func (f *Fleet) Ref() store.StatusRef { return f.clock.Ref() }

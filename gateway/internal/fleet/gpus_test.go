@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -175,7 +176,7 @@ func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 	if got := f.record(enrol("mse_c", 2, func(q *store.Token) { q.GPUs = 8 })); got != 8 {
 		t.Errorf("enrolled anew with a token that says 8: got a record of %d", got)
 	}
-	made, err := f.Create(t.Context(), fleet.NewNode{Name: "made", Tenant: "platform", GPUs: 8}, operator)
+	made, err := f.Create(t.Context(), api.CreateNodeRequest{Name: "made", Tenant: "platform", GPUs: 8}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

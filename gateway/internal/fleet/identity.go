@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"muster/agent/wire"
@@ -40,55 +39,6 @@ type Identity struct {
 	gpusSaid     bool       // a person set gpusExpected
 	gpusAsSeen   bool       // a person wants the number that is seen; what the node remembers does not count
 	succeeded    *time.Time // when a later certificate was first used; nil: none was
-}
-
-// identityCache holds identities by fingerprint. Every drop raises version. A lookup that began before a drop sees another
-// version afterwards, and so cannot put back what was dropped.
-type identityCache struct {
-	sync.RWMutex
-	byFingerprint map[string]*Identity
-	byNode        map[string][]string
-	version       uint64
-}
-
-func (c *identityCache) init() {
-	c.byFingerprint = map[string]*Identity{}
-	c.byNode = map[string][]string{}
-}
-
-func (c *identityCache) lookup(fingerprint string) (*Identity, uint64) {
-	c.RLock()
-	defer c.RUnlock()
-	return c.byFingerprint[fingerprint], c.version
-}
-
-func (c *identityCache) keep(id *Identity, version uint64) {
-	c.Lock()
-	defer c.Unlock()
-	if c.version != version || c.byFingerprint[id.Fingerprint] != nil {
-		return
-	}
-	c.byFingerprint[id.Fingerprint] = id
-	c.byNode[id.NodeID] = append(c.byNode[id.NodeID], id.Fingerprint)
-}
-
-// drop forgets a node's identities. The nonces that they have used stay: see replay.
-func (c *identityCache) drop(nodeID string) {
-	c.Lock()
-	defer c.Unlock()
-	c.version++
-	for _, fingerprint := range c.byNode[nodeID] {
-		delete(c.byFingerprint, fingerprint)
-	}
-	delete(c.byNode, nodeID)
-}
-
-// dropAll forgets every identity.
-func (c *identityCache) dropAll() {
-	c.Lock()
-	defer c.Unlock()
-	c.version++
-	c.init()
 }
 
 // Identity finds a certificate by its fingerprint. A fingerprint that is not on record is refused with code
@@ -174,6 +124,3 @@ func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Cer
 	}
 	return err
 }
-
-// Forget drops a node's identities from the cache. Whoever changes a node's row or certificates calls it before answering.
-func (f *Fleet) Forget(nodeID string) { f.cache.drop(nodeID) }

@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"slices"
 	"strings"
 
 	"muster/agent/wire"
+	"muster/store"
 )
 
 // State is the state of a node in its life.
@@ -162,4 +164,9 @@ func cured(s Situation) (State, bool) {
 		return s.State, true
 	}
 	return "", false
+}
+
+// personSet is true where a person gave one of the reasons. Only a person may then bring the node back.
+func personSet(reasons []store.Reason) bool {
+	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 
 	"muster/agent/wire"
@@ -172,9 +171,4 @@ func (f *Fleet) SetLabels(
 		return Node{}, err
 	}
 	return f.Node(ctx, "", node.ID)
-}
-
-// personSet is true where a person gave one of the reasons. Only a person may then bring the node back.
-func personSet(reasons []store.Reason) bool {
-	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
 }

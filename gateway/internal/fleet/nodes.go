@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -16,26 +17,15 @@ type Node struct {
 	Status string // pending, online or stale
 }
 
-// Query asks for one page of nodes, ordered by name.
-type Query struct {
-	Tenant   string // empty: every tenant
-	Selector string
-	Status   string
-	State    string
-	All      bool // retired nodes too
-	Limit    int
-	Cursor   string
-}
-
-// Page answers a Query. Total counts all matches, Next is empty on the last page.
+// Page is one page of a list of nodes. Total counts all matches, Next is empty on the last page.
 type Page struct {
 	Nodes []Node
 	Next  string
 	Total int
 }
 
-// Nodes returns one page. A query by status flushes first, because the database finds the nodes by the last_seen that it holds.
-func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
+// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status flushes first, because the database finds the nodes by the last_seen that it holds.
+func (f *Fleet) Nodes(ctx context.Context, tenant string, q api.NodeFilter) (Page, error) {
 	terms, err := label.ParseSelector(q.Selector)
 	if err != nil {
 		return Page{}, err
@@ -50,7 +40,7 @@ func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	rows, next, total, err := f.store.Nodes(ctx, store.NodeQuery{
-		Tenant: q.Tenant, Terms: terms, Status: q.Status, State: q.State,
+		Tenant: tenant, Terms: terms, Status: q.Status, State: q.State,
 		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.Ref(),
 	})
 	if errors.Is(err, store.ErrBadCursor) {

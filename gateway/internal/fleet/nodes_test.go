@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 )
 
@@ -22,7 +23,7 @@ func (f *world) statuses(names ...string) string {
 // byStatus lists the names with a status, as the database picks them.
 func (f *world) byStatus(status string) []string {
 	f.t.Helper()
-	page, err := f.Nodes(f.t.Context(), fleet.Query{Selector: "status=" + status})
+	page, err := f.Nodes(f.t.Context(), "", api.NodeFilter{Selector: "status=" + status})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -138,26 +139,27 @@ func TestNodes(t *testing.T) {
 	}
 	f.apply("c", fleet.Retire)
 	for _, c := range []struct {
-		q    fleet.Query
-		want []string
+		tenant string
+		q      api.NodeFilter
+		want   []string
 	}{
-		{fleet.Query{}, []string{"a", "b"}},
-		{fleet.Query{All: true}, []string{"a", "b", "c"}},
-		{fleet.Query{State: "retired"}, []string{"c"}},
-		{fleet.Query{Selector: "name=a"}, []string{"a"}},
-		{fleet.Query{Selector: "state!=enrolled", All: true}, []string{"c"}},
-		{fleet.Query{Tenant: "platform"}, []string{"a", "b"}},
-		{fleet.Query{Tenant: "rival"}, nil},
-		{fleet.Query{Status: "pending"}, []string{"a", "b"}},
-		{fleet.Query{Status: "online"}, nil},
+		{"", api.NodeFilter{}, []string{"a", "b"}},
+		{"", api.NodeFilter{All: true}, []string{"a", "b", "c"}},
+		{"", api.NodeFilter{State: "retired"}, []string{"c"}},
+		{"", api.NodeFilter{Selector: "name=a"}, []string{"a"}},
+		{"", api.NodeFilter{Selector: "state!=enrolled", All: true}, []string{"c"}},
+		{"platform", api.NodeFilter{}, []string{"a", "b"}},
+		{"rival", api.NodeFilter{}, nil},
+		{"", api.NodeFilter{Status: "pending"}, []string{"a", "b"}},
+		{"", api.NodeFilter{Status: "online"}, nil},
 	} {
-		page, err := f.Nodes(t.Context(), c.q)
+		page, err := f.Nodes(t.Context(), c.tenant, c.q)
 		var got []string
 		for _, n := range page.Nodes {
 			got = append(got, n.Name)
 		}
 		if err != nil || !slices.Equal(got, c.want) || page.Total != len(c.want) || page.Next != "" {
-			t.Errorf("%+v: got %v of %d, %v, want %v", c.q, got, page.Total, err, c.want)
+			t.Errorf("%s %+v: got %v of %d, %v, want %v", c.tenant, c.q, got, page.Total, err, c.want)
 		}
 	}
 }
@@ -166,11 +168,11 @@ func TestNodesPages(t *testing.T) {
 	f := newFleet(t)
 	f.enrolled("a")
 	f.enrolled("b")
-	first, err := f.Nodes(t.Context(), fleet.Query{Limit: 1})
+	first, err := f.Nodes(t.Context(), "", api.NodeFilter{Limit: 1})
 	if err != nil || len(first.Nodes) != 1 || first.Total != 2 || first.Next == "" {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	second, err := f.Nodes(t.Context(), fleet.Query{Limit: 1, Cursor: first.Next})
+	second, err := f.Nodes(t.Context(), "", api.NodeFilter{Limit: 1, Cursor: first.Next})
 	if err != nil || len(second.Nodes) != 1 || second.Nodes[0].Name != "b" || second.Next != "" {
 		t.Errorf("got %+v, %v", second, err)
 	}
@@ -179,17 +181,17 @@ func TestNodesPages(t *testing.T) {
 func TestNodesRefuses(t *testing.T) {
 	f := newFleet(t)
 	for _, c := range []struct {
-		q    fleet.Query
+		q    api.NodeFilter
 		want string
 	}{
-		{fleet.Query{Selector: ","}, wire.CodeBadSelector},
-		{fleet.Query{Selector: "status=lost"}, wire.CodeBadSelector},
-		{fleet.Query{Selector: "state=lost"}, wire.CodeBadSelector},
-		{fleet.Query{Status: "lost"}, wire.CodeBadSelector},
-		{fleet.Query{State: "lost"}, wire.CodeBadSelector},
-		{fleet.Query{Cursor: "!"}, wire.CodeBadRequest},
+		{api.NodeFilter{Selector: ","}, wire.CodeBadSelector},
+		{api.NodeFilter{Selector: "status=lost"}, wire.CodeBadSelector},
+		{api.NodeFilter{Selector: "state=lost"}, wire.CodeBadSelector},
+		{api.NodeFilter{Status: "lost"}, wire.CodeBadSelector},
+		{api.NodeFilter{State: "lost"}, wire.CodeBadSelector},
+		{api.NodeFilter{Cursor: "!"}, wire.CodeBadRequest},
 	} {
-		if _, err := f.Nodes(t.Context(), c.q); code(err) != c.want || hint(err) == "" {
+		if _, err := f.Nodes(t.Context(), "", c.q); code(err) != c.want || hint(err) == "" {
 			t.Errorf("%+v: got %v, want %s with a hint", c.q, err, c.want)
 		}
 	}

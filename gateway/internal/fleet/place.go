@@ -10,9 +10,6 @@ import (
 	"muster/store"
 )
 
-// nodePrefix begins the id of every node.
-const nodePrefix = "n"
-
 // place is the node that an applicant becomes: a new one, or an existing one that it takes over.
 type place struct {
 	node     store.Node
@@ -64,12 +61,6 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	return f.replace(ctx, a, holder)
 }
 
-// likeID is true for names that look like a node's id. Nodes are found by name or by id, so such a name could hide another node.
-func likeID(name string) bool {
-	digits, ok := strings.CutPrefix(name, nodePrefix+"-")
-	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
-}
-
 // newNode is a place that no node has yet. The transaction makes sure that the name is free.
 func (f *Fleet) newNode(a Applicant) place {
 	return place{node: store.Node{
@@ -77,4 +68,28 @@ func (f *Fleet) newNode(a Applicant) place {
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: f.now(),
 		EnrolmentID: newID("e", f.now()), GPUsExpected: a.gpus(),
 	}}
+}
+
+// bound is the place for a token that is bound to a node: that node, whatever name is asked for. A machine that says it is
+// another node has the wrong token.
+func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
+	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
+	if err != nil {
+		return place{}, err
+	}
+	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone",
+		"use a token of this machine's own node: muster bootstrap NODE")
+	if a.Identity != nil && a.Identity.NodeID != node.ID {
+		return place{}, wrong
+	}
+	if a.Request.Name != node.Name {
+		other, err := f.store.Node(ctx, "", a.Request.Name)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return place{}, err
+		}
+		if err == nil && State(other.State) != Retired {
+			return place{}, wrong
+		}
+	}
+	return f.takeOver(a, node, becauseBound)
 }

@@ -3,10 +3,13 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view"
 	"muster/store"
 )
 
@@ -63,4 +66,41 @@ func (f *Fleet) runs(nodeID string) []store.Run {
 		return nil
 	}
 	return l.runs.Rows()
+}
+
+// live is what memory has of a node: the heartbeat that waits for the next flush, and what the next heartbeat is compared with.
+// Fleet.beats guards it.
+type live struct {
+	beat   view.Sample
+	raise  int           // the number to which beat raises the record of the node's GPUs; 0: the record stays
+	dirty  bool          // beat is newer than the database
+	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
+	gpuRun string        // the run whose GPU rows were last written; empty: none
+
+	runs    clash.Runs
+	touched time.Duration // when the node was last heard, in the clock's up time
+
+	leftOut string // the notice that names what was left out of the last reading
+
+	gpusSeen  int               // the most GPUs that were seen, or that the node remembers, since the node is in memory
+	ills      map[string]string // the health that the GPU rows last said, by GPU
+	illEvents limit.Allowance   // bounds the events about ills
+	retold    limit.Allowance   // bounds the changes of a reason's detail
+}
+
+// live returns what memory has of a node, and makes it if there is nothing. The caller holds the lock of beats.
+func (f *Fleet) live(nodeID string) *live {
+	l := f.beats.live[nodeID]
+	if l == nil {
+		l = &live{}
+		f.beats.live[nodeID] = l
+	}
+	return l
+}
+
+// forgetBeat drops what memory has of a node. After a take-over or a recovery, what was heard before belongs to another machine.
+func (f *Fleet) forgetBeat(nodeID string) {
+	f.beats.Lock()
+	defer f.beats.Unlock()
+	delete(f.beats.live, nodeID)
 }

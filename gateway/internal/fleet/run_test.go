@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -169,7 +170,7 @@ func TestConflictOfADrainedNode(t *testing.T) {
 	if err := f.may(ad.Certificate.Fingerprint, fleet.ForRenewal); code(err) != wire.CodeIdentityConflict {
 		t.Errorf("renewal: got %v", err)
 	}
-	n := f.recover("box", fleet.Recovery{Fingerprint: ad.Certificate.Fingerprint})
+	n := f.recover("box", api.RecoveryRequest{Fingerprint: ad.Certificate.Fingerprint})
 	if n.State != "drained" || len(n.Reasons) != 0 {
 		t.Errorf("got %s %v", n.State, n.Reasons)
 	}

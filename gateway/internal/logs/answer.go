@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/reply"
 )
 
 // Answer sends lines to a reader, a JSON object in each line.
@@ -47,11 +48,7 @@ func (a *Answer) begin() {
 		return
 	}
 	a.begun = true
-	h := a.To.Header()
-	h.Set("Content-Type", a.Type)
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	reply.Begin(a.To, a.Type).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	a.To.WriteHeader(http.StatusOK)
 }
 

@@ -138,10 +138,7 @@ func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 		a.Info.WriteError(w, err)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/plain; charset=utf-8")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
+	reply.Begin(w, "text/plain; charset=utf-8")
 	_, _ = w.Write(script)
 }
 

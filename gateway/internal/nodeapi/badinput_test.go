@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -265,7 +265,7 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 // TestTokenUses: a token for two machines takes two.
 func TestTokenUses(t *testing.T) {
 	s := newSite(t, nil)
-	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 2 })
+	c := s.token(func(q *api.TokenRequest) { q.Uses = 2 })
 	for i, want := range []string{"ok", "ok", wire.CodeTokenUsed} {
 		if a := s.register(c, encode(t, s.application(fmt.Sprintf("box%d", i), newKey(t)))); a.code() != want {
 			t.Errorf("machine %d: got %d %s, want %s", i, a.status, a.body, want)

@@ -16,7 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 )
 
 // BenchmarkHeartbeat is what one heartbeat over mTLS costs behind the connection.
@@ -74,7 +74,7 @@ func healthy(gpus int) wire.Hardware {
 // BenchmarkRegister is what one enrolment costs behind the connection: proof, CSR, certificate, one durable batch.
 func BenchmarkRegister(b *testing.B) {
 	s := newSite(b, nil)
-	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 100_000 })
+	c := s.token(func(q *api.TokenRequest) { q.Uses = 100_000 })
 	requests := make([]*http.Request, b.N)
 	for i := range requests {
 		body := encode(b, s.application(fmt.Sprintf("box-%06d", i), newKey(b)))
@@ -89,7 +89,7 @@ func BenchmarkRegister(b *testing.B) {
 func BenchmarkRenew(b *testing.B) {
 	s := newSite(b, nil)
 	requests := make([]*http.Request, b.N)
-	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 100_000 })
+	c := s.token(func(q *api.TokenRequest) { q.Uses = 100_000 })
 	for i := range requests {
 		name := fmt.Sprintf("box-%06d", i)
 		key := newKey(b)

@@ -39,11 +39,7 @@ func (a *API) script(w http.ResponseWriter, r *http.Request, route *Route) {
 		a.refuseVisit(w, err)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/x-shellscript; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(text)))
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
+	reply.Begin(w, "text/x-shellscript; charset=utf-8").Set("Content-Length", strconv.Itoa(len(text)))
 	_, _ = io.WriteString(w, text)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/store"
@@ -83,7 +84,7 @@ func TestBootstrapGone(t *testing.T) {
 // TestBootstrapRegister: a bootstrap token enrols its own node, once, under that node's name, and no other machine.
 func TestBootstrapRegister(t *testing.T) {
 	h := newHall(t)
-	other, err := h.fleet.Create(t.Context(), fleet.NewNode{Name: "gpu-8"}, store.Actor{Name: "operator:socket"})
+	other, err := h.fleet.Create(t.Context(), api.CreateNodeRequest{Name: "gpu-8"}, store.Actor{Name: "operator:socket"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
@@ -79,7 +80,7 @@ func TestSuperseded(t *testing.T) {
 				s.want(who+", a renewal", a, 403, wire.CodeIdentityConflict)
 				s.want(who+", leaving", s.plainly(one, wire.LeavePath(n.id), nil), 403, wire.CodeIdentityConflict)
 			}
-			if _, err := s.fleet.AllowRecovery(t.Context(), "", "box", fleet.Recovery{Fingerprint: n.signer.Fingerprint},
+			if _, err := s.fleet.AllowRecovery(t.Context(), "", "box", api.RecoveryRequest{Fingerprint: n.signer.Fingerprint},
 				store.Actor{}); err != nil {
 				t.Fatal(err)
 			}

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 )
 
 // serve gives what the handler answers, without a connection.
@@ -40,7 +40,7 @@ func sound(t *testing.T, a answer) {
 // FuzzRegister sends bodies whose proof is right: what a holder of a credential can make of one.
 func FuzzRegister(f *testing.F) {
 	s := newSite(f, nil)
-	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 100_000 })
+	c := s.token(func(q *api.TokenRequest) { q.Uses = 100_000 })
 	good := string(encode(f, s.application("box", newKey(f))))
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"box"`, `"b\u0000x"`, 1)))

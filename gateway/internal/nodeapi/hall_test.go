@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
@@ -37,11 +38,11 @@ func newHall(t testing.TB) *hall {
 		}})
 		c.Bootstrap = h.scripts
 	})
-	api := nodeapi.New(h.config)
+	nodes := nodeapi.New(h.config)
 	mux := http.NewServeMux()
-	api.Routes(mux)
+	nodes.Routes(mux)
 	mux.HandleFunc("GET /api/v1/admin/nodes", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	h.handler = api.Guard(h.config.Info.Strict(mux), nodeapi.Doors{
+	h.handler = nodes.Guard(h.config.Info.Strict(mux), nodeapi.Doors{
 		Admin: func(r *http.Request) bool {
 			return r.TLS != nil && r.Method == "GET" && r.URL.Path == "/api/v1/admin/nodes"
 		},
@@ -49,7 +50,7 @@ func newHall(t testing.TB) *hall {
 		Open:    func(r *http.Request) bool { return r.Header.Get("X-Test-Open") != "" },
 	})
 	var err error
-	if h.node, err = h.fleet.Create(t.Context(), fleet.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
+	if h.node, err = h.fleet.Create(t.Context(), api.CreateNodeRequest{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
 		t.Fatal(err)
 	}
 	return h

@@ -13,12 +13,12 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/api"
 )
 
 func TestRegister(t *testing.T) {
 	s := newSite(t, nil)
-	c := s.token(func(q *bootstrap.TokenRequest) {
+	c := s.token(func(q *api.TokenRequest) {
 		q.GPUs = 2
 		q.Labels = map[string]string{"tier": "sovereign"}
 	})
@@ -97,7 +97,7 @@ func TestCredentials(t *testing.T) {
 	foreign := newSite(t, nil).token(nil)
 	good := s.token(nil)
 	used := s.token(nil)
-	expired := s.token(func(q *bootstrap.TokenRequest) { q.TTL = time.Second })
+	expired := s.token(func(q *api.TokenRequest) { q.TTL = api.Duration(time.Second) })
 	revoked := s.token(nil)
 	s.register(used, encode(t, s.application("holder", newKey(t))))
 	if err := s.bootstrap.RevokeToken(t.Context(), "", revoked.id, operator); err != nil {
@@ -171,7 +171,7 @@ func TestRegisterClock(t *testing.T) {
 // TestPlaintextSecrets: whoever sends the secret itself is told so, and nothing repeats it.
 func TestPlaintextSecrets(t *testing.T) {
 	s := newSite(t, nil)
-	secret, row, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	secret, row, err := s.bootstrap.MintToken(t.Context(), api.TokenRequest{}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestPlaintextSecrets(t *testing.T) {
 // TestPlaintextBesideAWrongProof: a wrong proof hides no token.
 func TestPlaintextBesideAWrongProof(t *testing.T) {
 	s := newSite(t, nil)
-	live, row, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	live, row, err := s.bootstrap.MintToken(t.Context(), api.TokenRequest{}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func on(provider, instance string) func(*wire.RegisterRequest) {
 // TestTokensAsNames: a token is refused in every field that everybody is shown.
 func TestTokensAsNames(t *testing.T) {
 	s := newSite(t, nil)
-	whole, _, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	whole, _, err := s.bootstrap.MintToken(t.Context(), api.TokenRequest{}, operator)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -191,7 +192,7 @@ func slowRoutes() []nodeapi.Route {
 
 func (g *lively) token(t *testing.T) string {
 	t.Helper()
-	secret, _, err := g.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "platform"}, store.Actor{Name: "operator:socket"})
+	secret, _, err := g.bootstrap.MintToken(t.Context(), api.TokenRequest{Tenant: "platform"}, store.Actor{Name: "operator:socket"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
@@ -250,9 +251,9 @@ type credential struct {
 	key []byte
 }
 
-func (s *site) token(change func(*bootstrap.TokenRequest)) credential {
+func (s *site) token(change func(*api.TokenRequest)) credential {
 	s.t.Helper()
-	q := bootstrap.TokenRequest{Tenant: "platform"}
+	q := api.TokenRequest{Tenant: "platform"}
 	if change != nil {
 		change(&q)
 	}

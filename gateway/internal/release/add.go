@@ -71,7 +71,7 @@ func (d *Service) source(ctx context.Context, reference, credential string) (bui
 
 // Add makes a release of what is in a registry: an index with one manifest for each platform, or one manifest. Again it changes nothing and
 // gives the one on record.
-func (d *Service) Add(ctx context.Context, a Addition, by store.Actor) (api.Release, error) {
+func (d *Service) Add(ctx context.Context, a api.NewRelease, by store.Actor) (api.Release, error) {
 	reference, digest, named := strings.Cut(a.Reference, "@")
 	a.Reference = reference
 	if named && a.Digest != "" && a.Digest != digest {
@@ -90,7 +90,7 @@ func (d *Service) Add(ctx context.Context, a Addition, by store.Actor) (api.Rele
 	return d.add(ctx, a, false, by)
 }
 
-func (d *Service) add(ctx context.Context, a Addition, carried bool, by store.Actor) (api.Release, error) {
+func (d *Service) add(ctx context.Context, a api.NewRelease, carried bool, by store.Actor) (api.Release, error) {
 	from, err := d.source(ctx, a.Reference, a.Credential)
 	if err != nil {
 		return api.Release{}, err
@@ -130,7 +130,7 @@ func (d *Service) add(ctx context.Context, a Addition, carried bool, by store.Ac
 
 func holder(digest string) string { return "release " + digest }
 
-func (d *Service) hold(ctx context.Context, a Addition) error {
+func (d *Service) hold(ctx context.Context, a api.NewRelease) error {
 	return own{d.Artifacts, repository(a.Reference)}.refused(d.Artifacts.Hold(ctx, repository(a.Reference), a.Digest, holder(a.Digest)))
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
@@ -102,7 +103,7 @@ func tarOf(name string, content []byte) []byte {
 func TestAdd(t *testing.T) {
 	h := withRegistry(t)
 	digest := h.push(wire.AgentRepository, good())
-	r, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
+	r, err := h.Add(t.Context(), api.NewRelease{Digest: digest}, operator)
 	must(t, err)
 	if r.Version != "1.2.3" || r.Reference != "" || r.CreatedBy != operator.Name || len(r.Platforms) != 2 || r.Carried {
 		t.Fatalf("got %+v", r)
@@ -113,7 +114,7 @@ func TestAdd(t *testing.T) {
 		p.Size != int64(len(one)) || p.ProgramSize != p.Size || p.MediaType != wire.MediaProgram {
 		t.Errorf("got %+v", p)
 	}
-	again, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "other"}, operator)
+	again, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "other"}, operator)
 	if err != nil || again.Version != "1.2.3" || len(h.events("release.added")) != 1 {
 		t.Errorf("again: %+v, %v", again, err)
 	}
@@ -122,7 +123,7 @@ func TestAdd(t *testing.T) {
 	two := executable.Least("amd64", "two")
 	b.layers = map[string][]byte{"amd64": tarOf("bin/muster-agent", two)}
 	other := h.push("team/agent", b)
-	r, err = h.Add(t.Context(), release.Addition{Reference: "team/agent@" + other, Version: "2.0"}, operator)
+	r, err = h.Add(t.Context(), api.NewRelease{Reference: "team/agent@" + other, Version: "2.0"}, operator)
 	must(t, err)
 	if p := r.Programs[0]; r.Reference != "team/agent" || r.Version != "2.0" || p.Program != artifact.DigestOf(two) ||
 		p.ProgramSize != int64(len(two)) || p.Size != int64(len(b.layers["amd64"])) || p.MediaType != wire.MediaTar {
@@ -151,9 +152,9 @@ func TestAddManifest(t *testing.T) {
 		"config": h.blob(wire.AgentRepository, wire.MediaEmpty, []byte("{}")),
 		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, executable.Least("arm64", ""))}}
 	digest := h.document(wire.AgentRepository, wire.MediaManifest, m)["digest"].(string)
-	_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
+	_, err := h.Add(t.Context(), api.NewRelease{Digest: digest}, operator)
 	wantCode(t, err, wire.CodeBadRequest) // it says no version
-	r, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1"}, operator)
+	r, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "1"}, operator)
 	must(t, err)
 	if len(r.Platforms) != 1 || r.Programs[0].Arch != "arm64" {
 		t.Errorf("got %+v", r)
@@ -209,7 +210,7 @@ func TestAddRefused(t *testing.T) {
 			b := good()
 			c.change(h, &b)
 			digest := h.push(wire.AgentRepository, b)
-			_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
+			_, err := h.Add(t.Context(), api.NewRelease{Digest: digest}, operator)
 			wantCode(t, err, wire.CodeReleaseUnusable)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -219,17 +220,17 @@ func TestAddRefused(t *testing.T) {
 	}
 	h := withRegistry(t)
 	for _, digest := range []string{"", "sha256:ab", "stable", "sha512:" + strings.Repeat("a", 128), strings.ToUpper(sum("x"))} {
-		_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
+		_, err := h.Add(t.Context(), api.NewRelease{Digest: digest}, operator)
 		wantCode(t, err, wire.CodeBadRequest)
 	}
-	_, err := h.Add(t.Context(), release.Addition{Digest: sum("a"), Reference: "team/agent@" + sum("b")}, operator)
+	_, err := h.Add(t.Context(), api.NewRelease{Digest: sum("a"), Reference: "team/agent@" + sum("b")}, operator)
 	wantCode(t, err, wire.CodeBadRequest)
-	_, err = h.Add(t.Context(), release.Addition{Digest: sum("a"), Reference: "Team/../agent"}, operator)
+	_, err = h.Add(t.Context(), api.NewRelease{Digest: sum("a"), Reference: "Team/../agent"}, operator)
 	wantCode(t, err, wire.CodeBadRequest)
-	_, err = h.Add(t.Context(), release.Addition{Digest: sum("a")}, operator)
+	_, err = h.Add(t.Context(), api.NewRelease{Digest: sum("a")}, operator)
 	wantCode(t, err, wire.CodeReleaseUnusable)
 	digest := h.push(wire.AgentRepository, good())
-	_, err = h.Add(t.Context(), release.Addition{Digest: digest, Version: "one two"}, operator)
+	_, err = h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "one two"}, operator)
 	wantCode(t, err, wire.CodeBadRequest)
 }
 
@@ -283,7 +284,7 @@ func TestImport(t *testing.T) {
 func TestAttached(t *testing.T) {
 	h := withRegistry(t)
 	digest := h.push(wire.AgentRepository, good())
-	_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
+	_, err := h.Add(t.Context(), api.NewRelease{Digest: digest}, operator)
 	must(t, err)
 	h.point(digest, nil)
 	found, err := h.config.Artifacts.Referrers(t.Context(), wire.AgentRepository, digest, wire.ArtifactPointer)
@@ -312,7 +313,7 @@ func TestLayers(t *testing.T) {
 		b := good()
 		b.layers = map[string][]byte{"amd64": executable.Least("amd64", text)}
 		digest = h.push(wire.AgentRepository, b)
-		_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: text}, operator)
+		_, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: text}, operator)
 		must(t, err)
 		return digest, artifact.DigestOf(executable.Least("amd64", text))
 	}

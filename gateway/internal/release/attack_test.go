@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/release"
@@ -207,7 +208,7 @@ func TestNewCredential(t *testing.T) {
 	digest := f.release()
 	ci := release.Credential{Name: "ci", Host: there, Username: "puller", Password: password}
 	must(t, h.SetCredential(t.Context(), ci, operator))
-	_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1", Reference: there + "/team/agent", Credential: "ci"}, operator)
+	_, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "1", Reference: there + "/team/agent", Credential: "ci"}, operator)
 	must(t, err)
 	h.point(digest, nil)
 	h.look()
@@ -227,7 +228,7 @@ func TestHeldByOther(t *testing.T) {
 	h.config.Now = func() time.Time { // Add asks for the time after it has read all, and before it records
 		if !failed {
 			failed = true
-			_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "no version"}, operator)
+			_, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "no version"}, operator)
 			wantCode(t, err, wire.CodeBadRequest)
 		}
 		return now()
@@ -235,7 +236,7 @@ func TestHeldByOther(t *testing.T) {
 	failed = true
 	h.open()
 	failed = false
-	_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1"}, operator)
+	_, err := h.Add(t.Context(), api.NewRelease{Digest: digest, Version: "1"}, operator)
 	must(t, err)
 	if err := h.config.Artifacts.DeleteManifest(t.Context(), wire.AgentRepository, digest, operator); !artifact.Is(err, artifact.CodeDenied) {
 		t.Errorf("the content of a release can be deleted: %v", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/release"
@@ -88,7 +89,7 @@ func TestElsewhere(t *testing.T) {
 	h.config.Transport = f
 	h.open()
 	digest := f.release()
-	add := release.Addition{Digest: digest, Version: "1", Reference: there + "/team/agent", Credential: "ci"}
+	add := api.NewRelease{Digest: digest, Version: "1", Reference: there + "/team/agent", Credential: "ci"}
 	_, err := h.Add(t.Context(), add, operator)
 	wantCode(t, err, wire.CodeNotFound) // no such credential
 	ci := release.Credential{Name: "ci", Host: there, Username: "puller", Password: password}

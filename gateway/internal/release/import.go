@@ -27,7 +27,7 @@ func (d *Service) Import(ctx context.Context, agents fs.FS, version string) (api
 	}
 	r, err := d.Release(ctx, digest)
 	if err != nil || r.Digest != digest {
-		if r, err = d.add(ctx, Addition{Digest: digest, Version: version}, true, gatewayActor()); err != nil {
+		if r, err = d.add(ctx, api.NewRelease{Digest: digest, Version: version}, true, gatewayActor()); err != nil {
 			return api.Release{}, err
 		}
 	}

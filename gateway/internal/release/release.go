@@ -36,14 +36,6 @@ type Config struct {
 	Transport http.RoundTripper
 }
 
-// Addition makes a release of what is in a registry.
-type Addition struct {
-	Digest     string
-	Version    string // "": as the index says
-	Reference  string // "", a repository of this registry, or host/repository
-	Credential string // name of the stored credential for another registry; "": none
-}
-
 // Promotion points a channel at a release.
 type Promotion struct {
 	Digest  string // of a way back: "" is the release before

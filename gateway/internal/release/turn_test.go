@@ -369,3 +369,23 @@ func TestRollbackNoChannel(t *testing.T) {
 	h.point(v1, nil)
 	h.look()
 }
+
+// TestPause: nobody begins while it is paused, and who has begun goes on.
+func TestPause(t *testing.T) {
+	h := newHall(t, names(10)...)
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.look()
+	h.say("n001", wire.UpdateFetching, "")
+	_, err := h.Pause(t.Context(), wire.DefaultChannel, operator)
+	must(t, err)
+	if offered := h.look(); one(t, offered) != "n001" {
+		t.Errorf("paused: %v", offered)
+	}
+	h.install("n001", "v1")
+	_, err = h.Resume(t.Context(), wire.DefaultChannel, operator)
+	must(t, err)
+	if offered := h.look(); len(offered) != 9 {
+		t.Errorf("resumed: %v", offered)
+	}
+}

@@ -83,6 +83,15 @@ func Write(w http.ResponseWriter, status int, body []byte) {
 	WriteKind(w, status, "application/json", body)
 }
 
+// Begin sets the headers of an answer that is sent as it comes, and gives them for more. Nothing on the way may keep it or change its bytes.
+func Begin(w http.ResponseWriter, kind string) http.Header {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	return h
+}
+
 // WriteKind is Write for a body of another media type. Nothing on the way may change its bytes.
 func WriteKind(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()

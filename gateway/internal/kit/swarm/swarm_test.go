@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -68,7 +69,7 @@ func newGateway(t *testing.T) *gateway {
 	g.url = server.URL
 	g.plain = plain.URL
 	g.token = func(uses int) string {
-		token, _, err := b.MintToken(context.WithoutCancel(ctx), bootstrap.TokenRequest{Uses: uses}, store.Actor{Name: "test"})
+		token, _, err := b.MintToken(context.WithoutCancel(ctx), api.TokenRequest{Uses: uses}, store.Actor{Name: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
@@ -29,11 +30,7 @@ type stream struct {
 }
 
 func (s *stream) begin() {
-	h := s.w.Header()
-	h.Set("Content-Type", api.StreamType)
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	reply.Begin(s.w, api.StreamType).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	s.w.WriteHeader(http.StatusOK)
 }
 
