@@ -90,7 +90,6 @@ type Record struct {
 
 // Stats is how a spool is.
 type Stats struct {
-	Name      string
 	Bytes     int64
 	Next      int64
 	Confirmed int64
@@ -132,7 +131,7 @@ func (s *Spool) Name() string {
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Stats{Name: s.name, Bytes: s.bytes(), Next: s.next, Confirmed: s.confirmed, Dropped: s.dropped}
+	return Stats{Bytes: s.bytes(), Next: s.next, Confirmed: s.confirmed, Dropped: s.dropped}
 }
 
 // News has an entry after records were appended. One reader can wait for it.

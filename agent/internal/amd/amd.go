@@ -12,14 +12,13 @@ import (
 	"muster/agent/wire"
 )
 
-// defaultDeadline bounds one reading. It takes milliseconds where all is well.
-const defaultDeadline = 10 * time.Second
+// deadline bounds one reading. It takes milliseconds where all is well.
+const deadline = 10 * time.Second
 
 // Prober looks at the AMD GPUs of this machine. Its zero value can be used as it is. One goroutine uses it.
 type Prober struct {
-	Root     string        // where the file system begins; empty: /
-	Deadline time.Duration // of one reading; 0: 10 s
-	Now      func() time.Time
+	Root string // where the file system begins; empty: /
+	Now  func() time.Time
 	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil: not known.
 	SystemMemory func() (total, used *int64)
 	Read         func() []wire.GPU // one reading; nil: of the driver's files
@@ -40,11 +39,10 @@ type Look struct {
 // Look reads all GPUs. It returns soon after the deadline, whatever the driver does. While an earlier reading has not ended, it begins
 // none.
 func (p *Prober) Look(ctx context.Context) Look {
-	wait := p.deadline()
+	var wait time.Duration
 	if p.pending == nil {
 		p.begin()
-	} else {
-		wait = 0
+		wait = deadline
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -62,7 +60,7 @@ func (p *Prober) Look(ctx context.Context) Look {
 		return Look{GPUs: gpus, Took: time.Since(began)}
 	default:
 	}
-	return Look{Hung: true, Since: p.since.Add(p.deadline())}
+	return Look{Hung: true, Since: p.since.Add(deadline)}
 }
 
 // begin starts a reading in a goroutine of its own.
@@ -85,11 +83,4 @@ func (p *Prober) now() time.Time {
 		return time.Now().UTC()
 	}
 	return p.Now().UTC()
-}
-
-func (p *Prober) deadline() time.Duration {
-	if p.Deadline <= 0 {
-		return defaultDeadline
-	}
-	return p.Deadline
 }

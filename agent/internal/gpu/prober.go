@@ -10,6 +10,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -190,19 +191,9 @@ func (p *Prober) now() time.Time {
 	return p.Now().UTC()
 }
 
-func (p *Prober) deadline() time.Duration {
-	if p.Deadline <= 0 {
-		return defaultDeadline
-	}
-	return p.Deadline
-}
+func (p *Prober) deadline() time.Duration { return cmp.Or(p.Deadline, defaultDeadline) }
 
-func (p *Prober) slow() time.Duration {
-	if p.Slow <= 0 {
-		return defaultSlow
-	}
-	return p.Slow
-}
+func (p *Prober) slow() time.Duration { return cmp.Or(p.Slow, defaultSlow) }
 
 func (p *Prober) systemMemory() (total, used *int64) {
 	if p.SystemMemory == nil {

@@ -2,7 +2,8 @@
 // reports what came of them.
 //
 // A task is believed by its signature alone, and read after that. A journal on the disk remembers what was begun, so that nothing is
-// begun twice, whatever crashes. What a task of one type does is not known here: Handle of the Config does it.
+// begun twice, whatever crashes. What a task of one type does is not known here: Handle of the Config does it. What the owner of the
+// machine lets the gateway do is: a Policy is for tasks and sessions alike.
 package task
 
 import (
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 
 	"muster/agent/internal/child"
 	"muster/agent/wire"
@@ -26,7 +26,6 @@ type Job struct {
 	// get to Output, to the log, to an error or to the disk.
 	Secrets func(ctx context.Context) (map[string]string, error)
 	Dir     string // a folder for this task alone, mode 0700. It is removed when the task has ended
-	Log     *slog.Logger
 	Policy  Policy
 }
 

@@ -251,8 +251,7 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 	defer cancel()
 	k.Logger.Info("task begins", "task", k.id, "type", o.kind.Name)
 	job := Job{
-		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Dir: k.folder(),
-		Log: k.Logger.With("task", k.id), Policy: o.policy,
+		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Dir: k.folder(), Policy: o.policy,
 	}
 	outcome := k.handle(bounded, job)
 	var cause error

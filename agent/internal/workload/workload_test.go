@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +60,7 @@ func newNode(t *testing.T, engines ...string) *node {
 	}
 	n.host = workload.Host{State: t.TempDir(), Node: "n-1", Env: []string{"PATH=" + bin, playVar + "=" + n.folder, "DOCKER_CONFIG=/none"},
 		Settle: 5 * time.Millisecond, Exec: playHere}
-	n.job = task.Job{ID: "aaaaaaaaaaaaaaaa", Output: &n.out, Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler),
+	n.job = task.Job{ID: "aaaaaaaaaaaaaaaa", Output: &n.out, Dir: t.TempDir(),
 		Secrets: func(context.Context) (map[string]string, error) {
 			return nil, errors.New("nobody should ask for secrets")
 		}}

@@ -99,10 +99,15 @@ func TestHealthRules(t *testing.T) {
 	h := newHouse(t)
 	h.withHealth()
 	_, body := h.ask("GET", "health-rules", "", "")
+	list := decode[api.HealthRuleList](t, body)
 	looked := slices.DeleteFunc(condition.All(), func(c condition.Condition) bool { return !c.IsFound() })
-	if list := decode[api.HealthRuleList](t, body); len(list.Rules) != len(looked) || list.Rules[0].Settings == nil ||
-		list.Rules[0].Limit != nil {
-		t.Errorf("rules: %s", body)
+	if len(list.Rules) != len(looked) || list.Rules[0].Settings == nil || list.Rules[0].Limit != nil {
+		t.Fatalf("rules: %s", body)
+	}
+	for i, c := range looked {
+		if r := list.Rules[i]; r.Rule != c.Name || r.Severity != c.Severity || r.Meaning != c.Meaning || r.Next != c.Next || r.Topic != c.Topic {
+			t.Errorf("the rule %+v is not the condition %+v", r, c)
+		}
 	}
 	status, body := h.ask("PUT", "health-rules/gpu_hot", "", `{"selector":"tier=lab","limit":80}`)
 	r := decode[api.HealthRule](t, body)

@@ -24,10 +24,10 @@ func (d *Service) Findings(nodeID string) []api.Finding {
 		return all
 	}
 	for k, t := range w.tracks {
-		r, err := d.rule(k.rule)
-		if !t.Open || err != nil {
+		if !t.Open {
 			continue
 		}
+		r := d.rule(k.rule)
 		f := r.finding(t.Since, t.Text)
 		f.GPU = k.gpu
 		f.Old = known && n.Status == wire.StatusStale
@@ -56,8 +56,7 @@ func (d *Service) SevereSince(nodeID string, since time.Time) string {
 	}
 	name := ""
 	for k, t := range w.tracks {
-		r, err := d.rule(k.rule)
-		if err == nil && t.Open && r.Severity == wire.SeveritySevere && !t.Since.Before(since) && k.rule > name {
+		if t.Open && d.rule(k.rule).Severity == wire.SeveritySevere && !t.Since.Before(since) && k.rule > name {
 			name = k.rule
 		}
 	}

@@ -105,6 +105,9 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 		return nil, err
 	}
 	for _, f := range open {
+		if d.rule(f.Rule) == nil { // of another version
+			continue
+		}
 		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &condition.Track{Open: true, Since: f.Since, Text: f.Text}
 	}
 	for id := range d.nodes {

@@ -85,21 +85,25 @@ func (d *Service) shown(r rule) api.HealthRule {
 	return out
 }
 
-// rule finds a rule by its name.
-func (d *Service) rule(name string) (*rule, error) {
+// rule finds a rule by its name; nil: there is none.
+func (d *Service) rule(name string) *rule {
 	for i := range d.rules {
 		if d.rules[i].Name == name {
-			return &d.rules[i], nil
+			return &d.rules[i]
 		}
 	}
-	return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no rule of health is called %.60q", name), "muster health rules shows the names")
+	return nil
+}
+
+func noRule(name string) error {
+	return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no rule of health is called %.60q", name), "muster health rules shows the names")
 }
 
 // Set switches a rule off, or sets its limit, for the nodes that a selector names. It returns the rule with all its settings.
 func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) (api.HealthRule, error) {
-	r, err := d.rule(s.Rule)
-	if err != nil {
-		return api.HealthRule{}, err
+	r := d.rule(s.Rule)
+	if r == nil {
+		return api.HealthRule{}, noRule(s.Rule)
 	}
 	if err := r.check(s); err != nil {
 		return api.HealthRule{}, err
@@ -114,7 +118,7 @@ func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) (a
 	if s.Limit != nil {
 		e.Detail["limit"] = strconv.FormatFloat(*s.Limit, 'g', -1, 64)
 	}
-	err = d.Records.Set(ctx, s, e)
+	err := d.Records.Set(ctx, s, e)
 	if errors.Is(err, store.ErrConflict) {
 		return api.HealthRule{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d settings of rules already", records.MostSettings),
 			"remove some with muster health unset; one selector can name many nodes")
@@ -164,8 +168,8 @@ func (r *rule) check(s records.Setting) error {
 
 // Unset drops a setting.
 func (d *Service) Unset(ctx context.Context, rule, selected string, by store.Actor) error {
-	if _, err := d.rule(rule); err != nil {
-		return err
+	if d.rule(rule) == nil {
+		return noRule(rule)
 	}
 	e := d.event("health.rule_unset", by)
 	e.Detail = map[string]string{"rule": rule, "selector": selected}

@@ -103,10 +103,8 @@ func (d *Service) changed(c change) store.Event {
 	e.NodeID = c.NodeID
 	e.NodeName = c.name
 	e.Tenant = c.tenant
-	e.Detail = map[string]string{"rule": c.Rule, "text": c.Text, "since": c.Since.UTC().Format(time.RFC3339)}
-	if r, err := d.rule(c.Rule); err == nil {
-		e.Detail["severity"] = r.Severity
-	}
+	e.Detail = map[string]string{"rule": c.Rule, "text": c.Text, "since": c.Since.UTC().Format(time.RFC3339),
+		"severity": d.rule(c.Rule).Severity}
 	if c.GPU != "" {
 		e.Detail["gpu"] = c.GPU
 	}
@@ -142,7 +140,7 @@ func (d *Service) wanted(id string) (add map[string]string, remove []string) {
 	add = map[string]string{}
 	if w := d.nodes[id]; w != nil {
 		for k, t := range w.tracks {
-			if r, err := d.rule(k.rule); err == nil && t.Open && r.moves() && (add[k.rule] == "" || t.Text < add[k.rule]) {
+			if t.Open && d.rule(k.rule).moves() && (add[k.rule] == "" || t.Text < add[k.rule]) {
 				add[k.rule] = t.Text
 			}
 		}

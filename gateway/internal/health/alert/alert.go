@@ -73,7 +73,7 @@ type Service struct {
 	mu         sync.Mutex
 	tracks     map[key]*track
 	alerts     map[string]*alert // by id
-	groups     []*group
+	groups     []*alert          // those that are about many nodes
 	deliveries map[place]*delivery
 	receivers  map[string]*receiver // by name
 	silences   []silence
@@ -184,13 +184,11 @@ func (d *Service) goOn(a *alert) {
 		d.tracks[key{a.Cause, a.Subject}] = &track{alert: a, Track: condition.Track{Open: true, Since: a.Since, Text: a.Text}}
 		return
 	}
-	g := &group{alert: a, members: map[string]bool{}}
 	latest := a.FiredAt.Add(joinWithin) // no member was heard after this and turned stale then
 	for _, id := range a.Members {
-		g.members[id] = true
-		d.tracks[key{a.Cause, id}] = &track{group: g, Track: condition.Track{Open: true, Since: latest}, tenant: a.Tenant}
+		d.tracks[key{a.Cause, id}] = &track{group: a, Track: condition.Track{Open: true, Since: latest}, tenant: a.Tenant}
 	}
-	d.groups = append(d.groups, g)
+	d.groups = append(d.groups, a)
 }
 
 // Run looks and tells until ctx ends.

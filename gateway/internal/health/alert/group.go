@@ -21,25 +21,18 @@ const (
 	leftOfGroup = 3                // so few that stay stale get alerts of their own
 )
 
-// group is one alert about many nodes that are stale.
-type group struct {
-	alert   *alert
-	members map[string]bool
+// drop takes a node out of an alert about many, which is stale no more or has an alert of its own.
+func (a *alert) drop(id string) {
+	a.Members = slices.DeleteFunc(slices.Clone(a.Members), func(one string) bool { return one == id })
+	a.dirty = true
 }
 
-// drop takes a node out, which is stale no more or has an alert of its own.
-func (g *group) drop(id string) {
-	delete(g.members, id)
-	g.alert.Members = slices.DeleteFunc(slices.Clone(g.alert.Members), func(one string) bool { return one == id })
-	g.alert.dirty = true
-}
-
-func (g *group) add(id string, t *track) {
-	t.group = g
+// add makes a stale node one of those that an alert is about.
+func (a *alert) add(id string, t *track) {
+	t.group = a
 	t.Open = true
-	g.members[id] = true
-	g.alert.Members = append(g.alert.Members, id)
-	g.alert.dirty = true
+	a.Members = append(a.Members, id)
+	a.dirty = true
 }
 
 // fireStale tells of stale nodes of one tenant: of each one, or of all at once where they are many.
@@ -57,26 +50,31 @@ func (d *Service) fireStale(tenant string, due []key, nodes int, now time.Time) 
 		}
 		return
 	}
-	g := &group{members: map[string]bool{}, alert: &alert{
-		next: "Look at what they have in common: a provider, a site, a network; and whether they reach this gateway.",
+	g := &alert{next: "Look at what they have in common: a provider, a site, a network; and whether they reach this gateway.",
 		Alert: records.Alert{Cause: condition.NodeStale, Tenant: tenant, Severity: wire.SeveritySevere,
-			Subject: "many/" + tenant + "/" + strconv.FormatInt(now.UnixMilli(), 10), FiredAt: now, Since: now}}}
+			Subject: "many/" + tenant + "/" + strconv.FormatInt(now.UnixMilli(), 10), FiredAt: now, Since: now}}
+	const shown = 5
+	var names []string
 	for _, k := range all {
 		t := d.tracks[k]
 		g.add(k.subject, t)
-		if t.Since.Before(g.alert.Since) {
-			g.alert.Since = t.Since
+		if t.Since.Before(g.Since) {
+			g.Since = t.Since
 		}
+		names = append(names, t.node.Name)
 	}
-	g.alert.Text = d.groupText(g, len(all), nodes)
+	if len(names) > shown {
+		names = append(names[:shown], "...")
+	}
+	g.Text = fmt.Sprintf("%d of %d nodes turned silent at once: %s", len(all), nodes, strings.Join(names, ", "))
 	d.groups = append(d.groups, g)
-	d.open(g.alert)
+	d.open(g)
 }
 
 // youngGroup is the tenant's group that stale nodes still join; nil: there is none.
-func (d *Service) youngGroup(tenant string, now time.Time) *group {
+func (d *Service) youngGroup(tenant string, now time.Time) *alert {
 	for _, g := range d.groups {
-		if g.alert.Tenant == tenant && now.Sub(g.alert.FiredAt) < joinWithin {
+		if g.Tenant == tenant && now.Sub(g.FiredAt) < joinWithin {
 			return g
 		}
 	}
@@ -96,27 +94,12 @@ func (d *Service) staleAlone(tenant string, now time.Time) []key {
 	return all
 }
 
-func (d *Service) groupText(g *group, stale, nodes int) string {
-	const shown = 5
-	var names []string
-	for _, id := range g.alert.Members[:min(shown, len(g.alert.Members))] {
-		if t := d.tracks[key{condition.NodeStale, id}]; t != nil && t.node != nil {
-			names = append(names, t.node.Name)
-		}
-	}
-	text := fmt.Sprintf("%d of %d nodes turned silent at once: %s", stale, nodes, strings.Join(names, ", "))
-	if stale > shown {
-		text += ", ..."
-	}
-	return text
-}
-
 // settleGroups resolves a group when none of its nodes is stale any more. A few that stay stale get alerts of their own.
 func (d *Service) settleGroups(now time.Time) {
-	d.groups = slices.DeleteFunc(d.groups, func(g *group) bool {
-		old := now.Sub(g.alert.FiredAt) >= joinWithin
-		if old && len(g.members) <= leftOfGroup {
-			for _, id := range slices.Clone(g.alert.Members) {
+	d.groups = slices.DeleteFunc(d.groups, func(g *alert) bool {
+		old := now.Sub(g.FiredAt) >= joinWithin
+		if old && len(g.Members) <= leftOfGroup {
+			for _, id := range slices.Clone(g.Members) {
 				k := key{condition.NodeStale, id}
 				t := d.tracks[k]
 				g.drop(id)
@@ -129,10 +112,10 @@ func (d *Service) settleGroups(now time.Time) {
 				d.fire(k, t, now)
 			}
 		}
-		if len(g.members) > 0 {
+		if len(g.Members) > 0 {
 			return false
 		}
-		d.resolve(g.alert, now)
+		d.resolve(g, now)
 		return true
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"path"
 	"slices"
@@ -37,7 +36,6 @@ func Kinds() []string { return []string{KindWebhook, KindSlack, KindNtfy, KindAl
 
 const (
 	mostReceivers = 20
-	longestURL    = 2048
 	longestToken  = 4096
 	secretPrefix  = "whs_" // of what signs requests to a webhook
 )
@@ -207,26 +205,12 @@ func (d *Service) CheckCause(name string) error {
 
 // checkURL refuses an address to which no request could go, or over which a secret would go in plain text.
 func (s *sealed) checkURL() error {
-	u, err := url.Parse(s.URL)
-	switch {
-	case s.URL == "":
-		return refuse("the receiver has no URL", "give it by --file FILE or a pipe, since it is a secret")
-	case err != nil || len(s.URL) > longestURL || u.Host == "" || u.Hostname() == "" || u.Fragment != "" ||
-		u.Scheme != "https" && u.Scheme != "http" || strings.ContainsFunc(s.URL, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return refuse("this is no URL to which alerts can go", "write it as https://HOST/PATH")
-	case u.User != nil:
-		return refuse("the URL has a user in it", "give a token as the second line, without the user in the URL")
-	case u.Scheme == "http" && (s.Token != "" || s.Kind == KindSlack) && !loopback(u.Hostname()):
-		return refuse("a secret would go over plain HTTP", "use https")
-	case s.Kind == KindNtfy && (path.Base(u.Path) == "." || path.Base(u.Path) == "/"):
+	u, err := post.CheckURL(s.URL, "give it by --file FILE or a pipe, since it is a secret; a second line may hold a token",
+		s.Token != "" || s.Kind == KindSlack)
+	if err == nil && s.Kind == KindNtfy && (path.Base(u.Path) == "." || path.Base(u.Path) == "/") {
 		return refuse("the URL names no topic of ntfy", "write it as https://HOST/TOPIC")
 	}
-	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
+	return err
 }
 
 // host is all that anybody sees of the address.

@@ -23,7 +23,7 @@ type track struct {
 	condition.Track
 	next   string // of the last bad look
 	alert  *alert // nil: none is open
-	group  *group // nil: it is in none
+	group  *alert // about many nodes, this one too; nil: none
 	seen   int    // the last round that looked at it
 	node   *api.NodeRow
 	tenant string

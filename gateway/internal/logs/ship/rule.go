@@ -5,14 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/httpserver/post"
 	"muster/store"
 	records "muster/store/shipping"
 )
@@ -20,7 +19,6 @@ import (
 const (
 	mostRules   = 50
 	mostSources = 32
-	longestURL  = 2048
 	longestAuth = 4096
 	longestCA   = 256 << 10
 	longestOrg  = 150 // characters of a tenant in Loki
@@ -75,18 +73,14 @@ func (q *sealed) check() error {
 
 // checkURL refuses an address to which nothing can be pushed, or over which a secret would go in plain text. It adds Loki's path.
 func (q *sealed) checkURL() error {
-	u, err := url.Parse(q.To)
+	u, err := post.CheckURL(q.To, "say where the logs go, --to https://loki.example, and give USER:PASSWORD in a file, --auth-file FILE",
+		q.Basic+q.Bearer != "")
 	switch {
-	case q.To == "":
-		return bad("the rule has no URL", "say where the logs go: --to https://loki.example")
-	case err != nil || len(q.To) > longestURL || u.Hostname() == "" || u.Fragment != "" || u.RawQuery != "" || u.ForceQuery ||
-		u.Scheme != "https" && u.Scheme != "http" || strings.ContainsFunc(q.To, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case err != nil:
+		return err
+	case u.RawQuery != "" || u.ForceQuery:
 		return bad("this is no URL to which logs can go", "write it as https://HOST or https://HOST/PATH"+pushPath)
-	case u.User != nil:
-		return bad("the URL has a user in it", "give USER:PASSWORD in a file: --auth-file FILE")
-	case u.Scheme == "http" && q.Basic+q.Bearer != "" && !loopback(u.Hostname()):
-		return bad("a secret would go over plain HTTP", "use https")
-	case q.Tenant != "" && loopback(u.Hostname()):
+	case q.Tenant != "" && post.IsLoopback(u.Hostname()):
 		return bad("a rule of a tenant goes to no address of the gateway's own machine", "name the sink by the address that others use")
 	}
 	if !strings.HasSuffix(u.Path, pushPath) {
@@ -114,12 +108,6 @@ func (q *sealed) checkAuth() error {
 		return bad("there are too many certificates", "give the one root that vouches for the sink")
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") ||
-		ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // Put stores a rule in the place of the one of its name, which keeps its buffer. tenant is the caller's; "": all.
