@@ -24,7 +24,8 @@ type Page struct {
 	Total int
 }
 
-// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status flushes first, because the database finds the nodes by the last_seen that it holds.
+// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status flushes first, because the database
+// finds the nodes by the last_seen that it holds.
 func (f *Fleet) Nodes(ctx context.Context, tenant string, q api.NodeFilter) (Page, error) {
 	terms, err := label.ParseSelector(q.Selector)
 	if err != nil {
