@@ -149,12 +149,6 @@ func (s *Store) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 		idOrName, idOrName, tenant, tenant, idOrName, idOrName))
 }
 
-// NodesByInstance returns the nodes with this provider and instance id, retired ones too, newest first.
-func (s *Store) NodesByInstance(ctx context.Context, provider, instanceID string) ([]Node, error) {
-	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+`
-		WHERE n.provider = ? AND n.instance_id = ? AND n.instance_id <> '' ORDER BY n.created_at DESC, n.id DESC`, provider, instanceID))
-}
-
 // NodesByGPU returns the nodes that have reported this GPU, the latest to report it first.
 func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
 	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM gpus g JOIN nodes n ON n.id = g.node_id"+nodeJoins+`

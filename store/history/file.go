@@ -40,9 +40,6 @@ func (f *File) Size(ctx context.Context) (sqlite.Size, error) { return f.db.Size
 // Shrink gives free pages back to the file system.
 func (f *File) Shrink(ctx context.Context, pages int) error { return f.db.Shrink(ctx, pages) }
 
-// Backup writes a consistent copy to a new file.
-func (f *File) Backup(ctx context.Context, path string) error { return f.db.Backup(ctx, path) }
-
 // Names are the numbers by which the rows and the blobs name a node and its GPUs. A node without a number has Node 0.
 type Names struct {
 	Node int64

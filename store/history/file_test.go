@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
@@ -198,23 +197,5 @@ func TestRowBound(t *testing.T) {
 	must(t, err)
 	if size := len(rows[0].Data); size < 200<<10 || size > 300<<10 {
 		t.Errorf("the row has %d bytes", size)
-	}
-}
-
-// TestBackupFile: a copy opens, and has what was written.
-func TestBackupFile(t *testing.T) {
-	f := open(t)
-	keep(t, f, 1, samples(noon(), 10, 1))
-	path := filepath.Join(t.TempDir(), "copy.db")
-	must(t, f.Backup(t.Context(), path))
-	copied, err := history.Open(t.Context(), path, noon)
-	must(t, err)
-	defer copied.Close()
-	first := history.Raw.Number(noon())
-	if got, err := copied.Samples(t.Context(), 1, first, first+10); err != nil || len(got) != 10 {
-		t.Errorf("%d samples in the copy, %v", len(got), err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the copy is open to others: %v, %v", info, err)
 	}
 }

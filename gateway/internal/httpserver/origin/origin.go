@@ -58,9 +58,6 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 }
 
-// Any tells whether a trusted proxy is set at all.
-func (r Resolver) Any() bool { return len(r.trusted) > 0 }
-
 // Behind tells whether the request came through a trusted proxy.
 func (r Resolver) Behind(q *http.Request) bool { return r.trusts(peer(q)) }
 
