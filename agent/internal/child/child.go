@@ -22,6 +22,8 @@ const (
 	DefaultGrace = 5 * time.Second
 	// pipeGrace is for output after the program has ended: what it started may hold the pipe open for ever.
 	pipeGrace = 2 * time.Second
+	busyTries = 5
+	busyPause = 100 * time.Millisecond
 )
 
 // Command is one program to run.
@@ -66,15 +68,15 @@ func Run(ctx context.Context, c Command) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%s was not started: %w", name, err)
 	}
-	cmd := c.prepare()
-	if err := cmd.Start(); err != nil {
+	cmd, err := c.start(ctx)
+	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	if c.Started != nil {
 		c.Started(cmd.Process.Pid)
 	}
 	stopped := c.watch(ctx, cmd.Process.Pid)
-	err := cmd.Wait()
+	err = cmd.Wait()
 	var exit *exec.ExitError
 	switch {
 	case stopped:
@@ -87,6 +89,22 @@ func Run(ctx context.Context, c Command) error {
 		return fmt.Errorf("run %s: %w", name, err)
 	}
 	return nil
+}
+
+// start starts the program. Where it was written just now, another thread may be starting a program that has its file open until it runs:
+// then this waits for that.
+func (c Command) start(ctx context.Context) (*exec.Cmd, error) {
+	cmd := c.prepare()
+	err := cmd.Start()
+	for range busyTries {
+		if !errors.Is(err, syscall.ETXTBSY) || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(busyPause)
+		cmd = c.prepare()
+		err = cmd.Start()
+	}
+	return cmd, err
 }
 
 func (c Command) prepare() *exec.Cmd {

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os/exec"
 	"runtime"
+	"syscall"
 	"time"
 
+	"muster/agent/internal/child"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 )
@@ -69,18 +70,30 @@ func (j *joining) place(ctx context.Context) (digest string, err error) {
 	return digest, err
 }
 
+const busyPause = 10 * time.Millisecond
+
 // tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
+	said := child.Bounded{Most: 4 << 10}
+	try := child.Command{Program: path, Args: []string{"version"}, Stdout: &said, Stderr: &said, Kill: true}
+	err := child.Run(ctx, try)
+	for errors.Is(err, syscall.ETXTBSY) && ctx.Err() == nil {
+		// A program that was started while this one was written holds it open for writing until its own code runs.
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+		}
+		err = child.Run(ctx, try)
+	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w",
 			path, err)
 	case err != nil:
 		return fmt.Errorf("%s does not run (%.200q): use the agent for this machine's platform, %s/%s: %w",
-			path, out, runtime.GOOS, runtime.GOARCH, err)
+			path, said.Kept, runtime.GOOS, runtime.GOARCH, err)
 	}
 	return nil
 }

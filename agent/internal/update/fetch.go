@@ -266,12 +266,6 @@ func (u *Updater) selfTest(ctx context.Context, w wanted) error {
 		Dir: "/", Stdout: &said, Stderr: &said, Grace: time.Second,
 	}
 	err := child.Run(bounded, command)
-	for range 5 { // another thread may just be starting a program, which has the new file open until it runs
-		if !errors.Is(err, syscall.ETXTBSY) || !transport.Sleep(bounded, 100*time.Millisecond) {
-			break
-		}
-		err = child.Run(bounded, command)
-	}
 	text := string(said.Kept)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -32,7 +32,9 @@ func (s *server) listCosts(c *call, f api.CostFilter) (any, error) {
 	list := api.CostList{Costs: []api.NodeCost{}}
 	for _, row := range rows {
 		if sum := sums[row.ID]; sum != nil {
-			list.Costs = append(list.Costs, sum.Shown(row))
+			sum.Name = row.Name
+			sum.Tenant = row.Tenant
+			list.Costs = append(list.Costs, *sum)
 		}
 	}
 	return list, nil

@@ -22,7 +22,7 @@ func (s *server) playSession(c *call) (any, error) {
 	defer p.Close()
 	e := c.event("session.played")
 	e.NodeID = v.NodeID
-	e.Detail = map[string]string{"session": v.ID, "recording": string(p.State)}
+	e.Detail = map[string]string{"session": v.ID, "recording": p.State}
 	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (s *server) playSession(c *call) (any, error) {
 	}
 	w := httpserver.Patient(c.w)
 	h := reply.Begin(w, api.RecordingType)
-	h.Set(api.HeaderRecording, string(p.State))
+	h.Set(api.HeaderRecording, p.State)
 	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))
 	h.Set("Content-Disposition", attachment(v.ID+".cast"))
 	w.WriteHeader(http.StatusOK)

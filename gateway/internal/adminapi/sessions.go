@@ -47,11 +47,11 @@ func (s *server) listSessions(c *call, f api.SessionFilter) (any, error) {
 			return nil, err
 		}
 	}
-	views, next, err := s.Sessions.List(c.r.Context(), c.operator(), q)
+	shown, next, err := s.Sessions.List(c.r.Context(), c.operator(), q)
 	if err != nil {
 		return nil, err
 	}
-	shown := slices.DeleteFunc(api.Each(views, session.View.Shown), func(one api.Session) bool { return f.Status != "" && one.Status != f.Status })
+	shown = slices.DeleteFunc(shown, func(one api.Session) bool { return f.Status != "" && one.Status != f.Status })
 	return api.SessionPage{Sessions: shown, Next: next}, nil
 }
 
@@ -62,37 +62,31 @@ func (s *server) openSession(c *call, q api.SessionAsk) (any, error) {
 	}
 	v, err := s.Sessions.Open(c.r.Context(), c.operator(), session.Ask{Node: c.r.PathValue("node"), Type: q.Type, Params: q.Params,
 		Signed: q.Signed})
-	if err != nil {
-		return nil, err
-	}
-	c.status = http.StatusCreated
-	return v.Shown(), nil
+	c.status = http.StatusCreated // a refusal has its own
+	return v, err
 }
 
 // session is the one that the path names, of the node that the path names, if it names one.
-func (s *server) session(c *call) (session.View, error) {
+func (s *server) session(c *call) (api.Session, error) {
 	id := c.r.PathValue("session")
 	if err := wire.CheckSessionID(id); err != nil {
-		return session.View{}, err
+		return api.Session{}, err
 	}
 	v, err := s.Sessions.Get(c.r.Context(), c.operator(), id)
-	if node := c.r.PathValue("node"); err == nil && node != "" && node != v.NodeID && node != v.NodeName {
+	if node := c.r.PathValue("node"); err == nil && node != "" && node != v.NodeID && node != v.Node {
 		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("node %.80q has no session %s", node, id), "muster session ls")
 	}
 	return v, err
 }
 
-func (s *server) showSession(c *call) (any, error) {
-	v, err := s.session(c)
-	return v.Shown(), err
-}
+func (s *server) showSession(c *call) (any, error) { return s.session(c) }
 
 func (s *server) killSession(c *call) (any, error) {
 	v, err := s.session(c)
 	if err == nil {
 		v, err = s.Sessions.Kill(c.r.Context(), c.operator(), v.ID, "")
 	}
-	return v.Shown(), err
+	return v, err
 }
 
 // piece reads which piece of which session a request is about. The service looks at whose session it is.

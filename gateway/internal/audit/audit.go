@@ -36,10 +36,7 @@ type Config struct {
 
 // Trail records events about refused and repeated calls. It is safe for concurrent use.
 type Trail struct {
-	store *store.Store
-	now   func() time.Time
-	log   *slog.Logger
-
+	Config
 	misused  *limit.Limiter // tokens, by address, and by address and token
 	repeated *limit.Limiter // events, by what Repeated compares
 	refused  *limit.Limiter // events, by class
@@ -49,17 +46,17 @@ type Trail struct {
 
 // New makes a Trail.
 func New(c Config) *Trail {
-	t := &Trail{store: c.Store, now: c.Now, log: c.Logger}
-	if t.now == nil {
-		t.now = time.Now
+	t := &Trail{Config: c}
+	if t.Now == nil {
+		t.Now = time.Now
 	}
-	if t.log == nil {
-		t.log = slog.New(slog.DiscardHandler)
+	if t.Logger == nil {
+		t.Logger = slog.New(slog.DiscardHandler)
 	}
-	t.misused = limit.Minute(ofSource, mostKeys, t.now)
-	t.repeated = limit.Minute(1, mostKeys, t.now)
-	t.refused = limit.Minute(ofAll, mostKeys, t.now)
-	t.told = limit.Minute(ofNode, mostKeys, t.now)
+	t.misused = limit.Minute(ofSource, mostKeys, t.Now)
+	t.repeated = limit.Minute(1, mostKeys, t.Now)
+	t.refused = limit.Minute(ofAll, mostKeys, t.Now)
+	t.told = limit.Minute(ofNode, mostKeys, t.Now)
 	return t
 }
 
@@ -68,8 +65,8 @@ func (t *Trail) Record(ctx context.Context, events ...store.Event) {
 	if len(events) == 0 {
 		return
 	}
-	if err := t.store.AddEvents(context.WithoutCancel(ctx), events...); err != nil {
-		t.log.Error("an event was not recorded", "kind", events[0].Kind, "error", err)
+	if err := t.Store.AddEvents(context.WithoutCancel(ctx), events...); err != nil {
+		t.Logger.Error("an event was not recorded", "kind", events[0].Kind, "error", err)
 	}
 }
 
@@ -121,7 +118,7 @@ func (t *Trail) Told(ctx context.Context, e store.Event) bool {
 // Count counts an event instead of recording it. A minute after the first such event, one event holds their number in detail.more.
 // Settle records that one, or the next Count does.
 func (t *Trail) Count(ctx context.Context, e store.Event) {
-	now := t.now()
+	now := t.Now()
 	due := t.surplus.due(now, false)
 	t.surplus.add(e, now)
 	t.Record(ctx, due...)
@@ -129,5 +126,5 @@ func (t *Trail) Count(ctx context.Context, e store.Event) {
 
 // Settle records the numbers of counted events: those that are older than a minute, or with all, every number.
 func (t *Trail) Settle(ctx context.Context, all bool) {
-	t.Record(ctx, t.surplus.due(t.now(), all)...)
+	t.Record(ctx, t.surplus.due(t.Now(), all)...)
 }

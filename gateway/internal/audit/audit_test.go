@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -33,14 +33,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	d := &fixture{t: t, now: start}
 	clock := func() time.Time { return d.now }
-	var err error
-	d.store, err = store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32), Now: clock,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.store.Close() })
+	d.store = kit.Store(t, clock)
 	d.Trail = audit.New(audit.Config{Store: d.store, Now: clock})
 	return d
 }

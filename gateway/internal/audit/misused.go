@@ -22,7 +22,7 @@ func (t *Trail) Misused(ctx context.Context, refused error, ids []string, e stor
 		return refused
 	}
 	ctx = context.WithoutCancel(ctx) // a caller who hangs up is recorded too
-	e.At = t.now()
+	e.At = t.Now()
 	e.Kind = "bootstrap.refused"
 	e.Outcome = detail.Code
 	e.Security = true
@@ -76,7 +76,7 @@ func detailOf(e store.Event) map[string]string {
 func (t *Trail) owner(ctx context.Context, id string, e *store.Event) bool {
 	switch {
 	case strings.HasPrefix(id, string(sign.AccountToken)+"_"):
-		account, err := t.store.Account(ctx, id)
+		account, err := t.Store.Account(ctx, id)
 		if err != nil {
 			return false
 		}
@@ -84,14 +84,14 @@ func (t *Trail) owner(ctx context.Context, id string, e *store.Event) bool {
 		e.Detail["account"] = account.Name
 		return true
 	case sign.IsPSKID(id):
-		_, err := t.store.PSK(ctx, id)
+		_, err := t.Store.PSK(ctx, id)
 		if err != nil {
 			return false
 		}
 		e.Tenant = store.DefaultTenant
 		return true
 	}
-	token, err := t.store.Token(ctx, id)
+	token, err := t.Store.Token(ctx, id)
 	if err != nil {
 		return false
 	}
@@ -106,7 +106,7 @@ func (t *Trail) NameNode(ctx context.Context, e *store.Event) {
 	if e.NodeID == "" {
 		return
 	}
-	if node, err := t.store.Node(ctx, "", e.NodeID); err == nil {
+	if node, err := t.Store.Node(ctx, "", e.NodeID); err == nil {
 		e.NodeName = node.Name
 	}
 }

@@ -3,11 +3,11 @@ package audit
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
+	"muster/gateway/internal/kit"
 	"muster/store"
 	"muster/store/releases"
 	"muster/store/sessions"
@@ -34,11 +34,7 @@ func TestSteadyClock(t *testing.T) {
 
 // TestPrune deletes in batches what is older than events are kept, and says so.
 func TestPrune(t *testing.T) {
-	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
+	opened := kit.Store(t, nil)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	old := make([]store.Event, batch+1)
 	for i := range old {
@@ -101,11 +97,7 @@ func TestPrune(t *testing.T) {
 
 // TestPruneTasks deletes in batches what ended longer ago than events are kept, and nothing where they are kept for ever.
 func TestPruneTasks(t *testing.T) {
-	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
+	opened := kit.Store(t, nil)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	must := func(err error) {
 		t.Helper()

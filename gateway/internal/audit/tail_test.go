@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -26,16 +26,14 @@ type house struct {
 func newHouse(t *testing.T, before int) *house {
 	t.Helper()
 	h := &house{t: t}
-	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	h.must(err)
-	t.Cleanup(func() { h.store.Close() })
+	h.store = kit.Store(t, nil)
 	h.add("before", before)
 	take := func(_ context.Context, events []store.Event) {
 		for _, e := range events {
 			h.got = append(h.got, e.Kind)
 		}
 	}
+	var err error
 	h.tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store,
 		Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 	h.must(err)

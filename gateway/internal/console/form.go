@@ -1,6 +1,7 @@
 package console
 
-// This file reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an example.
+// This file reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an
+// example.
 
 import (
 	"encoding/json"

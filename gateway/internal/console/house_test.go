@@ -32,6 +32,7 @@ import (
 	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
@@ -66,10 +67,7 @@ func newHouse(t testing.TB) *house {
 	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 	clock := func() time.Time { return h.now }
 	quiet := slog.New(slog.DiscardHandler)
-	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
-	h.must(err)
-	t.Cleanup(func() { h.store.Close() })
+	h.store = kit.Store(t, clock)
 	nodes, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	h.must(err)
 	ca, err := authority.Open(t.Context(), authority.Config{Store: h.store, Now: clock, TrustDomain: "muster"})

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/console"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -269,11 +269,7 @@ func parse(t testing.TB, text string) *url.URL {
 // TestLongAnswerEnds: what the API sends for hours ends with the session that asked for it, whoever ended it.
 func TestLongAnswerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s := kit.Store(t, nil)
 		a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{api.ScopeAll}, CreatedAt: time.Now()}
 		logins := login.New(s, nil, slog.New(slog.DiscardHandler))
 		if err := s.CreateAccount(t.Context(), a); err != nil {

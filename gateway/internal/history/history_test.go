@@ -93,12 +93,14 @@ func (d *fixture) live(span time.Duration, gpus int, change func(*view.Sample)) 
 	}
 }
 
-func (d *fixture) series(q history.Query) api.Series {
+func (d *fixture) series(q api.SeriesQuery) api.Series {
 	d.Helper()
-	if q.NodeID == "" {
-		q.NodeID = "n"
-	}
-	s, err := d.Series(d.Context(), q)
+	return d.seriesOf("n", q)
+}
+
+func (d *fixture) seriesOf(node string, q api.SeriesQuery) api.Series {
+	d.Helper()
+	s, err := d.Series(d.Context(), node, q)
 	must(d, err)
 	return s
 }

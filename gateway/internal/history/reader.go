@@ -14,7 +14,8 @@ import (
 type reader struct {
 	store  *Store
 	file   *history.File
-	q      Query
+	node   string
+	q      api.SeriesQuery
 	metric Metric
 	names  history.Names
 	wait   []history.Sample // that are not written yet, with the GPUs' numbers
@@ -29,12 +30,12 @@ type track struct {
 
 func (r *reader) read(ctx context.Context) (api.Series, error) {
 	var err error
-	if r.names, err = r.file.Named(ctx, r.q.NodeID); err != nil {
+	if r.names, err = r.file.Named(ctx, r.node); err != nil {
 		return api.Series{}, err
 	}
-	r.wait = r.store.pending(r.q.NodeID, &r.names)
+	r.wait = r.store.pending(r.node, &r.names)
 	r.tracks = map[int]*track{}
-	step, raw := r.q.choose()
+	step, raw := choose(r.q)
 	tier, err := r.tier(ctx, step, raw)
 	if err != nil {
 		return api.Series{}, err

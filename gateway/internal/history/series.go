@@ -17,15 +17,6 @@ const (
 	Most  = "most"
 )
 
-// Query asks for one metric of one node.
-type Query struct {
-	NodeID       string
-	Metric       string
-	Since, Until time.Time     // zero: an hour before Until, and now
-	Step         time.Duration // between two points; 0: as fits the time; less than a minute: the samples themselves
-	Value        string        // of a point: Mean, Least or Most; empty: Mean
-}
-
 // point is one value, nil where nothing was heard or said.
 func point(at time.Time, value *float64) api.SeriesPoint {
 	seconds := float64(at.Unix())
@@ -42,9 +33,10 @@ const (
 	minute     = time.Minute
 )
 
-// Series reads the points of a metric. They stand in the order of time. Steps are counted in UTC.
-func (b *Store) Series(ctx context.Context, q Query) (api.Series, error) {
-	metric, err := q.complete(b.Now())
+// Series reads the points of one metric of a node. They stand in the order of time. Steps are counted in UTC. Without times it is the last
+// hour, or the hour before Until. The step is the time between two points; 0: as fits the time; less than a minute: the samples themselves.
+func (b *Store) Series(ctx context.Context, nodeID string, q api.SeriesQuery) (api.Series, error) {
+	metric, err := complete(&q, b.Now())
 	if err != nil {
 		return api.Series{}, err
 	}
@@ -53,13 +45,13 @@ func (b *Store) Series(ctx context.Context, q Query) (api.Series, error) {
 	if b.file == nil {
 		return api.Series{}, wire.Refuse(wire.CodeUnavailable, "the history's file is not open", "see the gateway's log")
 	}
-	r := &reader{store: b, file: b.file, q: q, metric: metric}
+	r := &reader{store: b, file: b.file, node: nodeID, q: q, metric: metric}
 	answer, err := r.read(ctx)
 	return answer, b.note(err)
 }
 
 // complete fills in what the query leaves out, and refuses what cannot be answered.
-func (q *Query) complete(now time.Time) (Metric, error) {
+func complete(q *api.SeriesQuery, now time.Time) (Metric, error) {
 	if q.Until.IsZero() {
 		q.Until = now
 	}
@@ -79,7 +71,7 @@ func (q *Query) complete(now time.Time) (Metric, error) {
 		return bad("the time begins after its end", "let since be before until")
 	case q.Until.Sub(q.Since) > mostSpan:
 		return bad("the time is longer than 3 years", "the history keeps 400 days: ask for a shorter time")
-	case q.Step > 0 && q.Until.Sub(q.Since)/q.Step > mostPoints:
+	case q.Step > 0 && q.Until.Sub(q.Since)/stepOf(*q) > mostPoints:
 		return bad(fmt.Sprintf("these are more than %d points", mostPoints), "ask for a larger step or a shorter time")
 	}
 	var names []string
@@ -99,10 +91,10 @@ func steps() []time.Duration {
 }
 
 // choose gives the step that is wanted, and whether the samples themselves are.
-func (q *Query) choose() (step time.Duration, raw bool) {
+func choose(q api.SeriesQuery) (step time.Duration, raw bool) {
 	span := q.Until.Sub(q.Since)
-	if q.Step > 0 {
-		return roundUp(q.Step, minute), q.Step < minute
+	if step = stepOf(q); step > 0 {
+		return roundUp(step, minute), step < minute
 	}
 	all := steps()
 	for _, step := range all {
@@ -112,5 +104,7 @@ func (q *Query) choose() (step time.Duration, raw bool) {
 	}
 	return roundUp(span/fewPoints, all[len(all)-1]), false
 }
+
+func stepOf(q api.SeriesQuery) time.Duration { return time.Duration(q.Step) * time.Second }
 
 func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/history"
 	"muster/gateway/internal/view"
 	store "muster/store/history"
@@ -67,7 +68,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	must(t, os.Remove(ballast))
 	d.live(10*time.Minute, 8, nil)
-	s := d.series(history.Query{Metric: "heard", Since: noon(), Until: d.now, Step: time.Minute})
+	s := d.series(api.SeriesQuery{Metric: "heard", Since: noon(), Until: d.now, Step: 60})
 	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series[0].Points) != 45 {
 		t.Errorf("after a full disk: %s", got)
 	}
@@ -89,11 +90,11 @@ func TestDamagedWhileOpen(t *testing.T) {
 		raw[i] = 0xee
 	}
 	must(t, os.WriteFile(path, raw, 0o600))
-	if _, err := d.Series(t.Context(), history.Query{NodeID: "n", Metric: "load1"}); err == nil {
+	if _, err := d.Series(t.Context(), "n", api.SeriesQuery{Metric: "load1"}); err == nil {
 		t.Fatal("a damaged file was read")
 	}
 	d.live(10*time.Minute, 8, nil)
-	s := d.series(history.Query{Metric: "gpu_power_watts", Since: d.now.Add(-5 * time.Minute), Step: time.Minute})
+	s := d.series(api.SeriesQuery{Metric: "gpu_power_watts", Since: d.now.Add(-5 * time.Minute), Step: 60})
 	if got := text(s.Series[0]); strings.Contains(got, "-") || len(s.Series) != 8 {
 		t.Errorf("the new file has %d tracks: %s", len(s.Series), got)
 	}

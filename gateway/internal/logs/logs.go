@@ -23,9 +23,8 @@ import (
 
 // Bounds.
 const (
-	MaxSources = 8       // that one reader reads at once
-	MaxGrep    = 512     // bytes of an expression
-	MaxLines   = 100_000 // that a reader can ask for as the last ones
+	MaxSources = 8   // that one reader reads at once
+	MaxGrep    = 512 // bytes of an expression
 
 	mostSessions = 512 // of all readers; a reader has one for each of its sources
 	mostOfNode   = 64
@@ -154,23 +153,23 @@ func wait(ctx context.Context, long time.Duration) bool {
 const tooMany = "close a console or a muster node logs that nobody looks at, and try again"
 
 func (h *Hub) enter(who, nodeID string, sessions int) (leave func(), err error) {
-	full := func(what string) error { return wire.Refuse(wire.CodeTooManyRequests, what, tooMany) }
 	if h.life.Err() != nil {
 		return nil, wire.Refuse(wire.CodeUnavailable, "the gateway stops", "try again when it runs")
 	}
+	full := func(err error, own string) error {
+		if err == limit.ErrAll {
+			own = "too many logs are read at once"
+		}
+		return wire.Refuse(wire.CodeTooManyRequests, own, tooMany)
+	}
 	leaveOwn, err := h.readers.Enter(who, 1, mostOfOne, mostSessions)
 	if err != nil {
-		return nil, full("this account reads too many logs at once")
+		return nil, full(err, "this account reads too many logs at once")
 	}
 	leaveNode, err := h.sessions.Enter(nodeID, sessions, mostOfNode, mostSessions)
-	switch err {
-	case nil:
-		return func() { leaveNode(); leaveOwn() }, nil
-	case limit.ErrOwn:
-		err = full("too many logs of this node are read at once")
-	case limit.ErrAll:
-		err = full("too many logs are read at once")
+	if err != nil {
+		leaveOwn()
+		return nil, full(err, "too many logs of this node are read at once")
 	}
-	leaveOwn()
-	return nil, err
+	return func() { leaveNode(); leaveOwn() }, nil
 }

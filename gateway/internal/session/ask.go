@@ -14,8 +14,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
-	"muster/store/sessions"
 )
 
 // Caller is an operator who has proven who they are.
@@ -44,29 +44,23 @@ type Ask struct {
 	inside bool // the gateway itself asks
 }
 
-// View is a session as it is now, for who looks at it.
-type View struct {
-	sessions.Session
-	Params json.RawMessage // nil: they are not shown
-}
-
 // Open asks a node for a session. It is there when the node has taken it and says so, in its first frame.
-func (d *Service) Open(ctx context.Context, who Caller, q Ask) (View, error) {
+func (d *Service) Open(ctx context.Context, who Caller, q Ask) (api.Session, error) {
 	s, err := d.read(ctx, who, q)
 	if err != nil {
-		return View{}, err
+		return api.Session{}, err
 	}
 	if s.kind.Opener == "" {
-		return View{}, wire.Refuse(wire.CodeTaskTypeUnknown, "a session of type "+s.Type+" is opened by the gateway alone",
+		return api.Session{}, wire.Refuse(wire.CodeTaskTypeUnknown, "a session of type "+s.Type+" is opened by the gateway alone",
 			"to read logs: muster node logs "+s.NodeName)
 	}
 	s.record = d.Record != nil && s.Type == wire.SessionShell
 	if err := d.enter(s); err != nil {
-		return View{}, err
+		return api.Session{}, err
 	}
 	if err := d.records.Add(ctx, s.Session, d.opened(s)); err != nil {
 		d.leave(s)
-		return View{}, usedID(err)
+		return api.Session{}, usedID(err)
 	}
 	d.offer(s)
 	return s.view(true), nil

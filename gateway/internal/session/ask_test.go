@@ -38,11 +38,11 @@ func TestDocument(t *testing.T) {
 	var run wire.ExecParams
 	must(t, sign.DecodeStrict(p.Params, &run))
 	if p.TaskID != v.ID || p.NodeID != "id-box" || p.Enrolment != "e-box" || p.Type != wire.SessionExec || p.Nonce == "" ||
-		!p.IssuedAt.Equal(start.Add(20*time.Second)) || !p.ExpiresAt.Equal(start.Add(wire.MaxSessionWait)) || keyID != v.KeyID {
+		!p.IssuedAt.Equal(start.Add(20*time.Second)) || !p.ExpiresAt.Equal(start.Add(wire.MaxSessionWait)) || keyID != v.SigningKeyID {
 		t.Errorf("got %+v by %s", p, keyID)
 	}
-	if run.IdleSeconds != 1800 || run.LimitSeconds != 60 || v.Idle != 30*time.Minute || v.Limit != time.Minute {
-		t.Errorf("bounds: %+v, %v, %v", run.SessionBounds, v.Idle, v.Limit)
+	if run.IdleSeconds != 1800 || run.LimitSeconds != 60 || v.IdleSeconds != 1800 || v.LimitSeconds != 60 {
+		t.Errorf("bounds: %+v, %v, %v", run.SessionBounds, v.IdleSeconds, v.LimitSeconds)
 	}
 	if h.Aside(claimer("box")) != nil {
 		t.Error("it was given out twice")
@@ -65,8 +65,8 @@ func TestKeyChangesMeanwhile(t *testing.T) {
 	v, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Type: wire.SessionExec, Params: params(`{"command":["ls"]}`)})
 	must(t, err)
 	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
-	if signed := h.Aside(claimer("box")); signed == nil || signed.SigningKeyID != v.KeyID {
-		t.Errorf("got %+v, and on record is %s", signed, v.KeyID)
+	if signed := h.Aside(claimer("box")); signed == nil || signed.SigningKeyID != v.SigningKeyID {
+		t.Errorf("got %+v, and on record is %s", signed, v.SigningKeyID)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSignedByOperator(t *testing.T) {
 	if got := h.Aside(claimer("box")); got == nil || string(got.Payload) != string(good.Payload) {
 		t.Error("the node did not get what was signed")
 	}
-	if v.Limit != time.Hour || v.KeyID != sign.KeyID(h.operator.Public().(ed25519.PublicKey)) {
+	if v.LimitSeconds != 3600 || v.SigningKeyID != sign.KeyID(h.operator.Public().(ed25519.PublicKey)) {
 		t.Errorf("got %+v: the gateway's limit counts too", v)
 	}
 	if _, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Signed: good}); code(err) != wire.CodeAlreadyThere {

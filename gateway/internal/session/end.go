@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 	"muster/store/sessions"
 )
@@ -166,13 +167,13 @@ func codeWord(code string) string {
 }
 
 // Kill ends a session of a tenant ("": of any). One that has ended is refused.
-func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (View, error) {
+func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (api.Session, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
-		return View{}, err
+		return api.Session{}, err
 	}
 	if s == nil || row.EndedAt != nil {
-		return View{}, wire.Refuse(wire.CodeSessionOver, "this session has ended already", "muster session ls")
+		return api.Session{}, wire.Refuse(wire.CodeSessionOver, "this session has ended already", "muster session ls")
 	}
 	if why == "" {
 		why = "ended by " + who.Actor.Name
@@ -182,13 +183,13 @@ func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (View, e
 }
 
 // Get gives a session of a tenant as it is now, or as it was.
-func (d *Service) Get(ctx context.Context, who Caller, id string) (View, error) {
+func (d *Service) Get(ctx context.Context, who Caller, id string) (api.Session, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
-		return View{}, err
+		return api.Session{}, err
 	}
 	if s == nil {
-		return View{Session: row}, nil
+		return shown(row, nil), nil
 	}
 	return s.view(s.owner.Account == who.Account), nil
 }
@@ -222,12 +223,12 @@ func (d *Service) find(ctx context.Context, who Caller, id string) (*live, sessi
 
 // List gives one page of sessions, newest first, and the cursor of the next page. Sessions that live are as they are now. Those of types
 // that the caller may not open are left out.
-func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]View, string, error) {
+func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]api.Session, string, error) {
 	rows, next, err := d.records.List(ctx, q)
 	if errors.Is(err, store.ErrBadCursor) {
 		return nil, "", wire.Refuse(wire.CodeBadRequest, "the cursor is not one of this list", "start again without one")
 	}
-	views := make([]View, 0, len(rows))
+	views := make([]api.Session, 0, len(rows))
 	for _, row := range rows {
 		if kind, err := wire.FindSessionType(row.Type); err != nil || who.may(kind) != nil {
 			continue
@@ -235,7 +236,7 @@ func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]Vie
 		d.mu.Lock()
 		s := d.live[row.ID]
 		d.mu.Unlock()
-		v := View{Session: row}
+		v := shown(row, nil)
 		if s != nil {
 			v = s.view(false)
 		}

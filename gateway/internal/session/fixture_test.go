@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/session"
 	"muster/store"
 )
@@ -57,11 +57,7 @@ type hall struct {
 func newHall(t testing.TB, nodes ...string) *hall {
 	t.Helper()
 	h := &hall{t: t, clock: &clock{at: start}, rings: map[string]int{}}
-	var err error
-	h.store, err = store.Open(context.Background(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: h.clock.Now})
-	must(t, err)
-	t.Cleanup(func() { _ = h.store.Close() })
+	h.store = kit.Store(t, h.clock.Now)
 	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)
 	must(t, h.store.CreateToken(context.Background(), store.Token{ID: "mse_many", Tenant: "default", Uses: 1000, Key: []byte("k"),

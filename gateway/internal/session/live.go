@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 	"muster/store/sessions"
 )
@@ -81,12 +82,11 @@ func newLive(now time.Time, who Caller, kind wire.SessionType, node store.Node) 
 }
 
 // view is the session as it is now. Its params are for who opened it.
-func (s *live) view(params bool) View {
-	v := View{Session: s.row()}
+func (s *live) view(params bool) api.Session {
 	if params {
-		v.Params = s.params
+		return shown(s.row(), s.params)
 	}
-	return v
+	return shown(s.row(), nil)
 }
 
 // row is what is on record of it, as it is now.

@@ -85,7 +85,7 @@ func TestExec(t *testing.T) {
 	}
 	v, err := h.Get(t.Context(), alice(), id)
 	must(t, err)
-	if v.EndedAt == nil || v.ExitCode == nil || *v.ExitCode != 3 || v.In < int64(len(text)) || v.Out < int64(len(text)) || v.OpenedAt == nil {
+	if v.EndedAt == nil || v.ExitCode == nil || *v.ExitCode != 3 || *v.BytesIn < int64(len(text)) || *v.BytesOut < int64(len(text)) || v.OpenedAt == nil {
 		t.Errorf("on record: %+v", v)
 	}
 	if got := strings.Join(h.events(), ","); got != "session.opened ok,session.ended ok" {
@@ -247,8 +247,8 @@ func TestGapAndEnd(t *testing.T) {
 	}
 	v, err := h.Get(t.Context(), alice(), id)
 	must(t, err)
-	if v.In != 6 {
-		t.Errorf("%d bytes were counted, want 6", v.In)
+	if *v.BytesIn != 6 {
+		t.Errorf("%d bytes were counted, want 6", *v.BytesIn)
 	}
 }
 

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/store/sessions"
 )
 
-// Shown is the session as the API shows it.
-func (v View) Shown() api.Session {
+// shown is a session as the API shows it; without params, they are not shown.
+func shown(v sessions.Session, params json.RawMessage) api.Session {
 	out := api.Session{
-		ID: v.ID, Node: v.NodeName, NodeID: v.NodeID, Tenant: v.Tenant, Type: v.Type, Params: v.Params, About: v.About,
+		ID: v.ID, Node: v.NodeName, NodeID: v.NodeID, Tenant: v.Tenant, Type: v.Type, Params: params, About: v.About,
 		Status: api.SessionWaiting, CreatedBy: v.CreatedBy, Address: v.Address, CreatedAt: v.CreatedAt.UTC(), OpenedAt: api.UTC(v.OpenedAt),
 		EndedAt: api.UTC(v.EndedAt), End: v.End, Recorded: v.Recorded, SigningKeyID: v.KeyID,
 		IdleSeconds: int(v.Idle / time.Second), LimitSeconds: int(v.Limit / time.Second),

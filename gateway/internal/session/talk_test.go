@@ -100,7 +100,7 @@ func TestRecordedThenKilled(t *testing.T) {
 	h.says("box", id, new([]byte), append(frame(pipe.FrameReady, `{"user":"root"}`), frame(pipe.FrameOutput, "hello")...))
 	h.open(session.Config{})
 	v, err := h.Get(t.Context(), alice(), id)
-	if err != nil || !v.Recorded || v.OpenedAt == nil || v.EndedAt == nil || !v.Uncounted {
+	if err != nil || !v.Recorded || v.OpenedAt == nil || v.EndedAt == nil || v.BytesIn != nil {
 		t.Errorf("got %+v, %v", v, err)
 	}
 	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "session.ended"})

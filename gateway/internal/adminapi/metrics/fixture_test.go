@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 	"muster/store"
@@ -45,11 +45,7 @@ type stand struct {
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := kit.Store(t, nil)
 	info := &reply.Info{Epoch: "epoch"}
 	d := &stand{T: t, store: s, ready: true, at: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	d.api = &API{

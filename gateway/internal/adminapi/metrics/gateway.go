@@ -69,12 +69,12 @@ type whole struct {
 
 // gatewayFamilies is the table of the metrics of the gateway itself.
 func gatewayFamilies() []gatewayFamily {
-	return slices.Concat(processFamilies(), diskFamilies(), trafficFamilies(), workFamilies(), shippingFamilies())
+	return slices.Concat(processFamilies(), trafficFamilies(), workFamilies(), shippingFamilies())
 }
 
 // one makes a family of one value that is always known.
-func one(name, help string, get func(*whole) float64) gatewayFamily {
-	return gatewayFamily{family{name, gauge, help}, func(t *text, w *whole) { t.value(get(w)) }}
+func one(name, kind, help string, get func(*whole) float64) gatewayFamily {
+	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) { t.value(get(w)) }}
 }
 
 // maybe makes a family of one value that may not be known.
@@ -93,7 +93,7 @@ func processFamilies() []gatewayFamily {
 			t.label("go_version", w.goVersion)
 			t.value(1)
 		}},
-		one("muster_gateway_start_timestamp_seconds", "When the gateway started.", func(w *whole) float64 { return seconds(w.Started) }),
+		one("muster_gateway_start_timestamp_seconds", gauge, "When the gateway started.", func(w *whole) float64 { return seconds(w.Started) }),
 		maybe("muster_gateway_cpu_seconds_total", counter, "Processor time that the gateway has used.",
 			func(w *whole) *float64 { return w.cpuSeconds }),
 		maybe("muster_gateway_resident_memory_bytes", gauge, "Memory that the gateway holds.", func(w *whole) *int64 { return w.resident }),
@@ -101,14 +101,9 @@ func processFamilies() []gatewayFamily {
 		maybe("muster_gateway_goroutines", gauge, "Goroutines of the gateway.", func(w *whole) *int64 { return w.goroutines }),
 		maybe("muster_gateway_open_descriptors", gauge, "Descriptors that the gateway has open.",
 			func(w *whole) *int64 { return w.descriptors }),
-		one("muster_gateway_descriptors_limit", "Descriptors that the gateway may have open.",
+		one("muster_gateway_descriptors_limit", gauge, "Descriptors that the gateway may have open.",
 			func(*whole) float64 { return float64(httpserver.Descriptors()) }),
-	}
-}
-
-func diskFamilies() []gatewayFamily {
-	return []gatewayFamily{
-		one("muster_gateway_database_writable", "Whether the database takes writes: 1 or 0. 0 is a full disk, as a rule.",
+		one("muster_gateway_database_writable", gauge, "Whether the database takes writes: 1 or 0. 0 is a full disk, as a rule.",
 			func(w *whole) float64 { return flag(w.Writable) }),
 		maybe("muster_gateway_database_bytes", gauge, "Size of the database.", func(w *whole) *int64 { return w.DatabaseBytes }),
 		maybe("muster_gateway_history_bytes", gauge, "Size of the nodes' history.", func(w *whole) *int64 { return w.HistoryBytes }),
@@ -123,21 +118,22 @@ func diskFamilies() []gatewayFamily {
 
 func trafficFamilies() []gatewayFamily {
 	return []gatewayFamily{
-		{family{"muster_gateway_heartbeats_total", counter, "Heartbeats that were written."}, func(t *text, w *whole) {
-			t.value(float64(w.Feed.Offered))
-		}},
-		one("muster_gateway_feed_waiting", "Heartbeats that console, history and health have not seen yet.",
+		one("muster_gateway_heartbeats_total", counter, "Heartbeats that were written.",
+			func(w *whole) float64 { return float64(w.Feed.Offered) }),
+		one("muster_gateway_feed_waiting", gauge, "Heartbeats that console, history and health have not seen yet.",
 			func(w *whole) float64 { return float64(w.Feed.Waiting) }),
-		{family{"muster_gateway_feed_dropped_total", counter, "Heartbeats that console, history and health will not see."},
-			func(t *text, w *whole) { t.value(float64(w.Feed.Dropped)) }},
-		one("muster_gateway_feed_behind", "Whether heartbeats wait for more than 15 seconds, or are dropped: 1 or 0.",
+		one("muster_gateway_feed_dropped_total", counter, "Heartbeats that console, history and health will not see.",
+			func(w *whole) float64 { return float64(w.Feed.Dropped) }),
+		one("muster_gateway_feed_behind", gauge, "Whether heartbeats wait for more than 15 seconds, or are dropped: 1 or 0.",
 			func(w *whole) float64 { return flag(!w.Feed.Since.IsZero()) }),
 		{family{"muster_gateway_connections", gauge, "Open connections from the network, with a proof and without."},
 			func(t *text, w *whole) {
-				t.proof("yes", w.Connections.Open-w.Connections.Unproven)
-				t.proof("no", w.Connections.Unproven)
+				t.label("proof", "yes")
+				t.value(float64(w.Connections.Open - w.Connections.Unproven))
+				t.label("proof", "no")
+				t.value(float64(w.Connections.Unproven))
 			}},
-		one("muster_gateway_connections_limit", "Connections from the network that there may be.",
+		one("muster_gateway_connections_limit", gauge, "Connections from the network that there may be.",
 			func(w *whole) float64 { return float64(w.Connections.Limits.Network) }),
 		{family{"muster_gateway_connections_closed_total", counter, "Connections that the gateway closed, by reason."},
 			func(t *text, w *whole) { t.counts("reason", w.Connections.Closed) }},
@@ -159,11 +155,6 @@ func workFamilies() []gatewayFamily {
 				}
 			}},
 	}
-}
-
-func (t *text) proof(word string, n int) {
-	t.label("proof", word)
-	t.value(float64(n))
 }
 
 // counts writes numbers by one label, in order.

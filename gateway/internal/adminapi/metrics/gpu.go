@@ -95,7 +95,8 @@ func gpuFamilies() []gpuFamily {
 		ifGPU("muster_gpu_mig_enabled", "Whether the GPU is divided by MIG: 1 or 0.", func(g *gpu) *bool { return g.MIG }),
 		ofGPU("muster_gpu_idle_since_timestamp_seconds", "Since when the GPU is idle. Absent where it is not.", plain,
 			func(g *gpu) *float64 { return stamp(g.IdleSince) }),
-		whyGPU("muster_gpu_unhealthy", "What is wrong with the GPU, in the agent's words. Always 1.", func(g *gpu) []string { return g.Health }),
+		whyGPU("muster_gpu_unhealthy", "What is wrong with the GPU, in the agent's words. Always 1.",
+			func(g *gpu) []string { return g.Health }),
 	}
 }
 

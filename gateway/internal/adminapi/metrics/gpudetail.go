@@ -37,7 +37,8 @@ func useFamilies() []gpuFamily {
 			func(g *gpu) *int { return part(g.said.PCIe).WidthMax }),
 		ofGPU("muster_gpu_nvlink_links", "NVLinks of the GPU, looked at every few minutes.", plain,
 			func(g *gpu) *int { return part(g.said.NVLinks).Total }),
-		ofGPU("muster_gpu_nvlink_links_down", "NVLinks of the GPU that are down.", plain, func(g *gpu) *int { return part(g.said.NVLinks).Down }),
+		ofGPU("muster_gpu_nvlink_links_down", "NVLinks of the GPU that are down.", plain,
+			func(g *gpu) *int { return part(g.said.NVLinks).Down }),
 	}
 }
 

@@ -2,35 +2,6 @@ package scrollback
 
 import "slices"
 
-// changes does sequences that change text or rows.
-func (s *Screen) changes(what rune) {
-	n := s.arg(0, 1)
-	switch what {
-	case 'J':
-		s.eraseScreen(s.arg(0, 0))
-	case 'K':
-		s.eraseLine(s.arg(0, 0))
-	case 'X':
-		s.blank(s.y, s.x, s.x+n)
-	case 'P':
-		s.deleteCells(n)
-	case '@':
-		s.insertCells(n)
-	case 'L':
-		s.within(func() { s.insert(s.y, n) })
-	case 'M':
-		s.within(func() { s.scroll(s.y, n) })
-	case 'S':
-		s.scroll(s.top, n)
-	case 'T':
-		s.insert(s.top, n)
-	case 'b':
-		s.repeat(n)
-	case 'r':
-		s.region(s.arg(0, 1)-1, s.arg(1, s.height)-1)
-	}
-}
-
 // within does something to rows where the cursor is among those that scroll.
 func (s *Screen) within(do func()) {
 	if s.y >= s.top && s.y <= s.bottom {
@@ -76,14 +47,17 @@ func (s *Screen) eraseScreen(what int) {
 	}
 }
 
+// eraseLine clears the row from the cursor on, up to it, or all.
 func (s *Screen) eraseLine(what int) {
+	from, to := 0, s.width
 	switch what {
 	case 0:
-		s.blank(s.y, s.x, s.width)
+		from = s.x
 	case 1:
-		s.blank(s.y, 0, s.x+1)
-	case 2:
-		s.blank(s.y, 0, s.width)
+		to = s.x + 1
+	}
+	if what <= 2 {
+		s.blank(s.y, from, to)
 	}
 }
 

@@ -119,30 +119,22 @@ func (s *Screen) control(r rune) {
 
 // upper does what a control of C1 says.
 func (s *Screen) upper(r rune) {
-	switch r {
-	case csi:
+	switch {
+	case r == csi:
 		s.begin()
-	case osc, dcs, sos, pm, apc:
+	case r == osc, r == dcs, r == sos, r == pm, r == apc:
 		s.state = text
-	case ind, nel, ri:
-		s.line(r)
-	}
-}
-
-func (s *Screen) line(r rune) {
-	if s.other {
-		return
-	}
-	switch r {
-	case ri:
+	case s.other:
+	case r == ri:
 		s.up()
-	case nel:
+		s.full = false
+	case r == nel:
 		s.down()
 		s.move(s.y, 0)
-	case ind:
+	case r == ind:
 		s.down()
+		s.full = false
 	}
-	s.full = false
 }
 
 // afterEscape takes the character behind ESC. ESC with one of @ to _ is a control of C1.
@@ -215,34 +207,14 @@ func (s *Screen) arg(i, usual int) int {
 	return s.args[i]
 }
 
-// do does what a sequence says.
+// do does what a sequence says: it moves the cursor, or changes text or rows.
 func (s *Screen) do(what rune) {
-	switch {
-	case s.private == '?' && (what == 'h' || what == 'l'):
+	if s.private == '?' && (what == 'h' || what == 'l') {
 		s.mode(what == 'h')
-	case s.private != 0 || s.other:
-	case s.moves(what):
-	default:
-		s.changes(what)
 	}
-}
-
-// mode takes the whole screen over, or gives it back.
-func (s *Screen) mode(on bool) {
-	for _, number := range s.args {
-		switch number {
-		case 47, 1047, 1049:
-			if on {
-				s.away()
-			} else {
-				s.back()
-			}
-		}
+	if s.private != 0 || s.other {
+		return
 	}
-}
-
-// moves does sequences that move the cursor.
-func (s *Screen) moves(what rune) bool {
 	n := s.arg(0, 1)
 	switch what {
 	case 'A':
@@ -267,10 +239,43 @@ func (s *Screen) moves(what rune) bool {
 		s.keep()
 	case 'u':
 		s.restore()
-	default:
-		return false
+	case 'J':
+		s.eraseScreen(s.arg(0, 0))
+	case 'K':
+		s.eraseLine(s.arg(0, 0))
+	case 'X':
+		s.blank(s.y, s.x, s.x+n)
+	case 'P':
+		s.deleteCells(n)
+	case '@':
+		s.insertCells(n)
+	case 'L':
+		s.within(func() { s.insert(s.y, n) })
+	case 'M':
+		s.within(func() { s.scroll(s.y, n) })
+	case 'S':
+		s.scroll(s.top, n)
+	case 'T':
+		s.insert(s.top, n)
+	case 'b':
+		s.repeat(n)
+	case 'r':
+		s.region(n-1, s.arg(1, s.height)-1)
 	}
-	return true
+}
+
+// mode takes the whole screen over, or gives it back.
+func (s *Screen) mode(on bool) {
+	for _, number := range s.args {
+		switch number {
+		case 47, 1047, 1049:
+			if on {
+				s.away()
+			} else {
+				s.back()
+			}
+		}
+	}
 }
 
 func (s *Screen) keep() { s.savedY, s.savedX = s.y, s.x }

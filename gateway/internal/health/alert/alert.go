@@ -40,7 +40,6 @@ type Fact struct {
 	Tenant    string // "": it is about the whole fleet
 	Since     time.Time
 	Text      string
-	Unknown   bool // nothing is known of the condition now, whatever the subject
 }
 
 // Config says what a Service works with.

@@ -10,7 +10,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
-	"muster/gateway/internal/health/condition"
 	records "muster/store/alerts"
 )
 
@@ -107,26 +106,6 @@ func TestForgottenPending(t *testing.T) {
 	if n := len(h.desk.List(alert.Query{All: true})); n != 0 {
 		t.Errorf("%d alerts are left after all was told", n)
 	}
-}
-
-// TestUnknownHalts: while nothing is known of rollouts, one that was halted stays halted.
-func TestUnknownHalts(t *testing.T) {
-	h := newHouse(t)
-	k := newHook(t)
-	h.receiver(alert.KindWebhook, "ops", k)
-	h.facts = halt("stable")
-	h.pass(10 * time.Second)
-	h.facts = []alert.Fact{{Condition: condition.RolloutHalted, Unknown: true}}
-	h.pass(time.Minute)
-	h.want("nothing is known", "rollout_halted stable")
-	h.facts = halt("stable")
-	h.pass(time.Minute)
-	if k.states() != "firing" {
-		t.Errorf("the receiver heard %q", k.states())
-	}
-	h.facts = nil
-	h.pass(time.Minute)
-	h.want("it goes on", "")
 }
 
 // TestExpiredInSilence: when the certificates of many silent nodes end, their silence was told as one, and nothing more is.

@@ -52,11 +52,7 @@ func (d *Service) Round() {
 		d.lookAtNode(n, followed[n.ID], now)
 	}
 	for _, f := range facts {
-		if f.Unknown {
-			d.keep(f.Condition)
-		} else {
-			d.wrong(f, now)
-		}
+		d.wrong(f, now)
 	}
 	d.lookAtMisuses(now)
 	d.settle(now, counts)
@@ -65,15 +61,6 @@ func (d *Service) Round() {
 // wrong takes a bad look at something that is no node.
 func (d *Service) wrong(f Fact, now time.Time) {
 	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, isBad(f.Text, f.Since), now)
-}
-
-// keep leaves what there is of a cause as it is: nothing is known of it now.
-func (d *Service) keep(cause string) {
-	for k, t := range d.tracks {
-		if k.cause == cause {
-			t.seen = d.round
-		}
-	}
 }
 
 func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {

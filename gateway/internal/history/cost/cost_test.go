@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/history/cost"
+	"muster/gateway/internal/kit"
 	"muster/store"
 	"muster/store/costs"
 )
@@ -34,11 +34,7 @@ type house struct {
 func newHouse(t testing.TB, nodes ...*api.NodeRow) *house {
 	t.Helper()
 	h := &house{t: t, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), ready: true, nodes: nodes}
-	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return h.now }})
-	h.must(err)
-	t.Cleanup(func() { _ = h.store.Close() })
+	h.store = kit.Store(t, func() time.Time { return h.now })
 	h.records = costs.New(h.store.Records())
 	h.restart()
 	return h
@@ -204,7 +200,7 @@ func TestMidnight(t *testing.T) {
 	sums, err := h.Sums(t.Context(), h.now.Add(-24*time.Hour), h.now, func(string) bool { return true })
 	h.must(err)
 	a := sums["a"]
-	if a.Days != 2 || a.Watched != 13*time.Hour || a.Idle != 13*time.Hour || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
+	if a.Days != 2 || a.WatchedSeconds != 13*3600 || a.IdleGPUSeconds != 13*3600 || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
 		len(a.Prices) != 1 || *a.Prices[0].PricePerHour != 1 {
 		t.Errorf("%+v", a)
 	}

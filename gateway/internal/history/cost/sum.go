@@ -9,19 +9,9 @@ import (
 	"muster/store/costs"
 )
 
-// Sum is what was seen of one node over some days.
-type Sum struct {
-	Days     int // with a row
-	Watched  time.Duration
-	Idle     time.Duration    // of each idle GPU by itself
-	IdleCost *float64         // nil: it had no price, or nobody knew what its GPUs did
-	Cost     *float64         // nil: it had no price
-	Prices   []api.PriceSince // by day
-}
-
 // Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
-// that a year of a large fleet needs the memory of its sums. No more days are read than are kept.
-func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
+// that a year of a large fleet needs the memory of its sums. No more days are read than are kept. Name and tenant are for the caller to say.
+func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*api.NodeCost, error) {
 	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
 	first := max(costs.DayOf(from), last-keptDays)
 	days, err := d.Records.Days(ctx, first, last)
@@ -33,7 +23,7 @@ func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id st
 		days = append(days, newest)
 		slices.Sort(days)
 	}
-	all := map[string]*Sum{}
+	all := map[string]*api.NodeCost{}
 	for _, day := range days {
 		rows := ofNewest
 		if day != newest {
@@ -46,18 +36,12 @@ func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id st
 				continue
 			}
 			if all[r.NodeID] == nil {
-				all[r.NodeID] = &Sum{}
+				all[r.NodeID] = &api.NodeCost{NodeID: r.NodeID, Prices: []api.PriceSince{}}
 			}
-			all[r.NodeID].add(day, r)
+			add(all[r.NodeID], day, r)
 		}
 	}
 	return all, nil
-}
-
-// Shown is what a node has cost, as the API shows it.
-func (s *Sum) Shown(row *api.NodeRow) api.NodeCost {
-	return api.NodeCost{NodeID: row.ID, Name: row.Name, Tenant: row.Tenant, Days: s.Days, WatchedSeconds: int64(s.Watched / time.Second),
-		IdleGPUSeconds: int64(s.Idle / time.Second), IdleCost: s.IdleCost, Cost: s.Cost, Prices: append([]api.PriceSince{}, s.Prices...)}
 }
 
 // newest is the day in memory, with its rows; 0: none was read yet.
@@ -71,10 +55,10 @@ func (d *Service) newest() (costs.Day, []costs.Row) {
 	return d.day, rows
 }
 
-func (s *Sum) add(day costs.Day, r costs.Row) {
+func add(s *api.NodeCost, day costs.Day, r costs.Row) {
 	s.Days++
-	s.Watched += time.Duration(r.Watched) * time.Second
-	s.Idle += time.Duration(r.Idle) * time.Second
+	s.WatchedSeconds += r.Watched
+	s.IdleGPUSeconds += r.Idle
 	idle, all := money(r)
 	if r.Watched > 0 {
 		api.Add(&s.IdleCost, idle)

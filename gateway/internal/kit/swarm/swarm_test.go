@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -42,7 +43,7 @@ type gateway struct {
 func newGateway(t *testing.T) *gateway {
 	t.Helper()
 	ctx := t.Context()
-	s := must(store.Open(ctx, store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)}))(t)
+	s := kit.Store(t, nil)
 	a := must(authority.Open(ctx, authority.Config{Store: s}))(t)
 	serving := must(authority.NewServing(ctx, a, []string{"127.0.0.1"}))(t)
 	r := must(fleet.Open(ctx, fleet.Config{Store: s}))(t)
@@ -74,7 +75,7 @@ func newGateway(t *testing.T) *gateway {
 		}
 		return token.Reveal()
 	}
-	t.Cleanup(func() { server.Close(); plain.Close(); _ = s.Close() })
+	t.Cleanup(func() { server.Close(); plain.Close() })
 	return g
 }
 

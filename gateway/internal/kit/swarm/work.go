@@ -144,34 +144,33 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 // operators give tasks until the time is over: at the rate of the options, or as fast as the gateway takes them.
 func (w *work) operators(ctx context.Context, end time.Time) {
 	var all sync.WaitGroup
-	due := make(chan time.Time)
-	go w.clock(ctx, end, due)
+	due := make(chan struct{})
 	for range w.conns {
 		all.Go(func() { w.operator(ctx, due) })
 	}
-	all.Wait()
-}
-
-// clock says when tasks are due.
-func (w *work) clock(ctx context.Context, end time.Time, due chan<- time.Time) {
-	defer close(due)
-	next := time.Now()
-	for ctx.Err() == nil && next.Before(end) {
-		if w.rate == 0 {
-			next = time.Now()
-		} else {
+	gone := make(chan struct{}) // an operator whose request fails gives up
+	go func() {
+		all.Wait()
+		close(gone)
+	}()
+	for next := time.Now(); ctx.Err() == nil && time.Now().Before(end); {
+		if w.rate > 0 {
 			next = next.Add(time.Duration(float64(time.Second) / w.rate))
 			pause(ctx, time.Until(next))
 		}
 		select {
-		case due <- next:
+		case due <- struct{}{}:
+		case <-gone:
+			return
 		case <-ctx.Done():
 		}
 	}
+	close(due)
+	<-gone
 }
 
 // operator gives one task for each tick.
-func (w *work) operator(ctx context.Context, due <-chan time.Time) {
+func (w *work) operator(ctx context.Context, due <-chan struct{}) {
 	c, err := w.dialer.dial(ctx, nil)
 	if err != nil {
 		w.refuse(codeNetwork, err.Error())

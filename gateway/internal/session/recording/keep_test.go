@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/session/recording"
 )
 
@@ -41,7 +42,7 @@ func TestFull(t *testing.T) {
 	if n := size(t, filepath.Join(folder, id+".cast")); n > c.Most || n < c.Most/2 {
 		t.Errorf("the file has %d bytes of %d", n, c.Most)
 	}
-	if got, p := played(t, s, id); p.State != recording.Complete || len(got) != 100*(count-1) {
+	if got, p := played(t, s, id); p.State != api.RecordingComplete || len(got) != 100*(count-1) {
 		t.Errorf("%s, %d bytes after %d pieces", p.State, len(got), count)
 	}
 }
@@ -77,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("its end: %v", err)
 	}
 	got, p := played(t, s, id)
-	if p.State != recording.CutOff || len(got) == 0 || len(got) < shown-40_000 {
+	if p.State != api.RecordingCutOff || len(got) == 0 || len(got) < shown-40_000 {
 		t.Errorf("%s, %d bytes of %d", p.State, len(got), shown)
 	}
 	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 1 {
@@ -251,7 +252,7 @@ func TestQuota(t *testing.T) {
 	for _, path := range played {
 		p, err := s.Find(strings.TrimSuffix(filepath.Base(path), ".cast"))
 		must(t, err)
-		if p.State != recording.Complete {
+		if p.State != api.RecordingComplete {
 			t.Errorf("%s is %s", path, p.State)
 		}
 		must(t, p.Close())

@@ -11,22 +11,11 @@ import (
 	"muster/gateway/api"
 )
 
-// State says whether all of a recording is there.
-type State string
-
-// States of a recording.
-const (
-	Complete State = api.RecordingComplete
-	Live     State = api.RecordingLive
-	CutOff   State = api.RecordingCutOff
-	Damaged  State = api.RecordingDamaged
-)
-
 // Play is a recording that can be read. All that it gives was verified when it was opened.
 type Play struct {
-	State State
-	Bytes int64 // that WriteTo writes
-	Why   error // what is wrong with it; nil: nothing
+	State string // whether all of it is there, as api.RecordingComplete
+	Bytes int64  // that WriteTo writes
+	Why   error  // what is wrong with it; nil: nothing
 
 	store  *Store
 	id     string
@@ -53,9 +42,9 @@ func (s *Store) Find(id string) (*Play, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Play{store: s, id: id, file: file, State: CutOff}
+	p := &Play{store: s, id: id, file: file, State: api.RecordingCutOff}
 	if tape != nil {
-		p.State = Live
+		p.State = api.RecordingLive
 	}
 	if err := p.verify(); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -74,16 +63,16 @@ func (p *Play) verify() error {
 		p.parts++
 		p.Bytes += int64(len(lines))
 		if last {
-			p.State = Complete
+			p.State = api.RecordingComplete
 		}
 		return nil
 	})
 	switch {
 	case errors.Is(err, errDamaged):
-		p.State = Damaged
+		p.State = api.RecordingDamaged
 		p.Why = fmt.Errorf("the recording is damaged: %w", err)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		if p.State == CutOff {
+		if p.State == api.RecordingCutOff {
 			p.Why = errors.New("the end of the recording is missing: the gateway was killed, its disk was full, or somebody has cut the file off")
 		}
 	default:

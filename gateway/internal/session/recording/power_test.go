@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/disk/disktest"
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/session/recording"
 )
 
@@ -34,10 +35,10 @@ func TestPowerCuts(t *testing.T) {
 		}
 		s := open(t, config(filepath.Join(dir, "recordings")))
 		shown, p := played(t, s, id)
-		if p.State == recording.Damaged || p.Bytes == 0 {
+		if p.State == api.RecordingDamaged || p.Bytes == 0 {
 			t.Errorf("%s: the recording is %s, with %d bytes", happened, p.State, p.Bytes)
 		}
-		if ended && (!strings.Contains(shown, "rm -rf /") || p.State != recording.Complete) {
+		if ended && (!strings.Contains(shown, "rm -rf /") || p.State != api.RecordingComplete) {
 			t.Errorf("%s: it shows %q, it is %s", happened, shown, p.State)
 		}
 	})

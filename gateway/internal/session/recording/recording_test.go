@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/session/asciicast"
 	"muster/gateway/internal/session/recording"
 )
@@ -109,7 +110,7 @@ func TestSameBytes(t *testing.T) {
 		}
 		take(t, s, id, pieces...)
 		got, p := played(t, s, id)
-		if want := string([]rune(strings.Join(pieces, ""))); got != want || p.State != recording.Complete || p.Why != nil {
+		if want := string([]rune(strings.Join(pieces, ""))); got != want || p.State != api.RecordingComplete || p.Why != nil {
 			t.Errorf("%d bytes in %d pieces became %d bytes, %s, %v", len(want), len(pieces), len(got), p.State, p.Why)
 		}
 	}
@@ -166,7 +167,7 @@ func TestCutAnywhere(t *testing.T) {
 			if more, ok := ends[int64(cut)]; ok {
 				want = more
 			}
-			if got, p := played(t, s, id); got != want || p.State != recording.CutOff || p.Why == nil {
+			if got, p := played(t, s, id); got != want || p.State != api.RecordingCutOff || p.Why == nil {
 				t.Fatalf("cut at %d of %d: %q, want %q; %s, %v", cut, len(raw), got, want, p.State, p.Why)
 			}
 		}
@@ -194,12 +195,12 @@ func TestDamagedAnywhere(t *testing.T) {
 		bad[i] ^= 1
 		must(t, os.WriteFile(path, bad, 0o600))
 		got, p := played(t, s, id)
-		if p.State == recording.Complete || p.Why == nil || !strings.HasPrefix("onetwo", got) {
+		if p.State == api.RecordingComplete || p.Why == nil || !strings.HasPrefix("onetwo", got) {
 			t.Errorf("byte %d changed: %s, %q", i, p.State, got)
 		}
 	}
 	must(t, os.WriteFile(path, append(raw, 0), 0o600))
-	if _, p := played(t, s, id); p.State != recording.Damaged {
+	if _, p := played(t, s, id); p.State != api.RecordingDamaged {
 		t.Errorf("a byte behind the end: %s", p.State)
 	}
 }
@@ -239,7 +240,7 @@ func TestParts(t *testing.T) {
 		"another's file":  {foreign},
 	} {
 		must(t, os.WriteFile(path, bytes.Join(parts, nil), 0o600))
-		if _, p := played(t, s, id); p.State != recording.Damaged || p.Why == nil {
+		if _, p := played(t, s, id); p.State != api.RecordingDamaged || p.Why == nil {
 			t.Errorf("%s: %s", name, p.State)
 		}
 	}
@@ -253,7 +254,7 @@ func TestWrongKey(t *testing.T) {
 	c := config(folder)
 	c.Key = bytes.Repeat([]byte{8}, 32)
 	got, p := played(t, open(t, c), id)
-	if got != "" || p.State != recording.Damaged || !strings.Contains(p.Why.Error(), "its key does not open") {
+	if got != "" || p.State != api.RecordingDamaged || !strings.Contains(p.Why.Error(), "its key does not open") {
 		t.Errorf("%q, %s, %v", got, p.State, p.Why)
 	}
 	c.Key = c.Key[:16]
@@ -275,10 +276,10 @@ func TestLive(t *testing.T) {
 		synctest.Wait()
 		must(t, tape.Output(time.Now(), []byte("late")))
 		after := open(t, config(folder)) // as the next gateway sees it
-		if got, p := played(t, after, id); got != "early " || p.State != recording.CutOff {
+		if got, p := played(t, after, id); got != "early " || p.State != api.RecordingCutOff {
 			t.Errorf("after a crash: %q, %s", got, p.State)
 		}
-		if got, p := played(t, s, id); got != "early late" || p.State != recording.Live || p.Why != nil {
+		if got, p := played(t, s, id); got != "early late" || p.State != api.RecordingLive || p.Why != nil {
 			t.Errorf("while it goes on: %q, %s, %v", got, p.State, p.Why)
 		}
 		must(t, tape.Size(time.Now(), 50, 132))
@@ -290,7 +291,7 @@ func TestLive(t *testing.T) {
 		if err := tape.Size(time.Now(), 1, 1); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("a size after the end: %v", err)
 		}
-		if _, p := played(t, s, id); p.State != recording.Complete {
+		if _, p := played(t, s, id); p.State != api.RecordingComplete {
 			t.Errorf("after its end: %s", p.State)
 		}
 	})
@@ -311,7 +312,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		must(t, os.WriteFile(path, raw, 0o600))
 		got, p := played(t, s, id)
-		if (p.State == recording.Complete) != bytes.Equal(raw, whole) || !strings.HasPrefix("onetwo", got) {
+		if (p.State == api.RecordingComplete) != bytes.Equal(raw, whole) || !strings.HasPrefix("onetwo", got) {
 			t.Fatalf("%s, %q", p.State, got)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,7 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
@@ -33,10 +33,7 @@ var errNoTask = errors.New("there is no such task")
 func inBubble(t *testing.T, do func(h *house)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &house{t: t, streams: livestream.New()}
-		var err error
-		h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-		h.must(err)
-		defer h.store.Close()
+		h.store = kit.Store(t, nil)
 		picture := view.Open(view.Config{Store: h.store, Ref: func() store.StatusRef { return store.StatusRef{Now: time.Now()} }})
 		h.must(h.store.CreateNode(t.Context(), store.Node{ID: "id-n", Name: "n", Tenant: "platform", CreatedAt: time.Now()}, nil))
 		picture.Load(t.Context())
@@ -47,6 +44,7 @@ func inBubble(t *testing.T, do func(h *house)) {
 				}
 				return api.Task{ID: id, Tenant: tenant}, nil
 			}}
+		var err error
 		h.source.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store})
 		h.must(err)
 		ctx, cancel := context.WithCancel(t.Context())
