@@ -37,7 +37,8 @@ Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 func flagTable() []flags.Flag {
 	return []flags.Flag{
 		{Name: "admin-behind-proxy", Off: true, Usage: "answer the admin API through a trusted proxy too"},
-		{Name: "bootstrap-container-runtime-package", Alias: "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE", Value: "PACKAGE", Usage: "its apt PACKAGE"},
+		{Name: "bootstrap-container-runtime-package", Alias: "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE", Value: "PACKAGE",
+			Usage: "its apt PACKAGE"},
 		{Name: "bootstrap-install-container-runtime", Alias: "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME", Off: true,
 			Usage: "bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl; =false: they do not"},
 		{Name: "bootstrap-registry", Alias: "NODE_BOOTSTRAP_REGISTRY", Value: "HOST[:PORT]",

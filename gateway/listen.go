@@ -65,8 +65,9 @@ func tlsConfig(serving certificates) *tls.Config {
 // strangers do.
 func (h *handlers) server(routes http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h.limiter.Handler(routes), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ConnContext: h.connected, ConnState: httpserver.State, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
+		Handler: h.limiter.Handler(routes), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: maxHeader,
+		ConnContext:    h.connected, ConnState: httpserver.State, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }

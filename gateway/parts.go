@@ -99,7 +99,8 @@ func openHealth(ctx context.Context, b base) (*health.Service, error) {
 	h, err := health.Open(ctx, health.Config{
 		Records: findings.New(b.store.Records()), Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
 		Tell:  b.overview.Findings,
-		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.RetireStaleAfter), Retire: b.fleet.RetireSilent, CountAgain: b.audit.Told, Logger: b.log,
+		Judge: b.fleet.Judge, RetireAfter: time.Duration(b.settings.RetireStaleAfter), Retire: b.fleet.RetireSilent,
+		CountAgain: b.audit.Told, Logger: b.log,
 	})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,10 @@ type Flag struct {
 }
 
 // Error is a wrong call: what is wrong, and what to write instead.
-type Error struct{ Message, Hint string }
+type Error struct {
+	Message, Hint string
+	Unknown       string // the flag that there is not, where that is wrong; the value that was written with it is nowhere
+}
 
 func (e *Error) Error() string {
 	if e.Hint == "" {
@@ -72,13 +75,13 @@ func (s *Set) Parse(args []string) (words, behind []string, err error) {
 			return nil, nil, ErrHelp
 		case !known:
 			written, _, _ := strings.Cut(arg, "=")
-			return nil, nil, &Unknown{Arg: written, Name: name}
+			return nil, nil, &Error{Message: "there is no flag " + written, Unknown: name}
 		case f.Value == "" && inline && value != "true" && !f.Off:
-			return nil, nil, &Error{"--" + f.Name + " takes no value", "write --" + f.Name + " alone"}
+			return nil, nil, &Error{Message: "--" + f.Name + " takes no value", Hint: "write --" + f.Name + " alone"}
 		case f.Value == "" && !inline:
 			value = "true"
 		case !inline && i+1 == len(args):
-			return nil, nil, &Error{"--" + f.Name + " needs a value", "write --" + f.Name + " " + f.Value}
+			return nil, nil, &Error{Message: "--" + f.Name + " needs a value", Hint: "write --" + f.Name + " " + f.Value}
 		case !inline:
 			i++
 			value = args[i]
@@ -87,11 +90,6 @@ func (s *Set) Parse(args []string) (words, behind []string, err error) {
 	}
 	return words, nil, nil
 }
-
-// Unknown is Parse's error about a flag that is not in the table. It holds no value that was written with it.
-type Unknown struct{ Arg, Name string }
-
-func (u *Unknown) Error() string { return "there is no flag " + u.Arg }
 
 // Given tells whether the flag itself was given. Its variable does not count.
 func (s *Set) Given(name string) bool { return len(s.values[name]) > 0 }

@@ -29,8 +29,8 @@ type fields struct {
 
 func table() []flags.Flag {
 	return []flags.Flag{
-		{Name: "gpu-interval", Value: "TIME", Zero: true}, {Name: "tls-cert", Value: "FILE", Alias: "OTHER_CERT"}, {Name: "peer", Short: "p", Value: "P"},
-		{Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"}, {Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
+		{Name: "gpu-interval", Value: "TIME", Zero: true}, {Name: "tls-cert", Value: "FILE", Alias: "OTHER_CERT"},
+		{Name: "peer", Short: "p", Value: "P"}, {Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"}, {Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
 		{Name: "since", Value: "TIME"}, {Name: "bytes", Value: "SIZE"}, {Name: "all"}, {Name: "secret", Value: "S", NoEnv: true},
 	}
 }
@@ -49,8 +49,8 @@ func read(args string, env map[string]string) (fields, *flags.Set, error) {
 func TestInto(t *testing.T) {
 	got, s, err := read("--gpu-interval=0 -p a,b --peer c --label k=v --level warn --no-gpu=off --since yesterday --bytes 3GiB",
 		map[string]string{"MUSTER_HOW_DEEP": "3", "MUSTER_PEER": "d", "OTHER_CERT": "f.pem", "MUSTER_SECRET": "x"})
-	const want = "map[bytes:0 gpu-interval:0s how-deep:3 label:map[k:v] level:WARN no-gpu:false peer:a,b,c since:0001-01-01 00:00:00 +0000 UTC " +
-		"tls-cert:f.pem]"
+	const want = "map[bytes:0 gpu-interval:0s how-deep:3 label:map[k:v] level:WARN no-gpu:false peer:a,b,c " +
+		"since:0001-01-01 00:00:00 +0000 UTC tls-cert:f.pem]"
 	if texts := fmt.Sprint(s.Texts(&got)); err != nil || texts != want {
 		t.Errorf("got %s, %v", texts, err)
 	}
@@ -58,7 +58,8 @@ func TestInto(t *testing.T) {
 		s.Source("all") != "--all" || s.Text("secret") != "" || s.Given("how-deep") {
 		t.Errorf("sources %s, %s, %s", s.Source("tls-cert"), s.Source("how-deep"), s.Source("peer"))
 	}
-	if got, _, err := read("--tls-cert=", map[string]string{"MUSTER_TLS_CERT": "own", "OTHER_CERT": "f.pem"}); err != nil || got.TLSCert != "" {
+	own := map[string]string{"MUSTER_TLS_CERT": "own", "OTHER_CERT": "f.pem"}
+	if got, _, err := read("--tls-cert=", own); err != nil || got.TLSCert != "" {
 		t.Errorf("an empty value: %q, %v", got.TLSCert, err)
 	}
 	if got, _, err := read("", nil); err != nil || got.TLSCert != "usual" || !got.NoGPU || got.GPUInterval != time.Hour {

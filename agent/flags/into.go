@@ -14,7 +14,8 @@ import (
 
 // Into sets the fields of structs from the flags of their names: the name of a field is that of its tag flag, or the one in JSON or in Go,
 // with dashes; a list may have a flag for one of it. The fields of a struct in a struct count too. A field stays as it is if neither the
-// flag nor its variable is there, or if the flag is not one that Takes has. Types that read text themselves do so. A wrong value is an *Error.
+// flag nor its variable is there, or if the flag is not one that Takes has. Types that read text themselves do so. A wrong value is an
+// *Error.
 func (s *Set) Into(structs ...any) error {
 	return s.walk(structs, func(v reflect.Value, name string, whole bool) error { return s.set(v, name, whole) })
 }
@@ -205,7 +206,7 @@ func (s *Set) labels(name string) (map[string]string, error) {
 	for _, text := range values {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, &Error{fmt.Sprintf("%q is no %s", text, name), "write --" + name + " tier=sovereign"}
+			return nil, &Error{Message: fmt.Sprintf("%q is no %s", text, name), Hint: "write --" + name + " tier=sovereign"}
 		}
 		if _, twice := labels[key]; twice {
 			return nil, Twice("the "+name, key)
@@ -217,10 +218,10 @@ func (s *Set) labels(name string) (map[string]string, error) {
 
 // Twice refuses what has two values where one of them would be lost.
 func Twice(what, name string) error {
-	return &Error{fmt.Sprintf("%s %.60q is given twice", what, name), "give it once"}
+	return &Error{Message: fmt.Sprintf("%s %.60q is given twice", what, name), Hint: "give it once"}
 }
 
 // Wrong refuses a flag's value.
 func (s *Set) Wrong(name, hint, why string) error {
-	return &Error{fmt.Sprintf("%s has the value %q%s", s.Source(name), s.Text(name), why), hint}
+	return &Error{Message: fmt.Sprintf("%s has the value %q%s", s.Source(name), s.Text(name), why), Hint: hint}
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,13 +28,10 @@ func (f *Flags) Parse(args []string, into ...any) error {
 	f.Set.Getenv = f.Program.Getenv
 	usual := f.Texts(into...)
 	words, behind, err := f.Set.Parse(args)
-	var unknown *flags.Unknown
 	switch {
 	case err == flags.ErrHelp:
 		f.help(usual)
 		return err
-	case errors.As(err, &unknown):
-		return Usagef("%v", err)
 	case err != nil:
 		return err
 	case len(words)+len(behind) > 0:

@@ -16,26 +16,26 @@ type Flags struct{ flags.Set }
 func split(args []string) (words, behind []string, s Flags, err error) {
 	s.All = allFlags()
 	words, behind, err = s.Parse(args)
-	var unknown *flags.Unknown
-	if errors.As(err, &unknown) {
-		err = Usagef(s.instead(unknown), "%v", unknown)
-		if _, number := strconv.ParseFloat(unknown.Arg, 64); number == nil {
-			err = Usagef("numbers are from 0 up", "%s is no flag, and no negative number can stand here", unknown.Arg)
+	var wrong *flags.Error
+	if errors.As(err, &wrong) && wrong.Unknown != "" {
+		wrong.Hint = s.instead(wrong.Unknown)
+		if _, number := strconv.ParseFloat(wrong.Unknown, 64); number == nil {
+			err = Usagef("numbers are from 0 up", "-%s is no flag, and no negative number can stand here", wrong.Unknown)
 		}
 	}
 	return words, behind, s, err
 }
 
 // instead says what there is in place of a flag that there is not.
-func (s *Flags) instead(u *flags.Unknown) string {
+func (s *Flags) instead(name string) string {
 	var names []string
 	for _, f := range s.All {
 		names = append(names, f.Name)
 	}
-	if u.Name == "token" || u.Name == "secret" || u.Name == "psk" {
+	if name == "token" || name == "secret" || name == "psk" {
 		return "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	}
-	if close := nearest(u.Name, names); close != "" {
+	if close := nearest(name, names); close != "" {
 		return "did you mean --" + close + "?"
 	}
 	return "muster --help shows what there is"
