@@ -29,7 +29,7 @@ esac
 // pace, so that their memory is what it is between heartbeats, and not what a rush leaves behind.
 type idlers struct {
 	path, smi   string // of the agent and of the nvidia-smi that it sees
-	agent, bare *child // bare is nil where there is none
+	agent, bare *child // bare is nil if there is none
 	since       time.Time
 }
 

@@ -147,7 +147,7 @@ func (o *outdated) installs(agent, says string, tools ...string) {
 }
 
 // TestBootstrapRelease: a script that was made before an update of the gateway installs what its channel points at when it runs, by
-// signature. Where it cannot check that, it installs what it was made with. Both come from the registry, for the gateway itself carries
+// signature. If it cannot check that, it installs what it was made with. Both come from the registry, for the gateway itself carries
 // another agent by then.
 func TestBootstrapRelease(t *testing.T) {
 	t.Parallel()

@@ -70,7 +70,7 @@ func (b *rootBox) settled(m minted) {
 	}
 }
 
-// TestBootstrapToken: where the script without the secret takes it from, and what it says where there is none or another one's.
+// TestBootstrapToken: where the script without the secret takes it from, and what it says if there is none or another one's.
 func TestBootstrapToken(t *testing.T) {
 	t.Parallel()
 	h := agentsHouse(t, recorder(t))

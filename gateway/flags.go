@@ -101,7 +101,7 @@ func flagTable() []flags.Flag {
 	}
 }
 
-// printHelp writes each flag on a line of its own, and below it what it does. usual are the values where nothing is given.
+// printHelp writes each flag on a line of its own, and below it what it does. usual are the values if nothing is given.
 func printHelp(out io.Writer, data string, usual map[string]string) {
 	fmt.Fprintf(out, serveHelp, data)
 	for _, f := range flagTable() {

@@ -64,7 +64,7 @@ var (
 	agentErr  error
 )
 
-// agentBinary builds the real agent once, as `make build` does. Where the tests look for races, so does the agent.
+// agentBinary builds the real agent once, as `make build` does. If the tests look for races, so does the agent.
 func agentBinary(t *testing.T) string {
 	t.Helper()
 	agentOnce.Do(func() {

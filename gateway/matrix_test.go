@@ -75,7 +75,7 @@ func (r row) absent() bool {
 		strings.Contains(samples[r.pattern()].query, "none")
 }
 
-// parameter is the name of the first part of the path that stands for something; empty where there is none.
+// parameter is the name of the first part of the path that stands for something; empty if there is none.
 func (r row) parameter() string {
 	_, rest, _ := strings.Cut(r.path, "{")
 	name, _, _ := strings.Cut(rest, "}")

@@ -40,7 +40,7 @@ func (m *matrix) want(f face, r row, c caller) string {
 	return wantProof(f, r, c)
 }
 
-// exposed is the refusal of a secret that stands where none belongs, whoever sends it.
+// exposed is the refusal of a secret that stands if none belongs, whoever sends it.
 func exposed(f face, r row, s shown) string {
 	judges := r.admin != nil && f.admin || (r.registry != nil || r.metrics != nil) && f.socket() // the route's own gate looks
 	registers := r.node != nil && r.node.Proof == nodeapi.Credential
@@ -143,7 +143,7 @@ func opens(p *account.Pass, action string) bool {
 	})
 }
 
-// lacks tells whether one of the scopes is missing. Where a part of it is enough, it is one that partsFor names.
+// lacks tells whether one of the scopes is missing. If a part of it is enough, it is one that partsFor names.
 func lacks(scopes []string, need account.Need, r row) bool {
 	has := func(s string) bool { return slices.Contains(scopes, s) }
 	return slices.ContainsFunc(need.Scopes, func(s string) bool {

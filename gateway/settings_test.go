@@ -96,7 +96,7 @@ func TestYesNo(t *testing.T) {
 	}
 }
 
-// TestRegistrySettings: sizes with a unit, the bounds that hold where nothing is said, and what is no size.
+// TestRegistrySettings: sizes with a unit, the bounds that hold if nothing is said, and what is no size.
 func TestRegistrySettings(t *testing.T) {
 	for _, c := range []struct{ quota, want string }{
 		{"", "20GiB"}, {"0", "0"}, {"1", "1"}, {"1024", "1KiB"}, {"1500MiB", "1500MiB"}, {"7TiB", "7TiB"}, {"8388607TiB", "8388607TiB"},

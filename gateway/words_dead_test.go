@@ -42,7 +42,7 @@ func (l *lexicon) dead(text string) []string {
 	return found
 }
 
-// commandLines are a block's lines with those that go on joined. Where prompts show what is typed, the rest is output.
+// commandLines are a block's lines with those that go on joined. If prompts show what is typed, the rest is output.
 func commandLines(block string) []string {
 	block = strings.ReplaceAll(block, "\\\n", " ")
 	lines := strings.Split(block, "\n")
@@ -128,7 +128,7 @@ func (l *lexicon) group(first string) bool {
 	return false
 }
 
-// deadFlags gives the flags among the words that a command does not have, or no command where none is named.
+// deadFlags gives the flags among the words that a command does not have, or no command if none is named.
 func (l *lexicon) deadFlags(command string, words []string) []string {
 	var found []string
 	for _, one := range words {

@@ -79,7 +79,7 @@ func (q NodeQuery) filter() (where filter, liveness bool, err error) {
 	return where, liveness, nil
 }
 
-// WithRetired is true where the query includes retired nodes.
+// WithRetired is true if the query includes retired nodes.
 func (q NodeQuery) WithRetired() bool {
 	if q.Retired || q.State == StateRetired {
 		return true

@@ -60,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Schema gives the number of the schema that a database has, 0 where there is none, and of the one that this program knows. It changes
+// Schema gives the number of the schema that a database has, 0 if there is none, and of the one that this program knows. It changes
 // nothing, and another process may have the database open. Errors: ErrDamaged.
 func Schema(ctx context.Context, path string) (has, known int, err error) {
 	schema, err := migrations()

@@ -118,7 +118,7 @@ func (q TaskSweep) endings() []ending {
 			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
 }
 
-// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only where there are some.
+// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only if there are some.
 func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
 	var ended []EndedTask
 	for _, e := range q.endings() {

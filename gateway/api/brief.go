@@ -39,7 +39,7 @@ type Live struct {
 	ID       string     `json:"id"`
 	LastSeen *time.Time `json:"last_seen"`
 	ReadAt   *time.Time `json:"read_at"`
-	Values   []Values   `json:"values"` // of each GPU; null where GPUs is
+	Values   []Values   `json:"values"` // of each GPU; null if GPUs is
 }
 
 // Values are of one GPU: utilisation in percent, memory used in MiB, temperature in degrees Celsius, and power in watts.
@@ -88,7 +88,7 @@ func second(at *time.Time) *time.Time {
 	return &cut
 }
 
-// Reshaped is true where a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
+// Reshaped is true if a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
 func (g *NodeRow) Reshaped(was *NodeRow) bool {
 	return g.Status != was.Status || g.Fresh != was.Fresh || !same(g.IdleSince, was.IdleSince) || (g.GPUs == nil) != (was.GPUs == nil) ||
 		!slices.EqualFunc(g.GPUs, was.GPUs, func(a, b GPU) bool {

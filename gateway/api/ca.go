@@ -59,7 +59,7 @@ type RootRequest struct {
 	Certificate string `json:"certificate,omitempty"` // PEM; empty: the gateway makes one and keeps its key
 }
 
-// TrustChange answers what changes the trust set. Where the trust key is kept elsewhere, Draft is the set to sign and to send to
+// TrustChange answers what changes the trust set. If the trust key is kept elsewhere, Draft is the set to sign and to send to
 // POST trust; nothing has changed before that.
 type TrustChange struct {
 	Number    int64  `json:"number"`
@@ -72,7 +72,7 @@ type SignedSet struct {
 	Set sign.Envelope `json:"set"`
 }
 
-// IntermediateRequest has an intermediate made. Where the root is kept elsewhere it takes two steps: with Prepare the answer is a request
+// IntermediateRequest has an intermediate made. If the root is kept elsewhere it takes two steps: with Prepare the answer is a request
 // to sign, and Certificates sends what was signed.
 type IntermediateRequest struct {
 	Prepare      bool   `json:"prepare,omitempty"`

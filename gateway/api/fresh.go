@@ -13,7 +13,7 @@ const (
 	longestPace = 86400.0 // seconds
 )
 
-// Old is true where the rows of a node's GPUs were read longer ago than the node's pace explains, or where its GPUs are gone. interval is
+// Old is true if the rows of a node's GPUs were read longer ago than the node's pace explains, or where its GPUs are gone. interval is
 // the seconds between two heartbeats, and skew is what the gateway's clock is ahead of the node's, in milliseconds; nil: not known.
 func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	at := ReadAt(p.SampledAt, skew)
@@ -35,7 +35,7 @@ func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	return now.Sub(*at) > fresh
 }
 
-// Counted is true where a reading tells how many GPUs answer: so many as it has rows. One without a row says nothing where the program that
+// Counted is true if a reading tells how many GPUs answer: so many as it has rows. One without a row says nothing where the program that
 // reads GPUs hangs, fails, or is gone from a machine that should have some: its last rows stay, and they count no more. expected is the
 // record; nil: there is none.
 func Counted(state string, rows int, expected *int) bool {

@@ -25,5 +25,5 @@ type SeriesTrack struct {
 	Points []SeriesPoint `json:"points"`
 }
 
-// SeriesPoint is [unix seconds, value]. The value is null where nothing was heard: a gap, never 0.
+// SeriesPoint is [unix seconds, value]. The value is null if nothing was heard: a gap, never 0.
 type SeriesPoint [2]*float64

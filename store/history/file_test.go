@@ -114,7 +114,7 @@ func TestRollUp(t *testing.T) {
 	}
 }
 
-// TestRollUpLate: samples that come while an hour is rolled up are rolled up once more, also where the first ones are gone.
+// TestRollUpLate: samples that come while an hour is rolled up are rolled up once more, also if the first ones are gone.
 func TestRollUpLate(t *testing.T) {
 	f := open(t)
 	all := samples(noon(), 100, 1)

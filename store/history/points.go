@@ -91,7 +91,7 @@ func said(points []Point, m int, value func(*Point, int) Value) bool {
 
 func middle(v Value) int64 { return v.Least + (v.Most-v.Least)/2 }
 
-// DecodePoints reads a blob. Where it is damaged, the points before that come with ErrDamaged.
+// DecodePoints reads a blob. If it is damaged, the points before that come with ErrDamaged.
 func DecodePoints(blob []byte) ([]Point, error) {
 	var all []Point
 	err := eachFrame(blob, kindPoints, func(body []byte) error {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Samples gives the samples of a node in the rows from one number to another, in the order of time, each moment once. Where the clock was
+// Samples gives the samples of a node in the rows from one number to another, in the order of time, each moment once. If the clock was
 // set back, the last that was written of a moment counts. What is damaged is left out.
 func (f *File) Samples(ctx context.Context, node, from, to int64) ([]Sample, error) {
 	rows, err := f.Rows(ctx, Raw, node, from, to)
@@ -65,7 +65,7 @@ func inOrder[T any](all []T, at func(*T) int64) []T {
 	return kept
 }
 
-// Merge puts two lists together. Where both have a point of one time, the newer list's counts.
+// Merge puts two lists together. If both have a point of one time, the newer list's counts.
 func Merge(older, newer []Point) []Point {
 	return inOrder(slices.Concat(older, newer), func(p *Point) int64 { return p.Start })
 }

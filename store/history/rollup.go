@@ -79,7 +79,7 @@ func (f *File) RollUp(ctx context.Context, d Due) error {
 	return err
 }
 
-// minutes are the points of an hour: those of its samples, and where there are no samples any more, those from before.
+// minutes are the points of an hour: those of its samples, and if there are no samples any more, those from before.
 func (f *File) minutes(ctx context.Context, d Due) ([]Point, error) {
 	kept, err := f.Points(ctx, Minutes, d.Node, d.Hour, d.Hour)
 	if err != nil {

@@ -51,7 +51,7 @@ type GPUSample struct {
 	Values [GPUMetrics]int64
 }
 
-// Value is one value of a roll-up. Where Count is 0, it is missing.
+// Value is one value of a roll-up. If Count is 0, it is missing.
 type Value struct {
 	Count             int64 // samples that said it
 	Mean, Least, Most int64
@@ -123,7 +123,7 @@ func (v *Value) addOne(said int64) {
 	}
 }
 
-// gpu finds the part about a GPU, and makes it where there is none.
+// gpu finds the part about a GPU, and makes it if there is none.
 func (p *Point) gpu(number int) *GPUPoint {
 	at, found := slices.BinarySearchFunc(p.GPUs, number, func(g GPUPoint, n int) int { return g.GPU - n })
 	if !found {

@@ -70,7 +70,7 @@ func appendValues(body []byte, values, last []int64) []byte {
 	return body
 }
 
-// DecodeSamples reads a blob. Where it is damaged, the samples before that come with ErrDamaged.
+// DecodeSamples reads a blob. If it is damaged, the samples before that come with ErrDamaged.
 func DecodeSamples(blob []byte) ([]Sample, error) {
 	var all []Sample
 	err := eachFrame(blob, kindSamples, func(body []byte) error {

@@ -31,7 +31,7 @@ func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time
 	return err
 }
 
-// MountBlob gives a repository a blob that another one has; from "": that any has. ErrConflict where there is no such blob.
+// MountBlob gives a repository a blob that another one has; from "": that any has. ErrConflict if there is no such blob.
 func (r Records) MountBlob(ctx context.Context, repository, digest, from string, at time.Time) error {
 	_, err := r.write(ctx,
 		sqlite.Guard("EXISTS(SELECT 1 FROM registry_links WHERE digest = ? AND ? IN ('', repository))", digest, from),
@@ -113,7 +113,7 @@ func (r Records) Unlinked(ctx context.Context, limit int) ([]Blob, error) {
 		sqlite.Do("SELECT b.digest, b.size FROM registry_blobs b WHERE "+unlinked+" ORDER BY b.digest LIMIT ?", int64(limit)))
 }
 
-// DropBlob deletes the record of a blob, unless a repository has it. Where it returns true, the file has to go.
+// DropBlob deletes the record of a blob, unless a repository has it. If it returns true, the file has to go.
 func (r Records) DropBlob(ctx context.Context, digest string) (bool, error) {
 	done, err := r.write(ctx, sqlite.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest))
 	if err != nil {

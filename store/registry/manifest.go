@@ -84,7 +84,7 @@ func (r Records) Tags(ctx context.Context, repository, after string, limit int) 
 		"SELECT tag FROM registry_tags WHERE repository = ? AND tag > ? ORDER BY tag LIMIT ?", repository, after, int64(limit)))
 }
 
-// DropTag deletes a tag. ErrConflict where there is none.
+// DropTag deletes a tag. ErrConflict if there is none.
 func (r Records) DropTag(ctx context.Context, repository, tag string, events ...store.Event) error {
 	return r.db.Change(ctx, []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM registry_tags WHERE repository = ? AND tag = ?)", repository, tag),
@@ -92,7 +92,7 @@ func (r Records) DropTag(ctx context.Context, repository, tag string, events ...
 	}, events...)
 }
 
-// DropManifest deletes a manifest and its tags. ErrConflict where there is none, or it is held: see Holder. What it named counts as used
+// DropManifest deletes a manifest and its tags. ErrConflict if there is none, or it is held: see Holder. What it named counts as used
 // at that time: a client may just have been told that it need not push it again.
 func (r Records) DropManifest(ctx context.Context, repository, digest string, at time.Time, events ...store.Event) error {
 	return r.db.Change(ctx, []sqlite.Statement{

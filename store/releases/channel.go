@@ -71,8 +71,8 @@ func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
 	}, sqlite.Do(live))
 }
 
-// hasFinished is true where nobody is harmed who is taken back to a channel's present release: its rollout came to its end once, or it is
-// the first that the channel had, and was not stopped. Where there is another one to go back to, it is not one that a person has just
+// hasFinished is true if nobody is harmed who is taken back to a channel's present release: its rollout came to its end once, or it is
+// the first that the channel had, and was not stopped. If there is another one to go back to, it is not one that a person has just
 // aborted, or that too many nodes went back from: it is bad after all.
 const hasFinished = `(finished = 1 AND (previous = '' OR NOT EXISTS(SELECT 1 FROM rollouts o WHERE o.channel = channels.channel
 		AND o.digest = channels.digest AND o.state IN ('halted', 'aborted', 'taken_back')

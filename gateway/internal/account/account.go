@@ -91,7 +91,7 @@ func NewGate(c Config) *Gate {
 
 // Admit returns who calls, or why the request is refused. With an error, the caller is filled in as far as it is known.
 //
-// The URL is checked also where the caller is not known: a token in it has leaked, whoever sends it.
+// The URL is checked also if the caller is not known: a token in it has leaked, whoever sends it.
 func (g *Gate) Admit(r *http.Request, need Need) (Caller, error) {
 	who, err := g.authenticate(r)
 	if err == nil && !g.Socket {

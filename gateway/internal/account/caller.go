@@ -30,12 +30,12 @@ func (c Caller) owner() string {
 // ActorName is an account's name as events and records have it.
 func ActorName(a store.Account) string { return "account:" + a.Name }
 
-// May is true where a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
+// May is true if a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
 func (c Caller) May(scope string) bool {
 	return slices.ContainsFunc(api.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
 }
 
-// MayPart is true where a caller has a scope or any part of it.
+// MayPart is true if a caller has a scope or any part of it.
 func (c Caller) MayPart(scope string) bool { return c.hasParts([]string{scope}) }
 
 // Part refuses a caller who has neither a scope nor this part of it.
@@ -101,7 +101,7 @@ func (c Caller) meets(need Need) error {
 	return nil
 }
 
-// hasParts is true where the caller has each of the scopes or a part of it.
+// hasParts is true if the caller has each of the scopes or a part of it.
 func (c Caller) hasParts(scopes []string) bool {
 	for _, scope := range scopes {
 		within := func(s string) bool { return strings.HasPrefix(s, api.ScopePart(scope, "")) }

@@ -38,7 +38,7 @@ import (
 // API is what the routes need. It may be copied: each listener has a gate of its own.
 type API struct {
 	Gate       *account.Gate    // of the listener
-	Recordings *recording.Store // of sessions; nil where Sessions is
+	Recordings *recording.Store // of sessions; nil if Sessions is
 
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
@@ -72,7 +72,7 @@ type Handler struct {
 	mux *http.ServeMux
 }
 
-// Takes is true where a row of the table is for this request. Then the gate checks the caller, and looks for tokens in the URL. For
+// Takes is true if a row of the table is for this request. Then the gate checks the caller, and looks for tokens in the URL. For
 // other requests the listener must do that.
 func (h *Handler) Takes(r *http.Request) bool {
 	if path.Clean(r.URL.Path) != r.URL.Path { // ServeMux would redirect it

@@ -95,7 +95,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	return withScript{m.Answer(node.ID, node.Name)}, nil
 }
 
-// wantsScript is true where the caller wants the script itself. The parameter format decides, or without it the header Accept.
+// wantsScript is true if the caller wants the script itself. The parameter format decides, or without it the header Accept.
 func wantsScript(c *call, format string) (bool, error) {
 	switch format {
 	case "":

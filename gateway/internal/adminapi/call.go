@@ -65,7 +65,7 @@ func (c *call) decode(v any) error {
 	return nil
 }
 
-// showsPSK is true where one of the body's texts is or holds the cluster's PSK.
+// showsPSK is true if one of the body's texts is or holds the cluster's PSK.
 func (c *call) showsPSK(body []byte) bool {
 	return slices.ContainsFunc(secret.Texts(body, 1), secret.HasPSK) || c.server.Bootstrap.PSKInBody(c.r.Context(), body) != ""
 }

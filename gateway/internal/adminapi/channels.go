@@ -80,7 +80,7 @@ func steers(do func(*release.Service, context.Context, string, store.Actor) (api
 	})
 }
 
-// planOf reads the member wave. Where it is not there the plan is the usual one; null lets all nodes in at once. A wave that leaves out
+// planOf reads the member wave. If it is not there the plan is the usual one; null lets all nodes in at once. A wave that leaves out
 // how long to wait, or how many may fail, has the usual values there.
 func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 	switch {

@@ -78,7 +78,7 @@ func TestFleet(t *testing.T) {
 
 func refusalCode(body []byte) string { return code(body) }
 
-// TestFleetShape: what is sent node by node is what the shape says, null where a value is not known.
+// TestFleetShape: what is sent node by node is what the shape says, null if a value is not known.
 func TestFleetShape(t *testing.T) {
 	h := newHouse(t)
 	h.node("a", "platform", oneGPU)

@@ -90,7 +90,7 @@ func TestNodeLogsEnd(t *testing.T) {
 	})
 }
 
-// TestNodeLogsEndOnce: a node whose log never ends keeps no reader whose account is gone, also where nobody follows.
+// TestNodeLogsEndOnce: a node whose log never ends keeps no reader whose account is gone, also if nobody follows.
 func TestNodeLogsEndOnce(t *testing.T) {
 	inBubble(t, func(h *house) {
 		endless := func(ctx context.Context, node string, p wire.LogsParams) (io.ReadCloser, error) {

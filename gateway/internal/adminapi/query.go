@@ -112,7 +112,7 @@ func (p parameters) text(name string) string { return url.Values(p).Get(name) }
 
 func (p parameters) has(name string) bool { return len(p[name]) > 0 }
 
-// flag is false where the parameter is not there.
+// flag is false if the parameter is not there.
 func (p parameters) flag(name string) (bool, error) {
 	switch p.text(name) {
 	case "", "false", "0":

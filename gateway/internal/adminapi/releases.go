@@ -21,7 +21,7 @@ func (s *server) showRelease(c *call) (any, error) {
 	return r, nil
 }
 
-// addRelease makes a release. With a channel it also points that at it, in the usual waves. Where that fails the release stays, and the
+// addRelease makes a release. With a channel it also points that at it, in the usual waves. If that fails the release stays, and the
 // same request again goes on.
 func (s *server) addRelease(c *call, q api.NewRelease) (any, error) {
 	if !wire.IsDigest(q.Digest) {

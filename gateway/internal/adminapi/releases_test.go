@@ -60,7 +60,7 @@ func TestReleaseRefusals(t *testing.T) {
 	}
 }
 
-// TestPins: a node without a release of its own is held where it is, until its pin is dropped in either way.
+// TestPins: a node without a release of its own is held if it is, until its pin is dropped in either way.
 func TestPins(t *testing.T) {
 	h := newHouse(t)
 	h.node("n", "platform", oneGPU)

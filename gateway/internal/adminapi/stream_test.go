@@ -88,7 +88,7 @@ func inBubble(t *testing.T, do func(h *house)) {
 	})
 }
 
-// shown is true where a text has all parts.
+// shown is true if a text has all parts.
 func shown(text string, parts ...string) bool {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {

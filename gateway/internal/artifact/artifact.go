@@ -34,7 +34,7 @@ const (
 
 // Config says what a Registry works with.
 type Config struct {
-	Folder  string // is made where it is not there; see the package's comment
+	Folder  string // is made if it is not there; see the package's comment
 	Records store.Records
 	MaxBlob int64            // bytes of one blob; 0: no limit
 	Quota   int64            // bytes of all blobs, uploads and manifests; 0: no limit

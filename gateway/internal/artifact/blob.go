@@ -87,7 +87,7 @@ func (r *Registry) Stat(ctx context.Context, repository, digest string) (int64, 
 	return link.Size, nil
 }
 
-// DeleteBlob takes a blob from a repository. DENIED where a held manifest needs it.
+// DeleteBlob takes a blob from a repository. DENIED if a held manifest needs it.
 func (r *Registry) DeleteBlob(ctx context.Context, repository, digest string, by store.Actor) error {
 	if err := checkBoth(repository, digest); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (r *Registry) whyNot(ctx context.Context, repository, digest string, missin
 		Detail: map[string]string{"digest": digest, "held_by": holder}}
 }
 
-// Mount gives a repository a blob that another one has; from "": that any repository has. It returns false where there is no such blob:
+// Mount gives a repository a blob that another one has; from "": that any repository has. It returns false if there is no such blob:
 // then the client pushes it.
 func (r *Registry) Mount(ctx context.Context, repository, digest, from string) (bool, error) {
 	if err := checkBoth(repository, digest); err != nil {

@@ -57,7 +57,7 @@ func TestEachStops(t *testing.T) {
 	}
 }
 
-// TestFullQuota begins nothing where there is no room at all.
+// TestFullQuota begins nothing if there is no room at all.
 func TestFullQuota(t *testing.T) {
 	f := newFixture(t)
 	f.put("a", "12345")

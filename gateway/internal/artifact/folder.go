@@ -81,7 +81,7 @@ func (f folder) write(file *os.File, content []byte, at int64) error {
 	return diskError(err)
 }
 
-// publish makes a whole, verified upload a blob. The bytes are on the disk before the name, and the name before publish returns. Where
+// publish makes a whole, verified upload a blob. The bytes are on the disk before the name, and the name before publish returns. If
 // an earlier failure left bytes beyond the size, they go.
 func (f folder) publish(file *os.File, id string, blob Info) error {
 	d, err := ParseDigest(blob.Digest)
@@ -101,7 +101,7 @@ func (f folder) publish(file *os.File, id string, blob Info) error {
 	return diskError(f.disk.SyncFolder("the folder", f.algorithm(d.Algorithm)))
 }
 
-// open opens a blob for reading. BLOB_UNKNOWN where it is not there, or has another size than it should have.
+// open opens a blob for reading. BLOB_UNKNOWN if it is not there, or has another size than it should have.
 func (f folder) open(blob Info) (*os.File, error) {
 	d, err := ParseDigest(blob.Digest)
 	if err != nil {

@@ -122,7 +122,7 @@ func (m PutManifest) record(repository string, done Stored, d Document) registry
 	return record
 }
 
-// Manifest reads a manifest by tag or digest. MANIFEST_UNKNOWN where there is none.
+// Manifest reads a manifest by tag or digest. MANIFEST_UNKNOWN if there is none.
 func (r *Registry) Manifest(ctx context.Context, repository, reference string) (Manifest, error) {
 	byDigest, err := checkReference(repository, reference)
 	if err != nil {
@@ -157,7 +157,7 @@ func unknownManifest(reference string) error {
 	return missing(CodeManifestUnknown, "manifest", reference)
 }
 
-// DeleteManifest deletes a tag, or by digest a manifest and all its tags. MANIFEST_UNKNOWN where there is none, DENIED where it is held:
+// DeleteManifest deletes a tag, or by digest a manifest and all its tags. MANIFEST_UNKNOWN if there is none, DENIED if it is held:
 // the message says by what. A tag can always go.
 func (r *Registry) DeleteManifest(ctx context.Context, repository, reference string, by store.Actor) error {
 	byDigest, err := checkReference(repository, reference)
@@ -238,7 +238,7 @@ func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactTy
 }
 
 // Hold keeps a manifest, and the manifests and blobs that it names, until the holder releases it. Held twice by one holder it is held
-// once. MANIFEST_UNKNOWN where it is not there, DENIED where it names more than MaxNames others, its indexes' manifests included. The
+// once. MANIFEST_UNKNOWN if it is not there, DENIED if it names more than MaxNames others, its indexes' manifests included. The
 // holder is a text for people, such as release sha256:...
 //
 // What refers to a held manifest is not collected, but can be deleted by who asks for that: hold it too where it must not be.

@@ -102,7 +102,7 @@ func (r *Registry) leave(u *upload) {
 	u.touched = now
 }
 
-// end removes an upload that the caller uses, with its bytes. Where the file cannot be removed, the next start finds it again.
+// end removes an upload that the caller uses, with its bytes. If the file cannot be removed, the next start finds it again.
 func (r *Registry) end(u *upload) error {
 	err := r.folder.remove(r.folder.upload(u.id))
 	r.mu.Lock()
@@ -248,7 +248,7 @@ func (r *Registry) Put(ctx context.Context, repository, digest string, size int6
 	return r.seal(ctx, repository, u, file, d)
 }
 
-// seal makes a blob of an upload that has all its bytes. The upload is over, also where that fails, and the file is closed.
+// seal makes a blob of an upload that has all its bytes. The upload is over, also if that fails, and the file is closed.
 func (r *Registry) seal(ctx context.Context, repository string, u *upload, file *os.File, d Digest) error {
 	got, err := u.digest(file, d.Algorithm)
 	if err == nil && got != d {
@@ -287,7 +287,7 @@ func (r *Registry) publish(ctx context.Context, repository string, u *upload, fi
 	return nil
 }
 
-// Cancel ends an upload and removes its bytes. BLOB_UPLOAD_UNKNOWN where there is none.
+// Cancel ends an upload and removes its bytes. BLOB_UPLOAD_UNKNOWN if there is none.
 func (r *Registry) Cancel(_ context.Context, repository, id string) error {
 	u, err := r.take(repository, id)
 	if err != nil {
@@ -296,7 +296,7 @@ func (r *Registry) Cancel(_ context.Context, repository, id string) error {
 	return r.end(u)
 }
 
-// Progress tells how many bytes an upload has. BLOB_UPLOAD_UNKNOWN where there is none: it was never begun, or has ended.
+// Progress tells how many bytes an upload has. BLOB_UPLOAD_UNKNOWN if there is none: it was never begun, or has ended.
 func (r *Registry) Progress(_ context.Context, repository, id string) (int64, error) {
 	if err := CheckName(repository); err != nil {
 		return 0, err

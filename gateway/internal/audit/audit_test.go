@@ -328,7 +328,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// TestNameOwner: an event names the owner of the first id on record, and nobody where none is.
+// TestNameOwner: an event names the owner of the first id on record, and nobody if none is.
 func TestNameOwner(t *testing.T) {
 	d, node := withToken(t)
 	if err := d.store.SetPSK(t.Context(), store.PSK{ID: "psk-00c0ffee", Key: make([]byte, 32), CreatedAt: start}); err != nil {

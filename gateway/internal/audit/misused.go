@@ -72,7 +72,7 @@ func detailOf(e store.Event) map[string]string {
 	return maps.Clone(e.Detail)
 }
 
-// owner adds to an event who owns a token. It is false where no such token is on record.
+// owner adds to an event who owns a token. It is false if no such token is on record.
 func (t *Trail) owner(ctx context.Context, id string, e *store.Event) bool {
 	switch {
 	case strings.HasPrefix(id, string(sign.AccountToken)+"_"):

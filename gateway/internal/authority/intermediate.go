@@ -148,7 +148,7 @@ func rootSecret(root *x509.Certificate) string {
 	return secretRoot + "/" + strings.TrimPrefix(Pin(root), "sha256:")[:16]
 }
 
-// worn is true where the intermediate is in its last year, or was made while the clock was ahead. One that ends with its root is not
+// worn is true if the intermediate is in its last year, or was made while the clock was ahead. One that ends with its root is not
 // worn: a new one would end then too.
 func (h *held) worn(now time.Time) bool {
 	c := h.issuing.shortest()

@@ -51,7 +51,7 @@ func take(steps disk.Steps, path, database string) (backup, error) {
 	return b, err
 }
 
-// complete makes sure that each blob that the copy of the database names is in the backup, but for those that it says it lacks. Where the
+// complete makes sure that each blob that the copy of the database names is in the backup, but for those that it says it lacks. If the
 // backup is the database alone, a blob may be in the data directory still. The copy forgets the others, so that they can be pushed again.
 // It gives their number.
 func (b backup) complete(ctx context.Context, s *store.Store, folder string) (lost int, err error) {

@@ -66,7 +66,7 @@ func there(data string) error {
 	return fmt.Errorf("there is no database in %s: name the gateway's directory with --data", data)
 }
 
-// enter takes the data directory's lock, and makes the directory where there is none.
+// enter takes the data directory's lock, and makes the directory if there is none.
 func (o Offline) enter(files Files) (*site, error) {
 	s := &site{keys: o.source(files), disk: o.disk}
 	fresh := !exists(files.Data)
@@ -96,7 +96,7 @@ func (s *site) entering(err error) error {
 }
 
 // serviceKey is the file of the service's key, where that may be the key of these data; else empty. For data that are not the service's
-// it may be the key only where their own is gone, as after service uninstall. That does no harm: a key that does not open the database
+// it may be the key only if their own is gone, as after service uninstall. That does no harm: a key that does not open the database
 // is refused. A new database never gets another gateway's key.
 func serviceKey(s masterkey.Source) string {
 	lost := exists(filepath.Join(s.Data, datadir.Database)) && !exists(filepath.Join(s.Data, datadir.MasterKey))
@@ -160,7 +160,7 @@ func ownAll(dir string) error {
 	})
 }
 
-// open opens the database and the keys in it, which are made where there are none yet.
+// open opens the database and the keys in it, which are made if there are none yet.
 func (s *site) open(ctx context.Context, domain string) (*authority.Authority, error) {
 	if err := s.sameKey(); err != nil {
 		return nil, err

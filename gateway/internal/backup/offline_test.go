@@ -176,7 +176,7 @@ func TestDataOfOthers(t *testing.T) {
 	}
 }
 
-// TestMistypedData: a command for an existing gateway makes nothing where there is none. Otherwise a mistyped path would become a
+// TestMistypedData: a command for an existing gateway makes nothing if there is none. Otherwise a mistyped path would become a
 // gateway's directory, with a trust key that no node knows.
 func TestMistypedData(t *testing.T) {
 	e := newEstate(t)

@@ -75,7 +75,7 @@ func (o Offline) restorable(r Restore) error {
 	return keyThere(keys)
 }
 
-// keyThere refuses where the file of the backup's key is missing.
+// keyThere refuses if the file of the backup's key is missing.
 func keyThere(keys masterkey.Source) error {
 	file := keys.File()
 	if file == "" || exists(file) {

@@ -29,7 +29,7 @@ func (m Minted) Answer(id, name string) api.BootstrapScript {
 }
 
 // metadataOf says what a script brings. PackageRef and PackageDigest name the release that it installs, and repeat the first package
-// where there is none.
+// if there is none.
 func metadataOf(m Minted) api.BootstrapMetadata {
 	out := api.BootstrapMetadata{TrustBundleVersion: fmt.Sprintf("v%d", m.TrustNumber), Packages: api.Each(m.Packages, packageOf),
 		PackageRef: m.Release.Reference, PackageDigest: m.Release.Digest}

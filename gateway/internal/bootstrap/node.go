@@ -66,7 +66,7 @@ type Minted struct {
 	UserData    string // for CloudInit; otherwise empty
 	TrustNumber int64
 	Packages    []Package
-	Release     Release // what the script installs; its Reference is empty where it installs one of Packages
+	Release     Release // what the script installs; its Reference is empty if it installs one of Packages
 	Registry    string  // that the script logs in to; empty: none
 }
 

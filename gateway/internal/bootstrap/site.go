@@ -36,7 +36,7 @@ type Site struct {
 	ReleaseKeys    []string
 	Agents         []wire.Platform
 	ResolveAddress string // of NodeURL's host, for machines that cannot resolve it; empty: they can
-	InstallRuntime bool   // install a container runtime where there is none
+	InstallRuntime bool   // install a container runtime if there is none
 	RuntimePackage string // its apt package
 	Registry       string // HOST[:PORT] that nodes log in to; empty: none
 }

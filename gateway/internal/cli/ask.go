@@ -13,7 +13,7 @@ import (
 // shownNames is how many of the matches a question shows where what it asks for can be undone.
 const shownNames = 10
 
-// confirm asks before a command acts on several selected nodes. It always asks where there is no way back, and then shows all nodes.
+// confirm asks before a command acts on several selected nodes. It always asks if there is no way back, and then shows all nodes.
 func (s *Session) confirm(verb string, nodes []Target, selected, noWayBack bool) error {
 	if selected {
 		fmt.Fprintf(s.Stderr, "%s: %s\n", screen.Plural(len(nodes), "node"), namesOf(nodes, noWayBack))
@@ -50,7 +50,7 @@ func (s *Session) yes() (bool, error) {
 	return o.Yes, err
 }
 
-// Agree asks a person, and fails without a yes. Where there is nobody to ask, --yes has to stand in the command; deed is what needs it.
+// Agree asks a person, and fails without a yes. If there is nobody to ask, --yes has to stand in the command; deed is what needs it.
 func (s *Session) Agree(question, deed string) error {
 	yes, err := s.yes()
 	if err != nil || yes {

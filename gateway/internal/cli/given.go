@@ -12,7 +12,7 @@ import (
 // Flags are the flags of one call.
 type Flags struct{ flags.Set }
 
-// split parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil where there is none.
+// split parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil if there is none.
 func split(args []string) (words, behind []string, s Flags, err error) {
 	s.All = allFlags()
 	words, behind, err = s.Parse(args)
@@ -41,7 +41,7 @@ func (s *Flags) instead(name string) string {
 	return "muster --help shows what there is"
 }
 
-// OneOf is usual where nothing is set, else one of the known words.
+// OneOf is usual if nothing is set, else one of the known words.
 func (s *Flags) OneOf(name, usual string, known ...string) (string, error) {
 	text := s.Text(name)
 	if text == "" {

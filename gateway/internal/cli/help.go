@@ -69,7 +69,7 @@ func (s *Session) topic(words []string) error {
 	return s.help(cmd, rest, true)
 }
 
-// render lays a page out for the terminal, or plainly where there is none.
+// render lays a page out for the terminal, or plainly if there is none.
 func (s *Session) render(page string) string {
 	return pages.Render(page, s.helpColumns(), s.Screen() > 0 && s.Getenv("TERM") != "dumb")
 }
@@ -101,7 +101,7 @@ func (all catalog) noTopic(typed string) error {
 	return Usagef(hint, "there is no topic and no command %q", typed)
 }
 
-// help prints the help of a command, of a group or the overview. Where nobody asked, the command line was incomplete, and
+// help prints the help of a command, of a group or the overview. If nobody asked, the command line was incomplete, and
 // it goes with exit code 2 to the error stream.
 func (s *Session) help(cmd *Command, words []string, asked bool) error {
 	serve := len(words) == 1 && words[0] == serveName

@@ -24,7 +24,7 @@ type Local struct {
 	ExportTrust  func(ctx context.Context, data DataFiles, file string) error
 	ImportTrust  func(ctx context.Context, data DataFiles, file string) error
 	Restore      func(ctx context.Context, r Restore) (Restored, error)
-	// Schema gives the number of the schema of the database in a data directory, 0 where there is none, and of the one that this program
+	// Schema gives the number of the schema of the database in a data directory, 0 if there is none, and of the one that this program
 	// knows. A gateway may serve it meanwhile.
 	Schema func(ctx context.Context, data string) (has, known int, err error)
 }

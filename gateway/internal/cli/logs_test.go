@@ -20,7 +20,7 @@ import (
 	"muster/store"
 )
 
-// journal is a node in this process: its logs by source. Where it is followed, it ends the log behind its last line, unless it stays.
+// journal is a node in this process: its logs by source. If it is followed, it ends the log behind its last line, unless it stays.
 type journal struct {
 	mu    sync.Mutex
 	lines map[string][]wire.LogLine

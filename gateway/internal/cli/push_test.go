@@ -19,7 +19,7 @@ import (
 	"muster/gateway/internal/cli/commands"
 )
 
-// sshScript stands in for ssh: it notes its arguments and runs the remote command in the box's own folder, where nothing
+// sshScript stands in for ssh: it notes its arguments and runs the remote command in the box's own folder, if nothing
 // is on PATH but what the box has.
 const sshScript = `#!/bin/sh
 { echo ssh; for a; do printf '%s\n' "$a"; done; env | grep ^MUSTER_; echo; } >>"$BOXES/argv"

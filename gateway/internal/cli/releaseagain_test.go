@@ -9,8 +9,8 @@ import (
 	"muster/gateway/api"
 )
 
-// TestReleaseOrders: the release that a channel has already can be ordered anew, as status and help say where it failed or its pointer
-// ends; and a rollout is ended also where the channel has nothing to go back to.
+// TestReleaseOrders: the release that a channel has already can be ordered anew, as status and help say if it failed or its pointer
+// ends; and a rollout is ended also if the channel has nothing to go back to.
 func TestReleaseOrders(t *testing.T) {
 	h := newHouse(t)
 	now := api.Channel{Channel: "stable", Digest: digestOf("4"), Version: "0.4.0", Sequence: 3, State: "halted", Wave: 1, Waves: 2}

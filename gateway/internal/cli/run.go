@@ -145,7 +145,7 @@ func (s *Session) execute(ctx context.Context) error {
 	return out.err
 }
 
-// checked remembers a writer's first error, so that a command fails where its output could not be printed.
+// checked remembers a writer's first error, so that a command fails if its output could not be printed.
 type checked struct {
 	w   io.Writer
 	err error

@@ -49,7 +49,7 @@ func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, 
 	return nodes, true, err
 }
 
-// ActOn acts on the nodes that were named or selected. Where several were selected, or always is true, the person is asked first;
+// ActOn acts on the nodes that were named or selected. If several were selected, or always is true, the person is asked first;
 // verb is what is done, as in "drain these 3 nodes?".
 func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool,
 	act func(Target) (said string, err error)) error {
@@ -69,7 +69,7 @@ func (s *Session) Chosen(ctx context.Context, names []string, verb string, alway
 	return nodes, s.confirm(verb, nodes, selected, always)
 }
 
-// OnEach acts on one target after the other, and prints what came of each; "": nothing. Where it fails for one it goes on with the others.
+// OnEach acts on one target after the other, and prints what came of each; "": nothing. If it fails for one it goes on with the others.
 // Only the end of ctx ends it early.
 func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target) (string, error)) error {
 	failed := false

@@ -8,7 +8,7 @@ import (
 	"muster/gateway/api"
 )
 
-// NodeLogs calls each with lines of a node's logs. It returns when the log ends. Where the gateway is lost before that, IsLost is true of
+// NodeLogs calls each with lines of a node's logs. It returns when the log ends. If the gateway is lost before that, IsLost is true of
 // the error.
 func (c *Client) NodeLogs(ctx context.Context, node string, f api.LogsQuery, each func(wire.LogLine) error) error {
 	q, err := query(f)

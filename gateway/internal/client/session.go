@@ -34,7 +34,7 @@ func (c *Client) SendPiece(ctx context.Context, node, id string, channel int, at
 	return taken.Next, err
 }
 
-// FetchPiece gives the piece from the node that begins at this byte, an empty one where none came within that time.
+// FetchPiece gives the piece from the node that begins at this byte, an empty one if none came within that time.
 func (c *Client) FetchPiece(ctx context.Context, node, id string, channel int, at int64, within time.Duration) (pipe.Piece, error) {
 	r, err := c.request(ctx, http.MethodGet, c.pieceAddress(node, id, channel, pipe.Query{At: at, Wait: within}), nil)
 	if err != nil {

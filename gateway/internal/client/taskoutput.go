@@ -33,7 +33,7 @@ func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
 	return nil
 }
 
-// FollowTask calls each with what a task writes from an offset on, in order, until the task has ended, and gives the ended task. Where
+// FollowTask calls each with what a task writes from an offset on, in order, until the task has ended, and gives the ended task. If
 // an offset is beyond the one that was expected, what is between was not kept. A gateway that restarts meanwhile is asked again. Each
 // call holds a connection, of which the socket has few.
 func (c *Client) FollowTask(ctx context.Context, id string, from int64, each func(offset int64, data []byte) error) (api.Task, error) {
@@ -89,7 +89,7 @@ type follower struct {
 	failures int   // in a row
 }
 
-// step reads one answer. Where there was nothing in it there is nothing to wait for, and step gives the task as it is.
+// step reads one answer. If there was nothing in it there is nothing to wait for, and step gives the task as it is.
 func (f *follower) step(ctx context.Context) (*api.Task, error) {
 	began := f.next
 	if err := f.read(ctx); err != nil || f.final != nil || f.next > began {

@@ -91,7 +91,7 @@ func (h *house) remembers(name string, minutes int, without func(minute int) boo
 	h.history.Turn(h.t.Context())
 }
 
-// TestNodePage: the page of a node that is well says all that is known of it, and its plots have a gap where nothing was heard.
+// TestNodePage: the page of a node that is well says all that is known of it, and its plots have a gap if nothing was heard.
 func TestNodePage(t *testing.T) {
 	h := newHouse(t)
 	b := h.operator()

@@ -24,7 +24,7 @@ type sessionsPage struct {
 	Filtered bool
 }
 
-// showSessions lists what goes on first. Where the filter is refused, the page says so at the filter.
+// showSessions lists what goes on first. If the filter is refused, the page says so at the filter.
 func (v *visit) showSessions() (page, error) {
 	f := api.SessionFilter{Node: v.Asked("node"), Type: v.Asked("type"), Cursor: v.Asked("cursor"), Limit: sessionsOfPage}
 	data := sessionsPage{Node: f.Node, Type: f.Type, Types: v.sessionTypes(), Filtered: f.Node+f.Type != ""}

@@ -121,7 +121,7 @@ func send[T any](v *visit, method, path string, body any) (T, error) {
 	return client.Send[T](v.r.Context(), v.api, method, path, body)
 }
 
-// do is send where nobody reads the answer.
+// do is send if nobody reads the answer.
 func (v *visit) do(method, path string, body any) error {
 	_, err := send[struct{}](v, method, path, body)
 	return err

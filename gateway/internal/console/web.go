@@ -130,7 +130,7 @@ func (v *visit) answer(route Route) (page, error) {
 	return shown, err
 }
 
-// nothing answers where there is no page.
+// nothing answers if there is no page.
 func (c *Console) nothing(w http.ResponseWriter, r *http.Request) {
 	v := c.visit(w, r)
 	err := v.enter()

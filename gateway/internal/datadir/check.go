@@ -66,7 +66,7 @@ func ofGateway(name string) bool {
 	return name == Registry || name == Recordings || name == Logs || name == "lost+found"
 }
 
-// Absolute gives a path that leads to the same file from every directory. Where that cannot be found out, it gives the path as it is.
+// Absolute gives a path that leads to the same file from every directory. If that cannot be found out, it gives the path as it is.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

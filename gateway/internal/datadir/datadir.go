@@ -98,7 +98,7 @@ func ParseEnv(text string) map[string]string {
 	return values
 }
 
-// Same tells whether two paths lead to one directory. Where a directory does not exist yet, the paths are compared.
+// Same tells whether two paths lead to one directory. If a directory does not exist yet, the paths are compared.
 func Same(one, other string) bool {
 	a, errA := os.Stat(one)
 	b, errB := os.Stat(other)

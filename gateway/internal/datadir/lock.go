@@ -16,9 +16,9 @@ func (e *ServedError) Error() string {
 	return "another gateway serves " + e.Dir + " already; choose another --data, or stop that one"
 }
 
-// Lock makes the directory where there is none, shuts it to other users, and keeps a second gateway away from it until the file is
-// closed. The kernel gives the lock back when the process ends, however it ends: the file itself stays and means nothing. Where a
-// gateway runs, the error is a *ServedError. Where this user may not, the error wraps fs.ErrPermission.
+// Lock makes the directory if there is none, shuts it to other users, and keeps a second gateway away from it until the file is
+// closed. The kernel gives the lock back when the process ends, however it ends: the file itself stays and means nothing. If a
+// gateway runs, the error is a *ServedError. If this user may not, the error wraps fs.ErrPermission.
 func Lock(dir string) (*os.File, error) {
 	err := Check(dir)
 	if err == nil {

@@ -64,7 +64,7 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 		"an operator can allow it without a visit: muster node allow-recovery "+id.Name+"; or enrol again with a new token")
 }
 
-// InConflict is true where two machines were seen to use this identity.
+// InConflict is true if two machines were seen to use this identity.
 func (id *Identity) InConflict() bool { return has(id.Reasons, wire.ReasonConflict) }
 
 // Superseded is true for a certificate that a later one has replaced.

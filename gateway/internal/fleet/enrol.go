@@ -65,7 +65,7 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 		"make a new key; the agent does so by itself")
 }
 
-// likelyNew is true where the applicant seems to be a new node, judged by the credential as it was read for the proof. Most
+// likelyNew is true if the applicant seems to be a new node, judged by the credential as it was read for the proof. Most
 // applicants are new nodes.
 func (f *Fleet) likelyNew(a Applicant) bool {
 	t := a.Credential
@@ -80,7 +80,7 @@ func (f *Fleet) enrolNew(ctx context.Context, a Applicant) (Admission, error) {
 	return f.write(ctx, a, f.newNode(a))
 }
 
-// enrolOnce returns the recorded answer, or decides where there is none. It looks for the record again before it refuses: an
+// enrolOnce returns the recorded answer, or decides if there is none. It looks for the record again before it refuses: an
 // equal request may have taken the use and the name meanwhile, and both must get the same answer.
 func (f *Fleet) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
 	done, known, err := f.recorded(ctx, a)

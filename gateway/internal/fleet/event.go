@@ -17,7 +17,7 @@ func (f *Fleet) event(kind string, node about, by store.Actor) store.Event {
 	}
 }
 
-// itself is the actor for what a node does itself. The address is empty where it is not known.
+// itself is the actor for what a node does itself. The address is empty if it is not known.
 func itself(nodeID, address string) store.Actor {
 	return store.Actor{Name: "node:" + nodeID, Address: address}
 }

@@ -26,7 +26,7 @@ type unwritten struct {
 }
 
 // Flush writes the heartbeats that wait. When it returns nil, everything that was heard before the call is in the database.
-// It writes at least once, also where no heartbeat waits: each write records that the gateway is at work.
+// It writes at least once, also if no heartbeat waits: each write records that the gateway is at work.
 func (f *Fleet) Flush(ctx context.Context) error {
 	f.watch(ctx)
 	f.flushing.Lock()

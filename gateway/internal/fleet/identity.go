@@ -68,7 +68,7 @@ func (f *Fleet) Identity(ctx context.Context, fingerprint string) (*Identity, er
 }
 
 // Reasons returns the names of the reasons that the identity's node has now. It reads the database only if the node has just
-// changed. Where that fails it returns nil: the request itself was good, and must not fail for this.
+// changed. If that fails it returns nil: the request itself was good, and must not fail for this.
 func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
 	now, err := f.Identity(ctx, id.Fingerprint)
 	if err != nil {

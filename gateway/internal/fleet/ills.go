@@ -27,7 +27,7 @@ func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, h *wire.Hardware
 	}
 }
 
-// newIlls keeps what the rows say now, and returns what they said before. A GPU without a row keeps its earlier health. Where
+// newIlls keeps what the rows say now, and returns what they said before. A GPU without a row keeps its earlier health. If
 // changes come too fast, due is false and nothing is kept, so that a later heartbeat is compared again.
 func (f *Fleet) newIlls(nodeID string, h *wire.Hardware) (before, now map[string]string, due bool) {
 	f.beats.Lock()

@@ -34,7 +34,7 @@ func (f *Fleet) Judge(ctx context.Context, nodeID string, add map[string]string,
 // byGateway is the actor for what nobody asked for.
 func byGateway() store.Actor { return store.Actor{Name: "gateway"} }
 
-// takesBack is true where a node has a reason that no person gave.
+// takesBack is true if a node has a reason that no person gave.
 func takesBack(reasons []store.Reason, reason string) bool {
 	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Reason == reason && !x.Person })
 }
@@ -77,7 +77,7 @@ func (f *Fleet) unheard(n Node) time.Duration {
 	return now.Round(0).Sub(*n.LastSeen) - f.clock.Absent(*n.LastSeen, now)
 }
 
-// retirable is true where nothing but the gateway's own findings keeps a node from work.
+// retirable is true if nothing but the gateway's own findings keeps a node from work.
 func retirable(n Node) bool {
 	switch State(n.State) {
 	case Active, Enrolled, Unavailable:

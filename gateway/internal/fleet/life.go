@@ -166,7 +166,7 @@ func cured(s Situation) (State, bool) {
 	return "", false
 }
 
-// personSet is true where a person gave one of the reasons. Only a person may then bring the node back.
+// personSet is true if a person gave one of the reasons. Only a person may then bring the node back.
 func personSet(reasons []store.Reason) bool {
 	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
 }

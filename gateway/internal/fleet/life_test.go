@@ -10,7 +10,7 @@ import (
 	"muster/store"
 )
 
-// life says where every verb leads from every state. A dash is an illegal move. Where a person's word makes a difference, what it
+// life says where every verb leads from every state. A dash is an illegal move. If a person's word makes a difference, what it
 // leads to stands behind the slash.
 const life = `
              commissioned ready     deploying enrolled     active      drained   unavailable             retired

@@ -19,7 +19,7 @@ const (
 	becauseBound    = "a token bound to this node"
 )
 
-// ofInstance is true where the node still belongs to the instance that asks. Another machine may have taken it over.
+// ofInstance is true if the node still belongs to the instance that asks. Another machine may have taken it over.
 func ofInstance(n store.Node, q *wire.RegisterRequest) bool {
 	return n.Provider == q.Provider && n.InstanceID == q.InstanceID
 }
@@ -145,7 +145,7 @@ func lastHeard(n store.Node) time.Time {
 	return heard
 }
 
-// heardSince is true where a node has reported after its row was read. The database may not know that yet.
+// heardSince is true if a node has reported after its row was read. The database may not know that yet.
 func (f *Fleet) heardSince(nodeID string, read time.Time) bool {
 	f.beats.Lock()
 	defer f.beats.Unlock()

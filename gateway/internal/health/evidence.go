@@ -59,7 +59,7 @@ func (r *rule) ofNVLinks(g *wire.GPU) look {
 const mostSkew = 10 * 365 * 24 * 3600 * 1000
 
 // judgeXids looks at what the kernel said. It counts for as many hours as the limit says, by the gateway's clock. An event whose GPU is not
-// this machine's is another container's. Where the kernel's log cannot be read any more, age alone ends what was found.
+// this machine's is another container's. If the kernel's log cannot be read any more, age alone ends what was found.
 func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *rule, s *view.Sample, gap time.Duration) {
 	if s.Hardware == nil {
 		return
@@ -90,7 +90,7 @@ func (d *Service) judgeXids(w *watch, n *api.NodeRow, r *rule, s *view.Sample, g
 	}
 }
 
-// hasNoGPU is true where a look found that the machine has none.
+// hasNoGPU is true if a look found that the machine has none.
 func hasNoGPU(h *wire.Hardware) bool { return h != nil && h.Probe.State == wire.ProbeAbsent }
 
 // isRemoved is true for a GPU that a look which missed none has not seen: it was taken out, or this is another machine.

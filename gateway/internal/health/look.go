@@ -86,7 +86,7 @@ func (r *rule) high(value *float64, text string) look {
 	return look{Verdict: good}
 }
 
-// ofEnd looks at the end of the pointer that a node knows. Where it knows none, nothing is known.
+// ofEnd looks at the end of the pointer that a node knows. If it knows none, nothing is known.
 func ofEnd(s *view.Sample) look {
 	if s.Agent == nil || s.Agent.ReleaseEnds == nil {
 		return look{}

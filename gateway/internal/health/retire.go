@@ -11,7 +11,7 @@ import (
 	"muster/store"
 )
 
-// Nodes are retired for their silence only where it is likely to be theirs. A gateway that was cut off hears nobody. One that was cut off
+// Nodes are retired for their silence only if it is likely to be theirs. A gateway that was cut off hears nobody. One that was cut off
 // from a provider's network hears none of that provider's nodes. So nobody is retired while no node is online, or soon after a start. And
 // few are retired in one hour, so that a person who reads the log has the time to stop it.
 const (

@@ -13,7 +13,7 @@ import (
 // rule is a condition of the table as it counts on one node.
 type rule struct{ condition.Condition }
 
-// moves is true where the rule's findings move a node by Judge.
+// moves is true if the rule's findings move a node by Judge.
 func (r *rule) moves() bool { return r.Severity == wire.SeveritySevere && !r.Word }
 
 // rules are the conditions that heartbeats, or their absence, tell.

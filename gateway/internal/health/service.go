@@ -176,7 +176,7 @@ func (d *Service) judge(n *api.NodeRow, s *view.Sample) {
 	}
 }
 
-// isFresh is true where a reading has rows of GPUs that were not looked at yet. A reading may repeat the rows of an earlier look.
+// isFresh is true if a reading has rows of GPUs that were not looked at yet. A reading may repeat the rows of an earlier look.
 func (w *watch) isFresh(h *wire.Hardware) bool {
 	if h == nil || h.Probe.SampledAt == nil || h.Probe.SampledAt.Equal(w.sampled) {
 		return false

@@ -65,7 +65,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestRetireAfter: only where it was asked for, and only who is stale for so long is handed on; who retires looks again.
+// TestRetireAfter: only if it was asked for, and only who is stale for so long is handed on; who retires looks again.
 func TestRetireAfter(t *testing.T) {
 	d := newWorld(t, "long", "short", "alive", "twins", "never")
 	for id, n := range d.nodes {

@@ -50,5 +50,5 @@ func (r *rule) ofWord(isSaid bool, detail map[string]string) look {
 	return condition.Known(isSaid, text)
 }
 
-// isFollowed is true where anything is wrong with a node, or was until just now.
+// isFollowed is true if anything is wrong with a node, or was until just now.
 func (w *watch) isFollowed() bool { return w != nil && len(w.tracks) > 0 }

@@ -11,7 +11,7 @@ import (
 	"muster/store/history"
 )
 
-// buckets gives one value for each step, null where no sample said it. A step is at least two intervals long, so that a node which is
+// buckets gives one value for each step, null if no sample said it. A step is at least two intervals long, so that a node which is
 // heard in time has a sample in each.
 func (r *reader) buckets(ctx context.Context, tier history.Tier, step time.Duration) (time.Duration, error) {
 	unit := tier.Row() / 60 // a minute

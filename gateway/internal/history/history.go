@@ -3,7 +3,7 @@
 // Samples wait in memory until their minute is over. Then each node's minute is one row. In the background the hours that ended are rolled
 // up, and what is older than it is kept goes. The file never grows beyond its bound: then the oldest of the finest goes first.
 //
-// The gateway does its work without this file. Where the disk is full, samples are dropped and the log says so. A file that is damaged
+// The gateway does its work without this file. If the disk is full, samples are dropped and the log says so. A file that is damaged
 // is put aside, and a new one is begun.
 package history
 

@@ -48,7 +48,7 @@ func (r *reader) read(ctx context.Context) (api.Series, error) {
 	return api.Series{Metric: r.metric.Name, Unit: r.metric.Unit, StepSeconds: int64(step / time.Second), Series: r.sorted()}, err
 }
 
-// tier is the finest one that the step needs. Where it does not reach back as far as the query does, and the next one does, that is used.
+// tier is the finest one that the step needs. If it does not reach back as far as the query does, and the next one does, that is used.
 func (r *reader) tier(ctx context.Context, step time.Duration, raw bool) (history.Tier, error) {
 	tier := history.Minutes
 	switch {
@@ -70,7 +70,7 @@ func (r *reader) tier(ctx context.Context, step time.Duration, raw bool) (histor
 	return tier, err
 }
 
-// track gives what is gathered of a GPU, and begins it where there is nothing.
+// track gives what is gathered of a GPU, and begins it if there is nothing.
 func (r *reader) track(gpu, steps int) *track {
 	if r.tracks[gpu] == nil {
 		r.tracks[gpu] = &track{values: make([]history.Value, steps)}
@@ -96,7 +96,7 @@ func (r *reader) sorted() []api.SeriesTrack {
 	return tracks
 }
 
-// samples gives the samples themselves. Where nothing was heard for more than two intervals, a point without a value stands between.
+// samples gives the samples themselves. If nothing was heard for more than two intervals, a point without a value stands between.
 func (r *reader) samples(ctx context.Context) (time.Duration, error) {
 	from, err := r.begin(ctx, history.Raw)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	Most  = "most"
 )
 
-// point is one value, nil where nothing was heard or said.
+// point is one value, nil if nothing was heard or said.
 func point(at time.Time, value *float64) api.SeriesPoint {
 	seconds := float64(at.Unix())
 	return api.SeriesPoint{&seconds, value}

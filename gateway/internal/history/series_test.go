@@ -202,7 +202,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: points stay in order and none is doubled, in samples and in roll-ups, also where an hour is written twice.
+// TestClockSetBack: points stay in order and none is doubled, in samples and in roll-ups, also if an hour is written twice.
 func TestClockSetBack(t *testing.T) {
 	d := newStore(t, gib)
 	d.live(70*time.Minute, 1, nil)

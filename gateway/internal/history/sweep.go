@@ -126,7 +126,7 @@ type cut struct {
 	unrolled bool // samples that are not rolled up too
 }
 
-// cuts are in the order in which they go: each tier down to its least, the finest first. Where that is not enough, samples outlive what
+// cuts are in the order in which they go: each tier down to its least, the finest first. If that is not enough, samples outlive what
 // they have been rolled up into: without them the next roll-up would have nothing.
 func cuts() []cut {
 	return []cut{

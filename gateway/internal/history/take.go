@@ -157,7 +157,7 @@ func (c *cost) next(s *view.Sample) int64 {
 	return parted(float64(*c.millis-*last.millis)/float64(passed.Milliseconds())*100, 1000)
 }
 
-// fresh is true where a heartbeat's rows of GPUs are of now. After a failed look at the GPUs the last rows stay in the heartbeats: they are
+// fresh is true if a heartbeat's rows of GPUs are of now. After a failed look at the GPUs the last rows stay in the heartbeats: they are
 // no samples.
 func fresh(s *view.Sample) bool {
 	interval := s.Interval.Seconds()

@@ -25,7 +25,7 @@ func (b *Store) endAll(now time.Time) {
 	}
 }
 
-// write writes the minutes that are over. Where that fails they stay, and wait for the next turn.
+// write writes the minutes that are over. If that fails they stay, and wait for the next turn.
 func (b *Store) write(ctx context.Context) {
 	for b.file != nil {
 		part, before := b.part()

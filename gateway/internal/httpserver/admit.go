@@ -22,7 +22,7 @@ type listener struct {
 	admit   func(net.Conn) *Conn
 }
 
-// Accept gives the next connection that is let in. Other parts of the process need descriptors too: where none is left, a connection
+// Accept gives the next connection that is let in. Other parts of the process need descriptors too: if none is left, a connection
 // without a proof is closed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
@@ -39,7 +39,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit finds room for a connection. It gives nil where there is none. A connection that was closed for the new one is closed when
+// admit finds room for a connection. It gives nil if there is none. A connection that was closed for the new one is closed when
 // admit returns, so the descriptors in use never exceed the limit.
 func (d *Limiter) admit(raw net.Conn) *Conn {
 	keepLittle(raw)
@@ -152,7 +152,7 @@ func (d *Limiter) yield() bool {
 	return victim != nil
 }
 
-// admitLocal lets a connection on the socket in. Where there are too many, one that is between two requests or never had a request is
+// admitLocal lets a connection on the socket in. If there are too many, one that is between two requests or never had a request is
 // closed. One with a request in progress never is.
 func (d *Limiter) admitLocal(raw net.Conn) *Conn {
 	c := &Conn{Conn: raw, limiter: d}

@@ -347,7 +347,7 @@ func TestSocket(t *testing.T) {
 	})
 }
 
-// TestNoDescriptor: where other parts took the last descriptor, a connection without a proof is closed. Where there is none, the
+// TestNoDescriptor: where other parts took the last descriptor, a connection without a proof is closed. If there is none, the
 // server gets the error and tries again.
 func TestNoDescriptor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func Connected(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// of finds the limiter's connection below TLS, nil where there is none.
+// of finds the limiter's connection below TLS, nil if there is none.
 func of(c net.Conn) *Conn {
 	if below, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = below.NetConn()
@@ -60,7 +60,7 @@ func of(c net.Conn) *Conn {
 	return own
 }
 
-// connOf gives the connection of a request; nil where the request came through no limiter.
+// connOf gives the connection of a request; nil if the request came through no limiter.
 func connOf(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c

@@ -132,7 +132,7 @@ func (w *crowd) turn(g *group) {
 	w.put(g)
 }
 
-// heaviest is the group with the most connections; of several, the one that reached its count first; nil where there is none.
+// heaviest is the group with the most connections; of several, the one that reached its count first; nil if there is none.
 func (w *crowd) heaviest() *group {
 	if w.most == 0 {
 		return nil

@@ -24,7 +24,7 @@ func (c *Conn) ReadFrom(from io.Reader) (int64, error) {
 	}
 	return c.send(func(done int64) (int64, error) {
 		n, err := to.ReadFrom(from)
-		// Where the kernel does not send this file, it is read into memory. What was read and not sent is lost with a deadline.
+		// If the kernel does not send this file, it is read into memory. What was read and not sent is lost with a deadline.
 		if at, wrong := file.Seek(0, io.SeekCurrent); wrong != nil || at != begin+done+n {
 			return n, errors.Join(errPlace, wrong)
 		}
@@ -32,7 +32,7 @@ func (c *Conn) ReadFrom(from io.Reader) (int64, error) {
 	})
 }
 
-// fileOf is the file that a reader reads, as far as package net looks for one; nil where it reads something else.
+// fileOf is the file that a reader reads, as far as package net looks for one; nil if it reads something else.
 func fileOf(from io.Reader) *os.File {
 	if limited, ok := from.(*io.LimitedReader); ok {
 		from = limited.R

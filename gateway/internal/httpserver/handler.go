@@ -9,7 +9,7 @@ import (
 )
 
 // Handler bounds how long a request can take and how many there can be. Every body has a deadline, set before anything looks at the
-// request, for every path and also where the request is refused. The rest of a body has a second deadline after the handler, because
+// request, for every path and also if the request is refused. The rest of a body has a second deadline after the handler, because
 // net/http reads the rest before the answer goes out. HTTP/2 carries many requests on one connection: without a proof, each after the
 // first counts like a connection of its address.
 func (d *Limiter) Handler(next http.Handler) http.Handler {

@@ -27,7 +27,7 @@ func keepLittle(c net.Conn) {
 	})
 }
 
-// unread is how many bytes from the peer wait to be read; known is false where the kernel does not say.
+// unread is how many bytes from the peer wait to be read; known is false if the kernel does not say.
 func unread(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCINQ) }
 
 // unsent is how many written bytes the peer has not taken yet.

@@ -1,7 +1,7 @@
 // Package httpserver stands between the listeners and the servers: it decides who may hold a connection, and for how long.
 //
 // Anyone can open connections, and each costs a descriptor and memory. So the number of connections without a proof is bounded, in all
-// and for one address. Where there is no room, such a connection is closed for a newer one. A connection is proven once a request on
+// and for one address. If there is no room, such a connection is closed for a newer one. A connection is proven once a request on
 // it has shown who sent it: a node by its key, an account by its token. It is never closed to let a stranger in. The operator's
 // socket has room of its own.
 //

@@ -6,7 +6,7 @@ import (
 	"muster/store"
 )
 
-// Matches is true where all terms are true of the node. It says in memory what the store says in SQL.
+// Matches is true if all terms are true of the node. It says in memory what the store says in SQL.
 func Matches(terms []store.Term, n *api.NodeRow) bool {
 	for _, t := range terms {
 		if !meets(n, t) {

@@ -9,7 +9,7 @@ import (
 // Window is a time of the week, in UTC. The zero value is always open.
 type Window struct{ spans []span }
 
-// span is one part of a window: on its days (by the time it begins) from minute to minute of the day. Where from is not before to, it
+// span is one part of a window: on its days (by the time it begins) from minute to minute of the day. If from is not before to, it
 // ends on the day after.
 type span struct {
 	days     [7]bool

@@ -81,13 +81,13 @@ func (l *Limiter) Take(key string) (wait time.Duration) {
 	return 0
 }
 
-// Over is Take for callers who do not wait: it is true where the key is over its limit.
+// Over is Take for callers who do not wait: it is true if the key is over its limit.
 func (l *Limiter) Over(key string) bool { return l.Take(key) > 0 }
 
 // most is how long an empty allowance takes to be whole again.
 func (l *Limiter) most() time.Duration { return time.Duration(l.burst) * l.every }
 
-// counts is true where an allowance is not whole yet, and must be remembered. If it would take longer than most, the clock was set
+// counts is true if an allowance is not whole yet, and must be remembered. If it would take longer than most, the clock was set
 // back since.
 func (l *Limiter) counts(whole, now time.Time) bool {
 	return whole.After(now) && whole.Sub(now) <= l.most()

@@ -19,7 +19,7 @@ type Answer struct {
 	begun bool
 }
 
-// Lines sends lines, and an empty line where there are none.
+// Lines sends lines, and an empty line if there are none.
 func (a *Answer) Lines(lines []wire.LogLine) error {
 	a.begin()
 	var text bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/logs"
 )
 
-// TestAway: a node that goes away is followed again when it is back. No line comes twice and none is missing, also where lines have the
+// TestAway: a node that goes away is followed again when it is back. No line comes twice and none is missing, also if lines have the
 // same time, or the same text.
 func TestAway(t *testing.T) {
 	inBubble(t, func(m *machine) {

@@ -140,7 +140,7 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 	return err
 }
 
-// wait reports false where ctx ended first.
+// wait reports false if ctx ended first.
 func wait(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-time.After(long):

@@ -256,7 +256,7 @@ func TestSources(t *testing.T) {
 	})
 }
 
-// TestMany: a long log comes whole and in order, in portions. Where only the last lines are asked for and they are too large, it is said.
+// TestMany: a long log comes whole and in order, in portions. If only the last lines are asked for and they are too large, it is said.
 func TestMany(t *testing.T) {
 	inBubble(t, func(m *machine) {
 		m.write(wire.LogAgent, lines(0, 5000)...)

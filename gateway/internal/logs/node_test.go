@@ -274,7 +274,7 @@ func (r *reader) lines() []wire.LogLine {
 	return got
 }
 
-// end is how the reading ended; nil where it goes on.
+// end is how the reading ended; nil if it goes on.
 func (r *reader) end() (err error, over bool) {
 	synctest.Wait()
 	select {

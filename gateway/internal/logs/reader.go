@@ -46,7 +46,7 @@ func (r *reader) read(ctx context.Context) error {
 	return err
 }
 
-// send waits until the caller has taken lines. It reports false where ctx has ended.
+// send waits until the caller has taken lines. It reports false if ctx has ended.
 func (r *reader) send(ctx context.Context, lines []wire.LogLine) bool {
 	select {
 	case r.turn <- struct{}{}:

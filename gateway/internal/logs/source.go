@@ -57,7 +57,7 @@ func (s *source) begin(ctx context.Context) error {
 	return err
 }
 
-// fill waits for further lines. Where the session breaks off, following fetches the rest, or else a line says so.
+// fill waits for further lines. If the session breaks off, following fetches the rest, or else a line says so.
 func (s *source) fill(ctx context.Context) {
 	for len(s.lines) == 0 && !s.over {
 		if err := s.begin(ctx); err != nil && !s.query.Follow {

@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestGapBehindNews: what is missing behind a line that is new was never had, also where known lines did not come again.
+// TestGapBehindNews: what is missing behind a line that is new was never had, also if known lines did not come again.
 func TestGapBehindNews(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	k := newTail(Query{}, wire.LogAgent, at)

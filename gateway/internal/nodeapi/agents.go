@@ -146,7 +146,7 @@ func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
 	reply.Write(w, http.StatusOK, reply.JSON(a.Manifest()))
 }
 
-// program gives the agent with a digest, and the one that this gateway carries where nobody has it: who asks compares the digest.
+// program gives the agent with a digest, and the one that this gateway carries if nobody has it: who asks compares the digest.
 func (a *API) program(r *http.Request, sum string) (string, io.ReadSeekCloser, bool) {
 	of := a.newest(r.Context())
 	for _, p := range of.Platforms {

@@ -8,7 +8,7 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// answer writes what a handler gave. The status of a success is 200, or 204 where there is nothing to say.
+// answer writes what a handler gave. The status of a success is 200, or 204 if there is nothing to say.
 func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
 	status := http.StatusOK
 	var body []byte

@@ -28,7 +28,7 @@ type attempt struct {
 // attemptKey is where a request's context holds its attempt.
 type attemptKey struct{}
 
-// proving looks at a request to the path of registering, whatever its method is. Where its credential is on record, every answer that
+// proving looks at a request to the path of registering, whatever its method is. If its credential is on record, every answer that
 // goes through the writer it gives is proven: the handler's, a refusal that comes before it, and the one after a fault.
 func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (http.ResponseWriter, *http.Request, *attempt) {
 	if at, looked := r.Context().Value(attemptKey{}).(*attempt); looked {
@@ -42,7 +42,7 @@ func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (htt
 	return w, r, at
 }
 
-// look finds the credential first. It reads the body only where the credential is on record, for the nonce that proves a refusal.
+// look finds the credential first. It reads the body only if the credential is on record, for the nonce that proves a refusal.
 func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attempt {
 	at := &attempt{}
 	at.presented, at.err = named(r.Header["Authorization"])
@@ -90,7 +90,7 @@ func (p *prover) Write(body []byte) (int, error) {
 // Unwrap lets an http.ResponseController through.
 func (p *prover) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// named reads the one Authorization header of a register request. Where that names a credential and has no good MAC, it gives the
+// named reads the one Authorization header of a register request. If that names a credential and has no good MAC, it gives the
 // credential with the refusal.
 func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRenewalByAWrongClock: a certificate is issued while the gateway's clock is ahead. It is good when the clock is right again, and
-// not for longer than it should be. Where its answer was lost, it is not given to a node that could not use it yet.
+// not for longer than it should be. If its answer was lost, it is not given to a node that could not use it yet.
 func TestRenewalByAWrongClock(t *testing.T) {
 	for _, ahead := range []time.Duration{3 * time.Minute, 10 * time.Hour, 23 * time.Hour} {
 		s := newSite(t, nil)

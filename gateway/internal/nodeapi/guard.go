@@ -20,14 +20,14 @@ type arrival struct {
 	admin bool   // a route of the admin API will answer
 }
 
-// exposure is a secret that stands where none belongs. Without a refusal there is none.
+// exposure is a secret that stands if none belongs. Without a refusal there is none.
 type exposure struct {
 	refusal error
 	text    string // in which it was found
 	psk     string // the id of the PSK that it is, where that is known
 }
 
-// Guard refuses requests in which a token or a PSK stands where none belongs, and makes an event of each. It looks before any route
+// Guard refuses requests in which a token or a PSK stands if none belongs, and makes an event of each. It looks before any route
 // does, and before a path that is not clean is redirected.
 func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -62,7 +62,7 @@ func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.Resp
 }
 
 // misplaced looks at all of a request but its body. The admin API looks at its own requests by itself. Of those, only the header
-// Authorization is looked at here, and only where it came without TLS.
+// Authorization is looked at here, and only if it came without TLS.
 func (a *API) misplaced(q arrival) exposure {
 	for _, look := range [...]func(arrival) exposure{inQuery, inPath, inAuthorization, inUsualHeaders, inOtherHeaders, a.knownPSK} {
 		if found := look(q); found.refusal != nil {

@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/limit"
 )
 
-// identify finds out which node calls, by the client certificate of the TLS connection or by a signature. Where both arrive they must
+// identify finds out which node calls, by the client certificate of the TLS connection or by a signature. If both arrive they must
 // agree. Handlers do not see which it was. The order of the checks is part of the contract: known key, window, signature, record,
 // nonce, and the body after that.
 func (a *API) identify(r *http.Request, s *sign.Signature, purpose fleet.Purpose, proof fleet.Proof) (*fleet.Identity, error) {

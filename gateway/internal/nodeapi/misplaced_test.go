@@ -14,7 +14,7 @@ import (
 	"muster/store"
 )
 
-// refusedToken is a request with a token that has ended, or that stands where none belongs.
+// refusedToken is a request with a token that has ended, or that stands if none belongs.
 type refusedToken struct {
 	name, method, target string
 	secure               bool // over TLS

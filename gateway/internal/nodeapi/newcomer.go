@@ -13,7 +13,7 @@ import (
 
 // newcomer says what the channel of a bootstrap script's node points at, and where the agent for an architecture is. A caller that accepts
 // text/plain gets four lines, because a shell reads no JSON: the signed pointer, its signature, the place, the header that opens it. The
-// first two are empty where there is no pointer that a newcomer should obey. The fetch part of the token is enough: whoever has it could
+// first two are empty if there is no pointer that a newcomer should obey. The fetch part of the token is enough: whoever has it could
 // get the agents that the gateway carries without it, and the header opens nothing else than the agents of one repository for some
 // minutes.
 func (a *API) newcomer(w http.ResponseWriter, r *http.Request, route *Route) {

@@ -26,7 +26,7 @@ func (a *API) node(w http.ResponseWriter, r *http.Request, route *Route) {
 	a.answer(w, signature, answer, err)
 }
 
-// signatureOf reads the signature of a request; nil where it has none. The refusal of one that cannot be read has the given hint.
+// signatureOf reads the signature of a request; nil if it has none. The refusal of one that cannot be read has the given hint.
 func signatureOf(r *http.Request, hint string) (*sign.Signature, error) {
 	signature, err := sign.ParseRequest(r)
 	switch err {

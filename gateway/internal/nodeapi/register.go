@@ -19,7 +19,7 @@ import (
 	"muster/store"
 )
 
-// register answers POST /nodes/register. Where the credential is on record, every answer is proven with its key.
+// register answers POST /nodes/register. If the credential is on record, every answer is proven with its key.
 func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
 	w, r, at := a.proving(w, r, route)
 	admission, err := a.admission(w, r, at, route)
@@ -76,7 +76,7 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, 
 	return at.err
 }
 
-// secretIn gives the header or query in which a secret itself is sent, empty where none is.
+// secretIn gives the header or query in which a secret itself is sent, empty if none is.
 func secretIn(r *http.Request, authorization []string) string {
 	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {
 		return secret.Unescape(r.URL.RawQuery)

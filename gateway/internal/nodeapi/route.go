@@ -82,7 +82,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 	}
 }
 
-// match gives the route that will answer a request; nil where none of this API's does.
+// match gives the route that will answer a request; nil if none of this API's does.
 func (a *API) match(r *http.Request) *Route {
 	if !plainSlashes(r) {
 		return nil

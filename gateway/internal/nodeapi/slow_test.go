@@ -92,7 +92,7 @@ func nonceIn(t *testing.T, body []byte) string {
 	return nonce
 }
 
-// TestSlowBodies: the gateway stops waiting for a body that does not arrive, also where it refuses the request without reading the body.
+// TestSlowBodies: the gateway stops waiting for a body that does not arrive, also if it refuses the request without reading the body.
 func TestSlowBodies(t *testing.T) {
 	s := newSite(t, nil).impatient()
 	c := s.token(nil)

@@ -74,7 +74,7 @@ func TestManifests(t *testing.T) {
 	h.want(404, "HEAD", repository+"/manifests/"+digest, "")
 }
 
-// TestReferrers: an index, also where nothing refers to anything, and the filter says that it was applied.
+// TestReferrers: an index, also if nothing refers to anything, and the filter says that it was applied.
 func TestReferrers(t *testing.T) {
 	h := newHouse(t)
 	_, subject := h.manifest(repository, "v1", "")
@@ -107,7 +107,7 @@ func TestReferrers(t *testing.T) {
 	}
 }
 
-// TestTags: pages with a link to the next one, and none where there is no more.
+// TestTags: pages with a link to the next one, and none if there is no more.
 func TestTags(t *testing.T) {
 	h := newHouse(t)
 	for _, tag := range []string{"c", "a", "b"} {

@@ -89,7 +89,7 @@ type answer struct {
 	text string
 }
 
-// code is the code of an error in the form of the specification; empty where the answer is none.
+// code is the code of an error in the form of the specification; empty if the answer is none.
 func (a answer) code() string {
 	var body struct {
 		Errors []struct{ Code, Message string }

@@ -11,7 +11,7 @@ import (
 	"muster/gateway/internal/artifact"
 )
 
-// TestMatch: the name of a repository is what stands before a route's own words, also where it holds such words.
+// TestMatch: the name of a repository is what stands before a route's own words, also if it holds such words.
 func TestMatch(t *testing.T) {
 	for _, c := range []struct{ method, path, want, name, what string }{
 		{"GET", "", "GET /v2/", "", ""},

@@ -111,7 +111,7 @@ func (c *clamp) object(fields []field, v reflect.Value) {
 	}
 }
 
-// value is false where a value does not fit. Of a list or an object, it takes out the parts that do not fit.
+// value is false if a value does not fit. Of a list or an object, it takes out the parts that do not fit.
 func (c *clamp) value(f *field, v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -18,7 +18,7 @@ type Heartbeat struct {
 	Cost     *wire.Cost
 	Hardware *wire.Hardware
 
-	TellsEnds bool   // the agent says when its release pointer ends, also where it knows none
+	TellsEnds bool   // the agent says when its release pointer ends, also if it knows none
 	LeftOut   string // a notice that names what did not fit; empty: all did
 }
 

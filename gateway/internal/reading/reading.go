@@ -18,7 +18,7 @@ import (
 
 const maxNamed = 8 // how many of the members that were left out a notice names
 
-// OfRegister decodes the hardware of a register request, and takes out of its agent what does not fit. The hardware is nil where the
+// OfRegister decodes the hardware of a register request, and takes out of its agent what does not fit. The hardware is nil if the
 // node says nothing of it. The notices name what was left out.
 func OfRegister(q *wire.RegisterRequest) (h *wire.Hardware, notices []string) {
 	c := &clamp{}
@@ -27,7 +27,7 @@ func OfRegister(q *wire.RegisterRequest) (h *wire.Hardware, notices []string) {
 	return h, c.notices
 }
 
-// part decodes one part of a request. It is nil where the part is absent, or where nothing in it fits.
+// part decodes one part of a request. It is nil if the part is absent, or if nothing in it fits.
 func part[T any](c *clamp, raw json.RawMessage, name string) *T {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
@@ -108,7 +108,7 @@ func (c *clamp) notice(what string) string {
 	return "the gateway left out of " + what + " what does not fit its API: " + paths
 }
 
-// fit gives the parts of a JSON value that a Go type can hold. It is false where the value as a whole has a wrong type.
+// fit gives the parts of a JSON value that a Go type can hold. It is false if the value as a whole has a wrong type.
 func (c *clamp) fit(value any, t reflect.Type) (kept any, ok bool) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -150,7 +150,7 @@ func TestReadingsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// sound fails where a reading lacks what every reader counts on.
+// sound fails if a reading lacks what every reader counts on.
 func sound(t *testing.T, text []byte) {
 	t.Helper()
 	var h *wire.Hardware

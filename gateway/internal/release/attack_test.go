@@ -325,7 +325,7 @@ func TestEndNeedsNoAllowance(t *testing.T) {
 }
 
 // TestManyPhases: a node that says another phase with every heartbeat has few of them recorded. The last one is, when its allowance has
-// room again, also where the node says nothing of it any more; and nothing is lost where the database fails meanwhile.
+// room again, also if the node says nothing of it any more; and nothing is lost where the database fails meanwhile.
 func TestManyPhases(t *testing.T) {
 	h := newHall(t, names(2)...)
 	h.point(h.release("v1"), nil)

@@ -21,7 +21,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestAfterwards: when a rollout is done, a late node gets its release too: in its window alone, and not again where it failed, until a
+// TestAfterwards: when a rollout is done, a late node gets its release too: in its window alone, and not again if it failed, until a
 // higher number orders it.
 func TestAfterwards(t *testing.T) {
 	h := newHall(t)

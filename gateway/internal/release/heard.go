@@ -126,7 +126,7 @@ func (d *Service) hear(n Node, u *wire.Update) *wire.Update {
 	return said
 }
 
-// word is the newest that a node said of an update, also where that is not recorded yet.
+// word is the newest that a node said of an update, also if that is not recorded yet.
 func (d *Service) word(n *node) releases.Update {
 	if n.later == nil {
 		return n.said
@@ -134,7 +134,7 @@ func (d *Service) word(n *node) releases.Update {
 	return d.update(n.ID, *n.later)
 }
 
-// ends is true where a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
+// ends is true if a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
 // hold it. What could come after it needs the allowance, so this costs one write more.
 func (d *Service) ends(k *node, u wire.Update) bool {
 	row := d.moved(k, d.update(k.ID, u))
@@ -194,7 +194,7 @@ func (d *Service) note(ctx context.Context, nodeID string, u wire.Update) error 
 }
 
 // moved is a node's row in its channel's rollout after what it said; nil: it stays as it is. A node moves its own row alone, and says that
-// it has committed only where it runs the release.
+// it has committed only if it runs the release.
 func (d *Service) moved(k *node, said releases.Update) *releases.Node {
 	c := d.channels[k.channel]
 	if c == nil || c.rollout == nil {

@@ -16,7 +16,7 @@ func (d *Service) writer() build.Writer {
 }
 
 // Import makes a release of the agents that the gateway carries, one program at <os>-<arch>/muster-agent, and points the default channel at
-// it where there is no such channel. The same programs and version are always the same release. Without agents it does nothing.
+// it if there is no such channel. The same programs and version are always the same release. Without agents it does nothing.
 func (d *Service) Import(ctx context.Context, agents fs.FS, version string) (api.Release, error) {
 	if agents == nil {
 		return api.Release{}, nil
@@ -42,7 +42,7 @@ func (d *Service) Import(ctx context.Context, agents fs.FS, version string) (api
 }
 
 // attach stores a signed pointer beside its release, as an artifact that refers to it, so that the signature travels with the content. The
-// pointer is good without that: the log says where it fails. A registry elsewhere belongs to somebody else.
+// pointer is good without that: the log says if it fails. A registry elsewhere belongs to somebody else.
 func (d *Service) attach(ctx context.Context, p releases.Pointer) {
 	d.mu.Lock()
 	r := d.releases[p.Digest]

@@ -99,7 +99,7 @@ func (d *Service) wants(n *node) (p releases.Pointer, yes bool) {
 }
 
 // due is the pointer of a node's pin or channel, if it is its turn. since is the first number under which this release is ordered: the
-// same release under a later number is no reason to try again where it failed.
+// same release under a later number is no reason to try again if it failed.
 func (d *Service) due(n *node) (p releases.Pointer, since int64, held string) {
 	c := d.channels[n.channel]
 	switch {
@@ -150,7 +150,7 @@ func (n *node) of(channel, digest string, since int64) bool {
 	return n.said.Digest == digest && n.said.Channel == channel && n.said.About >= since
 }
 
-// trying tells whether a node is at work on a release. Each heartbeat says that a trial goes on. Where one does not, the word that it has
+// trying tells whether a node is at work on a release. Each heartbeat says that a trial goes on. If one does not, the word that it has
 // ended came just before a restart of the gateway, and was not recorded.
 func (n *node) trying(channel, digest string, since int64) bool {
 	return n.of(channel, digest, since) && (n.said.Phase == wire.UpdateFetching || n.said.Phase == wire.UpdateTrial && !n.quiet)

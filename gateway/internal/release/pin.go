@@ -109,7 +109,7 @@ func (d *Service) pinOn(ctx context.Context, g group, digest string, pointer []b
 	}
 }
 
-// Unpin lets nodes follow their channel again. Where they have obeyed a number above the channel's, the channel's release comes under a
+// Unpin lets nodes follow their channel again. If they have obeyed a number above the channel's, the channel's release comes under a
 // new number, so that they obey it: pointer is that, as in Promotion. A channel that is behind its nodes waits for a person: what they
 // order there comes under a number above all others.
 func (d *Service) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {

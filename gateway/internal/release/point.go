@@ -123,7 +123,7 @@ func (d *Service) ended(name string) string {
 		c.waves.Count())
 }
 
-// step signs the channel's next pointer, and stores it. Where another process took the number first, it tries again with the next one. The
+// step signs the channel's next pointer, and stores it. If another process took the number first, it tries again with the next one. The
 // caller holds changing alone.
 func (d *Service) step(ctx context.Context, name string, s step, by store.Actor) (releases.Pointer, error) {
 	var p releases.Pointer

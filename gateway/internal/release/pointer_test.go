@@ -332,7 +332,7 @@ func TestNodesLater(t *testing.T) {
 	}
 }
 
-// TestPointerRenewed: a node that runs its release is given the pointer again whose end is later than what it knows, also where it knows
+// TestPointerRenewed: a node that runs its release is given the pointer again whose end is later than what it knows, also if it knows
 // none. An agent that says nothing of that is given nothing.
 func TestPointerRenewed(t *testing.T) {
 	h := newHall(t, "n", "older")

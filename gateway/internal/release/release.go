@@ -71,7 +71,7 @@ type Node struct {
 	Conflict         bool          // two machines use its identity: it gets nothing
 	Vitals           rollout.Vitals
 	Ends             time.Time // of the newest pointer that it knows; zero: it knows none
-	TellsEnds        bool      // its agent says that, also where it knows none
+	TellsEnds        bool      // its agent says that, also if it knows none
 }
 
 // Ref names a node on record.

@@ -17,7 +17,7 @@ import (
 const strandedFor = time.Minute
 
 // renew brings pointers up to date: those that end soon or whose key was struck, those whose number nodes have passed under a pin, and
-// those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
+// those of pinned nodes that have moved to another channel. If operators keep the keys, Channel says what they have to
 // sign. The caller holds changing alone.
 func (d *Service) renew(ctx context.Context) error {
 	d.mu.Lock()

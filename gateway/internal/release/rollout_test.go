@@ -213,7 +213,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestAbortFirst: where there is no release before, nobody gets the aborted one any more, also after a restart.
+// TestAbortFirst: if there is no release before, nobody gets the aborted one any more, also after a restart.
 func TestAbortFirst(t *testing.T) {
 	h := newHall(t, names(3)...)
 	v1 := h.release("v1")

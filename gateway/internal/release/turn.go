@@ -23,7 +23,7 @@ func (d *Service) Pause(ctx context.Context, name string, by store.Actor) (api.C
 	return d.turn(ctx, name, turn{to: releases.Paused, from: []string{releases.Running}, kind: "rollout.paused", change: pause}, by)
 }
 
-// Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
+// Resume goes on, and accepts the nodes that have failed so far. If a restore has left the channel behind its nodes, it orders the
 // channel's release again, under a number above theirs.
 func (d *Service) Resume(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	c, err := d.catchUp(ctx, name, by)
@@ -58,7 +58,7 @@ func (d *Service) catchUp(ctx context.Context, name string, by store.Actor) (api
 }
 
 // Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
-// Where nobody can sign now, the rollout ends, and the channel says what to sign.
+// If nobody can sign now, the rollout ends, and the channel says what to sign.
 func (d *Service) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err

@@ -179,7 +179,7 @@ func TestAsSeen(t *testing.T) {
 	}
 }
 
-// TestBackOutsideOfWindow: who runs a release that is taken back goes back at once, also where its window is shut or cannot be read. Who
+// TestBackOutsideOfWindow: who runs a release that is taken back goes back at once, also if its window is shut or cannot be read. Who
 // never had it waits for its window, and so does a node that is pinned.
 func TestBackOutsideOfWindow(t *testing.T) {
 	ways := map[string]func(*hall) (api.Channel, error){
@@ -358,7 +358,7 @@ func TestPointCountsWhoCame(t *testing.T) {
 	}
 }
 
-// TestRollbackNoChannel: a way back needs a channel, also where it names a release. Nothing hangs afterwards.
+// TestRollbackNoChannel: a way back needs a channel, also if it names a release. Nothing hangs afterwards.
 func TestRollbackNoChannel(t *testing.T) {
 	h := newHall(t, names(1)...)
 	v1 := h.release("v1")

@@ -224,7 +224,7 @@ func TestManyUnwell(t *testing.T) {
 	}
 }
 
-// TestNewestWord: what a node says is shown at once, also where its allowance of records is used up.
+// TestNewestWord: what a node says is shown at once, also if its allowance of records is used up.
 func TestNewestWord(t *testing.T) {
 	h := newHall(t, names(1)...)
 	h.point(h.release("v1"), nil)

@@ -25,7 +25,7 @@ func Prefers(r *http.Request, mediaType string) bool {
 	return best == mediaType
 }
 
-// weight reads a q: 1 where there is none, 0 for what is no weight.
+// weight reads a q: 1 if there is none, 0 for what is no weight.
 func weight(text string) float64 {
 	if text == "" {
 		return 1

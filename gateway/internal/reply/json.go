@@ -22,7 +22,7 @@ func JSON(v any) []byte {
 }
 
 // Inert encodes an answer that holds a script. In its strings no character stands raw that means something to any shell, so that
-// nothing runs even where the quotes do not pair. The answer is one line, with a blank behind every comma outside of strings. So a
+// nothing runs even if the quotes do not pair. The answer is one line, with a blank behind every comma outside of strings. So a
 // shell takes the text before the first comma for a command, and its complaint names that text: a hint belongs there.
 func Inert(v any) []byte {
 	body := JSON(v)

@@ -12,7 +12,7 @@ import (
 const restPattern = "/"
 
 // Strict serves mux as the whole API answers. Muster-Epoch is in every answer. An unknown path and a wrong method are refused in JSON,
-// where ServeMux alone would write plain text; Allow stays. Where a handler panics the answer is a bare 500 with a request id. Strict
+// where ServeMux alone would write plain text; Allow stays. If a handler panics the answer is a bare 500 with a request id. Strict
 // adds the pattern "/" to mux, for requests that no other pattern takes.
 func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc(restPattern, func(w http.ResponseWriter, r *http.Request) { i.WriteError(w, refusal(w, r, mux)) })

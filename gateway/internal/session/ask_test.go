@@ -133,7 +133,7 @@ func sealed(t *testing.T, key ed25519.PrivateKey, p wire.TaskPayload) *wire.Sign
 	return &signed
 }
 
-// TestSignedByOperator: a document of an operator's key counts as it is, once, and only where it was meant.
+// TestSignedByOperator: a document of an operator's key counts as it is, once, and only if it was meant.
 func TestSignedByOperator(t *testing.T) {
 	h := newHall(t, "box", "other")
 	h.open(session.Config{Limit: time.Hour})

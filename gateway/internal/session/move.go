@@ -95,7 +95,7 @@ func (d *Service) NodeSend(ctx context.Context, c Claimer, id string, number int
 	return d.put(ctx, ch.fromNode, at, p, func(fresh []byte) { s.count(&s.out, len(fresh), d.Now()) })
 }
 
-// NodeFetch gives the node the piece that begins at this byte, an empty one where none came in time.
+// NodeFetch gives the node the piece that begins at this byte, an empty one if none came in time.
 func (d *Service) NodeFetch(ctx context.Context, c Claimer, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofNode(ctx, c, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {
@@ -127,7 +127,7 @@ func (d *Service) send(ctx context.Context, s *live, ch *channel, number int, at
 	})
 }
 
-// Fetch gives the operator the piece that begins at this byte, an empty one where none came in time.
+// Fetch gives the operator the piece that begins at this byte, an empty one if none came in time.
 func (d *Service) Fetch(ctx context.Context, who Caller, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofOperator(ctx, who, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {

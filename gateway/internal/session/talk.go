@@ -256,7 +256,7 @@ func (d *Service) taping(s *live, write func(Tape) error) {
 	}
 }
 
-// unrecorded is the end of a session that cannot be recorded. Where the reason is a bound that is kept, it says itself what to do.
+// unrecorded is the end of a session that cannot be recorded. If the reason is a bound that is kept, it says itself what to do.
 func unrecorded(what string, err error) ending {
 	var said *wire.ErrorDetail
 	if errors.As(err, &said) {

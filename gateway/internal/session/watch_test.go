@@ -8,7 +8,7 @@ import (
 	"muster/store/sqlite"
 )
 
-// TestNobodyWatchesUnseen: where it cannot be stored that somebody watches, nobody does.
+// TestNobodyWatchesUnseen: if it cannot be stored that somebody watches, nobody does.
 func TestNobodyWatchesUnseen(t *testing.T) {
 	h := newHall(t, "box")
 	id, _ := h.shell("box")

@@ -72,7 +72,7 @@ func (d *Service) pieces(ctx context.Context, id, file string, from int64, each 
 	}
 }
 
-// Follow calls each with what the task has written from an offset on, in order, until the task has ended or each gives an error. Where an
+// Follow calls each with what the task has written from an offset on, in order, until the task has ended or each gives an error. If an
 // offset is beyond the one that was expected, what is between was not kept.
 func (d *Service) Follow(ctx context.Context, t store.Task, from int64, each func(offset int64, data []byte) error) error {
 	bell := d.listen(t.ID)

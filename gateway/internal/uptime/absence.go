@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxAbsences is how many absences are remembered. Where there are more, the shortest goes.
+// maxAbsences is how many absences are remembered. If there are more, the shortest goes.
 const maxAbsences = 32
 
 // absence is a time in which no node could ask for anything: the gateway did not run or stood still, its machine slept, or

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// awake is true where the machine has not slept since the last call. Its agents have heard nothing from it while it slept, and may wait
-// long before they try again. They notice nothing where its clock alone was set. Where nobody knows, it may have slept. The caller holds
+// awake is true if the machine has not slept since the last call. Its agents have heard nothing from it while it slept, and may wait
+// long before they try again. They notice nothing where its clock alone was set. If nobody knows, it may have slept. The caller holds
 // the lock.
 func (c *Clock) awake() bool {
 	var now time.Duration

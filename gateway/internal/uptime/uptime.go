@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// StepLeast is the smallest step. Where the clock and the time that has passed differ by less, the clock was not set.
+	// StepLeast is the smallest step. If the clock and the time that has passed differ by less, the clock was not set.
 	StepLeast = time.Second
 	// StepGap is the smallest step forward that matters for silence: it could make nodes look silent that are not.
 	StepGap = 15 * time.Second
@@ -23,7 +23,7 @@ const (
 	stillLeast = StepGap + BeatEvery
 )
 
-// Clock reads the machine's clock and the time that has passed. Setting the clock does not change the second. Where the two
+// Clock reads the machine's clock and the time that has passed. Setting the clock does not change the second. If the two
 // disagree, the clock was set, or the machine slept. The zero value is ready. It is safe for concurrent use.
 type Clock struct {
 	Wall    func() time.Time     // nil: time.Now
@@ -242,7 +242,7 @@ func (c *Clock) Ref() store.StatusRef {
 		There: c.there}
 }
 
-// Leapt is true where the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much
+// Leapt is true if the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much
 // time has passed since that moment.
 func (c *Clock) Leapt(since time.Time, within time.Duration) bool {
 	now, _ := c.Read()
@@ -268,7 +268,7 @@ func (c *Clock) Owe(steps []Step) {
 	c.steps = append(steps, c.steps...)
 }
 
-// Settled is true where no step waits for Take.
+// Settled is true if no step waits for Take.
 func (c *Clock) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

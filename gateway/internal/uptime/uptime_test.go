@@ -42,7 +42,7 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
-// TestSetOrSlept: after the clock was set, the silence of nodes goes on to count from where it was, also where it is set again. After a
+// TestSetOrSlept: after the clock was set, the silence of nodes goes on to count from where it was, also if it is set again. After a
 // machine slept, or may have, and after a start, they have time to come back.
 func TestSetOrSlept(t *testing.T) {
 	const minute = time.Minute

@@ -141,7 +141,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	}
 }
 
-// handOn hands one portion on. It reports false where nothing waits.
+// handOn hands one portion on. It reports false if nothing waits.
 func (f *Feed) handOn(ctx context.Context) bool {
 	samples := f.take()
 	if len(samples) == 0 {

@@ -49,7 +49,7 @@ func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 	return n
 }
 
-// knows is true where the view has heard all that the row says, or more. A time in the future is of a clock that was set back.
+// knows is true if the view has heard all that the row says, or more. A time in the future is of a clock that was set back.
 func (n *node) knows(row *store.Node, now time.Time) bool {
 	heard := n.row.LastSeen
 	return heard != nil && !heard.After(now.Add(time.Minute)) && row.LastSeen != nil && !heard.Before(*row.LastSeen)
@@ -77,7 +77,7 @@ func rowOf(row *store.Node) *api.NodeRow {
 	return g
 }
 
-// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none.
+// sampleOf is what the database has of the last heartbeat, or of the enrolment if there was none.
 func sampleOf(row *store.Node) Sample {
 	s := Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](row.Agent),
 		Hardware: decode[wire.Hardware](row.Hardware)}
@@ -234,13 +234,13 @@ func (n *node) look(ref store.StatusRef) {
 	}
 }
 
-// due is true where look would change something.
+// due is true if look would change something.
 func (n *node) due(ref store.StatusRef) bool {
 	status := ref.Status(n.row.LastSeen, n.interval)
 	return n.row.Status != status || n.row.Fresh != n.fresh(ref, status)
 }
 
-// fresh is true where the rows of GPUs are of now, also where there are none because the node has no GPU.
+// fresh is true if the rows of GPUs are of now, also if there are none because the node has no GPU.
 func (n *node) fresh(ref store.StatusRef, status string) bool {
 	g := n.row
 	if n.probe == nil || g.State == wire.StateRetired || status != store.StatusOnline {

@@ -45,7 +45,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestUnread: a reading without a row tells that there is no GPU only where the program that reads them said so.
+// TestUnread: a reading without a row tells that there is no GPU only if the program that reads them said so.
 func TestUnread(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "a", Tenant: "x", GPUsExpected: 8}, nil)
@@ -131,7 +131,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
-// TestWholeRows: the whole row of a GPU and the kernel's events stay as they came, also where a heartbeat brings none and the node is read
+// TestWholeRows: the whole row of a GPU and the kernel's events stay as they came, also if a heartbeat brings none and the node is read
 // again.
 func TestWholeRows(t *testing.T) {
 	h := newHouse(t)

@@ -19,7 +19,7 @@ type Query struct {
 	Sort   string // one of api.Sorts, maybe with a minus; empty: by name
 }
 
-// retired is true where retired nodes are picked too. It is the rule of the store's lists.
+// retired is true if retired nodes are picked too. It is the rule of the store's lists.
 func (q *Query) retired() bool {
 	return store.NodeQuery{Retired: q.All, State: q.State, Terms: q.Terms}.WithRetired()
 }

@@ -51,7 +51,7 @@ func (w *Watch) Next(ctx context.Context) (Changes, error) {
 			return Changes{}, err
 		}
 		changes, news := w.look()
-		w.last = time.Now() // also where nothing is for this reader: looking costs something too
+		w.last = time.Now() // also if nothing is for this reader: looking costs something too
 		if !changes.empty() {
 			return changes, nil
 		}

@@ -105,7 +105,7 @@ func TestWatchPace(t *testing.T) {
 	})
 }
 
-// TestWatchAlive: a heartbeat that changes values alone is told apart from one that changes more, also where the values changed last.
+// TestWatchAlive: a heartbeat that changes values alone is told apart from one that changes more, also if the values changed last.
 func TestWatchAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t)

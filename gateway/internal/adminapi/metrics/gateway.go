@@ -165,7 +165,7 @@ func (t *text) counts(label string, by map[string]int64) {
 	}
 }
 
-// sayTasks says 0 where there is none: then the number is known.
+// sayTasks says 0 if there is none: then the number is known.
 func sayTasks(t *text, w *whole) {
 	if w.Tasks == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/cli/help"
 )
 
-// TestDetail: what a GPU does not say is absent, the details are left out where nobody wants them, and another answer than yes or no is
+// TestDetail: what a GPU does not say is absent, the details are left out if nobody wants them, and another answer than yes or no is
 // refused.
 func TestDetail(t *testing.T) {
 	d := full(t)

@@ -32,7 +32,7 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestLag: a feed that is late is behind, also where nothing was lost yet, and one that keeps up is not.
+// TestLag: a feed that is late is behind, also if nothing was lost yet, and one that keeps up is not.
 func TestLag(t *testing.T) {
 	for _, want := range []float64{0, 1} {
 		d := full(t)

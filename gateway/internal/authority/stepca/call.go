@@ -192,7 +192,7 @@ func forbiddenHint(message string) string {
 	}
 }
 
-// apart says how far step-ca's clock is from ours. It is empty where the difference is too small to matter.
+// apart says how far step-ca's clock is from ours. It is empty if the difference is too small to matter.
 func (i *Issuer) apart(date time.Time) string {
 	if date.IsZero() {
 		return ""
@@ -207,7 +207,7 @@ func (i *Issuer) apart(date time.Time) string {
 	return fmt.Sprintf(" (the gateway's is %s ahead of step-ca's)", by)
 }
 
-// pause waits between two tries. It is false where no time is left for another try.
+// pause waits between two tries. It is false if no time is left for another try.
 func pause(ctx context.Context, try int) bool {
 	wait := min(longWait, firstWait<<min(try, 8))
 	wait = wait/2 + rand.N(wait/2)

@@ -24,7 +24,7 @@ type Installer struct {
 	Logger    *slog.Logger
 }
 
-// Answer gives the script for a request. The script names the public URL. Where the operator gave no public URL, a script that is
+// Answer gives the script for a request. The script names the public URL. If the operator gave no public URL, a script that is
 // fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from there.
 func (i Installer) Answer(r *http.Request) ([]byte, error) {
 	asked := "http://" + r.Host
@@ -50,7 +50,7 @@ func (i Installer) script(gatewayURL string) ([]byte, error) {
 	return s.Render()
 }
 
-// Command is what an operator pastes on the machine that is to join; empty where there is none. What is downloaded is checked before
+// Command is what an operator pastes on the machine that is to join; empty if there is none. What is downloaded is checked before
 // it runs: by a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
 func (i Installer) Command(token string) string {
 	d := paste.Download{URL: i.Reach.PublicURL + wire.PathInstaller}

@@ -30,7 +30,7 @@ func example(public string, given bool) reach.Installer {
 	}
 }
 
-// TestAnswer: the script names the public URL, or, where nobody gave one, the address that a request without TLS was made to.
+// TestAnswer: the script names the public URL, or, if nobody gave one, the address that a request without TLS was made to.
 func TestAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		given        bool

@@ -12,7 +12,7 @@ import (
 	"muster"
 )
 
-// Complete checks the public URL and leaves no path in it. Where the operator gave none, it makes one from the TLS listener's
+// Complete checks the public URL and leaves no path in it. If the operator gave none, it makes one from the TLS listener's
 // address. Errors begin with setting, which is how the operator set the URL.
 func (r Reach) Complete(setting string) (Reach, error) {
 	r.PublicGiven = r.PublicURL != ""
@@ -48,7 +48,7 @@ func made(listen string) string {
 	return "https://" + net.JoinHostPort(cmp.Or(host, "127.0.0.1"), port)
 }
 
-// hostname is this machine's name, empty where it has none.
+// hostname is this machine's name, empty if it has none.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -34,7 +34,7 @@ func (r Reach) CertificateAt(gatewayURL string) muster.Certificate {
 }
 
 // EndsTLS tells whether nobody stands between a machine and this gateway at a URL. That is certain where the certificate is of the
-// gateway's own root. Elsewhere it is certain only where no proxy is trusted and only the gateway's own TLS port can be behind the URL.
+// gateway's own root. Elsewhere it is certain only if no proxy is trusted and only the gateway's own TLS port can be behind the URL.
 func (r Reach) EndsTLS(gatewayURL string) bool {
 	switch r.CertificateAt(gatewayURL) {
 	case muster.OwnCertificate:

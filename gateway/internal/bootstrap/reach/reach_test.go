@@ -39,7 +39,7 @@ func TestFirstHop(t *testing.T) {
 	}
 }
 
-// TestEndsTLS: a token goes into a URL only where nobody between the machine and the gateway reads it.
+// TestEndsTLS: a token goes into a URL only if nobody between the machine and the gateway reads it.
 func TestEndsTLS(t *testing.T) {
 	for _, c := range []struct {
 		name, public, plain string

@@ -142,7 +142,7 @@ func bare(line string) string {
 	return out.String()
 }
 
-// fits fails where a frame is larger than its terminal, or holds what only a terminal may be told.
+// fits fails if a frame is larger than its terminal, or holds what only a terminal may be told.
 func fits(t *testing.T, lines []string, size tty.Size) {
 	t.Helper()
 	if size.Rows > 0 && len(lines) != size.Rows {

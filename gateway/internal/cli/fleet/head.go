@@ -74,7 +74,7 @@ func (p *picture) gpusSeen() string {
 	return text
 }
 
-// share is a mean in percent, with a bar; empty where nobody says it.
+// share is a mean in percent, with a bar; empty if nobody says it.
 func (p *picture) share(name string, percent *float64) string {
 	if percent == nil {
 		return name + " " + screen.Unknown

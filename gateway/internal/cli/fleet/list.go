@@ -168,7 +168,7 @@ func first(a, b bool) int {
 	return 1
 }
 
-// knownMiB is a figure, or less than any where it is not known.
+// knownMiB is a figure, or less than any if it is not known.
 func knownMiB(mib *int64) int64 {
 	if mib == nil {
 		return -1
@@ -176,7 +176,7 @@ func knownMiB(mib *int64) int64 {
 	return *mib
 }
 
-// atWork is the utilisation, or more than any where it is not known.
+// atWork is the utilisation, or more than any if it is not known.
 func atWork(r row) float64 {
 	if r.UtilizationPercent == nil {
 		return math.Inf(1)

@@ -17,7 +17,7 @@ type cell struct{ text, code string }
 // column is one column of the table of nodes. Its Most is the width of its widest cell.
 type column struct {
 	screen.Column
-	usual int // it is never narrower where nothing is cut, so that it stays in its place while values change
+	usual int // it is never narrower if nothing is cut, so that it stays in its place while values change
 	right bool
 	cell  func(*picture, *api.NodeRow) cell
 }

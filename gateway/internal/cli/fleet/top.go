@@ -30,7 +30,7 @@ func TopCommands() []cli.Command {
 	}}
 }
 
-// pipeWidth is how wide a picture is where there is no screen.
+// pipeWidth is how wide a picture is if there is no screen.
 const pipeWidth = 160
 
 // bounds of --interval.

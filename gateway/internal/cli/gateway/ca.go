@@ -103,7 +103,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// caIntermediate has a new intermediate made. Where roots are kept elsewhere it takes two steps: the gateway gives a request, each root
+// caIntermediate has a new intermediate made. If roots are kept elsewhere it takes two steps: the gateway gives a request, each root
 // signs it here, and the certificates go back together. A root's key never leaves this machine.
 func caIntermediate(ctx context.Context, s *cli.Session) error {
 	var q api.IntermediateRequest
@@ -191,7 +191,7 @@ func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 	return publish(ctx, s, change)
 }
 
-// publish tells what became of a change. Where the trust key is kept out of the gateway, it signs the draft here and sends it.
+// publish tells what became of a change. If the trust key is kept out of the gateway, it signs the draft here and sends it.
 func publish(ctx context.Context, s *cli.Session, change api.TrustChange) error {
 	if !change.Published {
 		var o struct{ TrustKey string }

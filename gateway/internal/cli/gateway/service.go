@@ -162,7 +162,7 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 }
 
 // reload has systemd read a unit that was changed. A daemon-reload can take the GPUs away from running containers, and a unit that systemd
-// has not read yet needs none: it is done only where systemd asks for it.
+// has not read yet needs none: it is done only if systemd asks for it.
 func (s *service) reload(ctx context.Context) (state map[string]string, err error) {
 	state, err = s.UnitState(ctx)
 	if err == nil && state["NeedDaemonReload"] == "yes" {

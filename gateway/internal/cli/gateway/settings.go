@@ -113,7 +113,7 @@ func (s *service) present(t *serviceSettings) error {
 	return nil
 }
 
-// pathBytes are those that a path may have in a unit, where nothing is quoted.
+// pathBytes are those that a path may have in a unit, if nothing is quoted.
 const pathBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._+-"
 
 const envHead = `# Settings of the gateway: flags of muster serve, as its help names them. After a change: systemctl restart muster

@@ -116,7 +116,7 @@ func (l *lost) passing() bool {
 	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
 }
 
-// eventFilter gives limit 0 where nobody set one.
+// eventFilter gives limit 0 if nobody set one.
 func eventFilter(s *cli.Session, audit bool) (f api.EventFilter, limit int, err error) {
 	var o struct{ Since time.Duration }
 	err = errors.Join(s.Flags.Into(&f), s.Flags.Into(&o))
@@ -173,7 +173,7 @@ func (w *eventWriter) forward(ctx context.Context, f api.EventFilter) error {
 	}
 }
 
-// write prints the header once, also where there is no event yet.
+// write prints the header once, also if there is no event yet.
 func (w *eventWriter) write(events []api.Event) error {
 	rows := make([][]string, 0, len(events))
 	for _, e := range events {

@@ -45,7 +45,7 @@ func Topics() []Topic {
 // Names are the names of all the pages.
 func Names() []string { return slices.Concat(subjects(), runbooks()) }
 
-// Text is the Markdown of a page, "" where there is no such page.
+// Text is the Markdown of a page, "" if there is no such page.
 func Text(name string) string {
 	if !slices.Contains(Names(), name) {
 		return ""

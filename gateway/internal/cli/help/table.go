@@ -23,8 +23,8 @@ func cells(row string) []string {
 	return found
 }
 
-// table writes the rows that are gathered, in columns. Where they do not fit, the widest column gets narrower and its cells take
-// several lines. Where they do not fit even so, a row's first cell stands above the others.
+// table writes the rows that are gathered, in columns. If they do not fit, the widest column gets narrower and its cells take
+// several lines. If they do not fit even so, a row's first cell stands above the others.
 func (r *renderer) table(indent int) {
 	rows := slices.DeleteFunc(r.rows, func(row []string) bool { return row == nil })
 	var widths, least []int

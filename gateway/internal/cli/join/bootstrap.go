@@ -129,7 +129,7 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 	return showBootstrap(s, made.Command, "", made.ExpiresAt, time.Duration(made.FetchWindow))
 }
 
-// part prints the one thing that --output names; done is false where it names none.
+// part prints the one thing that --output names; done is false if it names none.
 func part(s *cli.Session, all json.RawMessage, script, command, userData string) (done bool, err error) {
 	switch s.Form {
 	case cli.FormJSON:

@@ -27,7 +27,7 @@ func (s *terminal) of(host string, single bool) *boxWriter {
 	return w
 }
 
-// boxWriter is one box's part of the terminal. Where its text cannot be printed, the box is joined all the same, and the command fails in
+// boxWriter is one box's part of the terminal. If its text cannot be printed, the box is joined all the same, and the command fails in
 // the end.
 type boxWriter struct {
 	*terminal

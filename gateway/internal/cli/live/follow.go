@@ -52,7 +52,7 @@ const (
 	mostPause  = 15 * time.Second
 )
 
-// Follow tells what the gateway says about the nodes of a filter, until ctx ends, tell fails or the gateway refuses the account. Where the
+// Follow tells what the gateway says about the nodes of a filter, until ctx ends, tell fails or the gateway refuses the account. If the
 // gateway is lost it says so, and tries again.
 func Follow(ctx context.Context, s *cli.Session, f Filter, tell func(News) error) error {
 	pause := firstPause

@@ -83,7 +83,7 @@ func (m *memory) again() {
 }
 
 // fresh tells whether a line is new, and remembers it then. Of several sources, the one that wrote last has lines between the time that
-// was asked for and its own last line: those are known, also where they are no longer remembered.
+// was asked for and its own last line: those are known, also if they are no longer remembered.
 func (m *memory) fresh(l wire.LogLine, several bool) bool {
 	one := markOf(l)
 	if m.known != nil && m.isKnown(l, one, several) {

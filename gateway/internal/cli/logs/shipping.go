@@ -34,7 +34,7 @@ func create(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// nameOf is the name of a rule. Where none is given, it comes from what makes two rules two, so the same command changes the same rule.
+// nameOf is the name of a rule. If none is given, it comes from what makes two rules two, so the same command changes the same rule.
 func nameOf(words []string, q api.LogShippingRequest) (string, error) {
 	if len(words) > 0 {
 		return words[0], nil

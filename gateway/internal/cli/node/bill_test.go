@@ -47,7 +47,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// TestBillUnwatched: what idle GPUs cost is not known where nobody watched them, or where there is no price, though an older gateway says 0.
+// TestBillUnwatched: what idle GPUs cost is not known if nobody watched them, or if there is no price, though an older gateway says 0.
 func TestBillUnwatched(t *testing.T) {
 	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	joined := until.Add(-time.Hour)
@@ -74,7 +74,7 @@ func TestBillGroups(t *testing.T) {
 	}
 }
 
-// TestBillPrices: a day counts by the price that was recorded for it, and by the price of now where none was.
+// TestBillPrices: a day counts by the price that was recorded for it, and by the price of now if none was.
 func TestBillPrices(t *testing.T) {
 	day := func(n int, hour float64) time.Time {
 		return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC).Add(time.Duration(hour * float64(time.Hour)))

@@ -47,7 +47,7 @@ func (v view) missing() int {
 	return api.Missing(len(v.hardware.GPUs), v.counted(), v.GPUsExpected)
 }
 
-// counted is false where nobody knows how many GPUs answer.
+// counted is false if nobody knows how many GPUs answer.
 func (v view) counted() bool {
 	return api.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.GPUsExpected)
 }
@@ -103,7 +103,7 @@ func (v view) ills() string {
 	return screen.OrUnknown(strings.Join(all, "; "))
 }
 
-// gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer, or "-/8x" where nobody knows how many do.
+// gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer, or "-/8x" if nobody knows how many do.
 func (v view) gpus() string {
 	if v.hardware == nil {
 		return screen.Unknown
@@ -158,7 +158,7 @@ func (v view) models() (names []string, count map[string]int) {
 	return names, count
 }
 
-// memory is used/total over all GPUs. Where one figure is unknown, the sum is unknown.
+// memory is used/total over all GPUs. If one figure is unknown, the sum is unknown.
 func (v view) memory() string {
 	if v.hardware == nil {
 		return screen.Unknown

@@ -126,7 +126,7 @@ func (v view) expiry() string {
 	return "expired " + screen.Age(v.now.Sub(v.Certificate.NotAfter)) + " ago"
 }
 
-// probe is the probe's state. Where the state is bad, it also says since when.
+// probe is the probe's state. If the state is bad, it also says since when.
 func (v view) probe() string {
 	if v.hardware == nil {
 		return screen.Unknown

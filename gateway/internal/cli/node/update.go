@@ -33,7 +33,7 @@ func (v view) update() string {
 	return screen.Printable(u.Phase + ": " + u.Code)
 }
 
-// updateRows say how the node stands with its channel; none where nothing is known of it.
+// updateRows say how the node stands with its channel; none if nothing is known of it.
 func (v view) updateRows() [][]string {
 	u := v.Update
 	if u == nil {

@@ -14,7 +14,7 @@ import (
 // shortDigest is how much of a digest is enough for a person: the algorithm and 12 digits.
 const shortDigest = len("sha256:") + 12
 
-// short cuts a digest where nothing is copied from it.
+// short cuts a digest if nothing is copied from it.
 func short(digest string) string {
 	return screen.OrUnknown(digest[:min(len(digest), shortDigest)])
 }

@@ -234,7 +234,7 @@ func releaseAbort(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// wavesOf are the waves that the flags ask for; usual where there are none.
+// wavesOf are the waves that the flags ask for; usual if there are none.
 func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 	var w api.Waves
 	var o struct{ Now bool }

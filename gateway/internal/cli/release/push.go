@@ -54,7 +54,7 @@ func releaseAdd(ctx context.Context, s *cli.Session) error {
 	return register(ctx, s, q)
 }
 
-// register records a release. Where a channel is named it points at it, which is asked for before.
+// register records a release. If a channel is named it points at it, which is asked for before.
 func register(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	if q.Channel != "" {
 		deed := "point the channel " + q.Channel + " at " + q.Digest

@@ -55,7 +55,7 @@ func releaseStatus(ctx context.Context, s *cli.Session) error {
 	return showStatus(ctx, s, name, o.Watch)
 }
 
-// showStatus shows a channel. With watch it shows first how its rollout goes, and fails where that does not end well.
+// showStatus shows a channel. With watch it shows first how its rollout goes, and fails if that does not end well.
 func showStatus(ctx context.Context, s *cli.Session, name string, watch bool) error {
 	if watch {
 		if err := follow(ctx, s, name); err != nil {
@@ -273,7 +273,7 @@ func reason(n api.ChannelNode) string {
 	return strings.Join(parts, ": ")
 }
 
-// tail is the end of a log, for a terminal. Where a panic stands further up, it is that: its first line says what it is about, and where it
+// tail is the end of a log, for a terminal. If a panic stands further up, it is that: its first line says what it is about, and where it
 // happened takes many more.
 func tail(log string) string {
 	lines := strings.Split(strings.TrimRight(log, "\r\n"), "\n")

@@ -147,7 +147,7 @@ func (s *Session) SendJSON(kind pipe.FrameKind, value any) error {
 	return pipe.WriteJSON(s.Main, kind, value)
 }
 
-// Leave hangs up: the node hears that nobody is there any more, and ends what runs there. Where that does not get through, because the node
+// Leave hangs up: the node hears that nobody is there any more, and ends what runs there. If that does not get through, because the node
 // takes nothing more, the gateway is asked to end the session. Without both it ends after wire.SessionBridge.
 func (s *Session) Leave() {
 	gone := time.AfterFunc(goodbye, s.Close)

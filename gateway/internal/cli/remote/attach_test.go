@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLeave: the node sees the end of what the operator sends. Where it takes nothing more, the gateway is asked to end the session.
+// TestLeave: the node sees the end of what the operator sends. If it takes nothing more, the gateway is asked to end the session.
 func TestLeave(t *testing.T) {
 	t.Run("it reads", func(t *testing.T) {
 		hung := make(chan error, 1)

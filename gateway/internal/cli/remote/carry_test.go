@@ -65,7 +65,7 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyPatient: the end of the node's side ends the command, also where nobody ends its standard input.
+// TestProxyPatient: the end of the node's side ends the command, also if nobody ends its standard input.
 func TestProxyPatient(t *testing.T) {
 	h := newTunnels(t, func(s *standin.Session) {
 		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})

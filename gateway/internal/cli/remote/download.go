@@ -78,7 +78,7 @@ func (p *part) add(data []byte) error {
 	return nil
 }
 
-// remove takes the file away where nothing is in it that a later try could use.
+// remove takes the file away if nothing is in it that a later try could use.
 func (p *part) remove() { _ = os.Remove(p.Name()) }
 
 // finish makes the part the target.

@@ -183,7 +183,7 @@ type streams struct {
 func (o *order) run(node cli.Target, to streams) (pipe.Exit, error) {
 	params := wire.ExecParams{User: o.user, Command: o.command}
 	if o.timeout > 0 {
-		params.LimitSeconds = int(min(o.timeout+wire.SessionBridge, wire.MaxSession) / time.Second) // where nobody is here any more to end it
+		params.LimitSeconds = int(min(o.timeout+wire.SessionBridge, wire.MaxSession) / time.Second) // if nobody is here any more to end it
 	}
 	ask, err := o.Ask(o.life, o.key, node.ID, wire.SessionExec, &params)
 	if err != nil {

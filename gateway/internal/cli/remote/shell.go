@@ -128,7 +128,7 @@ func (v *visit) read() {
 	}
 }
 
-// typed handles what was typed at once. It gives false where nothing more is read.
+// typed handles what was typed at once. It gives false if nothing more is read.
 func (v *visit) typed(keys *escapes, rest []byte) bool {
 	for len(rest) > 0 {
 		var out []byte

@@ -78,7 +78,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// TestShellEnds: however it ends, the terminal is as it was, also where a program had changed it.
+// TestShellEnds: however it ends, the terminal is as it was, also if a program had changed it.
 func TestShellEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int

@@ -10,14 +10,14 @@ type Column struct {
 	Name  string
 	Rank  int  // where the screen is too narrow, the column of the highest rank is left out first; 0: it is always there
 	Least int  // its cells may be cut to this width, in columns of the screen; 0: they are never cut
-	Most  int  // where there is no screen, a cell that is wider than this does not widen the column; 0: no limit
+	Most  int  // if there is no screen, a cell that is wider than this does not widen the column; 0: no limit
 	Wide  bool // with -o wide alone
 }
 
 const (
 	gap      = 2 // columns of the screen between two cells
 	ellipsis = "…"
-	stump    = 4 // cells are cut to this where nothing else is left to do
+	stump    = 4 // cells are cut to this if nothing else is left to do
 )
 
 // List writes rows under a header. On a terminal no row is wider than the screen: columns are dropped by rank, and cells are cut.
@@ -88,7 +88,7 @@ func (l *List) fit(rows [][]string) {
 	shrink(l.widths, l.limit, gap, func(int) int { return stump })
 }
 
-// Fit makes columns of these widths fit into a row of so many columns of the screen, with a gap between two. Where the row is too wide with
+// Fit makes columns of these widths fit into a row of so many columns of the screen, with a gap between two. If the row is too wide with
 // all cells cut as far as they may be, columns are left out by rank, if drop is true: their width is 0. Then the widest are cut first.
 func Fit(columns []Column, widths []int, limit, gap int, drop bool) {
 	cut := func(i int) int {
@@ -143,7 +143,7 @@ func shrink(widths []int, limit, gap int, least func(int) int) {
 	}
 }
 
-// line is one row without spaces at its end. Where there is no screen, a cell that is wider than its column's Most makes only its
+// line is one row without spaces at its end. If there is no screen, a cell that is wider than its column's Most makes only its
 // own row longer.
 func (l *List) line(row []string) string {
 	var line strings.Builder

@@ -10,7 +10,7 @@ import (
 // Unknown stands for what is not known: never a zero.
 const Unknown = "-"
 
-// OrUnknown is the text made safe to print, or - where there is none.
+// OrUnknown is the text made safe to print, or - if there is none.
 func OrUnknown(s string) string {
 	if s == "" {
 		return Unknown
@@ -32,7 +32,7 @@ func Figure[N int | int64 | float64](format string, n *N) string {
 // Money is an amount in the currency of the prices, or - if it is not known.
 func Money(m *float64) string { return Figure("%.2f", m) }
 
-// Stamp is a time in UTC, or - where it is not known.
+// Stamp is a time in UTC, or - if it is not known.
 func Stamp(at *time.Time) string {
 	if at == nil {
 		return Unknown
@@ -86,7 +86,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Labels are a node's labels in one line, or - where there are none.
+// Labels are a node's labels in one line, or - if there are none.
 func Labels(labels map[string]string) string {
 	pairs := make([]string, 0, len(labels))
 	for key, value := range labels {

@@ -356,7 +356,7 @@ func TestPlay(t *testing.T) {
 	p.ends(0)
 }
 
-// TestLeaves: what a terminal answers is no key, and a key counts also where others were pressed with it.
+// TestLeaves: what a terminal answers is no key, and a key counts also if others were pressed with it.
 func TestLeaves(t *testing.T) {
 	for typed, want := range map[string]bool{"q": true, "xq": true, "\x03": true, "\x03\x03": true, "\x1b[A\x03": true, "": false, "x": false,
 		"\x1bP1$r q\x1b\\": false, "\x1b[24;80R": false} {

@@ -71,7 +71,7 @@ func (w *watch) one(ctx context.Context, node cli.Target) {
 	w.done(node, task)
 }
 
-// prefix is what stands before each line of a node's output; empty where there is one node only.
+// prefix is what stands before each line of a node's output; empty if there is one node only.
 func (w *watch) prefix(node cli.Target) string {
 	if len(w.nodes) == 1 {
 		return ""

@@ -64,10 +64,10 @@ func (p *Parser) Feed(bytes []byte) []Key {
 	return keys
 }
 
-// Waiting is true where bytes are there that are no whole key.
+// Waiting is true if bytes are there that are no whole key.
 func (p *Parser) Waiting() bool { return len(p.pending) > 0 }
 
-// Flush gives what a person meant where nothing more comes: an escape byte alone is the key Escape.
+// Flush gives what a person meant if nothing more comes: an escape byte alone is the key Escape.
 func (p *Parser) Flush() []Key {
 	pending := p.pending
 	p.pending = nil

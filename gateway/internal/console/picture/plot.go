@@ -18,7 +18,7 @@ const (
 	Height = 100.0
 )
 
-// Point is one value; nil where nothing is known.
+// Point is one value; nil if nothing is known.
 type Point struct {
 	At    time.Time
 	Value *float64

@@ -29,7 +29,7 @@ func tenMinutes(top float64) picture.Frame {
 	return picture.Frame{Since: start, Until: start.Add(10 * time.Minute), Top: top}
 }
 
-// TestLine: a line is broken where nothing is known, and never goes to 0 there. A value alone can be seen.
+// TestLine: a line is broken if nothing is known, and never goes to 0 there. A value alone can be seen.
 func TestLine(t *testing.T) {
 	f := tenMinutes(100)
 	for _, c := range []struct {

@@ -111,7 +111,7 @@ func models(gpus []api.GPU) (names []string, count map[string]int) {
 	return names, count
 }
 
-// worstOf is the first finding. Where there is none, a node that is unavailable has a reason.
+// worstOf is the first finding. If there is none, a node that is unavailable has a reason.
 func worstOf(n *api.NodeRow) Worst {
 	if len(n.Findings) > 0 {
 		first := n.Findings[0]

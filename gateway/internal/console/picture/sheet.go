@@ -165,7 +165,7 @@ func onOff(flag *bool) string {
 	return "no"
 }
 
-// numbered is empty where the number is not known.
+// numbered is empty if the number is not known.
 func numbered[N int | int64](format string, n *N) string {
 	if n == nil {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"muster/store"
 )
 
-// Open opens the database. Where a change of the master key was cut off, the key before still opens it: then Open finishes the change.
-// Where the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
+// Open opens the database. If a change of the master key was cut off, the key before still opens it: then Open finishes the change.
+// If the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
 func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	key, err := s.Key()
 	if err != nil {

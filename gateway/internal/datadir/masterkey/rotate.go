@@ -75,7 +75,7 @@ func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 	return file, nil
 }
 
-// rotateInto puts the new key into a file of its own. Where that file is there, an earlier try wrote it and was cut off. Its key may be
+// rotateInto puts the new key into a file of its own. If that file is there, an earlier try wrote it and was cut off. Its key may be
 // the only one that opens the database, so it is used and never replaced.
 func (s Source) rotateInto(ctx context.Context, before []byte, out string) error {
 	if !exists(out) {

@@ -89,7 +89,7 @@ func (s Source) InstalledKey() string { return filepath.Join(s.Root, datadir.Ser
 // Where names the place of the key: a file, or the variable.
 func (s Source) Where() string { return s.place().String() }
 
-// File is the file that holds the key. It is empty where the key comes from the environment, and is its owner's to change.
+// File is the file that holds the key. It is empty if the key comes from the environment, and is its owner's to change.
 func (s Source) File() string {
 	if p := s.place(); !p.lent {
 		return p.file
@@ -97,7 +97,7 @@ func (s Source) File() string {
 	return ""
 }
 
-// Key gives the key. It makes one where there is neither a key nor a database.
+// Key gives the key. It makes one if there is neither a key nor a database.
 func (s Source) Key() ([]byte, error) {
 	p := s.place()
 	if p.text != "" {
@@ -146,7 +146,7 @@ func (s Source) newKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// Read gives the key in a file. Where there is no such file the error wraps fs.ErrNotExist.
+// Read gives the key in a file. If there is no such file the error wraps fs.ErrNotExist.
 func Read(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

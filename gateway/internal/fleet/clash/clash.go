@@ -48,13 +48,13 @@ type run struct {
 	unsaved bool          // its row in the database is older
 }
 
-// lives is true where the run showed life after the other run was first heard. A run that dies leaves one request on its way at
+// lives is true if the run showed life after the other run was first heard. A run that dies leaves one request on its way at
 // most. So two proofs of life are enough. One is enough if it was made too long after the other run began to be such a request.
 func (x *run) lives(other *run) bool {
 	return x.BeforeBeat > other.FirstBeat || x.LastBeat > other.FirstBeat && x.heard && x.life > other.began+Straggle
 }
 
-// clashes is true where two runs were alive at the same time: each showed life after the other was first heard.
+// clashes is true if two runs were alive at the same time: each showed life after the other was first heard.
 func clashes(a, b *run) bool { return a.lives(b) && b.lives(a) }
 
 // Hear adds a heartbeat to the node's runs. It is overtaken if a later heartbeat of the same run arrived before it. Clashing is

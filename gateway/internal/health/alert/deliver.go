@@ -31,7 +31,7 @@ func (d *Service) send(ctx context.Context) {
 	}
 }
 
-// serve tells one receiver what was due, until it fails. Where a receiver takes many alerts at once, it gets them so.
+// serve tells one receiver what was due, until it fails. If a receiver takes many alerts at once, it gets them so.
 func (d *Service) serve(ctx context.Context, r *receiver, all []*delivery) {
 	for len(all) > 0 && d.uses(r) {
 		size := 1

@@ -16,7 +16,7 @@ import (
 // Bounds of what makes one alert of many.
 const (
 	mostSingle  = 20               // more stale nodes of one tenant at once are one alert
-	leastWhole  = 3                // so many nodes are one alert also where they are all that the tenant has
+	leastWhole  = 3                // so many nodes are one alert also if they are all that the tenant has
 	joinWithin  = 10 * time.Minute // a node that turns stale so soon after the others is one of them
 	leftOfGroup = 3                // so few that stay stale get alerts of their own
 )

@@ -118,7 +118,7 @@ func (d *Service) SetReceiver(ctx context.Context, name string, q api.AlertRecei
 	return shown, nil
 }
 
-// newReceiver is the receiver that an operator asks for, with what is kept of one before. isNew is true where its secret is a new one.
+// newReceiver is the receiver that an operator asks for, with what is kept of one before. isNew is true if its secret is a new one.
 func (d *Service) newReceiver(name string, q api.AlertReceiverRequest, by store.Actor) (r *receiver, isNew bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -54,7 +54,7 @@ func (d *Service) plan(now time.Time) {
 	}
 }
 
-// takes is true where a receiver wants to be told of an alert.
+// takes is true if a receiver wants to be told of an alert.
 func (d *Service) takes(r *receiver, a *alert) bool {
 	switch {
 	case r.Tenant != "" && r.Tenant != a.Tenant,
@@ -65,7 +65,7 @@ func (d *Service) takes(r *receiver, a *alert) bool {
 	return len(r.terms) == 0 || d.matches(r.terms, a)
 }
 
-// matches is true where a selector names the node of an alert, or one of its nodes.
+// matches is true if a selector names the node of an alert, or one of its nodes.
 func (d *Service) matches(terms []store.Term, a *alert) bool {
 	ids := a.Members
 	if a.NodeID != "" {
@@ -197,7 +197,7 @@ func (d *Service) due(now time.Time) map[string][]*delivery {
 	return all
 }
 
-// again is true where a receiver is told once more that an alert fires, because it would forget.
+// again is true if a receiver is told once more that an alert fires, because it would forget.
 func (d *Service) again(r *receiver, a *alert, v *delivery, now time.Time) bool {
 	return r.Kind == KindAlertmanager && v.Want == Firing && a.ResolvedAt == nil && v.ToldAt != nil && !d.silenced(a, now) &&
 		now.Sub(*v.ToldAt).Abs() >= tellAgain

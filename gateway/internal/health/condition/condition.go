@@ -42,13 +42,13 @@ type Condition struct {
 	Over Hold // so long it must be good before it is resolved
 }
 
-// IsFound is true where a rule looks for the condition.
+// IsFound is true if a rule looks for the condition.
 func (c *Condition) IsFound() bool { return c.Found.Looks > 0 }
 
-// IsTold is true where the condition makes an alert of its own.
+// IsTold is true if the condition makes an alert of its own.
 func (c *Condition) IsTold() bool { return c.Told.Looks > 0 }
 
-// IsUnset is true where nothing is bad before a person has set a limit.
+// IsUnset is true if nothing is bad before a person has set a limit.
 func (c *Condition) IsUnset() bool { return c.Unit != "" && c.Limit == 0 }
 
 // Names of conditions, beside those that package wire has. They are part of the API.

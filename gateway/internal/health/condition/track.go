@@ -73,8 +73,8 @@ func (t *Track) See(l Look, at time.Time, gap time.Duration, opens, closes Hold)
 	return true
 }
 
-// Idle is true where the track says nothing that a new one would not.
+// Idle is true if the track says nothing that a new one would not.
 func (t *Track) Idle() bool { return !t.Open && t.looks == 0 }
 
-// Closing is true where the last looks were good, but not for long enough.
+// Closing is true if the last looks were good, but not for long enough.
 func (t *Track) Closing() bool { return t.Open && t.looks > 0 }

@@ -179,7 +179,7 @@ func (d *Service) add(rows []*api.NodeRow, passed time.Duration) {
 	}
 }
 
-// add counts a node that is heard from. What its GPUs do counts only where that is known.
+// add counts a node that is heard from. What its GPUs do counts only if that is known.
 func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	s.isNew = true
 	s.price = nil

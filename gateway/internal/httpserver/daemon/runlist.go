@@ -16,7 +16,7 @@ type Part struct {
 // Run starts the parts and goes on until ctx ends or a part does. Then it ends them one by one, the last first: a part's context ends
 // when the part after it has returned. So a part may use those before it until its own end.
 //
-// A part that returns before it is asked to ends all others, also where it gives no error: no program runs on without one of its
+// A part that returns before it is asked to ends all others, also if it gives no error: no program runs on without one of its
 // parts unnoticed. Run gives the errors of all parts, each with the part's name. That a context ended is no error.
 func Run(ctx context.Context, parts ...Part) error {
 	ended := make(chan struct{}, len(parts))

@@ -142,7 +142,7 @@ func (r Resolver) Address(q *http.Request) string {
 	return single(at, q.Header[r.header]).String()
 }
 
-// agreed is the address that both usual headers give. Where only one header is there, it is that one's.
+// agreed is the address that both usual headers give. If only one header is there, it is that one's.
 func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	if len(h[chainHeader]) == 0 {
 		return single(peer, h[realHeader])

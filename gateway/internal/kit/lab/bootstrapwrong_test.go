@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/kit/lab"
 )
 
-// TestBootstrapWrongly runs the script where it cannot work. Each run ends by itself with what is wrong and what to do, enrols
+// TestBootstrapWrongly runs the script if it cannot work. Each run ends by itself with what is wrong and what to do, enrols
 // nothing, and leaves the machine so that the next run can go on.
 func TestBootstrapWrongly(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/kit/lab"
 )
 
-// TestBusybox runs the installer where there is nothing but busybox: its shell, its wget, its sha256sum.
+// TestBusybox runs the installer if there is nothing but busybox: its shell, its wget, its sha256sum.
 func TestBusybox(t *testing.T) {
 	l := lab.New(t)
 	gateway := l.Gateway("--plain-listen", "127.0.0.1:7480", "--public-url", "http://"+lab.GatewayName+":7480")

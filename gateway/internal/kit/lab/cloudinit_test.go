@@ -98,7 +98,7 @@ func TestCloudInitPowerCut(t *testing.T) {
 }
 
 // TestCloudInitRefused boots machines whose first hop does not work: each says so on its console and in cloud-init's own status,
-// installs nothing, and does not hold up the boot. Where the cause may go away by itself, it tries again until it works, also after a
+// installs nothing, and does not hold up the boot. If the cause may go away by itself, it tries again until it works, also after a
 // reboot.
 func TestCloudInitRefused(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (m *member) extended() int {
 
 // TestFullGateway fills the gateway's disk while a machine has a good version on trial. The gateway still answers what it only reads. The
 // machine does not go back. Which way the trial goes on depends on the room that is left in SQLite's log: where the gateway could still
-// record the trial, it takes the heartbeats into its memory, and the version proves itself. Where it could not, it refuses them, and the
+// record the trial, it takes the heartbeats into its memory, and the version proves itself. If it could not, it refuses them, and the
 // trial gets more time. Package settle's tests provoke the second.
 func TestFullGateway(t *testing.T) {
 	t.Parallel() // with TestReleases and TestTrials: all wait most of the time

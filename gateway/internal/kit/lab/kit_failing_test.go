@@ -17,7 +17,7 @@ const (
 	Crashing  Failing = "crashing"  // ends at its start
 	Hanging   Failing = "hanging"   // does nothing, and does not listen to signals
 	HungReady Failing = "hungready" // says to systemd that it is ready, and then does nothing
-	Deaf      Failing = "deaf"      // a whole agent that looks for its gateway where none is
+	Deaf      Failing = "deaf"      // a whole agent that looks for its gateway if none is
 	Lapsing   Failing = "lapsing"   // a whole agent that panics at its start once there is a file Lapse
 )
 

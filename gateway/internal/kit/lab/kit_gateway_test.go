@@ -146,7 +146,7 @@ func (g *Gateway) Nodes() []Node {
 	return page.Nodes
 }
 
-// Node is the gateway's only node. Where there is none, or more than one, the test ends.
+// Node is the gateway's only node. If there is none, or more than one, the test ends.
 func (g *Gateway) Node() Node {
 	g.lab.T.Helper()
 	nodes := g.Nodes()

@@ -29,7 +29,7 @@ type Lab struct {
 	boxes  int
 }
 
-// New opens a lab. Where this machine cannot have one the test is skipped with the reason, or fails when CI is set.
+// New opens a lab. If this machine cannot have one the test is skipped with the reason, or fails when CI is set.
 func New(t testing.TB) *Lab {
 	t.Helper()
 	if missing := missing(); missing != "" {
@@ -138,7 +138,7 @@ func CleanEnv() []string {
 	return env
 }
 
-// Tool is Program for a test. Where the program cannot be built the test is skipped with the reason, or fails when CI is set.
+// Tool is Program for a test. If the program cannot be built the test is skipped with the reason, or fails when CI is set.
 func (l *Lab) Tool(program, version string) string {
 	l.T.Helper()
 	file, err := Program(program, version)

@@ -30,7 +30,7 @@ func TestUserWhoLingers(t *testing.T) {
 	s.leave()
 }
 
-// TestUserWhoMayNotLinger: where polkit does not allow it, cron keeps the agent. Where there is no cron either, join says so before it
+// TestUserWhoMayNotLinger: where polkit does not allow it, cron keeps the agent. If there is no cron either, join says so before it
 // uses the token up.
 func TestUserWhoMayNotLinger(t *testing.T) {
 	s := login(t, "rm /usr/bin/pkcheck; systemctl mask --now polkit.service")

@@ -92,7 +92,7 @@ func (n *node) certificate() *tls.Certificate {
 	return c
 }
 
-// connect opens the node's own connection, where there is none. The server's chain to the pinned roots proves every answer on it.
+// connect opens the node's own connection, if there is none. The server's chain to the pinned roots proves every answer on it.
 // Without roots the server is not checked: it is a server to compare with.
 func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) error {
 	if n.conn != nil {

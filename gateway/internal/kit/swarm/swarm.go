@@ -177,7 +177,7 @@ func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) 
 	return p
 }
 
-// dialShared opens the connections that nodes share before the clock runs. Where that fails, the first request tries again.
+// dialShared opens the connections that nodes share before the clock runs. If that fails, the first request tries again.
 func (s *swarm) dialShared(ctx context.Context, workers []*worker) {
 	if !slices.ContainsFunc(s.nodes, func(n *node) bool { return n == nil || !n.direct }) {
 		return

@@ -111,7 +111,7 @@ func TestEmptyLines(t *testing.T) {
 	}
 }
 
-// TestOneBadBuffer: a buffer that takes nothing stops no other rule, makes no line come twice there, and counts what it lost. Where none
+// TestOneBadBuffer: a buffer that takes nothing stops no other rule, makes no line come twice there, and counts what it lost. If none
 // takes anything, the node keeps its lines.
 func TestOneBadBuffer(t *testing.T) {
 	d := newBare(t, time.Now, "agent", "agent")

@@ -32,7 +32,7 @@ schema_config:
 analytics: {reporting_enabled: false}
 `
 
-// TestRealLoki pushes to the Loki whose binary LOKI names, and asks it for the lines. Where there is none, the other tests push to a server
+// TestRealLoki pushes to the Loki whose binary LOKI names, and asks it for the lines. If there is none, the other tests push to a server
 // that checks what Loki documents.
 func TestRealLoki(t *testing.T) {
 	program := os.Getenv("LOKI")

@@ -51,7 +51,7 @@ func (p *pusher) wait(ctx context.Context) {
 	}
 }
 
-// push sends records until the sink has taken or refused them. Where ctx ends before that, they stay in the buffer.
+// push sends records until the sink has taken or refused them. If ctx ends before that, they stay in the buffer.
 func (p *pusher) push(ctx context.Context, got []spool.Record) {
 	lines := p.lines(got)
 	if len(lines) > 0 && !p.deliver(ctx, lines) {
@@ -81,7 +81,7 @@ func (p *pusher) lines(got []spool.Record) []kept {
 	return all
 }
 
-// deliver reports false where ctx ended first.
+// deliver reports false if ctx ended first.
 func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 	if at := lines[0].Line.Received; at != nil {
 		p.state.waits(*at)

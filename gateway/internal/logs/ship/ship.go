@@ -1,7 +1,7 @@
 // Package ship forwards the logs of nodes to sinks: it says which nodes ship what, takes their batches, keeps the lines of each rule in a
 // buffer on disk, and pushes them to a Loki.
 //
-// A batch is answered when its lines are in the buffers, so a line is lost only where a buffer has no room, or where the sink refuses it;
+// A batch is answered when its lines are in the buffers, so a line is lost only if a buffer has no room, or where the sink refuses it;
 // both are counted. A line may come to a sink twice: after a restart, or where an answer was lost. The lines of one node and source keep
 // their order. Each rule has a goroutine and a buffer of its own, so one sink never waits for another.
 package ship

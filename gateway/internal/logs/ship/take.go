@@ -232,7 +232,7 @@ func (d *Service) keep(of []*rule, n *api.NodeRow, lines []wire.LogLine, now tim
 	return d.share(of, lines, records)
 }
 
-// share gives each rule its lines. A buffer that takes nothing counts them as lost, so that it stops no other rule. Where all take nothing,
+// share gives each rule its lines. A buffer that takes nothing counts them as lost, so that it stops no other rule. If all take nothing,
 // the node keeps them.
 func (d *Service) share(of []*rule, lines []wire.LogLine, records [][]byte) error {
 	var took []*rule

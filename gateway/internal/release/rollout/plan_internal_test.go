@@ -73,7 +73,7 @@ func manySteps() string {
 	return s.String()
 }
 
-// TestTogether: a plan lets all nodes in at once only where it has one wave.
+// TestTogether: a plan lets all nodes in at once only if it has one wave.
 func TestTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan Plan

@@ -132,7 +132,7 @@ func Watched(o releases.Rollout) bool {
 	return o.State == releases.Done || o.State == releases.Running && o.EndedAt == nil
 }
 
-// Resume lets a rollout go on that was held. Where it was halted, the nodes that have failed so far are accepted. Who was let in and is not
+// Resume lets a rollout go on that was held. If it was halted, the nodes that have failed so far are accepted. Who was let in and is not
 // through has its whole time again: meanwhile nobody could begin, and who fetched in a halt had to stop.
 func Resume(v View) Outcome {
 	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}

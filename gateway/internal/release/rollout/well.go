@@ -21,7 +21,7 @@ const (
 
 // Vitals is how a node's agent does, as its heartbeats say.
 type Vitals struct {
-	Crashes   int    // within wire.StartsWindow; 0 also where it does not say
+	Crashes   int    // within wire.StartsWindow; 0 also if it does not say
 	Crashed   string // how the last run that crashed ended; "": it does not say
 	MemoryKiB int64  // that it did not fall below in its last heartbeats; 0: not known
 }

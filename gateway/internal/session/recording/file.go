@@ -15,7 +15,7 @@ import (
 // key.
 //
 // The nonce of a chunk is its number. The head, which says how long the chunk is and whether it is the last one, is authenticated with it.
-// So a chunk opens in its own place alone: none can be left out, doubled or swapped. Where the last one does not say that it is the last,
+// So a chunk opens in its own place alone: none can be left out, doubled or swapped. If the last one does not say that it is the last,
 // the file was cut off.
 const (
 	fileMark  = "muster recording 1\n"

@@ -58,7 +58,7 @@ type kept struct {
 	end   time.Time // of the last writing
 }
 
-// Prune deletes what is too old, and then the oldest while all need too much room. A session that goes on keeps its recording. Where the
+// Prune deletes what is too old, and then the oldest while all need too much room. A session that goes on keeps its recording. If the
 // clock was set since the last look (steady is false), nothing goes because of its age.
 func (s *Store) Prune(ctx context.Context, now time.Time, steady bool) error {
 	failed := s.prune(now, steady)
@@ -79,7 +79,7 @@ func (s *Store) prune(now time.Time, steady bool) error {
 	return errors.Join(s.drop(TooOld, all[:old]), s.fit(all[old:], 0))
 }
 
-// grow gives a live recording room for a file of so many bytes. Where the quota has none left, the oldest that are over make it.
+// grow gives a live recording room for a file of so many bytes. If the quota has none left, the oldest that are over make it.
 func (s *Store) grow(t *Tape, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *Store) drop(why string, files []kept) (failed error) {
 	return failed
 }
 
-// tell tells of what was deleted. Where that fails it is told later, with what is deleted then.
+// tell tells of what was deleted. If that fails it is told later, with what is deleted then.
 func (s *Store) tell(ctx context.Context) error {
 	for _, why := range [...]string{TooOld, TooMany} {
 		s.mu.Lock()

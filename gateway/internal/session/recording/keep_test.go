@@ -164,7 +164,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// total is what all recordings in a folder take at one moment, or less: files grow while it adds them up. Where one was deleted meanwhile it
+// total is what all recordings in a folder take at one moment, or less: files grow while it adds them up. If one was deleted meanwhile it
 // begins again, because another may have grown into the room that the deleted one was counted for.
 func total(t *testing.T, folder string) (all int64) {
 	t.Helper()
@@ -186,7 +186,7 @@ func total(t *testing.T, folder string) (all int64) {
 	return all
 }
 
-// TestQuota: the bound of all recordings is kept while they grow, at every moment. The oldest that are over make room; where none is left,
+// TestQuota: the bound of all recordings is kept while they grow, at every moment. The oldest that are over make room; if none is left,
 // the session that needs more ends, and its recording has its end.
 func TestQuota(t *testing.T) {
 	folder := t.TempDir()

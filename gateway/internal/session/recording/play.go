@@ -24,7 +24,7 @@ type Play struct {
 	length int64 // of the file that counts
 }
 
-// Find opens the recording of a session. The caller closes it. The error is a refusal where there is none.
+// Find opens the recording of a session. The caller closes it. The error is a refusal if there is none.
 func (s *Store) Find(id string) (*Play, error) {
 	path, err := s.path(id)
 	if err != nil {

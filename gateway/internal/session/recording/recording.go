@@ -1,7 +1,7 @@
 // Package recording keeps what the terminals of sessions showed: as asciicast v2, sealed, in one file for each session. It never has what
 // a person typed, but for what the terminal showed of that.
 //
-// Where a recording cannot be written, its tape says so at the next output, and the session is to end: nobody works unseen because a disk
+// If a recording cannot be written, its tape says so at the next output, and the session is to end: nobody works unseen because a disk
 // is full. A gateway that is killed loses the last second. What is there before is read all the same.
 package recording
 
@@ -60,7 +60,7 @@ type Store struct {
 	news  chan struct{}    // there are such
 }
 
-// Open makes the folder where it is not there.
+// Open makes the folder if it is not there.
 func Open(c Config) (*Store, error) {
 	if len(c.Key) != keySize {
 		return nil, fmt.Errorf("the key of the recordings has %d bytes, want %d", len(c.Key), keySize)

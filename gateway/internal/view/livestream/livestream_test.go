@@ -209,7 +209,7 @@ func TestTaskMoved(t *testing.T) {
 	})
 }
 
-// TestGuard: it ends with the account, at once where an event says so, and soon where none does.
+// TestGuard: it ends with the account, at once where an event says so, and soon if none does.
 func TestGuard(t *testing.T) {
 	inBubble(t, func(h *house) {
 		gone := errors.New("the account is gone")
