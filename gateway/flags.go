@@ -40,7 +40,7 @@ func flagTable() []flags.Flag {
 		{Name: "bootstrap-container-runtime-package", Alias: "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE", Value: "PACKAGE",
 			Usage: "its apt PACKAGE"},
 		{Name: "bootstrap-install-container-runtime", Alias: "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME", Off: true,
-			Usage: "bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl; =false: they do not"},
+			Usage: "bootstrap scripts install a container runtime if there is none of docker, podman, nerdctl; =false: they do not"},
 		{Name: "bootstrap-registry", Alias: "NODE_BOOTSTRAP_REGISTRY", Value: "HOST[:PORT]",
 			Usage: "HOST[:PORT] of the container registry that bootstrap scripts make a machine trust and log in to"},
 		{Name: "bootstrap-registry-credential", Alias: "NODE_BOOTSTRAP_REGISTRY_CREDENTIAL", Value: "FILE",

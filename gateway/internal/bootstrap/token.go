@@ -71,7 +71,7 @@ func complete(q *api.TokenRequest) (ttl time.Duration, err error) {
 		return 0, badRequest("a token cannot live "+ttl.String(), "a time from 1s to 720h; for longer, mint a new one when it is needed")
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
 		return 0, badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs),
-			fmt.Sprintf("a number from 1 to %d, or 0 where it is not known", wire.MaxGPUs))
+			fmt.Sprintf("a number from 1 to %d, or 0 if it is not known", wire.MaxGPUs))
 	}
 	return ttl, nil
 }

@@ -107,7 +107,7 @@ func processFamilies() []gatewayFamily {
 			func(w *whole) float64 { return flag(w.Writable) }),
 		maybe("muster_gateway_database_bytes", gauge, "Size of the database.", func(w *whole) *int64 { return w.DatabaseBytes }),
 		maybe("muster_gateway_history_bytes", gauge, "Size of the nodes' history.", func(w *whole) *int64 { return w.HistoryBytes }),
-		maybe("muster_gateway_history_limit_bytes", gauge, "Size that the history may have. Absent where none is kept.",
+		maybe("muster_gateway_history_limit_bytes", gauge, "Size that the history may have. Absent if none is kept.",
 			func(w *whole) *int64 { return w.HistoryMost }),
 		maybe("muster_gateway_disk_free_bytes", gauge, "Room on the disk of the data directory.",
 			func(w *whole) *int64 { return w.DiskFreeBytes }),

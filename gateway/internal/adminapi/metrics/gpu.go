@@ -93,7 +93,7 @@ func gpuFamilies() []gpuFamily {
 		ofGPU("muster_gpu_power_watts", "Power that the GPU draws.", plain, func(g *gpu) *float64 { return g.PowerWatts }),
 		ofGPU("muster_gpu_power_limit_watts", "Power that the GPU may draw.", plain, func(g *gpu) *float64 { return g.PowerLimitWatts }),
 		ifGPU("muster_gpu_mig_enabled", "Whether the GPU is divided by MIG: 1 or 0.", func(g *gpu) *bool { return g.MIG }),
-		ofGPU("muster_gpu_idle_since_timestamp_seconds", "Since when the GPU is idle. Absent where it is not.", plain,
+		ofGPU("muster_gpu_idle_since_timestamp_seconds", "Since when the GPU is idle. Absent if it is not.", plain,
 			func(g *gpu) *float64 { return stamp(g.IdleSince) }),
 		whyGPU("muster_gpu_unhealthy", "What is wrong with the GPU, in the agent's words. Always 1.",
 			func(g *gpu) []string { return g.Health }),

@@ -65,7 +65,7 @@ func faultFamilies() []gpuFamily {
 			func(g *gpu) *int { return part(g.said.Processes).Count }),
 		ofGPU("muster_gpu_processes_memory_bytes", "Memory of the GPU that those processes use together.", mebibytes,
 			func(g *gpu) *int64 { return part(g.said.Processes).MemoryUsedMiB }),
-		ofGPU("muster_gpu_xid_code", "NVIDIA's code of the GPU's last Xid since the boot. Absent where there was none.", plain,
+		ofGPU("muster_gpu_xid_code", "NVIDIA's code of the GPU's last Xid since the boot. Absent if there was none.", plain,
 			func(g *gpu) *int { return g.lastXid().Code }),
 		ofGPU("muster_gpu_xid_timestamp_seconds", "When the GPU's last Xid was, by the node's clock.", plain,
 			func(g *gpu) *float64 { last := g.lastXid().At; return stamp(&last) }),

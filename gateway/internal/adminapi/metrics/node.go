@@ -68,7 +68,7 @@ func nodeFamilies() []nodeFamily {
 				t.ofNode(n, float64(len(n.GPUs)))
 			}
 		}),
-		whenNode("muster_node_idle_since_timestamp_seconds", "Since when all GPUs of the node are idle. Absent where they are not.",
+		whenNode("muster_node_idle_since_timestamp_seconds", "Since when all GPUs of the node are idle. Absent if they are not.",
 			func(n *api.NodeRow) *time.Time { return n.IdleSince }),
 		ofNode("muster_node_price_per_hour", "What an hour of the node costs, by its label price_per_hour.",
 			func(n *api.NodeRow) *float64 { return n.PricePerHour }),

@@ -37,7 +37,7 @@ func BackupCommands() []cli.Command {
 			Run:     restore,
 			Summary: "bring a gateway back from a backup",
 			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name " +
-				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the " +
+				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. If the " +
 				"service is installed, it puts the key where the service reads it.\n\n" +
 				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come " +
 				"back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once " +

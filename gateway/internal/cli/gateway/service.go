@@ -37,7 +37,7 @@ func ServiceCommands() []cli.Command {
 				", puts the master key into " + datadir.ServiceKey + ", where only root and systemd read it, writes the unit " +
 				cli.ServiceUnit + ", starts it and waits until it is ready.\n\n" +
 				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not " +
-				"notice. The program before stays as " + programBefore + ". Where the new one does not get ready, all is put back " +
+				"notice. The program before stays as " + programBefore + ". If the new one does not get ready, all is put back " +
 				"as it was. An older muster than the database's is refused. It needs root and systemd 247.",
 			Examples: []string{"sudo ./muster service install --public-url https://gw.example:7443",
 				"sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",

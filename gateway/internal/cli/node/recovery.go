@@ -18,7 +18,7 @@ func recoveryCommand() cli.Command {
 		Text: "For an hour, or --for so long, the node's expired certificate may renew however long ago it expired, and a machine with a " +
 			"token or the pre-shared key of its tenant may take its name over once.\n\n" +
 			"A node whose identity two machines use (identity_conflict) takes --fingerprint: that certificate becomes the node's only " +
-			"good one, all others are revoked. Where both machines show the same one, stop the one that should not be there first; " +
+			"good one, all others are revoked. If both machines show the same one, stop the one that should not be there first; " +
 			"muster node show lists what was seen of them. " + cli.AskText,
 		Examples: []string{"muster node allow-recovery vast-h100-39467543", "muster node allow-recovery vast-h100-39467543 --for 12h",
 			"muster node allow-recovery vast-h100-39467543 --fingerprint 1dffb077c49b8760"}}

@@ -90,7 +90,7 @@ func channelCommands() []cli.Command {
 			Examples: []string{"muster release resume"}},
 		{Name: "release abort", Flags: []string{"channel", "key", "pointer", "yes", "output"}, Run: releaseAbort, Says: nowText(),
 			Summary: "end a rollout, and take its nodes back",
-			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. Where no release came before, " +
+			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. If no release came before, " +
 				"they keep it until a good one is promoted. It asks first unless --yes is " +
 				"given.\n\n" + keyText, Examples: []string{"muster release abort --channel stable"}},
 		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: releaseSign,

@@ -38,7 +38,7 @@ func TunnelCommands() []cli.Command {
 				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
 		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"user", "key"}, Run: orderly(nodeCopy),
 			Summary: "copy a file from a node or to it",
-			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. Where the target is " +
+			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. If the target is " +
 				"a folder, the file keeps its name. Its permissions are kept too. The target is replaced when the whole file is there and its " +
 				"SHA-256 is right, and not before.\n\n" +
 				"A copy that was cut goes on where it ended: give the same command again. Here the part lies in a file whose name ends with " +

@@ -23,7 +23,7 @@ func Commands() []cli.Command {
 				"terminal, such as its title, they do to this one too. The terminal is as before when the recording ends.\n\n" +
 				"Into a pipe nothing is played. --raw writes what the terminal was sent, without the time between; --to keeps the " +
 				"recording for asciinema and other players.\n\n" +
-				"The exit code is 0 for a recording that is complete, or whose session goes on. Where the end is missing, or the file is " +
+				"The exit code is 0 for a recording that is complete, or whose session goes on. If the end is missing, or the file is " +
 				"damaged, all that is good comes first; then the command says what is wrong, with exit code 1. Who plays a recording is in " +
 				"muster events.",
 			Examples: []string{"muster session play s-4sl5ucv6e2vnxq7a", "muster session play s-4sl5ucv6e2vnxq7a --speed 4 --idle-limit 500ms",
