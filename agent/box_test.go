@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// boxOf is the root of the machine on which a program is installed, empty where it is on none.
+// boxOf is the root of the machine on which a program is installed, empty if it is on none.
 func boxOf(program string) string {
 	if filepath.Base(program) != service.Name {
 		return ""

@@ -148,7 +148,7 @@ func (a *foreground) outlived() bool {
 	return err == nil && status.Phase == identity.PhaseRefused
 }
 
-// replace enrols afresh. Where that fails, the agent goes on with the identity that is here, because an operator may allow it again.
+// replace enrols afresh. If that fails, the agent goes on with the identity that is here, because an operator may allow it again.
 func (a *foreground) replace(ctx context.Context, state identity.State) (identity.State, error) {
 	bounded, cancel := context.WithTimeout(ctx, replaceTime)
 	defer cancel()

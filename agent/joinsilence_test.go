@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestJoinOfARecycledBox: join waits until the former node of this machine is silent, and says so. Where it waits in vain, it ends with
+// TestJoinOfARecycledBox: join waits until the former node of this machine is silent, and says so. If it waits in vain, it ends with
 // the next step.
 func TestJoinOfARecycledBox(t *testing.T) { // by itself: it measures time
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ func userBox(t *testing.T) *box {
 	return b
 }
 
-// TestJoinOfAUserWhoseServicesEnd: where nothing of this user runs on after logout, join and its check say so before the token is sent.
+// TestJoinOfAUserWhoseServicesEnd: if nothing of this user runs on after logout, join and its check say so before the token is sent.
 func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 	t.Parallel()
 	b := userBox(t)

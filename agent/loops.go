@@ -68,7 +68,7 @@ func (a *foreground) gpuInterval(state identity.State) time.Duration {
 // runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends all of them one after the
 // other, the last one first, and waits for each. The error is that of the loop that ended by itself.
 //
-// Each loop has a context of its own, which does not end with ctx: else all would end at once, and in no order. Where a part has failed,
+// Each loop has a context of its own, which does not end with ctx: else all would end at once, and in no order. If a part has failed,
 // that is the cause by which the others end.
 func runLoops(ctx context.Context, loops []loop) error {
 	ended := make(chan error, len(loops))

@@ -152,7 +152,7 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 }
 
 // TestEnrolAfreshWithAStranger: another gateway has taken the address. The identity knows the right gateway, so the machine does not
-// enrol with the other one, even where the old pin is the other one's.
+// enrol with the other one, even if the old pin is the other one's.
 func TestEnrolAfreshWithAStranger(t *testing.T) {
 	t.Parallel()
 	const psk = "correct horse battery staple"

@@ -35,9 +35,9 @@ func (a *foreground) updates(state identity.State, hold hold, answered func() bo
 	})
 }
 
-// settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. Where this very program was
+// settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. If this very program was
 // replaced by an update before, such as in a container that begins anew from its image, the current build takes over, however many
-// updates came since. A program that no update has replaced, such as that of a new image, is installed. Where it returns, this
+// updates came since. A program that no update has replaced, such as that of a new image, is installed. If it returns, this
 // program goes on.
 func (a *foreground) settleIn(state identity.State) {
 	base, err := filepath.Abs(a.State)
@@ -100,7 +100,7 @@ func (a *foreground) follow(ctx context.Context, why error) error {
 	return a.handOver()
 }
 
-// handOver lets another version take over. What keeps the agent starts it, once this process has ended. Where nothing keeps the agent, this
+// handOver lets another version take over. What keeps the agent starts it, once this process has ended. If nothing keeps the agent, this
 // process becomes what does.
 func (a *foreground) handOver() error {
 	base, err := filepath.Abs(a.State)

@@ -20,7 +20,7 @@ func Lock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// Locked reports whether somebody has the lock of a file. It holds the lock itself for a moment, where nobody has it.
+// Locked reports whether somebody has the lock of a file. It holds the lock itself for a moment, if nobody has it.
 func Locked(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Set) Lookup(name string) (Flag, bool) {
 	return s.All[at], true
 }
 
-// Parse parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil where there is none.
+// Parse parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil if there is none.
 func (s *Set) Parse(args []string) (words, behind []string, err error) {
 	s.values = map[string][]string{}
 	for i := 0; i < len(args); i++ {

@@ -80,7 +80,7 @@ func Open(ctx context.Context, carrier Carrier, channel int) *End {
 // nobody read or wrote. Cause says why.
 func (e *End) Done() <-chan struct{} { return e.life.Done() }
 
-// Cause is why Done is closed, nil where it is not.
+// Cause is why Done is closed, nil if it is not.
 func (e *End) Cause() error { return context.Cause(e.life) }
 
 // beat tells the gateway that this end is there, while nobody reads or writes: a program may take no input for long, and a terminal may be
@@ -125,7 +125,7 @@ func (e *End) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetch gets the next piece. The error is io.EOF where none follows.
+// fetch gets the next piece. The error is io.EOF if none follows.
 func (e *End) fetch() error {
 	if e.end { // the gateway keeps the last bytes until it is asked for what follows; whatever it answers, they are here
 		_, _ = e.carrier.Fetch(e.life, e.channel, e.from, nil)

@@ -17,7 +17,7 @@ func Sparse(info fs.FileInfo) bool {
 	return known && status.Blocks*block < info.Size()
 }
 
-// WriteSparse writes at the end of a file, and leaves out long runs of zeros: they read as zeros and take no room. Where the last bytes are
+// WriteSparse writes at the end of a file, and leaves out long runs of zeros: they read as zeros and take no room. If the last bytes are
 // zeros, the file has its length only when it is given it.
 func WriteSparse(file io.WriteSeeker, data []byte) error {
 	for len(data) > 0 {

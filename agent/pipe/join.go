@@ -46,7 +46,7 @@ func Join(conn Conn, end *End, hangUp func()) error {
 	case from != nil:
 		conn.Close()
 	default:
-		_ = conn.CloseWrite() // fails where the connection has broken, and then the other direction says so
+		_ = conn.CloseWrite() // fails if the connection has broken, and then the other direction says so
 	}
 	outward.Wait()
 	conn.Close()

@@ -9,7 +9,7 @@
 // keeps is bounded.
 //
 //	POST .../channels/N?at=1000            a piece; answered by Taken
-//	GET  .../channels/N?at=2000&wait=20    answered by a piece, an empty one where nothing came in time
+//	GET  .../channels/N?at=2000&wait=20    answered by a piece, an empty one if nothing came in time
 package pipe
 
 import (
@@ -146,7 +146,7 @@ func ReadQuery(values url.Values) (Query, error) {
 type Carrier interface {
 	// Send hands a piece over, which begins at this byte. It gives what Taken says. Once it has returned, nobody reads the piece any more.
 	Send(ctx context.Context, channel int, at int64, p Piece) (next int64, err error)
-	// Fetch gives the piece that begins at this byte, an empty one where none came within wire.PieceWait. The piece may be in that memory,
+	// Fetch gives the piece that begins at this byte, an empty one if none came within wire.PieceWait. The piece may be in that memory,
 	// which may be nil.
 	Fetch(ctx context.Context, channel int, at int64, memory []byte) (Piece, error)
 }

@@ -25,7 +25,7 @@ type Room struct {
 // NewRoom makes a Room for so many bytes.
 func NewRoom(most int) *Room { return &Room{most: most, news: make(chan struct{})} }
 
-// Put keeps the part of a piece that is new and has room. Where nothing of it has, it waits until there is room or ctx is done. next is
+// Put keeps the part of a piece that is new and has room. If nothing of it has, it waits until there is room or ctx is done. next is
 // where the sender goes on; all before is kept. The error is a *wire.ErrorDetail where the piece does not follow what is there, or the
 // error of Close. A piece that is kept already is none, also after Close: its sender did not get the first answer.
 func (r *Room) Put(ctx context.Context, at int64, p Piece) (next int64, err error) {
@@ -68,7 +68,7 @@ func (r *Room) put(at int64, p Piece) (next int64, done bool, news chan struct{}
 	return next + int64(room), true, nil, nil
 }
 
-// Get gives the bytes from this one on, so many at most, and forgets those before. Where there are none it waits until some come,
+// Get gives the bytes from this one on, so many at most, and forgets those before. If there are none it waits until some come,
 // until the end, or until ctx is done: then the piece is empty. The piece stays good. The error is as with Put, but what is kept is given
 // also after Close, its end too. An end without bytes means that all bytes have arrived: an End asks until it gets that.
 func (r *Room) Get(ctx context.Context, at int64, most int) (Piece, error) {

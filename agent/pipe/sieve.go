@@ -72,7 +72,7 @@ func (s *Sieve) Fresh() bool { return s.skip == 0 && len(s.kept) == 0 }
 
 func (s *Sieve) wants(kind FrameKind) bool { return s.Wants != nil && s.Wants(kind) }
 
-// Border tells how many of the next bytes belong to the frame that has begun, or to the first one where none has. known is false while its
+// Border tells how many of the next bytes belong to the frame that has begun, or to the first one if none has. known is false while its
 // head is not complete.
 func (s *Sieve) Border(next []byte) (bytes int, known bool) {
 	if s.skip > 0 {

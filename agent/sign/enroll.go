@@ -59,7 +59,7 @@ type Presented struct {
 	mac          []byte
 }
 
-// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed. Where the header names a credential but
+// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed. If the header names a credential but
 // has no MAC of the right form, it returns the credential with the error.
 func ParseAuthorization(header string) (Presented, error) {
 	scheme, rest, _ := strings.Cut(header, " ")
@@ -101,7 +101,7 @@ func (p Presented) Verify(key, body []byte) error {
 }
 
 // WelcomeProof is the Muster-Proof header for an answer to the register request that carried nonce. nonce is as the JSON had it, and
-// empty where it could not be read.
+// empty if it could not be read.
 func WelcomeProof(key []byte, nonce string, status int, body []byte) string {
 	return encode64(welcomeMAC(key, nonce, status, body))
 }

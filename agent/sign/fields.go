@@ -148,7 +148,7 @@ func (s *scanner) next() (more bool, err error) {
 	return true, nil
 }
 
-// key reads the name of a member or of a parameter, "" where there is none.
+// key reads the name of a member or of a parameter, "" if there is none.
 func (s *scanner) key() string {
 	if c := s.peek(); c != '*' && (c < 'a' || c > 'z') {
 		return ""
@@ -247,7 +247,7 @@ func (s *scanner) parameters(into *signatureInput) error {
 	return nil
 }
 
-// set keeps a parameter. It reports false where one of ours stands twice.
+// set keeps a parameter. It reports false if one of ours stands twice.
 func (in *signatureInput) set(name string, value parameter) bool {
 	var to *parameter
 	switch name {

@@ -91,7 +91,7 @@ type Signature struct {
 
 // ParseRequest finds muster's signature in the request's headers. Other signatures may stand beside it. Ours must cover @method, @path,
 // @query and content-digest, and must carry created, nonce, keyid and tag: each once, and nothing else. The error is ErrUnsigned
-// where there is no signature of ours, and wraps ErrMalformed where it has another form.
+// if there is no signature of ours, and wraps ErrMalformed where it has another form.
 func ParseRequest(r *http.Request) (*Signature, error) {
 	inputs := r.Header["Signature-Input"]
 	if len(inputs) == 0 {

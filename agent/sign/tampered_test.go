@@ -12,7 +12,7 @@ import (
 	"muster/agent/sign"
 )
 
-// swap replaces text in a header, and fails where there is nothing to replace.
+// swap replaces text in a header, and fails if there is nothing to replace.
 func swap(header, from, to string) func(*http.Request) {
 	return func(r *http.Request) {
 		was := r.Header.Get(header)

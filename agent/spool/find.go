@@ -95,7 +95,7 @@ func (s *Spool) goOn() {
 	}
 }
 
-// scan reads a segment for its numbers. whole is false where it has a damaged record, behind so many bytes.
+// scan reads a segment for its numbers. whole is false if it has a damaged record, behind so many bytes.
 func (s *Spool) scan(at *segment) (read int64, whole bool) {
 	read = int64(headSize)
 	file, err := os.Open(s.path(at.first))

@@ -56,7 +56,7 @@ func encodeHead(name string, first int64) []byte {
 	return binary.LittleEndian.AppendUint32(out, checksum(out))
 }
 
-// decodeHead reads a segment's head. ok is false where it is damaged.
+// decodeHead reads a segment's head. ok is false if it is damaged.
 func decodeHead(head []byte) (name string, first int64, ok bool) {
 	if len(head) != headSize || !bytes.HasPrefix(head, []byte(magic)) {
 		return "", 0, false

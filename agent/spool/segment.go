@@ -42,7 +42,7 @@ func (s *Spool) write() error {
 	return nil
 }
 
-// cutBack removes what a failed write may have left. Where that does not work, the segment takes no more, and a reader passes over it.
+// cutBack removes what a failed write may have left. If that does not work, the segment takes no more, and a reader passes over it.
 func (s *Spool) cutBack(at *segment) {
 	err := s.Steps.At("cut")
 	if err == nil {

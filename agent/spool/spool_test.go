@@ -266,7 +266,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestPartWritten: what a failed write left is cut off, or passed over where it cannot be cut off.
+// TestPartWritten: what a failed write left is cut off, or passed over if it cannot be cut off.
 func TestPartWritten(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1<<20)

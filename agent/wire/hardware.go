@@ -140,7 +140,7 @@ type Fabric struct {
 	Status *string `json:"status"` // once completed: success, or why not
 }
 
-// NVLinks counts a GPU's links to other GPUs. It is looked at every few minutes. Where all links of a board in a PCIe slot are down,
+// NVLinks counts a GPU's links to other GPUs. It is looked at every few minutes. If all links of a board in a PCIe slot are down,
 // there is mostly no bridge on it, and nothing is wrong.
 type NVLinks struct {
 	Total *int `json:"total"`
@@ -176,7 +176,7 @@ type Xids struct {
 // Kinds of a Xid.
 const (
 	XidReport     = "xid"             // NVIDIA's driver reports an error; Code says which
-	XidBusLost    = "bus_lost"        // a GPU has fallen off the bus; Code is 79, also where the driver named no Xid
+	XidBusLost    = "bus_lost"        // a GPU has fallen off the bus; Code is 79, also if the driver named no Xid
 	XidPowerCable = "power_cable"     // a GPU's external power cable is not attached
 	XidGPUReset   = "gpu_reset"       // AMD's driver resets a GPU, because it hung
 	XidRAS        = "ras_uncorrected" // AMD's driver counted uncorrected errors of memory or of another block

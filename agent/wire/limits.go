@@ -13,7 +13,7 @@ const (
 	SignatureWindow = time.Minute     // how far a signature's created may be off
 	MinInterval     = 5 * time.Second // bounds for an interval that the gateway wishes
 	MaxInterval     = 10 * time.Minute
-	UsualInterval   = 30 * time.Second // between heartbeats, and between looks at the GPUs, where nobody wishes another one
+	UsualInterval   = 30 * time.Second // between heartbeats, and between looks at the GPUs, if nobody wishes another one
 	MaxPace         = time.Hour        // a HeartbeatRequest's interval: a node must not look alive for days
 
 	// Backdate is how long before its issue a certificate begins, so that a node whose clock is a little slow can use it at once.

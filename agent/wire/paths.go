@@ -77,7 +77,7 @@ func TaskSecretsPath(taskID string) string { return PrefixTasks + taskID + "/sec
 // ReleaseBlobPath is where a node gets a layer of a release that this gateway keeps.
 func ReleaseBlobPath(digest string) string { return "/internal/v1/node-agent/blobs/" + digest }
 
-// AgentDigest is the parameter of AgentPath that names the program by its SHA-256 in hex. Where nobody has that one, the
+// AgentDigest is the parameter of AgentPath that names the program by its SHA-256 in hex. If nobody has that one, the
 // gateway gives the one that it carries.
 const AgentDigest = "sha256"
 

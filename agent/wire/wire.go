@@ -33,7 +33,7 @@ type AgentInfo struct {
 	Arch    string `json:"arch"`
 	Digest  string `json:"digest,omitempty"` // sha256:<hex> of the running binary
 
-	// ReleaseEnds is when the newest pointer of its channel that this node has believed ends. Null: it has seen none yet. Where it is left
+	// ReleaseEnds is when the newest pointer of its channel that this node has believed ends. Null: it has seen none yet. If it is left
 	// out, the agent does not look at that.
 	ReleaseEnds *time.Time `json:"release_ends"`
 }

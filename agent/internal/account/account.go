@@ -56,7 +56,7 @@ const toolTime = 2 * time.Minute
 // path is where a file of the machine lies.
 func (a *Accounts) path(name string) string { return filepath.Join("/", a.Root, name) }
 
-// tool is the path of one of the machine's programs, empty where it is missing. The agent's PATH does not count: a unit may have any.
+// tool is the path of one of the machine's programs, empty if it is missing. The agent's PATH does not count: a unit may have any.
 func (a *Accounts) tool(name string) string {
 	for _, folder := range []string{"/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"} {
 		path := a.path(filepath.Join(folder, name))
@@ -122,7 +122,7 @@ func (a *Accounts) execute(ctx context.Context, out io.Writer, path string, args
 	return child.Run(limited, child.Command{Program: path, Args: args, Env: env, Stdout: out, Stderr: out})
 }
 
-// known asks the machine whether it knows a user, also where directories such as LDAP do. Without getent only /etc/passwd counts.
+// known asks the machine whether it knows a user, also if directories such as LDAP do. Without getent only /etc/passwd counts.
 func (a *Accounts) known(ctx context.Context, key string) (bool, error) {
 	if a.tool("getent") == "" {
 		return false, nil

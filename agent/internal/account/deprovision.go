@@ -18,7 +18,7 @@ type Deprovisioned struct {
 	Changed bool
 }
 
-// Deprovision removes an account that muster made, or all of them. One that is not there is no error. Where several are to go, it goes on
+// Deprovision removes an account that muster made, or all of them. One that is not there is no error. If several are to go, it goes on
 // after one that it cannot remove, and the error names all of those.
 func (a *Accounts) Deprovision(ctx context.Context, params *wire.DeprovisionUser, out io.Writer) (done Deprovisioned, err error) {
 	a.mu.Lock()

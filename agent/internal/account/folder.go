@@ -89,7 +89,7 @@ func (f folder) replace(name string, content []byte, mode fs.FileMode) error {
 	return f.disk.Sync("the folder of "+name, f.file)
 }
 
-// remove removes a file. It is no error where there is none.
+// remove removes a file. It is no error if there is none.
 func (f folder) remove(name string) error {
 	err := syscall.Unlinkat(f.fd(), name)
 	if err == nil || errors.Is(err, syscall.ENOENT) {

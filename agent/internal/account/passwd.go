@@ -95,7 +95,7 @@ func (t tables) user(name string) (entry, bool) {
 	return t.users[at], true
 }
 
-// missing is the first of these groups that is not there, empty where all are.
+// missing is the first of these groups that is not there, empty if all are.
 func (t tables) missing(names []string) string {
 	for _, name := range names {
 		if !slices.ContainsFunc(t.groups, func(g group) bool { return g.name == name }) {

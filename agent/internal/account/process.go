@@ -33,7 +33,7 @@ func (a *Accounts) endProcesses(ctx context.Context, uid int) (ended int, err er
 		"see what they wait for (ps -o pid,stat,wchan)", uid, a.signal(uid, 0))
 }
 
-// gone waits until no process of the user is left. Where there is a signal, it sends that each time that it looks.
+// gone waits until no process of the user is left. If there is a signal, it sends that each time that it looks.
 func (a *Accounts) gone(ctx context.Context, uid int, limit time.Duration, signal syscall.Signal) bool {
 	end := time.NewTimer(limit)
 	defer end.Stop()

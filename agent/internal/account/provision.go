@@ -90,7 +90,7 @@ func (p *provisioning) check(ctx context.Context) error {
 	return nil
 }
 
-// ours gives the record's entry for an account, the zero value where there is none and the name is free. It refuses a name that belongs
+// ours gives the record's entry for an account, the zero value if there is none and the name is free. It refuses a name that belongs
 // to somebody else.
 func (a *Accounts) ours(ctx context.Context, r record, t tables, name string) (account, error) {
 	mine, recorded := r.find(name)

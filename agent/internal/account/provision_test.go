@@ -108,7 +108,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestGroupOfOthers: a group that somebody else has put the account into is never left, also where a task has named it since.
+// TestGroupOfOthers: a group that somebody else has put the account into is never left, also if a task has named it since.
 func TestGroupOfOthers(t *testing.T) {
 	b := newBox(t)
 	b.made(wire.ProvisionUser{Username: "ada"})
@@ -200,7 +200,7 @@ func TestNotOursAnyMore(t *testing.T) {
 	b.refused(err, "was moved from /home/ada to /srv/ada", before)
 }
 
-// TestUIDs: a number is never given twice, also where its account is gone and its home directory is not.
+// TestUIDs: a number is never given twice, also if its account is gone and its home directory is not.
 func TestUIDs(t *testing.T) {
 	b := newBox(t)
 	b.ldap["1001"] = true

@@ -117,7 +117,7 @@ func (p *provisioning) writeSudoers(ctx context.Context, name string) error {
 	return it.disk.Sync("the folder of sudoers", it.file)
 }
 
-// removeSudoers takes sudo from an account, also where the account itself is gone or not muster's any more: the file is.
+// removeSudoers takes sudo from an account, also if the account itself is gone or not muster's any more: the file is.
 func (a *Accounts) removeSudoers(name string) (bool, error) {
 	path := a.path(filepath.Join(sudoersFolder, sudoersName(name)))
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

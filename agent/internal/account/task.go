@@ -42,5 +42,5 @@ func outcome(err error, values map[string]any) task.Outcome {
 	return o
 }
 
-// list is a list in JSON also where it is empty.
+// list is a list in JSON also if it is empty.
 func list(names []string) []string { return append([]string{}, names...) }

@@ -173,7 +173,7 @@ func (r *reader) live(d folder, m *memory, g *wire.GPU) {
 }
 
 // unified reports whether the device shares the memory of the processors. The header of the driver's table of metrics says for which kind
-// of chip it is: 1 for boards, more for processors with a GPU. The MI300A has the table of a board. It is nil where that cannot be read.
+// of chip it is: 1 for boards, more for processors with a GPU. The MI300A has the table of a board. It is nil if that cannot be read.
 func unified(d folder, name string) *bool {
 	shared := strings.Contains(strings.ToUpper(name), "MI300A")
 	table := d.bytes("gpu_metrics")

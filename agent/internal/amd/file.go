@@ -13,7 +13,7 @@ const maxFile = 1 << 20
 // folder is a folder of /sys.
 type folder string
 
-// bytes gives a file's content, nil where it cannot be read. A GPU that is being reset refuses to be read.
+// bytes gives a file's content, nil if it cannot be read. A GPU that is being reset refuses to be read.
 func (f folder) bytes(name string) []byte {
 	raw, _ := disk.ReadFile(filepath.Join(string(f), name), maxFile)
 	return raw

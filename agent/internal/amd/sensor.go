@@ -109,7 +109,7 @@ func lanes(d folder, name string) *int {
 	return new(int(n))
 }
 
-// readErrors adds up the errors that the blocks of the device have counted since the driver was loaded. It is nil where none counts.
+// readErrors adds up the errors that the blocks of the device have counted since the driver was loaded. It is nil if none counts.
 func readErrors(d folder) *wire.ECC {
 	var sum wire.ECC
 	for _, file := range d.within("ras/*_err_count") {

@@ -59,9 +59,9 @@ func (e *ExitError) Error() string {
 func Environ() []string { return wire.WithoutEnv(os.Environ()) }
 
 // Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error
-// wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound where there is no such program.
+// wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound if there is no such program.
 //
-// A program that ended by itself may leave others behind, as a container runtime does on purpose. They are killed only where Kill says so.
+// A program that ended by itself may leave others behind, as a container runtime does on purpose. They are killed only if Kill says so.
 // No parent-death signal (PR_SET_PDEATHSIG) is set: that is sent when the thread that forked ends, and Go ends threads.
 func Run(ctx context.Context, c Command) error {
 	name := filepath.Base(c.Program)
@@ -91,7 +91,7 @@ func Run(ctx context.Context, c Command) error {
 	return nil
 }
 
-// start starts the program. Where it was written just now, another thread may be starting a program that has its file open until it runs:
+// start starts the program. If it was written just now, another thread may be starting a program that has its file open until it runs:
 // then this waits for that.
 func (c Command) start(ctx context.Context) (*exec.Cmd, error) {
 	cmd := c.prepare()
@@ -165,7 +165,7 @@ func (c Command) ask(pid int, ended <-chan struct{}) {
 	}
 }
 
-// KillGroup kills what is left of a process group. It is no error where nothing is left.
+// KillGroup kills what is left of a process group. It is no error if nothing is left.
 func KillGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // AwaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.

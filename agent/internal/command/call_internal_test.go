@@ -69,7 +69,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallRefused: a provable refusal says that the gateway is there, also where it refuses this node for good, or knows it no more since
+// TestCallRefused: a provable refusal says that the gateway is there, also if it refuses this node for good, or knows it no more since
 // the node was enrolled afresh. Then the version before is as well off as the one on trial, and the node need not wait for the gateway.
 func TestCallRefused(t *testing.T) {
 	ready := gatewaytest.Reply{Status: 200, Unproven: true}

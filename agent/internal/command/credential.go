@@ -136,7 +136,7 @@ func (o *Options) Credential(p Program) (identity.Credential, error) {
 	return identity.ParseCredential(text)
 }
 
-// shows names a flag whose value holds the secret. The gateway shows the values of these flags to every user. It is empty where none
+// shows names a flag whose value holds the secret. The gateway shows the values of these flags to every user. It is empty if none
 // holds it.
 func (o *Options) shows(secret string) string {
 	secret = strings.TrimSpace(secret)

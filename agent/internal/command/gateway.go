@@ -32,12 +32,12 @@ func (o *Options) Knows(state identity.State) bool {
 	return state.Current != nil && state.Gateway.URL == o.GatewayURL()
 }
 
-// Fits reports whether an identity trusts the root of the pin that was given. It is true where no pin was given.
+// Fits reports whether an identity trusts the root of the pin that was given. It is true if no pin was given.
 func (o *Options) Fits(gateway identity.Gateway) bool {
 	return o.Pin == nil || slices.Contains(transport.PinsOf(gateway.Roots), *o.Pin)
 }
 
-// Elsewhere reports whether an identity was made on another rented machine. It is false where one of the two instance ids is not known.
+// Elsewhere reports whether an identity was made on another rented machine. It is false if one of the two instance ids is not known.
 func (o *Options) Elsewhere(state identity.State) bool {
 	return state.InstanceID != "" && o.InstanceID != "" && state.InstanceID != o.InstanceID
 }

@@ -54,7 +54,7 @@ func Launch(ctx context.Context, p Program, args []string) error {
 	return j.become(ofRun)
 }
 
-// become makes this process the current version. It returns only where that fails.
+// become makes this process the current version. It returns only if that fails.
 func (j judge) become(flags []string) error {
 	program := service.Layout{Base: j.base}.Program()
 	return j.System.Become(program, append([]string{program, "run"}, flags...), os.Environ())
@@ -93,7 +93,7 @@ func (j judge) stay(ctx context.Context, flags []string) error {
 	}
 }
 
-// child runs the current version to its end. Where this process is killed, the kernel tells the agent to end too: else nothing would keep
+// child runs the current version to its end. If this process is killed, the kernel tells the agent to end too: else nothing would keep
 // it any more, and the next one would find it in its way. The kernel looks at the thread that started the child, so that thread stays.
 // Of a version on trial the words are kept, in case that it fails.
 func (j judge) child(ctx context.Context, watch *service.Watch, flags []string, tried bool) error {

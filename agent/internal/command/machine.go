@@ -68,7 +68,7 @@ func (m *Machine) Hardware(limit int) json.RawMessage {
 	return raw
 }
 
-// fit encodes a reading in at most limit bytes, and says in cut what it left out. Where the reading is too long, fit first leaves out
+// fit encodes a reading in at most limit bytes, and says in cut what it left out. If the reading is too long, fit first leaves out
 // the values that lists do not show, and then as many GPUs as it must.
 func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 	raw, err := json.Marshal(h)
@@ -105,7 +105,7 @@ func (m *Machine) Read() (h wire.Hardware, ok bool) {
 	return h, h.Probe.State != ""
 }
 
-// Health lists the reasons against work on this machine, in the words of package wire. It is nil before the first look. Where the
+// Health lists the reasons against work on this machine, in the words of package wire. It is nil before the first look. If the
 // agent must not look at GPUs, there is no reason.
 func (m *Machine) Health() (reasons []string, detail map[string]string) {
 	if m.Prober == nil {
@@ -114,7 +114,7 @@ func (m *Machine) Health() (reasons []string, detail map[string]string) {
 	return m.Prober.Reading().Health()
 }
 
-// Seen is how many GPUs exist, nil where no look could tell.
+// Seen is how many GPUs exist, nil if no look could tell.
 func (m *Machine) Seen() *int {
 	if m.Prober == nil {
 		return nil

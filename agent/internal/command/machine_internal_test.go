@@ -55,7 +55,7 @@ func TestReportFits(t *testing.T) {
 	}
 }
 
-// The status tells the newest report of the kernel, and nothing where there is none.
+// The status tells the newest report of the kernel, and nothing if there is none.
 func TestNewestReport(t *testing.T) {
 	at := time.Date(2026, 5, 4, 11, 58, 0, 0, time.UTC)
 	x := &wire.Xids{State: wire.KernelRead, Events: []wire.Xid{{At: at, Text: "first"}, {At: at.Add(time.Hour), Text: "NVRM: Xid"}}}

@@ -14,7 +14,7 @@ func printable(name string) bool {
 }
 
 // DefaultName is the name of a node that was given none: provider and instance id, or else the hostname. Characters that a name may not
-// have become dashes. It is empty where neither is known.
+// have become dashes. It is empty if neither is known.
 func DefaultName(provider, instanceID, hostname string) string {
 	base := hostname
 	if instanceID != "" {

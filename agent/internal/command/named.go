@@ -24,7 +24,7 @@ func (p Program) Named(base string) string {
 	return service.Called(path, p.Getenv("PATH"))
 }
 
-// AsRoot is a hint for a user who has no agent: it names root's agent. It is empty where root has none either.
+// AsRoot is a hint for a user who has no agent: it names root's agent. It is empty if root has none either.
 func (p Program) AsRoot(command string) string {
 	if p.System.UID == 0 {
 		return ""

@@ -164,7 +164,7 @@ func answers(ctx context.Context, client *transport.Client) error {
 }
 
 // writes asks whether the gateway can write, because one with a full disk goes on to answer what it only reads. Anybody may ask that, so
-// the answer need not be proven. It counts only where it says that the gateway cannot: a proxy may keep the path to itself.
+// the answer need not be proven. It counts only if it says that the gateway cannot: a proxy may keep the path to itself.
 func writes(ctx context.Context, client *transport.Client) error {
 	_, err := client.Do(ctx, transport.Request{Path: wire.PathReady, Timeout: callTime})
 	var refusal *transport.Refusal

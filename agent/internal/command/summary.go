@@ -19,7 +19,7 @@ func (m *Machine) Summary() string {
 		func(part string) bool { return part == "" }), "; ")
 }
 
-// newest describes the newest event of the kernel's log. It is empty where there is none.
+// newest describes the newest event of the kernel's log. It is empty if there is none.
 func newest(x *wire.Xids) string {
 	if x == nil || len(x.Events) == 0 {
 		return ""

@@ -57,7 +57,7 @@ func (t table) line(name, value string) {
 	}
 }
 
-// printGPU writes the paragraph of one GPU. Memory, use, temperature and power have a line even where they are not known.
+// printGPU writes the paragraph of one GPU. Memory, use, temperature and power have a line even if they are not known.
 func (t table) printGPU(g wire.GPU) {
 	fmt.Fprintf(t.to, "\nGPU %d  %s\n", g.Index, join("  ", g.Name, g.UUID, g.BusID))
 	sub := func(name string, parts ...string) { t.line("  "+name, join(", ", parts...)) }

@@ -15,7 +15,7 @@ const maxCaptureTries = 8
 
 // Capture returns what this machine's nvidia-smi prints, for a bug report: every field that it knows, with header and units, and
 // the list of devices, with both streams and the exit codes. It replaces serial numbers, UUIDs and the like by zeros of the same
-// shape. It does not ask for processes. Where nvidia-smi is missing, busy or hangs, it returns an error and what it has so far.
+// shape. It does not ask for processes. If nvidia-smi is missing, busy or hangs, it returns an error and what it has so far.
 func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
 	path, err := p.find()
 	if err != nil {
@@ -46,7 +46,7 @@ type capture struct {
 	report bytes.Buffer
 }
 
-// fields asks for the first name of every property. Where that fails, it gives the core fields.
+// fields asks for the first name of every property. If that fails, it gives the core fields.
 func (c *capture) fields(ctx context.Context) (names []string, err error) {
 	out, ok := c.prober.call(ctx, c.path, "--help-query-gpu")
 	if !ok {
@@ -114,7 +114,7 @@ func (c *capture) print(args []string, out Output) {
 	c.report.WriteByte('\n')
 }
 
-// maskTable blanks the columns that identify a machine. Where a row has more or fewer cells than the header, nobody can tell
+// maskTable blanks the columns that identify a machine. If a row has more or fewer cells than the header, nobody can tell
 // which cell is which: then it blanks the whole row.
 func maskTable(text []byte) []byte {
 	all := strings.SplitAfter(string(text), "\n")

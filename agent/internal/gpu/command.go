@@ -22,7 +22,7 @@ type Call struct {
 	Started func(pid int) // called when it runs; nil: nobody is told
 }
 
-// Output is the result of a call. Err is set only where the call could not be started or waited for.
+// Output is the result of a call. Err is set only if the call could not be started or waited for.
 type Output struct {
 	Stdout, Stderr []byte // at most 1 MiB each, the rest is dropped
 	Code           int    // exit code; -1 when a signal ended it

@@ -10,7 +10,7 @@ import (
 // turnPause is the time between two tries to be the one nvidia-smi at work.
 const turnPause = 100 * time.Millisecond
 
-// Describe returns what nvidia-smi -q prints, as it is. It waits until a look that is under way has ended. Where nvidia-smi is missing,
+// Describe returns what nvidia-smi -q prints, as it is. It waits until a look that is under way has ended. If nvidia-smi is missing,
 // hangs or fails, it returns an error, and what was printed.
 func (p *Prober) Describe(ctx context.Context) ([]byte, error) {
 	path, err := p.find()

@@ -57,7 +57,7 @@ func Short(g wire.GPU) wire.GPU {
 	}
 }
 
-// ifAny is a group of values, nil where none of them is known.
+// ifAny is a group of values, nil if none of them is known.
 func ifAny[T comparable](group T) *T {
 	var nothing T
 	if group == nothing {
@@ -66,7 +66,7 @@ func ifAny[T comparable](group T) *T {
 	return &group
 }
 
-// value returns a field's text, false where there is none.
+// value returns a field's text, false if there is none.
 func (r *record) value(field string) (string, bool) {
 	text, kind := classify(r.cell(field))
 	if word := slug(text); kind == failed && (word == markReset || word == markLost) {

@@ -102,7 +102,7 @@ func (r *record) memory(field string) *int64 {
 	return whole(r.number(field, mebibytes))
 }
 
-// mig reports whether the device is divided. It is nil where the device has no such mode, or did not say.
+// mig reports whether the device is divided. It is nil if the device has no such mode, or did not say.
 func (r *record) mig() *bool {
 	text, kind := classify(r.cell(fieldMIG))
 	r.failure(fieldMIG, text, kind)

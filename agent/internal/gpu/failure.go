@@ -159,7 +159,7 @@ func lostDevice(line string) bool {
 	return strings.HasPrefix(line, "Unable to determine the device handle for")
 }
 
-// busIn finds a PCI address such as 0000:34:00.0 in a line. It gives "" where there is none.
+// busIn finds a PCI address such as 0000:34:00.0 in a line. It gives "" if there is none.
 func busIn(line string) string {
 	for _, word := range strings.Fields(line) {
 		word = strings.TrimRight(word, ":,;.")

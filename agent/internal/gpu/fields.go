@@ -163,7 +163,7 @@ func (p *plan) askAllAgain(now time.Time) {
 	}
 }
 
-// choose picks the columns out of the known fields, without the refused ones. It reports false where the help is not known, or
+// choose picks the columns out of the known fields, without the refused ones. It reports false if the help is not known, or
 // too little of it is left.
 func (p *plan) choose() bool {
 	p.columns = nil
@@ -199,7 +199,7 @@ func (p *plan) has(field string) bool {
 	return slices.ContainsFunc(p.columns, func(c column) bool { return c.field == field })
 }
 
-// refuse drops a field that nvidia-smi does not take. It reports false where nothing is left to try.
+// refuse drops a field that nvidia-smi does not take. It reports false if nothing is left to try.
 func (p *plan) refuse(name string) bool {
 	if !slices.ContainsFunc(p.columns, func(c column) bool { return c.name == name }) {
 		return false

@@ -44,7 +44,7 @@ func (r Reading) Health() (reasons []string, detail map[string]string) {
 	return reasons, detail
 }
 
-// faultsOf names the GPUs that must not be used, and says why. It is empty where there are none.
+// faultsOf names the GPUs that must not be used, and says why. It is empty if there are none.
 func faultsOf(gpus []wire.GPU) string {
 	var names []string
 	for _, g := range gpus {

@@ -102,7 +102,7 @@ func (p *Prober) keep() {
 	}
 }
 
-// Expect sets how many GPUs are expected to the number that the gateway has on record, be it more or less. Where the number is
+// Expect sets how many GPUs are expected to the number that the gateway has on record, be it more or less. If the number is
 // new, the next look comes at once.
 func (p *Prober) Expect(n int) {
 	if n >= 0 && n <= wire.MaxGPUs && p.expect(n) {
@@ -135,7 +135,7 @@ func (p *Prober) nudged() chan struct{} {
 	return p.nudge
 }
 
-// Trouble says why the record could not be written. It is empty where it could.
+// Trouble says why the record could not be written. It is empty if it could.
 func (p *Prober) Trouble() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (p *Prober) expects(exist int) int {
 	return max(p.expected, exist)
 }
 
-// devicesOf gives the devices of rows. It is nil where a row has no UUID: then the roster stays as it was.
+// devicesOf gives the devices of rows. It is nil if a row has no UUID: then the roster stays as it was.
 func devicesOf(gpus []wire.GPU) []device {
 	all := make([]device, len(gpus))
 	for i, g := range gpus {

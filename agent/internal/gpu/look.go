@@ -9,7 +9,7 @@ import (
 )
 
 // look makes one full look: it reads AMD's GPUs, finds the program for those of NVIDIA, learns its fields where they are not known yet,
-// asks, and publishes the result. Where one of the two hangs, nothing new is published about the other: one state stands for both.
+// asks, and publishes the result. If one of the two hangs, nothing new is published about the other: one state stands for both.
 func (p *Prober) look(ctx context.Context) {
 	defer p.noteLess()
 	if !p.endOrphan(ctx) || !p.lookAtOthers(ctx) {
@@ -81,7 +81,7 @@ func (p *Prober) learn(ctx context.Context, path string) bool {
 }
 
 // call runs nvidia-smi once. It reports false when there is no result to judge: ctx is done, or the call passed its deadline.
-// A passed deadline is published before call returns. Where the call cannot be killed, its goroutine waits on, and running
+// A passed deadline is published before call returns. If the call cannot be killed, its goroutine waits on, and running
 // stays set.
 func (p *Prober) call(ctx context.Context, path string, args ...string) (Output, bool) {
 	limited, cancel := context.WithTimeout(ctx, p.deadline())
@@ -152,7 +152,7 @@ type outcome struct {
 	cause  string // of the error, in the words of package wire
 	took   *int64
 	driver *string
-	gpus   []wire.GPU // rows that were read now; where there are none, the last ones stay
+	gpus   []wire.GPU // rows that were read now; if there are none, the last ones stay
 
 	told    bool   // the look could tell which GPUs there are
 	exist   int    // GPUs that are known to exist, answering or not

@@ -92,7 +92,7 @@ func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
 	}
 }
 
-// Where nvidia-smi disappears, the rows stay and grow old, and the health says which GPUs are missing.
+// If nvidia-smi disappears, the rows stay and grow old, and the health says which GPUs are missing.
 func TestProgramDisappears(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
@@ -246,7 +246,7 @@ func TestDeviceThatSaysNothing(t *testing.T) {
 	}
 }
 
-// Where the record cannot be read or written, only the memory over a restart is lost.
+// If the record cannot be read or written, only the memory over a restart is lost.
 func TestRecordIsForeign(t *testing.T) {
 	for _, text := range []string{"", "null", "[]", `{"expected":-1}`, `{"expected":99999}`, `{"expected":"8"}`, `{"devices":[{}]}`} {
 		dir := t.TempDir()

@@ -51,7 +51,7 @@ func TestParseNVLinks(t *testing.T) {
 	}
 }
 
-// Links are looked at with the other rare looks. Where there are none, that is asked once in an hour.
+// Links are looked at with the other rare looks. If there are none, that is asked once in an hour.
 func TestNVLinksAreRare(t *testing.T) {
 	m := newMachine(h100(0), h100(1))
 	p, c := prober(t, m)

@@ -34,7 +34,7 @@ func (p *Prober) note(pid int, since time.Time) {
 	}
 }
 
-// orphan finds an nvidia-smi of another run that has not ended. It reports false where there is none.
+// orphan finds an nvidia-smi of another run that has not ended. It reports false if there is none.
 func (p *Prober) orphan() (s started, alive bool) {
 	if p.State == "" {
 		return s, false
@@ -43,7 +43,7 @@ func (p *Prober) orphan() (s started, alive bool) {
 	return s, err == nil && json.Unmarshal(raw, &s) == nil && s.Lives()
 }
 
-// endOrphan ends an nvidia-smi that an earlier run left behind. A ReadOnly prober only waits for its end. Where it does not end,
+// endOrphan ends an nvidia-smi that an earlier run left behind. A ReadOnly prober only waits for its end. If it does not end,
 // endOrphan publishes that and reports false: then no other one may be started.
 func (p *Prober) endOrphan(ctx context.Context) bool {
 	s, alive := p.orphan()

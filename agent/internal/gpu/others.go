@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// lookAtOthers reads AMD's GPUs. It reports false where the look is over: ctx is done, or their driver hangs, which it publishes.
+// lookAtOthers reads AMD's GPUs. It reports false if the look is over: ctx is done, or their driver hangs, which it publishes.
 func (p *Prober) lookAtOthers(ctx context.Context) bool {
 	if p.AMD == nil {
 		return true
@@ -39,7 +39,7 @@ func (p *Prober) addOthers(o *outcome) {
 	}
 }
 
-// othersAlone is the outcome where there is no nvidia-smi, and AMD's GPUs are there.
+// othersAlone is the outcome if there is no nvidia-smi, and AMD's GPUs are there.
 func (p *Prober) othersAlone() outcome {
 	took := p.others.Took.Milliseconds()
 	o := outcome{state: wire.ProbeOK, took: &took, told: true, whole: true}

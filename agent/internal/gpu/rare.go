@@ -29,7 +29,7 @@ type rare struct {
 	cuda      *string   // that it offers
 }
 
-// divisions are the GPUs whose MIG mode is on. Where somebody has switched one, the instances are looked at without delay.
+// divisions are the GPUs whose MIG mode is on. If somebody has switched one, the instances are looked at without delay.
 func divisions(gpus []wire.GPU) []string {
 	var on []string
 	for i := range gpus {
@@ -40,7 +40,7 @@ func divisions(gpus []wire.GPU) []string {
 	return on
 }
 
-// isEmpty is true where a GPU that is divided had no instances yet: they are made after the mode is switched on.
+// isEmpty is true if a GPU that is divided had no instances yet: they are made after the mode is switched on.
 func (s rare) isEmpty() bool {
 	return slices.ContainsFunc(s.divided, func(uuid string) bool { return len(s.instances[uuid]) == 0 })
 }
@@ -99,7 +99,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 }
 
 // lookCUDA asks each driver until it has answered once which CUDA it offers: the answer has all of a GPU. The other answers leave CUDA
-// out, or name it in words that change. It reports false where nvidia-smi hangs.
+// out, or name it in words that change. It reports false if nvidia-smi hangs.
 func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bool {
 	driver := p.Reading().DriverVersion
 	if driver == nil || *driver == next.driver || uuid == "" {
@@ -119,7 +119,7 @@ func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bo
 	return true
 }
 
-// ParseCUDA finds the version of CUDA in the answer to -q -x. It is nil where there is none.
+// ParseCUDA finds the version of CUDA in the answer to -q -x. It is nil if there is none.
 func ParseCUDA(text []byte) *string {
 	for _, name := range [...]string{"<cuda_version>", "<cuda_umd_version>"} {
 		_, rest, _ := strings.Cut(string(text), name)
@@ -132,7 +132,7 @@ func ParseCUDA(text []byte) *string {
 	return nil
 }
 
-// setRare publishes what was seen, also where a call failed: it is tried again after the usual pause.
+// setRare publishes what was seen, also if a call failed: it is tried again after the usual pause.
 func (p *Prober) setRare(s *rare) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +187,7 @@ type Usage struct {
 	MemoryMiB *int64 // nil: one of them does not say
 }
 
-// ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false where the answer
+// ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false if the answer
 // holds anything else: then nothing is known.
 func ParseProcesses(text []byte) (map[string]Usage, bool) {
 	const maxProcesses = 100_000
@@ -221,7 +221,7 @@ func ParseProcesses(text []byte) (map[string]Usage, bool) {
 	return all, true
 }
 
-// plus adds the mebibytes of a cell to sum. It is nil where one of the two is not known.
+// plus adds the mebibytes of a cell to sum. It is nil if one of the two is not known.
 func plus(sum *int64, cell string) *int64 {
 	text, kind := classify(cell)
 	more, ok := mebibytes.number(text)

@@ -52,13 +52,13 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
+// Health gives wire.HeartbeatRequest's Health and HealthDetail: nil if nobody has looked yet, empty if nothing is wrong.
 type Health func() (reasons []string, detail map[string]string)
 
 // Heard takes the proven answer to an accepted report. said is what Update gave for that report.
 type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
-// Work does something until ctx is done, and comes back before that only where it has a reason. The loop may call it again at once. Where
+// Work does something until ctx is done, and comes back before that only if it has a reason. The loop may call it again at once. If
 // its error says that the pinned trust set may be out of date (identity.StaleTrust), the loop looks for a newer one.
 type Work func(ctx context.Context, state identity.State, until time.Time) error
 
@@ -261,7 +261,7 @@ func jittered(interval time.Duration) time.Duration {
 	return interval - interval/10 + mathrand.N(interval/5+1)
 }
 
-// request is the next report. The counter grows even where the report gets lost, so no two reports of a run have the same one.
+// request is the next report. The counter grows even if the report gets lost, so no two reports of a run have the same one.
 func (l *Loop) request() wire.HeartbeatRequest {
 	l.counter++
 	r := wire.HeartbeatRequest{

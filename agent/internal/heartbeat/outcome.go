@@ -57,7 +57,7 @@ func (l *Loop) failed(err error) {
 	l.retry(err, time.Duration(refusal.RetryAfter)*time.Second)
 }
 
-// hurry asks for the renewal at once where the gateway says that the certificate has expired. Where the gateway says the same of
+// hurry asks for the renewal at once where the gateway says that the certificate has expired. If the gateway says the same of
 // the renewal, or of the next certificate, asking at once does not help.
 func (l *Loop) hurry() bool {
 	if l.phase.expired || l.phase.hurried {

@@ -239,7 +239,7 @@ func TestForwardAgain(t *testing.T) {
 }
 
 // TestLostAdoption: the gateway took the newer certificate over, which revokes the older one, and its answer was lost. The node comes
-// back with the newer one, also where it has been changed to the older one by an earlier run.
+// back with the newer one, also if it has been changed to the older one by an earlier run.
 func TestLostAdoption(t *testing.T) {
 	for _, name := range []string{"at once", "after a restart"} {
 		t.Run(name, func(t *testing.T) {

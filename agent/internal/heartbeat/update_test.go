@@ -50,7 +50,7 @@ func TestUpdatesAreReportedAndHeard(t *testing.T) {
 	})
 }
 
-// TestTrialPace: a version on trial reports at its pace, also where the gateway refuses it. Afterwards the usual pace counts, and the one
+// TestTrialPace: a version on trial reports at its pace, also if the gateway refuses it. Afterwards the usual pace counts, and the one
 // that the reports name was never another.
 func TestTrialPace(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
@@ -127,7 +127,7 @@ func TestTrialAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestTrialIntoSilence: where nothing answers at all, a version on trial does not wait for one answer until its trial is over.
+// TestTrialIntoSilence: if nothing answers at all, a version on trial does not wait for one answer until its trial is over.
 func TestTrialIntoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)

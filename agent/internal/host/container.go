@@ -28,7 +28,7 @@ func (t tree) ownPIDs() bool {
 	return pids != "" && pids != hostPIDs
 }
 
-// contained reports whether this is a container, also where it shares the PID namespace of the machine. The file that a container
+// contained reports whether this is a container, also if it shares the PID namespace of the machine. The file that a container
 // engine makes proves nothing alone: a virtual machine that was made from a container image has it too.
 func (t tree) contained() bool {
 	groups := t.link("proc/self/ns/cgroup")
@@ -46,7 +46,7 @@ func (t tree) exists(path string) bool {
 // own reports whether a file of /proc was mounted for the container, as lxcfs does. Then its figures are those of the container.
 func (t tree) own(path string) bool { return t.mounted(path) != "" }
 
-// mounted is the kind of the file system that is mounted at path itself. It is empty where none is.
+// mounted is the kind of the file system that is mounted at path itself. It is empty if none is.
 func (t tree) mounted(path string) (kind string) {
 	for line := range strings.Lines(t.text("proc/self/mountinfo")) {
 		place, source, _ := strings.Cut(line, " - ")
@@ -59,7 +59,7 @@ func (t tree) mounted(path string) (kind string) {
 	return kind
 }
 
-// containerStart is when process 1 of the container began, nil where that is not known. /proc/1/stat counts it from the boot on.
+// containerStart is when process 1 of the container began, nil if that is not known. /proc/1/stat counts it from the boot on.
 func (t tree) containerStart(boot *time.Time) *time.Time {
 	const ticksPerSecond = 100 // USER_HZ, the same on every architecture that the agent is built for
 	words := statWords(t.text("proc/1/stat"))

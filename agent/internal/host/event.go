@@ -120,7 +120,7 @@ func uncorrected(line string) bool {
 	return err == nil && count > 0
 }
 
-// busIn finds an address such as PCI:0000:61:00 or 0000:b3:00.0 in a line, in the form 0000:61:00.0. It is empty where there is none.
+// busIn finds an address such as PCI:0000:61:00 or 0000:b3:00.0 in a line, in the form 0000:61:00.0. It is empty if there is none.
 func busIn(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == ',' })
 	for _, word := range words {
@@ -167,7 +167,7 @@ func same(a, b wire.Xid) bool {
 	return a.Kind == b.Kind && a.BusID == b.BusID && code(a) == code(b)
 }
 
-// add puts a new event behind the others, unless it only repeats one. Where there are too many, the one goes that tells least.
+// add puts a new event behind the others, unless it only repeats one. If there are too many, the one goes that tells least.
 func add(events []wire.Xid, event wire.Xid) []wire.Xid {
 	for _, before := range events {
 		soon := event.At.Sub(before.At).Abs() < samePace

@@ -35,7 +35,7 @@ type Facts struct {
 	DiskUsedMiB    *int64
 	Load1          *float64 // nil in a container that sees the load of the whole machine
 	Kernel         *string
-	BootTime       *time.Time // in a container: the start of the container; nil where that is not known
+	BootTime       *time.Time // in a container: the start of the container; nil if that is not known
 	RSSKiB         *int64     // of the agent
 	CPUMillis      *int64     // of the agent since it started, user and system, without its children
 }
@@ -77,10 +77,10 @@ func Read(root, stateDir string) Facts {
 // tree is the folder in which a file system begins.
 type tree string
 
-// text returns a file's contents without the white space around them. It is empty where the file cannot be read.
+// text returns a file's contents without the white space around them. It is empty if the file cannot be read.
 func (t tree) text(path string) string { return strings.TrimSpace(string(t.bytes(path))) }
 
-// bytes returns a file's contents, nil where the file cannot be read.
+// bytes returns a file's contents, nil if the file cannot be read.
 func (t tree) bytes(path string) []byte {
 	data, _ := disk.ReadFile(filepath.Join(string(t), path), maxFile)
 	return data
@@ -214,7 +214,7 @@ func countProcessors(info string) (n int) {
 	return n
 }
 
-// cpuQuota is how many processors a container may use, rounded up. It is 0 where there is no limit. It reads only the top of the
+// cpuQuota is how many processors a container may use, rounded up. It is 0 if there is no limit. It reads only the top of the
 // mounted cgroup tree. In a container that is the container. On a host the top has no limit, and the agent's unit is below it.
 func (t tree) cpuQuota() int {
 	quota := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us")

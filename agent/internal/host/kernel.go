@@ -46,7 +46,7 @@ type kept struct {
 	Events []wire.Xid `json:"events"`
 }
 
-// Look reads what is new. It returns at once where there is nothing.
+// Look reads what is new. It returns at once if there is nothing.
 func (l *Log) Look() {
 	l.load()
 	fault := l.start()
@@ -119,7 +119,7 @@ func (l *Log) load() {
 	l.events = r.Events
 }
 
-// keep writes the record. Where that fails, the next run finds the events in the log again, as long as the kernel has them.
+// keep writes the record. If that fails, the next run finds the events in the log again, as long as the kernel has them.
 func (l *Log) keep() {
 	if l.State == "" || l.ReadOnly || l.boot == "" {
 		return

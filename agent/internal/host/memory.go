@@ -40,7 +40,7 @@ func (t tree) memory() (total, used *int64) {
 }
 
 // containerMemory reads limit and use at the top of the mounted cgroup tree, version 2 or 1, in bytes. As for the system, the use
-// leaves out what the kernel drops when memory is needed: file pages, active ones too, and caches of its own. Where that is not
+// leaves out what the kernel drops when memory is needed: file pages, active ones too, and caches of its own. If that is not
 // known, the use is not known.
 func (t tree) containerMemory() (limit, used *int64) {
 	for _, group := range []struct {
@@ -76,7 +76,7 @@ func without(used *int64, stat string, names []string) *int64 {
 	return &left
 }
 
-// field finds the line that begins with the word key, and returns the number behind it. It is nil where there is none.
+// field finds the line that begins with the word key, and returns the number behind it. It is nil if there is none.
 func field(text, key string) *int64 {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

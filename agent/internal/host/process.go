@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// BootID names this boot of the kernel. It is empty where the kernel does not tell.
+// BootID names this boot of the kernel. It is empty if the kernel does not tell.
 func BootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
@@ -75,7 +75,7 @@ func statOf(pid int) []string {
 	return statWords(string(line))
 }
 
-// statWords reads a line of /proc/PID/stat from behind the name, which may hold anything, brackets included. It gives nil where the
+// statWords reads a line of /proc/PID/stat from behind the name, which may hold anything, brackets included. It gives nil if the
 // process has ended, or where the line is no such line.
 func statWords(line string) []string {
 	words := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])

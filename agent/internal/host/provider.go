@@ -35,7 +35,7 @@ type Detector struct {
 	MetadataURL string                   // empty: http://169.254.169.254
 }
 
-// Detect returns the provider and the id of the instance. Each is empty where it is not known.
+// Detect returns the provider and the id of the instance. Each is empty if it is not known.
 //
 // First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process 1.
 // Some providers set them in one of these places alone. Then it looks at the firmware's vendor. It asks a cloud's metadata service only
@@ -138,7 +138,7 @@ func (d Detector) awsInstance(ctx context.Context, boardTag string) string {
 	return ""
 }
 
-// metadata fetches an id. It is empty where the answer cannot be one.
+// metadata fetches an id. It is empty if the answer cannot be one.
 func (d Detector) metadata(ctx context.Context, method, path, header, value string) string {
 	if id := d.fetch(ctx, method, path, header, value); validID(id) {
 		return id

@@ -22,7 +22,7 @@ type Credential struct {
 }
 
 // ParseCredential reads a token (mse_, msb_) or a pre-shared key. To read a pre-shared key takes a noticeable part of a second: see
-// sign.PSKKey. Where the prefix tells what was mistyped, the error names it. No error repeats the text.
+// sign.PSKKey. If the prefix tells what was mistyped, the error names it. No error repeats the text.
 func ParseCredential(text string) (Credential, error) {
 	text = strings.TrimSpace(text)
 	switch kind, _, _ := strings.Cut(text, "_"); sign.TokenKind(kind) {

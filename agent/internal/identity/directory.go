@@ -31,7 +31,7 @@ const InstallPrefix = ".muster-install."
 var ErrLocked = errors.New("another muster-agent is running on this state directory: stop it, or give --state another directory")
 
 // DefaultPath is where an agent keeps its state: /var/lib/muster-agent for root, else below the user's XDG state folder.
-// It is empty where neither is known.
+// It is empty if neither is known.
 func DefaultPath(getenv func(string) string, uid int) string {
 	if uid == 0 {
 		return "/var/lib/muster-agent"

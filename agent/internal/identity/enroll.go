@@ -145,7 +145,7 @@ func (e *enrolling) judge(err error) (again bool, fatal error) {
 // then the node need not wait for the rest of that time.
 const pollPause = 15 * time.Second
 
-// pause is the wait before the next attempt. Where the gateway has said when it may grant the request, it is that time, and at most
+// pause is the wait before the next attempt. If the gateway has said when it may grant the request, it is that time, and at most
 // pollPause. Otherwise it is the back-off, and at least the gateway's Retry-After.
 func pause(err error, backoff *transport.Backoff) time.Duration {
 	var refusal *transport.Refusal

@@ -130,7 +130,7 @@ func usable(texts []string) (keys []ed25519.PublicKey) {
 	return keys
 }
 
-// TrustNumber is the number of the pinned set, 0 where there is none.
+// TrustNumber is the number of the pinned set, 0 if there is none.
 func TrustNumber(g Gateway) int64 {
 	set, err := Pinned(g)
 	if err != nil {

@@ -66,7 +66,7 @@ func (c *findings) network(ctx context.Context) {
 		return
 	}
 	sight, err := client.Look(ctx)
-	c.names(ctx, sight) // also where the look failed: a name that resolves rules one cause out
+	c.names(ctx, sight) // also if the look failed: a name that resolves rules one cause out
 	if err != nil {
 		c.say(false, failedPart(err), "%v: %s", err, reachAdvice(err, sight))
 		return

@@ -91,7 +91,7 @@ func (j *joining) dropToken() {
 	}
 }
 
-// replaceIdentity stops the agent at work, because that holds the lock of the state directory, and enrols. Where the enrolment fails, it
+// replaceIdentity stops the agent at work, because that holds the lock of the state directory, and enrols. If the enrolment fails, it
 // starts the agent again with the identity from before.
 func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (identity.State, error) {
 	switch {
@@ -143,7 +143,7 @@ func (j *joining) open() (*identity.Directory, identity.State, error) {
 	return directory, state, nil
 }
 
-// needsEnrolment reports whether this machine needs another identity for this gateway. Where no credential was given, it keeps one
+// needsEnrolment reports whether this machine needs another identity for this gateway. If no credential was given, it keeps one
 // that may still be good.
 func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool {
 	if state.Current == nil || j.Elsewhere(state) {

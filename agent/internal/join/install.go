@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"runtime"
-	"syscall"
 	"time"
 
 	"muster/agent/internal/child"
@@ -70,23 +69,12 @@ func (j *joining) place(ctx context.Context) (digest string, err error) {
 	return digest, err
 }
 
-const busyPause = 10 * time.Millisecond
-
 // tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	said := child.Bounded{Most: 4 << 10}
-	try := child.Command{Program: path, Args: []string{"version"}, Stdout: &said, Stderr: &said, Kill: true}
-	err := child.Run(ctx, try)
-	for errors.Is(err, syscall.ETXTBSY) && ctx.Err() == nil {
-		// A program that was started while this one was written holds it open for writing until its own code runs.
-		select {
-		case <-time.After(busyPause):
-		case <-ctx.Done():
-		}
-		err = child.Run(ctx, try)
-	}
+	err := child.Run(ctx, child.Command{Program: path, Args: []string{"version"}, Stdout: &said, Stderr: &said, Kill: true})
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w",

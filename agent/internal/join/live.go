@@ -90,7 +90,7 @@ func cut(line string, most int) string {
 	return string([]rune(line)[:most-1]) + "…"
 }
 
-// terminalWidth is the width of the terminal behind a writer, 0 where there is none.
+// terminalWidth is the width of the terminal behind a writer, 0 if there is none.
 func terminalWidth(to io.Writer) int {
 	file, ok := to.(*os.File)
 	if !ok {

@@ -44,7 +44,7 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 	}
 }
 
-// reached says what was seen. Where the given root pin is a former one of the gateway, it drops the pin and looks again.
+// reached says what was seen. If the given root pin is a former one of the gateway, it drops the pin and looks again.
 func (j *joining) reached(ctx context.Context, client *transport.Client, sight transport.Sight) (string, error) {
 	if said := j.dropFormerPin(ctx); said != "" {
 		j.note("%s", said)

@@ -59,7 +59,7 @@ func kept(before service.Settings) service.Settings {
 	return s
 }
 
-// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name. It is empty where a service finds it, or where
+// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name. It is empty if a service finds it, or where
 // there is none.
 func (j *joining) findNvidiaSMI() string {
 	if j.NoGPU || strings.Contains(j.NvidiaSMI, "/") {

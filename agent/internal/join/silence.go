@@ -15,7 +15,7 @@ const (
 	silenceSpare = 45 * time.Second
 )
 
-// silence is the wait of a machine that lost its disk. The gateway does not replace a node that has reported lately, even where the new
+// silence is the wait of a machine that lost its disk. The gateway does not replace a node that has reported lately, even if the new
 // one is the same instance: the old one may still run.
 type silence struct {
 	began time.Time

@@ -115,7 +115,7 @@ func base64Line(line []byte, last bool) bool {
 func letter(c byte) bool { return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' }
 
 // schemes finds what follows the name of a scheme of HTTP authentication. The word basic stands in much other text, so what follows it
-// counts only where it looks like base64.
+// counts only if it looks like base64.
 func (f *forms) schemes(text []byte) []span {
 	var found []span
 	for _, at := range f.scheme.FindAllSubmatchIndex(text, -1) {

@@ -20,7 +20,7 @@ const (
 // timeForm is RFC 3339 with milliseconds.
 const timeForm = "2006-01-02T15:04:05.000Z07:00"
 
-// NewLogger logs to stderr, as text for people, and to the file. Where stderr fails, the file still gets every line. Neither gets a secret.
+// NewLogger logs to stderr, as text for people, and to the file. If stderr fails, the file still gets every line. Neither gets a secret.
 func NewLogger(level slog.Level, stderr io.Writer, file *File) *slog.Logger {
 	text := slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: file.textAttr})
 	lines := slog.NewJSONHandler(file, &slog.HandlerOptions{Level: level, ReplaceAttr: file.jsonAttr})

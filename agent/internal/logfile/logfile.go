@@ -3,7 +3,7 @@
 // A Masker takes secrets out of texts that leave this machine: logs, settings, what tools print.
 //
 // It knows the forms that secrets have, and the places where they stand. Each rule looks at the whole text by itself, and everything
-// that any of them finds is masked: so no rule can hide a secret from another one. Where it is in doubt, it masks.
+// that any of them finds is masked: so no rule can hide a secret from another one. If it is in doubt, it masks.
 //
 // Starts remembers how often the agent was started on this machine, and how its runs ended, so that people and the gateway see a
 // crash loop. It does not matter what restarts the agent.
@@ -48,7 +48,7 @@ func New(path string) *File {
 // Older is the file that was written before the one at this path.
 func Older(path string) string { return path + ".1" }
 
-// Write appends a line. Where the file would be too long, it begins a new one first. It never reports an error.
+// Write appends a line. If the file would be too long, it begins a new one first. It never reports an error.
 func (l *File) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *File) close() {
 	}
 }
 
-// Trouble is why the log cannot be written, nil where it can.
+// Trouble is why the log cannot be written, nil if it can.
 func (l *File) Trouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -28,7 +28,7 @@ func (f *forms) pairs(text []byte) []span {
 	return found
 }
 
-// pair is the value behind the separator at a place of a line, empty where it is no secret. stops are where a NAME= begins.
+// pair is the value behind the separator at a place of a line, empty if it is no secret. stops are where a NAME= begins.
 func pair(line []byte, at int, stops [][]int) (from, to int) {
 	name := strings.ToLower(nameBefore(line[:at]))
 	if name == "" {

@@ -66,7 +66,7 @@ func Begin(base, log string, now time.Time) *Starts {
 	return s
 }
 
-// End notes how the run ends. failed is nil where it ends as it should.
+// End notes how the run ends. failed is nil if it ends as it should.
 func (s *Starts) End(failed error) {
 	r := record{Why: s.why}
 	if failed != nil {
@@ -88,7 +88,7 @@ func (s *Starts) save(r record) {
 	}
 }
 
-// Notice tells a person about a crash loop. It is empty where there is none.
+// Notice tells a person about a crash loop. It is empty if there is none.
 func (s *Starts) Notice(now time.Time) string {
 	recent := within(s.crashes, now, crashWindow)
 	if recent < crashLoop {

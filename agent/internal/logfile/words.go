@@ -64,7 +64,7 @@ func (s *Starts) lastWords(log string) string {
 	return s.plain(killed + "; its log ends with: " + Plain(end[bytes.LastIndexByte(end, '\n')+1:]))
 }
 
-// firstLine is the first line of a file, empty where it cannot be read.
+// firstLine is the first line of a file, empty if it cannot be read.
 func firstLine(path string) string {
 	file, _, err := disk.OpenFile(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func firstLine(path string) string {
 	return line
 }
 
-// plain makes a text fit for a report: one line without secrets, control characters, or what JSON escapes. Where the secrets of this node
+// plain makes a text fit for a report: one line without secrets, control characters, or what JSON escapes. If the secrets of this node
 // cannot be read, so that they cannot be masked, it says nothing of the text.
 func (s *Starts) plain(text string) string {
 	var secrets []string

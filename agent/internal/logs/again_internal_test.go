@@ -7,7 +7,7 @@ import (
 	"muster/agent/spool"
 )
 
-// TestWantedAgain: what the gateway wants again comes again before all that is behind it, also where a gap was next.
+// TestWantedAgain: what the gateway wants again comes again before all that is behind it, also if a gap was next.
 func TestWantedAgain(t *testing.T) {
 	box := spool.Open(spool.Config{Dir: t.TempDir(), Bound: 1 << 20})
 	defer box.Close()

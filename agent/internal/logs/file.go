@@ -143,7 +143,7 @@ func (f *follower) read(ctx context.Context, give func(entry) error) error {
 }
 
 // goOn takes the file that follows the one that was read to its end, or begins anew with one that was truncated. moved says that there may
-// be more to read. Where there is none and nobody follows, what stands behind the last line break is given too.
+// be more to read. If there is none and nobody follows, what stands behind the last line break is given too.
 func (f *follower) goOn(ctx context.Context, give func(entry) error) (moved bool, err error) {
 	next, err := f.successor()
 	if err != nil {

@@ -39,7 +39,7 @@ func (h Host) openUnit(ctx context.Context, ask Ask, unit string) (feed, error) 
 	return h.journal(ask, choice), err
 }
 
-// probe asks for one line, to tell at once where there is no journal.
+// probe asks for one line, to tell at once if there is no journal.
 func (h Host) probe(ctx context.Context, choice []string) (found bool, err error) {
 	answer, complaint, err := question(ctx, "journalctl", append([]string{"--no-pager", "--output=json", "--lines=1"}, choice...)...)
 	return strings.HasPrefix(answer, "{"), journalTrouble(answer, complaint, err)
@@ -124,7 +124,7 @@ func journalTrouble(answer, complaint string, err error) error {
 	return err
 }
 
-// knowsUnit refuses a unit of which the journal has nothing and systemd does not know. Where systemd cannot be asked, every unit may be.
+// knowsUnit refuses a unit of which the journal has nothing and systemd does not know. If systemd cannot be asked, every unit may be.
 func (h Host) knowsUnit(ctx context.Context, unit string) error {
 	ask := []string{"show", "--property=LoadState", "--", unit}
 	asks := [][]string{ask}

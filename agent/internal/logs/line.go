@@ -58,7 +58,7 @@ func printable(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// levelIn finds the level in a message that has a form: JSON, or level=word as slog and logrus write it. It is empty where there is none.
+// levelIn finds the level in a message that has a form: JSON, or level=word as slog and logrus write it. It is empty if there is none.
 func levelIn(text string) string {
 	if strings.HasPrefix(text, "{") {
 		var said struct {

@@ -8,7 +8,7 @@
 // them in batches.
 //
 // A line is in the spool before it is sent, and it goes only when the gateway has it: so a gateway that is away, or a restart of either
-// side, loses nothing as long as the spool has room. What the spool had no room for is told in its place. Where the gateway asks for
+// side, loses nothing as long as the spool has room. What the spool had no room for is told in its place. If the gateway asks for
 // nothing, the package does nothing and has no file.
 package logs
 
@@ -51,13 +51,13 @@ type seams struct {
 type Ask struct {
 	Source string    // as wire.CheckLogSource allows it
 	Since  time.Time // lines of this time and later; zero: all that there are
-	// After is a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next.
+	// After is a Position: go on behind it; empty: from Since. If the log has it no more, the oldest line that is newer comes next.
 	After  string
 	Follow bool          // go on with new lines
-	Pace   time.Duration // between two looks for new lines, where nothing tells of them; 0: so short that a person sees them come
+	Pace   time.Duration // between two looks for new lines, if nothing tells of them; 0: so short that a person sees them come
 }
 
-// pace is the wait between two looks for new lines, where nothing tells of them.
+// pace is the wait between two looks for new lines, if nothing tells of them.
 const pace = 200 * time.Millisecond
 
 func (h Host) now() time.Time {
@@ -92,7 +92,7 @@ type field struct{ name, value string }
 // feed gives the lines of a source, oldest first, until its end or until ctx is done.
 type feed func(ctx context.Context, give func(entry) error) error
 
-// Open begins to read. It fails where the source is not there or may not be read; the error says what to do. The reader ends with ctx.
+// Open begins to read. It fails if the source is not there or may not be read; the error says what to do. The reader ends with ctx.
 func (h Host) Open(ctx context.Context, ask Ask) (*Reader, error) {
 	if err := wire.CheckLogSource(ask.Source); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (h Host) source(ctx context.Context, ask Ask) (read feed, secrets []string,
 	return read, nil, err
 }
 
-// secrets are those that the agent itself has. Where they cannot be read they could not be masked, so nothing is shown.
+// secrets are those that the agent itself has. If they cannot be read they could not be masked, so nothing is shown.
 func (h Host) secrets() ([]string, error) {
 	state, err := identity.Read(h.State)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,7 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// send posts one batch, as often as it takes. It reports false where there is nothing to send.
+// send posts one batch, as often as it takes. It reports false if there is nothing to send.
 func (s *sender) send(ctx context.Context) bool {
 	batch, size, err := s.next()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 // Serve is a session.logs. It writes a frame that says that it has begun, and then the lines, to the channel pipe.Main. The error is why it
 // does not begin: nothing has been written then. Exit says how it ended; whoever called writes it.
 //
-// Where the gateway takes the lines too slowly, the source is read no further until it does.
+// If the gateway takes the lines too slowly, the source is read no further until it does.
 func (h Host) Serve(ctx context.Context, main io.Writer, params *wire.LogsParams) (pipe.Exit, error) {
 	r, err := h.Open(ctx, Ask{Source: params.Source, Since: params.Since, Follow: params.Follow})
 	if err != nil {

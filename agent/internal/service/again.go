@@ -8,7 +8,7 @@ import (
 )
 
 // Replace starts this program anew in the place of this process, with the same arguments. Whatever keeps the agent does not notice: the
-// process stays. It returns only where that fails. The program is looked for by the name with which it was started, so that after an update
+// process stays. It returns only if that fails. The program is looked for by the name with which it was started, so that after an update
 // the new build starts.
 func (s System) Replace(environ []string) error {
 	program, err := exec.LookPath(os.Args[0])
@@ -18,7 +18,7 @@ func (s System) Replace(environ []string) error {
 	return fmt.Errorf("start the agent anew: %w", s.Become(program, os.Args, environ))
 }
 
-// Become replaces this process by a program. It returns only where that fails.
+// Become replaces this process by a program. It returns only if that fails.
 func (s System) Become(program string, args, environ []string) error {
 	if s.Exec != nil {
 		return s.Exec(program, args, environ)

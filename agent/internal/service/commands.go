@@ -8,7 +8,7 @@ import (
 	"muster/agent/internal/identity"
 )
 
-// StartCommand is what a person types to start the agent again after it has ended. It is empty where the agent was not installed by
+// StartCommand is what a person types to start the agent again after it has ended. It is empty if the agent was not installed by
 // join.
 func (m Manager) StartCommand() string {
 	switch m.Installed() {
@@ -28,7 +28,7 @@ func (m Manager) StartCommand() string {
 func rootBase() string { return identity.DefaultPath(os.Getenv, 0) }
 
 // RootProgram is the program of the agent that root has installed on this machine, as far as every user can see it. It is empty
-// where there is none to be seen.
+// if there is none to be seen.
 func (s System) RootProgram() string {
 	for path, start := range map[string]string{systemUnits + unitName: "ExecStart=", openRCPath: "command="} {
 		text, err := os.ReadFile(s.path(path))

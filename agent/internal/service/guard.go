@@ -38,7 +38,7 @@ type Guard struct {
 	Settle func(ctx context.Context) (back bool)
 }
 
-// StartGuard starts the guard of a state directory from its last good version, in a session of its own. Where one runs already, the second
+// StartGuard starts the guard of a state directory from its last good version, in a session of its own. If one runs already, the second
 // one ends at once. way is how this agent reaches its gateway: an agent in the foreground may have been told so by a flag.
 func StartGuard(base, way string) error {
 	layout := Layout{Base: base}

@@ -79,7 +79,7 @@ func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err 
 	return by, nil, nil
 }
 
-// bootAdvice is what a person does where nothing here starts programs at boot.
+// bootAdvice is what a person does if nothing here starts programs at boot.
 func (m Manager) bootAdvice() string {
 	line := strings.TrimSuffix(m.bootLine(), " "+marker)
 	if m.getenv("CONTAINER_ID") != "" || m.getenv("VAST_CONTAINERLABEL") != "" {
@@ -162,7 +162,7 @@ func (m Manager) cronRuns() bool {
 	return false
 }
 
-// crontab is the user's crontab, empty where there is none. An error means that this user cannot have one.
+// crontab is the user's crontab, empty if there is none. An error means that this user cannot have one.
 func (m Manager) crontab(ctx context.Context) (string, error) {
 	raw, err := m.call(ctx, "crontab", "-l")
 	if err == nil {

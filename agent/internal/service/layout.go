@@ -38,7 +38,7 @@ const UpdateFile = "update.json"
 // FloorsFile is the second copy of the numbers in UpdateFile, which leave removes too.
 const FloorsFile = "floors.json"
 
-// OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
+// OwnProgram is the file of the program that runs, also if that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
 
 // Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to some of
@@ -54,7 +54,7 @@ func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Nam
 // GoodProgram is the path of the last good version. What decides about the version that is started is started by it.
 func (l Layout) GoodProgram() string { return filepath.Join(l.Base, goodLink, Name) }
 
-// keeping is the program that keeps the agent: the last good version, or the one that is started where none is good yet.
+// keeping is the program that keeps the agent: the last good version, or the one that is started if none is good yet.
 func (l Layout) keeping() string {
 	if l.Good() == "" {
 		return l.Program()
@@ -81,16 +81,16 @@ func (l Layout) Version(digest string) string {
 	return filepath.Join(l.Base, versionsFolder, digest, Name)
 }
 
-// Current is the digest of the build that is started, empty where there is none.
+// Current is the digest of the build that is started, empty if there is none.
 func (l Layout) Current() string { return l.target(currentLink) }
 
-// Good is the digest of the build that was online last, empty where there is none.
+// Good is the digest of the build that was online last, empty if there is none.
 func (l Layout) Good() string { return l.target(goodLink) }
 
 // Holds reports whether there is a build that can be started, or made the one that is.
 func (l Layout) Holds() bool { return l.Current() != "" || l.Good() != "" }
 
-// target is the digest that a link names, empty where the link or its build is missing or is not one of ours.
+// target is the digest that a link names, empty if the link or its build is missing or is not one of ours.
 func (l Layout) target(link string) string {
 	to, err := os.Readlink(filepath.Join(l.Base, link))
 	digest, ok := strings.CutPrefix(to, versionsFolder+"/")
@@ -222,7 +222,7 @@ func (l Layout) link(name, digest string) error {
 	return explain(l.Base, l.Steps.SyncFolder(name, l.Base))
 }
 
-// Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes nothing. It
+// Prune removes the builds that no link points at, and what an interrupted copy left. If no build is good yet, it removes nothing. It
 // never removes the program of this process, whatever the links say. While another process has the SettleLock, it removes nothing: that one
 // may have copied a build which no link points at yet.
 func (l Layout) Prune() error {

@@ -208,7 +208,7 @@ func TestLayoutErrors(t *testing.T) {
 	}
 }
 
-// TestGoBack: the way back is there before current changes, and takes no room. Where it is not there, it is made.
+// TestGoBack: the way back is there before current changes, and takes no room. If it is not there, it is made.
 func TestGoBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare bool

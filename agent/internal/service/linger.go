@@ -9,7 +9,7 @@ import (
 )
 
 // Choose is the kind that keeps the agent running here, also after the user has logged out. systemd ends a user's services at the
-// last logout unless the user lingers. Where the user cannot linger, cron starts a supervisor that outlives the login. The error
+// last logout unless the user lingers. If the user cannot linger, cron starts a supervisor that outlives the login. The error
 // says why neither works, and what to do. Choose changes nothing.
 func (m Manager) Choose(ctx context.Context) (Kind, error) {
 	kind := m.Kind()
@@ -36,7 +36,7 @@ func (m Manager) noLinger(why string) error {
 		m.user(), why, m.user())
 }
 
-// endsAtLogout says why cron and the supervisor cannot keep the agent after logout. It is empty where they can.
+// endsAtLogout says why cron and the supervisor cannot keep the agent after logout. It is empty if they can.
 func (m Manager) endsAtLogout(ctx context.Context) string {
 	kill, err := m.run(ctx, "loginctl", "show-user", "--property=KillUserProcesses", "--value")
 	if err == nil && kill == "yes" {

@@ -60,7 +60,7 @@ func readPID(path string) int {
 	return pid
 }
 
-// Supervisor finds the supervisor of a state directory. pid is 0 where none runs, or where it does not say its id. The lock
+// Supervisor finds the supervisor of a state directory. pid is 0 if none runs, or where it does not say its id. The lock
 // decides, so an old file means nothing.
 func Supervisor(base string) (pid int, running bool) {
 	path := filepath.Join(base, supervisorLock)

@@ -165,7 +165,7 @@ func (m Manager) Files(kind Kind) []string {
 	return files
 }
 
-// Agent is the process id of the agent that runs from a build in this state directory. It is 0 where none runs.
+// Agent is the process id of the agent that runs from a build in this state directory. It is 0 if none runs.
 func (m Manager) Agent() int {
 	if !identity.Running(m.Base) {
 		return 0

@@ -114,5 +114,5 @@ func (m Manager) Finish() error { return m.note(func(r *record) { r.Open = false
 // Unfinished reports whether a change was begun and not finished.
 func (m Manager) Unfinished() bool { return m.record().Open }
 
-// Installed is the kind of the last installation, empty where there was none.
+// Installed is the kind of the last installation, empty if there was none.
 func (m Manager) Installed() Kind { return m.record().Kind }

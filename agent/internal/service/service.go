@@ -1,6 +1,6 @@
 // Package service keeps the agent running on a machine, and removes it again without a trace.
 //
-// The machine's own means restart the agent: systemd, OpenRC, or a user's systemd. Where there is none of these, the agent brings a
+// The machine's own means restart the agent: systemd, OpenRC, or a user's systemd. If there is none of these, the agent brings a
 // supervisor, which cron or a provider's start script starts at boot. Every file is complete and on the disk before it is used. After
 // an interruption, the same call goes on and finishes the work. systemd is reloaded only on request, because a daemon-reload can take
 // the GPUs away from running containers.
@@ -55,7 +55,7 @@ type System struct {
 	Root   string // stands in front of every path of the system; empty: nothing does
 	UID    int
 	Getenv func(string) string
-	// Command runs a tool of the system and returns what it printed. Where it is nil, the real tool runs, without any MUSTER_ variable.
+	// Command runs a tool of the system and returns what it printed. If it is nil, the real tool runs, without any MUSTER_ variable.
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 	// Exec replaces this process by a program, with these arguments and this environment. Nil: the system does that.
 	Exec func(program string, args, environ []string) error
@@ -88,7 +88,7 @@ func (s System) getenv(name string) string {
 }
 
 // SettingsPath is where the settings of this user's agent are: for root /etc/muster/agent.env, for others below the XDG
-// configuration folder. It is empty where that folder is not known.
+// configuration folder. It is empty if that folder is not known.
 func (s System) SettingsPath() string {
 	if s.UID == 0 {
 		return musterFolder + "/agent.env"
@@ -128,7 +128,7 @@ func (s System) Kind() Kind {
 // runsSystemd reports whether systemd is the init system here, as sd_booted(3) does.
 func (s System) runsSystemd() bool { return isDirectory(s.path("/run/systemd/system")) }
 
-// runtimeFolder is the folder in which the user's systemd listens. It is empty where none listens.
+// runtimeFolder is the folder in which the user's systemd listens. It is empty if none listens.
 func (s System) runtimeFolder() string {
 	for _, folder := range []string{s.getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", s.UID)} {
 		if !filepath.IsAbs(folder) {

@@ -21,7 +21,7 @@ const maxSettings = 64 << 10
 // Settings are the variables that the agent is started with. No secret is among them.
 type Settings map[string]string
 
-// ReadSettings reads a settings file. Where there is no file, there are no settings.
+// ReadSettings reads a settings file. If there is no file, there are no settings.
 func ReadSettings(path string) (Settings, error) {
 	raw, err := os.ReadFile(path)
 	// ENOTDIR: a home may be /dev/null. SaveSettings says what is wrong with it.
@@ -163,7 +163,7 @@ func (m Manager) SaveSettings(s Settings) error {
 	return explain(path, os.Chmod(path, 0o600))
 }
 
-// LoadSettings reads the settings file. Where no place for one is known, there are no settings.
+// LoadSettings reads the settings file. If no place for one is known, there are no settings.
 func (m Manager) LoadSettings() (Settings, error) {
 	if m.Settings == "" {
 		return Settings{}, nil

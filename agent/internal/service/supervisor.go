@@ -37,9 +37,9 @@ type Keeper struct {
 	Base     string
 	Settings string // the file with the agent's settings; it is read before every start
 	Logger   *slog.Logger
-	// Agent runs the agent until it ends. Where it is nil, the current build in Base runs.
+	// Agent runs the agent until it ends. If it is nil, the current build in Base runs.
 	Agent func(ctx context.Context) error
-	// Settle is called before every start. It may change which build is the current one. Where it is nil, the command settle of the last
+	// Settle is called before every start. It may change which build is the current one. If it is nil, the command settle of the last
 	// good build does that.
 	Settle func(ctx context.Context)
 	// Ready is called once, when this process has become the supervisor; nil: nobody is told.
@@ -104,7 +104,7 @@ func (k Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// adopt waits while an agent runs that this supervisor did not start. It reports false where ctx was done before that ended.
+// adopt waits while an agent runs that this supervisor did not start. It reports false if ctx was done before that ended.
 func (k Keeper) adopt(ctx context.Context) bool {
 	watched, stop := context.WithCancel(ctx)
 	var listening sync.WaitGroup

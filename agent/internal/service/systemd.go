@@ -28,7 +28,7 @@ func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (stri
 }
 
 // installUnit writes the unit, enables it for the next boot and starts it. systemd reads a new unit by itself. A unit that it
-// knows already is changed only where systemd may be reloaded.
+// knows already is changed only if systemd may be reloaded.
 func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, error) {
 	var out Outcome
 	if user {
@@ -88,7 +88,7 @@ func (m Manager) systemdName(user bool) Kind {
 }
 
 // checkMemory looks at what systemd would start. systemd may remember the unit of a former installation, because a target wanted
-// it at boot. Where that installation was in another state directory, systemd would start a program that is not there any more.
+// it at boot. If that installation was in another state directory, systemd would start a program that is not there any more.
 func (m Manager) checkMemory(ctx context.Context, user bool) error {
 	text, err := m.systemctl(ctx, user, "show", unitName, "--property=ExecStart", "--value")
 	if err != nil || !strings.Contains(text, "path=") || strings.Contains(text, "path="+Layout{Base: m.Base}.Program()+" ") {
@@ -136,7 +136,7 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 	return path, nil
 }
 
-// disableUnit keeps the unit from being started again. Where the user's systemd does not run, it removes the link itself.
+// disableUnit keeps the unit from being started again. If the user's systemd does not run, it removes the link itself.
 func (m Manager) disableUnit(ctx context.Context, user bool) error {
 	if user && m.runtimeFolder() == "" {
 		return m.remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))

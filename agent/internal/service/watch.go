@@ -81,7 +81,7 @@ func (w *Watch) Close() {
 	}
 }
 
-// hangs waits until the agent has been silent for too long. It reports false where ctx was done before. A patience of 0 begins with the
+// hangs waits until the agent has been silent for too long. It reports false if ctx was done before. A patience of 0 begins with the
 // first sign: it is for an agent that may have been started by something else. Looks are counted, and not time: where this process was
 // frozen, the agent was too. What is no sign of life holds up no look: anybody on this machine can send that.
 func (w *Watch) hangs(ctx context.Context, patience time.Duration) bool {

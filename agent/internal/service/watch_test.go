@@ -141,7 +141,7 @@ func (k kept) keeper() (end func() string) {
 	}
 }
 
-// TestKeeperEndsAnAgentThatHangs: what hangs at any time is ended and started again, also where it does not listen to signals.
+// TestKeeperEndsAnAgentThatHangs: what hangs at any time is ended and started again, also if it does not listen to signals.
 func TestKeeperEndsAnAgentThatHangs(t *testing.T) {
 	for _, how := range []string{"", "deaf"} {
 		k := newKept(t)
@@ -185,7 +185,7 @@ func TestKeeperEndsAnAgentThatItFound(t *testing.T) {
 	}
 }
 
-// TestSilenceOfOthers: an agent that has given no sign is ended only where this process has started it.
+// TestSilenceOfOthers: an agent that has given no sign is ended only if this process has started it.
 func TestSilenceOfOthers(t *testing.T) {
 	w, err := service.NewWatch(privateDir(t), service.Patience{Silence: time.Millisecond, Look: time.Millisecond})
 	if err != nil {
@@ -254,7 +254,7 @@ func TestNoiseHidesNothing(t *testing.T) {
 	}
 }
 
-// TestWatchWithoutSocket: where nothing can be heard, the agent runs all the same.
+// TestWatchWithoutSocket: if nothing can be heard, the agent runs all the same.
 func TestWatchWithoutSocket(t *testing.T) {
 	k := newKept(t)
 	first, err := service.NewWatch(k.Base, short())

@@ -86,7 +86,7 @@ func passes(code string) bool {
 }
 
 // pace bounds how fast signed requests of all sessions follow one another. The gateway remembers each of them for a minute, and 4,096 of a
-// node at most: one busy session must not keep the heartbeat out. Where the node's certificate is proof enough there is no such bound.
+// node at most: one busy session must not keep the heartbeat out. If the node's certificate is proof enough there is no such bound.
 type pace struct {
 	mu   sync.Mutex
 	next time.Time // when the next one is due, where all have kept to paceTime

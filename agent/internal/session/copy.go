@@ -119,7 +119,7 @@ func (c *copying) as(work func() error) error {
 	return child.As(c.who.uid, c.who.gid, c.who.groups, work)
 }
 
-// begin says that the session has begun. It is said also where the file turns out to be none: the node has done as it was asked.
+// begin says that the session has begun. It is said also if the file turns out to be none: the node has done as it was asked.
 func (c *copying) begin(r pipe.Ready) error {
 	r.User = c.who.name
 	if err := pipe.WriteJSON(c.main, pipe.FrameReady, r); err != nil {
@@ -216,7 +216,7 @@ func notOurs(path string, file *os.File) error {
 // procMagic is the type of the file system proc(5), as statfs(2) has it.
 const procMagic = 0x9fa0
 
-// processOf is the process or thread that a file of proc is about; empty: none. It reports false where the file has another name here: it
+// processOf is the process or thread that a file of proc is about; empty: none. It reports false if the file has another name here: it
 // was reached through the root of a process that sees other file systems.
 func processOf(name string, file *os.File) (id string, found bool) {
 	rest, below := strings.CutPrefix(name, "/proc/")

@@ -183,7 +183,7 @@ func TestCopyRead(t *testing.T) {
 	}
 }
 
-// TestCopyReadOn: what the operator has is sent again only where it is of another file.
+// TestCopyReadOn: what the operator has is sent again only if it is of another file.
 func TestCopyReadOn(t *testing.T) {
 	want := text(300_000)
 	path := put(t, filepath.Join(t.TempDir(), "f"), want, 0o600)

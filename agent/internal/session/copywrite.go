@@ -139,7 +139,7 @@ func openPlace(path string) (*place, error) {
 	return &place{folder: file, path: folder, name: name}, err
 }
 
-// look says what a name is, and nil where there is nothing.
+// look says what a name is, and nil if there is nothing.
 func (p *place) look(name string) (fs.FileInfo, error) {
 	file, err := disk.OpenIn(p.folder, name, openPath, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -192,7 +192,7 @@ func (p *place) partial(sum string, uid int) (*os.File, error) {
 	}
 }
 
-// claim locks a partial file. It gives false where another copy ended meanwhile, and so the file has another name now.
+// claim locks a partial file. It gives false if another copy ended meanwhile, and so the file has another name now.
 func (p *place) claim(file *os.File, name, path string, uid int) (same bool, err error) {
 	info, err := file.Stat()
 	if err != nil {

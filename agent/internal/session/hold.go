@@ -15,7 +15,7 @@ const (
 	holdPause = 5 * time.Minute
 )
 
-// Hold keeps new sessions out, while none is open, until release is called. It reports false where one is open. Where it has done so again
+// Hold keeps new sessions out, while none is open, until release is called. It reports false if one is open. If it has done so again
 // and again for an hour, it ends those that are open. It waits no longer for one that does not end after that.
 func (h *Host) Hold() (release func(), ok bool) {
 	h.mu.Lock()

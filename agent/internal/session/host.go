@@ -103,7 +103,7 @@ func (h *Host) Run(ctx context.Context) error {
 	return nil
 }
 
-// Open opens the session of a document whose signature this key has proven. It returns at once. Where the session is refused, the gateway
+// Open opens the session of a document whose signature this key has proven. It returns at once. If the session is refused, the gateway
 // is told.
 func (h *Host) Open(state identity.State, p wire.TaskPayload, key ed25519.PublicKey) {
 	if err := wire.CheckSessionID(p.TaskID); err != nil {

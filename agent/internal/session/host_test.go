@@ -224,7 +224,7 @@ func TestHoldStuck(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: a document that has expired stays expired, also where the gateway sets its clock back.
+// TestClockSetBack: a document that has expired stays expired, also if the gateway sets its clock back.
 func TestClockSetBack(t *testing.T) {
 	d := newDesk(t)
 	p := d.document(wire.SessionExec, `{"command":["true"]}`)

@@ -67,7 +67,7 @@ const (
 )
 
 // environ is what the user's programs get. What the agent's own environment holds beside its own variables may be meant for its user, and
-// for nobody else. term is empty where there is no terminal.
+// for nobody else. term is empty if there is no terminal.
 func (p person) environ(term string) []string {
 	var all []string
 	path := userPath

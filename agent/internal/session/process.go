@@ -35,7 +35,7 @@ type process struct {
 	forget func()        // takes its record from the disk
 }
 
-// start starts a program. Where the agent is killed, the program is, too, if alone says so. The kernel binds that to the thread that has
+// start starts a program. If the agent is killed, the program is, too, if alone says so. The kernel binds that to the thread that has
 // started it, so that thread waits for the end. What the program has started is left to the next agent: see record.
 func (o *opening) start(cmd *exec.Cmd, alone bool) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
@@ -77,7 +77,7 @@ func (p *process) signalGroup(group int, s syscall.Signal) {
 // daemon does, belongs to it no more.
 func (p *process) each(s syscall.Signal) int { return len(signalSession(p.cmd.Process.Pid, s)) }
 
-// hangUp asks all processes that each reaches to end, and kills those that do not. Where the agent stops they have less time.
+// hangUp asks all processes that each reaches to end, and kills those that do not. If the agent stops they have less time.
 func hangUp(each func(syscall.Signal) int, stops <-chan struct{}) {
 	each(syscall.SIGHUP)
 	each(syscall.SIGCONT) // one that is stopped would not hear the other

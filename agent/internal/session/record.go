@@ -21,7 +21,7 @@ const ProgramsFolder = "programs"
 func mark(id string) string { return wire.EnvSession + "=" + id }
 
 // note writes down a program that has just begun, and leads a session of processes: an agent that is killed cannot end what the program
-// has started, and the next agent does. What it gives takes that back. A failure is ignored: the record is needed only where this
+// has started, and the next agent does. What it gives takes that back. A failure is ignored: the record is needed only if this
 // agent is killed.
 func (h *Host) note(id string, pid int) (forget func()) {
 	path := filepath.Join(h.State, ProgramsFolder, id)

@@ -17,7 +17,7 @@ import (
 	"muster/agent/wire"
 )
 
-// What a terminal is where nobody says more.
+// What a terminal is if nobody says more.
 const (
 	usualTerm    = "xterm-256color"
 	usualRows    = 24
@@ -80,7 +80,7 @@ func farewell(ctx context.Context, exit pipe.Exit) pipe.Exit {
 	return exit
 }
 
-// settle waits until all output is sent. Where the session is ended, nobody may take it any more: then it waits for a while.
+// settle waits until all output is sent. If the session is ended, nobody may take it any more: then it waits for a while.
 func (o *opening) settle(ctx context.Context, main *pipe.End, drained <-chan struct{}) {
 	select {
 	case <-drained:

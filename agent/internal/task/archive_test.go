@@ -18,7 +18,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestArchive: the file of a task gets to the gateway whole and before the result, also where the gateway is away for a while and where the
+// TestArchive: the file of a task gets to the gateway whole and before the result, also if the gateway is away for a while and where the
 // agent is started anew meanwhile.
 func TestArchive(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcde\n"), 3*wire.MaxTaskPiece/32+7)

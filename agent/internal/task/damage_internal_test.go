@@ -81,7 +81,7 @@ func TestAnyByte(t *testing.T) {
 	}
 }
 
-// TestDoubt: after damage, tasks that were issued by then may have been begun, by either clock. Later ones may not, also where this
+// TestDoubt: after damage, tasks that were issued by then may have been begun, by either clock. Later ones may not, also if this
 // machine's clock was far ahead when the damage was found.
 func TestDoubt(t *testing.T) {
 	now := time.Now()

@@ -33,10 +33,10 @@ type Job struct {
 type Outcome struct {
 	ExitCode int             // 0: the task is completed
 	Code     string          // why it failed, where a program may ask: one of wire's codes, such as wire.CodeTaskForbidden
-	Error    string          // for a person: what went wrong, and what to do next. Where it is not empty, the task has failed
+	Error    string          // for a person: what went wrong, and what to do next. If it is not empty, the task has failed
 	Values   wire.TaskValues // what the task's type documents
 	Archive  string          // the name of a file in Dir that goes to the operator; empty: none. It gets there under this name
-	// After runs once the gateway has the result, for what ends this process. It does not run where the gateway refuses the result. Where
+	// After runs once the gateway has the result, for what ends this process. It does not run where the gateway refuses the result. If
 	// the agent ends before, the task counts as interrupted. Its ctx is done when the agent stops. nil: nothing. A notice tells its error.
 	After func(ctx context.Context) error
 }

@@ -217,27 +217,27 @@ func (j *journal) steps() map[string]string {
 	return all
 }
 
-// accept notes that a task is ours to do. Where the error is not nil, nothing may be begun.
+// accept notes that a task is ours to do. If the error is not nil, nothing may be begun.
 func (j *journal) accept(id string, signed wire.SignedTask, expires time.Time) error {
 	return j.take(record{Task: id, Step: stepAccepted, Signed: &signed, Expires: expires}, false)
 }
 
-// start notes that the handler begins. Where the error is not nil, it must not.
+// start notes that the handler begins. If the error is not nil, it must not.
 func (j *journal) start(id string, at time.Time) error {
 	return j.take(record{Task: id, Step: stepStarted, Started: &at}, false)
 }
 
-// finish notes the result. It counts in this process also where it could not be written.
+// finish notes the result. It counts in this process also if it could not be written.
 func (j *journal) finish(id string, result wire.TaskResult, archive string, follows bool) error {
 	return j.take(record{Task: id, Step: stepFinished, Result: &result, Archive: archive, Follows: follows}, true)
 }
 
-// report notes that the gateway does not wait for the task any more. It counts in this process also where it could not be written.
+// report notes that the gateway does not wait for the task any more. It counts in this process also if it could not be written.
 func (j *journal) report(id string) error {
 	return j.take(record{Task: id, Step: stepReported}, true)
 }
 
-// take writes one record to the disk and applies it. always says that it counts also where it could not be written.
+// take writes one record to the disk and applies it. always says that it counts also if it could not be written.
 func (j *journal) take(r record, always bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

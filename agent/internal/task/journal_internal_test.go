@@ -74,7 +74,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskAtTheStart: a handler does not begin where that cannot be noted.
+// TestFullDiskAtTheStart: a handler does not begin if that cannot be noted.
 func TestFullDiskAtTheStart(t *testing.T) {
 	j := journalAt(t, filepath.Join(t.TempDir(), JournalFile))
 	id := wire.NewTaskID()
@@ -174,7 +174,7 @@ func TestJournalStaysSmall(t *testing.T) {
 	}
 }
 
-// TestUnreadableJournal: where it cannot be read, it is not begun anew, because it may hold what was begun. What no agent wrote holds up
+// TestUnreadableJournal: if it cannot be read, it is not begun anew, because it may hold what was begun. What no agent wrote holds up
 // nothing.
 func TestUnreadableJournal(t *testing.T) {
 	for name, put := range map[string]func(path string) error{

@@ -30,10 +30,10 @@ type Policy struct {
 	Forbid []string `json:"forbid"` // patterns of types that are refused
 	Allow  []string `json:"allow"`  // patterns; where there are any, every other type is refused
 	// OperatorKeys demands for the types of a pattern that one of these keys has signed: base64 Ed25519 public keys. The gateway must
-	// vouch for the key too. Where two patterns name a type, the longer one counts.
+	// vouch for the key too. If two patterns name a type, the longer one counts.
 	OperatorKeys map[string][]string `json:"operator_keys"`
 	// ReleaseKeys demands that one of these keys has signed what the agent updates itself to: base64 Ed25519 public keys. The gateway must
-	// vouch for the key too. Where there are OperatorKeys and none of these, the agent does not update itself.
+	// vouch for the key too. If there are OperatorKeys and none of these, the agent does not update itself.
 	ReleaseKeys []string `json:"release_keys"`
 	MountRoots  []string `json:"mount_roots"` // folders below which a workload may mount
 
@@ -42,7 +42,7 @@ type Policy struct {
 	ForwardHosts []string `json:"forward_hosts"` // that sessions may reach beside the node itself: addresses, networks, names
 }
 
-// LoadPolicy reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
+// LoadPolicy reads the first of the files that is there. It is no error if none is. It is one where the file could have been written
 // by another user than this one and root, or where anything in it is not understood: then nothing may be done.
 func LoadPolicy(files ...string) (Policy, error) {
 	for _, file := range files {

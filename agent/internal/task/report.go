@@ -109,7 +109,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// report sends the archive and the result, until the gateway has them or does not want them. over is false where the agent stops before:
+// report sends the archive and the result, until the gateway has them or does not want them. over is false if the agent stops before:
 // the next run sends them then. taken says that the gateway has the very result.
 func (k *work) report() (over, taken bool) {
 	if k.archive != "" {

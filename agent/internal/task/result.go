@@ -84,7 +84,7 @@ func (k *work) judge(o Outcome, cause error, limit time.Duration) (result wire.T
 	return result, archive
 }
 
-// finish writes the result into the journal. Where the disk does not take it, it counts as long as this process runs.
+// finish writes the result into the journal. If the disk does not take it, it counts as long as this process runs.
 func (k *work) finish(result wire.TaskResult, archive string) {
 	k.step = stepFinished
 	k.result = &result

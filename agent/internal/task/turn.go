@@ -15,7 +15,7 @@ type turn struct {
 
 func (t *turn) meets(o *turn) bool { return t.kind == o.kind || t.subject.Meets(o.subject) }
 
-// takeTurn waits until t meets no turn of another task. It reports false where ctx is done, also where that is so from the start.
+// takeTurn waits until t meets no turn of another task. It reports false if ctx is done, also if that is so from the start.
 func (w *Worker) takeTurn(ctx context.Context, t *turn) bool {
 	for ctx.Err() == nil {
 		w.mu.Lock()

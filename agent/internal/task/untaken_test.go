@@ -42,7 +42,7 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// TestAfterWithoutTheResult: a gateway that refuses the result for good has given the task up, so nothing follows. Where the agent ends
+// TestAfterWithoutTheResult: a gateway that refuses the result for good has given the task up, so nothing follows. If the agent ends
 // before the gateway has the result, the next run does not say that all was done.
 func TestAfterWithoutTheResult(t *testing.T) {
 	for _, code := range []string{wire.CodeTaskFinished, wire.CodeClaimMismatch, wire.CodeBadRequest, wire.CodeUnavailable} {

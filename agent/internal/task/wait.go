@@ -26,8 +26,8 @@ const (
 )
 
 // Wait asks the gateway for a task or a session, as the node that state says, until ctx is done or until says so. It returns before that
-// only where there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
-// it may be called again at once, whatever happened. Where no task can be taken, it asks for sessions alone.
+// only if there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
+// it may be called again at once, whatever happened. If no task can be taken, it asks for sessions alone.
 //
 // The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name
 // it.
@@ -53,7 +53,7 @@ type place struct {
 	given bool // the task has the slot
 }
 
-// place waits until a task can be taken. It reports false where ctx is done before, and where nobody knows when that will be.
+// place waits until a task can be taken. It reports false if ctx is done before, and if nobody knows when that will be.
 func (w *Worker) place(ctx context.Context) (*place, bool) {
 	if !w.enter(ctx) {
 		return nil, false
@@ -124,7 +124,7 @@ func (w *Worker) wait(ctx context.Context, state identity.State, until time.Time
 	return err
 }
 
-// isReady waits until Run has taken up what was left. It reports false where ctx was done before.
+// isReady waits until Run has taken up what was left. It reports false if ctx was done before.
 func (w *Worker) isReady(ctx context.Context) bool {
 	select {
 	case <-w.ready:
@@ -144,7 +144,7 @@ func (w *Worker) canRecord() bool {
 // later plans the next wait.
 func (w *Worker) later(pause time.Duration) { w.pause = time.Now().Add(pause) }
 
-// sleep waits for the planned moment. It reports false where ctx is done before, or in the same moment.
+// sleep waits for the planned moment. It reports false if ctx is done before, or in the same moment.
 func (w *Worker) sleep(ctx context.Context) bool {
 	pause := time.Until(w.pause)
 	if end, bounded := ctx.Deadline(); bounded && !w.pause.Before(end) {
@@ -153,7 +153,7 @@ func (w *Worker) sleep(ctx context.Context) bool {
 	return pause <= 0 || transport.Sleep(ctx, pause)
 }
 
-// slot takes a place for one more task, as soon as there is one. It reports false where ctx was done before.
+// slot takes a place for one more task, as soon as there is one. It reports false if ctx was done before.
 func (w *Worker) slot(ctx context.Context) bool {
 	select {
 	case w.slots <- struct{}{}:

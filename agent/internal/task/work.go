@@ -111,7 +111,7 @@ func (k *work) release() {
 	go func() { <-k.stuck; k.lost.Add(-1); k.free() }()
 }
 
-// fromTheStart does a task that was accepted and not begun. done is false where the agent stops before it has begun: the next run
+// fromTheStart does a task that was accepted and not begun. done is false if the agent stops before it has begun: the next run
 // does the task then.
 func (k *work) fromTheStart() (outcome Outcome, done bool) {
 	o, err := k.examine()
@@ -265,7 +265,7 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 	return outcome
 }
 
-// handle calls the handler, and comes back even where the handler does not.
+// handle calls the handler, and comes back even if the handler does not.
 func (k *work) handle(ctx context.Context, job Job) Outcome {
 	if err := os.MkdirAll(filepath.Dir(job.Dir), 0o700); err != nil {
 		return Failf("make a folder for the task: %w", explain(err))

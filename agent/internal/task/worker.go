@@ -109,7 +109,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Hold keeps new tasks out, while none is at work, until release is called. It reports false where a task is at work, and where ctx is
+// Hold keeps new tasks out, while none is at work, until release is called. It reports false if a task is at work, and where ctx is
 // done before it is known. A Wait that goes on is not cut: Hold waits for its end.
 func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 	if !w.isReady(ctx) || !w.enter(ctx) {
@@ -123,7 +123,7 @@ func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 }
 
 // Idle keeps new tasks out for good, and waits until none is at work: for what ends this process. It does not wait for a handler that was
-// given up, because an end of this process may be what a person wants then. It reports false where ctx is done before.
+// given up, because an end of this process may be what a person wants then. It reports false if ctx is done before.
 func (w *Worker) Idle(ctx context.Context) bool {
 	if !w.isReady(ctx) || !w.enter(ctx) {
 		return false
@@ -137,11 +137,11 @@ func (w *Worker) Idle(ctx context.Context) bool {
 	return true
 }
 
-// Answered reports whether the gateway has provably answered a wait of this worker. Where the disk is full or read-only it asks for
+// Answered reports whether the gateway has provably answered a wait of this worker. If the disk is full or read-only it asks for
 // nothing, as no other version would: that counts as well.
 func (w *Worker) Answered() bool { return w.heard.Load() || w.full.Load() }
 
-// enter waits until nobody is inside. It reports false where ctx was done before.
+// enter waits until nobody is inside. It reports false if ctx was done before.
 func (w *Worker) enter(ctx context.Context) bool {
 	select {
 	case w.door <- struct{}{}:
@@ -241,7 +241,7 @@ func (w *Worker) learn(state identity.State) {
 	w.state = state
 }
 
-// busy counts results that the gateway has not taken. It reports false where there are too many.
+// busy counts results that the gateway has not taken. It reports false if there are too many.
 func (w *Worker) busy() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -40,7 +40,7 @@ func (b *Backoff) After(err error) time.Duration {
 // Reset begins anew after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Sleep waits. It reports false where the context was done before the end.
+// Sleep waits. It reports false if the context was done before the end.
 func Sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-ctx.Done():

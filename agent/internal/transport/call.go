@@ -101,7 +101,7 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, last)
 }
 
-// attempt sends the request on the way that is in use, and once more on the other one where carry says so. Where only the dates of the
+// attempt sends the request on the way that is in use, and once more on the other one where carry says so. If only the dates of the
 // gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
 	return c.carry(ctx, func(via Way) (attempt, error) {

@@ -72,7 +72,7 @@ func (t *curl) fences() []fence {
 	return list
 }
 
-// exchange sends one request and reads the answer. It follows no redirect: see direct.exchange. Where a fence refuses the certificate,
+// exchange sends one request and reads the answer. It follows no redirect: see direct.exchange. If a fence refuses the certificate,
 // nothing was sent yet, so exchange tries the next fence.
 func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	c := t.client

@@ -127,7 +127,7 @@ func (a *arrival) await() {
 	}
 }
 
-// look passes on what is held where the head allows that. The head of a proxy's answer, which comes first, allows nothing: it carries no
+// look passes on what is held if the head allows that. The head of a proxy's answer, which comes first, allows nothing: it carries no
 // proof. The caller holds mu.
 func (a *arrival) look() {
 	if a.out.into == nil || a.err != nil {

@@ -21,7 +21,7 @@ import (
 	"muster/agent/wire"
 )
 
-// curlClient makes a client without an identity for a gateway on the loopback interface. system is what this machine's curl trusts. Where
+// curlClient makes a client without an identity for a gateway on the loopback interface. system is what this machine's curl trusts. If
 // it is nil, curl trusts no gateway of these tests.
 func curlClient(t *testing.T, url string, system *gatewaytest.CA, change func(*transport.Config)) *transport.Client {
 	t.Helper()

@@ -15,7 +15,7 @@ import (
 // Download is an answer that goes to a writer as it comes, because it is too large for the memory.
 //
 // Until a call with it has returned nil, nothing that was written is proven: it may come from anybody. After nil all of it is proven,
-// also where it took several calls. Where a call fails, the next call with the same Download goes on where it broke off, also under
+// also if it took several calls. If a call fails, the next call with the same Download goes on where it broke off, also under
 // another identity of the node. Only after an error that wraps ErrVoid it cannot go on: then begin anew with an empty writer and a new
 // Download. One Download is for one call at a time.
 type Download struct {

@@ -88,7 +88,7 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 	select {
 	case <-done:
 		return true
-	default: // also where there is no time left
+	default: // also if there is no time left
 	}
 	select {
 	case <-done:

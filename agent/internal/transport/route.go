@@ -75,7 +75,7 @@ type route struct {
 	lacking bool          // the log says already that there is no curl
 }
 
-// carry makes one try on the way that is in use. Where an edge stops the direct one, it makes another try through curl. try must sign
+// carry makes one try on the way that is in use. If an edge stops the direct one, it makes another try through curl. try must sign
 // its request anew each time.
 func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) (attempt, error) {
 	if c.cfg.Way != Auto {
@@ -168,7 +168,7 @@ func (c *Client) lacks(why string, missing error) {
 	}
 }
 
-// stopped says why an edge seems to have stopped a try. It is empty where none seems to.
+// stopped says why an edge seems to have stopped a try. It is empty if none seems to.
 func stopped(a Answer, err error) string {
 	switch {
 	case errors.Is(err, errHandshake):
@@ -179,7 +179,7 @@ func stopped(a Answer, err error) string {
 	return a.edge()
 }
 
-// edge says why an answer seems to come from an edge: it is a challenge, a page, or an error of Cloudflare's. It is empty where the answer
+// edge says why an answer seems to come from an edge: it is a challenge, a page, or an error of Cloudflare's. It is empty if the answer
 // does not look so, or carries a proof, even a wrong one.
 func (a Answer) edge() string {
 	if a.claimsProof() {

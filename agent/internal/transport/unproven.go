@@ -88,7 +88,7 @@ func (a Answer) shape() string {
 	return "without the gateway's proof"
 }
 
-// claim is the refusal that the body claims to be. It is zero where it claims none.
+// claim is the refusal that the body claims to be. It is zero if it claims none.
 func (a Answer) claim() wire.ErrorDetail {
 	var claim wire.Error
 	if json.Unmarshal(a.Body, &claim) != nil {

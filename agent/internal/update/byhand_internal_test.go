@@ -124,7 +124,7 @@ func TestAcknowledged(t *testing.T) {
 	}
 }
 
-// TestSpare: in its first time a version on trial follows no wish of the gateway to be left alone. Where the trial was extended it does,
+// TestSpare: in its first time a version on trial follows no wish of the gateway to be left alone. If the trial was extended it does,
 // but for the end of that time.
 func TestSpare(t *testing.T) {
 	for name, c := range map[string]struct {

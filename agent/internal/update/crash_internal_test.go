@@ -150,7 +150,7 @@ func (s sees) Write(line []byte) (int, error) {
 
 var errKilled = errors.New("killed")
 
-// settled reports whether the update has come to its end. Where the way back itself could not be written, nobody knows why it was taken,
+// settled reports whether the update has come to its end. If the way back itself could not be written, nobody knows why it was taken,
 // and the version counts as failed.
 func (n *life) settled(full bool) bool {
 	r, err := n.load()

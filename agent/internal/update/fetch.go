@@ -87,7 +87,7 @@ func (u *Updater) enough(p wire.ReleasePlatform) error {
 	return nil
 }
 
-// fetch makes the file a complete layer. What an earlier try has left is gone on with. Where that turns out to be wrong, it begins anew.
+// fetch makes the file a complete layer. What an earlier try has left is gone on with. If that turns out to be wrong, it begins anew.
 func (u *Updater) fetch(ctx context.Context, w wanted, release wire.Release, path string) error {
 	for fresh := false; ; fresh = true {
 		resumed, err := u.fetchOnce(ctx, w, release, path, fresh)

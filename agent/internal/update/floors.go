@@ -17,7 +17,7 @@ import (
 // floorsPath is the file of their own. It is a Record that has nothing else.
 func (f files) floorsPath() string { return filepath.Join(f.Base, service.FloorsFile) }
 
-// loadFloors reads the second copy. It is empty where there is none.
+// loadFloors reads the second copy. It is empty if there is none.
 func (f files) loadFloors() (Record, error) {
 	raw, err := disk.ReadFile(f.floorsPath(), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {

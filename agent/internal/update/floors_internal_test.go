@@ -118,7 +118,7 @@ func TestFloorsOfAnother(t *testing.T) {
 	}
 }
 
-// TestFloorsAreWrittenFirst, and only where they change: a start that is counted writes one file.
+// TestFloorsAreWrittenFirst, and only if they change: a start that is counted writes one file.
 func TestFloorsAreWrittenFirst(t *testing.T) {
 	n := newFilesWith(t)
 	var told []string

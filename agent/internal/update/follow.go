@@ -41,7 +41,7 @@ func (u *Updater) follow(ctx context.Context) error {
 	}
 }
 
-// ask asks what this node should run. It reports false where the gateway wants nothing.
+// ask asks what this node should run. It reports false if the gateway wants nothing.
 func (u *Updater) ask(ctx context.Context) (release wire.Release, there bool, err error) {
 	answer, err := u.Client.Do(ctx, transport.Request{Path: wire.PathRelease})
 	if err != nil {

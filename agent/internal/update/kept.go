@@ -40,7 +40,7 @@ func (s *settling) judgeKept(ctx context.Context) Verdict {
 	return s.leave(wire.UpdateCrashed, detail)
 }
 
-// note puts the number of starts on the disk. Where that fails, the version goes on: it was good.
+// note puts the number of starts on the disk. If that fails, the version goes on: it was good.
 func (s *settling) note() {
 	if err := s.save(s.record); err != nil {
 		s.Logger.Warn("the starts of this version cannot be counted", "error", err)

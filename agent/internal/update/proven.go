@@ -10,7 +10,7 @@ import (
 // A version that has proven itself, and finds no room to write that down, must not be taken for one that hangs. It holds a lock of its own
 // program's file from then on: that needs no room, works on a read-only disk, and ends with the process.
 
-// showProven takes the lock. Where it cannot, the guard goes by the time alone.
+// showProven takes the lock. If it cannot, the guard goes by the time alone.
 func (u *Updater) showProven() {
 	if u.shown != nil {
 		return

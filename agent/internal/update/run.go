@@ -168,7 +168,7 @@ func (u *Updater) onTrial() bool {
 	return u.proof != nil
 }
 
-// prove waits until this version has proven itself, and makes it the good one then. Where the disk does not take that, it tries for as long
+// prove waits until this version has proven itself, and makes it the good one then. If the disk does not take that, it tries for as long
 // as it runs: a disk says nothing against a version.
 func (u *Updater) prove(ctx context.Context) error {
 	defer u.hideProven()
@@ -249,7 +249,7 @@ func (u *Updater) missing() string {
 	return ""
 }
 
-// amend changes the trial in the record. Where that fails, Settle goes by what it sees.
+// amend changes the trial in the record. If that fails, Settle goes by what it sees.
 func (u *Updater) amend(change func(*Trial)) {
 	free, err := u.lock(context.Background())
 	if err != nil {

@@ -169,7 +169,7 @@ func (s *settling) back(from string) string {
 	return ""
 }
 
-// own is the build of this program, empty where it does not run from the layout.
+// own is the build of this program, empty if it does not run from the layout.
 func (s *settling) own() string {
 	digest, err := service.Digest(s.program)
 	if err != nil {
@@ -269,7 +269,7 @@ func (s *settling) refused(build string) error {
 	return nil
 }
 
-// count puts the number of starts on the disk. Where that cannot be counted, nothing would end a version that crashes at each start.
+// count puts the number of starts on the disk. If that cannot be counted, nothing would end a version that crashes at each start.
 func (s *settling) count() Verdict {
 	if err := s.save(s.record); err != nil {
 		return s.goBack(wire.UpdateNoRoom, fmt.Sprintf("its starts cannot be counted: %v", err))
@@ -300,7 +300,7 @@ func (s *settling) ask(ctx context.Context, code, detail string) Verdict {
 	return s.goBack(code, detail)
 }
 
-// reaches makes the one call of this program. Where it does not reach the gateway either, another version is not to blame. A whole fleet
+// reaches makes the one call of this program. If it does not reach the gateway either, another version is not to blame. A whole fleet
 // would go back otherwise when its gateway is away.
 func (s *settling) reaches(ctx context.Context) error {
 	if s.Call == nil {
@@ -311,7 +311,7 @@ func (s *settling) reaches(ctx context.Context) error {
 	return s.Call(bounded)
 }
 
-// goBack makes the good version current. The record says so first: if the power fails in between, the next Settle changes the link. Where
+// goBack makes the good version current. The record says so first: if the power fails in between, the next Settle changes the link. If
 // the record cannot be written, the link counts.
 func (s *settling) goBack(code, detail string) Verdict {
 	l := &s.record.Last
@@ -343,7 +343,7 @@ func (s *settling) goBack(code, detail string) Verdict {
 	return Verdict{Decision: GoBack, Code: code, Detail: detail}
 }
 
-// OnTrial is the build that is on trial in a state directory, as a service.Layout names it. It is empty where none is.
+// OnTrial is the build that is on trial in a state directory, as a service.Layout names it. It is empty if none is.
 func OnTrial(base string) string {
 	r, err := newFiles(base).load()
 	if err != nil || r.Last.Phase != wire.UpdateTrial {
@@ -352,5 +352,5 @@ func OnTrial(base string) string {
 	return r.Last.To
 }
 
-// Read gives the record of a state directory to those who only look. It is empty where there is none.
+// Read gives the record of a state directory to those who only look. It is empty if there is none.
 func Read(base string) (Record, error) { return newFiles(base).load() }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestTrialUnheard: a trial begins also where the gateway does not hear of it any more.
+// TestTrialUnheard: a trial begins also if the gateway does not hear of it any more.
 func TestTrialUnheard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)

@@ -32,7 +32,7 @@ type Config struct {
 	Folder   string         // the agent's state directory
 	Policies []string       // files, the first that is there counts
 	Digest   string         // of the program that runs, as wire.AgentInfo has it
-	// Hold keeps new tasks out while none is at work. It reports false where one is at work, or where ctx is done.
+	// Hold keeps new tasks out while none is at work. It reports false if one is at work, or where ctx is done.
 	Hold func(ctx context.Context) (release func(), ok bool)
 	// Answered reports whether the gateway has provably answered a wait for tasks in this run, or nothing is asked for on a full disk.
 	Answered func() bool
@@ -163,7 +163,7 @@ func (u *Updater) takeUp() {
 	u.dirty = true
 }
 
-// keepBefore has the version before stay. Where the link cannot be renamed, it stays by its old name, until the next update begins.
+// keepBefore has the version before stay. If the link cannot be renamed, it stays by its old name, until the next update begins.
 func (u *Updater) keepBefore() {
 	if err := u.KeepBefore(); err != nil {
 		u.Logger.Warn("the version before may not be kept for long", "error", err)
@@ -221,7 +221,7 @@ func (u *Updater) learnChannel(answer wire.HeartbeatAnswer) {
 	u.dirty = u.record.raise(answer.Channel, answer.ChannelSequence) || u.dirty
 }
 
-// Report is what a heartbeat says about updates. It is nil where this program does not update itself, because it is not installed.
+// Report is what a heartbeat says about updates. It is nil if this program does not update itself, because it is not installed.
 func (u *Updater) Report() *wire.Update {
 	if u.build == "" {
 		return nil
@@ -258,8 +258,8 @@ func (u *Updater) Pace() time.Duration {
 	return 0
 }
 
-// Spare is how long a version on trial may leave the gateway alone where that asks for it: not in the first trial time, because the version
-// before may reach the gateway all the while. Where that did not either, the gateway has trouble, and all nodes ask it at once; then it is
+// Spare is how long a version on trial may leave the gateway alone if that asks for it: not in the first trial time, because the version
+// before may reach the gateway all the while. If that did not either, the gateway has trouble, and all nodes ask it at once; then it is
 // what is left but for the end, in which a gateway that is back must be heard.
 func (u *Updater) Spare() time.Duration {
 	u.mu.Lock()

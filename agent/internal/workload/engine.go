@@ -67,7 +67,7 @@ func (h Host) engines(ctx context.Context) (answer []engine, mute []silent) {
 	return answer, mute
 }
 
-// lookPath finds a program on the PATH of an environment. It is empty where the program is not there.
+// lookPath finds a program on the PATH of an environment. It is empty if the program is not there.
 func lookPath(name string, env []string) string {
 	for _, entry := range slices.Backward(env) {
 		list, found := strings.CutPrefix(entry, "PATH=")
@@ -191,7 +191,7 @@ func (h Host) use(name string) error {
 	return os.WriteFile(filepath.Join(folder, name), nil, 0o600)
 }
 
-// used is true where nobody can tell.
+// used is true if nobody can tell.
 func (h Host) used(name string) bool {
 	_, err := os.Stat(filepath.Join(h.State, EnginesFolder, name))
 	return !errors.Is(err, fs.ErrNotExist)

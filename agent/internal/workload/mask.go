@@ -44,7 +44,7 @@ func (m mask) text(s string) string {
 	return string(clean)
 }
 
-// clean hides the secrets in data. Where more data may follow, it gives back as rest what could be the beginning of a secret.
+// clean hides the secrets in data. If more data may follow, it gives back as rest what could be the beginning of a secret.
 func (m mask) clean(data []byte, whole bool) (clean, rest []byte) {
 	for len(data) > 0 {
 		next := slices.IndexFunc(data, func(c byte) bool { return m.first[c] })

@@ -115,7 +115,7 @@ func (s *stage) env(name string) (value string) {
 	return value
 }
 
-// play does what the call asks for, and complains where that fails.
+// play does what the call asks for, and complains if that fails.
 func (s *stage) play() error {
 	s.asked.Auth = s.auth()
 	s.record()

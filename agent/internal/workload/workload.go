@@ -86,7 +86,7 @@ func (h Host) look(ctx context.Context, name string) view {
 	return v
 }
 
-// one gives the container of a workload. Where it is not there, the failure names those that are.
+// one gives the container of a workload. If it is not there, the failure names those that are.
 func (h Host) one(ctx context.Context, name string) (container, error) {
 	v := h.look(ctx, "")
 	for _, c := range v.found {

@@ -31,9 +31,9 @@ type Gateway struct {
 	Interval int              // seconds, as wished from nodes
 	MaxBody  int64            // bytes of a request's body that are read; 0: wire.MaxBody
 	Epoch    string
-	// Script answers a request instead of the gateway. Where it or its result is nil, the gateway gives the regular answer.
+	// Script answers a request instead of the gateway. If it or its result is nil, the gateway gives the regular answer.
 	Script func(Request) *Reply
-	// Route answers a node's proven request. Where it or its result is nil, the gateway answers as to a heartbeat.
+	// Route answers a node's proven request. If it or its result is nil, the gateway answers as to a heartbeat.
 	Route func(Request) *Reply
 	// Tamper changes an answer after it was proven.
 	Tamper func(Request, *Reply)
