@@ -93,24 +93,7 @@ func defaultData(getenv func(string) string) string { return datadir.Default(get
 func local(getenv func(string) string, say io.Writer) cli.Local {
 	o := backup.Offline{Getenv: getenv, Say: say}
 	return cli.Local{
-		InitCA: func(ctx context.Context, data cli.DataFiles, domain, rootOut string) (string, error) {
-			return o.InitCA(ctx, backup.Files(data), domain, rootOut)
-		},
-		RotateMaster: func(ctx context.Context, data cli.DataFiles, out string) (string, error) {
-			return o.RotateMaster(ctx, backup.Files(data), out)
-		},
-		ExportTrust: func(ctx context.Context, data cli.DataFiles, file string) error {
-			return o.ExportTrust(ctx, backup.Files(data), file)
-		},
-		ImportTrust: func(ctx context.Context, data cli.DataFiles, file string) error {
-			return o.ImportTrust(ctx, backup.Files(data), file)
-		},
-		Restore: func(ctx context.Context, r cli.Restore) (cli.Restored, error) {
-			done, err := o.Restore(ctx, backup.Restore{
-				Files: backup.Files(r.DataFiles), File: r.File, Force: r.Force, AdoptFor: r.AdoptFor, TrustKeyFile: r.TrustKeyFile,
-			})
-			return cli.Restored(done), err
-		},
+		InitCA: o.InitCA, RotateMaster: o.RotateMaster, ExportTrust: o.ExportTrust, ImportTrust: o.ImportTrust, Restore: o.Restore,
 		NewRoot: func(dir, domain string) (string, error) { return authority.NewRootDir(dir, domain, nil) },
 		SignIntermediate: func(dir, request, domain string) (string, error) {
 			return authority.SignIntermediate(dir, request, domain, nil)

@@ -34,7 +34,7 @@ func newHouse(t *testing.T) house {
 	t.Helper()
 	h := house{t, t.TempDir()}
 	o := backup.Offline{Getenv: func(string) string { return "" }, Say: io.Discard, Root: t.TempDir()}
-	if _, err := o.InitCA(t.Context(), backup.Files{Data: h.data}, "", ""); err != nil {
+	if _, err := o.InitCA(t.Context(), datadir.Files{Data: h.data}, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -122,13 +122,13 @@ func (h house) pack(database string, r *artifact.Registry) string {
 }
 
 // restore brings a backup back into a data directory, under the key of this house.
-func (h house) restore(data, file string) (backup.Restored, error) {
+func (h house) restore(data, file string) (datadir.Restored, error) {
 	return restore(h.t.Context(), data, file, filepath.Join(h.data, datadir.MasterKey), nil)
 }
 
-func restore(ctx context.Context, data, file, key string, steps disk.Steps) (backup.Restored, error) {
+func restore(ctx context.Context, data, file, key string, steps disk.Steps) (datadir.Restored, error) {
 	o := backup.On(backup.Offline{Getenv: func(string) string { return "" }, Say: io.Discard, Root: data + ".none"}, steps)
-	return o.Restore(ctx, backup.Restore{Files: backup.Files{Data: data, MasterKeyFile: key}, File: file, Force: true, AdoptFor: time.Hour})
+	return o.Restore(ctx, datadir.Restore{Files: datadir.Files{Data: data, MasterKeyFile: key}, File: file, Force: true, AdoptFor: time.Hour})
 }
 
 // named gives the blobs that the database of a data directory names. Each of them has to be there, and to be what it should be.

@@ -5,11 +5,12 @@ import (
 	"errors"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/datadir"
 )
 
 // InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut where that is given. It gives the
 // root's pin.
-func (o Offline) InitCA(ctx context.Context, files Files, domain, rootOut string) (pin string, err error) {
+func (o Offline) InitCA(ctx context.Context, files datadir.Files, domain, rootOut string) (pin string, err error) {
 	err = o.with(ctx, files, domain, func(s *site, a *authority.Authority) error {
 		roots := a.Roots()
 		pin = authority.Pin(roots[len(roots)-1])
@@ -25,16 +26,16 @@ func (o Offline) InitCA(ctx context.Context, files Files, domain, rootOut string
 }
 
 // ExportTrust moves the trust key out of the database into a file.
-func (o Offline) ExportTrust(ctx context.Context, files Files, file string) error {
+func (o Offline) ExportTrust(ctx context.Context, files datadir.Files, file string) error {
 	return o.moveTrust(ctx, files, "trust_key.exported", func(a *authority.Authority) error { return a.ExportTrustKey(ctx, file) })
 }
 
 // ImportTrust takes the trust key back from a file, which stays.
-func (o Offline) ImportTrust(ctx context.Context, files Files, file string) error {
+func (o Offline) ImportTrust(ctx context.Context, files datadir.Files, file string) error {
 	return o.moveTrust(ctx, files, "trust_key.imported", func(a *authority.Authority) error { return a.ImportTrustKey(ctx, file) })
 }
 
-func (o Offline) moveTrust(ctx context.Context, files Files, kind string, move func(*authority.Authority) error) error {
+func (o Offline) moveTrust(ctx context.Context, files datadir.Files, kind string, move func(*authority.Authority) error) error {
 	if err := there(files.Data); err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (o Offline) moveTrust(ctx context.Context, files Files, kind string, move f
 
 // RotateMaster seals the database under a new master key and gives the key's file: that of the key before or, where out names one, a
 // new file.
-func (o Offline) RotateMaster(ctx context.Context, files Files, out string) (string, error) {
+func (o Offline) RotateMaster(ctx context.Context, files datadir.Files, out string) (string, error) {
 	if err := there(files.Data); err != nil {
 		return "", err
 	}

@@ -36,12 +36,6 @@ type Offline struct {
 	disk disk.Steps // nil: nobody is told; for tests
 }
 
-// Files names the data of a gateway.
-type Files struct {
-	Data          string
-	MasterKeyFile string // empty: where the gateway itself looks
-}
-
 // site is a data directory that no gateway serves now.
 type site struct {
 	keys  masterkey.Source
@@ -51,7 +45,7 @@ type site struct {
 }
 
 // source says where the master key of a data directory can be.
-func (o Offline) source(files Files) masterkey.Source {
+func (o Offline) source(files datadir.Files) masterkey.Source {
 	s := masterkey.Source{Data: files.Data, Named: files.MasterKeyFile, Root: o.Root, Getenv: o.Getenv, Say: o.Say, Disk: o.disk}
 	installed := datadir.Installed(o.Root)
 	s.Service = installed != "" && datadir.Same(installed, files.Data)
@@ -67,7 +61,7 @@ func there(data string) error {
 }
 
 // enter takes the data directory's lock, and makes the directory if there is none.
-func (o Offline) enter(files Files) (*site, error) {
+func (o Offline) enter(files datadir.Files) (*site, error) {
 	s := &site{keys: o.source(files), disk: o.disk}
 	fresh := !exists(files.Data)
 	var err error
@@ -193,7 +187,7 @@ func (s *site) sameKey() error {
 }
 
 // with runs something on the keys of a stopped gateway. The lock is held until the database is closed again.
-func (o Offline) with(ctx context.Context, files Files, domain string, run func(*site, *authority.Authority) error) error {
+func (o Offline) with(ctx context.Context, files datadir.Files, domain string, run func(*site, *authority.Authority) error) error {
 	s, err := o.enter(files)
 	if err != nil {
 		return err

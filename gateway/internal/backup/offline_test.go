@@ -52,7 +52,7 @@ func (e *estate) offline() backup.Offline {
 
 // init makes the CA in a directory, with a key that is named, or not.
 func (e *estate) init(data, key string) error {
-	_, err := e.offline().InitCA(e.t.Context(), backup.Files{Data: data, MasterKeyFile: key}, "", "")
+	_, err := e.offline().InitCA(e.t.Context(), datadir.Files{Data: data, MasterKeyFile: key}, "", "")
 	return err
 }
 
@@ -182,22 +182,22 @@ func TestMistypedData(t *testing.T) {
 	e := newEstate(t)
 	settings := filepath.Join(e.root, "etc/muster/gateway.env")
 	for name, c := range map[string]struct {
-		run  func(backup.Offline, backup.Files) error
+		run  func(backup.Offline, datadir.Files) error
 		want string
 	}{
-		"key export": {func(o backup.Offline, d backup.Files) error {
+		"key export": {func(o backup.Offline, d datadir.Files) error {
 			return o.ExportTrust(t.Context(), d, filepath.Join(e.root, "trust.key"))
 		}, "no database in "},
-		"key import": {func(o backup.Offline, d backup.Files) error { return o.ImportTrust(t.Context(), d, settings) }, "no database in "},
-		"key rotate": {func(o backup.Offline, d backup.Files) error {
+		"key import": {func(o backup.Offline, d datadir.Files) error { return o.ImportTrust(t.Context(), d, settings) }, "no database in "},
+		"key rotate": {func(o backup.Offline, d datadir.Files) error {
 			_, err := o.RotateMaster(t.Context(), d, "")
 			return err
 		}, "no database in "},
-		"restore":          {func(o backup.Offline, d backup.Files) error { return e.restore(d.Data, settings, "").err }, "there is no "},
-		"restore, no file": {func(o backup.Offline, d backup.Files) error { return e.restore(d.Data, "none", settings).err }, "the backup: "},
+		"restore":          {func(o backup.Offline, d datadir.Files) error { return e.restore(d.Data, settings, "").err }, "there is no "},
+		"restore, no file": {func(o backup.Offline, d datadir.Files) error { return e.restore(d.Data, "none", settings).err }, "the backup: "},
 	} {
 		data := filepath.Join(t.TempDir(), "mistyped")
-		e.refused(name, c.run(e.offline(), backup.Files{Data: data}), c.want)
+		e.refused(name, c.run(e.offline(), datadir.Files{Data: data}), c.want)
 		if there(data) {
 			t.Errorf("%s: it made %s", name, data)
 		}
@@ -246,13 +246,13 @@ func TestRestoreKey(t *testing.T) {
 }
 
 type restored struct {
-	backup.Restored
+	datadir.Restored
 	err error
 }
 
 func (e *estate) restore(data, file, key string) restored {
-	files := backup.Files{Data: data, MasterKeyFile: key}
-	done, err := e.offline().Restore(e.t.Context(), backup.Restore{Files: files, File: file, Force: true, AdoptFor: time.Hour})
+	files := datadir.Files{Data: data, MasterKeyFile: key}
+	done, err := e.offline().Restore(e.t.Context(), datadir.Restore{Files: files, File: file, Force: true, AdoptFor: time.Hour})
 	return restored{done, err}
 }
 
@@ -267,7 +267,7 @@ func newBackup(t *testing.T) (file, key string) {
 	data := t.TempDir()
 	none := func(string) string { return "" }
 	machine := backup.Offline{Getenv: none, Say: io.Discard, Root: t.TempDir()}
-	if _, err := machine.InitCA(t.Context(), backup.Files{Data: data}, "", ""); err != nil {
+	if _, err := machine.InitCA(t.Context(), datadir.Files{Data: data}, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	opened, err := masterkey.Source{Data: data, Getenv: none, Say: io.Discard}.Open(t.Context())

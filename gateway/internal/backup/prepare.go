@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/datadir"
 	"muster/store"
 )
 
@@ -17,14 +18,14 @@ const restoreSets = 8
 
 // prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
 // of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
-func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore, b backup) (Restored, error) {
+func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.Restore, b backup) (datadir.Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
 		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
 			s.keys.Where())
 	}
 	if err != nil {
-		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+		return datadir.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	done, err := note(ctx, copied, r)
 	if err == nil {
@@ -41,16 +42,16 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore, 
 }
 
 // note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.
-func note(ctx context.Context, s *store.Store, r Restore) (Restored, error) {
+func note(ctx context.Context, s *store.Store, r datadir.Restore) (datadir.Restored, error) {
 	at := time.Now().UTC()
 	made, err := s.BackupAt(ctx)
 	if errors.Is(err, store.ErrNotFound) {
-		return Restored{}, errors.New("muster backup did not make this file: it has no date in it")
+		return datadir.Restored{}, errors.New("muster backup did not make this file: it has no date in it")
 	}
 	if err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
-	done := Restored{BackupAt: made, AdoptUntil: at.Add(r.AdoptFor)}
+	done := datadir.Restored{BackupAt: made, AdoptUntil: at.Add(r.AdoptFor)}
 	if done.TrustKeyAway, err = repeatSets(ctx, s, r.TrustKeyFile); err != nil {
 		return done, err
 	}

@@ -23,38 +23,16 @@ const asideTime = "20060102T150405.000"
 // workPrefix begins the name of the directory in which a restore works.
 const workPrefix = "restore-"
 
-// Restore says what to bring back.
-type Restore struct {
-	Files
-	File         string
-	Force        bool // move a database aside that is there
-	AdoptFor     time.Duration
-	TrustKeyFile string // where the trust key is kept elsewhere
-}
-
-// Restored says what was brought back.
-type Restored struct {
-	BackupAt     time.Time
-	AdoptUntil   time.Time
-	Blobs        int    // of the registry, that came with it
-	LostBlobs    int    // that the database named, and that are in neither the backup nor the data directory
-	Aside        string // where the database is that was there before; empty: there was none
-	TrustKeyAway bool   // no higher trust sets could be signed
-	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service
-	KeyAside     string // where the key is that was there before; empty: there was none
-	KeyToName    string // the master key's file, where a gateway does not find it by itself
-}
-
 // Restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database, and the registry gets the
 // backup's blobs. Then one rename puts the copy in its place. So at every moment there is one database, with all of its blobs. What was
 // there before stays in a directory beside it. The backup itself is only read.
-func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
+func (o Offline) Restore(ctx context.Context, r datadir.Restore) (datadir.Restored, error) {
 	if err := o.restorable(r); err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
 	s, err := o.enter(r.Files)
 	if err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
 	done, err := s.restore(ctx, r)
 	return done, errors.Join(err, s.leave())
@@ -62,7 +40,7 @@ func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
 
 // restorable refuses what cannot be restored. It comes before a directory is made for the data, because other commands would take an
 // empty one for a gateway's.
-func (o Offline) restorable(r Restore) error {
+func (o Offline) restorable(r datadir.Restore) error {
 	backup, err := os.Open(r.File)
 	if err != nil {
 		return fmt.Errorf("the backup: %w", err)
@@ -90,30 +68,30 @@ func keyThere(keys masterkey.Source) error {
 }
 
 // restore works under the lock. The order matters: until the rename of the copy, whatever fails leaves the database that was there.
-func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
+func (s *site) restore(ctx context.Context, r datadir.Restore) (datadir.Restored, error) {
 	data := s.keys.Data
 	database := filepath.Join(data, datadir.Database)
 	if exists(database) && !r.Force {
-		return Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one "+
+		return datadir.Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one "+
 			"aside", data)
 	}
 	if err := keyThere(s.keys); err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
 	removeWork(data)
 	work, err := os.MkdirTemp(data, workPrefix)
 	if err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
 	defer os.RemoveAll(work)
 	copied := filepath.Join(work, datadir.Database)
 	b, err := take(s.disk, r.File, copied)
 	if err != nil {
-		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+		return datadir.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	key, err := s.keys.Key()
 	if err != nil {
-		return Restored{}, err
+		return datadir.Restored{}, err
 	}
 	done, err := s.prepare(ctx, copied, key, r, b)
 	if err == nil {

@@ -147,13 +147,13 @@ func (s *Session) dataDir() (string, error) {
 }
 
 // DataFiles names the data of a stopped gateway, for a command that works on them.
-func (s *Session) DataFiles() (DataFiles, error) {
+func (s *Session) DataFiles() (datadir.Files, error) {
 	if s.Flags.Given("url") {
-		return DataFiles{}, Usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.Name)
+		return datadir.Files{}, Usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.Name)
 	}
 	dir, err := s.dataDir()
 	s.files = dir
-	return DataFiles{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
+	return datadir.Files{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
 }
 
 // Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.

@@ -14,6 +14,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/datadir"
 )
 
 // newTrustHouse is a house with a CA.
@@ -161,21 +162,21 @@ func TestLocalCommands(t *testing.T) {
 	h := newHouse(t)
 	var got []string
 	h.local = cli.Local{
-		InitCA: func(_ context.Context, data cli.DataFiles, domain, out string) (string, error) {
+		InitCA: func(_ context.Context, data datadir.Files, domain, out string) (string, error) {
 			got = append(got, data.MasterKeyFile, domain, out)
 			return "sha256:77", nil
 		},
-		RotateMaster: func(_ context.Context, _ cli.DataFiles, out string) (string, error) {
+		RotateMaster: func(_ context.Context, _ datadir.Files, out string) (string, error) {
 			got = append(got, out)
 			return "K", nil
 		},
-		ExportTrust: func(_ context.Context, _ cli.DataFiles, file string) error { got = append(got, file); return nil },
-		Restore: func(_ context.Context, r cli.Restore) (cli.Restored, error) {
+		ExportTrust: func(_ context.Context, _ datadir.Files, file string) error { got = append(got, file); return nil },
+		Restore: func(_ context.Context, r datadir.Restore) (datadir.Restored, error) {
 			if r.File == "bad" {
-				return cli.Restored{}, errors.New("no good")
+				return datadir.Restored{}, errors.New("no good")
 			}
 			got = append(got, r.File, r.AdoptFor.String(), r.TrustKeyFile)
-			return cli.Restored{BackupAt: h.now, AdoptUntil: h.now.Add(time.Hour), Aside: "ASIDE", TrustKeyAway: true}, nil
+			return datadir.Restored{BackupAt: h.now, AdoptUntil: h.now.Add(time.Hour), Aside: "ASIDE", TrustKeyAway: true}, nil
 		},
 	}
 	for _, c := range []struct {
@@ -221,7 +222,7 @@ func TestKeyForService(t *testing.T) {
 		said       bool
 	}{{data, "/root/new.key", true}, {data, key, false}, {t.TempDir(), "/root/new.key", false}} {
 		var out, errs strings.Builder
-		local := cli.Local{RotateMaster: func(context.Context, cli.DataFiles, string) (string, error) { return c.file, nil }}
+		local := cli.Local{RotateMaster: func(context.Context, datadir.Files, string) (string, error) { return c.file, nil }}
 		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data},
 			Getenv: func(string) string { return "" },
 			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}}, commands.All())

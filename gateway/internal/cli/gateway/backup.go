@@ -138,9 +138,9 @@ func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer
 }
 
 func restore(ctx context.Context, s *cli.Session) error {
-	r := cli.Restore{File: s.Words[0], AdoptFor: usualAdoption}
+	r := datadir.Restore{File: s.Words[0], AdoptFor: usualAdoption}
 	var err error
-	if r.DataFiles, err = s.DataFiles(); err != nil {
+	if r.Files, err = s.DataFiles(); err != nil {
 		return err
 	}
 	if err := s.Flags.Into(&r); err != nil {
@@ -172,7 +172,7 @@ func restore(ctx context.Context, s *cli.Session) error {
 }
 
 // restoredKey says where the master key is, where that matters for the next start.
-func restoredKey(s *cli.Session, data string, done cli.Restored) {
+func restoredKey(s *cli.Session, data string, done datadir.Restored) {
 	if done.KeyFile != "" {
 		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", screen.Printable(done.KeyFile))
 	}

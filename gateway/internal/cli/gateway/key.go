@@ -132,7 +132,7 @@ func keyImport(ctx context.Context, s *cli.Session) error {
 }
 
 // moveTrust asks for --trust although there is one key to move only: a command that takes a key out of the gateway has to name it.
-func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, cli.DataFiles, string) error, said string) error {
+func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, datadir.Files, string) error, said string) error {
 	var o struct{ Trust bool }
 	if err := s.Flags.Into(&o); err != nil || !o.Trust {
 		if err == nil {
