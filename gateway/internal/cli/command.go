@@ -24,6 +24,17 @@ type Command struct {
 	Run        func(context.Context, *Session) error
 }
 
+// With runs a command with the values of its flags in a struct.
+func With[T any](run func(context.Context, *Session, T) error) func(context.Context, *Session) error {
+	return func(ctx context.Context, s *Session) error {
+		var fields T
+		if err := s.Flags.Into(&fields); err != nil {
+			return err
+		}
+		return run(ctx, s, fields)
+	}
+}
+
 // Texts that several commands need in their help.
 const (
 	AskText = "With a selector it shows the matching nodes and asks first; --yes skips the question. " +

@@ -23,7 +23,7 @@ func keyCommands() []cli.Command {
 				"trust key signs the sets that name all the others.",
 			Examples: []string{"muster key ls"}},
 		{Name: "key rotate", Flags: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file",
-			"master-key-out"}, Run: keyRotate,
+			"master-key-out"}, Run: cli.With(keyRotate),
 			Summary: "replace one of the keys",
 			Text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the " +
 				"one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have " +
@@ -67,11 +67,7 @@ func keyList(ctx context.Context, s *cli.Session) error {
 // masterRole is the key that the gateway itself does not rotate.
 const masterRole = "master"
 
-func keyRotate(ctx context.Context, s *cli.Session) error {
-	var o struct{ Answer, Task, Release, Trust, Master, Now bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func keyRotate(ctx context.Context, s *cli.Session, o struct{ Answer, Task, Release, Trust, Master, Now bool }) error {
 	q := api.RotateRequest{Now: o.Now}
 	asked := 0
 	for role, on := range map[string]bool{"answer": o.Answer, "task": o.Task, "release": o.Release, "trust": o.Trust, masterRole: o.Master} {

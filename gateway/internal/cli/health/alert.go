@@ -15,11 +15,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-func alertList(ctx context.Context, s *cli.Session) error {
-	var f api.AlertFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func alertList(ctx context.Context, s *cli.Session, f api.AlertFilter) error {
 	return cli.Show(ctx, s, http.MethodGet, api.PathAlerts, f, func(list api.AlertList) {
 		columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
 			{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}

@@ -5,7 +5,7 @@ import "muster/gateway/internal/cli"
 // AlertCommands show what people are told of, silence it, and say who is told.
 func AlertCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "alert ls", Flags: []string{"all", "selector", "cause", "tenant", "output"}, Run: alertList,
+		{Name: "alert ls", Flags: []string{"all", "selector", "cause", "tenant", "output"}, Run: cli.With(alertList),
 			Says:    map[string]string{"all": "also those that are resolved"},
 			Summary: "list what is wrong now, as people are told of it",
 			Text:    "One alert for each cause and subject. A silenced one is listed too. muster help alerts says what each cause means.",

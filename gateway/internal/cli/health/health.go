@@ -15,11 +15,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-func healthList(ctx context.Context, s *cli.Session) error {
-	var f api.FindingFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func healthList(ctx context.Context, s *cli.Session, f api.FindingFilter) error {
 	return cli.Show(ctx, s, http.MethodGet, api.PathFindings, f, func(list api.FindingList) {
 		columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
 			{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
@@ -117,10 +113,6 @@ func request(s *cli.Session) (api.HealthRuleRequest, error) {
 	return q, nil
 }
 
-func healthUnset(ctx context.Context, s *cli.Session) error {
-	var f api.FindingFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func healthUnset(ctx context.Context, s *cli.Session, f api.FindingFilter) error {
 	return s.Drop(ctx, api.At(api.PathHealthRule, s.Words[0]), f, "", s.Words[0]+": the setting is dropped.")
 }

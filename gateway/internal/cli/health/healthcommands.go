@@ -9,7 +9,7 @@ const whichText = "Of several settings of a rule, the one with the most terms in
 // HealthCommands show what is wrong with nodes, and set the rules which find it.
 func HealthCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "health ls", Flags: []string{"selector", "severe", "tenant", "output"}, Run: healthList,
+		{Name: "health ls", Flags: []string{"selector", "severe", "tenant", "output"}, Run: cli.With(healthList),
 			Summary: "list what is wrong with nodes now",
 			Text: "The severe findings come first: they keep a node from work until they are cured. A finding of a node that is not heard from " +
 				"is marked as old. -o wide says what to do.",
@@ -25,7 +25,7 @@ func HealthCommands() []cli.Command {
 				whichText,
 			Examples: []string{"muster health set gpu_hot --limit 85", "muster health set gpu_hot -l model=l40s --limit 80",
 				"muster health set gpu_idle --limit 5 --for 2h", "muster health set pcie_slow -l tier=lab --off"}},
-		{Name: "health unset", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector"}, Run: healthUnset,
+		{Name: "health unset", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector"}, Run: cli.With(healthUnset),
 			Summary: "drop what was set for a rule", Text: "The selector must be written as it was set. " + whichText,
 			Examples: []string{"muster health unset gpu_hot", "muster health unset gpu_hot -l model=l40s"}},
 	}

@@ -66,11 +66,7 @@ func pskRequest(s *cli.Session) (api.PSKRequest, error) {
 	return api.PSKRequest{Secret: secret}, nil
 }
 
-func pskClear(ctx context.Context, s *cli.Session) error {
-	var f api.PSKFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func pskClear(ctx context.Context, s *cli.Session, f api.PSKFilter) error {
 	said := "There is no pre-shared key any more. Nodes that joined with one stay."
 	if f.Keep != "" {
 		said = f.Keep + " is the only pre-shared key now."

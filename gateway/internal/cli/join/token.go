@@ -11,11 +11,8 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-func tokenCreate(ctx context.Context, s *cli.Session) error {
-	var q api.TokenRequest // what no flag says is left out, so that the gateway's defaults hold
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+// tokenCreate leaves out what no flag says, so that the gateway's defaults hold.
+func tokenCreate(ctx context.Context, s *cli.Session, q api.TokenRequest) error {
 	return cli.Show(ctx, s, http.MethodPost, api.PathTokens, q, func(t api.NewToken) {
 		fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
 			screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),

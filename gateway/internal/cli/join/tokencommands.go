@@ -12,7 +12,7 @@ func TokenCommands() []cli.Command { return slices.Concat(tokenCommands(), pskCo
 
 func tokenCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "token create", Flags: []string{"tenant", "uses", "ttl", "label", "gpus", "bind-instance", "output"}, Run: tokenCreate,
+		{Name: "token create", Flags: []string{"tenant", "uses", "ttl", "label", "gpus", "bind-instance", "output"}, Run: cli.With(tokenCreate),
 			Says:    map[string]string{"ttl": "how long it is good for (1h)"},
 			Summary: "mint an enrollment token, which lets a machine join",
 			Text: "The token is shown this once, with the command that joins a machine. A node cannot change the tenant and the " +
@@ -44,7 +44,7 @@ func pskCommands() []cli.Command {
 			Summary:  "add a second pre-shared key, so that both are good for a while",
 			Text:     "Hand out the new key, then end the old one with: muster psk clear --keep ID.",
 			Examples: []string{"muster psk rotate --generate"}},
-		{Name: "psk clear", Flags: []string{"keep"}, Run: pskClear,
+		{Name: "psk clear", Flags: []string{"keep"}, Run: cli.With(pskClear),
 			Summary:  "end the pre-shared keys, or all but one",
 			Text:     "Nodes that joined with one stay.",
 			Examples: []string{"muster psk clear", "muster psk clear --keep psk-0a1b2c3d"}},

@@ -16,7 +16,7 @@ import (
 )
 
 func billCommand() cli.Command {
-	return cli.Command{Name: "node bill", Flags: []string{"selector", "since", "by", "output"}, Run: nodeBill,
+	return cli.Command{Name: "node bill", Flags: []string{"selector", "since", "by", "output"}, Run: cli.With(nodeBill),
 		Says:    map[string]string{"output": "table or json"},
 		Summary: "say what nodes have cost",
 		Text: "The time from when a node joined until it was given back, or until now, times its price: the one that the gateway has recorded " +
@@ -84,14 +84,12 @@ func (b *billSum) add(l billLine) {
 	api.Add(&b.Cost, l.Cost)
 }
 
-func nodeBill(ctx context.Context, s *cli.Session) error {
-	var o struct {
-		Since        time.Duration
-		By, Selector string
-	}
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+type nodeBillFlags struct {
+	Since        time.Duration
+	By, Selector string
+}
+
+func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
 	b := bill{Until: s.Now().UTC(), Nodes: []billLine{}, Groups: []billSum{}}
 	if o.Since > 0 {
 		from := b.Until.Add(-o.Since)

@@ -13,7 +13,7 @@ import (
 
 func recoveryCommand() cli.Command {
 	return cli.Command{Name: "node allow-recovery", Args: "NAME...", Most: -1, Flags: []string{"selector", "fingerprint", "for", "yes"},
-		Run:     nodeAllowRecovery,
+		Run:     cli.With(nodeAllowRecovery),
 		Summary: "let a node back in without a visit",
 		Text: "For an hour, or --for so long, the node's expired certificate may renew however long ago it expired, and a machine with a " +
 			"token or the pre-shared key of its tenant may take its name over once.\n\n" +
@@ -25,11 +25,7 @@ func recoveryCommand() cli.Command {
 }
 
 // nodeAllowRecovery takes a fingerprint for one named node alone: a selector could pick another node than the person looked at.
-func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
-	var q api.RecoveryRequest
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+func nodeAllowRecovery(ctx context.Context, s *cli.Session, q api.RecoveryRequest) error {
 	if q.Fingerprint != "" && len(s.Words) != 1 {
 		return cli.Usagef("name one node", "a fingerprint belongs to one node")
 	}

@@ -29,7 +29,8 @@ func Commands() []cli.Command {
 
 func contentCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "release push", Args: "DIR|FILE...", Least: 1, Most: -1, Flags: []string{"version", "channel", "yes", "output"}, Run: releasePush,
+		{Name: "release push", Args: "DIR|FILE...", Least: 1, Most: -1, Flags: []string{"version", "channel", "yes", "output"},
+			Run:     cli.With(releasePush),
 			Says:    map[string]string{"output": "table or json; json prints the release", "channel": "point this channel at it as well"},
 			Summary: "upload agents, and make them a release",
 			Text: "A folder has files such as muster-agent-linux-amd64, or linux-amd64/muster-agent. A file may stand alone, or with its " +
@@ -39,7 +40,7 @@ func contentCommands() []cli.Command {
 			Examples: []string{"muster release push gateway/agents --version 0.4.0", "muster release push bin/muster-agent --version 0.4.0-rc1",
 				"muster release push linux/amd64=a linux/arm64=b --version 0.4.0 --channel canary --yes"}},
 		{Name: "release add", Args: "DIGEST", Least: 1, Most: 1,
-			Flags: []string{"version", "channel", "reference", "credential", "yes", "output"}, Run: releaseAdd,
+			Flags: []string{"version", "channel", "reference", "credential", "yes", "output"}, Run: cli.With(releaseAdd),
 			Says:    map[string]string{"output": "table or json; json prints the release", "channel": "point this channel at it as well"},
 			Summary: "make a release of what another tool has pushed",
 			Text: "DIGEST is that of the OCI index, as docker, crane, skopeo and oras print it. It lies in this gateway's registry, in the " +
@@ -74,7 +75,7 @@ func channelCommands() []cli.Command {
 				"It says from which release to which it goes, and asks first unless --yes is given. It does not go forward again to a release " +
 				"that the channel was taken back from: --digest names that one, or any other.\n\n" + keyText,
 			Examples: []string{"muster release rollback --channel stable", "muster release rollback --channel stable --digest 0.3.0"}},
-		{Name: "release status", Flags: []string{"channel", "watch", "output"}, Run: releaseStatus,
+		{Name: "release status", Flags: []string{"channel", "watch", "output"}, Run: cli.With(releaseStatus),
 			Summary: "show where a rollout stands, and why",
 			Text: "With each node that waits or has failed, the reason, and the last lines of a version that a node went back from; -o wide has " +
 				"all nodes. Without --channel it lists the channels, if there are several. --watch prints a line whenever something changes, and " +
@@ -93,7 +94,7 @@ func channelCommands() []cli.Command {
 			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. If no release came before, " +
 				"they keep it until a good one is promoted. It asks first unless --yes is " +
 				"given.\n\n" + keyText, Examples: []string{"muster release abort --channel stable"}},
-		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: releaseSign,
+		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: cli.With(releaseSign),
 			Says:    map[string]string{"digest": "the release that the channel shall point at"},
 			Summary: "sign a channel's pointer with a key that the gateway does not have",
 			Text: "Without --key it prints what has to be signed. On the machine with the key, --key FILE signs that file and reaches no " +

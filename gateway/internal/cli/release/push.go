@@ -16,11 +16,7 @@ import (
 )
 
 // releasePush uploads what the registry does not have yet, and makes it a release.
-func releasePush(ctx context.Context, s *cli.Session) error {
-	var q api.NewRelease
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+func releasePush(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	if q.Version == "" {
 		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
 	}
@@ -45,11 +41,7 @@ func releasePush(ctx context.Context, s *cli.Session) error {
 }
 
 // releaseAdd makes a release of what another tool has pushed.
-func releaseAdd(ctx context.Context, s *cli.Session) error {
-	var q api.NewRelease
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+func releaseAdd(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	q.Digest = s.Words[0]
 	return register(ctx, s, q)
 }

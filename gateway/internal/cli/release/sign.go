@@ -16,11 +16,7 @@ import (
 
 // releaseSign has two halves, so that the key can stay on a machine without a network. Without --key it gives what is to be signed. With
 // --key it signs a file with that; or, where it reaches the gateway, what the gateway says.
-func releaseSign(ctx context.Context, s *cli.Session) error {
-	var o struct{ Key string }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func releaseSign(ctx context.Context, s *cli.Session, o struct{ Key string }) error {
 	key := o.Key
 	if len(s.Words) > 0 && key == "" {
 		return cli.Usagef("add --key FILE", "muster release sign: which key signs %s?", s.Words[0])

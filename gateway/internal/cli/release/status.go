@@ -36,15 +36,12 @@ type view struct {
 	api.Channel
 	Nodes []api.ChannelNode `json:"nodes"`
 }
+type releaseStatusFlags struct {
+	Watch   bool
+	Channel string
+}
 
-func releaseStatus(ctx context.Context, s *cli.Session) error {
-	var o struct {
-		Watch   bool
-		Channel string
-	}
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func releaseStatus(ctx context.Context, s *cli.Session, o releaseStatusFlags) error {
 	if o.Channel == "" && !o.Watch {
 		return allChannels(ctx, s)
 	}

@@ -28,7 +28,7 @@ func Commands() []cli.Command {
 				"muster events.",
 			Examples: []string{"muster session play s-4sl5ucv6e2vnxq7a", "muster session play s-4sl5ucv6e2vnxq7a --speed 4 --idle-limit 500ms",
 				"muster session play s-4sl5ucv6e2vnxq7a --to shell.cast", "muster session play s-4sl5ucv6e2vnxq7a --raw | grep -a error"}},
-		{Name: "session watch", Args: "ID", Least: 1, Most: 1, Flags: []string{"raw"}, Run: sessionWatch,
+		{Name: "session watch", Args: "ID", Least: 1, Most: 1, Flags: []string{"raw"}, Run: cli.With(sessionWatch),
 			Summary: "watch a shell while it goes on",
 			Text: "Shows what the terminal there shows, from now on, until the session ends. q or ^C leaves; the session goes on. Nothing that " +
 				"you type goes there. Who watches is in muster events.",

@@ -12,11 +12,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-func sessionWatch(ctx context.Context, s *cli.Session) error {
-	var o struct{ Raw bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func sessionWatch(ctx context.Context, s *cli.Session, o struct{ Raw bool }) error {
 	raw := o.Raw
 	in, out := s.Terminal()
 	if out == nil && !raw {

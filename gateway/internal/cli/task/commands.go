@@ -36,7 +36,7 @@ func Commands() []cli.Command {
 			Summary:  "show all that is known of tasks",
 			Text:     "With the beginning and the end of what each has written. -o json has one object a line.",
 			Examples: []string{"muster task show 4sl5ucv6e2vnxq7a"}},
-		{Name: "task logs", Args: "ID", Least: 1, Most: 1, Flags: []string{"follow"}, Run: taskLogs,
+		{Name: "task logs", Args: "ID", Least: 1, Most: 1, Flags: []string{"follow"}, Run: cli.With(taskLogs),
 			Says:    map[string]string{"follow": "go on while the task runs"},
 			Summary: "show what a task has written",
 			Text: "Of long output the beginning (64 KiB) and the end (192 KiB) are kept. A line says how much is missing between them. " +
@@ -61,7 +61,7 @@ func Commands() []cli.Command {
 			Summary:  "show what nodes can be asked to do, with the params",
 			Text:     "A node's own policy may forbid types: muster help tasks says how.",
 			Examples: []string{"muster task types", "muster task types workload.oci_launch", "muster task types -o json"}},
-		{Name: "secret set", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "file"}, Run: secretSet,
+		{Name: "secret set", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "file"}, Run: cli.With(secretSet),
 			Summary: "keep a secret that tasks refer to by its name",
 			Text: "The value comes from standard input or --file, never from the arguments; a newline at its end is cut. The gateway seals " +
 				"it, and lends it to a node only for a task that names it and while that task runs. It is never shown again. The same name " +
@@ -71,7 +71,7 @@ func Commands() []cli.Command {
 		{Name: "secret ls", Flags: []string{"tenant", "output"}, Run: secretList,
 			Summary: "list secrets by name, without their values", Text: "A secret belongs to one tenant, and only its tasks can name it.",
 			Examples: []string{"muster secret ls"}},
-		{Name: "secret drop", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "yes"}, Run: secretDrop,
+		{Name: "secret drop", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "yes"}, Run: cli.With(secretDrop),
 			Summary: "forget a secret", Text: "Tasks that name it fail from then on. It asks first unless --yes is given.",
 			Examples: []string{"muster secret drop hf-token"}},
 	}

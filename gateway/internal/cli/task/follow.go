@@ -35,11 +35,7 @@ func follow(ctx context.Context, p *progress, id string, to *screen.Lines) (api.
 	return task, err
 }
 
-func taskLogs(ctx context.Context, s *cli.Session) error {
-	var o struct{ Follow bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func taskLogs(ctx context.Context, s *cli.Session, o struct{ Follow bool }) error {
 	p := newProgress(s, false)
 	to := p.output("")
 	if !o.Follow {

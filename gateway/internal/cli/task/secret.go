@@ -10,11 +10,7 @@ import (
 	"muster/gateway/internal/client"
 )
 
-func secretSet(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func secretSet(ctx context.Context, s *cli.Session, f api.ListFilter) error {
 	value, err := s.ReadValue("secret")
 	if err != nil {
 		return err
@@ -42,11 +38,7 @@ func secretList(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-func secretDrop(ctx context.Context, s *cli.Session) error {
-	var f api.ListFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func secretDrop(ctx context.Context, s *cli.Session, f api.ListFilter) error {
 	deed := "drop the secret " + s.Words[0]
 	if err := s.Agree(deed, deed); err != nil {
 		return err
