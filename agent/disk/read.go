@@ -34,10 +34,13 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	}
 	defer file.Close()
 	raw, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err == nil && int64(len(raw)) > most {
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(raw)) > most:
 		return nil, fmt.Errorf("%s has more than %d bytes", path, most)
 	}
-	return raw, err
+	return raw, nil
 }
 
 // ReadEnd reads the end of a file, at most so many bytes of it, from the beginning of a line: half a line could be half a secret. What

@@ -107,7 +107,7 @@ func (s *Set) set(v reflect.Value, name string, whole bool) error {
 	if read := reader(v.Addr().Interface()); read != nil {
 		for _, text := range s.each(name) {
 			if err := read(text); err != nil {
-				return s.Wrong(name, err.Error(), "")
+				return s.wrong(name, text, err.Error(), "")
 			}
 		}
 		return nil
@@ -117,12 +117,15 @@ func (s *Set) set(v reflect.Value, name string, whole bool) error {
 	switch to := v.Addr().Interface().(type) {
 	case *[]string:
 		*to = strings.FieldsFunc(strings.Join(s.each(name), ","), func(r rune) bool { return r == ',' || r == ' ' })
+		if len(*to) == 0 && s.Given(name) {
+			return s.Wrong(name, "write a value, or leave the flag out", "")
+		}
 		return nil
 	case *map[string]string:
 		*to, err = s.labels(name)
 		return err
 	}
-	if text == "" && !(s.Given(name) && v.Kind() != reflect.Int64 && v.Kind() != reflect.Int) {
+	if text == "" && !s.Given(name) {
 		return nil
 	}
 	switch v.Kind() {
@@ -206,7 +209,7 @@ func (s *Set) labels(name string) (map[string]string, error) {
 	for _, text := range values {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
-			return nil, &Error{Message: fmt.Sprintf("%q is no %s", text, name), Hint: "write --" + name + " tier=sovereign"}
+			return nil, &Error{Message: quoted(text) + " is no " + name, Hint: "write --" + name + " tier=sovereign"}
 		}
 		if _, twice := labels[key]; twice {
 			return nil, Twice("the "+name, key)
@@ -222,6 +225,16 @@ func Twice(what, name string) error {
 }
 
 // Wrong refuses a flag's value.
-func (s *Set) Wrong(name, hint, why string) error {
-	return &Error{Message: fmt.Sprintf("%s has the value %q%s", s.Source(name), s.Text(name), why), Hint: hint}
+func (s *Set) Wrong(name, hint, why string) error { return s.wrong(name, s.Text(name), hint, why) }
+
+func (s *Set) wrong(name, text, hint, why string) error {
+	return &Error{Message: s.Source(name) + " has the value " + quoted(text) + why, Hint: hint}
+}
+
+// quoted shows a value in an error, but for one that looks like a token or a key: it was put into the wrong place.
+func quoted(text string) string {
+	if len(text) > 4 && text[:2] == "ms" && text[3] == '_' {
+		return "ms..., which looks like a secret"
+	}
+	return fmt.Sprintf("%.60q", text)
 }

@@ -23,8 +23,9 @@ import (
 	"muster/agent/wire"
 )
 
-// maxFile bounds what is read of one file. The longest is /proc/stat: some tens of KiB on a machine with many cores.
-const maxFile = 1 << 20
+// maxFile bounds what is read of one file. The longest are /proc/cpuinfo, with 2 KiB for each of a thousand threads, and mountinfo on a
+// machine with many containers.
+const maxFile = 8 << 20
 
 // Facts is the result of one look at the machine. In a container with limits, the limits count as the machine.
 type Facts struct {

@@ -47,7 +47,7 @@ func TestAccounts(t *testing.T) {
 	if made.value("changed") != "true" || made.value("home") != `"/home/ada"` {
 		t.Errorf("%+v", made)
 	}
-	out, err := s.ssh("one", "ada", "id; sudo -n id -u; stat -c '%a %U' .ssh .ssh/authorized_keys; echo $SHELL")
+	out, err := s.ssh("one", "ada", "id; sudo -n id -u 2>/dev/null; stat -c '%a %U' .ssh .ssh/authorized_keys; echo $SHELL")
 	if err != nil || !contains(out, "(ada)", "(gpu)", "\n0\n700 ada\n600 ada\n/bin/bash") {
 		t.Errorf("%v\n%s", err, out)
 	}
