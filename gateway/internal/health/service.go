@@ -206,12 +206,12 @@ func (d *Service) judgeGPUs(w *watch, n *api.NodeRow, r *rule, s *view.Sample, g
 	}
 }
 
-// see takes one look at one thing. Only what is bad, or was, is followed.
+// see takes one look at one thing. Only what is bad, or was, is followed. That a node is silent is seen however much else is wrong with it.
 func (d *Service) see(w *watch, n *api.NodeRow, r *rule, gpu string, l look, at time.Time, gap time.Duration) {
 	k := key{r.Name, gpu}
 	t := w.tracks[k]
 	if t == nil {
-		if l.Verdict != bad || len(w.tracks) >= mostTracks {
+		if l.Verdict != bad || len(w.tracks) >= mostTracks && r.Name != condition.NodeStale {
 			return
 		}
 		t = &condition.Track{}

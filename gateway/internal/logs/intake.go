@@ -20,7 +20,7 @@ import (
 const (
 	longestText  = 6*wire.MaxLogLine + 128<<10 // bytes of JSON of one line: each byte of its message may be an escape
 	mostName     = 64                          // bytes of a field's name
-	mostFields   = 16 << 10                    // bytes of all fields of a line
+	mostFields   = 24 << 10                    // bytes of all fields of a line; an agent has 17 KiB at most
 	mostSaid     = 400                         // bytes of a node's word about why a session ended
 	bytesASecond = 8 << 20                     // that are read of one session; what a node sends beyond that waits there
 )

@@ -142,6 +142,7 @@ func writeNodes(t *text, rows []*api.NodeRow, ofGPUs []gpuFamily) {
 	for number, f := range ofGPUs {
 		t.begin(f.family)
 		for _, n := range rows {
+			shown := 0
 			for i := range n.GPUs {
 				if !n.Fresh {
 					break
@@ -150,7 +151,8 @@ func writeNodes(t *text, rows []*api.NodeRow, ofGPUs []gpuFamily) {
 				if one.said == nil {
 					one.said = &wire.GPU{}
 				}
-				if i < mostGPUs && !again(n.GPUs, i) {
+				if shown < mostGPUs && !again(n.GPUs, i) {
+					shown++
 					f.say(t, one)
 				} else if number == 0 {
 					t.left.gpus++

@@ -331,11 +331,11 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	by := names(all)
-	if by["muster_gpu_temperature_celsius"] != mostGPUs-2+1 || by["muster_gpu_unhealthy"] != mostReasons+1 ||
+	if by["muster_gpu_temperature_celsius"] != mostGPUs+1 || by["muster_gpu_unhealthy"] != mostReasons+1 ||
 		by["muster_node_state_reason"] != mostReasons+1 {
 		t.Errorf("got %v", by)
 	}
-	if left["gpus"] != 11 || left["reasons"] != 3+2 || left["label_text"] == 0 {
+	if left["gpus"] != 9 || left["reasons"] != 3+2 || left["label_text"] == 0 {
 		t.Errorf("left out: %v", left)
 	}
 }

@@ -30,7 +30,7 @@ func (a *alert) drop(id string) {
 // add makes a stale node one of those that an alert is about.
 func (a *alert) add(id string, t *track) {
 	t.group = a
-	t.Open = true
+	t.Begin()
 	a.Members = append(a.Members, id)
 	a.dirty = true
 }
@@ -104,7 +104,7 @@ func (d *Service) settleGroups(now time.Time) {
 				t := d.tracks[k]
 				g.drop(id)
 				t.group = nil
-				if t.node == nil || t.Closing() {
+				if n := t.node; n == nil || n.Status != wire.StatusStale || n.LastSeen == nil {
 					delete(d.tracks, k)
 					continue
 				}

@@ -320,6 +320,31 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestFewAfterARestart: three nodes that were silent as a group when the gateway was started again, and are heard since, are told as back,
+// and none alone as silent.
+func TestFewAfterARestart(t *testing.T) {
+	nodes := fleet(3)
+	h := newHouse(t, nodes...)
+	k := newHook(t)
+	h.receiver(alert.KindWebhook, "ops", k)
+	for _, n := range nodes {
+		stale(n)
+	}
+	h.pass(2 * time.Minute)
+	h.want("before", "node_stale 3 nodes")
+	h.open()
+	for range 180 {
+		for _, n := range nodes {
+			h.back(n)
+		}
+		h.pass(5 * time.Second)
+	}
+	h.want("they are back", "")
+	if fired, states := h.count("alert.fired"), k.states(); fired != 1 || states != "firing resolved" {
+		t.Errorf("%d fired, the receiver heard %q", fired, states)
+	}
+}
+
 // TestMisuse: one alert an hour and tenant, for tokens that are on record; also after a restart.
 func TestMisuse(t *testing.T) {
 	h := newHouse(t)

@@ -73,6 +73,12 @@ func (t *Track) See(l Look, at time.Time, gap time.Duration, opens, closes Hold)
 	return true
 }
 
+// Begin opens the track, whatever the looks said until now.
+func (t *Track) Begin() {
+	t.Open = true
+	t.looks = 0
+}
+
 // Idle is true if the track says nothing that a new one would not.
 func (t *Track) Idle() bool { return !t.Open && t.looks == 0 }
 

@@ -63,3 +63,24 @@ func TestTrackSince(t *testing.T) {
 		t.Errorf("open: %+v", track)
 	}
 }
+
+// TestBegin: a track that is opened from outside closes after good looks of its own, whatever was seen before.
+func TestBegin(t *testing.T) {
+	at := time.Unix(1e9, 0)
+	hold := condition.Hold{Looks: 2, For: time.Minute}
+	var one condition.Track
+	for range 5 { // bad for 50 seconds: not long enough
+		one.See(condition.Known(true, "bad"), at, time.Minute, hold, hold)
+		at = at.Add(10 * time.Second)
+	}
+	one.Begin()
+	good := 0
+	for one.Open && good < 20 {
+		one.See(condition.Known(false, ""), at, time.Minute, hold, hold)
+		at = at.Add(10 * time.Second)
+		good++
+	}
+	if good != 7 {
+		t.Errorf("it closed after %d good looks, want 7: a minute", good)
+	}
+}
