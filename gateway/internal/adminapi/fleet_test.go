@@ -153,7 +153,8 @@ func TestClientFleet(t *testing.T) {
 	if err != nil || len(view.Nodes) != 1 || view.Totals.Nodes != 2 {
 		t.Errorf("got %+v, %v", view, err)
 	}
-	view, err = client.Get[api.FleetView](t.Context(), c, api.PathFleet, api.FleetFilter{Limit: 10, Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
+	view, err = client.Get[api.FleetView](t.Context(), c, api.PathFleet,
+		api.FleetFilter{Limit: 10, Tenant: "research", Status: "pending", State: "active", Selector: "name=b"})
 	if err != nil || len(view.Nodes) != 1 || view.Nodes[0].Name != "b" {
 		t.Errorf("got %+v, %v", view, err)
 	}
