@@ -59,8 +59,8 @@ func TestPageWidth(t *testing.T) {
 					t.Errorf("%s at %d columns ends a line with spaces: %q", name, columns, line)
 				}
 			}
-			if words(plain) != words(help.Render(page, 1000, false)) {
-				t.Errorf("%s at %d columns has other words than at 1000", name, columns)
+			if lost := missing(help.Render(page, 1000, false), plain+listed(page)); lost != "" {
+				t.Errorf("%s at %d columns does not have %q, which it has at 1000", name, columns, lost)
 			}
 			styled := help.Render(page, columns, true)
 			if !escapes.MatchString(styled) || words(escapes.ReplaceAllString(styled, "")) != words(plain) {
@@ -79,6 +79,34 @@ func words(text string) string {
 	letters = slices.DeleteFunc(letters, func(r rune) bool { return unicode.IsSpace(r) || r == '`' })
 	slices.Sort(letters)
 	return string(letters)
+}
+
+// missing is a word that a wide layout has more often than a narrow one. The narrow one may have more: a table that becomes a list
+// says the heads of its columns in each row.
+func missing(wide, narrow string) string {
+	count := map[string]int{}
+	for _, word := range strings.FieldsFunc(narrow, parts) {
+		count[word]++
+	}
+	for _, word := range strings.FieldsFunc(wide, parts) {
+		if count[word]--; count[word] < 0 {
+			return word
+		}
+	}
+	return ""
+}
+
+// parts says what stands between two words, with the marks of code, which a line's end may move.
+func parts(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("`;:", r) }
+
+// listed are the heads of the first columns of tables that may become a list: such a list does not say them.
+func listed(page string) (heads string) {
+	for row := range strings.Lines(page) {
+		if cells := strings.Split(row, " | "); strings.HasPrefix(row, "| ") && len(cells) >= 5 {
+			heads += "\n" + strings.TrimPrefix(cells[0], "| ")
+		}
+	}
+	return heads
 }
 
 // literals are the lines between fences.

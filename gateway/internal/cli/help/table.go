@@ -23,8 +23,11 @@ func cells(row string) []string {
 	return found
 }
 
+// manyColumns is from how many columns on a table that is too wide becomes a list: its cells would be narrow towers of words.
+const manyColumns = 5
+
 // table writes the rows that are gathered, in columns. If they do not fit, the widest column gets narrower and its cells take
-// several lines. If they do not fit even so, a row's first cell stands above the others.
+// several lines. If they do not fit even so, or there are many columns, a row's first cell stands above the others.
 func (r *renderer) table(indent int) {
 	rows := slices.DeleteFunc(r.rows, func(row []string) bool { return row == nil })
 	var widths, least []int
@@ -45,6 +48,10 @@ func (r *renderer) table(indent int) {
 			}
 		}
 	}
+	if len(widths) >= manyColumns && total(widths) > r.columns-indent {
+		r.list(rows, indent)
+		return
+	}
 	fits := narrow(widths, least, r.columns-indent)
 	for i, row := range filled {
 		if !fits {
@@ -53,6 +60,29 @@ func (r *renderer) table(indent int) {
 		}
 		r.row(row, widths, indent, i == 0)
 	}
+}
+
+// list writes each row as its first cell, and below it the others, each with the head of its column.
+func (r *renderer) list(rows [][]string, indent int) {
+	for _, row := range rows[1:] {
+		var named []string
+		for j, cell := range row[1:] {
+			if j+1 < len(rows[0]) && cell != "" {
+				cell = rows[0][j+1] + ": " + cell
+			}
+			named = append(named, cell)
+		}
+		r.stack([][]word{r.words(row[0]), r.words(strings.Join(named, "; "))}, indent)
+	}
+}
+
+// total is how wide a table with columns of these widths is.
+func total(widths []int) int {
+	sum := gap * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
 }
 
 // stack writes a row's cells one below the other.
@@ -70,10 +100,8 @@ func (r *renderer) stack(row [][]word, indent int) {
 // narrow takes columns from the widest cells until all fit; it gives up where a word would not fit.
 func narrow(widths, least []int, columns int) bool {
 	for {
-		sum := gap * (len(widths) - 1)
-		widest := -1
+		sum, widest := total(widths), -1
 		for j, w := range widths {
-			sum += w
 			if w > least[j] && (widest < 0 || w > widths[widest]) {
 				widest = j
 			}
