@@ -75,19 +75,18 @@ func (s *Session) render(page string) string {
 }
 
 func topicList(w io.Writer, columns int) {
-	fmt.Fprint(w, "`muster help TOPIC` shows one of these pages:\n\n")
-	var subjects, runbooks [][]string
-	for _, t := range pages.Topics() {
-		row := []string{"  " + t.Name, t.Summary}
-		if t.Runbook {
-			runbooks = append(runbooks, row)
-		} else {
-			subjects = append(subjects, row)
+	fmt.Fprint(w, "`muster help TOPIC` shows one of these pages.\n")
+	heads := map[pages.Kind]string{pages.Guide: "One task each:", pages.Subject: "One part of muster each:", pages.Runbook: "When something is wrong:"}
+	for _, kind := range []pages.Kind{pages.Guide, pages.Subject, pages.Runbook} {
+		fmt.Fprintf(w, "\n%s\n\n", heads[kind])
+		var rows [][]string
+		for _, t := range pages.Topics() {
+			if t.Kind == kind {
+				rows = append(rows, []string{"  " + t.Name, t.Summary})
+			}
 		}
+		screen.Pairs(w, columns, rows)
 	}
-	screen.Pairs(w, columns, subjects)
-	fmt.Fprint(w, "\nWhen something is wrong:\n\n")
-	screen.Pairs(w, columns, runbooks)
 	fmt.Fprint(w, "\n"+screen.Wrap("`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.", columns)+"\n")
 }
 

@@ -16,7 +16,22 @@ var pages embed.FS
 type Topic struct {
 	Name    string
 	Summary string // what the page is about, in one line
-	Runbook bool   // it says what to do when something is wrong
+	Kind    Kind
+}
+
+// Kind is what a page is for.
+type Kind int
+
+// The kinds of pages, in the order in which they are listed.
+const (
+	Guide   Kind = iota // how one thing is done, from its first command to its last
+	Subject             // a part of muster, with its rules
+	Runbook             // what to do when something is wrong
+)
+
+// guides are the pages about one task each.
+func guides() []string {
+	return []string{"quickstart", "first-job", "colleague", "phone", "nginx", "restore"}
 }
 
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
@@ -31,19 +46,21 @@ func runbooks() []string {
 	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "tasks-not-pulled", "updates-failing", "lost-gateway"}
 }
 
-// Topics are all the pages: the subjects, then the runbooks.
+// Topics are all the pages.
 func Topics() []Topic {
 	var topics []Topic
-	for _, name := range slices.Concat(subjects(), runbooks()) {
-		first, _, _ := strings.Cut(Text(name), "\n")
-		_, summary, _ := strings.Cut(first, ": ")
-		topics = append(topics, Topic{Name: name, Summary: summary, Runbook: slices.Contains(runbooks(), name)})
+	for kind, names := range [][]string{Guide: guides(), Subject: subjects(), Runbook: runbooks()} {
+		for _, name := range names {
+			first, _, _ := strings.Cut(Text(name), "\n")
+			_, summary, _ := strings.Cut(first, ": ")
+			topics = append(topics, Topic{Name: name, Summary: summary, Kind: Kind(kind)})
+		}
 	}
 	return topics
 }
 
 // Names are the names of all the pages.
-func Names() []string { return slices.Concat(subjects(), runbooks()) }
+func Names() []string { return slices.Concat(guides(), subjects(), runbooks()) }
 
 // Text is the Markdown of a page, "" if there is no such page.
 func Text(name string) string {
