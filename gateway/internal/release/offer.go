@@ -17,7 +17,7 @@ const (
 	heldMoved    = "its pin is for another channel than it has now, and nobody has signed the new pointer yet"
 	heldNothing  = "nothing was ever promoted on its channel"
 	heldTurn     = "it is not its turn"
-	heldBehind   = "its channel is behind its nodes after a restore: a person has to decide"
+	heldBehind   = "a restore left its channel behind its nodes: run muster release promote VERSION --channel CHANNEL"
 	heldRestored = "the gateway was restored: nodes first say what they have obeyed"
 	heldFailed   = "this release has failed here: promote it again to try again"
 	heldWindow   = "its maintenance window is closed"

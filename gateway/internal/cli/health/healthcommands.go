@@ -3,8 +3,8 @@ package health
 
 import "muster/gateway/internal/cli"
 
-const whichText = "Of several settings of a rule, the one with the most terms in its selector counts for a node; of two with as many, " +
-	"the later one. It counts as a whole: a limit that it leaves out is the rule's own."
+const whichText = "The setting with the most selector terms wins; on a tie, the newest. It wins as a whole: a limit that it leaves out is " +
+	"the rule's own."
 
 // HealthCommands show what is wrong with nodes, and set the rules which find it.
 func HealthCommands() []cli.Command {

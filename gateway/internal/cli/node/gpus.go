@@ -16,7 +16,7 @@ const asSeen = "seen"
 func gpusCommand() cli.Command {
 	return cli.Command{Name: "node gpus", Args: "NAME... N|" + asSeen, Least: 1, Most: -1, Flags: []string{"selector", "yes"},
 		Run:     nodeGPUs,
-		Summary: "say how many GPUs a node has",
+		Summary: "set how many GPUs are expected",
 		Text: "The gateway remembers the highest number of GPUs that a node ever showed, or what its token said, and a node that shows " +
 			"fewer is unavailable (gpu_count_dropped). " +
 			"After a GPU was taken out for good, say how many are left: that number stands until another one is said, or the node enrols " +

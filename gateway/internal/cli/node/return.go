@@ -27,7 +27,7 @@ func returnCommand() cli.Command {
 		Says: map[string]string{
 			"force": "retire also nodes that could not be cleaned, as when they are switched off",
 		},
-		Summary: "clean nodes and give them back",
+		Summary: "clean machines, remove the agent, and retire the nodes",
 		Text: "Each node is drained; then its workloads are stopped, the users that muster made are removed, and the agent with all that it " +
 			"put on the machine, logins to registries included; then the node is retired. What could not be done is said, and the node is " +
 			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
