@@ -70,6 +70,8 @@ func Add(sum **float64, value *float64) {
 func (t *Totals) addGPU(g *GPU) {
 	if g.IdleSince != nil {
 		t.GPUsIdle++
+	} else if g.UtilizationPercent != nil {
+		t.GPUsBusy++
 	}
 	if g.MemoryUsedMiB != nil && g.MemoryMiB != nil && g.MemorySource != wire.MemoryUnified {
 		t.MemoryUsedMiB += *g.MemoryUsedMiB

@@ -108,4 +108,5 @@ type Totals struct {
 	CostToday     *float64 `json:"cost_today"`      // the prices, while the nodes were heard from
 
 	UtilizationPercent *float64 `json:"utilization_percent"` // mean of the GPUs that say it; null: none does
+	GPUsBusy           int      `json:"gpus_busy"`           // of the GPUs that say it, those that are not idle
 }

@@ -35,8 +35,8 @@ func (s *Flags) instead(name string) string {
 	if name == "token" || name == "secret" || name == "psk" {
 		return "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	}
-	if close := nearest(name, names); close != "" {
-		return "did you mean --" + close + "?"
+	if asked := didYouMean("--", []string{name}, names); asked != "" {
+		return asked
 	}
 	return "muster --help shows what there is"
 }
