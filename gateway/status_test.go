@@ -15,7 +15,8 @@ func TestStatusAndDoctor(t *testing.T) {
 	h := newHouse(t)
 	h.agent("gpu-1", h.token())
 	h.until("the node is online", func() bool { return h.online("gpu-1") })
-	if out := h.muster("status"); !strings.Contains(out, ", ready\n") || !strings.Contains(out, "fleet    1 node: 1 online; 1 active\n") {
+	h.until("the status counts it", func() bool { return strings.Contains(h.muster("status"), "fleet    1 node: 1 online; 1 active\n") })
+	if out := h.muster("status"); !strings.Contains(out, ", ready\n") || !strings.Contains(out, "wrong    nothing is found\n") {
 		t.Errorf("status:\n%s", out)
 	}
 	outcomes := func(args ...string) map[string]string {

@@ -35,7 +35,9 @@ func TestHost(t *testing.T) {
 		t.Errorf("nothing is known: %d %s", status, body)
 	}
 	free, beside := int64(5), true
-	h.api.Host = func(context.Context) api.GatewayHost { return api.GatewayHost{DiskFreeBytes: &free, KeyWithData: &beside} }
+	h.api.Host = func(context.Context) api.GatewayHost {
+		return api.GatewayHost{DiskFreeBytes: &free, KeyWithData: &beside}
+	}
 	if err := h.store.NoteBackup(t.Context(), h.now); err != nil {
 		t.Fatal(err)
 	}

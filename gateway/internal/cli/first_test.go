@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,32 +147,38 @@ func TestNearest(t *testing.T) {
 // TestCompletionRuns has the real shells complete short forms, groups and flags.
 func TestCompletionRuns(t *testing.T) {
 	h := newHouse(t)
-	want := map[string]string{
+	bash := h.done("completion", "bash") + "\nCOMP_WORDS=($1)\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_muster\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+	fish := h.done("completion", "fish") + "\ncomplete -C $argv"
+	for typed, want := range map[string]string{
 		"muster sta":              "status",
 		"muster node d":           "drain",
 		"muster --data DIR gpu":   "gpu gpus",
 		"muster alert receiver t": "test",
+		"muster logs ship d":      "delete",
 		"muster ls --sel":         "--selector",
 		"muster token ls --sel":   "",
 		"muster ssh-config --us":  "",
 		"muster ssh gpu-1 --us":   "--user",
 		"muster help com":         "commands",
-	}
-	fish, err := exec.LookPath("fish")
-	if err != nil {
-		t.Skip("there is no fish here")
-	}
-	for typed, words := range want {
-		run := exec.Command(fish, "--no-config", "-c", h.done("completion", "fish")+"\ncomplete -C '"+typed+"'")
-		run.Env = []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
-		out, err := run.Output()
-		var got []string
-		for line := range strings.Lines(string(out)) {
-			word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
-			got = append(got, word)
-		}
-		if strings.Join(got, " ") != words || err != nil {
-			t.Errorf("%s: fish completes to %q, want %q (%v)", typed, got, words, err)
+	} {
+		for shell, args := range map[string][]string{"bash": {"--norc", "-c", bash, "bash", typed}, "fish": {"--no-config", "-c", fish, typed}} {
+			program, err := exec.LookPath(shell)
+			if err != nil {
+				t.Logf("there is no %s here", shell)
+				continue
+			}
+			run := exec.Command(program, args...)
+			run.Env = []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+			out, err := run.Output()
+			var got []string
+			for line := range strings.Lines(string(out)) {
+				word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+				got = append(got, word)
+			}
+			slices.Sort(got)
+			if strings.TrimSpace(strings.Join(got, " ")) != want || err != nil {
+				t.Errorf("%s: %s completes to %q, want %q (%v)", typed, shell, got, want, err)
+			}
 		}
 	}
 }
