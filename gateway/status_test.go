@@ -39,8 +39,9 @@ func TestStatusAndDoctor(t *testing.T) {
 			}
 		}
 	}
-	expect(outcomes(), map[string]string{"gateway": "ok", "root": "ok good for ", "intermediate": "ok good for ", "serving certificate": "ok good for ",
-		"backup": "warn none was ever made", "public URL": "ok " + h.url + " leads to this gateway: its certificate chains to the gateway's root",
+	expect(outcomes(), map[string]string{"gateway": "ok", "root": "ok good for ", "intermediate": "ok good for ",
+		"serving certificate": "ok good for ", "backup": "warn none was ever made",
+		"public URL": "ok " + h.url + " leads to this gateway: its certificate chains to the gateway's root",
 		"versions": "ok", "master key": "warn it lies beside"})
 	h.muster("backup", h.data+"/copy.tar")
 	expect(outcomes(), map[string]string{"backup": "ok the newest was begun "})
@@ -67,8 +68,8 @@ func TestStatusAndDoctor(t *testing.T) {
 		t.Errorf("status by URL:\n%s", out)
 	}
 	out = far("doctor")
-	for _, want := range []string{"ok       clock", "unknown  disk", "unknown  backup", "unknown  root", "unknown  agents", "unknown  master key",
-		"ok       public URL", "nodes:read"} {
+	for _, want := range []string{"ok       clock", "unknown  disk", "unknown  backup", "unknown  root", "unknown  agents",
+		"unknown  master key", "ok       public URL", "nodes:read"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor by URL has no %q:\n%s", want, out)
 		}

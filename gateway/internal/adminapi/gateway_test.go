@@ -31,7 +31,8 @@ func TestGateway(t *testing.T) {
 func TestHost(t *testing.T) {
 	h := newHouse(t)
 	reader := h.account("reader", "", api.ScopeNodesRead)
-	if status, body := h.ask("GET", api.PathGatewayHost, reader, ""); status != 200 || decode[api.GatewayHost](t, body) != (api.GatewayHost{}) {
+	status, body := h.ask("GET", api.PathGatewayHost, reader, "")
+	if status != 200 || decode[api.GatewayHost](t, body) != (api.GatewayHost{}) {
 		t.Errorf("nothing is known: %d %s", status, body)
 	}
 	free, beside := int64(5), true
@@ -41,7 +42,7 @@ func TestHost(t *testing.T) {
 	if err := h.store.NoteBackup(t.Context(), h.now); err != nil {
 		t.Fatal(err)
 	}
-	status, body := h.ask("GET", api.PathGatewayHost, reader, "")
+	status, body = h.ask("GET", api.PathGatewayHost, reader, "")
 	g := decode[api.GatewayHost](t, body)
 	if status != 200 || g.BackupAt == nil || !g.BackupAt.Equal(h.now) || *g.DiskFreeBytes != 5 || !*g.KeyWithData || g.DiskBytes != nil {
 		t.Errorf("got %d %s", status, body)

@@ -136,19 +136,23 @@ func TestDoctor(t *testing.T) {
 		{"no backup", host(func(g *api.GatewayHost) { g.BackupAt = nil }), 0, "warn     backup", "none was ever made"},
 		{"the key beside", host(func(g *api.GatewayHost) { g.KeyWithData = &yes }), 0, "warn     master key", "a copy of the folder has both"},
 		{"no word of the key", host(func(g *api.GatewayHost) { g.KeyWithData = nil }), 0, "unknown  master key", "the gateway cannot tell"},
-		{"serving ends", host(func(g *api.GatewayHost) { g.ServingNotAfter = ago(-24 * time.Hour) }), 0, "warn     serving certificate", "good for 1d"},
-		{"serving ended", host(func(g *api.GatewayHost) { g.ServingNotAfter = ago(time.Hour) }), 1, "failed   serving certificate", "it ended 1h ago"},
+		{"serving ends", host(func(g *api.GatewayHost) { g.ServingNotAfter = ago(-24 * time.Hour) }), 0,
+			"warn     serving certificate", "good for 1d"},
+		{"serving ended", host(func(g *api.GatewayHost) { g.ServingNotAfter = ago(time.Hour) }), 1,
+			"failed   serving certificate", "it ended 1h ago"},
 		{"the root ends", func(p played) {
 			p["ca"] = api.CA{Roots: []api.Root{{NotAfter: h.now}, {Signing: true, NotAfter: h.now.Add(48 * time.Hour)}}}
 		}, 1, "warn     root", "good for 2d"},
-		{"an old gateway", func(p played) { delete(p, "gateway/host") }, 0, "unknown  backup", "this gateway does not say: it is of an older version"},
+		{"an old gateway", func(p played) { delete(p, "gateway/host") }, 0,
+			"unknown  backup", "this gateway does not say: it is of an older version"},
 		{"few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "unknown  root", "lacks the scope nodes:read"},
 		{"no channels", func(p played) { p["channels"] = forbidden("releases:read") }, 0, "unknown  agents", "lacks the scope releases:read"},
 		{"agents behind", func(p played) {
 			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable", Counts: api.RolloutCounts{Nodes: 3, Running: 1}}}}
 		}, 0, "warn     agents", "2 of 3 on stable"},
 		{"no nodes", func(p played) { p["channels"] = api.ChannelList{} }, 0, "ok       agents", "no node follows a channel"},
-		{"another version", gateway(func(g *api.Gateway) { g.Version = "1.3.0" }), 0, "warn     versions", "this program is 1.2.3, the gateway is 1.3.0"},
+		{"another version", gateway(func(g *api.Gateway) { g.Version = "1.3.0" }), 0,
+			"warn     versions", "this program is 1.2.3, the gateway is 1.3.0"},
 		{"another gateway", alone(at(stranger.URL)), 1, "failed   public URL", "no root certificate with the pinned key"},
 		{"an ill gateway", alone(at(ill)), 1, "failed   public URL", "status 503"},
 		{"nobody there", alone(at(gone.URL)), 1, "failed   public URL", "connection refused"},
@@ -188,7 +192,8 @@ func TestDoctorClock(t *testing.T) {
 		{"n/a\n", nil, "unknown  clock"},
 	} {
 		h.ntp(c.said, c.err)
-		if code, out, errs := h.muster("doctor"); code != 0 || !strings.Contains(out, c.want) || c.err != nil && !strings.Contains(out, c.err.Error()) {
+		code, out, errs := h.muster("doctor")
+		if code != 0 || !strings.Contains(out, c.want) || (c.err != nil) != strings.Contains(out, "timedatectl fails") {
 			t.Errorf("%q: code %d, want %q in\n%s%s", c.said, code, c.want, out, errs)
 		}
 	}
@@ -230,8 +235,8 @@ func TestDoctorAlone(t *testing.T) {
 			t.Errorf("%s: nothing was seen", c.Check)
 		}
 	}
-	for check, want := range map[string]string{"gateway": "failed", "clock": "ok", "backup": "unknown", "root": "unknown", "public URL": "unknown",
-		"versions": "unknown", "agents": "unknown", "master key": "unknown"} {
+	for check, want := range map[string]string{"gateway": "failed", "clock": "ok", "backup": "unknown", "root": "unknown",
+		"public URL": "unknown", "versions": "unknown", "agents": "unknown", "master key": "unknown"} {
 		if got[check] != want {
 			t.Errorf("%s: %s, want %s", check, got[check], want)
 		}

@@ -38,7 +38,7 @@ func (s *Flags) instead(name string) string {
 	if asked := didYouMean("--", []string{name}, names); asked != "" {
 		return asked
 	}
-	return "muster --help shows what there is"
+	return "muster help commands shows what there is"
 }
 
 // OneOf is usual if nothing is set, else one of the known words.

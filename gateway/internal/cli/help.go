@@ -99,8 +99,8 @@ func pageList(w io.Writer, columns int) {
 	screen.Pairs(w, columns, subjects)
 	fmt.Fprint(w, "\nWhen something is wrong:\n\n")
 	screen.Pairs(w, columns, runbooks)
-	fmt.Fprint(w, "\n"+screen.Wrap("`muster help WORD` finds other words too, such as jupyter or price. `muster help commands` lists the commands, "+
-		"`muster COMMAND --help` explains one, with examples.", columns)+"\n")
+	fmt.Fprint(w, "\n"+screen.Wrap("`muster help WORD` finds other words too, such as jupyter or price. `muster help commands` lists the "+
+		"commands, `muster COMMAND --help` explains one, with examples.", columns)+"\n")
 }
 
 // noTopic says what was meant, or else which pages there are.
@@ -181,8 +181,8 @@ func (all catalog) list(w io.Writer, columns int) {
 	screen.Pairs(w, columns, rows)
 	fmt.Fprint(w, "\nFlags of every command:\n")
 	flagHelp(w, globals(), columns)
-	fmt.Fprint(w, "\n"+screen.Wrap("A gateway on this machine is reached through its socket in --data DIR, one elsewhere with --url and an API "+
-		"token in MUSTER_API_TOKEN.\n\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly. "+
+	fmt.Fprint(w, "\n"+screen.Wrap("A gateway on this machine is reached through its socket in --data DIR, one elsewhere with --url and an "+
+		"API token in MUSTER_API_TOKEN.\n\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly. "+
 		"`muster COMMAND --help` explains a command, with examples.", columns)+"\n")
 }
 

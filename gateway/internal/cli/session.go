@@ -52,7 +52,8 @@ func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(ctx, client.Target{URL: s.Flags.Text("url"), Token: token, RootPin: s.Flags.Text("root-pin"), CAFile: s.Flags.Text("ca")})
+	return client.Dial(ctx, client.Target{URL: s.Flags.Text("url"), Token: token, RootPin: s.Flags.Text("root-pin"),
+		CAFile: s.Flags.Text("ca")})
 }
 
 // OverSocket is true if the gateway is one of this machine, and is reached through the socket in its data directory.

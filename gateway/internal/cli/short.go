@@ -8,15 +8,15 @@ import (
 // Word is a word that people type first, and the command that it leads to.
 type Word struct{ Word, Command string }
 
-// Shorten puts the commands that these words lead to before all others, in this order. A word that is not the command's own name is a second
-// path to it: the same command, which names itself as it was typed.
+// Shorten puts the commands that these words lead to before all others, in this order. A word that is not the command's own name is a
+// second path to it: the same command, which names itself as it was typed.
 func Shorten(words []Word, all []Command) []Command {
 	all = slices.Clone(all)
 	var first []Command
 	for _, w := range words {
 		at := slices.IndexFunc(all, func(c Command) bool { return c.Name == w.Command })
 		if at < 0 {
-			continue // a test keeps words and commands together
+			continue
 		}
 		c := all[at]
 		c.First = true

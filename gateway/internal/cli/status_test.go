@@ -12,8 +12,8 @@ import (
 	"muster/gateway/api"
 )
 
-// played answers as a gateway does, by path; a path that it has no answer for is one that an old gateway does not have. An answer that is an
-// error is a refusal.
+// played answers as a gateway does, by path; a path that it has no answer for is one that an old gateway does not have. An answer that is
+// an error is a refusal.
 type played map[string]any
 
 func (p played) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,8 +48,8 @@ func wrongFleet(now time.Time) played {
 		return a
 	}
 	finding := func(node, rule, severity string, since time.Duration, text string) api.NodeFinding {
-		return api.NodeFinding{Node: node, NodeID: "id-" + node, Finding: api.Finding{Rule: rule, Severity: severity, Since: ago(since), Text: text,
-			Next: "Look."}}
+		return api.NodeFinding{Node: node, NodeID: "id-" + node, Finding: api.Finding{Rule: rule, Severity: severity, Since: ago(since),
+			Text: text, Next: "Look."}}
 	}
 	silenced := alert("al-3", "node_stale", "severe", "gpu-3", time.Hour, "gpu-3: it is silent.")
 	silenced.Silence = &api.AlertSilence{ID: "si-1"}
@@ -61,7 +61,8 @@ func wrongFleet(now time.Time) played {
 		"findings": api.FindingList{Total: 6, Findings: []api.NodeFinding{
 			finding("gpu-7", "gpu_count_dropped", "severe", 3*time.Hour, "7 of 8 GPUs answer."),
 			finding("gpu-7", "gpu_hot", "warn", 5*time.Hour, "GPU 3 has 91 C."),
-			finding("gpu-1", "disk_full", "warn", 2*time.Hour, "its disk is full to 97 %, which is so long a text that no screen of eighty columns has room for it."),
+			finding("gpu-1", "disk_full", "warn", 2*time.Hour,
+				"its disk is full to 97 %, which is so long a text that no screen of eighty columns has room for it."),
 			finding("gpu-2", "gpu_hot", "warn", time.Hour, "GPU 0 has 90 C."),
 			finding("gpu-4", "gpu_hot", "warn", time.Hour, "GPU 0 has 90 C."),
 			finding("gpu-5", "gpu_hot", "warn", 30*time.Minute, "GPU 0 has 90 C.")}},
@@ -118,13 +119,15 @@ func TestStatusInPart(t *testing.T) {
 		"few scopes": {func(p played) {
 			p["fleet"], p["findings"], p["alerts"] = forbidden("nodes:read"), forbidden("nodes:read"), forbidden("alerts:read")
 		}, []string{"muster 1.2.3, up 3d, ready\n", "wrong     nothing in what was read\n",
-			"fleet     not shown: the account lacks the scope nodes:read\n", "alerts    not shown: the account lacks the scope alerts:read\n"}, "GPUs"},
+			"fleet     not shown: the account lacks the scope nodes:read\n",
+			"alerts    not shown: the account lacks the scope alerts:read\n"}, "GPUs"},
 		"no findings": {func(p played) { p["findings"] = forbidden("nodes:read") },
 			[]string{"wrong     4, severe: 2, silenced: 1\n", "findings  not shown: "}, "nothing"},
 		"an old gateway": {func(p played) {
 			p["gateway"] = api.Gateway{URL: "https://gw", Version: "0.1.0"}
 			delete(p, "fleet")
-		}, []string{"gateway  https://gw, muster 0.1.0, ready or not: not known\n", "fleet    not shown: there is nothing at this path\n"}, "up "},
+		}, []string{"gateway  https://gw, muster 0.1.0, ready or not: not known\n",
+			"fleet    not shown: there is nothing at this path\n"}, "up "},
 		"a full disk": {func(p played) {
 			p["gateway"] = api.Gateway{URL: "https://gw", Version: "0.1.0", Ready: &no}
 		}, []string{"NOT ready: its database takes no writes (muster doctor)\n"}, "or not"},

@@ -232,8 +232,8 @@ func (c *Command) selects(flags []givenFlag) bool {
 	return slices.Contains(c.Flags, selector) && slices.ContainsFunc(flags, func(f givenFlag) bool { return f.name == selector })
 }
 
-// verb are the commands of a group that the words behind it mean. Without words those are meant that a group is for; without a group, those of
-// nodes.
+// verb are the commands of a group that the words behind it mean. Without words those are meant that a group is for; without a group, those
+// of nodes.
 func (all catalog) verb(group string, rest []string, t typed) []answer {
 	if len(rest) == 0 {
 		return all.inGroup(group, []string{"ls", "create", "add", "run"}, typed{})

@@ -24,8 +24,8 @@ type Reached struct {
 	NotAfter *time.Time // of the server's certificate; nil: there was no TLS
 }
 
-// Reach asks for a gateway's health at a URL as a machine does that is no node yet: without a secret. The server must have the root that the
-// pin names. Over TLS it has to prove itself by a certificate that this machine trusts, or by one that chains to that root.
+// Reach asks for a gateway's health at a URL as a machine does that is no node yet: without a secret. The server must have the root that
+// the pin names. Over TLS it has to prove itself by a certificate that this machine trusts, or by one that chains to that root.
 func Reach(ctx context.Context, at, pin string) (Reached, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()

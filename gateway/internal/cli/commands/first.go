@@ -2,7 +2,8 @@ package commands
 
 import "muster/gateway/internal/cli"
 
-// first are the words that people type before they know the groups. Help shows them in this order, before all other commands.
+// first are the words that people type before they know the groups. Help shows them in this order, before all other commands. A word whose
+// command is not there is left out.
 func first() []cli.Word {
 	return []cli.Word{
 		{Word: "status", Command: "status"},
@@ -14,6 +15,7 @@ func first() []cli.Word {
 		{Word: "logs", Command: "node logs"},
 		{Word: "cp", Command: "node cp"},
 		{Word: "forward", Command: "node forward"},
+		{Word: "run", Command: "run"},
 		{Word: "cost", Command: "node bill"},
 		{Word: "doctor", Command: "doctor"},
 	}

@@ -17,12 +17,13 @@ type lead struct {
 	Place
 }
 
-// leads is the table of words that are no pages. A new page for one of them takes its word over. The first words of commands are not here, but
-// for second paths: muster help explains the command of that name.
+// leads is the table of words that are no pages. A new page for one of them takes its word over. The first words of commands are not here,
+// but for second paths: muster help explains the command of that name.
 func leads() []lead {
 	return []lead{
 		{"quickstart|start|begin|first|tutorial|getting-started|intro", Place{"joining", ""}},
-		{"ssh|scp|rsync|sftp|vscode|editor|editors|jupyter|notebook|tensorboard|tunnel|port|forward", Place{"sessions", "ssh, scp, rsync, editors"}},
+		{"ssh|scp|rsync|sftp|vscode|editor|editors|jupyter|notebook|tensorboard|tunnel|port|forward",
+			Place{"sessions", "ssh, scp, rsync, editors"}},
 		{"shell|terminal|exec", Place{"sessions", ""}},
 		{"cp|copy|file|files|upload|download", Place{"sessions", "Files"}},
 		{"recordings|record", Place{"sessions", "Recordings"}},

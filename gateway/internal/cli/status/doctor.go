@@ -150,7 +150,7 @@ func (p *patient) clock(ctx context.Context) api.Check {
 		default:
 			c.Outcome, c.Seen = api.CheckUnknown, "nothing here says whether this machine's clock is right"
 			if err != nil {
-				c.Seen += ": " + err.Error()
+				c.Seen += ": timedatectl fails, or there is none"
 			}
 		}
 		return c
@@ -195,7 +195,8 @@ func (p *patient) disk() api.Check {
 		}
 		return c
 	}
-	c := api.Check{Check: "disk", Outcome: api.CheckOK, Seen: fmt.Sprintf("%s of %s are free where the gateway's data are", bytesOf(*free), bytesOf(*size))}
+	c := api.Check{Check: "disk", Outcome: api.CheckOK,
+		Seen: fmt.Sprintf("%s of %s are free where the gateway's data are", bytesOf(*free), bytesOf(*size))}
 	if float64(*free) < roomWarn*float64(*size) || *free < roomLittle {
 		c.Outcome = api.CheckWarn
 		c.Next = "muster help settings names what takes room: history, recordings, logs; or give it a larger disk"

@@ -107,7 +107,8 @@ func troubleOf(a api.Alert) api.Trouble {
 
 func nodeCommand(name string) string { return "muster node show " + paste.Quote(name) }
 
-// worst orders troubles, the severe first and of those the oldest, and leaves one of each node. A finding says more than the alert about it.
+// worst orders troubles, the severe first and of those the oldest, and leaves one of each node. A finding says more than the alert about
+// it.
 func worst(all []api.Trouble) []api.Trouble {
 	slices.SortStableFunc(all, func(a, b api.Trouble) int {
 		return cmp.Or(cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity)), cmp.Compare(told(a), told(b)),
