@@ -42,7 +42,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	expect(outcomes(), map[string]string{"gateway": "ok", "root": "ok good for ", "intermediate": "ok good for ",
 		"serving certificate": "ok good for ", "backup": "warn none was ever made",
 		"public URL": "ok " + h.url + " leads to this gateway: its certificate chains to the gateway's root",
-		"versions": "ok", "master key": "warn it lies beside"})
+		"versions":   "ok", "master key": "warn it lies beside"})
 	h.muster("backup", h.data+"/copy.tar")
 	expect(outcomes(), map[string]string{"backup": "ok the newest was begun "})
 
