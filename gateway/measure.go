@@ -62,17 +62,10 @@ func standing(c api.RolloutCounts) map[string]int {
 }
 
 func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) error {
-	pair, err := g.serving.GetCertificate(&tls.ClientHelloInfo{})
-	if err != nil {
+	var err error
+	if m.Serving, err = g.servingEnd(); err != nil {
 		return err
 	}
-	leaf := pair.Leaf
-	if leaf == nil {
-		if leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			return err
-		}
-	}
-	m.Serving = &leaf.NotAfter
 	ca, err := g.authority.Overview(ctx)
 	if err != nil {
 		return err
@@ -83,6 +76,33 @@ func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) e
 		m.Roots[root.Pin] = root.NotAfter
 	}
 	return nil
+}
+
+// servingEnd is when the certificate ends that the gateway serves with now.
+func (g *gateway) servingEnd() (*time.Time, error) {
+	pair, err := g.serving.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		return nil, err
+	}
+	leaf := pair.Leaf
+	if leaf == nil {
+		if leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return nil, err
+		}
+	}
+	end := leaf.NotAfter.UTC()
+	return &end, nil
+}
+
+// host is how this machine does, as muster doctor asks.
+func (g *gateway) host(context.Context) api.GatewayHost {
+	answer := api.GatewayHost{KeyWithData: &g.keyWithData}
+	answer.DiskFreeBytes, answer.DiskBytes = diskOf(g.settings.Data)
+	var err error
+	if answer.ServingNotAfter, err = g.servingEnd(); err != nil {
+		g.log.Warn("the end of the serving certificate cannot be told", "error", err)
+	}
+	return answer
 }
 
 // sizeOf is the size of a database in the data directory, with the log beside it; nil: it cannot be told.

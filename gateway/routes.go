@@ -119,7 +119,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 		Releases: h.releases, Overview: h.overview, Tail: h.tail, Streams: h.streams, History: h.history, Health: h.health,
 		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping,
 		Store: h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
-		Info: h.info, Gateway: h.facts(),
+		Info: h.info, Gateway: h.facts(), Ready: h.outage.Writable, Host: h.host,
 		Command: func(token string) string { return h.installer(h.nodes.Manifest()).Command(token) }, Logger: h.log,
 	}
 }
@@ -146,7 +146,7 @@ func (h *handlers) console(mux *http.ServeMux, direct bool) {
 func (h *handlers) facts() api.Gateway {
 	return api.Gateway{
 		URL: h.reach.PublicURL, Version: version, TrustDomain: h.authority.TrustDomain(),
-		RootPin: h.authority.RootPin(), PinnedPublicKey: h.serving.PinnedPublicKey(),
+		RootPin: h.authority.RootPin(), PinnedPublicKey: h.serving.PinnedPublicKey(), StartedAt: h.started.UTC(),
 	}
 }
 

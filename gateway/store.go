@@ -29,12 +29,15 @@ type storage struct {
 	store   *store.Store
 	outage  *outage.Watch
 	audit   *audit.Trail
+
+	keyWithData bool // the master key is in the data directory, beside the database
 }
 
 // openStorage takes the lock first, so that no second gateway opens the database.
 func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(string) string, stdout io.Writer) (*storage, error) {
 	d := &storage{started: time.Now(), info: &reply.Info{Epoch: newEpoch(), Logger: log}}
 	keys := masterkey.Source{Data: s.Data, Named: s.MasterKeyFile, Getenv: getenv, Say: stdout}
+	d.keyWithData = keys.WithData()
 	var err error
 	d.lock, err = datadir.Lock(s.Data)
 	if errors.Is(err, fs.ErrPermission) {

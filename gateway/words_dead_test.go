@@ -101,7 +101,9 @@ func (l *lexicon) deadCall(program string, words []string) []string {
 		return nil
 	}
 	if program == "muster" && words[0] == "help" {
-		if len(words) == 1 || strings.ToUpper(words[1]) == words[1] || slices.Contains(help.Names(), words[1]) || l.group(words[1]) {
+		_, leads := help.Find(words[min(1, len(words)-1)])
+		if len(words) == 1 || strings.ToUpper(words[1]) == words[1] || leads || slices.Contains([]string{"commands", "pages"}, words[1]) ||
+			l.group(words[1]) {
 			return nil
 		}
 		return []string{"the topic " + words[1]}

@@ -56,7 +56,9 @@ func TestNoDeadNames(t *testing.T) {
 // TestHelpFits: no line of any help is wider than a terminal usually is.
 func TestHelpFits(t *testing.T) {
 	shown := newLexicon(t).commands
-	shown["muster help"] = ownHelp(t, "help")
+	for _, word := range []string{"--help", "help", "help pages"} {
+		shown["muster "+word] = ownHelp(t, strings.Fields(word)...)
+	}
 	for command, text := range shown {
 		for line := range strings.Lines(text) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > cli.HelpColumns {
@@ -137,8 +139,8 @@ func newLexicon(t *testing.T) *lexicon {
 	t.Helper()
 	l := &lexicon{commands: map[string]string{}}
 	agent := agentBinary(t)
-	l.gather(t, "muster", func(args ...string) string { return ownHelp(t, args...) })
-	l.gather(t, "muster-agent", func(args ...string) string {
+	l.gather(t, "muster", "help commands", func(args ...string) string { return ownHelp(t, args...) })
+	l.gather(t, "muster-agent", "--help", func(args ...string) string {
 		out, err := exec.CommandContext(t.Context(), agent, args...).Output()
 		if err != nil {
 			t.Fatalf("muster-agent %q: %v", args, err)
@@ -158,8 +160,9 @@ func newLexicon(t *testing.T) *lexicon {
 // listed finds the commands in a program's help: indented by two, a space or two apart from what they do.
 var listed = regexp.MustCompile(`(?m)^  ([a-z][a-z -]*[a-z])  +[a-z]`)
 
-func (l *lexicon) gather(t *testing.T, program string, ask func(...string) string) {
-	overview := ask("--help")
+// gather asks for the list of a program's commands, and for the help of each.
+func (l *lexicon) gather(t *testing.T, program, list string, ask func(...string) string) {
+	overview := ask(strings.Fields(list)...)
 	l.commands[program] = overview
 	if at := strings.Index(overview, "Commands:"); at >= 0 {
 		overview = overview[at:]

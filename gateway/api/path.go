@@ -80,6 +80,7 @@ const (
 
 	PathEvents       = "events"
 	PathGateway      = "gateway"
+	PathGatewayHost  = "gateway/host"
 	PathCA           = "ca"
 	PathIntermediate = "ca/intermediate"
 	PathRoots        = "ca/roots"

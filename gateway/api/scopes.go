@@ -56,7 +56,7 @@ func ScopesWith(scope string) []string {
 func Scopes() []Scope {
 	all := []Scope{
 		{ScopeAll, "all of them, also those of later versions"},
-		{ScopeNodesRead, "to look at nodes, and for an account of all tenants at the CA and the keys"},
+		{ScopeNodesRead, "to look at nodes, and for an account of all tenants at the CA, the keys and the gateway's machine"},
 		{ScopeNodesWrite, "to drain, resume, retire, ban, label, set the number of GPUs, allow recovery; with `tokens:write` also " +
 			"`muster node create` and `muster bootstrap`"},
 		{ScopeTokensRead, "to look at tokens"},

@@ -6,6 +6,7 @@
 package adminapi
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"path"
@@ -61,9 +62,11 @@ type API struct {
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   api.Gateway
-	Command   func(token string) string // the joining command for an enrollment token; nil: none
-	Now       func() time.Time          // nil: time.Now
-	Logger    *slog.Logger              // nil: slog.Default
+	Ready     func() bool                           // the database takes writes; nil: not known
+	Host      func(context.Context) api.GatewayHost // all but the backup; nil: not known
+	Command   func(token string) string             // the joining command for an enrollment token; nil: none
+	Now       func() time.Time                      // nil: time.Now
+	Logger    *slog.Logger                          // nil: slog.Default
 }
 
 // Handler serves the API.

@@ -8,16 +8,6 @@ import (
 	"muster/gateway/internal/authority"
 )
 
-// showGateway says where the gateway is and how it proves itself.
-func (s *server) showGateway(*call) (any, error) {
-	answer := s.Gateway
-	answer.PublicURLs = append([]string{}, answer.PublicURLs...)
-	if s.Authority != nil {
-		answer.RootPin = s.Authority.RootPin()
-	}
-	return answer, nil
-}
-
 // showCA answers for the CA and for the keys: nodes get both in one signed set.
 func (s *server) showCA(c *call) (any, error) {
 	return s.Authority.Overview(c.r.Context())

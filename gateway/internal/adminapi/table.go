@@ -141,6 +141,7 @@ func Table() []Route {
 		{"POST", api.PathLogins, tenants(), usual, takes((*server).createLogin)},
 		{"GET", api.PathWhoAmI, tenants(), none, (*server).whoami},
 		{"GET", api.PathGateway, tenants(), none, (*server).showGateway},
+		{"GET", api.PathGatewayHost, fleetWide(api.ScopeNodesRead), none, plain((*server).showHost)},
 		{"GET", api.PathCA, fleetWide(api.ScopeNodesRead), none, plain((*server).showCA)},
 		{"POST", api.PathIntermediate, fleetWide(api.ScopeKeysWrite), usual, takes((*server).intermediate)},
 		{"POST", api.PathRoots, fleetWide(api.ScopeKeysWrite), usual, takes((*server).addRoot)},

@@ -25,16 +25,16 @@ func TestUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{"", 2, "Commands:"},
+		{"", 2, "muster help commands"},
 		{"node", 2, "Commands of muster node:"},
-		{"nodes ls", 2, "did you mean muster node ls?"},
+		{"nodse ls", 2, "did you mean muster node ls?"},
 		{"node lst", 2, "did you mean muster node ls?"},
 		{"evnts", 2, "did you mean muster events?"},
 		{"srve", 2, "did you mean muster serve?"},
-		{"zzzzzzzz", 2, "muster --help shows"},
-		{"help zzzzzzzz", 2, "the topics are quickstart, "},
-		{"help joinin", 2, "did you mean muster help joining? The topics are quickstart, "},
-		{"help joining now", 2, "there is no topic and no command"},
+		{"zzzzzzzz", 2, "muster --help shows what people need most"},
+		{"help zzzzzzzz", 2, "the pages are quickstart, "},
+		{"help joinin", 2, "did you mean muster help joining? The pages are quickstart, "},
+		{"help joining now", 2, "muster help joining"},
 		{"node ls --selectr x", 2, "did you mean --selector?"},
 		{"node ls --token msa_x", 2, "secrets do not stand in arguments"},
 		{"node ls --qqqqqqqq", 2, "there is no flag --qqqqqqqq"},
@@ -80,6 +80,7 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	h := newHouse(t)
 	golden(t, "help", h.done("--help"))
+	golden(t, "help-commands", h.done("help", "commands"))
 	golden(t, "help-node", h.done("help", "node"))
 	golden(t, "help-token-create", h.done("token", "create", "--help"))
 	got := h.done("-h")
@@ -110,7 +111,7 @@ func TestHelp(t *testing.T) {
 // TestHelpTopics: the list has every page and no more, a page has the width and the style that its screen takes.
 func TestHelpTopics(t *testing.T) {
 	h := newHouse(t)
-	list := h.done("help")
+	list := h.done("help", "pages")
 	for _, topic := range help.Topics() {
 		if !strings.Contains(list, "\n  "+topic.Name+" ") || !strings.Contains(list, " "+topic.Summary+"\n") {
 			t.Errorf("the list lacks %s:\n%s", topic.Name, list)

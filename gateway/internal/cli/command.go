@@ -9,6 +9,8 @@ import (
 // Command is one thing that muster does.
 type Command struct {
 	Name       string // "node ls"
+	For        string // the name of the command that this is a second path to; empty: it is one itself
+	First      bool   // help shows it before all others
 	Args       string // as help shows them: "NAME..."
 	Least      int    // arguments
 	Most       int    // arguments; -1: any number
@@ -83,49 +85,45 @@ func (all catalog) divide(args []string) (known, ofServe []string) {
 	return known, rest
 }
 
-// find gives the command that the first words name, and the words after it; nil when the words name only a group, or nothing.
-func (all catalog) find(words []string) (*Command, []string, error) {
+// find gives the command that the first words name, and the words after it. Of two names the longer one counts, also that of a group: "logs
+// ship" is not "logs" with an argument. known is true without a command where the words name only a group, or nothing.
+func (all catalog) find(words []string) (found *Command, rest []string, known bool) {
 	if len(words) == 0 || words[0] == helpName {
-		return nil, words[min(1, len(words)):], nil
+		return nil, words[min(1, len(words)):], true
 	}
-	var names []string
-	group := false
+	longest := 0
 	for i := range all {
 		parts := strings.Fields(all[i].Name)
-		if len(words) >= len(parts) && slices.Equal(words[:len(parts)], parts) {
-			return &all[i], words[len(parts):], nil
+		if len(parts) > longest && len(words) >= len(parts) && slices.Equal(words[:len(parts)], parts) {
+			found = &all[i]
+			longest = len(parts)
 		}
-		group = group || len(words) < len(parts) && slices.Equal(words, parts[:len(words)])
-		names = append(names, all[i].Name)
 	}
-	if group {
-		return nil, words, nil
+	if len(words) > longest && all.isGroup(words) {
+		return nil, words, true
 	}
-	typed := strings.Join(words[:min(2, len(words))], " ")
-	hint := "muster --help shows what there is"
-	if close := nearest(typed, names); close != "" {
-		hint = "did you mean muster " + close + "?"
-	} else if close := nearest(words[0], append(names, serveName)); close != "" {
-		hint = "did you mean muster " + close + "?"
-	}
-	return nil, nil, Usagef(hint, "there is no command %q", typed)
+	return found, words[longest:], found != nil
 }
 
-// tree gives the words that may follow each word, and the first words.
-func (all catalog) tree() (first []string, next map[string][]string) {
-	first = []string{serveName, helpName}
-	next = map[string][]string{completionName: shells(), helpName: topicNames()}
+// isGroup is true if these words begin the names of commands, and there is more to each name.
+func (all catalog) isGroup(words []string) bool {
+	group := strings.Join(words, " ") + " "
+	return slices.ContainsFunc(all, func(c Command) bool { return strings.HasPrefix(c.Name, group) })
+}
+
+// next gives the words that may follow the words before: those behind "" begin a command line.
+func (all catalog) next() map[string][]string {
+	next := map[string][]string{"": {serveName, helpName}, completionName: shells(), helpName: helpWords()}
 	for _, c := range all {
-		word, rest, _ := strings.Cut(c.Name, " ")
-		if !slices.Contains(first, word) {
-			first = append(first, word)
-		}
-		second, _, _ := strings.Cut(rest, " ")
-		if second != "" && !slices.Contains(next[word], second) {
-			next[word] = append(next[word], second)
+		before := ""
+		for _, word := range strings.Fields(c.Name) {
+			if !slices.Contains(next[before], word) {
+				next[before] = append(next[before], word)
+			}
+			before = strings.TrimSpace(before + " " + word)
 		}
 	}
-	return first, next
+	return next
 }
 
 // noGateway tells whether a word begins a command that reaches no gateway.
@@ -138,8 +136,7 @@ func (all catalog) noGateway(word string) bool {
 
 // begins tells whether a word begins a command.
 func (all catalog) begins(word string) bool {
-	first, _ := all.tree()
-	return slices.Contains(first, word)
+	return slices.Contains(all.next()[""], word)
 }
 
 // check refuses flags that the command does not take, and too few or too many arguments.

@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"muster/agent/flags"
+	"maps"
 	"slices"
 	"strings"
+
+	"muster/agent/flags"
 )
 
 const completionName = "completion"
@@ -57,10 +59,9 @@ func flagWords(c Command) []string {
 	return words
 }
 
-// bash looks at the first two words that are no flags. zsh understands the script through bashcompinit.
+// bash looks at the words that are no flags. zsh understands the script through bashcompinit.
 func (all catalog) bash() string {
 	var out strings.Builder
-	first, next := all.tree()
 	fmt.Fprintf(&out, `_muster() {
   local word words= skip= i
   local current="${COMP_WORDS[COMP_CWORD]}"
@@ -77,15 +78,17 @@ func (all catalog) bash() string {
     -*)
       case "$words" in
 `, strings.Join(valueFlags(), "|"))
-	for _, c := range all {
-		fmt.Fprintf(&out, "        ' %s'*) words='%s' ;;\n", c.Name, strings.Join(flagWords(c), " "))
+	for _, c := range all.longestFirst() {
+		fmt.Fprintf(&out, "        ' %s'|' %s '*) words='%s' ;;\n", c.Name, c.Name, strings.Join(flagWords(c), " "))
 	}
-	fmt.Fprintf(&out, "        *) words='%s' ;;\n      esac ;;\n    *)\n      case \"$words\" in\n        '') words='%s' ;;\n",
-		strings.Join(flagWords(Command{}), " "), strings.Join(first, " "))
-	for _, word := range first {
-		if len(next[word]) > 0 {
-			fmt.Fprintf(&out, "        ' %s') words='%s' ;;\n", word, strings.Join(next[word], " "))
+	fmt.Fprintf(&out, "        *) words='%s' ;;\n      esac ;;\n    *)\n      case \"$words\" in\n", strings.Join(flagWords(Command{}), " "))
+	next := all.next()
+	for _, before := range slices.Sorted(maps.Keys(next)) {
+		pattern := before
+		if before != "" {
+			pattern = " " + before
 		}
+		fmt.Fprintf(&out, "        '%s') words='%s' ;;\n", pattern, strings.Join(next[before], " "))
 	}
 	out.WriteString(`        *) words= ;;
       esac ;;
@@ -95,6 +98,13 @@ func (all catalog) bash() string {
 complete -o default -F _muster muster
 `)
 	return out.String()
+}
+
+// longestFirst has the commands whose names have the most words first: "run" with an argument could be "run ls" as well.
+func (all catalog) longestFirst() catalog {
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b Command) int { return strings.Count(b.Name, " ") - strings.Count(a.Name, " ") })
+	return sorted
 }
 
 func valueFlags() []string {
@@ -111,28 +121,46 @@ func valueFlags() []string {
 	return words
 }
 
+// fish asks __muster_at whether the words that are no flags are these, and __muster_in whether they begin with these.
 func (all catalog) fish() string {
 	var out strings.Builder
-	first, next := all.tree()
-	fmt.Fprintf(&out, "complete -c muster -f\ncomplete -c muster -n __fish_use_subcommand -a '%s'\n", strings.Join(first, " "))
-	for _, word := range first {
-		if len(next[word]) > 0 {
-			words := strings.Join(next[word], " ")
-			fmt.Fprintf(&out, "complete -c muster -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from %s' -a '%s'\n",
-				word, words, words)
-		}
+	fmt.Fprintf(&out, `function __muster_words
+  set -l skip 0
+  for word in (commandline -opc)[2..-1]
+    if test $skip -eq 1
+      set skip 0
+      continue
+    end
+    switch $word
+      case %s
+        set skip 1
+      case '-*'
+      case '*'
+        echo $word
+    end
+  end
+end
+function __muster_at
+  set -l words (__muster_words)
+  test "$words" = "$argv"
+end
+function __muster_in
+  set -l words (__muster_words)
+  string match -q -- "$argv *" "$words "
+end
+complete -c muster -f
+`, strings.Join(valueFlags(), " "))
+	next := all.next()
+	for _, before := range slices.Sorted(maps.Keys(next)) {
+		fmt.Fprintf(&out, "complete -c muster -n '__muster_at %s' -a '%s'\n", before, strings.Join(next[before], " "))
 	}
 	for _, o := range globals() {
 		out.WriteString("complete -c muster" + fishFlag(o))
 	}
 	for _, c := range all {
-		condition := ""
-		for _, word := range strings.Fields(c.Name) {
-			condition += "; and __fish_seen_subcommand_from " + word
-		}
 		for _, o := range ownFlags() {
 			if slices.Contains(c.Flags, o.Name) {
-				fmt.Fprintf(&out, "complete -c muster -n '%s'%s", strings.TrimPrefix(condition, "; and "), fishFlag(o))
+				fmt.Fprintf(&out, "complete -c muster -n '__muster_in %s'%s", c.Name, fishFlag(o))
 			}
 		}
 	}

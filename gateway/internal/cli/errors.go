@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"muster/agent/flags"
 	"muster/agent/wire"
@@ -39,23 +40,30 @@ func Usagef(hint, format string, args ...any) error {
 // Hinted is an error with a hint at what to do about it.
 func Hinted(message, hint string) error { return &wire.ErrorDetail{Message: message, Hint: hint} }
 
-// Report prints what went wrong and what to do about it. The commands in a hint can be pasted.
+// Report prints what went wrong and what to do about it. The commands in a hint can be pasted. A line of a hint that is indented is one
+// command: it stays in one piece.
 func (s *Session) Report(message, hint string) {
 	columns := s.Screen()
 	fmt.Fprintln(s.Stderr, screen.Fold("muster: "+screen.Printable(message), columns, "  "))
-	if hint != "" {
-		fmt.Fprintln(s.Stderr, screen.Fold("  hint: "+screen.Printable(s.paste(hint)), columns, "        "))
+	before := "  hint: "
+	for line := range strings.Lines(s.paste(hint)) {
+		line = before + screen.Printable(strings.TrimSuffix(line, "\n"))
+		before = "        "
+		if !strings.HasPrefix(line, before+" ") {
+			line = screen.Fold(line, columns, before)
+		}
+		fmt.Fprintln(s.Stderr, line)
 	}
 }
 
 // Trouble prints what went wrong with one of several things. The command goes on with the others, and then ends with ErrReported.
 func (s *Session) Trouble(ctx context.Context, name string, err error) {
-	message, hint := s.explain(ctx, err)
+	message, hint := s.Explain(ctx, err)
 	s.Report(name+": "+message, hint)
 }
 
-// explain gives the words for an error, and the next step where there is one.
-func (s *Session) explain(ctx context.Context, err error) (message, hint string) {
+// Explain gives the words for an error, and the next step where there is one.
+func (s *Session) Explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
 	var socket *client.SocketError
 	var usage *flags.Error

@@ -1,4 +1,67 @@
 package cli
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // FirstWord is the word of a command line that says what to do.
 var FirstWord = firstWord
+
+// Nearest are the names that what was typed is a misspelling of.
+var Nearest = nearest
+
+// Meaning is a row of the tables of words that name no command.
+type Meaning struct{ Words, Means []string }
+
+// Meanings are the rows of the tables: whole command lines, names of groups, and names of what is done in groups.
+func Meanings() (lines, groups, deeds []Meaning) {
+	rows := func(of []meaning) (all []Meaning) {
+		for _, m := range of {
+			all = append(all, Meaning{strings.Split(m.words, "|"), strings.Split(m.means, "|")})
+		}
+		return all
+	}
+	return rows(phrases()), rows(nouns()), rows(verbs())
+}
+
+// Parses is nil if a command line, without the program's name, names a command and fits its usage. Serve's own line does.
+func Parses(all []Command, line string) error {
+	if line == serveName {
+		return nil
+	}
+	words, behind, given, err := split(strings.Fields(line))
+	if err != nil {
+		return err
+	}
+	c, rest, _ := catalog(all).find(append(words, behind...))
+	if c == nil {
+		return fmt.Errorf("it names no command")
+	}
+	if c.Program {
+		rest = rest[:max(len(rest)-len(behind), 0)]
+	} else if behind != nil {
+		return fmt.Errorf("muster %s runs no program", c.Name)
+	}
+	return c.check(given, rest)
+}
+
+// Known is true if the words name a command or a group.
+func Known(all []Command, words string) bool {
+	_, _, known := catalog(all).find(strings.Fields(words))
+	return known
+}
+
+// IsGroup is true if the words begin the names of commands.
+func IsGroup(all []Command, words string) bool { return catalog(all).isGroup(strings.Fields(words)) }
+
+// Groups are the words that commands have before their last one, each once.
+func Groups(all []Command) (groups []string) {
+	for _, c := range all {
+		if at := strings.LastIndexByte(c.Name, ' '); at > 0 && !slices.Contains(groups, c.Name[:at]) {
+			groups = append(groups, c.Name[:at])
+		}
+	}
+	return groups
+}

@@ -35,10 +35,10 @@ func (s *Flags) instead(name string) string {
 	if name == "token" || name == "secret" || name == "psk" {
 		return "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	}
-	if close := nearest(name, names); close != "" {
-		return "did you mean --" + close + "?"
+	if asked := didYouMean("--", []string{name}, names); asked != "" {
+		return asked
 	}
-	return "muster --help shows what there is"
+	return "muster help commands shows what there is"
 }
 
 // OneOf is usual if nothing is set, else one of the known words.

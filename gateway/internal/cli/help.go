@@ -13,23 +13,6 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-const overviewTop = `muster turns GPU machines anywhere into nodes of one fleet.
-
-A gateway on this machine is reached through its socket in --data DIR, one
-elsewhere with --url and an API token in MUSTER_API_TOKEN.
-
-Begin:
-  muster serve                            run a gateway
-  muster token create --tenant platform   the command that joins a machine
-  muster node ls                          see the machines
-
-Read:
-  muster help                             the pages that there are: joining, ...
-  muster help TOPIC                       one of them
-
-Commands:
-`
-
 // What help is shown in, in columns: where the output is no terminal, and at most.
 const (
 	HelpColumns = 80
@@ -44,29 +27,57 @@ func (s *Session) helpColumns() int {
 	return HelpColumns
 }
 
-// topic does `muster help WORD...`: a page, or else the help of a command; without a word it lists the pages.
+// Words of muster help that lead to a list.
+const (
+	helpCommands = "commands"
+	helpPages    = "pages"
+)
+
+// helpWords are the words that completion knows behind muster help.
+func helpWords() []string { return append([]string{helpCommands, helpPages}, pages.Names()...) }
+
+// topic does `muster help WORD...`: a list, a page, the help of a command, or the place where a word leads to; without a word it is the
+// overview.
 func (s *Session) topic(words []string) error {
 	if len(words) == 0 {
-		var text bytes.Buffer
-		topicList(&text, s.helpColumns())
-		_, err := s.Stdout.Write(text.Bytes())
-		return err
+		return s.help(nil, nil, true)
 	}
-	if page := pages.Text(words[0]); page != "" && len(words) == 1 {
-		if s.commands.begins(words[0]) {
-			page += "\n`muster " + words[0] + " --help` explains the command of that name.\n"
-		}
-		_, err := io.WriteString(s.Stdout, s.render(page))
+	cmd, rest, known := s.commands.find(words)
+	place, leads := pages.Find(words[0])
+	switch {
+	case len(words) == 1 && words[0] == helpCommands:
+		return s.write(s.commands.list)
+	case len(words) == 1 && words[0] == helpPages:
+		return s.write(pageList)
+	case len(words) == 1 && leads && (words[0] == place.Page || !known || cmd != nil && cmd.For != ""):
+		_, err := io.WriteString(s.Stdout, s.render(s.page(words[0], place)))
 		return err
-	}
-	if words[0] == serveName && len(words) == 1 {
+	case known:
+		return s.help(cmd, rest, true)
+	case len(words) == 1 && words[0] == serveName:
 		return s.help(nil, words, true)
 	}
-	cmd, rest, err := s.commands.find(words)
-	if err != nil {
-		return s.commands.noTopic(words[0])
+	return s.commands.noTopic(words)
+}
+
+// page is the Markdown of a place, and what else there is to read about the word that led there.
+func (s *Session) page(word string, place pages.Place) string {
+	text := place.Text()
+	if place.Section != "" {
+		text += "\n`muster help " + place.Page + "` is the whole page.\n"
 	}
-	return s.help(cmd, rest, true)
+	if s.commands.begins(word) {
+		text += "\n`muster " + word + " --help` explains the command of that name.\n"
+	}
+	return text
+}
+
+// write prints what a function lays out for the screen.
+func (s *Session) write(lay func(w io.Writer, columns int)) error {
+	var text bytes.Buffer
+	lay(&text, s.helpColumns())
+	_, err := s.Stdout.Write(text.Bytes())
+	return err
 }
 
 // render lays a page out for the terminal, or plainly if there is none.
@@ -74,11 +85,10 @@ func (s *Session) render(page string) string {
 	return pages.Render(page, s.helpColumns(), s.Screen() > 0 && s.Getenv("TERM") != "dumb")
 }
 
-func topicList(w io.Writer, columns int) {
-	fmt.Fprint(w, "`muster help TOPIC` shows one of these pages.\n")
-	heads := map[pages.Kind]string{pages.Guide: "One task each:", pages.Subject: "One part of muster each:", pages.Runbook: "When something is wrong:"}
+func pageList(w io.Writer, columns int) {
+	fmt.Fprint(w, "`muster help PAGE` shows one of these pages.\n")
 	for _, kind := range []pages.Kind{pages.Guide, pages.Subject, pages.Runbook} {
-		fmt.Fprintf(w, "\n%s\n\n", heads[kind])
+		fmt.Fprintf(w, "\n%s:\n\n", kind)
 		var rows [][]string
 		for _, t := range pages.Topics() {
 			if t.Kind == kind {
@@ -87,28 +97,30 @@ func topicList(w io.Writer, columns int) {
 		}
 		screen.Pairs(w, columns, rows)
 	}
-	fmt.Fprint(w, "\n"+screen.Wrap("`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.", columns)+"\n")
+	fmt.Fprint(w, "\n"+screen.Wrap("`muster help WORD` finds other words too, such as jupyter or price. `muster help commands` lists the "+
+		"commands, `muster COMMAND --help` explains one, with examples.", columns)+"\n")
 }
 
-// noTopic says which pages there are, and the nearest.
-func (all catalog) noTopic(typed string) error {
-	first, _ := all.tree()
-	hint := "the topics are " + strings.Join(pages.Names(), ", ")
-	if close := nearest(typed, slices.Concat(pages.Names(), first)); close != "" {
-		hint = "did you mean muster help " + close + "? " + strings.ToUpper(hint[:1]) + hint[1:]
+// noTopic says what was meant, or else which pages there are.
+func (all catalog) noTopic(words []string) error {
+	if err := all.otherWord(typed{words: words}); err != nil {
+		return err
 	}
-	return Usagef(hint, "there is no topic and no command %q", typed)
+	hint := "the pages are " + strings.Join(pages.Names(), ", ")
+	if asked := didYouMean("muster help ", words, slices.Concat(pages.Names(), pages.Words(), all.next()[""])); asked != "" {
+		hint = asked + " " + strings.ToUpper(hint[:1]) + hint[1:]
+	}
+	return Usagef(hint, "there is no page and no command %q", words[0])
 }
 
 // help prints the help of a command, of a group or the overview. If nobody asked, the command line was incomplete, and
 // it goes with exit code 2 to the error stream.
 func (s *Session) help(cmd *Command, words []string, asked bool) error {
-	serve := len(words) == 1 && words[0] == serveName
 	var text bytes.Buffer
 	switch {
 	case cmd != nil:
-		commandHelp(&text, cmd, s.helpColumns())
-	case serve:
+		commandHelp(&text, cmd, s.commands.otherPaths(cmd), s.helpColumns())
+	case len(words) == 1 && words[0] == serveName:
 		fmt.Fprintln(&text, "muster serve --help shows the gateway's own flags.")
 	case len(words) > 0:
 		s.commands.groupHelp(&text, strings.Join(words, " "), s.helpColumns())
@@ -125,16 +137,50 @@ func (s *Session) help(cmd *Command, words []string, asked bool) error {
 	return Usagef("choose one of the above; --help after any command explains it", "the command is not complete")
 }
 
+// overview is what a new hand needs, on one screen.
 func (all catalog) overview(w io.Writer, columns int) {
-	io.WriteString(w, overviewTop)
+	fmt.Fprint(w, "muster turns GPU machines anywhere into nodes of one fleet.\n\n")
+	var rows [][]string
+	last := ""
+	for i := range all {
+		c := &all[i]
+		switch {
+		case c.First && c.full() == last:
+			rows[len(rows)-1][0] += ", " + c.Name
+		case c.First:
+			rows = append(rows, []string{"  muster " + c.Name, c.Summary})
+		}
+		last = c.full()
+	}
+	screen.Pairs(w, columns, append(rows, [][]string{
+		{"", ""},
+		{"  muster serve", "run the gateway"},
+		{"  muster token create", "print the command that joins a machine"},
+		{"", ""},
+		{"  muster help " + helpCommands, "list all commands, and the flags of every one"},
+		{"  muster help " + helpPages, "list the pages: joining, sessions, alerts, ..."},
+		{"  muster help WORD", "read about quickstart, ssh, jupyter, nginx, price, ..."},
+	}...))
+	fmt.Fprint(w, "\n"+screen.Wrap("`muster COMMAND --help` explains a command, with examples. A gateway on another machine is reached with "+
+		"--url and an API token in MUSTER_API_TOKEN.", columns)+"\n")
+}
+
+// list has all commands.
+func (all catalog) list(w io.Writer, columns int) {
+	fmt.Fprint(w, "Commands:\n")
 	rows := [][]string{{"  serve", "run the gateway"}}
 	for _, c := range all {
-		rows = append(rows, []string{"  " + c.Name, c.Summary})
+		summary := c.Summary
+		if c.For != "" {
+			summary += ": " + c.For
+		}
+		rows = append(rows, []string{"  " + c.Name, summary})
 	}
 	screen.Pairs(w, columns, rows)
 	fmt.Fprint(w, "\nFlags of every command:\n")
 	flagHelp(w, globals(), columns)
-	fmt.Fprint(w, "\n"+screen.Wrap("Flags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly. "+
+	fmt.Fprint(w, "\n"+screen.Wrap("A gateway on this machine is reached through its socket in --data DIR, one elsewhere with --url and an "+
+		"API token in MUSTER_API_TOKEN.\n\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly. "+
 		"`muster COMMAND --help` explains a command, with examples.", columns)+"\n")
 }
 
@@ -149,8 +195,8 @@ func (all catalog) groupHelp(w io.Writer, group string, columns int) {
 	screen.Pairs(w, columns, rows)
 }
 
-func commandHelp(w io.Writer, c *Command, columns int) {
-	about := strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ".\n\n" + c.Text
+func commandHelp(w io.Writer, c *Command, same string, columns int) {
+	about := strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ". " + same + "\n\n" + c.Text
 	fmt.Fprintf(w, "%s\n\n%s\n", screen.Wrap("Usage: "+c.usage(), columns), screen.Wrap(about, columns))
 	if len(c.Flags) > 0 {
 		fmt.Fprint(w, "\nFlags:\n")
@@ -207,5 +253,3 @@ func flagHelp(w io.Writer, flags []flags.Flag, columns int) {
 	}
 	screen.Pairs(w, columns, rows)
 }
-
-func topicNames() []string { return pages.Names() }

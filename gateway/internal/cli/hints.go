@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 
-	"muster/agent/sign"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/paste"
@@ -133,10 +132,7 @@ func (s *Session) Sudo(data string) string {
 			}
 			continue
 		}
-		if token, err := sign.ParseToken(arg); err == nil {
-			arg = token.Public()
-		}
-		line += " " + paste.Quote(arg)
+		line += " " + shown(arg)
 	}
 	return line
 }

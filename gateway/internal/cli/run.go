@@ -7,6 +7,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -91,7 +92,7 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 		return exitUsage
 	case errors.As(err, &ended):
 		if ended.Err != nil {
-			s.Report(s.explain(ctx, ended.Err))
+			s.Report(s.Explain(ctx, ended.Err))
 		}
 		return ended.Code
 	case errors.Is(err, ErrReported):
@@ -100,7 +101,7 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 		s.Report("interrupted", "")
 		return exitFailed
 	}
-	s.Report(s.explain(ctx, err))
+	s.Report(s.Explain(ctx, err))
 	return exitFailed
 }
 
@@ -108,13 +109,13 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 func (s *Session) execute(ctx context.Context) error {
 	args, ofServe := s.commands.divide(s.Args)
 	words, behind, given, err := split(args)
-	if err != nil {
-		return err
-	}
 	s.Flags = given
-	command, rest, err := s.commands.find(append(words, behind...))
 	if err != nil {
-		return err
+		return cmp.Or(s.commands.otherWord(readTyped(args)), err)
+	}
+	command, rest, known := s.commands.find(append(words, behind...))
+	if !known {
+		return s.commands.unknown(readTyped(args))
 	}
 	switch {
 	case command == nil && len(words) > 0 && words[0] == helpName:

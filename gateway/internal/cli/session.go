@@ -41,8 +41,7 @@ func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 	if s.Flags.Given("url") && s.Flags.Given("data") {
 		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}
-	url := s.Flags.Text("url")
-	if s.Flags.Given("data") || url == "" {
+	if s.OverSocket() {
 		dir, err := s.dataDir()
 		if err != nil {
 			return nil, err
@@ -53,8 +52,12 @@ func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.Text("root-pin"), CAFile: s.Flags.Text("ca")})
+	return client.Dial(ctx, client.Target{URL: s.Flags.Text("url"), Token: token, RootPin: s.Flags.Text("root-pin"),
+		CAFile: s.Flags.Text("ca")})
 }
+
+// OverSocket is true if the gateway is one of this machine, and is reached through the socket in its data directory.
+func (s *Session) OverSocket() bool { return s.Flags.Given("data") || s.Flags.Text("url") == "" }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
 func (s *Session) apiToken() (string, error) {
@@ -144,6 +147,18 @@ func (s *Session) dataDir() (string, error) {
 			"there is no HOME and no XDG_DATA_HOME that says where the gateway's data are")
 	}
 	return dir, nil
+}
+
+// DataDir is the directory of the gateway's data on this machine; empty: the gateway is reached by its URL, or nothing says where.
+func (s *Session) DataDir() string {
+	if !s.OverSocket() {
+		return ""
+	}
+	dir, err := s.dataDir()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // DataFiles names the data of a stopped gateway, for a command that works on them.

@@ -14,12 +14,13 @@ import (
 	"muster/gateway/internal/cli/release"
 	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/cli/session"
+	"muster/gateway/internal/cli/status"
 	"muster/gateway/internal/cli/task"
 )
 
 // All are the commands of all groups. A new group is a package beside these, and a line here.
 func All() []cli.Command {
-	return slices.Concat(
+	return cli.Shorten(first(), slices.Concat(
 		join.TokenCommands(),
 		join.BootstrapCommands(),
 		node.Commands(),
@@ -41,6 +42,7 @@ func All() []cli.Command {
 		gateway.BackupCommands(),
 		gateway.ServiceCommands(),
 		health.EventCommands(),
+		status.Commands(),
 		cli.OwnCommands(),
-	)
+	))
 }

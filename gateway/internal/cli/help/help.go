@@ -29,6 +29,11 @@ const (
 	Runbook             // what to do when something is wrong
 )
 
+// String heads a list of such pages.
+func (k Kind) String() string {
+	return [...]string{"One task each", "One part of muster each", "When something is wrong"}[k]
+}
+
 // guides are the pages about one task each.
 func guides() []string {
 	return []string{"quickstart", "first-job", "colleague", "phone", "nginx", "restore"}

@@ -20,7 +20,7 @@ func Pairs(w io.Writer, screen int, rows [][]string) {
 	for _, row := range rows {
 		name := row[0]
 		for _, line := range wrapped(row[1], columns) {
-			fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat(" ", names-Width(name)+gap), line)
+			fmt.Fprintln(w, strings.TrimRight(name+strings.Repeat(" ", names-Width(name)+gap)+line, " "))
 			name = ""
 		}
 	}

@@ -89,6 +89,12 @@ func (s Source) InstalledKey() string { return filepath.Join(s.Root, datadir.Ser
 // Where names the place of the key: a file, or the variable.
 func (s Source) Where() string { return s.place().String() }
 
+// WithData tells whether the key is in the data directory: whoever copies that has the database and what opens it.
+func (s Source) WithData() bool {
+	file := s.place().file
+	return file != "" && datadir.Same(filepath.Dir(file), s.Data)
+}
+
 // File is the file that holds the key. It is empty if the key comes from the environment, and is its owner's to change.
 func (s Source) File() string {
 	if p := s.place(); !p.lent {

@@ -1,0 +1,85 @@
+package cli
+
+// meaning says what words mean that name no command. The words have a bar between them, and so have the things that they mean.
+type meaning struct{ words, means string }
+
+// phrases are words that stand for a whole command line, in the order of what is meant most. {NAME} takes an argument that was given,
+// {NAME...} all that are left; without one the word in the braces stands there. A short word counts behind its group as well: "node price".
+func phrases() []meaning {
+	return []meaning{
+		{"price|price set|set price|node price|node price set|node set price", "node label {NAME} price_per_hour={1.99}"},
+		{"update|upgrade|deploy|node update|node upgrade|agent update|agent upgrade|release update", "release status|release promote VERSION|" +
+			"service install"},
+		{"silence|mute|ack|acknowledge|snooze|alert mute|alert ack|node silence|node mute", "alert silence --node {NAME} --reason {WHY}"},
+		{"webhook|webhooks|notify|notification|notifications|receiver|receivers|slack|ntfy|email|pagerduty|alertmanager",
+			"alert receiver add NAME --kind KIND|alert receiver ls"},
+		{"join|add|enroll|enrol|register|invite|attach|adopt|new|node add|node join|node new|node enroll|node enrol|node register",
+			"token create|push {HOST...}"},
+		{"kill|stop|abort|terminate|cancel", "task cancel {ID...}|session kill {ID...}"},
+		{"ps|processes|who|w|jobs", "task ls --open|session ls --open|node exec {NAME} -- ps aux"},
+		{"job|submit|sbatch|srun|batch|schedule", "task run NODE TYPE|task ls"},
+		{"queue|squeue", "task ls --open"},
+		{"image|images|docker|podman|container|containers|pod|pods|launch|oci", "task run NODE workload.oci_launch image=IMAGE|release ls"},
+		{"htop|nvtop|monitor|watch|live", "top"},
+		{"nvidia-smi|smi|nvidia|rocm-smi", "gpus|node exec {NAME} -- nvidia-smi"},
+		{"free|room|available|find", "gpus --free-memory 40GiB"},
+		{"idle|unused", "ls --idle"},
+		{"bill|billing|spend|spending|money|costs|invoice", "cost"},
+		{"connect|terminal|bash|sh|zsh|into|enter|node connect|node sh|node bash", "ssh {NAME}"},
+		{"console|ui|web|dashboard|browser|gui", "login"},
+		{"copy|scp|rsync|sftp|upload|sync|put|node copy|node scp", "cp {FILE} {NAME:PATH}"},
+		{"vscode|code|editor", "ssh-config"},
+		{"tunnel|port-forward|portforward|port|ports|expose|jupyter|notebook|tensorboard|node port-forward|node tunnel",
+			"forward {NAME} {8888}"},
+		{"log|tail|journal|journalctl", "logs {NAME...}"},
+		{"dmesg|kernel|xid", "logs {NAME...} --source kernel"},
+		{"df|du|disk", "node exec {NAME} -- df -h"},
+		{"reboot", "node exec {NAME} -- systemctl reboot"},
+		{"info|overview|summary|uptime|dash", "status"},
+		{"problems|problem|errors|error|issues|wrong|warnings", "status|health ls|alert ls"},
+		{"check|diag|diagnose|verify|selftest|ping", "doctor|task run {NAME} diag.collect --wait"},
+		{"adduser|useradd", "account create {NAME}|task run NODE provision_user username={NAME}"},
+		{"gateway|daemon|gateway status", "status|doctor"},
+		{"init|setup|install|start|up", serveName + "|service install"},
+		{"down|uninstall|shutdown", "service uninstall"},
+		{"dump|snapshot", "backup {FILE}"},
+		{"recover|import", "restore {FILE}"},
+	}
+}
+
+// nouns are other names of groups.
+func nouns() []meaning {
+	return []meaning{
+		{"nodes|machine|machines|host|hosts|server|servers|box|boxes|instance|instances", "node"},
+		{"user|users|accounts|member|members", "account"},
+		{"tokens", "token"},
+		{"job|jobs|tasks", "task"},
+		{"alerts", "alert"},
+		{"webhook|webhooks|notify|notification|notifications|receiver|receivers", "alert receiver"},
+		{"releases|versions", "release"},
+		{"sessions|recording|recordings", "session"},
+		{"secrets", "secret"},
+		{"keys", "key"},
+		{"cert|certs|certificate|certificates|root|roots", "ca"},
+		{"gateway|daemon", "service"},
+	}
+}
+
+// verbs are other names of what is done to the things of a group. Those that the group has are meant.
+func verbs() []meaning {
+	return []meaning{
+		{"list|ll|all", "ls"},
+		{"get|describe|inspect|view|cat|details|info|status", "show"},
+		{"add|new|make|mint|create|generate", "create|add|set|generate"},
+		{"rm|delete|del|remove|destroy|drop|erase", "retire|return|revoke|cancel|drop|rm|delete|kill|clear|unset|uninstall"},
+		{"stop|kill|abort|end|cancel", "cancel|kill|pause|drain|revoke"},
+		{"start|launch|execute|submit", "run"},
+		{"update|upgrade|deploy|install", "promote|install"},
+		{"tag|annotate|set|edit", "label|set"},
+		{"log|tail", "logs"},
+		{"cordon|disable", "drain"},
+		{"uncordon|undrain|enable|undo", "resume|rollback"},
+		{"block", "ban"},
+		{"copy", "cp"},
+	}
+}

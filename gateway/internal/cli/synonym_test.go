@@ -1,0 +1,158 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
+)
+
+// answers are the command lines that a refusal names, without the program's name.
+func answers(errs string) (lines []string) {
+	for line := range strings.Lines(errs) {
+		if line, found := strings.CutPrefix(line, "          muster "); found {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// TestSynonyms: a word with a meaning is answered with the command to copy, with the arguments and flags that were given.
+func TestSynonyms(t *testing.T) {
+	h := newHouse(t)
+	for typed, want := range map[string]string{
+		"node delete gpu-7":                    "node retire gpu-7|node return gpu-7",
+		"rm gpu-7 gpu-8 --yes":                 "node retire gpu-7 gpu-8 --yes|node return gpu-7 gpu-8 --yes",
+		"delete -l tier=spot":                  "node retire -l tier=spot|node return -l tier=spot",
+		"price set gpu-7 1.2":                  "node label gpu-7 price_per_hour=1.2",
+		"price gpu-7":                          "node label gpu-7 price_per_hour=1.99",
+		"node price gpu-7 3":                   "node label gpu-7 price_per_hour=3",
+		"user":                                 "account ls|account create NAME",
+		"user add bob --scope nodes:read":      "account create bob --scope nodes:read",
+		"users rm bob":                         "account revoke bob",
+		"update":                               "release status|release promote VERSION|service install",
+		"node upgrade gpu-7":                   "release status|release promote VERSION|service install",
+		"webhook https://hooks.example/s3cret": "alert receiver add NAME --kind KIND|alert receiver ls",
+		"webhook rm ops":                       "alert receiver rm ops|alert receiver add NAME --kind KIND|alert receiver ls",
+		"silence gpu-7":                        "alert silence --node gpu-7 --reason WHY",
+		"kill 4sl5ucv6e2vnxq7a":                "task cancel 4sl5ucv6e2vnxq7a|session kill 4sl5ucv6e2vnxq7a|node drain 4sl5ucv6e2vnxq7a",
+		"kill -9 x":                            "task cancel x|session kill x|node drain x",
+		"rm -rf gpu-7":                         "node retire gpu-7|node return gpu-7",
+		"ps -ef":                               "task ls --open|session ls --open|node exec NAME -- ps aux",
+		"ps gpu-7":                             "task ls --open|session ls --open|node exec gpu-7 -- ps aux",
+		"list":                                 "node ls",
+		"node list -o wide":                    "node ls -o wide",
+		"nodes":                                "node ls|node create NAME",
+		"htop":                                 "top",
+		"join":                                 "token create|push HOST",
+		"node enroll root@10.0.0.1":            "token create|push root@10.0.0.1",
+		"job ls":                               "task ls|task run NODE TYPE",
+		"image":                                "task run NODE workload.oci_launch image=IMAGE|release ls",
+		"node ssh gpu-1 -- nvtop":              "node shell gpu-1 -- nvtop",
+		"connect gpu-1":                        "ssh gpu-1",
+		"scp a.bin gpu-1:/srv/":                "cp a.bin gpu-1:/srv/",
+		"jupyter gpu-1":                        "forward gpu-1 8888",
+		"host gpu-7":                           "node show gpu-7|node ls",
+		"user bob":                             "account ls",
+		"drain gpu-7 --yes":                    "node drain gpu-7 --yes",
+		"promote 1.4.0":                        "release promote 1.4.0",
+		"token delete mse_1":                   "token revoke mse_1",
+		"secret rm hf":                         "secret drop hf",
+		"task stop 1":                          "task cancel 1",
+		"session stop 1":                       "session kill 1",
+		"show":                                 "node show NAME",
+		"show gpu-1 it's":                      `node show gpu-1 'it'\''s'`,
+		"start":                                "serve|service install",
+		"cordon gpu-1":                         "node drain gpu-1",
+		"nginx":                                "help nginx",
+		"-o json delete delete":                "node retire delete|node return delete", // a node may have the word for its name
+		"dmesg gpu-1 -f":                       "logs gpu-1 --source kernel -f",
+	} {
+		code, out, errs := h.muster(strings.Fields(typed)...)
+		if got := strings.Join(answers(errs), "|"); code != 2 || out != "" || got != want {
+			t.Errorf("%s: code %d, answered %q, want %q\n%s", typed, code, got, want, errs)
+		}
+		if strings.Contains(errs, "did you mean") || strings.Contains(errs, "s3cret") {
+			t.Errorf("%s: %s", typed, errs)
+		}
+	}
+}
+
+// TestSynonymHidesTokens: a token that was given is not shown again.
+func TestSynonymHidesTokens(t *testing.T) {
+	h := newHouse(t)
+	token, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, errs := h.muster("token", "rm", token.Reveal())
+	if strings.Contains(errs, token.Reveal()) || !strings.Contains(errs, "muster token revoke "+token.Public()+"\n") {
+		t.Error(errs)
+	}
+}
+
+// TestMeanings: each word of the tables can be reached, and each command that it is answered with exists and fits its usage.
+func TestMeanings(t *testing.T) {
+	d := desk{root: t.TempDir()}
+	all := commands.All()
+	ask := func(words string, least int, more ...string) {
+		t.Helper()
+		if cli.Known(all, words) {
+			t.Errorf("%s is a command: the row is never looked up", words)
+			return
+		}
+		for _, more := range append(more, "", " a b") {
+			code, errs := d.run(t, strings.Fields(words+more)...)
+			lines := answers(errs)
+			if code != 2 || len(lines) < least {
+				t.Errorf("%s%s: code %d, answered %q\n%s", words, more, code, lines, errs)
+			}
+			for _, line := range lines {
+				if err := cli.Parses(all, line); err != nil {
+					t.Errorf("%s%s is answered with muster %s: %v", words, more, line, err)
+				}
+			}
+		}
+	}
+	lines, groups, deeds := cli.Meanings()
+	for _, m := range lines {
+		for _, words := range m.Words {
+			ask(words, 1, " a", " a b c", " -l tier=spot --yes", " a -- b")
+		}
+		for _, line := range m.Means {
+			if err := cli.Parses(all, strings.NewReplacer("{", "", "...}", "", "}", "").Replace(line)); err != nil {
+				t.Errorf("muster %s: %v", line, err)
+			}
+		}
+	}
+	for _, m := range groups {
+		for _, words := range m.Words {
+			ask(words, 1)
+		}
+		if !cli.IsGroup(all, m.Means[0]) {
+			t.Errorf("%s is no group", m.Means[0])
+		}
+	}
+	used := map[string]bool{}
+	for _, m := range deeds {
+		for _, deed := range m.Words {
+			for _, group := range cli.Groups(all) {
+				if !cli.Known(all, group+" "+deed) {
+					ask(group+" "+deed, 0)
+				}
+			}
+		}
+		for _, deed := range m.Means {
+			for _, group := range cli.Groups(all) {
+				for _, c := range all {
+					used[deed] = used[deed] || c.Name == group+" "+deed
+				}
+			}
+			if !used[deed] {
+				t.Errorf("no group has a command %s", deed)
+			}
+		}
+	}
+}
