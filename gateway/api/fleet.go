@@ -11,7 +11,7 @@ import (
 
 // Count counts nodes and what they have. Retired nodes count as nodes alone, and only what is known of now is added up.
 func Count(rows []*NodeRow) Totals {
-	t := Totals{Nodes: len(rows), States: map[string]int{}, Statuses: map[string]int{}, Findings: map[string]int{}}
+	t := Totals{Nodes: len(rows), States: map[string]int{}, Statuses: map[string]int{}, Findings: map[string]int{}, Rent: RentOf(rows)}
 	said := 0
 	utilization := 0.0
 	for _, g := range rows {
@@ -49,11 +49,6 @@ func (t *Totals) add(g *NodeRow) {
 	if g.GPUsExpected != nil {
 		t.GPUsExpected += *g.GPUsExpected
 	}
-	if g.PricePerHour != nil {
-		t.Priced++
-	}
-	Add(&t.PricePerHour, g.PricePerHour)
-	Add(&t.IdleCostPerHour, g.IdleCostPerHour())
 	if g.Today != nil {
 		Add(&t.IdleCostToday, g.Today.KnownIdleCost())
 		Add(&t.CostToday, g.Today.Cost)

@@ -100,14 +100,12 @@ type Totals struct {
 	GPUsIdle      int            `json:"gpus_idle"`
 	MemoryUsedMiB int64          `json:"memory_used_mib"` // of the GPUs that say it
 	MemoryMiB     int64          `json:"memory_total_mib"`
-	Priced        int            `json:"priced"` // nodes that have a price and are not retired
+	Rent
 
 	// Each of these is the sum of what is known; null: it is known nowhere.
-	PowerWatts      *float64 `json:"power_watts"`        // of the GPUs that say it
-	PricePerHour    *float64 `json:"price_per_hour"`     // of the priced nodes
-	IdleCostPerHour *float64 `json:"idle_cost_per_hour"` // of the GPUs that are idle now, by their share of their nodes' prices
-	IdleCostToday   *float64 `json:"idle_cost_today"`    // as far as it was watched
-	CostToday       *float64 `json:"cost_today"`         // the prices, while the nodes were heard from
+	PowerWatts    *float64 `json:"power_watts"`     // of the GPUs that say it
+	IdleCostToday *float64 `json:"idle_cost_today"` // as far as it was watched
+	CostToday     *float64 `json:"cost_today"`      // the prices, while the nodes were heard from
 
 	UtilizationPercent *float64 `json:"utilization_percent"` // mean of the GPUs that say it; null: none does
 }

@@ -91,7 +91,7 @@ func TestTotals(t *testing.T) {
 	h.picture.Findings("id-a", []api.Finding{{Rule: "x", Severity: api.SeverityNote}, {Rule: "y", Severity: api.SeveritySevere}})
 	h.reload()
 	_, totals := h.picture.Rows(view.Query{All: true})
-	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 2"
+	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 {2 0 "
 	if got := fmt.Sprint(totals); !strings.HasPrefix(got, want) || *totals.UtilizationPercent != 75 || *totals.PowerWatts != 140 || *totals.PricePerHour != 2.5 {
 		t.Errorf("got %s, %v, %v, %v", got, *totals.UtilizationPercent, *totals.PowerWatts, *totals.PricePerHour)
 	}

@@ -92,8 +92,8 @@ func TestHeat(t *testing.T) {
 func TestTiles(t *testing.T) {
 	power, price := 1.25e6, 1234.5
 	tiles := picture.TilesOf(api.Totals{Nodes: 12345, Statuses: map[string]int{wire.StatusOnline: 12000, wire.StatusStale: 345},
-		GPUsExpected: 80000, GPUsSeen: 79999, GPUsUnknown: 345, MemoryUsedMiB: 1 << 30, MemoryMiB: 3 << 30, PowerWatts: &power, PricePerHour: &price,
-		Priced: 12})
+		GPUsExpected: 80000, GPUsSeen: 79999, GPUsUnknown: 345, MemoryUsedMiB: 1 << 30, MemoryMiB: 3 << 30, PowerWatts: &power,
+		Rent: api.Rent{PricePerHour: &price, Priced: 12}})
 	got := ""
 	for _, tile := range tiles {
 		got += fmt.Sprintf("%s %s %s %v\n", tile.Name, tile.Big, tile.Text, tile.Bad)
