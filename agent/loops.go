@@ -25,7 +25,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := command.NewMachine(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
 	sessions := a.sessions(state)
-	tasks := a.tasks(state, m, sessions)
+	tasks := a.tasks(state, m, sessions, news)
 	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
 	shipping := a.shipping(state)
 	beat, err := heartbeat.New(heartbeat.Config{

@@ -35,7 +35,7 @@ type hands struct {
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *session.Host) *task.Worker {
+func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *session.Host, news chan<- struct{}) *task.Worker {
 	h := &hands{
 		foreground: a,
 		machine:    m,
@@ -44,6 +44,12 @@ func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *s
 	}
 	h.worker = task.New(task.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Session: sessions.Open,
+		News: func() {
+			select {
+			case news <- struct{}{}:
+			default: // a report is due already
+			}
+		},
 		Logger: a.Log,
 	})
 	return h.worker

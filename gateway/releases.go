@@ -42,7 +42,8 @@ func (p *parts) openReleases(ctx context.Context, b base) (err error) {
 		return err
 	}
 	p.releases, err = release.Open(ctx, release.Config{Store: b.store, Artifacts: p.artifacts, Sign: b.authority.SignRelease,
-		Keys: b.authority.ReleaseKeys, CountAgain: b.audit.Told, Severe: p.health.SevereSince, Logger: b.log})
+		Keys: b.authority.ReleaseKeys, CountAgain: b.audit.Told, Severe: p.health.SevereSince,
+		Report: func(nodeID string) { p.tasks.Report(nodeID) }, Logger: b.log})
 	if err != nil {
 		return err
 	}

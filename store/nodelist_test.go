@@ -50,6 +50,9 @@ func TestSelectors(t *testing.T) {
 	}
 	must(t, s.SetLabels(ctx, "id-e", map[string]string{"tier": "public"}, nil))
 	must(t, s.SetLabels(ctx, "id-f", nil, []string{"tier"}))
+	for id, price := range map[string]string{"id-a": "1.5", "id-b": "2", "id-c": "two", "id-d": "10", "id-e": ""} {
+		must(t, s.SetLabels(ctx, id, map[string]string{"price": price}, nil))
+	}
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-d", From: "enrolled", To: "active", At: day()}))
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-g", From: "enrolled", To: "retired", At: day()}))
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-a", At: after(time.Hour), Interval: time.Minute},
@@ -83,6 +86,15 @@ func TestSelectors(t *testing.T) {
 		{[]store.Term{{"status", "!=", "pending"}, {"tier", "=", "sovereign"}}, "a b"},
 		{[]store.Term{{"status", "exists", ""}}, "a b c d e f"},
 		{[]store.Term{{"status", "absent", ""}}, ""},
+		{[]store.Term{{"status", "<", "1"}}, ""},
+		{[]store.Term{{"instance_id", "<", "2"}}, "a b"},
+		{[]store.Term{{"instance_id", ">=", "4"}, {"tier", "exists", ""}}, "e"},
+		{[]store.Term{{"tier", ">", "-1"}}, ""},
+		{[]store.Term{{"price", "<", "2"}}, "a"},
+		{[]store.Term{{"price", "<=", "2"}}, "a b"},
+		{[]store.Term{{"price", ">=", "1.50"}}, "a b d"},
+		{[]store.Term{{"price", ">", "2.0"}}, "d"},
+		{[]store.Term{{"gpus", ">=", "0"}}, ""},
 	} {
 		for _, limit := range []int{0, 1, 2} {
 			names, total := list(t, s, store.NodeQuery{Terms: c.terms, Ref: ref, Limit: limit})

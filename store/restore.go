@@ -9,7 +9,7 @@ import (
 
 // Meta keys that backups and restores write. Their values are in Unix milliseconds.
 const (
-	metaBackupAt   = "backup_at" // when the newest backup began
+	MetaBackupAt   = "backup_at" // when the newest backup began
 	metaRestoredAt = "restored_at"
 	metaRestoredOf = "restored_backup_at" // when the backup was made from which this database was restored
 	metaAdoptUntil = "restored_adopt_until"
@@ -24,13 +24,13 @@ type Restoration struct {
 
 // NoteBackup records that a backup begins now. The caller does this before Backup, so that the copy holds its own age.
 func (s *Store) NoteBackup(ctx context.Context, at time.Time, events ...Event) error {
-	return s.change(ctx, []statement{do(setMeta, metaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
+	return s.change(ctx, []statement{do(setMeta, MetaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
 }
 
 // BackupAt is when the newest backup began that this database knows of, or ErrNotFound. In a copy that Backup made, it is the time
 // of that copy.
 func (s *Store) BackupAt(ctx context.Context) (time.Time, error) {
-	return s.metaTime(ctx, metaBackupAt)
+	return s.metaTime(ctx, MetaBackupAt)
 }
 
 func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {

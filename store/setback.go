@@ -48,7 +48,7 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 		do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
 			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, metaAdoptUntil, now, metaRestoredAt, now),
 		do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
-			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, MetaAliveAt, metaBackupAt, now),
+			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, MetaAliveAt, MetaBackupAt, now),
 	}
 	for _, a := range ahead {
 		update := "UPDATE " + a.table + " SET " + a.column + " = min(" + a.column + " - ?, ?) WHERE " + a.column + " > ?"

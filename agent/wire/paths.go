@@ -44,12 +44,13 @@ func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tas
 // TaskWaitSeconds is the parameter of TaskWaitPath: 0 to MaxTaskWait in whole seconds.
 const TaskWaitSeconds = "seconds"
 
-// TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: WaitTasks, WaitSessions, or both with a comma between.
+// TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: some of WaitTasks, WaitSessions and WaitReport, with commas between.
 // Without it the node takes tasks alone.
 const (
 	TaskWaitFor  = "for"
 	WaitTasks    = "tasks"
 	WaitSessions = "sessions"
+	WaitReport   = "report" // to be told that there is something to learn with a heartbeat
 )
 
 // SessionChannelPath is where a node moves the bytes of one channel of its session: with GET it fetches those of the operator, with POST

@@ -31,6 +31,12 @@ type SignedTask struct {
 	SigningKeyID string `json:"signing_key_id"`
 }
 
+// ReportNow answers a wait, in the place of a SignedTask, where the node is to report at once: its next heartbeat has news for it. The
+// node that waits for WaitReport alone gets it.
+type ReportNow struct {
+	Report bool `json:"report"`
+}
+
 // TaskStarted says that the node has accepted a task and begins with it. From then on it is not delivered again.
 type TaskStarted struct {
 	StartedAt time.Time `json:"started_at"` // by the gateway's clock

@@ -60,6 +60,15 @@ func Missing(rows int, counted bool, expected *int) int {
 // MissingGPUs is how many of the node's GPUs do not answer, as far as that is known.
 func (g *NodeRow) MissingGPUs() int { return Missing(len(g.GPUs), g.GPUs != nil, g.GPUsExpected) }
 
+// GPUCount is how many GPUs the node has: by the record, else by its last reading; nil: that is not known.
+func (g *NodeRow) GPUCount() *int {
+	if g.GPUsExpected != nil || g.GPUs == nil {
+		return g.GPUsExpected
+	}
+	count := len(g.GPUs)
+	return &count
+}
+
 // ReadAt is a time of the node's clock by the gateway's clock. A skew that no clock has is not believed, nor is a year that no JSON text
 // can hold: a node says both, and its row would cost everybody the list of the fleet.
 func ReadAt(at *time.Time, skew *int64) *time.Time {

@@ -7,6 +7,7 @@ package alerts
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,10 @@ type Change struct {
 
 // Write stores alerts, deliveries and contacts in the place of what there was of them. An alert that was resolved stays so.
 func (r Records) Write(ctx context.Context, c Change, events ...store.Event) error {
+	return r.db.Change(ctx, c.statements(), events...)
+}
+
+func (c *Change) statements() []sqlite.Statement {
 	var all []sqlite.Statement
 	for i := range c.Alerts {
 		all = append(all, putAlert(&c.Alerts[i]))
@@ -119,8 +124,42 @@ func (r Records) Write(ctx context.Context, c Change, events ...store.Event) err
 			ON CONFLICT DO UPDATE SET sent_at = excluded.sent_at, failed_at = excluded.failed_at, error = excluded.error`,
 			k.Receiver, sqlite.MaybeMillis(k.SentAt), sqlite.MaybeMillis(k.FailedAt), k.Error))
 	}
-	return r.db.Change(ctx, all, events...)
+	return all
 }
+
+// Replace stores alerts and deliveries in the place of all that there were. Those to receivers that there are not are left out.
+func (r Records) Replace(ctx context.Context, c Change) error {
+	receivers, err := r.Receivers(ctx)
+	if err != nil {
+		return err
+	}
+	c.Deliveries = slices.DeleteFunc(slices.Clone(c.Deliveries), func(d Delivery) bool { return !slices.Contains(receivers, d.Receiver) })
+	all := []sqlite.Statement{sqlite.Do("DELETE FROM alerts"), sqlite.Do("DELETE FROM alert_deliveries")}
+	return r.db.Change(ctx, append(all, c.statements()...))
+}
+
+// Told reads what the gateway whose database is in a file had told. nil: it did not go on from the backup that was made at this time.
+func Told(ctx context.Context, file string, backupAt time.Time) (*Change, error) {
+	db, err := sqlite.OpenToRead(file)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	const meta = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?"
+	knows, err := sqlite.All(ctx, db, (*sqlite.Row).Time, sqlite.Do(meta, store.MetaBackupAt))
+	if err != nil || len(knows) == 0 || knows[0].Before(backupAt) {
+		return nil, err
+	}
+	r := New(store.Records{DB: db})
+	c := &Change{}
+	if c.Alerts, err = r.Alerts(ctx, mostCarried); err == nil {
+		c.Deliveries, err = r.Deliveries(ctx)
+	}
+	return c, err
+}
+
+// mostCarried bounds the resolved alerts that Told reads. The gateway keeps no more.
+const mostCarried = 1000
 
 func putAlert(a *Alert) sqlite.Statement {
 	if a.Members == nil {

@@ -185,3 +185,49 @@ func TestSilences(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 }
+
+// TestTold: what was told after a backup is read from the database that went on from it, and takes the place of what the backup has.
+func TestTold(t *testing.T) {
+	r, s := open(t)
+	must(t, s.SetSecret(t.Context(), alerts.SecretName("ops"), []byte("x")))
+	before := stale("al-1", "n-1")
+	must(t, r.Write(t.Context(), alerts.Change{Alerts: []alerts.Alert{before}}))
+	must(t, s.NoteBackup(t.Context(), start))
+	dir := t.TempDir()
+	copied := filepath.Join(dir, "copy.db")
+	must(t, s.Backup(t.Context(), copied))
+
+	over := before
+	over.ResolvedAt = &start
+	since := stale("al-2", "n-1") // of the same cause and subject as the one that is open in the backup
+	told := alerts.Delivery{Alert: "al-2", Receiver: "ops", Want: "firing", Told: "firing", Since: start, NextAt: start, ToldAt: &start}
+	gone := told
+	gone.Receiver = "removed"
+	must(t, r.Write(t.Context(), alerts.Change{Alerts: []alerts.Alert{over, since}, Deliveries: []alerts.Delivery{told, gone}}))
+	file := filepath.Join(dir, "went-on.db")
+	must(t, s.Backup(t.Context(), file))
+
+	c, err := alerts.Told(t.Context(), file, start)
+	if err != nil || c == nil || len(c.Alerts) != 2 || len(c.Deliveries) != 2 {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	if c, err := alerts.Told(t.Context(), file, start.Add(time.Second)); c != nil || err != nil {
+		t.Errorf("of a backup that it does not know: %+v, %v", c, err)
+	}
+	if _, err := alerts.Told(t.Context(), filepath.Join(dir, "none.db"), start); err == nil {
+		t.Error("of no file")
+	}
+	restored, err := store.Open(t.Context(), store.Options{Path: copied, MasterKey: bytes.Repeat([]byte{7}, 32)})
+	must(t, err)
+	defer restored.Close()
+	now := alerts.New(restored.Records())
+	must(t, now.Replace(t.Context(), *c))
+	all, err := now.Alerts(t.Context(), 10)
+	must(t, err)
+	deliveries, err := now.Deliveries(t.Context())
+	must(t, err)
+	if len(all) != 2 || all[0].ResolvedAt == nil || all[1].ID != "al-2" || all[1].ResolvedAt != nil ||
+		len(deliveries) != 1 || !reflect.DeepEqual(deliveries[0], told) {
+		t.Errorf("got %+v, %+v", all, deliveries)
+	}
+}

@@ -2,13 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -60,11 +57,7 @@ func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err er
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, len(steps), nil
 	}
-	if path, err = filepath.Abs(path); err != nil {
-		return 0, 0, err
-	}
-	source := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(10000)"}
-	db, err := sql.Open(driverName, source.String())
+	db, err := openToRead(path)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -79,6 +80,24 @@ func (db *DB) open(ctx context.Context) error {
 	db.read = &reader{db: pool, prepared: map[string]*sql.Stmt{}}
 	w.start()
 	return nil
+}
+
+// OpenToRead opens the database in a file for queries alone. It migrates nothing, and writes nothing into the file.
+func OpenToRead(path string) (*DB, error) {
+	pool, err := openToRead(path)
+	if err != nil {
+		return nil, err
+	}
+	return &DB{read: &reader{db: pool, prepared: map[string]*sql.Stmt{}}}, nil
+}
+
+func openToRead(path string) (*sql.DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	source := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(10000)"}
+	return sql.Open(driverName, source.String())
 }
 
 // createPrivate makes the file before SQLite does. SQLite would leave the mode to the umask. The -wal and -shm files get the mode of

@@ -42,6 +42,7 @@ type desk struct {
 	results map[string]wire.TaskResult
 	output  map[string][]wire.TaskOutput
 	cancel  map[string]bool
+	reports int // so many waits are told to report
 	secrets map[string]string
 	refuse  func(step, id string) *gatewaytest.Reply // nil, or nil from it: as usual
 	jobs    []task.Job
@@ -202,7 +203,10 @@ func (d *desk) wait(q gatewaytest.Request) *gatewaytest.Reply {
 	timer := time.NewTimer(seconds)
 	defer timer.Stop()
 	tasks := strings.Contains(q.Query.Get(wire.TaskWaitFor), wire.WaitTasks)
-	for d.countWait(tasks); ; {
+	if d.countWait(tasks); d.report() {
+		return d.g.JSON(200, wire.ReportNow{Report: true})
+	}
+	for {
 		if signed, found := d.next(tasks); found {
 			return d.g.JSON(200, signed)
 		}
@@ -214,6 +218,14 @@ func (d *desk) wait(q gatewaytest.Request) *gatewaytest.Reply {
 			return &gatewaytest.Reply{Hangup: true}
 		}
 	}
+}
+
+// report tells whether a wait is told to report.
+func (d *desk) report() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reports--
+	return d.reports >= 0
 }
 
 // countWait counts the waits for tasks.

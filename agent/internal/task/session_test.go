@@ -66,7 +66,7 @@ func TestSession(t *testing.T) {
 			len(d.results) != 1 || d.results[work].Status != wire.TaskCompleted {
 			t.Errorf("opened %v, results %v", *opened, d.results)
 		}
-		if got := asked(d); got != "tasks,sessions" {
+		if got := asked(d); got != "tasks,sessions,report" {
 			t.Errorf("asked for %s", got)
 		}
 	})
@@ -89,7 +89,8 @@ func TestSessionWhileFull(t *testing.T) {
 		if len(*opened) != 1 || d.begun() < 2 {
 			t.Errorf("opened %v, %d tasks begun", *opened, d.begun())
 		}
-		if got := asked(d); got != "tasks,sessions sessions tasks,sessions sessions" && got != "tasks,sessions sessions tasks,sessions" {
+		const both, alone = "tasks,sessions,report", "sessions,report"
+		if got := asked(d); got != both+" "+alone+" "+both+" "+alone && got != both+" "+alone+" "+both {
 			t.Errorf("asked for %s", got)
 		}
 	})
@@ -116,7 +117,7 @@ func TestSessionWhileHeld(t *testing.T) {
 			t.Error(err)
 		}
 		cut()
-		if len(*opened) != 1 || asked(d) != "sessions" {
+		if len(*opened) != 1 || asked(d) != "sessions,report" {
 			t.Errorf("opened %v, asked for %s", *opened, asked(d))
 		}
 		began := time.Now()
@@ -126,5 +127,22 @@ func TestSessionWhileHeld(t *testing.T) {
 		}
 		cancel()
 		<-ended
+	})
+}
+
+// TestReportNow: the gateway's word that there are news makes the node report, once in a second however often it comes, and is no task.
+func TestReportNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		var told []time.Time
+		d.cfg.News = func() { told = append(told, time.Now()) }
+		d.reports = 3
+		d.run(time.Minute)
+		if len(told) != 3 || told[1].Sub(told[0]) < time.Second || told[2].Sub(told[1]) < time.Second || told[2].Sub(told[0]) > 5*time.Second {
+			t.Errorf("told at %v", told)
+		}
+		if d.did() != "" || strings.Contains(d.log.String(), "refused") {
+			t.Errorf("it did %q\n%s", d.did(), &d.log)
+		}
 	})
 }

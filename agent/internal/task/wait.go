@@ -97,11 +97,15 @@ func (w *Worker) wait(ctx context.Context, state identity.State, until time.Time
 		w.later(time.Second)
 	}
 	signed, err := w.ask(ctx, state.NodeID, seconds, place != nil)
-	if err == nil {
+	if err == nil || errors.Is(err, errReport) {
 		w.heard.Store(true)
 	}
 	switch {
 	case ctx.Err() != nil:
+		return nil
+	case errors.Is(err, errReport):
+		w.later(time.Second) // however often the gateway says it
+		w.News()
 		return nil
 	case err != nil:
 		w.Logger.Debug("no tasks from the gateway", "error", err)
@@ -123,6 +127,9 @@ func (w *Worker) wait(ctx context.Context, state identity.State, until time.Time
 	}
 	return err
 }
+
+// errReport is the gateway's word that the node should report at once.
+var errReport = errors.New("the gateway has news for the next report")
 
 // isReady waits until Run has taken up what was left. It reports false if ctx was done before.
 func (w *Worker) isReady(ctx context.Context) bool {
@@ -165,9 +172,9 @@ func (w *Worker) slot(ctx context.Context) bool {
 
 // ask waits at the gateway. nil without an error: there is nothing to do.
 func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool) (*wire.SignedTask, error) {
-	wants := wire.WaitSessions
+	wants := wire.WaitSessions + "," + wire.WaitReport
 	if tasks {
-		wants = wire.WaitTasks + "," + wire.WaitSessions
+		wants = wire.WaitTasks + "," + wants
 	}
 	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds) + "&" + wire.TaskWaitFor + "=" + wants
 	limit := time.Duration(seconds)*time.Second + lateTime
@@ -175,11 +182,17 @@ func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool
 	if err != nil || answer.Status == http.StatusNoContent {
 		return nil, err
 	}
-	var signed wire.SignedTask
-	if err := json.Unmarshal(answer.Body, &signed); err != nil {
+	var said struct {
+		wire.SignedTask
+		wire.ReportNow
+	}
+	if err := json.Unmarshal(answer.Body, &said); err != nil {
 		return nil, fmt.Errorf("read the gateway's answer: %w", err)
 	}
-	return &signed, nil
+	if said.Report {
+		return nil, errReport
+	}
+	return &said.SignedTask, nil
 }
 
 // take believes a task or a session, or refuses it. What it believes of a task is in the journal before anything else happens. A task that

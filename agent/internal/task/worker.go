@@ -43,6 +43,7 @@ type Config struct {
 	Handle   func(ctx context.Context, job Job) Outcome
 	// Session opens a session. Its document was verified, and nothing else of it was checked. It returns at once.
 	Session func(state identity.State, payload wire.TaskPayload, key ed25519.PublicKey)
+	News    func() // the gateway has something to say with the next heartbeat; it returns at once. Nil: nobody is told
 	Logger  *slog.Logger
 }
 
@@ -74,6 +75,9 @@ type Worker struct {
 // New makes a Worker. It begins with nothing before Run.
 func New(c Config) *Worker {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	if c.News == nil {
+		c.News = func() {}
+	}
 	w := &Worker{
 		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State,
 		freed: make(chan struct{}), trouble: map[string]string{},

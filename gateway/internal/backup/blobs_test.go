@@ -21,6 +21,7 @@ import (
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
 	"muster/store"
+	"muster/store/alerts"
 	"muster/store/registry"
 )
 
@@ -209,6 +210,38 @@ func TestRestoreLacking(t *testing.T) {
 	done, err := h.restore(fresh, file)
 	if err != nil || done.Blobs != 1 || done.LostBlobs != 1 || len(h.named(fresh)) != 1 {
 		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+// TestRestoreAlerts: a restore takes over what receivers were told since the backup, and says so if it cannot read that.
+func TestRestoreAlerts(t *testing.T) {
+	h := newHouse(t)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	file := h.backup(false)
+	one := alerts.Alert{ID: "al-1", Cause: "node_stale", Subject: "n", Since: at, FiredAt: at}
+	h.with(func(s *store.Store, _ *artifact.Registry) {
+		if err := alerts.New(s.Records()).Write(t.Context(), alerts.Change{Alerts: []alerts.Alert{one}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	open := func() (n int) {
+		h.with(func(s *store.Store, _ *artifact.Registry) {
+			all, err := alerts.New(s.Records()).Alerts(t.Context(), 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n = len(all)
+		})
+		return n
+	}
+	if done, err := h.restore(h.data, file); err != nil || done.AlertsAway || open() != 1 {
+		t.Errorf("%+v, %v, %d alerts", done, err, open())
+	}
+	if err := os.WriteFile(filepath.Join(h.data, datadir.Database), []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := h.restore(h.data, file); err != nil || !done.AlertsAway || open() != 0 {
+		t.Errorf("beside a damaged database: %+v, %v, %d alerts", done, err, open())
 	}
 }
 

@@ -5,11 +5,13 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
 	"muster/store"
+	"muster/store/alerts"
 )
 
 // restoreSets is how often the newest trust set is published again after a restore. Nodes take no set with a lower number than the one
@@ -29,6 +31,9 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 	}
 	done, err := note(ctx, copied, r)
 	if err == nil {
+		done.AlertsAway, err = s.carryAlerts(ctx, copied, done.BackupAt)
+	}
+	if err == nil {
 		done.Blobs = len(b.blobs)
 		if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
 			err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
@@ -39,6 +44,23 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 		err = errors.New("the copy could not be completed: try again")
 	}
 	return done, err
+}
+
+// carryAlerts takes over what receivers were told since the backup, from the database that is there. So they hear of no alert twice, and
+// of each one that began since they hear the end. away: that database cannot be read.
+func (s *site) carryAlerts(ctx context.Context, copied *store.Store, made time.Time) (away bool, err error) {
+	file := filepath.Join(s.keys.Data, datadir.Database)
+	if !exists(file) {
+		return false, nil
+	}
+	told, err := alerts.Told(ctx, file, made)
+	switch {
+	case err != nil:
+		return true, ctx.Err() // it may be damaged, which is why it is replaced
+	case told == nil:
+		return false, nil
+	}
+	return false, alerts.New(copied.Records()).Replace(ctx, *told)
 }
 
 // note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.

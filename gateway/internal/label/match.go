@@ -1,6 +1,8 @@
 package label
 
 import (
+	"strconv"
+
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/store"
@@ -18,24 +20,7 @@ func Matches(terms []store.Term, n *api.NodeRow) bool {
 
 // meets decides one term. A field of the node itself is there unless it is empty.
 func meets(n *api.NodeRow, t store.Term) bool {
-	var value string
-	there := true
-	switch t.Key {
-	case "tenant":
-		value = n.Tenant
-	case "name":
-		value = n.Name
-	case "provider":
-		value = n.Provider
-	case "instance_id":
-		value = n.InstanceID
-	case "state":
-		value = n.State
-	case "status":
-		value = n.Status
-	default:
-		value, there = n.Labels[t.Key]
-	}
+	value, there := valueOf(n, t.Key)
 	reserved := wire.IsReserved(t.Key)
 	switch t.Op {
 	case store.OpEquals:
@@ -46,6 +31,46 @@ func meets(n *api.NodeRow, t store.Term) bool {
 		return there && (value != "" || !reserved)
 	case store.OpAbsent:
 		return !there || value == "" && reserved
+	}
+	number, known := Number(value)
+	bound, _ := Number(t.Value)
+	return there && known && compares(number, t.Op, bound)
+}
+
+func valueOf(n *api.NodeRow, key string) (value string, there bool) {
+	switch key {
+	case "tenant":
+		return n.Tenant, true
+	case "name":
+		return n.Name, true
+	case "provider":
+		return n.Provider, true
+	case "instance_id":
+		return n.InstanceID, true
+	case "state":
+		return n.State, true
+	case "status":
+		return n.Status, true
+	case "gpus":
+		if count := n.GPUCount(); count != nil {
+			value = strconv.Itoa(*count)
+		}
+		return value, true
+	}
+	value, there = n.Labels[key]
+	return value, there
+}
+
+func compares(number float64, op string, bound float64) bool {
+	switch op {
+	case store.OpLess:
+		return number < bound
+	case store.OpAtMost:
+		return number <= bound
+	case store.OpMore:
+		return number > bound
+	case store.OpAtLeast:
+		return number >= bound
 	}
 	return false
 }

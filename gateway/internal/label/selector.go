@@ -3,6 +3,7 @@ package label
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"muster/agent/wire"
@@ -12,25 +13,25 @@ import (
 // mostTerms bounds the terms of a selector: each is a condition of the query.
 const mostTerms = 16
 
-// ParseSelector reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken". A node is chosen if all terms are true. An
-// empty selector has no terms and chooses all nodes. A reserved key, such as tenant, always has a value, so it needs one in a term.
+// ParseSelector reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken,price_per_hour<2,gpus>=4". A node is
+// chosen if all terms are true. An empty selector has no terms and chooses all nodes. A reserved key, such as tenant, needs a value in a
+// term: it is always there.
 func ParseSelector(selector string) ([]store.Term, error) {
+	if selector == "" {
+		return nil, nil
+	}
 	var terms []store.Term
 	for _, part := range strings.Split(selector, ",") {
 		part = strings.TrimSpace(part)
-		if part == "" && selector != "" {
+		if part == "" {
 			return nil, badSelector("an empty term", selector)
 		}
-		if part == "" {
-			break
-		}
 		term := parseTerm(part)
-		isReserved := wire.IsReserved(term.Key)
-		if !isReserved && wire.CheckLabelKey(term.Key) != nil || !wire.LabelValue(term.Value) {
-			return nil, badSelector(fmt.Sprintf("%.80q is no term", part), selector)
+		if what := wrongTerm(term, part); what != "" {
+			return nil, badSelector(what, selector)
 		}
-		if isReserved && (term.Op == store.OpExists || term.Op == store.OpAbsent) {
-			return nil, badSelector(fmt.Sprintf("%q needs a value", term.Key), selector)
+		if n := len(terms); n > 0 && isComparison(terms[n-1].Op) && term.Op == store.OpExists && strings.Trim(part, "0123456789") == "" {
+			return nil, badSelector(fmt.Sprintf("%q is no number: write it with a dot", terms[n-1].Value+","+part), selector)
 		}
 		terms = append(terms, term)
 	}
@@ -40,18 +41,57 @@ func ParseSelector(selector string) ([]store.Term, error) {
 	return terms, nil
 }
 
-// parseTerm reads one term. The order matters: != holds a =, and the value of a = may begin with !. Two equal signs are read as one.
+// wrongTerm says what is wrong with a term; "": nothing.
+func wrongTerm(term store.Term, part string) string {
+	isReserved := wire.IsReserved(term.Key)
+	_, isNumber := Number(term.Value)
+	switch {
+	case !isReserved && wire.CheckLabelKey(term.Key) != nil, !wire.LabelValue(term.Value):
+		return fmt.Sprintf("%.80q is no term", part)
+	case isReserved && (term.Op == store.OpExists || term.Op == store.OpAbsent):
+		return fmt.Sprintf("%q needs a value", term.Key)
+	case strings.HasPrefix(part, term.Key+"=<"), strings.HasPrefix(part, term.Key+"=>"):
+		return fmt.Sprintf("%.80q is no term: write <= or >=", part)
+	case (isComparison(term.Op) || term.Key == "gpus") && !isNumber:
+		return fmt.Sprintf("%.80q compares numbers, and %.80q is no number", part, term.Value)
+	}
+	return ""
+}
+
+func isComparison(op string) bool {
+	return op == store.OpLess || op == store.OpAtMost || op == store.OpMore || op == store.OpAtLeast
+}
+
+// parseTerm reads one term: the first of the signs that stands in it decides. Two equal signs are read as one. There may be spaces around
+// the sign of a comparison.
 func parseTerm(part string) store.Term {
-	if key, value, ok := strings.Cut(part, "!="); ok {
-		return store.Term{Key: key, Op: store.OpNotEquals, Value: value}
-	}
-	if key, value, ok := strings.Cut(part, "="); ok {
-		return store.Term{Key: key, Op: store.OpEquals, Value: strings.TrimPrefix(value, "=")}
-	}
-	if key, ok := strings.CutPrefix(part, "!"); ok {
+	if key, ok := strings.CutPrefix(part, "!"); ok && !strings.HasPrefix(key, "=") {
 		return store.Term{Key: key, Op: store.OpAbsent}
 	}
+	at := max(strings.IndexAny(part, "=!<>"), 0)
+	key := part[:at]
+	for _, op := range []string{store.OpNotEquals, store.OpAtMost, store.OpAtLeast, store.OpLess, store.OpMore, "==", store.OpEquals} {
+		value, found := strings.CutPrefix(part[at:], op)
+		switch {
+		case !found:
+			continue
+		case isComparison(op):
+			return store.Term{Key: strings.TrimSpace(key), Op: op, Value: strings.TrimSpace(value)}
+		case op == "==":
+			op = store.OpEquals
+		}
+		return store.Term{Key: key, Op: op, Value: value}
+	}
 	return store.Term{Key: part, Op: store.OpExists}
+}
+
+// Number reads a text as selectors compare it: digits, maybe with a dot among them and a minus before them. The store says it in SQL.
+func Number(text string) (number float64, ok bool) {
+	if strings.Trim(strings.TrimPrefix(text, "-"), "0123456789.") != "" {
+		return 0, false
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	return number, err == nil
 }
 
 // CheckSelector refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
@@ -78,5 +118,6 @@ func badWord(key, value string) error {
 func badSelector(what, selector string) error {
 	return wire.Refuse(
 		wire.CodeBadSelector, fmt.Sprintf("selector %.120q: %s", selector, what),
-		"write terms such as tier=sovereign, tier!=spot, gpu, !broken, tenant=platform, status=online, with commas between")
+		"write terms such as tier=sovereign, tier!=spot, gpu, !broken, tenant=platform, status=online, 'price_per_hour<2', 'gpus>=4', "+
+			"with commas between and quotes around")
 }

@@ -38,6 +38,14 @@ func TestParse(t *testing.T) {
 		{" tier=sovereign , tenant=platform,gpu ", []store.Term{
 			{Key: "tier", Op: "=", Value: "sovereign"}, {Key: "tenant", Op: "=", Value: "platform"}, {Key: "gpu", Op: "exists"},
 		}},
+		{"price_per_hour<2,gpus>=4", []store.Term{{Key: "price_per_hour", Op: "<", Value: "2"}, {Key: "gpus", Op: ">=", Value: "4"}}},
+		{"a > 1.5,b <= -2", []store.Term{{Key: "a", Op: ">", Value: "1.5"}, {Key: "b", Op: "<=", Value: "-2"}}},
+		{"a<.5,b>5.", []store.Term{{Key: "a", Op: "<", Value: ".5"}, {Key: "b", Op: ">", Value: "5."}}},
+		{"a<1,x7", []store.Term{{Key: "a", Op: "<", Value: "1"}, {Key: "x7", Op: "exists"}}},
+		{"a=b<c,a!=>c,a==<c", []store.Term{
+			{Key: "a", Op: "=", Value: "b<c"}, {Key: "a", Op: "!=", Value: ">c"}, {Key: "a", Op: "=", Value: "<c"},
+		}},
+		{"gpus=8,gpus!=7", []store.Term{{Key: "gpus", Op: "=", Value: "8"}, {Key: "gpus", Op: "!=", Value: "7"}}},
 		{"status=online,state!=retired,name=a,provider=vast_ai,instance_id=7", []store.Term{
 			{Key: "status", Op: "=", Value: "online"}, {Key: "state", Op: "!=", Value: "retired"}, {Key: "name", Op: "=", Value: "a"},
 			{Key: "provider", Op: "=", Value: "vast_ai"}, {Key: "instance_id", Op: "=", Value: "7"},
@@ -55,6 +63,8 @@ func TestParseRefuses(t *testing.T) {
 		" ", ",", "a,", ",a", "a,,b", "=", "=x", "!=x", "!", "!!a", "!a=b", "a b", "a b=c", "-a", "a-", "a/b/c=d", "ä=b", "a=ö",
 		"a=\x00", "a= b", "tenant", "!status", "name", strings.Repeat("k", 64), "a=" + strings.Repeat("v", 129),
 		strings.TrimSuffix(strings.Repeat("a=b,", 17), ","),
+		"a!b", "<2", "a<", "a< ", "a<two", "a<1e9", "a<0x1", "a<$2", "a<1.2.3", "a<--1", "a<-",
+		"a<.", "a<NaN", "a<<1", "a<>1", "a>=<1", "a=<1", "a=>1", "a b<1", "gpus", "!gpus", "gpus=eight", "gpus>=", "a<1,99", "a>=1,5,b",
 	} {
 		terms, err := label.ParseSelector(text)
 		if code, hint := refusal(err); code != wire.CodeBadSelector || hint == "" || terms != nil {
@@ -63,9 +73,37 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// TestRefusalsTeach: a refusal says what is wrong with the number, and how it is written.
+func TestRefusalsTeach(t *testing.T) {
+	for text, says := range map[string]string{
+		"price_per_hour<two":  `"two" is no number`,
+		"price_per_hour<1,99": `"1,99" is no number: write it with a dot`,
+		"gpus=>4":             "write <= or >=",
+		"price_per_hour=<4":   "write <= or >=",
+	} {
+		_, err := label.ParseSelector(text)
+		if _, hint := refusal(err); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(hint, "'price_per_hour<2'") {
+			t.Errorf("%q: got %v, want %s", text, err, says)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "8": 8, "1.50": 1.5, ".5": .5, "5.": 5, "-2": -2, "-.5": -.5, "007": 7} {
+		if got, ok := label.Number(text); !ok || got != want {
+			t.Errorf("%q: got %v, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "-", ".", "-.", "1.2.3", "--1", "+1", "1e3", "0x1", "NaN", "Inf", "1_0", " 1", "1 ", "1-", "two", "1,5"} {
+		if got, ok := label.Number(text); ok {
+			t.Errorf("%q: is %v", text, got)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "tier=sovereign,tenant=platform", "a!=b", "!x", "a==b", ",", "a,,b", "status=online", "team/owner",
-		"=x", "!=", "\x00"} {
+		"=x", "!=", "\x00", "price_per_hour<2,gpus>=4", "a <= -1.5", "a<1,99", "a=>1", "a==<1"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -93,7 +131,7 @@ func render(terms []store.Term) string {
 			parts = append(parts, "!"+term.Key)
 		case "=":
 			parts = append(parts, term.Key+"=="+term.Value)
-		default:
+		default: // a value may begin with a sign
 			parts = append(parts, term.Key+term.Op+term.Value)
 		}
 	}
@@ -103,12 +141,15 @@ func render(terms []store.Term) string {
 // TestMatches has every key and every operator. Package view compares it with the database.
 func TestMatches(t *testing.T) {
 	subject := &api.NodeRow{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
-		Labels: map[string]string{"tier": "spot", "empty": ""}}
+		Labels: map[string]string{"tier": "spot", "empty": "", "price_per_hour": "1.5"}, GPUs: make([]api.GPU, 8)}
 	for text, want := range map[string]bool{
 		"": true, "tenant=x": true, "tenant=y": false, "name=n": true, "name!=n": false, "instance_id=7": true, "state=active": true,
 		"status!=online": false, "provider=": true, "provider!=vast_ai": true, "provider=vast_ai": false, "tier": true, "!tier": false,
 		"tier=spot,tenant=x": true, "tier=spot,tenant=y": false, "tier!=spot": false, "none!=spot": true, "none=": false, "empty": true,
-		"empty=": true, "!none": true, "none": false,
+		"empty=": true, "!none": true, "none": false, "price_per_hour<2": true, "price_per_hour<=1.50": true, "price_per_hour<1.5": false,
+		"price_per_hour>1": true, "price_per_hour>1.5": false, "price_per_hour>=1.5": true, "none<5": false, "none>=0": false,
+		"tier<5": false, "tier>=0": false, "empty<5": false, "instance_id>6": true, "instance_id>7": false, "provider<1": false,
+		"gpus=8": true, "gpus!=8": false, "gpus>=8": true, "gpus<8": false, "gpus>4,price_per_hour<2": true,
 	} {
 		terms, err := label.ParseSelector(text)
 		if err != nil {
@@ -120,6 +161,30 @@ func TestMatches(t *testing.T) {
 	}
 	if label.Matches([]store.Term{{Key: "tier", Op: "~", Value: "spot"}}, subject) {
 		t.Error("an operator that there is not matches")
+	}
+}
+
+// TestMatchesGPUs: the record counts, then the reading; what is not known passes no comparison.
+func TestMatchesGPUs(t *testing.T) {
+	eight := 8
+	for name, c := range map[string]struct {
+		node api.NodeRow
+		want map[string]bool
+	}{
+		"not known":      {api.NodeRow{}, map[string]bool{"gpus<1": false, "gpus>=0": false, "gpus=0": false, "gpus!=8": true}},
+		"none":           {api.NodeRow{GPUs: []api.GPU{}}, map[string]bool{"gpus<1": true, "gpus=0": true, "gpus>0": false}},
+		"seven of eight": {api.NodeRow{GPUs: make([]api.GPU, 7), GPUsExpected: &eight}, map[string]bool{"gpus>=8": true, "gpus=7": false}},
+		"a record alone": {api.NodeRow{GPUsExpected: &eight}, map[string]bool{"gpus>=8": true}},
+	} {
+		for text, want := range c.want {
+			terms, err := label.ParseSelector(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := label.Matches(terms, &c.node); got != want {
+				t.Errorf("%s, %q: got %v", name, text, got)
+			}
+		}
 	}
 }
 

@@ -56,6 +56,20 @@ func TestWaitFor(t *testing.T) {
 	if a, got := s.wait(n, "?seconds=0&for=sessions"); a.status != http.StatusNoContent {
 		t.Errorf("for sessions alone it got %d %q", a.status, got)
 	}
+	told := make(chan answer, 1)
+	go func() { told <- s.fetch(n, wire.TaskWaitPath(n.id)+"?seconds=55&for=sessions,report") }()
+	var a answer
+	for waited := false; !waited && t.Context().Err() == nil; {
+		s.desk.Report(n.id) // it may not wait yet
+		select {
+		case a = <-told:
+			waited = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	if a.status != http.StatusOK || string(a.body) != `{"report":true}`+"\n" {
+		t.Errorf("news for the next report: %d %q", a.status, a.body)
+	}
 	if _, got := s.wait(n, "?seconds=55&for=later,sessions,tasks"); got != work.ID {
 		t.Errorf("got %q, want the task", got)
 	}

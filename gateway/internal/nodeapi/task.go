@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,12 +49,15 @@ func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	takes := task.Takes{Tasks: q.tasks}
+	takes := task.Takes{Tasks: q.tasks, Report: q.report}
 	if q.sessions && a.Sessions != nil {
 		takes.Aside = func() *wire.SignedTask { return a.Sessions.Aside(sessionClaimer(c)) }
 	}
 	signed, err := a.Tasks.WaitFor(ctx, claimer(c, ""), q.within, takes)
-	if signed == nil || err != nil {
+	switch {
+	case errors.Is(err, task.ErrReport):
+		return wire.ReportNow{Report: true}, nil
+	case signed == nil || err != nil:
 		return nil, err
 	}
 	return signed, nil
@@ -61,8 +65,8 @@ func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
 
 // waitQuery is what the query of a wait asks for.
 type waitQuery struct {
-	within          time.Duration
-	tasks, sessions bool
+	within                  time.Duration
+	tasks, sessions, report bool
 }
 
 // readWait reads the query of a wait. Without one it is as long as a wait can be. Without wire.TaskWaitFor it takes tasks alone.
@@ -83,6 +87,7 @@ func readWait(query string) (waitQuery, error) {
 		case len(all) == 1 && name == wire.TaskWaitFor: // a later agent may name more
 			what := strings.Split(all[0], ",")
 			q.tasks, q.sessions = slices.Contains(what, wire.WaitTasks), slices.Contains(what, wire.WaitSessions)
+			q.report = slices.Contains(what, wire.WaitReport)
 		default:
 			return q, badWait()
 		}

@@ -97,8 +97,9 @@ func (d *Service) standings(c *channel, now time.Time) map[string]rollout.Standi
 		shut := d.shut(n, now)
 		readable := shut == "" || shut == heldWindow
 		all[id] = rollout.Standing{Name: n.Name, Interval: n.Interval, Belongs: !pinned, Online: d.online(n, now), Heard: n.heard,
-			Takes: n.able && !n.Conflict && readable && fits && !n.failed(o.Channel, o.Digest, o.Sequence),
-			Shut:  shut != "", Runs: d.runs(n, o.Digest),
+			Missed: !d.there(n, now),
+			Takes:  n.able && !n.Conflict && readable && fits && !n.failed(o.Channel, o.Digest, o.Sequence),
+			Shut:   shut != "", Runs: d.runs(n, o.Digest),
 			Trying: n.trying(o.Channel, o.Digest, o.Sequence), Busy: n.busy(o.Channel, o.Digest, o.Sequence),
 			Seen: n.seen, Vitals: n.vitals(), Severe: d.severe(c.rows[id])}
 	}
@@ -166,11 +167,19 @@ func (d *Service) save(ctx context.Context, c *channel, out rollout.Outcome, fro
 	c.rollout = &next
 	c.halting = nil
 	c.Finished = c.Finished || next.State == releases.Done
+	told := 0
 	for _, n := range out.Rows {
 		c.rows[n.NodeID] = n
+		if n.State == rollout.Admitted && told < mostTold {
+			d.Report(n.NodeID)
+			told++
+		}
 	}
 	return nil
 }
+
+// mostTold is how many nodes learn at once that they are let in. The others learn it with their next heartbeats, which are spread already.
+const mostTold = 200
 
 // happened are the events of a look. The caller holds mu.
 func (d *Service) happened(out rollout.Outcome) []store.Event {

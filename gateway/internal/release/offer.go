@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -185,6 +186,15 @@ func platform(r releases.Release, n Node) (releases.Platform, bool) {
 // settling is how long after a start of the gateway a node is not missed at least: as long as the longest pause of an agent between two
 // tries.
 const settling = 6 * time.Minute
+
+// there tells whether a node is heard from now. One that is silent for three of its intervals is online still, because it may be going back
+// from a release; but it is at no work.
+func (d *Service) there(n *node, now time.Time) bool {
+	if !n.heard {
+		return d.online(n, now)
+	}
+	return now.Sub(n.seen) <= 3*cmp.Or(n.Interval, wire.UsualInterval)
+}
 
 // online tells whether a node is heard from. For some time after a start, those that were heard before it count too.
 func (d *Service) online(n *node, now time.Time) bool {

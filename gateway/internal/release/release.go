@@ -32,6 +32,8 @@ type Config struct {
 	Severe func(nodeID string, since time.Time) string
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
+	// Report has a node send its next heartbeat at once, where it can be told. It must not wait. Nil: each is heard in its own time.
+	Report func(nodeID string)
 	// Transport reaches registries elsewhere; nil: the usual one.
 	Transport http.RoundTripper
 }

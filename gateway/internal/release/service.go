@@ -99,6 +99,9 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Report == nil {
+		c.Report = func(string) {}
+	}
 	d := &Service{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}, loaded: make(chan struct{})}
 	d.remote = build.NewRemote(build.RemoteConfig{Transport: c.Transport, Now: c.Now})
 	d.upSince = c.Now()

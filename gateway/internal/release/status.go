@@ -256,13 +256,13 @@ func (d *Service) stand(c *channel, n *node, now time.Time) api.ChannelNode {
 	switch {
 	case pinned:
 		out.State = rollout.Pinned
-	case let && (rollout.Fallen(row.State) || rollout.Active(row.State)):
+	case let && (rollout.Fallen(row.State) || row.State == rollout.Begun || rollout.Active(row.State) && d.there(n, now)):
 		out.State = row.State
-	case d.runs(n, c.Digest):
+	case d.runs(n, c.Digest) && d.there(n, now):
 		out.State = rollout.Running
 	case !n.able:
 		out.State = rollout.Unable
-	case !d.online(n, now):
+	case !d.there(n, now):
 		out.State = rollout.Offline
 	case n.failed(c.Channel.Channel, c.Digest, 0):
 		out.State = n.said.Phase

@@ -50,6 +50,7 @@ type Service struct {
 	waiting   map[string]hint                   // by node
 	counts    uint64                            // how often tasks were counted
 	waits     map[string]chan struct{}          // by node: the bell of its wait, closed to end it
+	reports   map[string]bool                   // nodes whose wait is to end so that they report
 	followers map[string]map[chan struct{}]bool // by task: the bells of those who read what it writes
 	stopped   bool
 	stopping  chan struct{} // closed with stopped
@@ -86,8 +87,9 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		hints[node] = hint{tasks: tasks}
 	}
 	now := c.Now()
-	return &Service{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
-		stopping: make(chan struct{}), heard: map[string]time.Time{}, upSince: now, lookedAt: now}, nil
+	return &Service{Config: c, waiting: hints, waits: map[string]chan struct{}{}, reports: map[string]bool{},
+		followers: map[string]map[chan struct{}]bool{},
+		stopping:  make(chan struct{}), heard: map[string]time.Time{}, upSince: now, lookedAt: now}, nil
 }
 
 // wall makes a clock that gives the time of day alone. Between two times of time.Now, Sub gives how long the machine was at work: it does

@@ -20,9 +20,13 @@ type Claimer struct {
 
 // Takes is what a wait takes.
 type Takes struct {
-	Tasks bool
-	Aside func() *wire.SignedTask // gives what comes before tasks: the document of a session. It must not wait. Nil: the wait takes none
+	Tasks  bool
+	Report bool                    // ErrReport, where the node has to learn something
+	Aside  func() *wire.SignedTask // gives what comes before tasks: the document of a session. It must not wait. Nil: the wait takes none
 }
+
+// ErrReport ends a wait where the node should send its next heartbeat at once.
+var ErrReport = errors.New("the node should report now")
 
 // Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
 // one. A wait for which there is no task asks the database nothing.
@@ -40,6 +44,9 @@ func (d *Service) WaitFor(ctx context.Context, c Claimer, within time.Duration, 
 	end := time.NewTimer(within)
 	defer end.Stop()
 	for {
+		if takes.Report && d.mustReport(c.NodeID, bell) {
+			return nil, ErrReport
+		}
 		if takes.Aside != nil && ctx.Err() == nil {
 			if t := takes.Aside(); t != nil {
 				return t, nil
@@ -86,7 +93,25 @@ func (d *Service) leave(nodeID string, bell chan struct{}) {
 	defer d.mu.Unlock()
 	if d.waits[nodeID] == bell {
 		delete(d.waits, nodeID)
+		delete(d.reports, nodeID)
 	}
+}
+
+// Report ends the wait of a node with ErrReport: its next heartbeat has news for it. A node that does not wait now is not told.
+func (d *Service) Report(nodeID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if bell := d.waits[nodeID]; bell != nil {
+		d.reports[nodeID] = true
+		ring(bell)
+	}
+}
+
+// mustReport tells whether the wait with this bell has to end so.
+func (d *Service) mustReport(nodeID string, bell chan struct{}) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waits[nodeID] == bell && d.reports[nodeID]
 }
 
 // Ring wakes the wait of a node: there is something for it aside.

@@ -215,3 +215,28 @@ func TestAside(t *testing.T) {
 		h.Ring("nobody")
 	})
 }
+
+// TestWaitReports: a wait that takes it ends when its node should report. One that does not take it goes on, and a node that does not wait
+// is told nothing later.
+func TestWaitReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n")
+		h.Report("id-n")
+		h.Report("id-nobody")
+		for _, takes := range []bool{false, true, true} {
+			begin := time.Now()
+			end := make(chan error, 1)
+			go func() {
+				_, err := h.WaitFor(context.Background(), h.claimer("n"), wire.MaxTaskWait, task.Takes{Tasks: true, Report: takes})
+				end <- err
+			}()
+			synctest.Wait()
+			time.Sleep(time.Second) // of the bubble
+			h.Report("id-n")
+			err := <-end
+			if after := time.Since(begin); takes != errors.Is(err, task.ErrReport) || takes != (after == time.Second) {
+				t.Errorf("takes it: %t: got %v after %s", takes, err, after)
+			}
+		}
+	})
+}

@@ -161,6 +161,9 @@ func restore(ctx context.Context, s *cli.Session) error {
 	if done.Aside != "" {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))
 	}
+	if done.AlertsAway {
+		fmt.Fprintln(s.Stdout, "It cannot be read, so receivers of alerts may hear of an alert twice, and miss the end of one.")
+	}
 	restoredKey(s, r.Data, done)
 	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+
 		"and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))

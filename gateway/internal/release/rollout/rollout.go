@@ -65,6 +65,7 @@ type Standing struct {
 	Shut     bool          // its maintenance window is closed, or cannot be read
 	Online   bool
 	Heard    bool // since the gateway is at work
+	Missed   bool // its last heartbeats did not come
 	Runs     bool // the release
 	Trying   bool // it says that it is at work on the release
 	Busy     bool // it says that it waits until no task runs

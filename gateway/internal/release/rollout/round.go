@@ -319,13 +319,15 @@ func (r *round) tell(kind, why string) {
 }
 
 // candidates are the nodes that may be let in now, in an order that looks random and stays the same. expected counts those that would be
-// among them, and that have not been heard since a start that was only just now. shut counts those whose window is closed.
+// among them, and that have not been heard since a start that was only just now. One that has just fallen silent is let in when it is heard
+// again. shut counts those whose window is closed.
 func (r *round) candidates() (ids []string, expected, shut int) {
 	for id, n := range r.Nodes {
 		if !n.Belongs || !n.Takes || !n.Online || n.Runs || !r.mayCome(id) {
 			continue
 		}
 		switch {
+		case n.Heard && n.Missed: // it would count as silent, for nothing that the release did
 		case n.Shut:
 			shut++
 		case n.Heard:

@@ -1,0 +1,64 @@
+package release_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/release/rollout"
+	"muster/store/releases"
+)
+
+// TestDeadNode: a node that has just fallen silent is not let in and holds nobody up; who is let in is told at once. When the node is heard
+// again it gets the release; when it falls silent with it, it is not on it any more.
+func TestDeadNode(t *testing.T) {
+	h := newHall(t, names(3)...)
+	var told []string
+	h.config.Report = func(id string) { told = append(told, id) }
+	v1 := h.release("v1")
+	dead := h.nodes["n000"]
+	dead.silent = true
+	h.pass(2 * time.Minute) // its heartbeats are missed, and it may be going back from a release still
+	now := rollout.AllAtOnce()
+	h.point(v1, &now)
+	offered := h.look()
+	c := h.state(releases.Running)
+	if len(offered) != 2 || c.Counts.Admitted != 2 || c.Counts.Offline != 1 {
+		t.Errorf("offered %v, %+v", offered, c.Counts)
+	}
+	if slices.Sort(told); !slices.Equal(told, []string{"id-n001", "id-n002"}) {
+		t.Errorf("told %v", told)
+	}
+	for name := range offered {
+		h.nodes[name].program = program("v1")
+	}
+	h.look()
+	if c := h.state(releases.Done); c.Counts.Running != 2 || c.Counts.Offline != 1 || c.Counts.Silent != 0 {
+		t.Errorf("got %+v", c.Counts)
+	}
+	dead.silent = false
+	h.beat(dead.name)
+	if got := one(t, h.look()); got != dead.name || len(told) != 3 {
+		t.Errorf("heard again: %s is offered it, told %v", got, told)
+	}
+	dead.program = program("v1")
+	h.look()
+	dead.silent = true
+	h.pass(2 * time.Minute)
+	if c := h.state(releases.Done); c.Counts.Running != 2 || c.Counts.Offline != 1 {
+		t.Errorf("silent with the release: %+v", c.Counts)
+	}
+}
+
+// TestManyTold: of many that are let in at once, so many are told, and the others hear it with their heartbeats.
+func TestManyTold(t *testing.T) {
+	h := newHall(t, names(230)...)
+	told := 0
+	h.config.Report = func(string) { told++ }
+	v1 := h.release("v1")
+	now := rollout.AllAtOnce()
+	h.point(v1, &now)
+	if offered := h.look(); len(offered) != 230 || told != 200 {
+		t.Errorf("%d are offered it, %d are told", len(offered), told)
+	}
+}
