@@ -216,7 +216,7 @@ func gpuText(t api.Totals) string {
 	if t.GPUsExpected > t.GPUsSeen {
 		text += fmt.Sprintf(" of %d", t.GPUsExpected)
 	}
-	text += fmt.Sprintf(" seen: %d at work, %d idle", t.GPUsBusy, t.GPUsIdle)
+	text += fmt.Sprintf(": %d at work, %d idle", t.GPUsBusy, t.GPUsIdle)
 	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle; n > 0 {
 		text += fmt.Sprintf(", %d not known", n)
 	}
