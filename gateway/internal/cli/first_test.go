@@ -49,7 +49,9 @@ func TestShortForms(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"ls gpu-1":        `muster ls does not take "gpu-1"`,
+		"ls gpu-1":        "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
+		"gpus gpu-1":      "hint: muster gpus --help shows how it is used",
+		"task ls 1 2":     "muster task show 1 2\n",
 		"forward gpu-1":   "write muster forward NAME [LOCAL:]PORT... [flags]",
 		"cp --uses 3 a b": "muster cp takes no --uses",
 		"logs":            "muster logs: which nodes?",

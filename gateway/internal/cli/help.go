@@ -110,7 +110,7 @@ func (all catalog) noTopic(words []string) error {
 	if asked := didYouMean("muster help ", words, slices.Concat(pages.Names(), pages.Words(), all.next()[""])); asked != "" {
 		hint = asked + " " + strings.ToUpper(hint[:1]) + hint[1:]
 	}
-	return Usagef(hint, "there is no page and no command %q", words[0])
+	return Usagef(hint, "there is no page and no command %q", all.wrongName(typed{words: words}))
 }
 
 // help prints the help of a command, of a group or the overview. If nobody asked, the command line was incomplete, and

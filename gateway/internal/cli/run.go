@@ -130,7 +130,7 @@ func (s *Session) execute(ctx context.Context) error {
 	s.Flags.Getenv = s.Getenv
 	s.Flags.Takes = command.Flags
 	if err := command.check(s.Flags, rest); err != nil {
-		return err
+		return cmp.Or(s.commands.showInstead(command, rest), err)
 	}
 	if s.Form, err = command.form(s.Flags); err != nil {
 		return err

@@ -121,11 +121,30 @@ func (all catalog) otherWord(t typed) error {
 	if len(answers) == 0 {
 		return nil
 	}
+	return Usagef(toCopy(answers), "there is no command %q", all.wrongName(t))
+}
+
+// toCopy is a hint with each command on a line of its own.
+func toCopy(answers []answer) string {
 	var hint strings.Builder
 	for _, a := range answers {
 		hint.WriteString(a.summary + ":\n  muster " + a.line + "\n")
 	}
-	return Usagef(hint.String(), "there is no command %q", all.wrongName(t))
+	return hint.String()
+}
+
+// showInstead answers a name behind a list, as in "ls gpu-7", with the command that shows one thing; nil: that is not what is wrong, or
+// the group has none.
+func (all catalog) showInstead(c *Command, args []string) error {
+	group, list := strings.CutSuffix(c.full(), " ls")
+	if !list || c.Most < 0 || len(args) <= c.Most {
+		return nil
+	}
+	answers := all.inGroup(group, []string{"show"}, typed{words: args})
+	if len(answers) == 0 {
+		return nil
+	}
+	return Usagef(toCopy(answers), "muster %s does not take %q", c.Name, args[c.Most])
 }
 
 // meant are the commands that the words mean, the likeliest first.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,12 +207,16 @@ func counts(by map[string]int) string {
 func gpuText(t api.Totals) string {
 	unread := ""
 	if t.GPUsUnknown > 0 {
-		unread = "; " + screen.Plural(t.GPUsUnknown, "node") + " without a reading of now"
+		unread = "; " + screen.Plural(t.GPUsUnknown, "node") + " without a reading"
 	}
 	if t.GPUsSeen == 0 && t.GPUsExpected == 0 {
 		return "none are seen" + unread
 	}
-	text := fmt.Sprintf("%d: %d at work, %d idle", t.GPUsSeen, t.GPUsBusy, t.GPUsIdle)
+	text := strconv.Itoa(t.GPUsSeen)
+	if t.GPUsExpected > t.GPUsSeen {
+		text += fmt.Sprintf(" of %d", t.GPUsExpected)
+	}
+	text += fmt.Sprintf(": %d at work, %d idle", t.GPUsBusy, t.GPUsIdle)
 	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle; n > 0 {
 		text += fmt.Sprintf(", %d not known", n)
 	}
