@@ -103,6 +103,7 @@ func TestOld(t *testing.T) {
 		"a pace that no node has":       {wire.Probe{State: wire.ProbeOK, SampledAt: ago(180 * time.Second)}, some(1e300), nil, true},
 		"a clock behind":                {wire.Probe{State: wire.ProbeOK, SampledAt: ago(time.Hour)}, nil, some(int64(3600_000)), false},
 		"a skew that no clock has":      {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, some(int64(1e15)), false},
+		"a skew below that":             {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, some(int64(-1e15)), false},
 		"no time":                       {wire.Probe{State: wire.ProbeOK}, nil, nil, false},
 		"no time, and it failed":        {wire.Probe{State: wire.ProbeFailed}, nil, nil, true},
 		"gone":                          {wire.Probe{State: wire.ProbeAbsent, SampledAt: ago(0)}, nil, nil, true},
