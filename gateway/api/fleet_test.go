@@ -134,3 +134,14 @@ func TestReadAt(t *testing.T) {
 		}
 	}
 }
+
+// TestCountMemory: memory is added up where both figures are of the GPU itself. Unified memory is the system's.
+func TestCountMemory(t *testing.T) {
+	used := some(int64(10))
+	all := some(int64(100))
+	g := &api.NodeRow{Fresh: true, GPUs: []api.GPU{{MemoryUsedMiB: used, MemoryMiB: all, MemorySource: wire.MemoryDevice}, {MemoryUsedMiB: used},
+		{MemoryMiB: all}, {MemoryUsedMiB: used, MemoryMiB: all, MemorySource: wire.MemoryUnified}}}
+	if totals := api.Count([]*api.NodeRow{g}); totals.MemoryUsedMiB != 10 || totals.MemoryMiB != 100 || totals.GPUsSeen != 4 {
+		t.Errorf("%+v", totals)
+	}
+}
