@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"muster/gateway/internal/kit/lab"
@@ -64,7 +65,7 @@ func newRootBox(t *testing.T, tools ...string) *rootBox {
 
 // sandbox hides the machine's folders behind new ones in a mount namespace, and gives `run`, which runs a command with the box's tools.
 const sandbox = `set -e
-layer=$(mktemp -d)
+layer=$(mktemp -d "$RECORD/layer.XXXXXX")
 mount -t tmpfs tmpfs "$layer"
 for folder in /etc /var/lib; do
 	mkdir -p "$layer/up$folder" "$layer/work$folder"
@@ -108,17 +109,31 @@ func (b *rootBox) root(script, commands string) (code int, output string) {
 // namespaces are unshare's flags for a mount namespace, or the test is skipped where the kernel allows none.
 func namespaces(t *testing.T) []string {
 	t.Helper()
+	flags, err := namespaceFlags()
+	if err != nil {
+		lab.Lacking(t, fmt.Sprintf("not run: no mount namespace with overlays here: %v", err))
+	}
+	return flags
+}
+
+// namespaceFlags tries a sandbox, once for all tests: each costs a dozen processes.
+var namespaceFlags = sync.OnceValues(func() ([]string, error) {
 	flags := []string{"-m"}
 	if os.Getuid() != 0 {
 		flags = []string{"-Urm"}
 	}
-	probe := exec.Command("unshare", append(flags, "sh", "-c", sandbox)...)
-	probe.Env = append(os.Environ(), "RECORD="+t.TempDir())
-	if out, err := probe.CombinedOutput(); err != nil {
-		lab.Lacking(t, fmt.Sprintf("not run: no mount namespace with overlays here: %v %s", err, out))
+	records, err := os.MkdirTemp("", "muster-sandbox-")
+	if err != nil {
+		return nil, err
 	}
-	return flags
-}
+	defer os.RemoveAll(records)
+	probe := exec.Command("unshare", append(flags, "sh", "-c", sandbox)...)
+	probe.Env = append(os.Environ(), "RECORD="+records)
+	if out, err := probe.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return flags, nil
+})
 
 // left is a file that the sandbox had at its end.
 func (b *rootBox) left(name string) string { return b.record(filepath.Join("after", name)) }

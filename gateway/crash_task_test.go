@@ -124,7 +124,7 @@ case "$1" in
 ps) name=${last#label=muster.workload=}; [ ! -e "up.$name" ] || echo "$name" ;;
 container) echo '[{"Id":"'$last'","Name":"muster-'$last'","State":{"Status":"running"},` +
 	`"Config":{"Labels":{"muster.workload":"'$last'","muster.task":"earlier"}}}]' ;;
-stop) echo "$last" >>runs; while [ -e "hold.$last" ]; do /bin/sleep 0.02; done ;;
+stop) echo "$last" >>runs; while [ -e "hold.$last" ]; do /bin/sleep 0.2; done ;;
 rm) /bin/rm -f "up.$last" ;;
 esac
 `

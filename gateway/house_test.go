@@ -64,20 +64,22 @@ var (
 	agentErr  error
 )
 
-// agentBinary builds the real agent once, as `make build` does. If the tests look for races, so does the agent.
+// agentBinary builds the real agent once, with the flags of `make build`, which has compiled its packages then. If the tests look for
+// races, so does the agent, with the flags of the tests, which have compiled most of them.
 func agentBinary(t *testing.T) string {
 	t.Helper()
 	agentOnce.Do(func() {
 		if agentDir, agentErr = os.MkdirTemp("", "muster-agent-"); agentErr != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-trimpath", "-tags", "nethttpomithttp2", "-o", agentDir)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		flags := []string{"-trimpath", "-gcflags=all=-l"}
+		cgo := "CGO_ENABLED=0"
 		if looksForRaces() {
-			build.Args = append(build.Args, "-race")
-			build.Env = append(os.Environ(), "CGO_ENABLED=1")
+			flags = []string{"-race"}
+			cgo = "CGO_ENABLED=1"
 		}
-		build.Args = append(build.Args, "muster/agent")
+		build := exec.Command("go", append(append([]string{"build", "-tags", "nethttpomithttp2", "-o", agentDir}, flags...), "muster/agent")...)
+		build.Env = append(os.Environ(), cgo)
 		if out, err := build.CombinedOutput(); err != nil {
 			agentErr = fmt.Errorf("%w\n%s", err, out)
 		}

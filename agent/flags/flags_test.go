@@ -62,6 +62,9 @@ func TestInto(t *testing.T) {
 	if got, _, err := read("--tls-cert=", own); err != nil || got.TLSCert != "" {
 		t.Errorf("an empty value: %q, %v", got.TLSCert, err)
 	}
+	if got, _, err := read("", own); err != nil || got.TLSCert != "own" {
+		t.Errorf("a variable and its alias: %q, %v", got.TLSCert, err)
+	}
 	if got, _, err := read("", nil); err != nil || got.TLSCert != "usual" || !got.NoGPU || got.GPUInterval != time.Hour {
 		t.Errorf("nothing is given: %+v, %v", got, err)
 	}

@@ -103,6 +103,7 @@ func TestOld(t *testing.T) {
 		"a pace that no node has":       {wire.Probe{State: wire.ProbeOK, SampledAt: ago(180 * time.Second)}, some(1e300), nil, true},
 		"a clock behind":                {wire.Probe{State: wire.ProbeOK, SampledAt: ago(time.Hour)}, nil, some(int64(3600_000)), false},
 		"a skew that no clock has":      {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, some(int64(1e15)), false},
+		"a skew below that":             {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, some(int64(-1e15)), false},
 		"no time":                       {wire.Probe{State: wire.ProbeOK}, nil, nil, false},
 		"no time, and it failed":        {wire.Probe{State: wire.ProbeFailed}, nil, nil, true},
 		"gone":                          {wire.Probe{State: wire.ProbeAbsent, SampledAt: ago(0)}, nil, nil, true},
@@ -131,5 +132,16 @@ func TestReadAt(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCountMemory: memory is added up where both figures are of the GPU itself. Unified memory is the system's.
+func TestCountMemory(t *testing.T) {
+	used := some(int64(10))
+	all := some(int64(100))
+	g := &api.NodeRow{Fresh: true, GPUs: []api.GPU{{MemoryUsedMiB: used, MemoryMiB: all, MemorySource: wire.MemoryDevice}, {MemoryUsedMiB: used},
+		{MemoryMiB: all}, {MemoryUsedMiB: used, MemoryMiB: all, MemorySource: wire.MemoryUnified}}}
+	if totals := api.Count([]*api.NodeRow{g}); totals.MemoryUsedMiB != 10 || totals.MemoryMiB != 100 || totals.GPUsSeen != 4 {
+		t.Errorf("%+v", totals)
 	}
 }

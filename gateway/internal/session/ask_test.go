@@ -56,6 +56,13 @@ func TestDocument(t *testing.T) {
 	if text, _ := json.Marshal(event); strings.Contains(string(text), "token=x") {
 		t.Error("an argument is in the log")
 	}
+	own, err := h.Get(t.Context(), alice(), v.ID)
+	must(t, err)
+	others, err := h.Get(t.Context(), mallory(), v.ID)
+	must(t, err)
+	if string(own.Params) != string(v.Params) || string(others.Params) != "null" {
+		t.Errorf("who opened it reads the params %s, and others %s", own.Params, others.Params)
+	}
 }
 
 // TestKeyChangesMeanwhile: the key that is on record for a session is the one that the node sees, also when the gateway signs with another
@@ -149,6 +156,9 @@ func TestSignedByOperator(t *testing.T) {
 	if _, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Signed: good}); code(err) != wire.CodeAlreadyThere {
 		t.Errorf("the same again: %v", err)
 	}
+	if first, err := h.Get(t.Context(), alice(), v.ID); err != nil || string(first.Params) != string(v.Params) {
+		t.Errorf("the first one lives no more: %+v, %v", first, err)
+	}
 	h.open(session.Config{})
 	if _, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Signed: good}); code(err) != wire.CodeAlreadyThere {
 		t.Errorf("the same again after a restart: %v", err)
@@ -219,8 +229,10 @@ func TestAboutEveryType(t *testing.T) {
 // TestMostSessions: accounts, nodes and the gateway have bounds.
 func TestMostSessions(t *testing.T) {
 	h := newHall(t, "box", "b", "c", "d", "e")
+	var last string
 	open := func(who session.Caller, node string) string {
-		_, err := h.Open(t.Context(), who, session.Ask{Node: node, Type: wire.SessionExec, Params: params(`{"command":["ls"]}`)})
+		v, err := h.Open(t.Context(), who, session.Ask{Node: node, Type: wire.SessionExec, Params: params(`{"command":["ls"]}`)})
+		last = v.ID
 		return code(err)
 	}
 	for range wire.MaxNodeSessions {
@@ -228,6 +240,7 @@ func TestMostSessions(t *testing.T) {
 			t.Fatal(got)
 		}
 	}
+	ends := last
 	if got := open(mallory(), "box"); got != wire.CodeTooManyRequests {
 		t.Errorf("one more on the node: %s", got)
 	}
@@ -241,5 +254,10 @@ func TestMostSessions(t *testing.T) {
 	}
 	if got := open(mallory(), "b"); got != "<nil>" {
 		t.Errorf("of another account: %s", got)
+	}
+	_, err := h.Kill(t.Context(), alice(), ends, "")
+	must(t, err)
+	if got := open(alice(), "box"); got != "<nil>" {
+		t.Errorf("one of the node and the account has ended: %s", got)
 	}
 }

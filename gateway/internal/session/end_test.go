@@ -88,10 +88,10 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestBytesKeepItAlive: what is written counts against the idle limit, in both directions.
+// TestBytesKeepItAlive: what is written counts against the idle limit, in both directions, and not against the outer one.
 func TestBytesKeepItAlive(t *testing.T) {
 	h := newHall(t, "box")
-	id := h.ask("box", wire.SessionExec, `{"command":["ls"],"idle_seconds":50}`)
+	id := h.ask("box", wire.SessionExec, `{"command":["ls"],"idle_seconds":50,"limit_seconds":320}`)
 	for i := range int64(4) {
 		h.clock.Forward(40 * time.Second)
 		_, err := h.Send(t.Context(), alice(), id, pipe.Main, i, pipe.Piece{Data: []byte("x")})
@@ -103,6 +103,11 @@ func TestBytesKeepItAlive(t *testing.T) {
 	}
 	if why := h.why(id); why != "" {
 		t.Errorf("it ended: %s", why)
+	}
+	h.clock.Forward(time.Second)
+	h.Sweep(t.Context())
+	if why := h.why(id); !strings.Contains(why, "it lasted 5m20s") {
+		t.Errorf("after its limit: %q", why)
 	}
 }
 

@@ -29,3 +29,18 @@ func TestRowIsLetGo(t *testing.T) {
 		t.Errorf("got %+v, %v", n, ok)
 	}
 }
+
+// TestAnotherEnrolment: what was heard stays when its node is read again, and not when another machine has taken the node over.
+func TestAnotherEnrolment(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	ref := store.StatusRef{Now: now}
+	row := store.Node{ID: "n", EnrolmentID: "first", LastSeen: &now, Interval: time.Minute, Hardware: `{"probe":{"state":"ok"},"gpus":[{}]}`}
+	earlier := read(&row, nil, ref)
+	row.Hardware = `{"probe":{"state":"ok"},"gpus":[]}`
+	for enrolment, want := range map[string]int{"first": 1, "second": 0} {
+		row.EnrolmentID = enrolment
+		if n := read(&row, earlier, ref); n.row.GPUs == nil || len(n.row.GPUs) != want {
+			t.Errorf("%s enrolment: %+v, want %d", enrolment, n.row.GPUs, want)
+		}
+	}
+}

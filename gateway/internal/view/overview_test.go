@@ -320,10 +320,13 @@ func TestIdle(t *testing.T) {
 	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
 	h.picture.Load(t.Context())
 	start := h.now
-	for range 21 {
-		h.beat("a", h.reading(gpu(0, 0)+","+gpu(1, 0)))
-		h.now = h.now.Add(30 * time.Second)
+	rest := func() {
+		for range 21 {
+			h.beat("a", h.reading(gpu(0, 0)+","+gpu(1, 0)))
+			h.now = h.now.Add(30 * time.Second)
+		}
 	}
+	rest()
 	if g := h.row("a"); g.IdleSince == nil || !g.IdleSince.Equal(start) || !g.GPUs[1].IdleSince.Equal(start) {
 		t.Errorf("idle since %v, want %s", g.IdleSince, start)
 	}
@@ -339,6 +342,12 @@ func TestIdle(t *testing.T) {
 	h.beat("a", old)
 	if g := h.row("a"); g.IdleSince != nil || g.GPUs[0].IdleSince != nil || g.Fresh {
 		t.Errorf("rows that are not of now say idle: %+v", g)
+	}
+	rest()
+	h.now = h.now.Add(time.Hour)
+	h.reload()
+	if rows, _ := h.picture.Rows(view.Query{Idle: true}); names(rows) != "[]" || h.row("a").GPUs[0].IdleSince != nil {
+		t.Errorf("a stale node is idle: %+v", h.row("a"))
 	}
 }
 

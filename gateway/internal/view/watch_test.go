@@ -64,6 +64,11 @@ func TestWatch(t *testing.T) {
 		if got := h.next(online); got != context.DeadlineExceeded.Error() {
 			t.Errorf("read again without a change: %s", got)
 		}
+		h.must(h.store.SetLabels(t.Context(), "id-a", map[string]string{"k": "v"}, nil))
+		h.reload()
+		if got := h.next(online); got != context.DeadlineExceeded.Error() {
+			t.Errorf("a change of what is gone already: %s", got)
+		}
 	})
 }
 
@@ -105,6 +110,23 @@ func TestWatchPace(t *testing.T) {
 	})
 }
 
+// TestWatchWakes: a reader who waits hears of a finding at once, also if no heartbeat comes.
+func TestWatchWakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+		h.reload()
+		w := h.picture.Watch(view.Query{})
+		heard := make(chan string)
+		go func() { heard <- h.next(w) }()
+		time.Sleep(2 * time.Second)
+		h.picture.Findings("id-a", []api.Finding{{Rule: "x"}})
+		if got := <-heard; got != "[a][]" {
+			t.Errorf("got %s", got)
+		}
+	})
+}
+
 // TestWatchAlive: a heartbeat that changes values alone is told apart from one that changes more, also if the values changed last.
 func TestWatchAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +163,8 @@ func TestWatchAlive(t *testing.T) {
 		want("a finding", 1, 0)
 		h.must(h.store.SetLabels(t.Context(), "id-a", map[string]string{"k": "v"}, nil))
 		h.reload()
-		want("a label", 1, 0)
+		h.reload()
+		want("a label, and the node was read once more before anybody looked", 1, 0)
 		h.now = h.now.Add(time.Hour)
 		h.reload()
 		want("silence", 1, 0)

@@ -1,6 +1,7 @@
 package alert_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -256,7 +257,29 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestUnwritten: what cannot be written is told all the same, once, and written when that is possible again.
+// TestWrittenLater: what the database did not take is written when that is possible again, once, with its event.
+func TestWrittenLater(t *testing.T) {
+	h := newHouse(t)
+	k := newHook(t)
+	h.receiver(alert.KindWebhook, "ops", k)
+	h.facts = outage(h.now)
+	over, end := context.WithCancel(t.Context())
+	end()
+	for range 12 {
+		h.look(5 * time.Second)
+		h.desk.Flush(over)
+	}
+	if h.firing() == "" || h.count("alert.fired") != 0 || len(h.records()) != 0 {
+		t.Fatalf("%q fires, and the database has %+v", h.firing(), h.records())
+	}
+	h.step()
+	h.step()
+	if h.count("alert.fired") != 1 || len(h.records()) != 1 || k.states() != "firing" {
+		t.Errorf("%d events, %+v, and it heard %q", h.count("alert.fired"), h.records(), k.states())
+	}
+}
+
+// TestUnwritten: what cannot be written is told all the same, once.
 func TestUnwritten(t *testing.T) {
 	h := newHouse(t)
 	k := newHook(t)

@@ -214,6 +214,20 @@ func fleet(n int) []*api.NodeRow {
 	return all
 }
 
+// TestTwenty: up to twenty stale nodes of a tenant are told of one by one.
+func TestTwenty(t *testing.T) {
+	for _, c := range []struct{ stale, want int }{{20, 20}, {21, 1}} {
+		h := newHouse(t, fleet(40)...)
+		for _, n := range h.nodes[:c.stale] {
+			stale(n)
+		}
+		h.pass(2 * time.Minute)
+		if got := len(h.desk.List(alert.Query{})); got != c.want {
+			t.Errorf("%d stale nodes make %d alerts, want %d", c.stale, got, c.want)
+		}
+	}
+}
+
 // TestMany: many nodes that turn silent at once are one alert, until a few are left.
 func TestMany(t *testing.T) {
 	h := newHouse(t, fleet(40)...)

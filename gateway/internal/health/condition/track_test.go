@@ -8,8 +8,8 @@ import (
 	"muster/gateway/internal/health/condition"
 )
 
-// TestTrack: b, g, m and u are looks that are bad, good, between and unknown, a second apart; a dot lets a minute pass. The track opens
-// and closes at the looks in capitals.
+// TestTrack: b, g, m and u are looks that are bad, good, between and unknown, a second apart; a dot lets a minute pass, a comma a third of
+// one, and < sets the clock back by a minute. The track opens and closes at the looks in capitals.
 func TestTrack(t *testing.T) {
 	lasts := func(looks int, d time.Duration) condition.Hold { return condition.Hold{Looks: looks, For: d} }
 	for name, c := range map[string]struct {
@@ -24,12 +24,14 @@ func TestTrack(t *testing.T) {
 		"unknown changes nothing":    {lasts(2, 0), lasts(2, 0), "uubuuBuuguuGuu"},
 		"far apart is no row":        {lasts(2, 0), lasts(2, 0), "b.b.bBg.g.gG"},
 		"time that nobody looked at": {lasts(1, 30*time.Second), lasts(1, 0), "b.b.b.b"},
+		"unknown is no part of it":   {lasts(2, 0), lasts(2, 0), "b,u,u,bBg,u,u,gG"},
+		"the clock was set back":     {lasts(2, 0), lasts(2, 0), "b<bBg<gG"},
 	} {
 		var track condition.Track
 		at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 		for i, look := range c.looks {
-			if look == '.' {
-				at = at.Add(time.Minute)
+			if pause, is := map[rune]time.Duration{'.': time.Minute, ',': 20 * time.Second, '<': -time.Minute}[look]; is {
+				at = at.Add(pause)
 				continue
 			}
 			verdict := map[string]condition.Verdict{"b": condition.Bad, "g": condition.Good, "m": condition.Between}[strings.ToLower(string(look))]

@@ -148,6 +148,19 @@ func TestWhyNamesLate(t *testing.T) {
 	}
 }
 
+// TestForgivenOnce: who fell silent, was accepted and came back is not accepted when it fails after that.
+func TestForgivenOnce(t *testing.T) {
+	v := view(Silent)
+	v.Rollout.Forgiven = 1
+	v.Rollout = Look(v).Rollout
+	row := v.Rows["n"]
+	row.State = Failed
+	v.Rows["n"] = row
+	if out := Look(v); v.Rollout.State != releases.Running || out.Rollout.State != releases.Halted {
+		t.Errorf("it came back: %+v; it failed: %+v", v.Rollout, out.Rollout)
+	}
+}
+
 // TestStagger: many nodes spread, and not without bound.
 func TestStagger(t *testing.T) {
 	for nodes, want := range map[int]time.Duration{0: 0, 4: 0, 100: 20 * time.Second, 1 << 20: 10 * time.Minute} {
