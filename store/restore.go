@@ -9,10 +9,10 @@ import (
 
 // Meta keys that backups and restores write. Their values are in Unix milliseconds.
 const (
-	metaBackupAt   = "backup_at" // when the newest backup began
-	metaRestoredAt = "restored_at"
+	MetaBackupAt   = "backup_at" // when the newest backup began
+	MetaRestoredAt = "restored_at"
 	metaRestoredOf = "restored_backup_at" // when the backup was made from which this database was restored
-	metaAdoptUntil = "restored_adopt_until"
+	MetaAdoptUntil = "restored_adopt_until"
 )
 
 // Restoration says that this database was restored from a backup.
@@ -24,13 +24,13 @@ type Restoration struct {
 
 // NoteBackup records that a backup begins now. The caller does this before Backup, so that the copy holds its own age.
 func (s *Store) NoteBackup(ctx context.Context, at time.Time, events ...Event) error {
-	return s.change(ctx, []statement{do(setMeta, metaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
+	return s.change(ctx, []statement{do(setMeta, MetaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
 }
 
 // BackupAt is when the newest backup began that this database knows of, or ErrNotFound. In a copy that Backup made, it is the time
 // of that copy.
 func (s *Store) BackupAt(ctx context.Context) (time.Time, error) {
-	return s.metaTime(ctx, metaBackupAt)
+	return s.metaTime(ctx, MetaBackupAt)
 }
 
 func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {
@@ -54,9 +54,9 @@ func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event)
 		do("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL AND expires_at > ?", millis(r.At), millis(r.At)),
 		do("DELETE FROM sessions"),
 		do("DELETE FROM login_codes"),
-		do(setMeta, metaRestoredAt, text(r.At)),
+		do(setMeta, MetaRestoredAt, text(r.At)),
 		do(setMeta, metaRestoredOf, text(r.BackupAt)),
-		do(setMeta, metaAdoptUntil, text(r.AdoptUntil)),
+		do(setMeta, MetaAdoptUntil, text(r.AdoptUntil)),
 	}...), events)
 }
 
@@ -65,7 +65,7 @@ func (s *Store) Restoration(ctx context.Context) (r Restoration, err error) {
 	for _, part := range []struct {
 		key string
 		to  *time.Time
-	}{{metaRestoredAt, &r.At}, {metaRestoredOf, &r.BackupAt}, {metaAdoptUntil, &r.AdoptUntil}} {
+	}{{MetaRestoredAt, &r.At}, {metaRestoredOf, &r.BackupAt}, {MetaAdoptUntil, &r.AdoptUntil}} {
 		if *part.to, err = s.metaTime(ctx, part.key); err != nil {
 			return Restoration{}, err
 		}
