@@ -66,6 +66,7 @@ func Table() []Route {
 		{"POST", api.PathBan, tenants(api.ScopeNodesWrite), usual, apply(fleet.Ban)},
 		{"POST", api.PathRecovery, tenants(api.ScopeNodesWrite), usual, takes((*server).allowRecovery)},
 		{"POST", api.PathLabels, tenants(api.ScopeNodesWrite), usual, takes((*server).setLabels)},
+		{"POST", api.PathRename, tenants(api.ScopeNodesWrite), usual, takes((*server).renameNode)},
 		{"POST", api.PathBootstrap, tenants(api.ScopeNodesWrite, api.ScopeTokensWrite), usual,
 			takes((*server).bootstrapScript)},
 		{"GET", api.PathFleet, tenants(api.ScopeNodesRead), none, asks((*server).showFleet)},
