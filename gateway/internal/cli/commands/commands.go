@@ -36,6 +36,7 @@ func All() []cli.Command {
 		release.Commands(),
 		join.PushCommands(),
 		gateway.AccountCommands(),
+		gateway.TenantCommands(),
 		gateway.LoginCommands(),
 		gateway.CACommands(),
 		gateway.BackupCommands(),
