@@ -120,7 +120,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping,
 		Store: h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
 		Info: h.info, Gateway: h.facts(),
-		Command: func(token string) string { return h.installer(h.nodes.Manifest()).Command(token) }, Logger: h.log,
+		Command: func(token, at string) string { return h.installer(h.nodes.Manifest()).Command(token, at) }, Logger: h.log,
 	}
 }
 

@@ -61,9 +61,9 @@ type API struct {
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   api.Gateway
-	Command   func(token string) string // the joining command for an enrollment token; nil: none
-	Now       func() time.Time          // nil: time.Now
-	Logger    *slog.Logger              // nil: slog.Default
+	Command   func(token, at string) string // the joining command for an enrollment token, at a URL, "": the public one; nil: none
+	Now       func() time.Time              // nil: time.Now
+	Logger    *slog.Logger                  // nil: slog.Default
 }
 
 // Handler serves the API.
