@@ -369,6 +369,7 @@ main() {
 				usage
 				exit 0
 				;;
+			--) continue ;; # the command that was pasted ends with one already
 			-gateway | -root-pin | -state | -token | -token-file | -pinned-key | -digest) name=${argument#-} pending=$name ;;
 			--gateway | --root-pin | --state | --token | --token-file | --pinned-key | --digest) name=${argument#--} pending=$name ;;
 			-*=*)

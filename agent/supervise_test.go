@@ -18,7 +18,7 @@ func supervised(t *testing.T) *box {
 	t.Helper()
 	b := newBox(t)
 	if out := b.joined(); !strings.Contains(out, "[4/5] no init system here: built-in supervisor started\n"+
-		"      note: nothing here starts programs at boot: ") {
+		"      note: After a reboot the agent will not start. ") {
 		t.Errorf("%s", out)
 	}
 	b.online()

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/tls"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,6 +39,41 @@ func TestAdminElsewhere(t *testing.T) {
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != c.status || !strings.Contains(string(text), c.want) {
 			t.Errorf("%s: %d %s %v", c.name, answer.StatusCode, text, err)
+		}
+	}
+}
+
+// TestAdminOfTheMachine: beside a trusted proxy on the same machine, the gateway's own TLS port answers programs of that machine, as the
+// page about proxies has it. It does not answer what came through a proxy, whether the proxy writes a header or not.
+func TestAdminOfTheMachine(t *testing.T) {
+	t.Parallel()
+	h := agentsHouse(t, recorder(t), "--plain-listen", freeAddress(t), "--trusted-proxy", "127.0.0.1")
+	token := h.account()
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(h.url, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, sni, request string
+		want               string
+	}{
+		{"a program", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port, "200"},
+		{"a program that knows the name", "localhost", "HTTP/1.1\r\nHost: localhost:" + port, "200"},
+		{"a proxy with a header", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port + "\r\nX-Forwarded-For: 198.51.100.7", "404"},
+		{"a client that writes one", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port + "\r\nForwarded: for=127.0.0.1", "404"},
+		{"a proxy as nginx is without settings", "", "HTTP/1.0\r\nHost: 127.0.0.1:" + port, "404"},
+		{"a proxy that keeps the host", "", "HTTP/1.1\r\nHost: gw.example", "404"},
+		{"a proxy that keeps the host and names itself", "backend", "HTTP/1.1\r\nHost: gw.example", "404"},
+	} {
+		conn, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{InsecureSkipVerify: true, ServerName: c.sni})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET /api/v1/admin/whoami %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", c.request, token)
+		answer, err := io.ReadAll(conn)
+		conn.Close()
+		if _, status, _ := strings.Cut(string(answer), " "); !strings.HasPrefix(status, c.want) {
+			t.Errorf("%s: got %.300s, %v; want %s", c.name, answer, err, c.want)
 		}
 	}
 }

@@ -86,6 +86,8 @@ func (r row) parameter() string {
 // does not exist. {node} in a body stands for the node that tasks are for.
 var samples = map[string]struct{ query, body string }{
 	"POST /api/v1/admin/nodes/{node}/labels":   {"", `{"set":{"matrix":"x"}}`},
+	"POST /api/v1/admin/nodes/{node}/rename":   {"", `{"name":"matrix-renamed"}`},
+	"PATCH /api/v1/admin/accounts/{account}":   {"", `{"scopes":["accounts:write"]}`},
 	"PATCH /api/v1/admin/nodes/{node}":         {"", `{"gpus_expected":1}`},
 	"DELETE /api/v1/admin/psk":                 {"?keep=psk-none", ""},
 	"DELETE /api/v1/admin/health-rules/{rule}": {"?selector=none", ""},

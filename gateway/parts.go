@@ -185,8 +185,10 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 	error) {
 	c := session.Config{
 		Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Ref: b.fleet.Ref, Ring: tasks.Ring,
-		Still: func(ctx context.Context, id, opener string) error { return mayStill(ctx, b.store, id, opener) },
-		Idle:  b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
+		Still: func(ctx context.Context, id, tenant, opener string) error {
+			return mayStill(ctx, b.store, id, tenant, opener)
+		},
+		Idle: b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
 	}
 	if b.settings.RecordShells {
 		c.Record = func(m recording.Meta) (session.Tape, error) { return kept.Begin(m) }
@@ -199,14 +201,17 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 	return live, nil
 }
 
-// mayStill refuses an account that may not have a session any more.
-func mayStill(ctx context.Context, db *store.Store, id, opener string) error {
+// mayStill refuses an account that may not have a session with a node of a tenant any more.
+func mayStill(ctx context.Context, db *store.Store, id, tenant, opener string) error {
 	a, err := db.Account(ctx, id)
 	if err != nil {
 		return err
 	}
 	if status := account.Status(a, time.Now()); status != api.StatusLive {
 		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
+	}
+	if a.Tenant != "" && a.Tenant != tenant {
+		return wire.Refuse(wire.CodeForbidden, "the account is for the tenant "+a.Tenant+" only", "use another one")
 	}
 	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
 }

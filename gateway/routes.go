@@ -120,7 +120,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping,
 		Store: h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
 		Info: h.info, Gateway: h.facts(), Ready: h.outage.Writable, Host: h.host,
-		Command: func(token string) string { return h.installer(h.nodes.Manifest()).Command(token) }, Logger: h.log,
+		Command: func(token, at string) string { return h.installer(h.nodes.Manifest()).Command(token, at) }, Logger: h.log,
 	}
 }
 
@@ -136,7 +136,7 @@ func (h *handlers) console(mux *http.ServeMux, direct bool) {
 			return
 		}
 		h.info.WriteError(w, wire.Refuse(wire.CodeNotFound, "the console does not answer here",
-			"use the gateway's own TLS port; through a proxy only over https, and with --admin-behind-proxy"))
+			"use the gateway's own TLS port; through a proxy only over https, and with --admin-behind-proxy: muster help proxies"))
 	}
 	mux.HandleFunc(api.PathConsole, serve)
 	mux.HandleFunc("/{$}", serve)
@@ -150,10 +150,10 @@ func (h *handlers) facts() api.Gateway {
 	}
 }
 
-// adminServes tells whether the admin API answers a request: one from a direct caller where direct is set, one through a trusted proxy
-// where the operator allowed that.
+// adminServes tells whether the admin API answers a request: one from a direct caller if direct is set, one through a trusted proxy if
+// the operator allowed that. What comes from a trusted proxy's address counts as passed on by it, unless it is surely the machine's own.
 func (h *handlers) adminServes(r *http.Request, direct bool) bool {
-	if h.origin.Behind(r) {
+	if h.origin.Behind(r) && !(direct && h.origin.Own(r)) {
 		return h.settings.AdminBehindProxy
 	}
 	return direct
@@ -173,7 +173,8 @@ func (h *handlers) admin(routes http.Handler, direct bool) http.Handler {
 func (h *handlers) noAdmin(w http.ResponseWriter, _ *http.Request) {
 	h.info.WriteError(w, wire.Refuse(
 		wire.CodeNotFound, "the admin API and the metrics do not answer here",
-		"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy"))
+		"use the gateway's own TLS port, from an address that is no --trusted-proxy or from its own machine, or use its socket; through a "+
+			"proxy only with --admin-behind-proxy: muster help proxies"))
 }
 
 // proxied tells whether a trusted proxy has read a request that came over TLS. On the listener without TLS, the proxy's header says

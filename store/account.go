@@ -69,6 +69,16 @@ func (s *Store) Accounts(ctx context.Context, tenant string) ([]Account, error) 
 		do("SELECT "+accountColumns+" FROM accounts WHERE tenant = ? OR ? = '' ORDER BY name, created_at, id", tenant, tenant))
 }
 
+// UpdateAccount changes what a live account may do, if that is still as was says. Its API token and its sessions stay. ErrConflict if the
+// account was changed or revoked meanwhile.
+func (s *Store) UpdateAccount(ctx context.Context, was Account, tenant string, scopes []string, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM accounts WHERE id = ? AND tenant = ? AND scopes = ? AND revoked_at IS NULL)", was.ID, was.Tenant,
+			list(was.Scopes)),
+		do("UPDATE accounts SET tenant = ?, scopes = ? WHERE id = ?", tenant, list(scopes), was.ID),
+	}, events)
+}
+
 // RevokeAccount revokes an account of a tenant ("": of any). ErrNotFound if no account of this name or id is left to revoke.
 func (s *Store) RevokeAccount(ctx context.Context, tenant, nameOrID string, at time.Time, events ...Event) error {
 	const which = "(id = ? OR name = ?) AND (tenant = ? OR ? = '') AND revoked_at IS NULL"

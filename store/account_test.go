@@ -92,3 +92,58 @@ func TestFirstAccount(t *testing.T) {
 		t.Errorf("got %d events, want 1", got)
 	}
 }
+
+func TestUpdateAccount(t *testing.T) {
+	s := open(t)
+	ctx := t.Context()
+	was := account("msa_1", "a", "t1")
+	must(t, s.CreateAccount(ctx, was))
+	event := store.Event{At: day(), Kind: "account.updated"}
+	must(t, s.UpdateAccount(ctx, was, "", []string{"*"}, event))
+	got, err := s.Account(ctx, "msa_1")
+	must(t, err)
+	want := was
+	want.Tenant = ""
+	want.Scopes = []string{"*"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	wantError(t, s.UpdateAccount(ctx, was, "t2", []string{"nodes:read"}, event), store.ErrConflict) // it was changed meanwhile
+	other := got
+	other.Scopes = nil
+	wantError(t, s.UpdateAccount(ctx, other, "t2", []string{"nodes:read"}, event), store.ErrConflict)
+	must(t, s.RevokeAccount(ctx, "", "msa_1", after(1)))
+	wantError(t, s.UpdateAccount(ctx, got, "t2", []string{"nodes:read"}, event), store.ErrConflict)
+	if n := countEvents(t, s, store.EventQuery{Kind: "account.updated"}); n != 1 {
+		t.Errorf("got %d events, want 1", n)
+	}
+}
+
+func TestTenants(t *testing.T) {
+	s := enrolled(t, "a", "b", "gone") // of the tenant default
+	ctx := t.Context()
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
+	must(t, s.CreateAccount(ctx, account("msa_1", "a", "t1")))
+	must(t, s.CreateAccount(ctx, account("msa_2", "b", "")))
+	must(t, s.CreateAccount(ctx, account("msa_3", "c", "old")))
+	must(t, s.RevokeAccount(ctx, "", "c", day()))
+	for id, tenant := range map[string]string{"mse_t1": "t1", "mse_t2": "t2", "mse_gone": "gone"} {
+		k := token(id, 1)
+		k.Tenant = tenant
+		must(t, s.CreateToken(ctx, k))
+	}
+	must(t, s.RevokeToken(ctx, "", "mse_gone", day()))
+	want := []store.Tenant{{Name: "default", Nodes: 2, Retired: 1, Tokens: 1}, {Name: "t1", Accounts: 1, Tokens: 1}, {Name: "t2", Tokens: 1}}
+	if got, err := s.Tenants(ctx, "", after(time.Minute)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	if got, err := s.Tenants(ctx, "t1", after(time.Minute)); err != nil || !reflect.DeepEqual(got, want[1:2]) {
+		t.Errorf("of one tenant: got %+v, %v", got, err)
+	}
+	if got, err := s.Tenants(ctx, "", after(2*time.Hour)); err != nil || len(got) != 1 || got[0].Nodes != 2 || got[0].Tokens != 0 {
+		t.Errorf("after all has expired: got %+v, %v", got, err)
+	}
+	if got, err := s.Tenants(ctx, "nobody", day()); err != nil || len(got) != 0 {
+		t.Errorf("of none: got %+v, %v", got, err)
+	}
+}

@@ -168,6 +168,15 @@ func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[strin
 	return s.change(ctx, statements, events)
 }
 
+// RenameNode gives a node another name. ErrConflict if the node is retired or does not have the name from any more, or if the name to is
+// taken: a unique index refuses that.
+func (s *Store) RenameNode(ctx context.Context, nodeID, from, to string, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND name = ? AND retired_at IS NULL)", nodeID, from),
+		do("UPDATE nodes SET name = ? WHERE id = ?", to, nodeID),
+	}, events)
+}
+
 // insertNode stores a node with its liveness row, and adds it to the totals. A unique index refuses a name that is taken.
 func insertNode(n Node) []statement {
 	return []statement{

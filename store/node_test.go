@@ -212,3 +212,34 @@ func TestNodesByGPU(t *testing.T) {
 		}
 	}
 }
+
+func TestRenameNode(t *testing.T) {
+	s := enrolled(t, "a", "b", "gone", "banned")
+	ctx := t.Context()
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-banned", From: "enrolled", To: "retired", At: day(), Ban: true}))
+	for _, c := range []struct {
+		id, from, to string
+		want         error
+	}{
+		{"id-a", "a", "b", store.ErrConflict},      // taken
+		{"id-a", "a", "banned", store.ErrConflict}, // banned
+		{"id-a", "x", "c", store.ErrConflict},      // it has another name
+		{"id-gone", "gone", "c", store.ErrConflict},
+		{"id-none", "", "c", store.ErrConflict},
+		{"id-a", "a", "gone", nil}, // a retired node's name is free
+		{"id-b", "b", "a", nil},
+		{"id-b", "a", "a", nil},
+	} {
+		wantError(t, s.RenameNode(ctx, c.id, c.from, c.to, store.Event{At: day(), Kind: "renamed", NodeID: c.id}), c.want)
+	}
+	if n := node(t, s, "gone"); n.ID != "id-a" {
+		t.Errorf("gone is %s, want the renamed node", n.ID)
+	}
+	if n := node(t, s, "a"); n.ID != "id-b" {
+		t.Errorf("a is %s, want the renamed node", n.ID)
+	}
+	if got := countEvents(t, s, store.EventQuery{Kind: "renamed"}); got != 3 {
+		t.Errorf("got %d events, want one for each rename and none for a refused one", got)
+	}
+}

@@ -10,9 +10,9 @@ import (
 // Meta keys that backups and restores write. Their values are in Unix milliseconds.
 const (
 	MetaBackupAt   = "backup_at" // when the newest backup began
-	metaRestoredAt = "restored_at"
+	MetaRestoredAt = "restored_at"
 	metaRestoredOf = "restored_backup_at" // when the backup was made from which this database was restored
-	metaAdoptUntil = "restored_adopt_until"
+	MetaAdoptUntil = "restored_adopt_until"
 )
 
 // Restoration says that this database was restored from a backup.
@@ -54,9 +54,9 @@ func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event)
 		do("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL AND expires_at > ?", millis(r.At), millis(r.At)),
 		do("DELETE FROM sessions"),
 		do("DELETE FROM login_codes"),
-		do(setMeta, metaRestoredAt, text(r.At)),
+		do(setMeta, MetaRestoredAt, text(r.At)),
 		do(setMeta, metaRestoredOf, text(r.BackupAt)),
-		do(setMeta, metaAdoptUntil, text(r.AdoptUntil)),
+		do(setMeta, MetaAdoptUntil, text(r.AdoptUntil)),
 	}...), events)
 }
 
@@ -65,7 +65,7 @@ func (s *Store) Restoration(ctx context.Context) (r Restoration, err error) {
 	for _, part := range []struct {
 		key string
 		to  *time.Time
-	}{{metaRestoredAt, &r.At}, {metaRestoredOf, &r.BackupAt}, {metaAdoptUntil, &r.AdoptUntil}} {
+	}{{MetaRestoredAt, &r.At}, {metaRestoredOf, &r.BackupAt}, {MetaAdoptUntil, &r.AdoptUntil}} {
 		if *part.to, err = s.metaTime(ctx, part.key); err != nil {
 			return Restoration{}, err
 		}

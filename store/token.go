@@ -17,6 +17,7 @@ type Token struct {
 	BindInstance bool   // each use belongs to an instance, which takes it again when it comes back
 	NodeID       string // the node that it is bound to, as bootstrap tokens are; "": none
 	NodeName     string // the present name of that node; writes ignore it
+	Name         string // of the node that joins with it; if it is bound to a node: that node's name when it was made; "": none
 	Key          []byte // enrolment key, sealed at rest; nil in lists
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
@@ -38,11 +39,11 @@ func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error
 
 func (s *Store) insertToken(t Token) statement {
 	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at,
-		created_by)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		created_by, name)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID,
 		s.seal.Seal(tokenPlace(t.ID), t.Key),
-		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy)
+		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy, t.Name)
 }
 
 func tokenPlace(id string) string { return "tokens/key/" + id }
@@ -51,7 +52,7 @@ func tokenPlace(id string) string { return "tokens/key/" + id }
 const (
 	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
 	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed +
-		", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, " +
+		", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, t.name, " +
 		"COALESCE((SELECT n.name FROM nodes n WHERE n.id = t.node_id AND t.node_id <> ''), '')"
 )
 
@@ -67,6 +68,7 @@ func readToken(r *row) Token {
 	t.ExpiresAt = r.Time()
 	t.RevokedAt = r.Maybe()
 	t.CreatedBy = r.Text()
+	t.Name = r.Text()
 	t.NodeName = r.Text()
 	return t
 }

@@ -133,6 +133,7 @@ type HeartbeatAnswer struct {
 	StateReasons    []string  `json:"state_reasons,omitempty"`    // what holds the node there, such as ReasonConflict
 	Tasks           int       `json:"tasks"`                      // how many tasks wait for this node
 	Enrolment       string    `json:"enrolment,omitempty"`        // as in the Welcome, for nodes that enrolled before it stood there
+	Name            string    `json:"name,omitempty"`             // the node's name now: an operator may rename it
 	Release         string    `json:"release,omitempty"`          // digest of the wanted release; empty: stay with the present one
 	Channel         string    `json:"channel,omitempty"`          // the node's channel, where the node has said another one
 	ChannelSequence int64     `json:"channel_sequence,omitempty"` // with Channel: the node obeys no lower number on it

@@ -2,13 +2,22 @@ package api
 
 import "time"
 
-// AccountRequest asks for an account. No scopes: those that only read. No tenant: the caller's own, or all where the caller has none. No
+// AccountRequest asks for an account. It gets the scopes of the role and those that are named. Neither: a few that only read. No
+// tenant: the caller's own, or all where the caller has none. No
 // TTL: as long as the caller's own account.
 type AccountRequest struct {
 	Name   string   `json:"name"`
+	Role   string   `json:"role,omitempty"`
 	Scopes []string `json:"scopes,omitempty"`
 	Tenant string   `json:"tenant,omitempty"`
 	TTL    Duration `json:"ttl,omitempty"`
+}
+
+// AccountPatch changes what an account may do. A role or scopes take the place of all scopes that it has. What is left out stays.
+type AccountPatch struct {
+	Role   string   `json:"role,omitempty"`
+	Scopes []string `json:"scopes,omitempty"`
+	Tenant *string  `json:"tenant,omitempty"` // empty: all tenants
 }
 
 // NewAccount answers an AccountRequest: the only time that the API token is shown.
@@ -16,6 +25,7 @@ type NewAccount struct {
 	ID        string     `json:"id"`
 	Token     string     `json:"token"`
 	Name      string     `json:"name"`
+	Role      string     `json:"role"` // that is exactly its scopes; empty: none is
 	Scopes    []string   `json:"scopes"`
 	Tenant    string     `json:"tenant"`     // empty: all
 	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
@@ -25,6 +35,7 @@ type NewAccount struct {
 type Account struct {
 	ID         string     `json:"id"`
 	Name       string     `json:"name"`
+	Role       string     `json:"role"` // that is exactly its scopes; empty: none is
 	Scopes     []string   `json:"scopes"`
 	Tenant     string     `json:"tenant"` // empty: all
 	Status     string     `json:"status"` // live, expired or revoked

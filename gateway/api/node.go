@@ -115,6 +115,17 @@ type LabelsRequest struct {
 	Remove []string          `json:"remove,omitempty"`
 }
 
+// RenameRequest gives a node another name.
+type RenameRequest struct {
+	Name string `json:"name"`
+}
+
+// RenamedNode answers a RenameRequest.
+type RenamedNode struct {
+	Node Node     `json:"node"`
+	Old  []string `json:"old"` // what the caller may see and still goes by the old name, such as "health rule gpu_hot, selector name=gpu-7"
+}
+
 // NodePatch changes what is on record of a node: how many GPUs it has. GPUsExpected is a person's word and stands until another one,
 // or until the node enrols anew; GPUsAsSeen goes back to the highest number that is seen from now on.
 type NodePatch struct {

@@ -17,6 +17,7 @@ const (
 	PathBan       = PathNode + "/ban"
 	PathRecovery  = PathNode + "/allow-recovery"
 	PathLabels    = PathNode + "/labels"
+	PathRename    = PathNode + "/rename"
 	PathBootstrap = PathNode + "/bootstrap-script"
 
 	PathFleet  = "fleet"
@@ -44,6 +45,7 @@ const (
 	PathAccount   = "accounts/{account}"
 	PathLogins    = "logins"
 	PathWhoAmI    = "whoami"
+	PathTenants   = "tenants"
 	PathSecrets   = "secrets"
 	PathSecret    = "secrets/{secret}"
 

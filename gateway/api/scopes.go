@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strings"
 
 	"muster/agent/wire"
@@ -30,6 +31,48 @@ const (
 	ScopeLogsRead      = "logs:read"  // of nodes
 	ScopeLogsWrite     = "logs:write" // where logs are shipped to
 )
+
+// Role is a name for a set of scopes. It is another way to write them: an account has scopes, and no role.
+type Role struct {
+	Name   string
+	Is     string // in a few words
+	Scopes []string
+}
+
+// Roles are all roles. Each of them can do what the one before it can.
+func Roles() []Role {
+	viewer := []string{ScopeNodesRead, ScopeTokensRead, ScopeTasksRead, ScopeEventsRead, ScopeAlertsRead, ScopeReleasesRead, ScopeMetricsRead,
+		ScopeLogsRead}
+	runner := append(slices.Clone(viewer), ScopeTasksWrite, ScopeSessions, ScopeSecretsWrite)
+	operator := append(slices.Clone(runner), ScopeNodesWrite, ScopeTokensWrite, ScopeAlertsWrite, ScopeLogsWrite)
+	return []Role{
+		{"viewer", "looks at everything that is no secret, and changes nothing", viewer},
+		{"runner", "also gives nodes work and goes onto them: root on them", runner},
+		{"operator", "also lets nodes in, and changes and retires them", operator},
+		{"admin", "everything", []string{ScopeAll}},
+	}
+}
+
+// RoleOf is the name of the role that is exactly these scopes; "": there is none.
+func RoleOf(scopes []string) string {
+	has := slices.Sorted(slices.Values(scopes))
+	for _, role := range Roles() {
+		if slices.Equal(has, slices.Sorted(slices.Values(role.Scopes))) {
+			return role.Name
+		}
+	}
+	return ""
+}
+
+// ScopesOf are the scopes of a role; false: there is no such role.
+func ScopesOf(role string) (scopes []string, ok bool) {
+	for _, r := range Roles() {
+		if r.Name == role {
+			return r.Scopes, true
+		}
+	}
+	return nil, false
+}
 
 // ScopePart is the scope that opens a part of what a scope opens.
 func ScopePart(scope, part string) string { return scope + ":" + part }
@@ -68,7 +111,7 @@ func Scopes() []Scope {
 		{ScopeEventsRead, "to look at events and the audit"},
 		{ScopeAlertsRead, "to look at alerts and silences, and for an account of all tenants at who receives alerts"},
 		{ScopeAlertsWrite, "to silence alerts; an account of all tenants also says who receives them, which is a way out for what they say"},
-		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may do no more than itself"},
+		{ScopeAccountsWrite, "to look at accounts, to make, change and revoke those that may do no more than itself"},
 		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
 		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
 		{ScopeReleasesRead, "to look at agent releases and channels, and to pull from the registry"},

@@ -10,6 +10,8 @@ type TokenRequest struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	GPUs         int               `json:"gpus,omitempty"`
 	BindInstance bool              `json:"bind_instance,omitempty"`
+	Name         string            `json:"name,omitempty"`    // of the node that joins, whatever its machine asks for; for one use alone
+	Gateway      string            `json:"gateway,omitempty"` // the URL in the command, where the machine cannot reach the public one
 }
 
 // NewToken answers a TokenRequest: the only time that the token is shown.
@@ -22,6 +24,7 @@ type NewToken struct {
 	Labels       map[string]string `json:"labels"`
 	GPUs         *int              `json:"gpus"`
 	BindInstance bool              `json:"bind_instance"`
+	Name         string            `json:"name"`    // of the node that joins; empty: as its machine asks
 	Command      string            `json:"command"` // joins a machine; safe to paste into a shell
 }
 
@@ -36,7 +39,7 @@ type Token struct {
 	GPUs         *int              `json:"gpus"` // null: it names no number
 	BindInstance bool              `json:"bind_instance"`
 	NodeID       string            `json:"node_id"` // a bootstrap token's node
-	Node         string            `json:"node"`    // its name
+	Node         string            `json:"node"`    // its name now, or the name of the node that will join
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
 	RevokedAt    *time.Time        `json:"revoked_at"`

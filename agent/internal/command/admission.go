@@ -62,10 +62,14 @@ func (a *Applicant) Enrol(ctx context.Context, state identity.State) (identity.S
 	if name == "" {
 		return state, Usagef("this machine has no name of its own: give --name")
 	}
+	own := name
+	if !a.Anew && !a.Elsewhere(state) {
+		name = state.NameFor(own)
+	}
 	a.Status.Name = name
 	a.report(nil)
 	state, err = a.enrolKnowing(ctx, state, identity.Enrolment{
-		Directory: a.Directory, Credential: credential, Name: name, Labels: a.Labels,
+		Directory: a.Directory, Credential: credential, Name: name, Own: own, Labels: a.Labels,
 		Provider: a.Provider, InstanceID: a.InstanceID, Agent: a.AgentInfo(), Logger: a.Log, Report: a.report,
 	})
 	if err != nil {

@@ -27,7 +27,24 @@ func (l *Loop) accepted(answer wire.HeartbeatAnswer) {
 	l.tellState(answer)
 	changed := !slices.Equal(l.report.status.Reasons, answer.StateReasons)
 	l.report.online(answer)
+	changed = l.named(answer.Name) || changed
 	l.saveStatus(changed)
+}
+
+// named keeps the name that the gateway gives this node now, and reports whether it is another one. If it cannot be saved, the next
+// save of the state or the next start brings it.
+func (l *Loop) named(name string) bool {
+	before := l.State.Name
+	if name == before || wire.CheckName(name) != nil {
+		return false
+	}
+	l.State.Name = name
+	l.report.status.Name = name
+	l.Logger.Info("an operator has renamed this node", "from", before, "to", name)
+	if err := l.Directory.Save(l.State); err != nil {
+		l.Logger.Warn("the node's new name could not be saved", "error", err)
+	}
+	return true
 }
 
 // failed sorts an unsuccessful beat, or renewal of an expired certificate, and sets the time of the next one.

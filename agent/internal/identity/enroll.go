@@ -25,6 +25,7 @@ type Enrolment struct {
 	Pins       transport.Pins // the gateway must have one of these roots; nil: any root will do
 	Known      *Gateway       // what this machine knows of the gateway: the new trust set must continue it; nil: nothing is known
 	Name       string
+	Own        string // what this machine would be called by itself, for State.NameFor
 	Labels     map[string]string
 	Provider   string
 	InstanceID string

@@ -35,7 +35,8 @@ import (
 type State struct {
 	Version    int     `json:"version"` // of this format
 	NodeID     string  `json:"node_id,omitempty"`
-	Name       string  `json:"name,omitempty"`
+	Name       string  `json:"name,omitempty"`       // as the gateway said last
+	Asked      string  `json:"asked_name,omitempty"` // what this machine would be called by itself, when it enrolled
 	Tenant     string  `json:"tenant,omitempty"`
 	Enrolment  string  `json:"enrolment,omitempty"` // the gateway's name for this enrolment
 	Provider   string  `json:"provider,omitempty"`
@@ -44,6 +45,15 @@ type State struct {
 	Previous   *Pair   `json:"previous,omitempty"` // the pair before, for a gateway that forgot the current one
 	Pending    string  `json:"pending,omitempty"`  // PKCS#8 PEM of a key that waits for its certificate
 	Gateway    Gateway `json:"gateway"`
+}
+
+// NameFor is the name to enrol under again, for a machine that would be called own by itself. The gateway may have given the node another
+// name than it asked for, or have renamed it since. That name counts, until the machine is given another name of its own.
+func (s State) NameFor(own string) string {
+	if s.Current != nil && s.Asked == own && s.Name != "" {
+		return s.Name
+	}
+	return own
 }
 
 // Pair is a key with its certificate.

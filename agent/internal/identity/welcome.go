@@ -38,6 +38,7 @@ func (e *enrolling) accept(ctx context.Context, w wire.Welcome) error {
 	next := e.state
 	next.NodeID = w.NodeID
 	next.Name = w.Name
+	next.Asked = e.Own
 	next.Tenant = w.Tenant
 	next.Enrolment = w.Enrolment
 	next.Provider = e.Provider

@@ -85,7 +85,7 @@ func (m Manager) bootAdvice() string {
 	if m.getenv("CONTAINER_ID") != "" || m.getenv("VAST_CONTAINERLABEL") != "" {
 		return "nothing restarts it when this instance is stopped and started again: put this line into the instance's on-start script: " + line
 	}
-	return "nothing here starts programs at boot: let whatever starts this machine (an entrypoint, a start script) run: " + line
+	return "After a reboot the agent will not start. Put this line in your start script: " + line
 }
 
 // onstart reports whether the provider's script is there and this user may write it.

@@ -99,7 +99,7 @@ func TestCrontab(t *testing.T) {
 func TestNothingStartsItAtBoot(t *testing.T) {
 	b := prepared(t, 0)
 	outcome := installed(t, b)
-	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "let whatever starts this machine") ||
+	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "Put this line in your start script: ") ||
 		!strings.Contains(outcome.Advice[0], b.Base+"/good/muster-agent supervise --state "+b.Base) {
 		t.Errorf("%+v", outcome)
 	}

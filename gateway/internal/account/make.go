@@ -63,16 +63,60 @@ func (c Caller) Make(q api.AccountRequest, now time.Time) (store.Account, error)
 			return a, err
 		}
 	}
-	if a.Scopes, err = c.scopesFor(q.Scopes); err != nil {
+	if a.Scopes, err = c.scopesFor(q.Role, q.Scopes); err != nil {
 		return a, err
 	}
 	a.ExpiresAt, err = c.expiryFor(time.Duration(q.TTL), now)
 	return a, err
 }
 
+// Change returns the account as a caller wants it to be. The caller can do all that the account may do now and then. So no caller cuts
+// down an account that may do more than it, and none makes itself or another one wider. An account that outlives the caller gets nothing
+// more: else what the caller may do would last longer than the caller.
+func (c Caller) Change(a store.Account, q api.AccountPatch) (store.Account, error) {
+	if missing := c.Lacks(a.Scopes); missing != "" {
+		return a, wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing+", which "+a.Name+" has, so it cannot change it",
+			"use an account that has all its scopes, or the gateway's socket")
+	}
+	next := a
+	if q.Role != "" || len(q.Scopes) > 0 {
+		var err error
+		if next.Scopes, err = c.scopesFor(q.Role, q.Scopes); err != nil {
+			return a, err
+		}
+	}
+	if q.Tenant != nil && *q.Tenant != a.Tenant {
+		if c.Tenant != "" {
+			return a, wire.Refuse(wire.CodeForbidden, "this account is for the tenant "+c.Tenant+" only, so it moves no account to another",
+				"leave the tenant out, or use an account of all tenants")
+		}
+		if next.Tenant = *q.Tenant; next.Tenant != "" {
+			if _, err := c.Within(next.Tenant); err != nil {
+				return a, err
+			}
+			if err := wire.CheckTenant(next.Tenant); err != nil {
+				return a, err
+			}
+		}
+	}
+	wider := Caller{Scopes: a.Scopes}.Lacks(next.Scopes) != "" || a.Tenant != "" && next.Tenant != a.Tenant
+	if ends := c.Account.ExpiresAt; wider && ends != nil && (a.ExpiresAt == nil || a.ExpiresAt.After(*ends)) {
+		return a, wire.Refuse(wire.CodeForbidden, "this account expires at "+ends.UTC().Format(time.RFC3339)+", so it cannot give more to "+
+			a.Name+", which lives longer", "use an account that lives longer, or the gateway's socket")
+	}
+	return next, nil
+}
+
 // scopesFor returns the scopes in order, each once, so that lists and events of accounts can be compared.
-func (c Caller) scopesFor(asked []string) ([]string, error) {
-	scopes := slices.Clone(asked)
+func (c Caller) scopesFor(role string, asked []string) ([]string, error) {
+	scopes, ok := api.ScopesOf(role)
+	if role != "" && !ok {
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there is no role %.60q", role), "the roles are "+roleNames())
+	}
+	scopes = append(slices.Clone(scopes), asked...)
+	if slices.Contains(scopes, api.ScopeAll) { // it has all others in it
+		scopes = []string{api.ScopeAll}
+	}
 	if len(scopes) == 0 {
 		scopes = usualScopes()
 	}
@@ -89,6 +133,14 @@ func (c Caller) scopesFor(asked []string) ([]string, error) {
 			"name scopes of its own: "+strings.Join(c.Scopes, ", "))
 	}
 	return scopes, nil
+}
+
+func roleNames() string {
+	var names []string
+	for _, role := range api.Roles() {
+		names = append(names, role.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // expiryFor returns when the account ends; nil: never. Without a ttl it ends with the caller's account.

@@ -9,7 +9,8 @@ import (
 
 // Shown is an account without its token.
 func Shown(a store.Account, now time.Time) api.Account {
-	return api.Account{ID: a.ID, Name: a.Name, Scopes: append([]string{}, a.Scopes...), Tenant: a.Tenant, Status: Status(a, now),
+	return api.Account{ID: a.ID, Name: a.Name, Role: api.RoleOf(a.Scopes), Scopes: append([]string{}, a.Scopes...), Tenant: a.Tenant,
+		Status:    Status(a, now),
 		CreatedAt: a.CreatedAt.UTC(), ExpiresAt: api.UTC(a.ExpiresAt), RevokedAt: api.UTC(a.RevokedAt), LastUsedAt: api.UTC(a.LastUsedAt),
 		CreatedBy: a.CreatedBy}
 }

@@ -49,7 +49,61 @@ func (s *server) createAccount(c *call, q api.AccountRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return api.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
+	return api.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Role: api.RoleOf(a.Scopes), Scopes: a.Scopes, Tenant: a.Tenant,
+		ExpiresAt: a.ExpiresAt}, nil
+}
+
+// updateAccount changes what an account may do. Its API token stays. What it does with it, and its sessions, go by the new scopes at once:
+// every call looks the account up.
+func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
+	if q.Role == "" && len(q.Scopes) == 0 && q.Tenant == nil {
+		return nil, wire.Refuse(wire.CodeBadRequest, "nothing is to be changed",
+			`send {"role":"operator"}, {"scopes":["nodes:read"]} or {"tenant":"platform"}`)
+	}
+	for range accountTries {
+		a, _, err := s.account(c)
+		if err != nil {
+			return nil, err
+		}
+		next, err := c.caller.Change(a, q)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Equal(next.Scopes, a.Scopes) && next.Tenant == a.Tenant {
+			return account.Shown(a, s.now()), nil
+		}
+		e := c.accountEvent("account.updated", next)
+		e.Detail["scopes_before"] = strings.Join(a.Scopes, ",")
+		if next.Tenant != a.Tenant {
+			e.Detail["tenant_before"] = a.Tenant
+			e.Detail["tenant"] = next.Tenant
+		}
+		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes, e)
+		if err == nil {
+			return account.Shown(next, s.now()), nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+	}
+	return nil, wire.Refuse(wire.CodeUnavailable, "the account changes too fast", "try again")
+}
+
+// accountTries bounds how often a change of an account is decided again because somebody else changed the account meanwhile.
+const accountTries = 5
+
+// account is the live account that the path names, and all accounts that the caller may see.
+func (s *server) account(c *call) (store.Account, []store.Account, error) {
+	name := c.r.PathValue("account")
+	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
+	if err != nil {
+		return store.Account{}, nil, err
+	}
+	at := slices.IndexFunc(accounts, func(a store.Account) bool { return a.RevokedAt == nil && (a.ID == name || a.Name == name) })
+	if at < 0 {
+		return store.Account{}, nil, noAccount(name)
+	}
+	return accounts[at], accounts, nil
 }
 
 // nameTaken tells nothing about an account of another tenant, except that its name is taken: names are unique in the fleet.
@@ -68,16 +122,10 @@ func (s *server) nameTaken(c *call, name string) error {
 // revokeAccount ends an account at once. Accounts that it made stay. The answer names them, because the operator may want to end them
 // too. A caller cannot revoke an account with more scopes than its own: otherwise it could shut the operator out.
 func (s *server) revokeAccount(c *call) (any, error) {
-	name := c.r.PathValue("account")
-	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
+	a, accounts, err := s.account(c)
 	if err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(accounts, func(a store.Account) bool { return a.RevokedAt == nil && (a.ID == name || a.Name == name) })
-	if at < 0 {
-		return nil, noAccount(name)
-	}
-	a := accounts[at]
 	if missing := c.caller.Lacks(a.Scopes); missing != "" {
 		return nil, wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing+", which "+a.Name+" has, so it cannot revoke it",
 			"use an account that has all its scopes, or the gateway's socket")
@@ -85,7 +133,7 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	now := s.now()
 	err = s.Store.RevokeAccount(c.r.Context(), c.caller.Tenant, a.ID, now, c.accountEvent("account.revoked", a))
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
-		return nil, noAccount(name)
+		return nil, noAccount(a.Name)
 	}
 	return api.RevokedAccount{
 		Done: api.Done{ID: a.ID, Status: api.StatusRevoked},

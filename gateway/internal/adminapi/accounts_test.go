@@ -301,3 +301,96 @@ func TestWhoAmI(t *testing.T) {
 		t.Errorf("gateway: %s", body)
 	}
 }
+
+// TestUpdateAccount: nobody gives more than they have, to others or to themselves, and nobody cuts down who may do more. The token stays.
+func TestUpdateAccount(t *testing.T) {
+	h := newHouse(t)
+	soon := h.now.Add(time.Hour)
+	viewer, _ := api.ScopesOf("viewer")
+	alice := h.account("alice", "", "nodes:read")
+	h.account("chief", "", "*")
+	h.account("elsewhere", "research", "nodes:read")
+	few := h.account("few", "", "accounts:write", "nodes:read")
+	tenant := h.account("tenant", "platform", "*")
+	h.account("peer", "platform", "nodes:read")
+	brief := h.accountWith(store.Account{Name: "brief", Scopes: []string{"*"}, ExpiresAt: &soon})
+	h.accountWith(store.Account{Name: "shorter", Scopes: []string{"nodes:read"}, ExpiresAt: &soon})
+	for _, c := range []struct {
+		name, token, who, body string
+		status                 int
+		says                   string
+	}{
+		{"a role", "", "alice", `{"role":"viewer"}`, 200, `"role":"viewer"`},
+		{"the same again", "", "alice", `{"role":"viewer"}`, 200, `"role":"viewer"`},
+		{"a role and a scope", "", "alice", `{"role":"viewer","scopes":["tokens:write"]}`, 200, `"role":""`},
+		{"no such role", "", "alice", `{"role":"root"}`, 400, "viewer, runner, operator, admin"},
+		{"no such scope", "", "alice", `{"scopes":["x"]}`, 400, "there is no scope"},
+		{"nothing", "", "alice", `{}`, 400, "nothing is to be changed"},
+		{"no scopes", "", "alice", `{"scopes":[]}`, 400, "nothing is to be changed"},
+		{"a bad tenant", "", "alice", `{"tenant":"a b"}`, 400, "not a tenant"},
+		{"a tenant", "", "alice", `{"tenant":"platform"}`, 200, `"tenant":"platform"`},
+		{"all tenants", "", "alice", `{"tenant":""}`, 200, `"tenant":""`},
+		{"nobody", "", "nobody", `{"role":"viewer"}`, 404, "no live account"},
+		{"itself wider", few, "few", `{"scopes":["*"]}`, 403, "lacks the scope *"},
+		{"itself an admin", few, "few", `{"role":"admin"}`, 403, "lacks the scope *"},
+		{"another one wider", few, "peer", `{"role":"operator"}`, 403, "lacks the scope"},
+		{"one that may more", few, "chief", `{"scopes":["nodes:read"]}`, 403, "which chief has"},
+		{"one's own scopes", few, "peer", `{"scopes":["nodes:read","accounts:write"]}`, 200, `["accounts:write","nodes:read"]`},
+		{"one's own scopes back", few, "peer", `{"scopes":["nodes:read"]}`, 200, `["nodes:read"]`},
+		{"another tenant's", tenant, "elsewhere", `{"role":"viewer"}`, 404, ""},
+		{"the fleet's", tenant, "alice", `{"role":"viewer"}`, 404, ""},
+		{"out of its tenant", tenant, "peer", `{"tenant":""}`, 403, "for the tenant platform only"},
+		{"into another tenant", tenant, "peer", `{"tenant":"research"}`, 403, "for the tenant platform only"},
+		{"in its tenant", tenant, "peer", `{"tenant":"platform","role":"admin"}`, 200, `"role":"admin"`},
+		{"itself out of its tenant", tenant, "tenant", `{"tenant":""}`, 403, "for the tenant platform only"},
+		{"more than its own life", brief, "alice", `{"role":"operator"}`, 403, "lives longer"},
+		{"all tenants beyond its own life", brief, "elsewhere", `{"tenant":""}`, 403, "lives longer"},
+		{"less", brief, "alice", `{"scopes":["nodes:read"]}`, 200, `["nodes:read"]`},
+		{"within its own life", brief, "shorter", `{"role":"operator"}`, 200, `"role":"operator"`},
+		{"without the scope", alice, "peer", `{"role":"viewer"}`, 403, "accounts:write"},
+	} {
+		status, body := h.ask("PATCH", "accounts/"+c.who, c.token, c.body)
+		if status != c.status || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: %d %s, want %d %s", c.name, status, body, c.status, c.says)
+		}
+	}
+	if _, body := h.ask("GET", "whoami", alice, ""); !slices.Equal(decode[api.Caller](t, body).Scopes, []string{"nodes:read"}) {
+		t.Errorf("the same token goes by the new scopes: %s", body)
+	}
+	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "account.updated", Ascending: true})
+	if err != nil || len(events) != 9 {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	if e := events[0]; e.Detail["scopes_before"] != "nodes:read" || len(strings.Split(e.Detail["scopes"], ",")) != len(viewer) ||
+		e.Detail["account"] != "alice" || e.Actor != "operator:socket" || !e.Security {
+		t.Errorf("event %+v", e)
+	}
+	if e := events[2]; e.Detail["tenant"] != "platform" || e.Tenant != "platform" {
+		t.Errorf("event of the tenant %+v", e)
+	}
+}
+
+func TestRoles(t *testing.T) {
+	h := newHouse(t)
+	_, body := h.ask("POST", "accounts", "", `{"name":"op","role":"operator"}`)
+	made := decode[api.NewAccount](t, body)
+	if made.Role != "operator" || api.RoleOf(made.Scopes) != "operator" {
+		t.Errorf("got %s", body)
+	}
+	for _, c := range []struct {
+		body, role string
+		status     int
+	}{
+		{`{"name":"a","role":"viewer"}`, "viewer", 201},
+		{`{"name":"b","role":"viewer","scopes":["nodes:write"]}`, "", 201},
+		{`{"name":"c","role":"runner"}`, "runner", 201},
+		{`{"name":"d","role":"admin"}`, "", 403},
+		{`{"name":"d","role":"Viewer"}`, "", 400},
+	} {
+		h.ask("PATCH", "accounts/op", "", `{"role":"operator","scopes":["accounts:write"]}`)
+		status, body := h.ask("POST", "accounts", made.Token, c.body)
+		if got := decode[api.NewAccount](t, body); status != c.status || got.Role != c.role {
+			t.Errorf("%s: %d %s", c.body, status, body)
+		}
+	}
+}

@@ -64,7 +64,7 @@ type API struct {
 	Gateway   api.Gateway
 	Ready     func() bool                           // the database takes writes; nil: not known
 	Host      func(context.Context) api.GatewayHost // all but the backup; nil: not known
-	Command   func(token string) string             // the joining command for an enrollment token; nil: none
+	Command   func(token, at string) string         // the joining command for an enrollment token, at a URL, "": the public one; nil: none
 	Now       func() time.Time                      // nil: time.Now
 	Logger    *slog.Logger                          // nil: slog.Default
 }

@@ -116,7 +116,7 @@ func newHouse(t testing.TB) *house {
 		Scratch:   t.TempDir(),
 		Info:      &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Gateway: api.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
-		Command: func(token string) string { return "join with " + token },
+		Command: func(token, at string) string { return "join with " + token + at },
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.api.Overview.ShowCosts(h.api.Costs.Today)

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"net/http"
 
 	"muster/gateway/api"
@@ -20,8 +21,13 @@ func (s *server) createToken(c *call, q api.TokenRequest) (any, error) {
 	if q.Tenant, err = c.caller.Within(q.Tenant); err != nil {
 		return nil, err
 	}
-	if err := noToken("", q.Labels); err != nil {
+	if err := noToken(q.Name, q.Labels); err != nil {
 		return nil, err
+	}
+	if q.Name != "" {
+		if err := s.Fleet.Nameable(c.r.Context(), cmp.Or(q.Tenant, store.DefaultTenant), q.Name); err != nil {
+			return nil, err
+		}
 	}
 	secret, row, err := s.Bootstrap.MintToken(c.r.Context(), q, c.caller.Actor)
 	if err != nil {
@@ -29,9 +35,9 @@ func (s *server) createToken(c *call, q api.TokenRequest) (any, error) {
 	}
 	made := bootstrap.ShownToken(row, s.now())
 	answer := api.NewToken{ID: made.ID, Token: secret.Reveal(), ExpiresAt: made.ExpiresAt, Tenant: made.Tenant, Uses: made.Uses,
-		Labels: made.Labels, GPUs: made.GPUs, BindInstance: made.BindInstance}
+		Labels: made.Labels, GPUs: made.GPUs, BindInstance: made.BindInstance, Name: row.Name}
 	if s.Command != nil {
-		answer.Command = s.Command(answer.Token)
+		answer.Command = s.Command(answer.Token, q.Gateway)
 	}
 	c.status = http.StatusCreated
 	return answer, nil

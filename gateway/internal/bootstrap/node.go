@@ -151,8 +151,8 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 		return err
 	}
 	row := store.Bootstrap{
-		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Key: key, CreatedAt: b.now(),
-			ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
+		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Name: q.Node.Name, Key: key,
+			CreatedAt: b.now(), ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
 		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum,
 		Registry: m.Registry,
 	}

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"time"
 
 	"muster/gateway/api"
@@ -10,8 +11,8 @@ import (
 // ShownToken is a token as the API shows it. If several things have ended it, its status is revoked first, then used.
 func ShownToken(t store.Token, now time.Time) api.Token {
 	out := api.Token{ID: t.ID, Tenant: t.Tenant, Status: api.StatusLive, Uses: t.Uses, Used: t.Used, Labels: api.Texts(t.Labels),
-		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(),
-		RevokedAt: api.UTC(t.RevokedAt), CreatedBy: t.CreatedBy}
+		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: cmp.Or(t.NodeName, t.Name), CreatedAt: t.CreatedAt.UTC(),
+		ExpiresAt: t.ExpiresAt.UTC(), RevokedAt: api.UTC(t.RevokedAt), CreatedBy: t.CreatedBy}
 	if t.GPUs > 0 {
 		out.GPUs = &t.GPUs
 	}

@@ -11,6 +11,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -23,7 +24,8 @@ const (
 	maxUses    = 100_000
 )
 
-// MintToken makes an enrollment token. The sign.Token holds the secret, which is kept nowhere else.
+// MintToken makes an enrollment token. The caller has made sure that a node may have the name in it. The sign.Token holds the secret,
+// which is kept nowhere else.
 func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
 	ttl, err := complete(&q)
 	if err != nil {
@@ -40,10 +42,13 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 	now := b.now()
 	row := store.Token{
 		ID: secret.Public(), Tenant: q.Tenant, Labels: q.Labels, Uses: q.Uses, GPUs: q.GPUs, BindInstance: q.BindInstance,
-		Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
+		Name: q.Name, Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
 	}
 	e := b.event("token.created", q.Tenant, by)
 	e.Detail = map[string]string{"token": row.ID, "uses": strconv.Itoa(q.Uses), "expires": row.ExpiresAt.UTC().Format(time.RFC3339)}
+	if q.Name != "" {
+		e.Detail["name"] = q.Name
+	}
 	return secret, row, b.store.CreateToken(ctx, row, e)
 }
 
@@ -72,6 +77,14 @@ func complete(q *api.TokenRequest) (ttl time.Duration, err error) {
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
 		return 0, badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs),
 			fmt.Sprintf("a number from 1 to %d, or 0 if it is not known", wire.MaxGPUs))
+	case q.Name != "" && q.Uses != 1:
+		return 0, badRequest(fmt.Sprintf("a token with a name cannot have %d uses: one name is one node", q.Uses),
+			"the name for one use, and make a token for each machine")
+	}
+	if q.Gateway != "" {
+		if _, err := reach.Given(q.Gateway); err != nil {
+			return 0, badRequest("the gateway's URL "+err.Error(), "where the machine reaches the gateway, such as https://10.0.0.5:7443")
+		}
 	}
 	return ttl, nil
 }

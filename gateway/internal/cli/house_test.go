@@ -77,7 +77,7 @@ func newHouse(t testing.TB) *house {
 		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
 	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Logins: login.New(h.store, clock, quiet),
 		Overview: view.Open(view.Config{Store: h.store, Ref: nodes.Ref}), Info: info, Now: clock, Logger: quiet,
-		Command: func(token string) string {
+		Command: func(token, at string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}
 	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store}); err != nil {

@@ -141,13 +141,13 @@ func TestPush(t *testing.T) {
 	b.write(key, "")
 	code, out, errs := b.push("ubuntu@gpu-1", "-p", "39467", "-i", key, "--tenant", "platform", "--label", "rack=7", "--label", "tier=spot",
 		"--gpus", "8",
-		"--name", "it's", "--provider", "vast_ai", "--instance-id", "39467543")
+		"--name", "gpu-7", "--provider", "vast_ai", "--instance-id", "it's")
 	if code != 0 || errs != "" || !strings.HasPrefix(out, "linux-amd64: reached") ||
 		!strings.HasSuffix(out, "[1/2] enrolled\n[2/2] online\n") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)
 	}
-	want := "join\n--gateway\nhttps://gw.example\n--root-pin\nsha256:0a\n--name\nit's\n" +
-		"--provider\nvast_ai\n--instance-id\n39467543\n--token-file\n-\n"
+	want := "join\n--gateway\nhttps://gw.example\n--root-pin\nsha256:0a\n" +
+		"--provider\nvast_ai\n--instance-id\nit's\n--name\ngpu-7\n--token-file\n-\n"
 	if got := b.read(home, "joined"); got != want {
 		t.Errorf("the agent was called with %q, want %q", got, want)
 	}
@@ -170,7 +170,7 @@ func TestPush(t *testing.T) {
 	}
 	b.left(home)
 	list := b.done("token", "ls", "--all", "-o", "json")
-	for _, want := range []string{`"tenant":"platform"`, `"uses":1`, `"gpus":8`, `"rack":"7"`, `"tier":"spot"`} {
+	for _, want := range []string{`"tenant":"platform"`, `"uses":1`, `"gpus":8`, `"node":"gpu-7"`, `"rack":"7"`, `"tier":"spot"`} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the token lacks %s: %s", want, list)
 		}
@@ -369,7 +369,7 @@ func TestPushUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no host", nil, 2, "needs HOST"},
+		{"no host", nil, 2, "which machines?"},
 		{"empty", []string{""}, 2, "is no host"},
 		{"an option", []string{"--", "-oProxyCommand=reboot"}, 2, "is no host"},
 		{"an option after the user", []string{"root@-oProxyCommand=reboot"}, 2, "is no host"},
@@ -381,7 +381,15 @@ func TestPushUsage(t *testing.T) {
 		{"blanks", []string{"gpu-1 reboot"}, 2, "is no host"},
 		{"a line feed", []string{"gpu-1\nreboot"}, 2, "is no host"},
 		{"a path", []string{"ssh://gpu-1"}, 2, "is no host"},
-		{"a port", []string{"203.0.113.7:39467"}, 2, "goes into -p"},
+		{"no port", []string{"203.0.113.7:"}, 2, "has no port from 1 to 65535"},
+		{"a port that is none", []string{"203.0.113.7:ssh"}, 2, "has no port from 1 to 65535"},
+		{"no name", []string{"gpu-1="}, 2, "is not a node's name"},
+		{"a bad name", []string{"gpu-1=it's"}, 2, "is not a node's name"},
+		{"a bad name of one", []string{"gpu-1", "--name", "it's"}, 1, "is not a node's name"},
+		{"a name twice", []string{"gpu-1=a", "gpu-2=a"}, 2, "the name \"a\" stands twice"},
+		{"two names for one", []string{"gpu-1=a", "--name", "b"}, 2, "leave one of them out"},
+		{"a host by two ports twice", []string{"gpu-1:22", "gpu-1:23", "gpu-1:22"}, 2, "stands twice"},
+		{"no file", []string{"--hosts", "/nonexistent/hosts"}, 1, "no such file"},
 		{"twice", []string{"gpu-1", "gpu-1"}, 2, "stands twice"},
 		{"a name for two", []string{"gpu-1", "gpu-2", "--name", "x"}, 2, "--name is for one machine"},
 		{"bad port", []string{"gpu-1", "-p", "ssh"}, 2, "whole number"},

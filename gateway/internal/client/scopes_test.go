@@ -27,3 +27,35 @@ func TestScopesInHelp(t *testing.T) {
 		}
 	}
 }
+
+// TestRolesInHelp: the page has the table of roles as it is.
+func TestRolesInHelp(t *testing.T) {
+	page, err := os.ReadFile("../cli/help/accounts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before []string
+	for _, role := range api.Roles() {
+		row := "| `" + role.Name + "` | " + role.Is + " | `" + strings.Join(role.Scopes, "`, `") + "` |"
+		if !strings.Contains(string(page), row) {
+			t.Errorf("the page has no row %s", row)
+		}
+		if got := api.RoleOf(role.Scopes); got != role.Name {
+			t.Errorf("the scopes of %s are those of %q", role.Name, got)
+		}
+		for _, scope := range role.Scopes {
+			if !slices.Contains(api.KnownScopes(), scope) {
+				t.Errorf("%s has %s, which is no scope", role.Name, scope)
+			}
+		}
+		for _, scope := range before {
+			if !slices.ContainsFunc(api.ScopesWith(scope), func(s string) bool { return slices.Contains(role.Scopes, s) }) {
+				t.Errorf("%s cannot do what the role before it can: %s", role.Name, scope)
+			}
+		}
+		before = role.Scopes
+	}
+	if got := api.RoleOf([]string{api.ScopeNodesRead}); got != "" {
+		t.Errorf("one scope is the role %s", got)
+	}
+}

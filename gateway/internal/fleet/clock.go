@@ -6,6 +6,7 @@ import (
 
 	"muster/gateway/internal/uptime"
 	"muster/store"
+	"muster/store/setback"
 )
 
 // stepTold is the size of a step of the clock above which an event tells the operator.
@@ -53,10 +54,10 @@ func (f *Fleet) mend(ctx context.Context, steps []uptime.Step) error {
 	var err error
 	if back > 0 {
 		f.setBeatsBack(now.Round(0), back)
-		err = f.store.SetBack(ctx, store.SetBack{Now: now, By: back, RecoveryKind: recoveryAllowed})
+		err = f.times().SetBack(ctx, setback.Step{Now: now, By: back, RecoveryKind: recoveryAllowed})
 	}
 	if err == nil {
-		err = f.store.SetForward(ctx, forward, events...)
+		err = f.times().SetForward(ctx, forward, events...)
 	}
 	if err == nil {
 		err = f.noteAbsences(ctx)
@@ -67,6 +68,9 @@ func (f *Fleet) mend(ctx context.Context, steps []uptime.Step) error {
 	}
 	return err
 }
+
+// times is the database, for the times in it that a step of the clock makes wrong.
+func (f *Fleet) times() setback.Records { return setback.New(f.store.Records()) }
 
 func stepWords(by time.Duration) string {
 	if by < 0 {

@@ -1,12 +1,14 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -20,7 +22,7 @@ func (f *Fleet) Create(ctx context.Context, q api.CreateNodeRequest, by store.Ac
 	if err := checkNew(q); err != nil {
 		return Node{}, err
 	}
-	row := store.Node{ID: newID(nodePrefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
+	row := store.Node{ID: nodeid.New(nodeid.Prefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
 	e := f.event("node.created", aboutNode(row), by)
 	e.Security = true
 	err := f.store.CreateNode(ctx, row, q.Labels, e)
@@ -34,36 +36,24 @@ func (f *Fleet) Create(ctx context.Context, q api.CreateNodeRequest, by store.Ac
 }
 
 func checkNew(q api.CreateNodeRequest) error {
-	if wire.CheckName(q.Name) != nil {
-		return wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", q.Name),
-			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: muster node create NAME")
+	if err := cmp.Or(checkName(q.Name, "muster node create NAME"), wire.CheckTenant(q.Tenant), label.Check(q.Labels)); err != nil {
+		return err
 	}
-	for _, err := range []error{wire.CheckTenant(q.Tenant), label.Check(q.Labels)} {
-		if err != nil {
-			return err
-		}
-	}
-	switch {
-	case likeID(q.Name):
-		return wire.Refuse(wire.CodeBadName, "the name "+q.Name+" has the form of a node's id", "choose another")
-	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
+	if q.GPUs < 0 || q.GPUs > wire.MaxGPUs {
 		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs),
 			fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
 	}
 	return nil
 }
 
-// nameTaken says why a name cannot be used. It looks in the caller's tenant alone, so it tells nothing about the nodes of
-// other tenants.
+// nameTaken says why a name cannot be used.
 func (f *Fleet) nameTaken(ctx context.Context, q api.CreateNodeRequest) error {
-	holder, err := f.store.Node(ctx, q.Tenant, q.Name)
+	holder, err := f.holder(ctx, q.Tenant, q.Name, "choose another")
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return wire.Refuse(wire.CodeNameInUse, "the name "+q.Name+" is taken", "choose another")
 	case err != nil:
 		return err
-	case holder.Banned:
-		return wire.Refuse(wire.CodeBanned, "the name "+q.Name+" is banned", "choose another name")
+	case holder == nil:
+		return wire.Refuse(wire.CodeUnavailable, "the name "+q.Name+" was taken a moment ago", "try again")
 	case holder.EnrolmentID == "":
 		return wire.Refuse(wire.CodeNameInUse, "the name "+q.Name+" belongs to a node that is there already and has yet to join",
 			"choose another, or bootstrap that node: muster bootstrap "+q.Name)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -40,6 +41,7 @@ type Admission struct {
 // refusal is an event with the address that asked, unless Config.CountAgain counts it.
 func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	f.watch(ctx)
+	a.named()
 	for try := range enrolTries {
 		once := f.enrolOnce
 		if try == 0 && f.likelyNew(a) {
@@ -65,12 +67,21 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 		"make a new key; the agent does so by itself")
 }
 
+// named gives the applicant the name that stands in its token, whatever name the machine asks for.
+func (a *Applicant) named() {
+	if a.Credential.Name != "" && a.Credential.NodeID == "" {
+		named := *a.Request
+		named.Name = a.Credential.Name
+		a.Request = &named
+	}
+}
+
 // likelyNew is true if the applicant seems to be a new node, judged by the credential as it was read for the proof. Most
 // applicants are new nodes.
 func (f *Fleet) likelyNew(a Applicant) bool {
 	t := a.Credential
 	live := a.IsPSK || t.RevokedAt == nil && f.now().Before(t.ExpiresAt) && t.Used < t.Uses
-	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !likeID(a.Request.Name)
+	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !nodeid.Like(a.Request.Name)
 }
 
 // enrolNew writes without reading first. The transaction checks every condition of a new node: a live credential with a use

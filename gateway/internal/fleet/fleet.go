@@ -21,6 +21,7 @@ import (
 	"muster/gateway/internal/uptime"
 	"muster/gateway/internal/view"
 	"muster/store"
+	"muster/store/setback"
 )
 
 const defaultFlush = 2 * time.Second
@@ -114,11 +115,11 @@ func (f *Fleet) begin(ctx context.Context) error {
 	if err := f.cameBack(ctx, gap); err != nil {
 		return err
 	}
-	ahead, err := f.store.Ahead(ctx, f.now())
+	ahead, err := f.times().Ahead(ctx, f.now())
 	if err != nil || !ahead {
 		return err
 	}
-	return f.store.SetBack(ctx, store.SetBack{Now: f.now(), RecoveryKind: recoveryAllowed})
+	return f.times().SetBack(ctx, setback.Step{Now: f.now(), RecoveryKind: recoveryAllowed})
 }
 
 // cameBack handles a gap between the previous run and this one. The gateway was away, or the clock of the previous run was
@@ -127,7 +128,7 @@ func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
 	if gap < uptime.StepGap {
 		return nil
 	}
-	return errors.Join(f.store.SetForward(ctx, gap), f.noteAbsences(ctx))
+	return errors.Join(f.times().SetForward(ctx, gap), f.noteAbsences(ctx))
 }
 
 // Run flushes heartbeats until ctx ends, and once more after that. With every few flushes it sweeps.

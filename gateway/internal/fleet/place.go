@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -41,37 +42,48 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	if a.Credential.NodeID != "" {
 		return f.bound(ctx, a)
 	}
-	if likeID(a.Request.Name) {
+	if nodeid.Like(a.Request.Name) {
 		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id",
 			"choose another with --name")
 	}
-	holder, err := f.store.Node(ctx, "", a.Request.Name)
+	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, "choose another with --name, or ask the operator")
 	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return f.newNode(a), nil
 	case err != nil:
 		return place{}, err
-	case holder.Banned && holder.Name == a.Request.Name && holder.Tenant != a.Credential.Tenant:
-		return place{}, taken(a.Request.Name)
-	case holder.Banned && holder.Name == a.Request.Name:
-		return place{}, wire.Refuse(wire.CodeBanned, "the name "+a.Request.Name+" is banned", "choose another name, or ask the operator")
-	case State(holder.State) == Retired || holder.Name != a.Request.Name:
+	case holder == nil:
+		return f.byKey(ctx, a)
+	}
+	return f.replace(ctx, a, *holder)
+}
+
+// byKey is the place for a name that nobody has. If the machine also proves a node's key, it is that node: it was renamed while the
+// machine did not hear of that. Without such a key it is a new node, and so it is with a token by which the operator names a new one.
+func (f *Fleet) byKey(ctx context.Context, a Applicant) (place, error) {
+	if a.Identity == nil || a.Identity.Tenant != a.Credential.Tenant || a.Credential.Name != "" {
 		return f.newNode(a), nil
 	}
-	return f.replace(ctx, a, holder)
+	own, err := f.store.Node(ctx, "", a.Identity.NodeID)
+	if err != nil {
+		return place{}, err
+	}
+	if State(own.State) == Retired {
+		return f.newNode(a), nil
+	}
+	return f.replace(ctx, a, own)
 }
 
 // newNode is a place that no node has yet. The transaction makes sure that the name is free.
 func (f *Fleet) newNode(a Applicant) place {
 	return place{node: store.Node{
-		ID: newID(nodePrefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
+		ID: nodeid.New(nodeid.Prefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: f.now(),
-		EnrolmentID: newID("e", f.now()), GPUsExpected: a.gpus(),
+		EnrolmentID: nodeid.New("e", f.now()), GPUsExpected: a.gpus(),
 	}}
 }
 
 // bound is the place for a token that is bound to a node: that node, whatever name is asked for. A machine that says it is
-// another node has the wrong token.
+// another node has the wrong token. The name that the node had when the token was made is not another node's name, also if another
+// node has it now: the node's script asks for it.
 func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
 	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
 	if err != nil {
@@ -82,7 +94,7 @@ func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
 	if a.Identity != nil && a.Identity.NodeID != node.ID {
 		return place{}, wrong
 	}
-	if a.Request.Name != node.Name {
+	if a.Request.Name != node.Name && a.Request.Name != a.Credential.Name {
 		other, err := f.store.Node(ctx, "", a.Request.Name)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return place{}, err

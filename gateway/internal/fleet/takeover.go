@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/fleet/nodeid"
 	"muster/store"
 )
 
@@ -57,15 +58,12 @@ func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 	}
 }
 
-// replace holds the rules for a name that another node has. A refusal tells nothing about a node of another tenant.
+// replace holds the rules for a name that another node of the tenant has.
 func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
 		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: "+
 			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does "+
 			"muster node retire "+a.Request.Name)
-	if holder.Tenant != a.Credential.Tenant {
-		return place{}, taken(a.Request.Name)
-	}
 	if has(holder.Reasons, wire.ReasonConflict) { // either machine could meet the conditions below
 		return place{}, wire.Refuse(wire.CodeNameInUse,
 			"two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
@@ -90,10 +88,6 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 		return place{}, inUse
 	}
 	return f.takeOver(a, holder, becauseStale)
-}
-
-func taken(name string) error {
-	return wire.Refuse(wire.CodeNameInUse, "the name "+name+" is taken", "choose another with --name")
 }
 
 // allowed returns the reason that lets an applicant in even if the node lives; empty: there is none.
@@ -176,7 +170,7 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 	}
 	said := node.GPUsExpected
 	node.State = string(to)
-	node.EnrolmentID = newID("e", f.now())
+	node.EnrolmentID = nodeid.New("e", f.now())
 	node.Provider = a.Request.Provider
 	node.InstanceID = a.Request.InstanceID
 	node.GPUsExpected = a.gpus()

@@ -62,7 +62,7 @@ func TestHeartbeatAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"interval_seconds":30,"state":"active","tasks":0,"enrolment":"` + row.EnrolmentID +
-		`","channel":"stable","epoch":"epoch1","time":"2026-11-21T12:00:00Z","trust":1}`
+		`","name":"box","channel":"stable","epoch":"epoch1","time":"2026-11-21T12:00:00Z","trust":1}`
 	if strings.TrimSpace(string(a.body)) != want {
 		t.Errorf("got %s, want %s", a.body, want)
 	}

@@ -79,7 +79,7 @@ func (h *hall) open(c session.Config) {
 		return []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey), h.operator.Public().(ed25519.PublicKey)}
 	}
 	c.Ref = func() store.StatusRef { return store.StatusRef{Now: h.clock.Now()} }
-	c.Still = func(context.Context, string, string) error {
+	c.Still = func(context.Context, string, string, string) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.still

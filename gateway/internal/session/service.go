@@ -45,7 +45,7 @@ type Config struct {
 	Sign   func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
 	Keys   func() []ed25519.PublicKey                    // the task keys that nodes believe now
 	Ref    func() store.StatusRef                        // by which nodes are online
-	Still  func(ctx context.Context, account, opener string) error
+	Still  func(ctx context.Context, account, tenant, opener string) error
 	Ring   func(nodeID string) // wakes the node's wait for work; nil: nothing does
 	Idle   time.Duration       // longest; 0: as long as a session can last
 	Limit  time.Duration       // longest; 0: as long as a session can last
@@ -239,16 +239,16 @@ func (d *Service) lookAtAccounts(ctx context.Context) {
 	d.mu.Lock()
 	d.looked = d.Now()
 	d.mu.Unlock()
-	type right struct{ account, opener string }
+	type right struct{ account, tenant, opener string }
 	known := map[right]error{}
 	for _, s := range d.all() {
 		if ended, _ := s.over(); !ended.IsZero() || s.owner.Account == "" {
 			continue
 		}
-		asked := right{s.owner.Account, s.kind.Opener}
+		asked := right{s.owner.Account, s.Tenant, s.kind.Opener}
 		refusal, done := known[asked]
 		if !done {
-			refusal = d.Still(ctx, asked.account, asked.opener)
+			refusal = d.Still(ctx, asked.account, asked.tenant, asked.opener)
 			known[asked] = refusal
 		}
 		var said *wire.ErrorDetail

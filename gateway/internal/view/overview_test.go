@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 	"muster/store"
+	"muster/store/setback"
 )
 
 func TestPicture(t *testing.T) {
@@ -266,7 +267,7 @@ func TestClockBack(t *testing.T) {
 			h.later(24 * time.Hour)
 			h.beat("a", h.reading(gpu(0, 1)))
 			h.later(-24 * time.Hour)
-			h.must(h.store.SetBack(t.Context(), store.SetBack{Now: h.now, By: 24 * time.Hour}))
+			h.must(setback.New(h.store.Records()).SetBack(t.Context(), setback.Step{Now: h.now, By: 24 * time.Hour}))
 			h.picture.Changed(t.Context(), []store.Event{{Kind: "clock.stepped"}})
 			synctest.Wait()
 			if g := h.row("a"); g.LastSeen.After(h.now) {

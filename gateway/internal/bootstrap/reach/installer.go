@@ -50,15 +50,17 @@ func (i Installer) script(gatewayURL string) ([]byte, error) {
 	return s.Render()
 }
 
-// Command is what an operator pastes on the machine that is to join; empty if there is none. What is downloaded is checked before
-// it runs: by a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
-func (i Installer) Command(token string) string {
-	d := paste.Download{URL: i.Reach.PublicURL + wire.PathInstaller}
-	switch i.Reach.CertificateAt(i.Reach.PublicURL) {
+// Command is what an operator pastes on the machine that is to join; empty if there is none. What is downloaded is checked before it
+// runs: by a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest. With a
+// given URL, the machine fetches the script from there, and joins there.
+func (i Installer) Command(token, given string) string {
+	at := i.at(given)
+	d := paste.Download{URL: at.PublicURL + wire.PathInstaller}
+	switch at.CertificateAt(at.PublicURL) {
 	case muster.OwnCertificate:
 		d.PinnedKey = i.PinnedKey
 	case muster.NoCertificate:
-		script, err := i.script(i.Reach.PublicURL)
+		script, err := i.script(i.named(at.PublicURL))
 		if err != nil {
 			i.Logger.Error("there is no joining command", "error", err)
 			return ""
@@ -66,5 +68,27 @@ func (i Installer) Command(token string) string {
 		sum := sha256.Sum256(script)
 		d.Digest = hex.EncodeToString(sum[:])
 	}
-	return d.Command(token)
+	command := d.Command(token)
+	if at.PublicURL != i.Reach.PublicURL {
+		command += " --gateway " + at.PublicURL
+	}
+	return command
+}
+
+// at is how the gateway is reached by the URL that a person gave for some machines; empty: as ever.
+func (i Installer) at(given string) Reach {
+	at := i.Reach
+	if u, err := Given(given); err == nil {
+		at.PublicURL = u.String()
+		at.PublicGiven = true
+	}
+	return at
+}
+
+// named is the URL in the script that a machine fetches without TLS from a URL: see Answer.
+func (i Installer) named(from string) string {
+	if i.Reach.PublicGiven || i.Reach.Proxied {
+		return i.Reach.PublicURL
+	}
+	return from
 }

@@ -80,12 +80,77 @@ func TestCommand(t *testing.T) {
 		hex.EncodeToString(sum[:]):                                  plain,
 		"curl -qfsSL https://gw/install.sh":                         public,
 	} {
-		if got := i.Command("mse_x"); !strings.Contains(got, want) || !strings.HasPrefix(got, "MUSTER_TOKEN=mse_x ") {
+		if got := i.Command("mse_x", ""); !strings.Contains(got, want) || !strings.HasPrefix(got, "MUSTER_TOKEN=mse_x ") {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 	plain.RootPin = "nonsense"
-	if got := plain.Command("mse_x"); got != "" {
+	if got := plain.Command("mse_x", ""); got != "" {
 		t.Errorf("of a script that cannot be made: %s", got)
+	}
+}
+
+// TestCommandElsewhere: a given URL stands in the whole command, and what vouches for the download is what a machine meets there.
+func TestCommandElsewhere(t *testing.T) {
+	own := example("https://gw:7443", true)
+	behind := example("https://gw.example", true)
+	behind.Reach.Proxied = true
+	bare := example("https://gw:7443", false)
+	for _, c := range []struct {
+		name  string
+		i     reach.Installer
+		given string
+		want  []string
+	}{
+		{"its own TLS by another address", own, "https://10.0.0.5:7443/",
+			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443"}},
+		{"its own port, past the proxy", behind, "https://10.0.0.5:7443",
+			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443"}},
+		{"another proxy", behind, "https://other.example",
+			[]string{"curl -qfsSL https://other.example/install.sh", " -- --gateway https://other.example"}},
+		{"IPv6", own, "https://[fd00::5]:7443", []string{"\"https://[fd00::5]:7443/install.sh\"", " -- --gateway https://[fd00::5]:7443"}},
+		{"the public one", own, "https://gw:7443", []string{" https://gw:7443/install.sh", "' --"}},
+		{"without TLS", bare, "http://10.0.0.5",
+			[]string{"http://10.0.0.5/install.sh", digest(t, bare, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},
+		{"without TLS, public URL given", own, "http://10.0.0.5", []string{digest(t, own, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},
+	} {
+		got := c.i.Command("mse_x", c.given)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: got %s, want %s", c.name, got, want)
+			}
+		}
+		if c.given == "https://gw:7443" && strings.Contains(got, "--gateway") {
+			t.Errorf("%s: got %s", c.name, got)
+		}
+	}
+}
+
+// digest is that of the script which a machine gets without TLS from an address.
+func digest(t *testing.T, i reach.Installer, host string) string {
+	t.Helper()
+	r := httptest.NewRequest("GET", "/install.sh", nil)
+	r.Host = host
+	script, err := i.Answer(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(script)
+	return hex.EncodeToString(sum[:])
+}
+
+// TestGiven: nothing but the URL of a gateway passes.
+func TestGiven(t *testing.T) {
+	for text, want := range map[string]string{"https://gw": "https://gw", "http://gw:80/": "http://gw:80",
+		"https://[fd00::5]:7443": "https://[fd00::5]:7443"} {
+		if u, err := reach.Given(text); err != nil || u.String() != want {
+			t.Errorf("%s: %v, %v", text, u, err)
+		}
+	}
+	for _, text := range []string{"", "gw", "ftp://gw", "https://", "https://u:p@gw", "https://gw/x", "https://gw?x=1", "https://gw:0",
+		"https://gw:70000", "https://g'w", "https://gw$(reboot)", "https://gw\nx", "https://gw#';x"} {
+		if u, err := reach.Given(text); err == nil {
+			t.Errorf("%q passes as %s", text, u)
+		}
 	}
 }

@@ -19,25 +19,42 @@ func (r Reach) Complete(setting string) (Reach, error) {
 	if !r.PublicGiven {
 		r.PublicURL = made(r.Listen)
 	}
-	u, err := url.Parse(r.PublicURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
-		u.User != nil {
-		return r, fmt.Errorf("%s %q: write https://host or https://host:port", setting, r.PublicURL)
+	read := readURL
+	if r.PublicGiven {
+		read = Given
 	}
-	if port := u.Port(); r.PublicGiven && port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return r, fmt.Errorf("%s %q: a port is a number from 1 to 65535", setting, r.PublicURL)
-		}
+	u, err := read(r.PublicURL)
+	if err != nil {
+		return r, fmt.Errorf("%s %w", setting, err)
 	}
-	r.PublicURL = u.Scheme + "://" + u.Host
-	if err := muster.CheckURL(r.PublicURL); err != nil {
-		return r, fmt.Errorf("%s: %w", setting, err)
-	}
+	r.PublicURL = u.String()
 	if u.Scheme == "http" && r.PlainListen == "" && !r.Proxied {
 		return r, fmt.Errorf("%s %s is without TLS, and nothing of this gateway answers without TLS: write https://, or add --plain-listen :%s",
 			setting, r.PublicURL, cmp.Or(u.Port(), "80"))
 	}
 	return r, nil
+}
+
+// Given reads the URL of a gateway that a person gave. The result has no path.
+func Given(text string) (*url.URL, error) {
+	u, err := readURL(text)
+	if err != nil || u.Port() == "" {
+		return u, err
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err != nil || n == 0 {
+		return nil, fmt.Errorf("%.120q: a port is a number from 1 to 65535", text)
+	}
+	return u, nil
+}
+
+func readURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" ||
+		u.RawQuery+u.Fragment != "" || u.ForceQuery || u.User != nil {
+		return nil, fmt.Errorf("%.120q: write https://host or https://host:port", text)
+	}
+	u = &url.URL{Scheme: u.Scheme, Host: u.Host}
+	return u, muster.CheckURL(u.String())
 }
 
 func made(listen string) string {

@@ -37,6 +37,7 @@ func All() []cli.Command {
 		release.Commands(),
 		join.PushCommands(),
 		gateway.AccountCommands(),
+		gateway.TenantCommands(),
 		gateway.LoginCommands(),
 		gateway.CACommands(),
 		gateway.BackupCommands(),

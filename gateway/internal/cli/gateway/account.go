@@ -20,18 +20,28 @@ const allTenants = "(all)"
 // AccountCommands are those of accounts, whose API tokens reach the gateway from elsewhere.
 func AccountCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"scope", "tenant", "ttl", "output"}, Run: accountCreate,
+		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"role", "scope", "tenant", "ttl", "yes", "output"},
+			Run:     accountCreate,
 			Says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			Summary: "make an account, whose API token reaches the gateway from elsewhere",
-			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " +
-				strings.Join(api.KnownScopes(), ", ") +
-				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To " +
-				"make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
+			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. " + rolesText() +
+				" --scope gives single scopes, by themselves or besides a role: " + strings.Join(api.KnownScopes(), ", ") +
+				"; * stands for all of them. Without --role and --scope the account may look at nodes, tokens and events, and change " +
+				"nothing. muster help accounts says what each scope and each role opens.\n\n" +
 				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may do more, or lives " +
-				"longer, than their own. Over the gateway's socket every scope can be given.",
-			Examples: []string{"muster account create alice --scope '*'",
+				"longer, than their own. Over the gateway's socket every scope can be given.\n\n" + cli.TenantText,
+			Examples: []string{"muster account create alice --role operator", "muster account create bob --role viewer --tenant platform",
 				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
+		{Name: "account update", Args: "NAME", Least: 1, Most: 1, Flags: []string{"role", "scope", "tenant", "all-tenants", "yes", "output"},
+			Run: accountUpdate, Forms: []string{cli.FormTable, cli.FormJSON},
+			Says:    map[string]string{"tenant": "from now on it is for this tenant alone"},
+			Summary: "change what an account may do",
+			Text: "--role and --scope take the place of all scopes that it has. --tenant and --all-tenants say what they are good for. What is " +
+				"not named stays. The API token stays the same; it and the sessions of the account go by the new scopes from the next call on. " +
+				rolesText() + "\n\nThis takes an account that has all scopes which the other one has now and gets: nobody can give more " +
+				"than they have, to others or to themselves.\n\n" + cli.TenantText,
+			Examples: []string{"muster account update alice --role operator", "muster account update ci --scope nodes:read --all-tenants"}},
 		{Name: "account ls", Flags: []string{"tenant", "all", "output"}, Run: accountList,
 			Summary: "list accounts",
 			Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
@@ -45,9 +55,65 @@ func AccountCommands() []cli.Command {
 	}
 }
 
+// rolesText says what roles there are.
+func rolesText() string {
+	var roles []string
+	for _, role := range api.Roles() {
+		roles = append(roles, role.Name+" ("+role.Is+")")
+	}
+	return "A role is a name for scopes: " + strings.Join(roles, ", ") + "."
+}
+
+func accountUpdate(ctx context.Context, s *cli.Session) error {
+	var o struct {
+		Role       string
+		Scope      []string
+		Tenant     string
+		AllTenants bool
+	}
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	q := api.AccountPatch{Role: o.Role, Scopes: o.Scope}
+	switch {
+	case o.AllTenants && o.Tenant != "":
+		return cli.Usagef("leave one of them out", "an account is for one tenant or for all")
+	case o.AllTenants || o.Tenant != "":
+		q.Tenant = &o.Tenant
+	case o.Role == "" && len(o.Scope) == 0:
+		return cli.Usagef("write --role operator, --scope nodes:read, --tenant platform or --all-tenants", "nothing is to be changed")
+	}
+	if err := s.AskTenant(ctx, o.Tenant); err != nil {
+		return err
+	}
+	return cli.Show(ctx, s, http.MethodPatch, api.At(api.PathAccount, accountID(s.Words[0])), q, func(a api.Account) {
+		fmt.Fprintf(s.Stdout, "account %s, tenant %s, %s\n", screen.Printable(a.Name), tenantText(a.Tenant), scopesText(a.Role, a.Scopes))
+	})
+}
+
+// scopesText is a role with its scopes, or the scopes alone.
+func scopesText(role string, scopes []string) string {
+	text := "scopes " + screen.Printable(strings.Join(scopes, ","))
+	if role != "" {
+		text = "role " + screen.Printable(role) + ", " + text
+	}
+	return text
+}
+
+// accountID takes a whole API token for its public part, which is the account's id: the token must not stand in a URL.
+func accountID(name string) string {
+	if strings.HasPrefix(name, "msa_") {
+		return cli.PublicPart(name)
+	}
+	return name
+}
+
 func accountCreate(ctx context.Context, s *cli.Session) error {
 	q := api.AccountRequest{Name: s.Words[0]}
 	if err := s.Flags.Into(&q); err != nil {
+		return err
+	}
+	if err := s.AskTenant(ctx, q.Tenant); err != nil {
 		return err
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathAccounts, q, func(a api.NewAccount) {
@@ -55,8 +121,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 		if a.ExpiresAt != nil {
 			until = "until " + screen.Stamp(a.ExpiresAt)
 		}
-		fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, scopes %s, %s; the API token is not shown again\n",
-			screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), screen.Printable(strings.Join(a.Scopes, ",")), until)
+		fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, %s, %s; the API token is not shown again\n",
+			screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), scopesText(a.Role, a.Scopes), until)
 		whereUsed(ctx, s)
 	})
 }
@@ -88,7 +154,7 @@ func accountList(ctx context.Context, s *cli.Session) error {
 
 func accountColumns() []screen.Column {
 	return []screen.Column{{Name: "NAME", Least: 16, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "STATUS", Rank: 2},
-		{Name: "EXPIRES", Rank: 1}, {Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60},
+		{Name: "EXPIRES", Rank: 1}, {Name: "USED", Rank: 4}, {Name: "ROLE", Rank: 5}, {Name: "SCOPES", Least: 16, Most: 60},
 		{Name: "ID", Wide: true}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}}
 }
 
@@ -102,16 +168,14 @@ func accountRow(a api.Account, now time.Time) []string {
 		used = screen.Ago(now, *a.LastUsedAt)
 	}
 	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used,
-		screen.OrUnknown(strings.Join(a.Scopes, ",")), screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt), screen.OrUnknown(a.CreatedBy)}
+		screen.OrUnknown(a.Role), screen.OrUnknown(strings.Join(a.Scopes, ",")), screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt),
+		screen.OrUnknown(a.CreatedBy)}
 }
 
-// accountRevoke takes a whole API token for its public part, which is the account's id: the token must not stand in a URL.
 func accountRevoke(ctx context.Context, s *cli.Session) error {
 	names := slices.Clone(s.Words)
 	for i, name := range names {
-		if strings.HasPrefix(name, "msa_") {
-			names[i] = cli.PublicPart(name)
-		}
+		names[i] = accountID(name)
 	}
 	return s.OnEach(ctx, cli.Named(names), func(t cli.Target) (string, error) {
 		revoked, err := cli.Send[api.RevokedAccount](ctx, s, "DELETE", api.At(api.PathAccount, t.ID), nil)

@@ -26,10 +26,10 @@ func BootstrapCommands() []cli.Command {
 		"output": "command, script, user-data or json; without it a text to read", "label": "a label of the node; may be repeated",
 		"gpus": "how many GPUs it should show"}
 	return []cli.Command{
-		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "output"},
+		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "yes", "output"},
 			Run: nodeCreate, Says: says, Forms: forms(),
 			Summary: "make a node that is yet to join, and its bootstrap command",
-			Text:    "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText,
+			Text:    "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText + "\n\n" + cli.TenantText,
 			Examples: []string{"muster node create gpu-7 --tenant platform --label rack=7 --gpus 8",
 				"muster node create gpu-8 -o user-data > user-data"}},
 		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: bootstrapNode,
@@ -81,6 +81,9 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 	}
 	q, err := createNodeRequest(s, mode)
 	if err != nil {
+		return err
+	}
+	if err := s.AskTenant(ctx, q.Tenant); err != nil {
 		return err
 	}
 	answer, err := cli.Send[client.Raw[api.CreatedNode]](ctx, s, "POST", api.PathNodes, q)

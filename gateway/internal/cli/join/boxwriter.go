@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,15 +14,56 @@ import (
 // longestLine is how many bytes of a line are kept. A longer line is shown in parts.
 const longestLine = 8 << 10
 
-// terminal is what several boxes print to. Each line is whole, and the box's name stands before it.
+// terminal is what several boxes print to. Each line is whole, and the box's name stands before it. A note, such as how the agent starts
+// after a reboot, is mostly the same on all: it is kept, and told once.
 type terminal struct {
-	mu sync.Mutex
-	to io.Writer
+	mu    sync.Mutex
+	to    io.Writer
+	notes []note
+}
+
+// note is what boxes note alike.
+type note struct {
+	text string
+	of   []string
+}
+
+// noteMark begins the lines of a join that tell what a person may do later.
+const noteMark = "note: "
+
+// tellNotes prints what was kept.
+func (s *terminal) tellNotes() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.notes {
+		fmt.Fprintf(s.to, "%s%s (%s)\n", noteMark, n.text, screen.Cut(strings.Join(n.of, ", "), longestNames))
+	}
+}
+
+// longestNames is how many characters of the names of boxes stand behind a note.
+const longestNames = 200
+
+// keep keeps a note of a box; false: the line is none.
+func (s *terminal) keep(host, line string) bool {
+	text, ok := strings.CutPrefix(strings.TrimSpace(line), noteMark)
+	if !ok {
+		return false
+	}
+	at := slices.IndexFunc(s.notes, func(n note) bool { return n.text == text })
+	if at < 0 {
+		at = len(s.notes)
+		s.notes = append(s.notes, note{text: text})
+	}
+	if !slices.Contains(s.notes[at].of, host) {
+		s.notes[at].of = append(s.notes[at].of, host)
+	}
+	return true
 }
 
 func (s *terminal) of(host string, single bool) *boxWriter {
 	w := &boxWriter{terminal: s}
 	if !single {
+		w.host = host
 		w.prefix = host + ": "
 	}
 	return w
@@ -31,6 +73,7 @@ func (s *terminal) of(host string, single bool) *boxWriter {
 // the end.
 type boxWriter struct {
 	*terminal
+	host   string // "": the only one
 	prefix string
 	rest   []byte
 }
@@ -65,5 +108,9 @@ func (w *boxWriter) flush() {
 }
 
 func (w *boxWriter) line(raw []byte) {
-	fmt.Fprintf(w.to, "%s%s\n", w.prefix, screen.Printable(strings.TrimRight(string(raw), "\r")))
+	text := screen.Printable(strings.TrimRight(string(raw), "\r"))
+	if w.host != "" && w.keep(w.host, text) {
+		return
+	}
+	fmt.Fprintf(w.to, "%s%s\n", w.prefix, text)
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,17 +28,22 @@ const (
 
 // PushCommands has the one that joins machines over the system's own ssh.
 func PushCommands() []cli.Command {
-	return []cli.Command{{Name: "push", Args: "HOST...", Least: 1, Most: -1, Run: pushNodes,
-		Flags:   []string{"port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout"},
+	return []cli.Command{{Name: "push", Args: "[HOST[:PORT][=NAME]...]", Most: -1, Run: pushNodes,
+		Flags: []string{"hosts", "port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout",
+			"yes"},
 		Summary: "join machines over ssh",
 		Text: "Copies the agent to each machine over this system's ssh, joins it, and shows what it says as it says it. HOST is " +
 			"user@address, or a name of your ssh configuration: keys, agents, jump hosts and the checking of host keys are ssh's own. " +
+			"=NAME is the name of its node, :PORT the port of its ssh. --hosts FILE has one such machine a line, and # begins a comment; - is " +
+			"standard input. If a line is wrong, the command names it and pushes to none. " +
 			"The machine needs a POSIX shell with its usual tools (uname, mktemp, chmod, cat, rm) and no sftp, and the user need not be root.\n\n" +
 			"Each machine gets an enrollment token of its own, for one use. It goes through ssh's standard input, stands in no argument " +
 			"and no file, and is revoked when the machine does not join. Several machines are joined at the same time; ssh asks " +
-			"nothing then, so their host keys must be known and their keys loaded. Exit code 0 means that all are online.",
+			"nothing then, so their host keys must be known and their keys loaded. What several machines note alike is said once, at the end. " +
+			"Exit code 0 means that all are online.\n\n" + cli.TenantText,
 		Examples: []string{"muster push root@203.0.113.7 -p 39467 --tenant platform",
-			"muster push gpu-1 gpu-2 gpu-3 --tenant platform --label rack=7",
+			"muster push 10.0.0.7=gpu-7 10.0.0.8=gpu-8 --tenant platform --label rack=7",
+			"muster push --hosts boxes.txt --tenant platform",
 			"muster push root@ssh4.vast.ai -p 39467 -i ~/.ssh/vast --provider vast_ai --instance-id 39467543 --name vast-h100",
 			"muster push ubuntu@2001:db8::7 --gateway https://10.0.0.5:7443"}}}
 }
@@ -46,10 +52,12 @@ func PushCommands() []cli.Command {
 type push struct {
 	*cli.Session
 	gateway api.Gateway
-	token   api.TokenRequest
+	boxes   []box
+	token   api.TokenRequest // without the name of a node
 	timeout time.Duration
-	join    []string // flags for the agent's join, without the token
+	join    []string // flags for the agent's join, without the token and the name
 	ssh     []string // options of ssh
+	port    string   // of ssh, where a box has none of its own; "": as ssh's configuration says
 	single  bool     // one box: its ssh may ask the person for a password
 }
 
@@ -60,31 +68,31 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	results := make([]error, len(s.Words))
+	results := make([]error, len(p.boxes))
 	var wait sync.WaitGroup
 	free := make(chan struct{}, pushParallel)
 	out := &terminal{to: s.Stdout}
-	for i, host := range s.Words {
+	for i, to := range p.boxes {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
 			bounded, cancel := context.WithTimeout(ctx, p.timeout)
 			defer cancel()
-			results[i] = p.box(bounded, host, out.of(host, p.single))
+			results[i] = p.one(bounded, to, out.of(to.text, p.single))
 		})
 	}
 	wait.Wait()
+	out.tellNotes()
 	return p.summary(ctx, results)
 }
 
 // newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
 func newPush(ctx context.Context, s *cli.Session) (*push, error) {
-	p := &push{Session: s, single: len(s.Words) == 1}
-	for i, host := range s.Words {
-		if err := checkHost(host, s.Words[:i]); err != nil {
-			return nil, err
-		}
+	all, err := boxes(s)
+	if err != nil {
+		return nil, err
 	}
+	p := &push{Session: s, boxes: all, single: len(all) == 1}
 	if err := p.request(); err != nil {
 		return nil, err
 	}
@@ -94,11 +102,13 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 	if _, err := exec.LookPath("ssh"); err != nil {
 		return nil, errors.New("ssh is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there")
 	}
-	var err error
 	if p.gateway, err = cli.Get[api.Gateway](ctx, p.Session, api.PathGateway, nil); err != nil {
 		return nil, err
 	}
-	return p, p.joinFlags()
+	if err := p.joinFlags(); err != nil {
+		return nil, err
+	}
+	return p, s.AskTenant(ctx, p.token.Tenant)
 }
 
 // request is the token that each box gets: the operator's labels and tenant are in it, so that the box cannot change them.
@@ -109,7 +119,9 @@ func (p *push) request() error {
 	}
 	p.timeout = o.Timeout
 	p.token = api.TokenRequest{Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
-	return p.Flags.Into(&p.token)
+	err := p.Flags.Into(&p.token)
+	p.token.Gateway = "" // the box gets no printed command
+	return err
 }
 
 // joinFlags are the flags of the agent's join. They always have the root's pin, whatever certificate the gateway shows: the agent compares
@@ -117,9 +129,9 @@ func (p *push) request() error {
 func (p *push) joinFlags() error {
 	gateway := p.gateway.URL
 	var o struct {
-		Gateway, Name, Provider string
-		InstanceID              string `flag:"instance-id"`
-		Force                   bool
+		Gateway, Provider string
+		InstanceID        string `flag:"instance-id"`
+		Force             bool
 	}
 	if err := p.Flags.Into(&o); err != nil {
 		return err
@@ -141,13 +153,13 @@ func (p *push) joinFlags() error {
 	if p.gateway.RootPin != "" {
 		p.join = append(p.join, "--root-pin", p.gateway.RootPin)
 	}
-	for _, one := range [][2]string{{"name", o.Name}, {"provider", o.Provider}, {"instance-id", o.InstanceID}} {
+	for _, one := range [][2]string{{"provider", o.Provider}, {"instance-id", o.InstanceID}} {
 		if one[1] == "" {
 			continue
 		}
 		if !p.single && one[0] != "provider" {
 			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(one[0]),
-				len(p.Words))
+				len(p.boxes))
 		}
 		p.join = append(p.join, "--"+one[0], one[1])
 	}
@@ -164,27 +176,29 @@ func onlyHere(gateway string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// box joins one box: look, copy, join. The token is minted once the box was reached and there is an agent for its platform.
-func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
+// one joins one box: look, copy, join. The token is minted once the box was reached and there is an agent for its platform.
+func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 	defer out.flush()
-	platform, dir, err := p.look(ctx, host)
+	platform, dir, err := p.look(ctx, to)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%s: reached, copying the agent to %s\n", platform, dir)
-	if err := p.copy(ctx, host, platform, dir); err != nil {
-		return errors.Join(err, p.clean(ctx, host, dir))
+	if err := p.copy(ctx, to, platform, dir); err != nil {
+		return errors.Join(err, p.clean(ctx, to, dir))
 	}
-	minted, err := cli.Send[api.NewToken](ctx, p.Session, "POST", api.PathTokens, p.token)
+	request := p.token
+	request.Name = to.name
+	minted, err := cli.Send[api.NewToken](ctx, p.Session, "POST", api.PathTokens, request)
 	if err != nil {
-		return errors.Join(err, p.clean(ctx, host, dir))
+		return errors.Join(err, p.clean(ctx, to, dir))
 	}
-	joined := p.joinBox(ctx, host, dir, minted.Token, out)
+	joined := p.joinBox(ctx, to, dir, minted.Token, out)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer cancel()
 	err = errors.Join(joined, p.settle(late, minted.ID, joined != nil))
 	if broken(joined) { // else the box has removed the folder itself
-		err = errors.Join(err, p.clean(ctx, host, dir))
+		err = errors.Join(err, p.clean(ctx, to, dir))
 	}
 	return err
 }
@@ -209,14 +223,18 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 
 // joinBox runs the agent's join with the token on its standard input. Both its outputs are one stream, so that what it says is shown in
 // order.
-func (p *push) joinBox(ctx context.Context, host, dir, token string, out io.Writer) error {
+func (p *push) joinBox(ctx context.Context, to box, dir, token string, out io.Writer) error {
 	agent := quote(dir + "/muster-agent")
 	words := []string{"chmod 700", agent, "&&", agent, "join"}
-	for _, flag := range append(p.join, "--token-file", "-") {
+	flags := slices.Clone(p.join)
+	if to.name != "" {
+		flags = append(flags, "--name", to.name)
+	}
+	for _, flag := range append(flags, "--token-file", "-") {
 		words = append(words, quote(flag))
 	}
 	script := strings.Join(words, " ") + " 2>&1; code=$?; rm -rf " + quote(dir) + "; exit $code"
-	_, err := p.remote(ctx, host, script, strings.NewReader(token+"\n"), out)
+	_, err := p.remote(ctx, to, script, strings.NewReader(token+"\n"), out)
 	return err
 }
 
@@ -228,7 +246,7 @@ func (p *push) summary(ctx context.Context, results []error) error {
 			joined++
 			continue
 		}
-		p.tell(ctx, p.Words[i], err)
+		p.tell(ctx, p.boxes[i].text, err)
 	}
 	if !p.single {
 		fmt.Fprintf(p.Stdout, "%s: %d joined, %d failed\n", screen.Plural(len(results), "machine"), joined, len(results)-joined)
@@ -276,7 +294,7 @@ func (p *push) sshFlags() error {
 		p.ssh = append(p.ssh, "-i", key)
 	}
 	if o.Port > 0 {
-		p.ssh = append(p.ssh, "-p", fmt.Sprint(o.Port))
+		p.port = fmt.Sprint(o.Port)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package join
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"muster/gateway/internal/cli"
 	"muster/gateway/internal/paste"
 )
 
@@ -41,29 +41,6 @@ func broken(err error) bool {
 	return errors.As(err, &remote) && remote.cut
 }
 
-// checkHost refuses a host that ssh would take for something else, such as an option.
-func checkHost(host string, before []string) error {
-	const hint = "write user@address, or a name of your ssh configuration; the port goes into -p"
-	name := host[strings.LastIndexByte(host, '@')+1:]
-	switch {
-	case host == "" || !only(host, hostBytes) || name == "" || strings.ContainsRune("-@", rune(host[0])) || name[0] == '-':
-		return cli.Usagef(hint, "%q is no host", host)
-	case strings.Count(name, ":") == 1:
-		return cli.Usagef(hint, "%q has a port in it", host)
-	case slices.Contains(before, host):
-		return cli.Usagef("name each machine once", "%q stands twice", host)
-	}
-	return nil
-}
-
-const (
-	letters     = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	hostBytes   = letters + "._@%:[]+~-" // nothing that a shell or a ProxyCommand could take apart
-	folderBytes = letters + "/._+-"
-)
-
-func only(s, allowed string) bool { return strings.Trim(s, allowed) == "" }
-
 // lookScript prints the platform and a private folder from which programs may run: /tmp may be mounted noexec. It is one
 // line, because every login shell can pass on one line.
 const lookScript = `umask 077; uname -s; uname -m; ` +
@@ -83,8 +60,8 @@ func folder(dir string) bool {
 }
 
 // look reaches the box for the first time. What it says is the word of a stranger: it goes into commands only after it was checked.
-func (p *push) look(ctx context.Context, host string) (platform, dir string, err error) {
-	said, err := p.remote(ctx, host, lookScript, nil, nil)
+func (p *push) look(ctx context.Context, to box) (platform, dir string, err error) {
+	said, err := p.remote(ctx, to, lookScript, nil, nil)
 	if err != nil {
 		return "", "", err
 	}
@@ -101,7 +78,7 @@ func (p *push) look(ctx context.Context, host string) (platform, dir string, err
 	}
 	if platform = platformOf(system, machine); platform == "" {
 		return "", "", errors.Join(fmt.Errorf("it is %.40s on %.40s; there are agents for Linux on x86_64 and aarch64", system, machine),
-			p.clean(ctx, host, dir))
+			p.clean(ctx, to, dir))
 	}
 	return platform, dir, nil
 }
@@ -120,7 +97,7 @@ func platformOf(system, machine string) string {
 }
 
 // copy carries the agent over ssh's standard input. scp would need sftp on the machine.
-func (p *push) copy(ctx context.Context, host, platform, dir string) error {
+func (p *push) copy(ctx context.Context, to box, platform, dir string) error {
 	if p.Agents == nil {
 		return errors.New("this program carries no agents; build it with: make build")
 	}
@@ -128,7 +105,7 @@ func (p *push) copy(ctx context.Context, host, platform, dir string) error {
 	if err != nil {
 		return fmt.Errorf("this program carries no agent for %s; build it with: make build", platform)
 	}
-	_, err = p.remote(ctx, host, "cat >"+quote(dir+"/muster-agent"), bytes.NewReader(body), nil)
+	_, err = p.remote(ctx, to, "cat >"+quote(dir+"/muster-agent"), bytes.NewReader(body), nil)
 	var failed *remoteError
 	if errors.As(err, &failed) && !failed.cut {
 		failed.why = "the agent could not be copied: " + failed.why
@@ -138,18 +115,22 @@ func (p *push) copy(ctx context.Context, host, platform, dir string) error {
 }
 
 // clean removes the folder from the box, also when the box's time is up.
-func (p *push) clean(ctx context.Context, host, dir string) error {
+func (p *push) clean(ctx context.Context, to box, dir string) error {
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer cancel()
-	if _, err := p.remote(late, host, "rm -rf "+quote(dir), nil, nil); err != nil {
+	if _, err := p.remote(late, to, "rm -rf "+quote(dir), nil, nil); err != nil {
 		return fmt.Errorf("%s may still be there", dir)
 	}
 	return nil
 }
 
 // remote runs a script on the box, and returns its standard output. All that it prints also goes to out as it comes.
-func (p *push) remote(ctx context.Context, host, script string, stdin io.Reader, out io.Writer) (string, error) {
-	return runSSH(ctx, append(slices.Clone(p.ssh), "-T", "--", plain(host), "exec /bin/sh -c "+quote(script)), stdin, out)
+func (p *push) remote(ctx context.Context, to box, script string, stdin io.Reader, out io.Writer) (string, error) {
+	args := slices.Clone(p.ssh)
+	if port := cmp.Or(to.port, p.port); port != "" {
+		args = append(args, "-p", port)
+	}
+	return runSSH(ctx, append(args, "-T", "--", to.host, "exec /bin/sh -c "+quote(script)), stdin, out)
 }
 
 // runSSH runs ssh without the variables that configure muster, since a SendEnv could send them to the box. When ctx ends, ssh gets a
@@ -244,6 +225,3 @@ func (t *transcript) lines() []string {
 
 // quote makes one word of a POSIX shell command line.
 func quote(word string) string { return paste.Quoted(word) }
-
-// plain is a host as ssh takes it: an IPv6 address without brackets.
-func plain(host string) string { return strings.NewReplacer("[", "", "]", "").Replace(host) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"muster/gateway/api"
@@ -13,14 +14,29 @@ import (
 
 // tokenCreate leaves out what no flag says, so that the gateway's defaults hold.
 func tokenCreate(ctx context.Context, s *cli.Session, q api.TokenRequest) error {
+	if err := s.AskTenant(ctx, q.Tenant); err != nil {
+		return err
+	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathTokens, q, func(t api.NewToken) {
-		fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
-			screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
+		named := ""
+		if t.Name != "" {
+			named = " the node " + t.Name + ","
+		}
+		fmt.Fprintf(s.Stdout, "%s\n\nfor%s tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
+			screen.Printable(named), screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
 			screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
 		if t.Command != "" {
-			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
+			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n\n%s\n", screen.Indent(t.Command), flagsAtTheEnd(t.Command))
 		}
 	})
+}
+
+// flagsAtTheEnd says where flags of the join go. The command ends with "--", unless flags of the join stand there already.
+func flagsAtTheEnd(command string) string {
+	if strings.HasSuffix(command, " --") {
+		return "Add join flags at the end: -- --name gpu-7"
+	}
+	return "Add join flags at the end: --name gpu-7"
 }
 
 func tokenList(ctx context.Context, s *cli.Session) error {

@@ -12,12 +12,17 @@ func TokenCommands() []cli.Command { return slices.Concat(tokenCommands(), pskCo
 
 func tokenCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "token create", Flags: []string{"tenant", "uses", "ttl", "label", "gpus", "bind-instance", "output"}, Run: cli.With(tokenCreate),
-			Says:    map[string]string{"ttl": "how long it is good for (1h)"},
+		{Name: "token create", Run: cli.With(tokenCreate),
+			Flags: []string{"name", "tenant", "uses", "ttl", "label", "gpus", "bind-instance", "gateway", "yes", "output"},
+			Says: map[string]string{"ttl": "how long it is good for (1h)",
+				"name": "the name of the node that joins, whatever its machine would be called"},
 			Summary: "mint an enrollment token, which lets a machine join",
-			Text: "The token is shown this once, with the command that joins a machine. A node cannot change the tenant and the " +
-				"labels that its token gives.",
-			Examples: []string{"muster token create --tenant platform",
+			Text: "The token is shown this once, with the command that joins a machine. A node cannot change the tenant, the " +
+				"labels and the name that its token gives. --name is for a token of one use. If a node of the tenant has the name already, the " +
+				"machine takes its place once that node is silent.\n\n" +
+				"--gateway URL is for a machine that cannot reach the public URL: the command fetches and joins by this URL. If the URL leads to " +
+				"the gateway's own port, the command has the gateway's own pin.\n\n" + cli.TenantText,
+			Examples: []string{"muster token create --tenant platform", "muster token create --name gpu-7 --gateway https://10.0.0.5:7443",
 				"muster token create --tenant platform --uses 8 --ttl 4h --label tier=sovereign --gpus 8",
 				"muster token create --bind-instance -o json"}},
 		{Name: "token ls", Flags: []string{"tenant", "all", "output"}, Run: tokenList,

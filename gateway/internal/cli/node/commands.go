@@ -50,6 +50,7 @@ func Commands() []cli.Command {
 				"Sat Sun 02:00-04:00, in UTC). " + cli.AskText,
 			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-",
 				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},
+		renameCommand(),
 		seriesCommand(),
 		gpusCommand(),
 		billCommand(),

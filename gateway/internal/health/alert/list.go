@@ -38,7 +38,7 @@ func (d *Service) List(q Query) []api.Alert {
 			Deliveries: append([]api.AlertDelivery{}, told[id]...)}
 		slices.SortFunc(out.Deliveries, func(a, b api.AlertDelivery) int { return strings.Compare(a.Receiver, b.Receiver) })
 		if s := d.silenceOf(a, now); s != nil && a.ResolvedAt == nil {
-			silence := shownSilence(s.Silence)
+			silence := d.shownSilence(s.Silence)
 			out.Silence = &silence
 		}
 		all = append(all, out)

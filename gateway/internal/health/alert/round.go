@@ -103,6 +103,15 @@ func (d *Service) see(k key, n *api.NodeRow, tenant string, l look, now time.Tim
 	if t.alert != nil {
 		t.alert.Text = l.Text
 		t.alert.next = l.next
+		t.alert.named(n)
+	}
+}
+
+// named gives an alert the name that its node has now.
+func (a *alert) named(n *api.NodeRow) {
+	if n != nil && a.NodeName != n.Name {
+		a.NodeName = n.Name
+		a.dirty = true
 	}
 }
 

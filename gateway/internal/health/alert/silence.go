@@ -100,7 +100,7 @@ func (d *Service) Silence(ctx context.Context, q api.AlertSilenceRequest, by sto
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.silences = append(slices.DeleteFunc(d.silences, func(old silence) bool { return !now.Before(old.EndsAt) }), s)
-	return shownSilence(s.Silence), nil
+	return d.shownSilence(s.Silence), nil
 }
 
 // checkSilence refuses a silence that says nothing, or lasts too long.
@@ -139,7 +139,7 @@ func (d *Service) Silences(tenant string) []api.AlertSilence {
 	all := []api.AlertSilence{}
 	for i := range d.silences {
 		if s := &d.silences[i]; now.Before(s.EndsAt) && (tenant == "" || s.Tenant == tenant) {
-			all = append(all, shownSilence(s.Silence))
+			all = append(all, d.shownSilence(s.Silence))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.AlertSilence) int { return a.EndsAt.Compare(b.EndsAt) })
@@ -163,7 +163,11 @@ func (d *Service) Unsilence(ctx context.Context, id, tenant string, by store.Act
 	return nil
 }
 
-func shownSilence(s records.Silence) api.AlertSilence {
+// shownSilence shows the name that the node has now.
+func (d *Service) shownSilence(s records.Silence) api.AlertSilence {
+	if n, known := d.Node(s.NodeID); known {
+		s.NodeName = n.Name
+	}
 	return api.AlertSilence{ID: s.ID, Node: s.NodeName, Selector: s.Selector, Cause: s.Cause, Tenant: s.Tenant, Reason: s.Reason,
 		CreatedAt: s.CreatedAt.UTC(), CreatedBy: s.CreatedBy, EndsAt: s.EndsAt.UTC()}
 }

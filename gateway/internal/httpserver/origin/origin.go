@@ -77,6 +77,40 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 	return false
 }
 
+// Own tells whether a request over TLS comes straight from a program on the gateway's own machine, though that machine's address is
+// that of a trusted proxy. A proxy on the same machine may write no forwarding header at all. So three more signs of a proxy count,
+// which no client behind it can hide, because they are of the proxy's own connection: HTTP/1.0, a TLS handshake that names another host
+// than the request, or none. From another machine no request is its own: there, a proxy that writes no header looks as a program does.
+func (r Resolver) Own(q *http.Request) bool {
+	return q.TLS != nil && !r.Forwarded(q) && q.ProtoAtLeast(1, 1) && sameMachine(q) && namesItsHost(q)
+}
+
+// sameMachine tells whether both ends of a connection are on one machine.
+func sameMachine(q *http.Request) bool {
+	local, ok := q.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	if err != nil {
+		return false
+	}
+	from := peer(q)
+	return from.IsLoopback() || from.IsValid() && from == at.Addr().Unmap().WithZone("")
+}
+
+// namesItsHost tells whether the TLS handshake names the host that the request is for. It names none if the host is an address.
+func namesItsHost(q *http.Request) bool {
+	host := q.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return q.TLS.ServerName == ""
+	}
+	return strings.EqualFold(strings.TrimSuffix(host, "."), q.TLS.ServerName)
+}
+
 // Place gives the address under which what a peer does is counted, and tells whether the peer is a trusted proxy, which carries
 // many clients.
 func (r Resolver) Place(peer net.Addr) (address netip.Addr, many bool) {

@@ -1,6 +1,8 @@
 package origin_test
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -228,6 +230,58 @@ func TestForwarded(t *testing.T) {
 		}
 		if got := r.Secured(q); got != c.secured {
 			t.Errorf("%s: secured %v", c.name, got)
+		}
+	}
+}
+
+// TestOwn: what comes from a trusted proxy's address is the machine's own only if no sign speaks for a proxy.
+func TestOwn(t *testing.T) {
+	r, err := origin.NewResolver([]string{"127.0.0.0/8", "::1", "192.0.2.7", "10.0.0.0/8"}, "X-Client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v4 := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7443}
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7443}
+	for _, c := range []struct {
+		name, peer string
+		at         net.Addr
+		host, sni  string
+		proto      int // minor version of HTTP/1
+		header     []string
+		plain      bool
+		want       bool
+	}{
+		{name: "a program on the machine", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", want: true},
+		{name: "by the machine's name", peer: "127.0.0.1:80", at: local, host: "gw.example:7443", sni: "gw.example", want: true},
+		{name: "in capitals", peer: "127.0.0.1:80", at: local, host: "GW.example.", sni: "gw.EXAMPLE", want: true},
+		{name: "by another address of the machine", peer: "192.0.2.7:80", at: v4, host: "192.0.2.7:7443", want: true},
+		{name: "over IPv6", peer: "[::1]:80", at: &net.TCPAddr{IP: net.IPv6loopback, Port: 7443}, host: "[::1]:7443", want: true},
+		{name: "without a port", peer: "[::1]:80", at: local, host: "[::1]", want: true},
+		{name: "forwarded", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", header: []string{forwarded, "198.51.100.7"}},
+		{name: "with an empty header", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", header: []string{forwarded, ""}},
+		{name: "with the named header", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", header: []string{"X-Client", "198.51.100.7"}},
+		{name: "with Via", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", header: []string{"Via", "1.1 x"}},
+		{name: "HTTP/1.0", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", proto: -1},
+		{name: "a client's host, no name in TLS", peer: "127.0.0.1:80", at: local, host: "gw.example"},
+		{name: "a client's host, another name in TLS", peer: "127.0.0.1:80", at: local, host: "gw.example", sni: "backend"},
+		{name: "an address, a name in TLS", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", sni: "backend"},
+		{name: "no host", peer: "127.0.0.1:80", at: local, host: "", sni: "gw"},
+		{name: "another machine", peer: "10.0.0.5:80", at: v4, host: "192.0.2.7:7443"},
+		{name: "not known where it came to", peer: "192.0.2.7:80", host: "192.0.2.7:7443"},
+		{name: "without TLS", peer: "127.0.0.1:80", at: local, host: "127.0.0.1:7443", plain: true},
+	} {
+		q := request(c.peer, c.header...)
+		q.Host = c.host
+		q.ProtoMajor = 1
+		q.ProtoMinor = 1 + c.proto
+		if !c.plain {
+			q.TLS = &tls.ConnectionState{ServerName: c.sni}
+		}
+		if c.at != nil {
+			q = q.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, c.at))
+		}
+		if got := r.Own(q); got != c.want {
+			t.Errorf("%s: got %v", c.name, got)
 		}
 	}
 }

@@ -1,12 +1,22 @@
-package store
+// Package setback corrects the times in the database after the clock was set.
+package setback
 
 import (
 	"context"
 	"time"
+
+	"muster/store"
+	"muster/store/sqlite"
 )
 
-// SetBack says that the clock was set back, or that it is behind the clock by which the database was written.
-type SetBack struct {
+// Records is the database, for its times.
+type Records struct{ db store.Records }
+
+// New makes Records.
+func New(db store.Records) Records { return Records{db} }
+
+// Step says that the clock was set back, or that it is behind the clock by which the database was written.
+type Step struct {
 	Now          time.Time     // by the clock after the step
 	By           time.Duration // how far it went back; 0: not known
 	RecoveryKind string        // the kind of the events that record an allowed recovery
@@ -28,42 +38,42 @@ var ahead = [...]struct{ table, column string }{
 // still later. What lasts for some time from then on (a token, an account, a certificate, an allowed recovery) lasts as long as
 // before: its end moves by the same amount. The column set_back keeps that amount for SetForward. Events stay as they were written,
 // and so do the dates inside certificates.
-func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
-	now := millis(b.Now)
+func (r Records) SetBack(ctx context.Context, b Step, events ...store.Event) error {
+	now := sqlite.Millis(b.Now)
 	by := max(b.By, 0).Milliseconds()
-	statements := []statement{
-		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id
+	statements := []sqlite.Statement{
+		sqlite.Do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id
 			AND kind = ?) - ?)
 			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,
 			by, b.RecoveryKind, now, now, now, b.RecoveryKind),
-		do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
-		do(`UPDATE certificates SET set_back = set_back + max(?, issued_at - ?), not_after = not_after - max(?, issued_at - ?),
+		sqlite.Do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
+		sqlite.Do(`UPDATE certificates SET set_back = set_back + max(?, issued_at - ?), not_after = not_after - max(?, issued_at - ?),
 			issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`, by, now, by, now, by, now, now),
-		do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
+		sqlite.Do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
 			WHERE token IN (SELECT id FROM tokens WHERE created_at > ?)`, by, now, now),
-		do(`UPDATE tokens SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+		sqlite.Do(`UPDATE tokens SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
 			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
-		do(`UPDATE accounts SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+		sqlite.Do(`UPDATE accounts SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
 			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
-		do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
-			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, metaAdoptUntil, now, metaRestoredAt, now),
-		do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
-			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, MetaAliveAt, MetaBackupAt, now),
+		sqlite.Do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
+			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, store.MetaAdoptUntil, now, store.MetaRestoredAt, now),
+		sqlite.Do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
+			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, store.MetaAliveAt, store.MetaBackupAt, now),
 	}
 	for _, a := range ahead {
 		update := "UPDATE " + a.table + " SET " + a.column + " = min(" + a.column + " - ?, ?) WHERE " + a.column + " > ?"
-		statements = append(statements, do(update, by, now, now))
+		statements = append(statements, sqlite.Do(update, by, now, now))
 	}
-	return s.change(ctx, statements, events)
+	return r.db.Change(ctx, statements, events...)
 }
 
 // SetForward corrects times after the clock was set forward. The earlier step back may have been the mistake, and not the time
 // before it. So SetForward moves the ends that SetBack moved by the step, but never beyond their first value. It writes nothing if
 // there is no such end and no event.
-func (s *Store) SetForward(ctx context.Context, by time.Duration, events ...Event) error {
-	var statements []statement
+func (r Records) SetForward(ctx context.Context, by time.Duration, events ...store.Event) error {
+	var statements []sqlite.Statement
 	if by > 0 {
-		found, err := s.query(ctx, do(`SELECT 1 WHERE EXISTS(SELECT 1 FROM certificates WHERE set_back > 0)
+		found, err := r.db.Query(ctx, sqlite.Do(`SELECT 1 WHERE EXISTS(SELECT 1 FROM certificates WHERE set_back > 0)
 			OR EXISTS(SELECT 1 FROM tokens WHERE set_back > 0) OR EXISTS(SELECT 1 FROM accounts WHERE set_back > 0)`))
 		if err != nil {
 			return err
@@ -72,33 +82,30 @@ func (s *Store) SetForward(ctx context.Context, by time.Duration, events ...Even
 			statements = setForward(by.Milliseconds())
 		}
 	}
-	if len(statements)+len(events) == 0 {
-		return nil
-	}
-	return s.change(ctx, statements, events)
+	return r.db.Change(ctx, statements, events...)
 }
 
-func setForward(by int64) []statement {
-	return []statement{
-		do(`UPDATE bootstraps SET outer_at = outer_at + (SELECT min(set_back, ?) FROM tokens WHERE id = token)
+func setForward(by int64) []sqlite.Statement {
+	return []sqlite.Statement{
+		sqlite.Do(`UPDATE bootstraps SET outer_at = outer_at + (SELECT min(set_back, ?) FROM tokens WHERE id = token)
 			WHERE token IN (SELECT id FROM tokens WHERE set_back > 0)`, by),
-		do(`UPDATE certificates SET not_after = not_after + min(set_back, ?), issued_at = issued_at + min(set_back, ?), overdue_at = NULL,
+		sqlite.Do(`UPDATE certificates SET not_after = not_after + min(set_back, ?), issued_at = issued_at + min(set_back, ?), overdue_at = NULL,
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
-		do(`UPDATE tokens SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+		sqlite.Do(`UPDATE tokens SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
-		do(`UPDATE accounts SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+		sqlite.Do(`UPDATE accounts SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
 	}
 }
 
 // Ahead is true if a node was heard or a token made later than now. The clock was ahead then.
-func (s *Store) Ahead(ctx context.Context, now time.Time) (bool, error) {
-	rows, err := s.query(ctx, do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
+func (r Records) Ahead(ctx context.Context, now time.Time) (bool, error) {
+	rows, err := r.db.Query(ctx, sqlite.Do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
 		OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,
-		millis(now), millis(now)))
+		sqlite.Millis(now), sqlite.Millis(now)))
 	if err != nil {
 		return false, err
 	}
-	r := row{Values: rows[0]}
-	return r.Flag(), r.Err
+	row := sqlite.Row{Values: rows[0]}
+	return row.Flag(), row.Err
 }

@@ -1,4 +1,5 @@
-package fleet
+// Package nodeid makes the ids of nodes and of their enrolments.
+package nodeid
 
 import (
 	"crypto/rand"
@@ -8,11 +9,11 @@ import (
 	"time"
 )
 
-// newID makes an identifier: a prefix that says what it identifies, a dash, and 16 hex digits. The first 9 digits are the time
+// New makes an identifier: a prefix that says what it identifies, a dash, and 16 hex digits. The first 9 digits are the time
 // in tenths of a second. So rows that are written together lie together in every index, and a commit writes few pages. The
 // other 7 digits are random. An identifier may be taken already: the database then reports a conflict, and the next try makes
 // another.
-func newID(prefix string, now time.Time) string {
+func New(prefix string, now time.Time) string {
 	var random [8]byte
 	rand.Read(random[4:])
 	id := uint64(now.UnixMilli()/100)<<28 | uint64(binary.BigEndian.Uint32(random[4:]))>>4
@@ -20,11 +21,11 @@ func newID(prefix string, now time.Time) string {
 	return prefix + "-" + hex.EncodeToString(random[:])
 }
 
-// nodePrefix begins the id of every node.
-const nodePrefix = "n"
+// Prefix begins the id of every node.
+const Prefix = "n"
 
-// likeID is true for names that look like a node's id. Nodes are found by name or by id, so such a name could hide another node.
-func likeID(name string) bool {
-	digits, ok := strings.CutPrefix(name, nodePrefix+"-")
+// Like is true for names that look like a node's id. Nodes are found by name or by id, so such a name could hide another node.
+func Like(name string) bool {
+	digits, ok := strings.CutPrefix(name, Prefix+"-")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }

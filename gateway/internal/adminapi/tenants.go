@@ -1,0 +1,14 @@
+package adminapi
+
+import (
+	"muster/gateway/api"
+	"muster/store"
+)
+
+// listTenants shows a caller of one tenant that tenant alone.
+func (s *server) listTenants(c *call) (any, error) {
+	tenants, err := s.Store.Tenants(c.r.Context(), c.caller.Tenant, s.now())
+	return api.TenantList{Tenants: api.Each(tenants, func(t store.Tenant) api.Tenant {
+		return api.Tenant{Tenant: t.Name, Nodes: t.Nodes, Retired: t.Retired, Accounts: t.Accounts, Tokens: t.Tokens}
+	})}, err
+}
