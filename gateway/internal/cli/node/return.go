@@ -18,21 +18,23 @@ const (
 	returnsAtOnce = 8                // nodes that are cleaned at the same time
 	stepTime      = 20 * time.Minute // for one step on a node, until it counts as failed
 	leavingTime   = 2 * time.Minute  // for a node to retire itself after its agent is gone
-	quietTime     = 15 * time.Second // after which a step that no node has taken is said to wait
+	quietTime     = 5 * time.Second  // after which a step that the node has not taken is said to wait
+	quietAgain    = 30 * time.Second // after which that is said again
 )
 
 func returnCommand() cli.Command {
 	return cli.Command{Name: "node return", Args: "NAME...", Most: -1,
 		Flags: []string{"selector", "remove-home", "force", "yes"}, Run: nodeReturn,
 		Says: map[string]string{
-			"force": "retire also nodes that could not be cleaned, as when they are switched off",
+			"force": "retire also nodes that could not be cleaned, as when they are switched off; that is then no failure",
 		},
 		Summary: "clean nodes and give them back",
 		Text: "Each node is drained; then its workloads are stopped, the users that muster made are removed, and the agent with all that it " +
 			"put on the machine, logins to registries included; then the node is retired. What could not be done is said, and the node is " +
 			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
 			"provider. It asks first unless --yes is given.",
-		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes"}}
+		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes",
+			"muster node return gpu-7 --force --yes"}}
 }
 
 // giveBack is one call of node return.
@@ -107,8 +109,8 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
 		return unclean
 	}
-	if unclean != nil {
-		g.trouble(ctx, node.Name, unclean)
+	if unclean != nil { // it is said, and no failure: --force asks for just this
+		g.tell(ctx, node.Name, unclean)
 	}
 	if err := g.retire(ctx, node, unclean == nil); err != nil {
 		return err
@@ -167,8 +169,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	begun := g.Now()
-	said := false
+	say := g.Now().Add(quietTime)
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
 		now, err := cli.Get[api.Task](ctx, g.Session, api.At(api.PathTask, task.ID), nil)
 		if err == nil {
@@ -177,11 +178,11 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 		if err != nil || wire.TaskEnded(task.Status) {
 			return true, err
 		}
-		if !said && task.ClaimedAt == nil && g.Now().Sub(begun) > quietTime {
-			g.say(node, "has not taken "+s.kind+" yet; waiting until it does, or counts as silent")
-			said = true
+		if node, err = g.look(ctx, node.ID); err == nil && task.ClaimedAt == nil && !g.Now().Before(say) {
+			g.say(node, "has not taken "+s.kind+" yet, and was heard "+heard(node, g.Now())+"; waiting until it does, or counts as stale"+
+				staleIn(node, g.Now()))
+			say = g.Now().Add(quietAgain)
 		}
-		node, err = g.look(ctx, node.ID)
 		return node.Status != wire.StatusOnline && node.State != wire.StateRetired, err
 	})
 	switch {
@@ -241,12 +242,41 @@ func (g *giveBack) say(node api.Node, what string) {
 	fmt.Fprintf(g.Stdout, "%s: %s\n", screen.Printable(node.Name), what)
 }
 
+// heard is how long ago a node was heard.
+func heard(node api.Node, now time.Time) string {
+	switch {
+	case node.LastSeen == nil:
+		return "never"
+	case node.Unheard:
+		return screen.Ago(now, *node.LastSeen) + ", before the gateway's start"
+	}
+	return screen.Ago(now, *node.LastSeen)
+}
+
+// staleIn is when a node counts as stale that is not heard any more; empty: nobody knows.
+func staleIn(node api.Node, now time.Time) string {
+	if node.LastSeen == nil || node.Unheard || node.IntervalSeconds == nil {
+		return ""
+	}
+	end := node.LastSeen.Add(time.Duration(3 * *node.IntervalSeconds * float64(time.Second)))
+	if !now.Before(end) {
+		return ""
+	}
+	return " " + screen.When(now, end)
+}
+
+// trouble tells what went wrong, and makes the command fail.
 func (g *giveBack) trouble(ctx context.Context, name string, err error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.failed = true
-	if errors.Is(err, context.Canceled) {
-		return
+	g.mu.Unlock()
+	g.tell(ctx, name, err)
+}
+
+func (g *giveBack) tell(ctx context.Context, name string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !errors.Is(err, context.Canceled) {
+		g.Trouble(ctx, name, err)
 	}
-	g.Trouble(ctx, name, err)
 }
