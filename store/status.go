@@ -28,7 +28,7 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	}
 	seen := millis(*lastSeen)
 	now := millis(r.Now)
-	if r.Grace && seen < millis(r.Start) {
+	if !r.Heard(*lastSeen) {
 		now = millis(r.AliveAt)
 	}
 	if seen+3*interval.Milliseconds() >= now {
@@ -37,13 +37,16 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	return StatusStale
 }
 
+// Heard is false, within the grace, of a node that was heard last at a time before Start.
+func (r StatusRef) Heard(at time.Time) bool { return !r.Grace || millis(at) >= millis(r.Start) }
+
 // Left is how much longer a node that was last seen at lastSeen stays online if nothing more is heard of it; 0: it is stale.
 func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duration {
 	if r.Status(&lastSeen, interval) == StatusStale {
 		return 0
 	}
 	end := lastSeen.Add(3*interval + time.Millisecond)
-	if r.Grace && millis(lastSeen) < millis(r.Start) && end.Before(r.GraceEnd) {
+	if !r.Heard(lastSeen) && end.Before(r.GraceEnd) {
 		if end = end.Add(r.Now.Sub(r.AliveAt)); !r.There || end.After(r.GraceEnd) {
 			end = r.GraceEnd
 		}

@@ -15,6 +15,7 @@ type Brief struct {
 	State        string            `json:"state"`
 	StateReasons []string          `json:"state_reasons"`
 	Status       string            `json:"status"`
+	Unheard      bool              `json:"unheard,omitempty"`
 	Fresh        bool              `json:"fresh"`
 	GPUsExpected *int              `json:"gpus_expected"`
 	GPUs         []BriefGPU        `json:"gpus"`
@@ -48,7 +49,7 @@ type Values [4]*float64
 // BriefOf takes what the page shows.
 func BriefOf(g *NodeRow) Brief {
 	b := Brief{Name: g.Name, Tenant: g.Tenant, Provider: g.Provider, Labels: g.Labels, State: g.State, StateReasons: g.StateReasons,
-		Status: g.Status, Fresh: g.Fresh, GPUsExpected: g.GPUsExpected, PricePerHour: g.PricePerHour, IdleSince: g.IdleSince,
+		Status: g.Status, Unheard: g.Unheard, Fresh: g.Fresh, GPUsExpected: g.GPUsExpected, PricePerHour: g.PricePerHour, IdleSince: g.IdleSince,
 		Findings: g.Findings, Live: LiveOf(g)}
 	if g.GPUs != nil {
 		b.GPUs = make([]BriefGPU, len(g.GPUs))
@@ -90,7 +91,7 @@ func second(at *time.Time) *time.Time {
 
 // Reshaped is true if a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
 func (g *NodeRow) Reshaped(was *NodeRow) bool {
-	return g.Status != was.Status || g.Fresh != was.Fresh || !same(g.IdleSince, was.IdleSince) || (g.GPUs == nil) != (was.GPUs == nil) ||
+	return g.Status != was.Status || g.Unheard != was.Unheard || g.Fresh != was.Fresh || !same(g.IdleSince, was.IdleSince) || (g.GPUs == nil) != (was.GPUs == nil) ||
 		!slices.EqualFunc(g.GPUs, was.GPUs, func(a, b GPU) bool {
 			return a.Name == b.Name && same(a.MemoryMiB, b.MemoryMiB) && a.MemorySource == b.MemorySource && same(a.MIG, b.MIG) &&
 				slices.Equal(a.Health, b.Health) && same(a.IdleSince, b.IdleSince)

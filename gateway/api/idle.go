@@ -21,12 +21,25 @@ func (t *Today) KnownIdleCost() *float64 {
 
 // IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.
 func (g *NodeRow) IdleShare() *float64 {
-	all := len(g.GPUs) + Missing(len(g.GPUs), true, g.GPUsExpected)
+	all := g.paidGPUs()
 	if !g.Fresh || g.Status != wire.StatusOnline || g.State == wire.StateRetired || all == 0 {
 		return nil
 	}
 	share := float64(g.IdleGPUs()) / float64(all)
 	return &share
+}
+
+// paidGPUs is among how many GPUs the node's price is shared. One that is missing costs its share too.
+func (g *NodeRow) paidGPUs() int { return len(g.GPUs) + Missing(len(g.GPUs), true, g.GPUsExpected) }
+
+// GPUPricePerHour is what one of the node's GPUs costs in an hour: its share of the node's price. nil: there is no price, or no GPU.
+func (g *NodeRow) GPUPricePerHour() *float64 {
+	all := g.paidGPUs()
+	if g.PricePerHour == nil || all == 0 {
+		return nil
+	}
+	price := *g.PricePerHour / float64(all)
+	return &price
 }
 
 // IdleGPUs is how many of the node's GPUs are idle.

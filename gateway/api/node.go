@@ -19,6 +19,7 @@ type Node struct {
 	StateDetails map[string]string `json:"state_details"` // by reason: what is known beyond the reason
 	StateSince   time.Time         `json:"state_since"`
 	Status       string            `json:"status"`
+	Unheard      bool              `json:"unheard"` // it counts as online, but was not heard since the gateway's start or restore
 	LastSeen     *time.Time        `json:"last_seen"`
 	CreatedAt    time.Time         `json:"created_at"`
 	EnrolledAt   *time.Time        `json:"enrolled_at"` // null: it has not joined yet

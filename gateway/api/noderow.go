@@ -21,6 +21,7 @@ type NodeRow struct {
 	StateReasons []string          `json:"state_reasons"`
 	StateSince   time.Time         `json:"state_since"`
 	Status       string            `json:"status"`
+	Unheard      bool              `json:"unheard"` // as that of Node
 	LastSeen     *time.Time        `json:"last_seen"`
 	CreatedAt    time.Time         `json:"created_at"`
 	AgentVersion string            `json:"agent_version"`
@@ -65,9 +66,17 @@ type GPU struct {
 	PowerLimitWatts    *float64   `json:"power_limit_watts"`
 	MIG                *bool      `json:"mig"`
 	Health             []string   `json:"health"`     // what is wrong with it, in the agent's words
+	Use                string     `json:"use"`        // one of the Uses; empty: not known
 	IdleSince          *time.Time `json:"idle_since"` // null: not idle, or not known
 	Row                *wire.GPU  `json:"-"`          // all that the node said of it; nil: nothing. Nobody changes it
 }
+
+// Uses of a GPU, by its last reading.
+const (
+	UseIdle  = "idle"  // nothing works on it, and has not for ten minutes
+	UseQuiet = "quiet" // nothing works on it, but not for so long yet
+	UseBusy  = "busy"
+)
 
 // Severities of a Finding.
 const (

@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"muster/agent/wire"
+)
 
 // Statuses of tokens and accounts.
 const (
@@ -18,6 +22,23 @@ func UTC(at *time.Time) *time.Time {
 	u := at.UTC()
 	return &u
 }
+
+// StatusUnheard is what people read of a node that is online by what was heard before the gateway's start, its restore or a standstill,
+// and not since. In the API its status is online, with unheard.
+const StatusUnheard = wire.StatusOnline + "?"
+
+func statusText(status string, unheard bool) string {
+	if unheard {
+		return StatusUnheard
+	}
+	return status
+}
+
+// StatusText is the node's status as people read it.
+func (n Node) StatusText() string { return statusText(n.Status, n.Unheard) }
+
+// StatusText is the node's status as people read it.
+func (g *NodeRow) StatusText() string { return statusText(g.Status, g.Unheard) }
 
 // Each gives the shapes of rows. It is never nil, because a list in the API is never null.
 func Each[Row, Shape any](rows []Row, shape func(Row) Shape) []Shape {

@@ -14,7 +14,7 @@ func shownNode(n fleet.Node) api.Node {
 	out := api.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: api.Texts(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: []string{}, StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(),
-		Status: n.Status, CreatedAt: n.CreatedAt.UTC(), LastSeen: api.UTC(n.LastSeen), Banned: n.Banned,
+		Status: n.Status, Unheard: n.Unheard, CreatedAt: n.CreatedAt.UTC(), LastSeen: api.UTC(n.LastSeen), Banned: n.Banned,
 		EnrolledAt: api.UTC(n.EnrolledAt), RetiredAt: api.UTC(n.RetiredAt), PricePerHour: label.PriceOf(n.Labels),
 		Recoveries: n.Recoveries, RecoveryUntil: api.UTC(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis,
 		Notices: append([]string{}, n.Notices...), Cost: reported(n.Cost), Hardware: reported(n.Hardware),

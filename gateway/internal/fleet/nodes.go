@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -14,7 +15,8 @@ import (
 // Node is a node's row with its present status.
 type Node struct {
 	store.Node
-	Status string // pending, online or stale
+	Status  string // pending, online or stale
+	Unheard bool   // it is online by what was heard before the gateway's start
 }
 
 // Page is one page of a list of nodes. Total counts all matches, Next is empty on the last page.
@@ -24,8 +26,8 @@ type Page struct {
 	Total int
 }
 
-// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status flushes first, because the database
-// finds the nodes by the last_seen that it holds.
+// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status or by the number of GPUs
+// flushes first, because the database finds the nodes by the heartbeats that it holds.
 func (f *Fleet) Nodes(ctx context.Context, tenant string, q api.NodeFilter) (Page, error) {
 	terms, err := label.ParseSelector(q.Selector)
 	if err != nil {
@@ -35,7 +37,7 @@ func (f *Fleet) Nodes(ctx context.Context, tenant string, q api.NodeFilter) (Pag
 		return Page{}, err
 	}
 	f.watch(ctx)
-	if byStatus(q.Status, terms) {
+	if byHeartbeat(q.Status, terms) {
 		if err := f.Flush(ctx); err != nil {
 			return Page{}, err
 		}
@@ -73,16 +75,14 @@ func (f *Fleet) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 
 func (f *Fleet) node(row store.Node) Node {
 	f.overlay(&row)
-	return Node{Node: row, Status: f.Ref().Status(row.LastSeen, row.Interval)}
+	ref := f.Ref()
+	n := Node{Node: row, Status: ref.Status(row.LastSeen, row.Interval)}
+	n.Unheard = n.Status == store.StatusOnline && !ref.Heard(*row.LastSeen)
+	return n
 }
 
-func byStatus(status string, terms []store.Term) bool {
-	for _, t := range terms {
-		if t.Key == "status" {
-			return true
-		}
-	}
-	return status != ""
+func byHeartbeat(status string, terms []store.Term) bool {
+	return status != "" || slices.ContainsFunc(terms, func(t store.Term) bool { return t.Key == "status" || t.Key == "gpus" })
 }
 
 // Detail is a node with its certificates and runs. An operator needs them to choose when two machines use its identity.

@@ -87,21 +87,30 @@ type stretch struct {
 	lowest *float64  // watts, the lowest that was seen in this enrolment of the node
 }
 
-// read takes one reading, and returns since when the GPU is idle; nil: it is not, or that is not known.
-func (s *stretch) read(g *api.GPU, at time.Time) *time.Time {
+// read takes one reading, and says in it what the GPU does, and since when it is idle.
+func (s *stretch) read(g *api.GPU, at time.Time) {
 	if g.PowerWatts != nil && (s.lowest == nil || *g.PowerWatts < *s.lowest) {
 		s.lowest = g.PowerWatts
 	}
-	if judge(g, s.lowest) != idle {
+	g.Use = ""
+	g.IdleSince = nil
+	switch judge(g, s.lowest) {
+	case idle:
+		g.Use = api.UseQuiet
+	case busy:
+		g.Use = api.UseBusy
+	}
+	if g.Use != api.UseQuiet {
 		s.since = time.Time{}
-		return nil
+		return
 	}
 	if s.since.IsZero() || s.since.After(at) { // the clock was set back
 		s.since = at
 	}
 	if at.Sub(s.since) < idleFor {
-		return nil
+		return
 	}
 	since := s.since
-	return &since
+	g.Use = api.UseIdle
+	g.IdleSince = &since
 }

@@ -99,13 +99,39 @@ func TestStretch(t *testing.T) {
 	} {
 		var s stretch
 		for _, x := range steps {
-			since := s.read(&x.gpu, at(x.minute))
+			s.read(&x.gpu, at(x.minute))
+			since := x.gpu.IdleSince
+			if (x.gpu.Use == api.UseIdle) != (since != nil) {
+				t.Errorf("%s, minute %d: %q, idle since %v", name, x.minute, x.gpu.Use, since)
+			}
 			switch {
 			case x.since < 0 && since != nil:
 				t.Errorf("%s, minute %d: idle since %s", name, x.minute, since)
 			case x.since >= 0 && (since == nil || !since.Equal(at(x.since))):
 				t.Errorf("%s, minute %d: since %v, want minute %d", name, x.minute, since, x.since)
 			}
+		}
+	}
+}
+
+// TestUse: what the last reading says, and for how long.
+func TestUse(t *testing.T) {
+	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	gpu := func(utilization *float64) api.GPU {
+		return api.GPU{UtilizationPercent: utilization, PowerWatts: some(60.0), MemoryUsedMiB: some(int64(0))}
+	}
+	var s stretch
+	for i, c := range []struct {
+		minute int
+		gpu    api.GPU
+		want   string
+	}{
+		{0, gpu(some(0.0)), api.UseQuiet}, {9, gpu(some(0.0)), api.UseQuiet}, {10, gpu(some(0.0)), api.UseIdle},
+		{11, gpu(some(90.0)), api.UseBusy}, {12, gpu(nil), ""}, {13, gpu(some(0.0)), api.UseQuiet},
+	} {
+		s.read(&c.gpu, noon.Add(time.Duration(c.minute)*time.Minute))
+		if c.gpu.Use != c.want {
+			t.Errorf("step %d: got %q, want %q", i, c.gpu.Use, c.want)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 			s.since = time.Time{}
 			continue
 		}
-		g.IdleSince = s.read(g, at)
+		s.read(g, at)
 	}
 	n.idle = stretches
 	n.row.IdleSince = n.idleSince()
@@ -227,17 +227,23 @@ func (n *node) look(ref store.StatusRef) {
 			g.GPUs = []api.GPU{}
 		}
 	}
-	g.Status = ref.Status(g.LastSeen, n.interval)
+	g.Status, g.Unheard = n.status(ref)
 	g.Fresh = n.fresh(ref, g.Status)
 	if g.State != wire.StateRetired && g.Status != store.StatusOnline {
 		n.forgetIdle()
 	}
 }
 
+// status is the node's status, and whether it rests on what was heard before the gateway's start.
+func (n *node) status(ref store.StatusRef) (status string, unheard bool) {
+	status = ref.Status(n.row.LastSeen, n.interval)
+	return status, status == store.StatusOnline && !ref.Heard(*n.row.LastSeen)
+}
+
 // due is true if look would change something.
 func (n *node) due(ref store.StatusRef) bool {
-	status := ref.Status(n.row.LastSeen, n.interval)
-	return n.row.Status != status || n.row.Fresh != n.fresh(ref, status)
+	status, unheard := n.status(ref)
+	return n.row.Status != status || n.row.Unheard != unheard || n.row.Fresh != n.fresh(ref, status)
 }
 
 // fresh is true if the rows of GPUs are of now, also if there are none because the node has no GPU.
@@ -266,6 +272,7 @@ func (n *node) forgetIdle() {
 	copy(n.row.GPUs, gpus)
 	for i := range gpus {
 		n.row.GPUs[i].IdleSince = nil
+		n.row.GPUs[i].Use = ""
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
@@ -128,6 +129,35 @@ func TestHeartbeats(t *testing.T) {
 	h.picture.Take(t.Context(), []view.Sample{{NodeID: "id-a", At: h.now.Add(-time.Hour)}})
 	if again := h.row("a"); !again.LastSeen.Equal(h.now) {
 		t.Errorf("an old heartbeat was taken: %+v", again)
+	}
+}
+
+// TestUnheard: a node that was not heard since the gateway's start counts as online within the grace, and the view says what that rests on.
+func TestUnheard(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+	h.node(store.Node{Name: "never", Tenant: "x"}, nil)
+	h.beat("a", h.reading(gpu(0, 1)))
+	ref := store.StatusRef{Start: h.now.Add(10 * time.Second), AliveAt: h.now, Grace: true}
+	h.picture.Ref = func() store.StatusRef {
+		ref.Now = h.clock()
+		return ref
+	}
+	h.now = h.now.Add(5 * time.Minute)
+	h.reload()
+	if g := h.row("a"); g.Status != wire.StatusOnline || !g.Unheard || g.StatusText() != "online?" || h.row("never").Unheard {
+		t.Errorf("just after the start: %+v", g)
+	}
+	was := h.row("a")
+	h.beat("a", h.reading(gpu(0, 1)))
+	if g := h.row("a"); g.Unheard || g.StatusText() != "online" || !g.Reshaped(was) {
+		t.Errorf("heard again: %+v", g)
+	}
+	h.now = h.now.Add(5 * time.Minute)
+	ref.Grace = false
+	h.reload()
+	if g := h.row("a"); g.Status != wire.StatusStale || g.Unheard {
+		t.Errorf("after the grace: %+v", g)
 	}
 }
 
@@ -329,17 +359,29 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+func isNumber(text string) bool {
+	_, ok := label.Number(text)
+	return ok
+}
+
 // TestSelects compares memory with SQL, which decides: random terms over random nodes.
 func TestSelects(t *testing.T) {
 	h := newHouse(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(of ...string) string { return of[random.IntN(len(of))] }
+	number := func() string {
+		return pick("0", "1", "1.0", "01", ".5", "0.50", "2.", "-1", "-.5", "0.3", "0.30", "1e3", "1.2.3", "-", ".", "--1", "+1", " 1", "1-",
+			"0x1", "two", fmt.Sprint(random.IntN(100)), fmt.Sprintf("%.3f", random.Float64()), fmt.Sprint(random.Float64()), "0.40148148148148148")
+	}
 	for i := range 60 {
 		labels := map[string]string{}
 		for _, key := range []string{"tier", "rack"} {
 			if value := pick("", "a", "b", "empty"); value != "" {
 				labels[key] = strings.TrimPrefix(value, "empty")
 			}
+		}
+		if value := pick("", number()); value != "" {
+			labels["size"] = value
 		}
 		name := fmt.Sprint("n", i)
 		h.node(store.Node{Name: name, Tenant: pick("x", "y"), Provider: pick("", "vast_ai"), InstanceID: pick("", "1")}, labels)
@@ -350,23 +392,36 @@ func TestSelects(t *testing.T) {
 		}
 		if i%2 == 0 {
 			beat := store.Beat{NodeID: "id-" + name, At: h.now.Add(-time.Duration(i) * time.Second), Interval: 10 * time.Second}
+			beat.Hardware = pick("", h.reading(""), h.reading(gpu(0, 1)+","+gpu(1, 1)), `{"probe":{"state":"absent"},"gpus":[]}`,
+				`{"probe":{"state":"hung"},"gpus":[]}`, `{"probe":{"state":"failed"},"gpus":[`+gpu(0, 1)+`]}`, "no JSON")
 			h.must(h.store.SaveBeats(t.Context(), []store.Beat{beat}, h.now))
+		}
+		if said := random.IntN(5); said > 2 && i%4 != 0 {
+			h.must(h.store.SetGPUs(t.Context(), "id-"+name, said-3, pick("", "said") != ""))
 		}
 	}
 	h.reload()
-	for range 2000 {
+	for range 4000 {
 		q := view.Query{Tenant: pick("", "", "x"), Status: pick("", "", "online", "pending"), State: pick("", "", "", "retired", "active"),
 			All: pick("", "all") != ""}
 		for range random.IntN(3) {
-			key := pick("tenant", "name", "provider", "instance_id", "state", "status", "tier", "rack")
+			key := pick("tenant", "name", "provider", "instance_id", "state", "status", "tier", "rack", "size", "size", "gpus", "gpus")
 			value := map[string]string{"tenant": pick("x", "y", "z"), "name": fmt.Sprint("n", random.IntN(70)), "provider": pick("vast_ai", ""),
 				"instance_id": pick("1", ""), "state": pick("retired", "active", "drained"), "status": pick(wire.Statuses()...)}[key]
-			op := pick(store.OpEquals, store.OpNotEquals, store.OpExists, store.OpAbsent)
+			op := pick(store.OpEquals, store.OpNotEquals, store.OpExists, store.OpAbsent, store.OpLess, store.OpAtMost, store.OpMore,
+				store.OpAtLeast)
 			if value == "" {
 				value = pick("a", "b", "")
 			}
-			if op == store.OpExists || op == store.OpAbsent {
+			switch op {
+			case store.OpExists, store.OpAbsent:
 				value = ""
+			case store.OpLess, store.OpAtMost, store.OpMore, store.OpAtLeast: // of a number alone: selectors have no others
+				for value = ""; value == ""; {
+					if n := number(); isNumber(n) {
+						value = n
+					}
+				}
 			}
 			q.Terms = append(q.Terms, store.Term{Key: key, Op: op, Value: value})
 		}
