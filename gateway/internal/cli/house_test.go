@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,22 @@ func newHouse(t testing.TB) *house {
 func (h *house) rows() []*api.NodeRow {
 	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
+}
+
+// restart has the gateway away for a while, and then starts it anew.
+func (h *house) restart(away time.Duration) {
+	h.t.Helper()
+	err := h.store.SetMeta(h.t.Context(), store.MetaAliveAt, strconv.FormatInt(h.now.UnixMilli(), 10))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.now = h.now.Add(away)
+	h.api.Fleet, err = fleet.Open(h.t.Context(), fleet.Config{Store: h.store, Now: func() time.Time { return h.now }})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.api.Overview = view.Open(view.Config{Store: h.store, Ref: h.api.Fleet.Ref})
+	h.dir = h.listen()
 }
 
 func (h *house) listen() string { return listen(h.t, h.api.Routes()) }

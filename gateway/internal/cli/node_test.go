@@ -249,6 +249,33 @@ func TestNoWayBack(t *testing.T) {
 	}
 }
 
+// TestUnheard: just after a start of the gateway, a node that was not heard since is online?, and is waited for.
+func TestUnheard(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, 20*time.Second, "")
+	h.node(store.Node{Name: "b", Tenant: "x"}, 0, "")
+	h.restart(10 * time.Second)
+	out := h.done("node", "ls")
+	if !strings.Contains(out, "online?  30s") || !strings.Contains(out, "2 nodes: 0 online, 2 online?, 0 stale\n") {
+		t.Errorf("got:\n%s", out)
+	}
+	if out := h.done("node", "show", "a"); !strings.Contains(out, "online?, seen 30s ago, before the gateway's start; not heard since") {
+		t.Errorf("got:\n%s", out)
+	}
+	if out := h.done("node", "ls", "-o", "json"); strings.Count(out, `"status":"online","unheard":true`) != 2 {
+		t.Errorf("got:\n%s", out)
+	}
+	if code, _, stderr := h.muster("node", "wait", "a", "--timeout", "3s"); code != 1 || !strings.Contains(stderr, "a: online?, active") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	if err := h.beat("a", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	if out := h.done("node", "wait", "a"); out != "1 node: online\n" {
+		t.Errorf("got %s", out)
+	}
+}
+
 func TestNodeWait(t *testing.T) {
 	h := example(t)
 	if out := h.done("node", "wait", "node-dgx-spark", "vast-h100-39467543"); out != "2 nodes: online\n" {

@@ -19,7 +19,7 @@ func (p *picture) nodeLines(g *api.NodeRow) []string {
 	parts := []part{
 		{p.safe(g.Name), codeStrong},
 		{state, stateCell(p, g).code},
-		{p.safe(g.Status), statusCell(p, g).code},
+		{p.safe(g.StatusText()), statusCell(p, g).code},
 		{"seen " + p.since(g.LastSeen), ""},
 		{"tenant " + known(p.safe(g.Tenant)).text, ""},
 		{"provider " + known(p.safe(g.Provider)).text, ""},

@@ -219,7 +219,7 @@ func stateCell(p *picture, g *api.NodeRow) cell {
 }
 
 func statusCell(p *picture, g *api.NodeRow) cell {
-	c := known(p.safe(g.Status))
+	c := known(p.safe(g.StatusText()))
 	if g.Status == wire.StatusStale {
 		c.code = codeYellow
 	}

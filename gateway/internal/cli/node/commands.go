@@ -5,7 +5,11 @@ import "muster/gateway/internal/cli"
 
 const (
 	selectorText = "A selector is a list of terms that must all hold: tier=sovereign, tier!=spot, gpu (has the label), !gpu (has it " +
-		"not). The keys tenant, name, provider, instance_id, state and status are understood too."
+		"not). The keys tenant, name, provider, instance_id, state, status and gpus (how many it has) are understood too. 'price_per_hour<2' and " +
+		"'gpus>=4' compare numbers, as do <= and >: a shell needs the quotes."
+	costText = "The last line counts the nodes, and says what they cost in an hour by their labels price_per_hour, how much of that is idle " +
+		"GPUs, and how much is silent: nodes that are not heard from. A node that counts as online, but was not heard since the gateway's " +
+		"start, is online?."
 	marksText = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " +
 		markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that " +
 		"seven GPUs answer where eight are expected."
@@ -20,12 +24,12 @@ func Commands() []cli.Command {
 			Text: selectorText +
 				"\n\nRetired nodes are left out unless --all is given. What is not known is shown as -. --idle shows nodes on which " +
 				"utilisation, memory and power of all GPUs have said for ten minutes that nothing works there, the longest idle first, with what " +
-				"that costs in an hour and has cost on this day (UTC), as far as the gateway watched.\n\n" +
+				"that costs in an hour and has cost on this day (UTC), as far as the gateway watched.\n\n" + costText + "\n\n" +
 				"A mark stands before the GPUs: " + marksText +
 				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.\n\n" +
 				watchText,
 			Examples: []string{"muster node ls", "muster node ls --watch -l tenant=platform",
-				"muster node ls -l tier=sovereign --status stale", "muster node ls --idle",
+				"muster node ls -l tier=sovereign --status stale", "muster node ls -l 'price_per_hour<2,gpus>=4'", "muster node ls --idle",
 				"muster node ls -o json | jq -r '.nodes[].name'"}},
 		{Name: "node show", Args: "NAME...", Most: -1, Flags: []string{"selector", "output"}, Run: nodeShow,
 			Summary:  "show all that is known of nodes",
@@ -33,7 +37,8 @@ func Commands() []cli.Command {
 			Examples: []string{"muster node show vast-h100-39467543"}},
 		{Name: "node wait", Args: "NAME...", Most: -1, Flags: []string{"selector", "status", "state", "timeout"}, Run: nodeWait,
 			Summary: "wait until nodes are online",
-			Text: "Waits for --status (online), or for --state where only that is given. A node that has yet to join is waited for. " +
+			Text: "Waits for --status (online), or for --state where only that is given. A node that has yet to join is waited for, and " +
+				"so is one that was not heard since the gateway's start (online?). " +
 				"Exit code 0 means that all are there, 1 that the time is up.",
 			Examples: []string{"muster node wait vast-h100-39467543", "muster node wait gpu-1 gpu-2 --timeout 10m",
 				"muster node wait gpu-1 --state drained"}},

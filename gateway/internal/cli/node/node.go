@@ -63,7 +63,11 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(s.Stdout, counts.footer())
+	cost := ""
+	if counts.all > 0 {
+		cost = rentOf(ctx, s, filter)
+	}
+	fmt.Fprintln(s.Stdout, counts.footer(cost))
 	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)
 	}
@@ -121,8 +125,9 @@ func nodeTable(s *cli.Session, each eachPage) (tally, error) {
 
 // tally counts nodes by status, as the list shows it.
 type tally struct {
-	all, online, stale, pending, retired int
-	unwell, old                          int // rows that bear a mark
+	all, online, unheard, stale, pending, retired int
+
+	unwell, old int // rows that bear a mark
 }
 
 // add counts a retired node as retired alone: it has no status that anybody waits for.
@@ -137,6 +142,8 @@ func (t *tally) add(v view) {
 	switch {
 	case v.State == wire.StateRetired:
 		t.retired++
+	case v.Unheard:
+		t.unheard++
 	case v.Status == wire.StatusOnline:
 		t.online++
 	case v.Status == wire.StatusStale:
@@ -146,13 +153,31 @@ func (t *tally) add(v view) {
 	}
 }
 
-func (t tally) footer() string {
-	text := fmt.Sprintf("%s: %d online, %d stale", screen.Plural(t.all, "node"), t.online, t.stale)
+// rentOf says what the nodes of a list cost, on all its pages.
+func rentOf(ctx context.Context, s *cli.Session, f api.NodeFilter) string {
+	totals := api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, All: f.All}
+	view, err := cli.Get[api.FleetView](ctx, s, api.PathFleet, totals)
+	if err != nil { // such as just after its start: the list is right without it
+		return "the cost is not known"
+	}
+	return view.Totals.Rent.Text()
+}
+
+// footer counts the nodes, and says what they cost unless that is empty.
+func (t tally) footer(cost string) string {
+	text := fmt.Sprintf("%s: %d online", screen.Plural(t.all, "node"), t.online)
+	if t.unheard > 0 {
+		text += fmt.Sprintf(", %d %s", t.unheard, api.StatusUnheard)
+	}
+	text += fmt.Sprintf(", %d stale", t.stale)
 	if t.pending > 0 {
 		text += fmt.Sprintf(", %d pending", t.pending)
 	}
 	if t.retired > 0 {
 		text += fmt.Sprintf(", %d retired", t.retired)
+	}
+	if cost != "" {
+		text += " · " + cost
 	}
 	return text
 }

@@ -71,12 +71,12 @@ func (v view) row(wide bool) []string {
 	}
 }
 
-// status is online, stale or pending. A retired node has none.
+// status is online, stale or pending, or online? of a node that was not heard since the gateway's start. A retired node has none.
 func (v view) status() string {
 	if v.State == wire.StateRetired {
 		return screen.Unknown
 	}
-	return screen.OrUnknown(v.Status)
+	return screen.OrUnknown(v.StatusText())
 }
 
 // model drops the maker's name where the rest is clear without it: "H100 80GB HBM3" is, "GB10" is not.

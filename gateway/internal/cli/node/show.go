@@ -108,7 +108,11 @@ func (v view) statusLine() string {
 	if v.LastSeen == nil {
 		return word(screen.OrUnknown(v.Status)) + ", not heard from"
 	}
-	return word(screen.OrUnknown(v.Status)) + ", seen " + v.since(v.LastSeen) + " ago"
+	text := word(screen.OrUnknown(v.StatusText())) + ", seen " + v.since(v.LastSeen) + " ago"
+	if v.Unheard {
+		text += ", before the gateway's start; not heard since"
+	}
+	return text
 }
 
 // clockLine turns the sign round: the skew is the gateway's clock minus the node's, and a person asks about the node's.

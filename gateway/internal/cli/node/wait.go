@@ -20,11 +20,11 @@ const (
 	noSuchNode = "not there yet"
 )
 
-// goal is what nodes are waited for.
+// goal is what nodes are waited for. A node that counts as online, but was not heard since the gateway's start, is not there yet.
 type goal struct{ status, state string }
 
 func (g goal) reached(v view) bool {
-	return (g.status == "" || v.Status == g.status) && (g.state == "" || v.State == g.state)
+	return (g.status == "" || v.StatusText() == g.status) && (g.state == "" || v.State == g.state)
 }
 
 func (g goal) String() string {
@@ -145,7 +145,7 @@ func progress(s *cli.Session, g goal, seen []view, said map[string]string) (miss
 		}
 		now := noSuchNode
 		if v.ID != "" {
-			now = v.Status + ", " + v.state(true)
+			now = v.StatusText() + ", " + v.state(true)
 		}
 		if said[v.Name] != now {
 			said[v.Name] = now

@@ -82,7 +82,7 @@ func (w *watchView) Frame(size tty.Size) []string {
 	w.room = max(size.Rows-around, 1)
 	w.offset = max(min(w.offset, len(rows)-w.room), 0)
 	shown := rows[w.offset:min(w.offset+w.room, len(rows))]
-	all := append(w.table(shown, size.Columns), counted(rows).footer(), w.lastLine(len(shown), len(rows)))
+	all := append(w.table(shown, size.Columns), counted(rows).footer(api.RentOf(rows).Text()), w.lastLine(len(shown), len(rows)))
 	for i := range all {
 		all[i] = screen.Cut(all[i], size.Columns)
 	}
@@ -118,7 +118,7 @@ func (w *watchView) lastLine(shown, all int) string {
 func counted(rows []*api.NodeRow) tally {
 	var counts tally
 	for _, g := range rows {
-		counts.add(view{Node: api.Node{State: g.State, Status: g.Status}})
+		counts.add(view{Node: api.Node{State: g.State, Status: g.Status, Unheard: g.Unheard}})
 	}
 	return counts
 }

@@ -106,7 +106,7 @@ func streamed[T any](row []T) []T {
 func glanced(g *api.NodeRow, now time.Time) view {
 	v := view{now: now, Node: api.Node{
 		ID: g.ID, Name: g.Name, Tenant: g.Tenant, Labels: g.Labels, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
-		StateReasons: g.StateReasons, StateDetails: map[string]string{}, Status: g.Status, LastSeen: g.LastSeen,
+		StateReasons: g.StateReasons, StateDetails: map[string]string{}, Status: g.Status, Unheard: g.Unheard, LastSeen: g.LastSeen,
 		GPUsExpected: g.GPUsExpected, IntervalSeconds: g.IntervalSeconds,
 	}}
 	for _, f := range g.Findings {

@@ -165,6 +165,7 @@ const cellsOf = (n) => {
   const [memorySays, memoryText, memoryMake] = memory(n);
   const [worstSays, worstKey, worstMake] = worst(n);
   const text = (value) => () => [value];
+  const status = n.unheard ? n.status + "?" : n.status; // as api.StatusUnheard
   const age = old && n.status === "online" ? n.read_at : "";
   const gpusMake = () => age ? [gpus + " ", el("span", { class: "hint" }, when(age))] : [gpus];
   const heat = highest(n);
@@ -172,7 +173,7 @@ const cellsOf = (n) => {
   const link = () => [el("a", { href: "/ui/nodes/" + encodeURIComponent(n.name), title: n.name, "data-open": "" }, n.name)];
   return [
     ["name", null, n.name, link],
-    ["status", null, n.status, () => [wordMark(n.status)]],
+    ["status", null, status, () => [wordMark(status)]],
     ["state", null, n.state, () => [wordMark(n.state)]],
     ["tenant", n.tenant, n.tenant, text(n.tenant)],
     ["provider", n.provider, n.provider, text(dash(n.provider))],

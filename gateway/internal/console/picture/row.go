@@ -166,7 +166,7 @@ func powerText(gpus []api.GPU) string {
 func RowMarks() (string, error) {
 	marks := map[string][2]string{}
 	severities := []string{api.SeveritySevere, api.SeverityWarn, api.SeverityNote}
-	for _, word := range slices.Concat(wire.States(), wire.Statuses(), severities) {
+	for _, word := range slices.Concat(wire.States(), wire.Statuses(), []string{api.StatusUnheard}, severities) {
 		m := MarkOf(word)
 		marks[word] = [2]string{m.Class, m.Shape}
 	}

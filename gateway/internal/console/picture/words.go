@@ -52,7 +52,7 @@ func meaning(word string) string {
 	switch word {
 	case wire.StatusOnline, wire.StateActive, api.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted:
 		return good
-	case wire.StateDrained, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
+	case wire.StateDrained, api.StatusUnheard, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
 		return attention
 	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
 		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
