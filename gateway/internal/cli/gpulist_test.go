@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,13 +29,14 @@ func TestGPUList(t *testing.T) {
 	h.node(store.Node{Name: "dark", Tenant: "y"}, 0, h.devices(`{"index":0,"uuid":"GPU-9","name":"Orin (nvgpu)"}`))
 	h.node(store.Node{Name: "drained", Tenant: "x"}, 0, h.devices(device(0, 0, 0)))
 	h.done("node", "drain", "drained")
-	want := `NODE     GPU  MODEL            FREE      TOTAL     UTIL  POWER  TEMP  IDLE FOR  STATE    STATUS
-free     0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         active   online
-busy     1    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         active   online
-busy     0    H100 80GB HBM3   11.3 GiB  79.6 GiB  99%   70 W   30 C  -         active   online
-dark     0    Orin (nvgpu)     -         -         -     -      -     -         active   online
-drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         drained  online
-5 GPUs on 4 nodes
+	h.done("node", "label", "busy", "price_per_hour=3", "--yes")
+	want := `NODE     GPU  MODEL            FREE      TOTAL     UTIL  USE    PRICE  POWER  TEMP  IDLE FOR  STATE    STATUS
+free     0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30 C  -         active   online
+busy     1    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  1.5    70 W   30 C  -         active   online
+busy     0    H100 80GB HBM3   11.3 GiB  79.6 GiB  99%   busy   1.5    70 W   30 C  -         active   online
+dark     0    Orin (nvgpu)     -         -         -     -      -      -      -     -         active   online
+drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30 C  -         drained  online
+5 GPUs on 4 nodes: 3 quiet, 1 busy, 1 not known
 `
 	want = strings.ReplaceAll(want, "HBM3   ", "HBM3  ")
 	want = strings.ReplaceAll(want, "(nvgpu)     ", "(nvgpu)    ")
@@ -43,7 +45,9 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	for args, want := range map[string]string{
-		"gpu ls --free-memory 40GiB":                             "2 GPUs on 2 nodes",
+		"gpu ls --free-memory 40GiB":                             "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU of which it is not known\n",
+		"gpu ls --free":                                          "0 GPUs on 0 nodes\nleft out: 1 GPU of which it is not known, 2 GPUs quiet for",
+		"gpu ls --sort price --limit 3":                          "3 of 5 GPUs on 2 nodes: 1 quiet, 1 busy, 1 not known\n",
 		"gpu ls --free-memory 11GiB -l name=busy":                "2 GPUs on 1 node",
 		"gpu ls --free-memory 80GiB":                             "0 GPUs on 0 nodes",
 		"gpu ls --tenant y":                                      "1 GPU on 1 node",
@@ -61,12 +65,15 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         
 		}
 	}
 	for args, says := range map[string]string{
-		"gpu ls --free-memory 40":   "such as 40GiB",
-		"gpu ls --idle=perhaps":     "takes no value",
-		"gpu ls -l =":               "selector",
-		"node ls --idle=perhaps":    "takes no value",
-		"node ls --idle -l =":       "selector",
-		"gpu ls --output colourful": "one of table",
+		"gpu ls --free-memory 40":      "such as 40GiB",
+		"gpu ls --sort speed":          "one of price, memory, util, name",
+		"gpu ls --limit 0":             "limit",
+		"gpu ls -l price_per_hour<two": `"two" is no number`,
+		"gpu ls --idle=perhaps":        "takes no value",
+		"gpu ls -l =":                  "selector",
+		"node ls --idle=perhaps":       "takes no value",
+		"node ls --idle -l =":          "selector",
+		"gpu ls --output colourful":    "one of table",
 	} {
 		if code, _, errs := h.muster(strings.Fields(args)...); code == 0 || !strings.Contains(errs, says) {
 			t.Errorf("%s: code %d, %s", args, code, errs)
@@ -121,5 +128,91 @@ func TestIdleList(t *testing.T) {
 				t.Errorf("%s has no %q:\n%s", args, part, out)
 			}
 		}
+	}
+}
+
+// TestFindRoom: the cheapest GPUs that are free. What has work, is ill, cannot take work or is not known is left out, and what is not known
+// is counted.
+func TestFindRoom(t *testing.T) {
+	h := newHouse(t)
+	rest := device(0, 0, 0)
+	ill := strings.TrimSuffix(rest, "}") + `,"health":["gpu_fault"]}`
+	small := strings.ReplaceAll(rest, "81559", "24000")
+	dark := `{"index":0,"uuid":"GPU-9","name":"Orin (nvgpu)"}`
+	nodes := map[string]struct {
+		price string
+		rows  []string
+	}{
+		"cheap": {"1", []string{rest, device(1, 0, 0)}}, "dear": {"9", []string{rest}}, "priceless": {"", []string{rest}},
+		"busy": {"0.1", []string{device(0, 90, 70000)}}, "ill": {"0.1", []string{ill}}, "small": {"0.1", []string{small}},
+		"drained": {"0.1", []string{rest}}, "dark": {"0.1", []string{dark}}, "bare": {"5", nil},
+	}
+	for name, n := range nodes {
+		h.node(store.Node{Name: name, Tenant: "x"}, 0, h.devices(n.rows...))
+		if n.price != "" {
+			h.done("node", "label", name, "price_per_hour="+n.price, "--yes")
+		}
+	}
+	h.done("node", "drain", "drained")
+	h.node(store.Node{Name: "unread", Tenant: "x"}, 0, "")
+	for range 11 {
+		h.done("gpu", "ls") // the picture is read anew
+		h.now = h.now.Add(time.Minute)
+		for name, n := range nodes {
+			if err := h.beat(name, 0, h.devices(n.rows...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := h.beat("unread", 0, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := h.done("gpu", "ls", "--free", "--free-memory", "40GiB", "--sort", "price", "--limit", "2")
+	lines := strings.Split(out, "\n")
+	if len(lines) != 6 || !strings.HasPrefix(lines[1], "cheap  0 ") || !strings.HasPrefix(lines[2], "cheap  1 ") || !strings.Contains(lines[1], " free  0.5 ") ||
+		lines[3] != "2 of 4 GPUs on 1 node: 2 free" || lines[4] != "left out: 1 GPU of which it is not known, 1 node without a reading" {
+		t.Errorf("got:\n%s", out)
+	}
+	for args, want := range map[string]string{
+		"gpu ls --free --sort price":                      "small0 cheap0 cheap1 dear0 priceless0",
+		"gpu ls --free --sort memory --limit 1":           "cheap0",
+		"gpu ls --free-memory 1GiB --sort price":          "busy0 small0 cheap0 cheap1 dear0 priceless0",
+		"gpu ls --sort util -l name!=unread":              "cheap0 cheap1 dear0 drained0 ill0 priceless0 small0 busy0 dark0",
+		"gpu ls --sort name --limit 3":                    "busy0 cheap0 cheap1",
+		"gpu ls --free -l price_per_hour<2":               "cheap0 cheap1 small0",
+		"gpu ls --free --sort price -l price_per_hour>=9": "dear0",
+		"gpu ls --free -l gpus>=2":                        "cheap0 cheap1",
+		"gpu ls --idle -l name=drained":                   "drained0",
+	} {
+		var got []string
+		for line := range strings.Lines(h.done(append(strings.Fields(args), "-o", "json")...)) {
+			var r struct {
+				Node         string
+				Index        int
+				Free         bool
+				Use          string
+				PricePerHour *float64 `json:"price_per_hour"`
+			}
+			if err := json.Unmarshal([]byte(line), &r); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(args, "--free ") && (!r.Free || r.Use != "idle") || r.Node == "priceless" && r.PricePerHour != nil ||
+				r.Node == "cheap" && *r.PricePerHour != 0.5 {
+				t.Errorf("%s: %s", args, line)
+			}
+			got = append(got, fmt.Sprint(r.Node, r.Index))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %s, want %s", args, strings.Join(got, " "), want)
+		}
+	}
+	if code, _, errs := h.muster("gpu", "ls", "--free", "-o", "json"); code != 0 || !strings.Contains(errs, "left out: 1 GPU") {
+		t.Errorf("code %d: %s", code, errs)
+	}
+	if out := h.done("node", "ls", "-l", "name!=drained"); !strings.Contains(out, "9 nodes: 9 online, 0 stale · 15.40 an hour, of that 10.20 idle · 2 without a price\n") {
+		t.Errorf("got:\n%s", out)
+	}
+	if out := h.done("node", "ls", "-l", "gpus<1"); !strings.Contains(out, "bare") || !strings.Contains(out, "1 node: 1 online, 0 stale · 5.00 an hour\n") {
+		t.Errorf("got:\n%s", out)
 	}
 }
