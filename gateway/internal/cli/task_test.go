@@ -254,7 +254,9 @@ func TestNodeReturnDied(t *testing.T) {
 	h.heard("gpu-1", time.Second, nil)
 	begun := h.now
 	code, stdout, stderr := h.muster("node", "return", "gpu-1", "--yes")
-	if code != 1 || !strings.Contains(stdout, "gpu-1: has not taken workload.stop yet, and was heard 6s ago; waiting until it does") ||
+	if code != 1 ||
+		!strings.Contains(stdout, "gpu-1: has not taken workload.stop yet, and was heard 6s ago; waiting until it does") ||
+		!strings.Contains(stdout, " counts as stale in 1m\n") ||
 		strings.Count(stdout, "has not taken") < 3 || strings.Contains(stdout, "retired") ||
 		!strings.Contains(stderr, "gpu-1: it is stale since workload.stop was asked for") || !strings.Contains(stderr, "--force") {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
@@ -267,7 +269,8 @@ func TestNodeReturnDied(t *testing.T) {
 	}
 	begun = h.now
 	code, stdout, stderr = h.muster("node", "return", "gpu-1", "--yes", "--force")
-	if code != 0 || !strings.Contains(stdout, "gpu-1: retired\n") || !strings.Contains(stderr, "was not cleaned") || h.now.Sub(begun) > 2*time.Minute {
+	if code != 0 || !strings.Contains(stdout, "gpu-1: retired\n") || !strings.Contains(stderr, "was not cleaned") ||
+		h.now.Sub(begun) > 2*time.Minute {
 		t.Errorf("by force: code %d after %s\n%s\n%s", code, h.now.Sub(begun), stdout, stderr)
 	}
 }
@@ -313,7 +316,8 @@ func TestNodeReturn(t *testing.T) {
 	}
 	broken.Store(false)
 	code, stdout, stderr = h.muster("node", "return", "gpu-1", "gpu-2", "gpu-3", "--yes", "--force")
-	if code != 0 || strings.Count(stdout, ": retired") != 2 || !strings.Contains(stderr, "gpu-3: it is stale") || !strings.Contains(stdout, "gpu-1: is retired already") ||
+	if code != 0 || strings.Count(stdout, ": retired") != 2 || !strings.Contains(stderr, "gpu-3: it is stale") ||
+		!strings.Contains(stdout, "gpu-1: is retired already") ||
 		strings.Count(stdout, "vast_ai") != 3 {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
 	}

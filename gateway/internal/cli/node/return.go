@@ -179,7 +179,8 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 			return true, err
 		}
 		if node, err = g.look(ctx, node.ID); err == nil && task.ClaimedAt == nil && !g.Now().Before(say) {
-			g.say(node, "has not taken "+s.kind+" yet, and was heard "+heard(node, g.Now())+"; waiting until it does, or counts as stale")
+			g.say(node, "has not taken "+s.kind+" yet, and was heard "+heard(node, g.Now())+"; waiting until it does, or counts as stale"+
+				staleIn(node, g.Now()))
 			say = g.Now().Add(quietAgain)
 		}
 		return node.Status != wire.StatusOnline && node.State != wire.StateRetired, err
@@ -250,6 +251,18 @@ func heard(node api.Node, now time.Time) string {
 		return screen.Ago(now, *node.LastSeen) + ", before the gateway's start"
 	}
 	return screen.Ago(now, *node.LastSeen)
+}
+
+// staleIn is when a node counts as stale that is not heard any more; empty: nobody knows.
+func staleIn(node api.Node, now time.Time) string {
+	if node.LastSeen == nil || node.Unheard || node.IntervalSeconds == nil {
+		return ""
+	}
+	end := node.LastSeen.Add(time.Duration(3 * *node.IntervalSeconds * float64(time.Second)))
+	if !now.Before(end) {
+		return ""
+	}
+	return " " + screen.When(now, end)
 }
 
 // trouble tells what went wrong, and makes the command fail.
