@@ -94,7 +94,7 @@ func openFolder(ctx context.Context, s *cli.Session, node string, p wire.CopyPar
 	v, err := openCopy(ctx, s, node, p)
 	var said *wire.ErrorDetail
 	if errors.As(err, &said) && said.Code == wire.CodeTaskParamsInvalid && strings.Contains(said.Message, `"folder"`) {
-		return nil, cli.Hinted("the agent of "+node+", or the gateway, is too old to copy a folder: "+said.Message,
+		return nil, cli.Hinted("the agent of "+node+", or the gateway, is too old to copy a folder",
 			"update it (muster help releases); until then it goes as an archive: muster node exec "+node+" -- tar c -C FOLDER . | tar x -C HERE")
 	}
 	return v, err
