@@ -41,7 +41,7 @@ var recordNames = []string{"store/alerts", "store/costs", "store/health", "store
 	"store/releases", "store/sessions", "store/setback", "store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
-var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
+var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/pipe/tree", "agent/spool", "agent/disk"}
 
 // installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/reach"}
@@ -85,6 +85,8 @@ func TestImportRules(t *testing.T) {
 		{"agent/wire", "agent/sign", false},
 		{"agent/sign", "agent/wire", true},
 		{"agent/pipe", "agent/sign", false},
+		{"agent/pipe/tree", "agent/pipe", true},
+		{"agent/pipe", "agent/pipe/tree", false},
 		{"agent/flags", "agent/wire", true},
 		{"agent/flags", "agent/sign", false},
 		{"agent/spool", "agent/disk", true},
@@ -190,7 +192,7 @@ func allowed(from, to string) bool {
 	case from == "agent/wire" || from == "agent/disk":
 		return false
 	case slices.Contains(protocolNames, from):
-		return to == "agent/wire" || to == "agent/disk"
+		return to == "agent/wire" || to == "agent/disk" || from == "agent/pipe/tree" && to == "agent/pipe"
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
 	case from == "store/sqlite":

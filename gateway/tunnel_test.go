@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -82,6 +83,42 @@ func (h *house) copiesHoles(node string) {
 		if info, err := os.Stat(path); err != nil || !pipe.Sparse(info) {
 			h.t.Errorf("%s has no holes, %v", path, err)
 		}
+	}
+}
+
+// copiesFolder copies a folder to the node and back, and then once more: nothing is sent.
+func (h *house) copiesFolder(node string) {
+	h.t.Helper()
+	dir := h.t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	for i := range 300 {
+		path := in(fmt.Sprintf("from/%d/%d", i%7, i))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, bytes.Repeat([]byte("x"), i*100), 0o640)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink("0/0", in("from/link")), os.Mkdir(in("there"), 0o755), os.Mkdir(in("back"), 0o755)); err != nil {
+		h.t.Fatal(err)
+	}
+	for _, more := range []string{" bytes sent", "; 300 were there already"} {
+		for _, said := range []string{
+			h.muster("node", "cp", "-r", in("from"), node+":"+in("there")), h.muster("node", "cp", "-r", node+":"+in("there/from"), in("back")),
+		} {
+			if !strings.Contains(said, ": 300 files, ") || !strings.HasSuffix(said, more+"\n") {
+				h.t.Error(said)
+			}
+		}
+	}
+	for i := range 300 {
+		path := in(fmt.Sprintf("back/from/%d/%d", i%7, i))
+		got, err := os.ReadFile(path)
+		info, stat := os.Stat(path)
+		if err != nil || stat != nil || len(got) != i*100 || info.Mode() != 0o640 {
+			h.t.Errorf("%s: %d bytes, %v, %v", path, len(got), info, err)
+		}
+	}
+	if to, err := os.Readlink(in("back/from/link")); err != nil || to != "0/0" {
+		h.t.Errorf("the link leads to %q, %v", to, err)
 	}
 }
 
@@ -178,6 +215,7 @@ func TestTunnel(t *testing.T) {
 	h.copies("one", 0)
 	h.copies("one", 3<<20)
 	h.copiesHoles("one")
+	h.copiesFolder("one")
 	port := upper(t)
 	h.proxies("one", port)
 	h.forwards("one", port, 3, 2*wire.MaxConnections)
@@ -185,7 +223,7 @@ func TestTunnel(t *testing.T) {
 		!strings.Contains(stderr, "there is no /nowhere") {
 		t.Errorf("%d\n%s", code, stderr)
 	}
-	if code, _, stderr := h.try("node", "cp", "one:/etc", t.TempDir()); code != 1 || !strings.Contains(stderr, "tar x -C HERE") {
+	if code, _, stderr := h.try("node", "cp", "one:/etc", t.TempDir()); code != 1 || !strings.Contains(stderr, "-r copies a folder") {
 		t.Errorf("%d\n%s", code, stderr)
 	}
 }

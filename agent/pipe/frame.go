@@ -19,7 +19,7 @@ const (
 	FrameExit     FrameKind = 'q' // node, last in a session that ran: JSON: Exit
 	FrameNotice   FrameKind = 'm' // node, gateway: a sentence for the person
 	FrameInput    FrameKind = 'i' // operator: bytes of standard input, or of the file that is written
-	FrameInputEnd FrameKind = 'e' // operator: no more of it. Empty
+	FrameInputEnd FrameKind = 'e' // operator, or the node that sends a folder: no more of it. Empty
 	FrameOutput   FrameKind = 'o' // node: bytes of standard output, of the terminal, of the file, or of lines of a log
 	FrameError    FrameKind = 'x' // node: bytes of standard error
 	FrameSize     FrameKind = 'w' // operator, shell: JSON: Size
@@ -27,6 +27,10 @@ const (
 	FrameDial     FrameKind = 'd' // operator, forward: open a connection. JSON: Dial
 	FrameDialed   FrameKind = 'D' // node, forward: the connection is there, or why not. JSON: Dialed
 	FrameHangUp   FrameKind = 'h' // both, forward: the connection broke: drop what is on its way, and end the channel. JSON: Dial
+	FrameEntry    FrameKind = 't' // who sends a folder: something in it. JSON: tree.Entry
+	FrameWant     FrameKind = 'a' // who receives a folder: answers the entry of a file. JSON: tree.Want
+	FrameSum      FrameKind = 'c' // who sends a folder: the content of a file ended. JSON: tree.Sum
+	FrameTrouble  FrameKind = 'p' // node, copy of a folder: something was not copied. JSON: tree.Trouble
 )
 
 // Ready says that a session has begun.
@@ -37,7 +41,7 @@ type Ready struct {
 	Mode      int    `json:"mode,omitempty"`   // copy: its permission bits
 	Offset    int64  `json:"offset,omitempty"` // copy, write: so much of the file is there already: go on from here
 	Sparse    bool   `json:"sparse,omitempty"` // copy, read: the file takes less room than it has bytes
-	Folder    bool   `json:"folder,omitempty"` // copy, read: the path is a folder, and nothing is read
+	Folder    bool   `json:"folder,omitempty"` // copy: the path is a folder; nothing is copied unless a folder was asked for
 }
 
 // Exit says how a session ended.

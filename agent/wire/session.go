@@ -44,7 +44,7 @@ func SessionTypes() []SessionType {
 		{SessionShell, "a terminal on the node, as one of its users", OpenerShell, func() SessionParams { return &ShellParams{} }},
 		{SessionExec, "run one program on the node, without a shell", OpenerExec, func() SessionParams { return &ExecParams{} }},
 		{SessionForward, "carry connections to a port on the node", OpenerForward, func() SessionParams { return &ForwardParams{} }},
-		{SessionCopy, "read or write one file on the node", OpenerExec, func() SessionParams { return &CopyParams{} }},
+		{SessionCopy, "read or write a file or a folder on the node", OpenerExec, func() SessionParams { return &CopyParams{} }},
 		{SessionLogs, "read the node's logs", "", func() SessionParams { return &LogsParams{} }},
 	}
 }
@@ -113,7 +113,7 @@ type ForwardParams struct {
 	SessionBounds
 }
 
-// CopyParams read or write a file. What is copied is one stream of bytes, so a tree of files is one archive.
+// CopyParams read or write a file, or a folder with all that is in it (package tree).
 type CopyParams struct {
 	User   string `json:"user,omitempty" about:"who reads or writes it; empty: the agent's own user"`
 	Path   string `json:"path" required:"true" about:"an absolute path on the node"`
@@ -123,6 +123,8 @@ type CopyParams struct {
 	Size   int64  `json:"size,omitempty" about:"bytes of a file that is written"`
 	Sparse bool   `json:"sparse,omitempty" about:"zeros of a file that is written need take no room"`
 	SHA256 string `json:"sha256,omitempty" about:"of a file that is written, in hex; with an offset: it names what the earlier part is of"`
+	Folder bool   `json:"folder,omitempty" about:"a folder with all that is in it; offset, mode, size, sparse and sha256 are of files alone"`
+	Name   string `json:"name,omitempty" about:"of a folder that is written, in a path that is a folder already; empty: both become one"`
 	SessionBounds
 }
 

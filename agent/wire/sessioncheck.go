@@ -62,10 +62,18 @@ func (p *CopyParams) Check() error {
 		return badSession("offset and size", "0 or more, and an offset within the file")
 	case p.Mode < 0 || p.Mode > 0o7777:
 		return badSession("mode", "permission bits")
-	case p.SHA256 != "" && !isSHA256(p.SHA256), p.Write && p.SHA256 == "":
+	case p.SHA256 != "" && !isSHA256(p.SHA256), p.Write && p.SHA256 == "" && !p.Folder:
 		return badSession("sha256", "64 hex digits; a file that is written needs it")
+	case p.Folder && (p.Offset != 0 || p.Size != 0 || p.Mode != 0 || p.Sparse || p.SHA256 != ""):
+		return badSession("folder", "without offset, size, mode, sparse and sha256, which are of files")
+	case p.Name != "" && !(p.Folder && p.Write && fileName(p.Name)):
+		return badSession("name", "of a folder that is written: a name without a slash")
 	}
 	return p.check()
+}
+
+func fileName(text string) bool {
+	return text != "." && text != ".." && len(text) <= 255 && !strings.ContainsAny(text, "/\x00")
 }
 
 // Check refuses a source that no node has.

@@ -28,7 +28,7 @@ type rightsOf struct {
 	groups   []int
 }
 
-// copying reads or writes one file. All work on it is done with the rights of its user and no others: a thread of this process gives its
+// copying reads or writes a file or a folder. All work on it is done with the rights of its user and no others: a thread of this process gives its
 // own away for that (child.As). A process of its own for each copy would carry every byte once more.
 type copying struct {
 	ctx    context.Context
@@ -48,17 +48,14 @@ type frame struct {
 	data []byte
 }
 
-// copyFile reads or writes a file. What is wrong with the file stands in the Exit; an error ends the session early.
+// copyFile reads or writes a file or a folder. What is wrong with the file stands in the Exit; an error ends the session early.
 func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf, all *copies) (pipe.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	used := make(chan []byte, mostFrames)
 	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, used, cancel), used: used, params: p, who: who, cancel: cancel,
 		all: all}
-	work := c.read
-	if p.Write {
-		work = c.write
-	}
+	work := c.work()
 	var exit pipe.Exit
 	err := c.as(func() (err error) {
 		exit, err = work()
@@ -74,6 +71,18 @@ func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.
 		exit = pipe.Exit{Code: 1, Error: c.explain(err)}
 	}
 	return exit, nil
+}
+
+func (c *copying) work() func() (pipe.Exit, error) {
+	switch {
+	case c.params.Folder && c.params.Write:
+		return c.writeFolder
+	case c.params.Folder:
+		return c.readFolder
+	case c.params.Write:
+		return c.write
+	}
+	return c.read
 }
 
 // channelError is one of the session and not of the file.

@@ -110,6 +110,7 @@ func ownFlags() []flags.Flag {
 		{Name: "by", Value: "LABEL", Usage: "a sum for each value of this label"},
 		{Name: "user", Value: "USER", Usage: "who it is on the node, else the user of the agent"},
 		{Name: "host", Value: "HOST", Usage: "where the port is, as the node sees it, else the node itself"},
+		{Name: "recursive", Short: "r", Usage: "a folder with all that is in it", NoEnv: true},
 		{Name: "stdin", Usage: "every node gets a copy of standard input"},
 		{Name: "speed", Value: "N", Usage: "so many times as fast as it was (1)"},
 		{Name: "idle-limit", Value: "DURATION", Usage: "the longest pause that is played (2s); 0: as it was"},

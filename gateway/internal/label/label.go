@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 )
 
 // Price is the label with what an hour of a node costs, in the operator's own currency.
@@ -75,6 +76,14 @@ func misread(key, value string) string {
 	case wire.LabelChannel:
 		if wire.CheckChannel(value) != nil {
 			return "a channel has 1 to 63 letters, digits, dots, dashes or underscores, such as " + key + "=" + wire.DefaultChannel
+		}
+	case api.LabelSSHUser:
+		if api.SSHOf(map[string]string{key: value}).User == "" {
+			return "a user of ssh has up to 64 letters, digits, dots, dashes, underscores or @, such as " + key + "=ada"
+		}
+	case api.LabelSSHPort:
+		if api.SSHOf(map[string]string{key: value}).Port == 0 {
+			return "a port is a number from 1 to 65535, such as " + key + "=2222"
 		}
 	case wire.LabelWindow:
 		if _, err := ParseWindow(value); err != nil {

@@ -51,6 +51,13 @@ func TestCheck(t *testing.T) {
 		"maintenance-window=Sat Sun 02:00-04:00": "",
 		"maintenance-window=":                    "",
 		"maintenance-window=at night":            "Sat Sun 02:00-04:00",
+		"ssh_user=ada":                           "",
+		"ssh_user=":                              "",
+		"ssh_user=-oProxyCommand=id":             "such as ssh_user=ada",
+		"ssh_user=a b":                           "such as ssh_user=ada",
+		"ssh_port=2222":                          "",
+		"ssh_port=ssh":                           "such as ssh_port=2222",
+		"ssh_port=0":                             "such as ssh_port=2222",
 		"tier=at night":                          "",
 		"tenant=x":                               "choose another name",
 	} {

@@ -283,6 +283,9 @@ func about(params wire.SessionParams, raw json.RawMessage) map[string]string {
 		add("user", p.User)
 		add("path", p.Path)
 		add("write", strconv.FormatBool(p.Write))
+		if p.Folder {
+			add("folder", "true")
+		}
 	case *wire.LogsParams:
 		add("source", p.Source)
 	}

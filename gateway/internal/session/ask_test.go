@@ -205,7 +205,7 @@ func TestAboutEveryType(t *testing.T) {
 		wire.SessionShell:   {`{"user":"root","command":["/usr/bin/top","secret-1"]}`, "arguments params_sha256 program user"},
 		wire.SessionExec:    {`{"command":["/usr/bin/top","secret-1"]}`, "arguments params_sha256 program"},
 		wire.SessionForward: {`{"port":22}`, "params_sha256 port"},
-		wire.SessionCopy:    {`{"path":"/etc/hosts"}`, "params_sha256 path write"},
+		wire.SessionCopy:    {`{"path":"/etc","folder":true}`, "folder params_sha256 path write"},
 	} {
 		v, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Type: kind, Params: params(c.params)})
 		must(t, err)

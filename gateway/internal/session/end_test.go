@@ -306,7 +306,8 @@ func TestExits(t *testing.T) {
 		`{"code":143,"signal":"TERM"}`:  {"the program was ended by the signal TERM", 143, wire.SessionExec, exec},
 		`{"code":1,"error":"no space"}`: {"no space", 1, wire.SessionExec, exec},
 		`{`:                             {"the node does not say how it ended", 1, wire.SessionExec, exec},
-		`{"code":0,"bytes":7}`:          {"the file was copied", 0, wire.SessionCopy, `{"path":"/etc/hosts"}`},
+		`{"code":0,"bytes":7}`:          {"the copy is whole", 0, wire.SessionCopy, `{"path":"/etc/hosts"}`},
+		`{"code":1,"bytes":7}`:          {"not everything could be copied", 1, wire.SessionCopy, `{"path":"/etc","folder":true}`},
 		`{"code":0}`:                    {"the operator ended it", 0, wire.SessionForward, `{"port":22}`},
 	} {
 		h := newHall(t, "box")

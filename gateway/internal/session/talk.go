@@ -170,10 +170,12 @@ func howItEnded(kind string, exit pipe.Exit) string {
 	case exit.Signal != "":
 		return "the program was ended by the signal " + sentence(exit.Signal)
 	}
-	switch kind {
-	case wire.SessionCopy:
-		return "the file was copied"
-	case wire.SessionForward:
+	switch {
+	case kind == wire.SessionCopy && exit.Code != 0:
+		return "not everything could be copied"
+	case kind == wire.SessionCopy:
+		return "the copy is whole"
+	case kind == wire.SessionForward:
 		return "the operator ended it"
 	}
 	return fmt.Sprintf("the program ended with status %d", exit.Code)

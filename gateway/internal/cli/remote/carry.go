@@ -132,7 +132,7 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 		if d.Error != "" {
 			conn.Close() // who has it must not wait for the node
 			finish(end)
-			return errors.New(d.Error)
+			return &unreachedError{d.Error}
 		}
 		err := pipe.Join(conn, end, func() { _ = c.attached.SendJSON(pipe.FrameHangUp, pipe.Dial{Channel: channel}) })
 		return c.cutBy(ctx, err)
@@ -142,6 +142,11 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 		return ctx.Err()
 	}
 }
+
+// unreachedError says that the node has no connection to the port, in the node's words.
+type unreachedError struct{ why string }
+
+func (e *unreachedError) Error() string { return e.why }
 
 // overError says that a connection ended with its session.
 type overError struct{ error }

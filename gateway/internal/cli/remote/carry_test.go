@@ -84,7 +84,8 @@ func TestProxyPatient(t *testing.T) {
 }
 
 func TestProxyFails(t *testing.T) {
-	newTunnels(t, louder(1)).fails(1, "nothing listens there", "node", "proxy", "gpu-1", "22")
+	newTunnels(t, louder(1)).fails(1,
+		"nothing listens there\n  hint: if the node has no sshd: muster ssh gpu-1 opens a shell", "node", "proxy", "gpu-1", "22")
 	over := newTunnels(t, func(s *standin.Session) {
 		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
 		s.End("an operator ended it")
@@ -294,28 +295,5 @@ func TestForwardTaken(t *testing.T) {
 	h.fails(2, "is not a port", "node", "forward", "gpu-1", "80:http")
 	if len(h.gateway.Asked()) > 0 {
 		t.Error("the node was asked before")
-	}
-}
-
-func TestSSHConfig(t *testing.T) {
-	h := newTunnels(t, nil)
-	want := "Host gpu-1 gpu-2 gpu-3\n    ProxyCommand muster --data " + h.dir + " node proxy %h %p\n    ServerAliveInterval 60\n"
-	if got := h.done("ssh-config"); got != want {
-		t.Errorf("%s, not %s", got, want)
-	}
-	if got := h.done("ssh-config", "gpu-7"); got != strings.Replace(want, "gpu-1 gpu-2 gpu-3", "gpu-7", 1) {
-		t.Errorf("%s", got)
-	}
-	h.env = map[string]string{"MUSTER_DATA": h.dir} // ssh may run where it is not set
-	if got := h.done("ssh-config"); got != want {
-		t.Errorf("with the variable: %s, not %s", got, want)
-	}
-	h.env["MUSTER_URL"] = "https://gw.example"
-	if got := h.done("ssh-config", "gpu-7"); !strings.Contains(got, " muster --url https://gw.example node proxy ") {
-		t.Errorf("with both variables: %s", got)
-	}
-	h.env = nil
-	for _, name := range []string{"gpu-1\n ProxyCommand x", "*", "a b", "-x"} {
-		h.fails(2, "is not a node's name", "ssh-config", "--", name)
 	}
 }

@@ -44,10 +44,19 @@ func nodeCopy(ctx context.Context, s *cli.Session) error {
 	if !path.IsAbs(there.path) {
 		return cli.Usagef("such as "+there.node+":/home/ada/data", "the path on the node is not absolute: %q", there.path)
 	}
-	if to.node != "" {
-		return upload(ctx, s, from.path, to)
+	var o struct{ Recursive bool }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
 	}
-	return download(ctx, s, from, to.path)
+	switch {
+	case to.node == "" && o.Recursive:
+		return downloadFolder(ctx, s, from, to.path)
+	case to.node == "":
+		return download(ctx, s, from, to.path)
+	case o.Recursive && isFolder(from.path):
+		return uploadFolder(ctx, s, from.path, to)
+	}
+	return upload(ctx, s, from.path, to)
 }
 
 // target is where a file goes that keeps its name in a folder.
@@ -67,10 +76,14 @@ func done(s *cli.Session, to string, bytes int64, sum hash.Hash) {
 	fmt.Fprintf(s.Stdout, "%s: %d bytes, SHA-256 %s\n", screen.Printable(to), bytes, hex.EncodeToString(sum.Sum(nil)))
 }
 
+func isFolder(local string) bool {
+	info, err := os.Stat(local)
+	return err == nil && info.IsDir()
+}
+
 // folderError says how a folder goes.
-func folderError(node, folder string) error {
-	return cli.Hinted(folder+" is a folder, and cp copies one file",
-		"as an archive it goes through a pipe: muster node exec "+node+" -- tar c -C "+folder+" . | tar x -C HERE")
+func folderError(folder string) error {
+	return cli.Hinted(folder+" is a folder", "-r copies a folder with all that is in it: muster node cp -r")
 }
 
 // openCopy asks for a copy by the user that the flags name.

@@ -125,7 +125,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	}
 	defer v.close()
 	if v.ready.Folder {
-		return folderError(from.node, from.path)
+		return folderError(from.path)
 	}
 	if v.ready.Offset != p.bytes {
 		if err := p.again(); err != nil {
@@ -143,7 +143,6 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	if exit.SHA256 != hex.EncodeToString(p.sum.Sum(nil)) || exit.Bytes != p.bytes {
 		return errors.Join(errors.New("what arrived is not the file: its SHA-256 is another one. Copy again"), p.again())
 	}
-	const unshared = 0o755 // a node does not make a file that others here can write
 	return p.finish(to, fs.FileMode(v.ready.Mode)&unshared)
 }
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"muster/agent/wire"
@@ -23,10 +24,13 @@ func nodeProxy(ctx context.Context, s *cli.Session) error {
 	}
 	defer v.close()
 	c := newCarrier(v)
-	if err := c.connect(ctx, newStdio(s.Stdin, s.Stdout)); err != nil {
-		return interrupted(ctx, err)
+	err = c.connect(ctx, newStdio(s.Stdin, s.Stdout))
+	var unreached *unreachedError
+	if errors.As(err, &unreached) && params.Host == "" { // ssh shows what a ProxyCommand says
+		err = cli.Hinted(unreached.why,
+			"if the node has no sshd: muster ssh "+s.Words[0]+" opens a shell without one, and muster cp copies files")
 	}
-	return interrupted(ctx, nil)
+	return interrupted(ctx, err)
 }
 
 // stdio makes one connection of standard input and output.

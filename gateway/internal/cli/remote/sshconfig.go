@@ -14,37 +14,85 @@ import (
 // idle.
 const aliveEvery = 60
 
+// sshHead stands above the lines. Whether an sshd runs on a node, only the node knows: its answer to a connection says so.
+const sshHead = `# ssh, scp, rsync and editors reach these nodes by their names, through muster. A node needs an sshd for that, on its loopback
+# address at least. On one without an sshd, muster ssh NODE opens a shell and muster cp copies files.
+`
+
 func sshConfig(ctx context.Context, s *cli.Session) error {
-	names := s.Words
-	if len(names) == 0 {
-		var err error
-		if names, err = allNames(ctx, s); err != nil {
-			return err
-		}
+	proxy, err := proxyCommand(s)
+	if err != nil {
+		return err
 	}
-	for _, name := range names {
-		if err := wire.CheckName(name); err != nil {
-			return cli.Usagef("name nodes as muster node ls shows them", "%q is not a node's name", name)
-		}
+	nodes, err := sshNodes(ctx, s)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(s.Stdout, "Host %s\n    ProxyCommand %s\n    ServerAliveInterval %d\n", strings.Join(names, " "), proxyCommand(s), aliveEvery)
+	fmt.Fprint(s.Stdout, sshHead)
+	for _, n := range nodes {
+		if err := wire.CheckName(n.Name); err != nil {
+			return fmt.Errorf("the gateway gives a node the name %q, which is none", n.Name)
+		}
+		fmt.Fprintf(s.Stdout, "Host %s\n    HostKeyAlias %s\n", n.Name, hostKey(n))
+		known := api.SSHOf(n.Labels)
+		if known.User != "" {
+			fmt.Fprintf(s.Stdout, "    User %s\n", known.User)
+		}
+		if known.Port != 0 {
+			fmt.Fprintf(s.Stdout, "    Port %d\n", known.Port)
+		}
+		fmt.Fprintf(s.Stdout, "    ProxyCommand %s\n    ServerAliveInterval %d\n", proxy, aliveEvery)
+	}
 	return nil
 }
 
-func allNames(ctx context.Context, s *cli.Session) ([]string, error) {
-	var names []string
-	err := s.EachNode(ctx, api.NodeFilter{}, func(n api.Node) error {
-		names = append(names, n.Name)
-		return nil
-	})
-	if err == nil && len(names) == 0 {
-		err = cli.Hinted("the fleet has no node", "muster token create prints the command that joins one")
+// hostKey is the name under which ssh keeps the host's key: another machine that gets the name of this one later is another host.
+func hostKey(n api.Node) string {
+	if wire.CheckName(n.ID) != nil {
+		return n.Name
 	}
-	return names, err
+	return n.ID
 }
 
-// proxyCommand is what ssh gives to a shell, in whatever folder it runs. To ssh a percent sign is more than itself.
-func proxyCommand(s *cli.Session) string {
+// sshNodes are the nodes that were named or selected; without either, all that are not retired.
+func sshNodes(ctx context.Context, s *cli.Session) (nodes []api.Node, err error) {
+	for _, name := range s.Words {
+		if err := wire.CheckName(name); err != nil {
+			return nil, cli.Usagef("name nodes as muster node ls shows them", "%q is not a node's name", name)
+		}
+	}
+	selector := s.Flags.Text("selector")
+	if len(s.Words) > 0 && s.Flags.Given("selector") {
+		return nil, cli.Usagef("leave one of them out", "nodes are either named or selected")
+	}
+	for _, name := range s.Words {
+		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	if len(s.Words) > 0 {
+		return nodes, nil
+	}
+	err = s.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
+		nodes = append(nodes, n)
+		return nil
+	})
+	switch {
+	case err == nil && len(nodes) == 0 && selector != "":
+		err = cli.Hinted(fmt.Sprintf("no node matches %q", selector), "muster node ls -o wide shows all nodes with their labels")
+	case err == nil && len(nodes) == 0:
+		err = cli.Hinted("the fleet has no node", "muster token create prints the command that joins one")
+	}
+	return nodes, err
+}
+
+// proxyCommand is what ssh gives to a shell, in whatever folder it runs. To ssh a percent sign is more than itself, and a line ends it.
+func proxyCommand(s *cli.Session) (string, error) {
 	words := s.Program + s.Way()
-	return strings.ReplaceAll(words, "%", "%%") + " node proxy %h %p"
+	if strings.ContainsAny(words, "\r\n\x00") {
+		return "", cli.Usagef("move it to a folder whose name is one line", "the way to the gateway has a line feed in it, which ssh cannot take")
+	}
+	return strings.ReplaceAll(words, "%", "%%") + " node proxy %h %p", nil
 }

@@ -224,7 +224,7 @@ func TestDownloadFails(t *testing.T) {
 		"more than it said":      {more(2500), "more than 2500 bytes", -1},
 		"endless, of no size":    {more(0), "more than 67108864 bytes", -1},
 		"more than the disk has": {more(1 << 60), "make room", -1},
-		"a folder":               {folder, "tar x -C HERE", -1},
+		"a folder":               {folder, "-r copies a folder", -1},
 		"no file":                {none, "there is no /f", -1},
 		"refused":                {refused, "the policy says no", -1},
 		"cut":                    {cut, "the disk broke", 1000},
@@ -349,7 +349,7 @@ func TestUploadFails(t *testing.T) {
 	folders := &taker{folders: map[string]bool{"/srv": true, "/srv/f": true}}
 	newTunnels(t, folders.play).fails(1, "is a folder on the node", "node", "cp", from, "gpu-1:/srv")
 	nobody := newTunnels(t, nil)
-	nobody.fails(1, "tar x -C THERE", "node", "cp", dir, "gpu-1:/srv")
+	nobody.fails(1, "-r copies a folder", "node", "cp", dir, "gpu-1:/srv")
 	nobody.fails(1, "is no file", "node", "cp", "/dev/null", "gpu-1:/srv/f")
 	nobody.fails(1, "no such file", "node", "cp", filepath.Join(dir, "none"), "gpu-1:/srv/f")
 }

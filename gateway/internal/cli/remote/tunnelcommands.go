@@ -36,23 +36,31 @@ func TunnelCommands() []cli.Command {
 				policyText + "\n\n" + keyText,
 			Examples: []string{"ssh -o ProxyCommand='muster node proxy %h %p' root@gpu-1",
 				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
-		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"user", "key"}, Run: orderly(nodeCopy),
-			Summary: "copy a file from a node or to it",
+		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"recursive", "user", "key"},
+			Run:     orderly(nodeCopy),
+			Summary: "copy files and folders from a node or to it",
 			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. If the target is " +
 				"a folder, the file keeps its name. Its permissions are kept too. The target is replaced when the whole file is there and its " +
 				"SHA-256 is right, and not before.\n\n" +
-				"A copy that was cut goes on where it ended: give the same command again. Here the part lies in a file whose name ends with " +
-				".part, on the node in one whose name begins with .muster- beside the target.\n\n" +
-				"A folder goes as an archive: muster node exec NAME -- tar c -C FOLDER . | tar x -C HERE.\n\n" + rightsText + "\n\n" + keyText,
+				"-r copies a folder with all that is in it. Like cp -r, it puts the folder into a target that is a folder already, and makes " +
+				"a target that is not there yet. FOLDER/. means what is in the folder. Permissions, times, links and holes of files are kept; " +
+				"muster help sessions says the rest.\n\n" +
+				"A copy that was cut goes on where it ended: give the same command again. Of a folder, files of the same size and time are " +
+				"not sent again.\n\n" + rightsText + "\n\n" + keyText,
 			Examples: []string{"muster node cp gpu-1:/var/log/syslog .", "muster node cp model.bin gpu-1:/srv/models/ --user ada",
-				"muster node exec gpu-1 -- tar cz -C /srv work | tar xz -C here"}},
-		{Name: "ssh-config", Args: "[NAME...]", Most: -1, Run: sshConfig,
+				"muster node cp -r gpu-1:/srv/work .            # makes ./work", "muster node cp -r data gpu-1:/srv/             # makes /srv/data",
+				"muster node cp -r data/. gpu-1:/srv/data       # adds to what is in /srv/data"}},
+		{Name: "ssh-config", Args: "[NAME...]", Most: -1, Flags: []string{"selector"}, Run: sshConfig,
 			Summary: "print lines for ssh's configuration",
-			Text: "With these lines in ~/.ssh/config, ssh, scp, rsync and editors reach nodes by their names, through the gateway. Without " +
-				"names all nodes are meant that are not retired. The node needs a running sshd, on loopback at least, and you an account " +
-				"there; muster's own muster node shell needs neither.\n\n" +
+			Text: "With these lines, ssh, scp, rsync and editors reach nodes by their names, through the gateway. Without names and without " +
+				"a selector all nodes are meant that are not retired. The node needs a running sshd, on loopback at least, and you an account " +
+				"there; muster ssh needs neither.\n\n" +
+				"The labels ssh_user and ssh_port of a node say which user and which port ssh takes there. muster does not know the keys of " +
+				"sshd: ssh asks you once for each machine, and remembers it by the node's id. So another machine that takes over a name is " +
+				"asked for anew.\n\n" +
 				"With --url the lines name the file with the API token, or ssh has MUSTER_API_TOKEN in its environment. A secret is never in " +
 				"them.",
-			Examples: []string{"muster ssh-config >> ~/.ssh/config", "muster ssh-config gpu-1 gpu-2"}},
+			Examples: []string{"muster ssh-config > ~/.ssh/muster          # with the line \"Include muster\" at the top of ~/.ssh/config",
+				"muster node label gpu-1 ssh_user=ada ssh_port=2222", "muster ssh-config gpu-1 gpu-2", "muster ssh-config -l tier=spot"}},
 	}
 }

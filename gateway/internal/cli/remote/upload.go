@@ -67,8 +67,7 @@ func openLocal(name string) (*os.File, fs.FileInfo, error) {
 	case err != nil:
 		return nil, nil, err
 	case info.IsDir():
-		return nil, nil, cli.Hinted(name+" is a folder, and cp copies one file",
-			"as an archive it goes through a pipe: tar c -C "+name+" . | muster node exec NAME -- tar x -C THERE")
+		return nil, nil, folderError(name)
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is no file", name)
 	}

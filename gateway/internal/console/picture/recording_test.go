@@ -119,6 +119,8 @@ func TestSessionRow(t *testing.T) {
 			"forward||port db:5432|–||"},
 		{api.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "true"}}, "copy|the agent's own|writes /x|–||"},
 		{api.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "false", "user": "u"}}, "copy|u|reads /x|–||"},
+		{api.Session{Type: "session.copy", About: map[string]string{"path": "/x", "write": "true", "folder": "true"}},
+			"copy|the agent's own|writes the folder /x|–||"},
 	} {
 		r := picture.SessionRowOf(c.s, now)
 		if got := strings.Join([]string{r.Kind, r.User, r.What, r.Took, r.How, r.Ends()}, "|"); got != c.want {

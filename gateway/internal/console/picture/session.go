@@ -56,10 +56,14 @@ func purpose(s api.Session) string {
 	case wire.SessionForward:
 		return "port " + strings.TrimPrefix(s.About["host"]+":"+s.About["port"], ":")
 	case wire.SessionCopy:
-		if s.About["write"] == "true" {
-			return "writes " + s.About["path"]
+		what := s.About["path"]
+		if s.About["folder"] == "true" {
+			what = "the folder " + what
 		}
-		return "reads " + s.About["path"]
+		if s.About["write"] == "true" {
+			return "writes " + what
+		}
+		return "reads " + what
 	}
 	text := s.About["program"]
 	switch count := s.About["arguments"]; count {

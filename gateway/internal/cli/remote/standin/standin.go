@@ -24,6 +24,8 @@ type Gateway struct {
 	Play func(*Session)
 	// Refuse answers requests for a session; nil: they are taken.
 	Refuse *wire.ErrorDetail
+	// Labels are those of nodes, by name.
+	Labels map[string]map[string]string
 
 	mu       sync.Mutex
 	sessions map[string]*Session
@@ -115,13 +117,13 @@ const idMark = "id-of-"
 
 func (g *Gateway) node(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("node")
-	answer(w, http.StatusOK, map[string]any{"id": NodeID(name), "name": name, "enrolment": Enrolment})
+	answer(w, http.StatusOK, map[string]any{"id": NodeID(name), "name": name, "enrolment": Enrolment, "labels": g.Labels[name]})
 }
 
 func (g *Gateway) nodes(w http.ResponseWriter) {
 	list := []map[string]any{}
 	for _, name := range []string{"gpu-1", "gpu-2", "gpu-3"} {
-		list = append(list, map[string]any{"id": NodeID(name), "name": name})
+		list = append(list, map[string]any{"id": NodeID(name), "name": name, "labels": g.Labels[name]})
 	}
 	answer(w, http.StatusOK, map[string]any{"nodes": list, "next": "", "total": len(list)})
 }
