@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -64,6 +65,7 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	fmt.Fprintln(s.Stdout, counts.footer())
+	counts.nameRuns(s.Stdout, s.Screen())
 	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)
 	}
@@ -122,12 +124,16 @@ func nodeTable(s *cli.Session, each eachPage) (tally, error) {
 // tally counts nodes by status, as the list shows it.
 type tally struct {
 	all, online, stale, pending, retired int
-	unwell, old                          int // rows that bear a mark
+	unwell, old                          int      // rows that bear a mark
+	runs                                 []string // what runs, as NAME on NODE
 }
 
 // add counts a retired node as retired alone: it has no status that anybody waits for.
 func (t *tally) add(v view) {
 	t.all++
+	for _, r := range v.running() {
+		t.runs = append(t.runs, screen.Printable(r.Name)+" on "+screen.Printable(v.Name))
+	}
 	if v.unwell() {
 		t.unwell++
 	}
@@ -155,6 +161,18 @@ func (t tally) footer() string {
 		text += fmt.Sprintf(", %d retired", t.retired)
 	}
 	return text
+}
+
+// nameRuns names what runs.
+func (t tally) nameRuns(w io.Writer, columns int) {
+	if n := len(t.runs); n > 0 {
+		const most = 5
+		text := strings.Join(t.runs[:min(n, most)], ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more: muster run ls", n-most)
+		}
+		screen.Pairs(w, columns, [][]string{{"runs", text}})
+	}
 }
 
 // explain says what the marks in the list mean.
