@@ -34,9 +34,9 @@ func (t tags) digest(ctx context.Context, tag task.Tag) (string, error) {
 	digest, err := t.elsewhere(ctx, tag)
 	var no *wire.ErrorDetail
 	if errors.As(err, &no) {
-		return "", &wire.ErrorDetail{Code: wire.CodeTaskParamsInvalid, Message: "the digest of " + tag.Image.String() + " is not known: " + no.Message,
-			Hint: "check the name and the tag; registry_secret=NAME logs in; or give the digest yourself, as image=" + tag.Image.Host + "/" +
-				tag.Image.Path + "@sha256:DIGEST"}
+		return "", wire.Refuse(wire.CodeTaskParamsInvalid, "the digest of "+tag.Image.String()+" is not known: "+no.Message,
+			"check the name and the tag; registry_secret=NAME logs in; or give the digest yourself, as image="+tag.Image.Host+"/"+
+				tag.Image.Path+"@sha256:DIGEST")
 	}
 	return digest, err
 }

@@ -62,7 +62,8 @@ func TestTags(t *testing.T) {
 		"wants the credential sent to auth": {Image: wire.Image{Host: "r.example", Path: "a", Tag: "1"}, Login: "ada:pw"},
 	} {
 		_, err := finder.digest(t.Context(), tag)
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "@sha256:DIGEST") || strings.Contains(err.Error(), "muster release") {
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), "@sha256:DIGEST") || strings.Contains(err.Error(), "muster release") {
 			t.Errorf("want %q: %v", says, err)
 		}
 	}

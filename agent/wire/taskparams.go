@@ -76,8 +76,8 @@ type WorkloadLaunch struct {
 	TaskTime
 }
 
-// WorkloadProcess are the params of TaskWorkloadProcess. The task's values are changed (false: it ran already), runtime (process), task (that
-// started it), state, pid, gpus (UUIDs), and exit_code where the program has ended.
+// WorkloadProcess are the params of TaskWorkloadProcess. The task's values are changed (false: it ran already), runtime (process), task
+// (that started it), state, pid, gpus (UUIDs), and exit_code where the program has ended.
 type WorkloadProcess struct {
 	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
 	Command   []string          `json:"command" required:"" about:"the program and its arguments; no shell looks at them"`

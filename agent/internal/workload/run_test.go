@@ -61,7 +61,8 @@ func TestPrograms(t *testing.T) {
 	if outcome := n.host.Process(t.Context(), n.job, taken); !strings.Contains(outcome.Error, "is a container's on this node") {
 		t.Errorf("a program of a container's name: %+v", outcome)
 	}
-	if outcome := n.host.Logs(t.Context(), n.job, &wire.WorkloadLogs{Name: "none"}); !strings.Contains(outcome.Error, "it has "+params().Name+", train") {
+	outcome := n.host.Logs(t.Context(), n.job, &wire.WorkloadLogs{Name: "none"})
+	if !strings.Contains(outcome.Error, "it has "+params().Name+", train") {
 		t.Errorf("no such workload: %+v", outcome)
 	}
 	n.value(n.host.Stop(t.Context(), n.job, &wire.WorkloadStop{All: true}), "stopped", `["train","`+params().Name+`"]`)

@@ -65,7 +65,8 @@ func runList(ctx context.Context, s *cli.Session) error {
 		}{append([]placed{}, all...)})
 	}
 	columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "NODE", Least: 12, Most: 40}, {Name: "STATE"},
-		{Name: "EXIT", Rank: 2}, {Name: "GPUS", Rank: 3}, {Name: "STARTED", Rank: 1}, {Name: "USER", Rank: 5, Most: 16}, {Name: "PROGRAM", Rank: 4, Most: 30},
+		{Name: "EXIT", Rank: 2}, {Name: "GPUS", Rank: 3}, {Name: "STARTED", Rank: 1}, {Name: "USER", Rank: 5, Most: 16},
+		{Name: "PROGRAM", Rank: 4, Most: 30},
 		{Name: "WHY", Rank: 6, Least: 12, Most: 60}, {Name: "TASK", Wide: true}}
 	if err := s.List(columns).Write(cli.Rows(all, func(p placed) []string { return p.row(s.Now()) })); err != nil {
 		return err
