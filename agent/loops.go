@@ -25,7 +25,9 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := command.NewMachine(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
 	sessions := a.sessions(state)
-	tasks := a.tasks(state, m, sessions, news)
+	runs := a.runs(m, news)
+	m.Runs = runs.Runs
+	tasks := a.tasks(state, m, runs, sessions, news)
 	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
 	shipping := a.shipping(state)
 	beat, err := heartbeat.New(heartbeat.Config{
@@ -42,6 +44,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 		{"memory", giveMemoryBack},
 		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
 		{"sessions", sessions.Run},
+		{"runs", runs.Watch},
 		{"tasks", tasks.Run},
 		{"updates", updates.Run},
 		{"log shipping", shipping.Run},

@@ -57,6 +57,7 @@ func commands() []entry {
 		{"probe", "what this machine looks like to the agent, as JSON", command.Probe},
 		{"leave", "give the node back and remove the agent without a trace", command.Leave},
 		{"supervise", "keep the agent running where there is no init system", supervise},
+		{"keep", "for tasks: keep a program's output and how it ended", keepRun},
 		{"settle", "for services: decide which version is started next", command.Settle},
 		{"launch", "for services: decide that, and start it", command.Launch},
 		{"version", "which build this is", showVersion},

@@ -6,6 +6,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
+	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/internal/update"
 	"muster/agent/internal/workload"
@@ -28,7 +29,8 @@ func (a *foreground) shipping(state identity.State) *logs.Shipper {
 
 // logs is what reads the logs of this machine.
 func (a *foreground) logs(state identity.State) logs.Host {
-	host := logs.Host{State: a.State, User: a.System.UID != 0, Workloads: workload.Host{State: a.State, Node: state.NodeID}}
+	host := logs.Host{State: a.State, User: a.System.UID != 0,
+		Workloads: workload.Host{State: a.State, Node: state.NodeID, Runs: process.Host{State: a.State}}}
 	if token := a.Getenv(wire.EnvToken); token != "" {
 		host.Secrets = []string{token}
 	}

@@ -11,6 +11,7 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/process"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -35,12 +36,13 @@ type hands struct {
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *command.Machine, sessions *session.Host, news chan<- struct{}) *task.Worker {
+func (a *foreground) tasks(state identity.State, m *command.Machine, runs process.Host, sessions *session.Host,
+	news chan<- struct{}) *task.Worker {
 	h := &hands{
 		foreground: a,
 		machine:    m,
 		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
-		workloads:  workload.Host{State: a.State, Node: state.NodeID},
+		workloads:  workload.Host{State: a.State, Node: state.NodeID, Runs: runs},
 	}
 	h.worker = task.New(task.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Session: sessions.Open,
@@ -69,6 +71,8 @@ func (h *hands) handle(ctx context.Context, job task.Job) task.Outcome {
 		return h.accounts.DoDeprovision(ctx, job, params)
 	case *wire.WorkloadLaunch:
 		return h.workloads.Launch(ctx, job, params)
+	case *wire.WorkloadProcess:
+		return h.workloads.Process(ctx, job, params)
 	case *wire.WorkloadStop:
 		return h.workloads.Stop(ctx, job, params)
 	case *wire.WorkloadStatus:

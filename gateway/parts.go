@@ -24,6 +24,7 @@ import (
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
@@ -78,7 +79,8 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 		return nil, err
 	}
 	p.tasks, err = task.New(ctx, task.Config{Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Logger: b.log,
-		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved})
+		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved,
+		Digest: tags{p.artifacts, b.reach.PublicURL, build.NewRemote(build.RemoteConfig{})}.digest})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ type Hardware struct {
 	Load1          *float64   `json:"load1"`
 	Kernel         *string    `json:"kernel"`
 	BootTime       *time.Time `json:"boot_time"`
-	Xids           *Xids      `json:"xids"` // what the kernel said about GPUs; null: an older agent
+	Xids           *Xids      `json:"xids"`           // what the kernel said about GPUs; null: an older agent
+	Runs           []Run      `json:"runs,omitempty"` // programs that tasks have started, the newest last
 }
 
 // States of a probe.

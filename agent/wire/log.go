@@ -11,7 +11,7 @@ const (
 	LogKernel   = "kernel"    // the kernel's messages of this boot
 	LogBoot     = "boot"      // everything that the journal has of this boot
 	LogUnit     = "unit:"     // a systemd unit
-	LogWorkload = "workload:" // a container that muster launched
+	LogWorkload = "workload:" // a container or a program that muster started
 )
 
 // LogGateway is the source of a line that no node has sent: the gateway says there what happened to a stream, such as that the node went

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"path"
 	"slices"
@@ -59,7 +58,7 @@ func (p *WorkloadLaunch) checkWhat() error {
 	case !wordForm(p.Name, MaxNameLength):
 		return badParam("name", p.Name, "the form of a node's name")
 	case !imageByDigest(p.Image):
-		return badParam("image", p.Image, "HOST/PATH@sha256:DIGEST: a tag can change, a digest cannot")
+		return badParam("image", p.Image, "HOST/PATH[:TAG]@sha256:DIGEST: a tag alone can change, a digest cannot")
 	case slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
 		return badParam("command", strings.Join(p.Command, " "), "words without a zero byte")
 	case p.User != "" && !userInside(p.User):
@@ -74,25 +73,34 @@ func (p *WorkloadLaunch) checkWhat() error {
 	return nil
 }
 
-func (p *WorkloadLaunch) checkEnvironment() error {
-	for name, value := range p.Env {
+func (p *WorkloadLaunch) checkEnvironment() error { return checkEnvironment(p.Env, p.SecretEnv) }
+
+func checkEnvironment(env, secrets map[string]string) error {
+	for name, value := range env {
 		if !variableName(name) || strings.ContainsRune(value, 0) {
 			return badParam("env", name, "NAME=text, with a name of letters, digits and underscores")
 		}
 	}
-	for name, secret := range p.SecretEnv {
-		if _, twice := p.Env[name]; twice || !variableName(name) || !wordForm(secret, MaxNameLength) {
+	for name, secret := range secrets {
+		if _, twice := env[name]; twice || !variableName(name) || !wordForm(secret, MaxNameLength) {
 			return badParam("secret_env", name, "NAME=SECRET, with the name of a secret; env may not set the same NAME")
 		}
 	}
 	return nil
 }
 
-func (p *WorkloadLaunch) checkDevices() error {
-	for _, gpu := range p.GPUs {
-		if gpu != "all" && !gpuUUID(gpu) || gpu == "all" && len(p.GPUs) > 1 {
+func checkGPUs(gpus []string) error {
+	for _, gpu := range gpus {
+		if gpu != AllGPUs && !gpuUUID(gpu) || gpu == AllGPUs && len(gpus) > 1 {
 			return badParam("gpus", gpu, "UUIDs such as GPU-5d2f..., or all alone; muster node gpus shows them")
 		}
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkDevices() error {
+	if err := checkGPUs(p.GPUs); err != nil {
+		return err
 	}
 	if p.ShmMiB < 0 {
 		return badParam("shm_mib", strconv.Itoa(p.ShmMiB), "a number of MiB")
@@ -137,6 +145,35 @@ func ParseMount(text string) (Mount, error) {
 		return Mount{}, badParam("mounts", text, "HOST:CONTAINER[:ro] with absolute paths without .. and without special characters")
 	}
 	return Mount{parts[0], parts[1], readOnly}, nil
+}
+
+// Check refuses what the kernel would not start, or would read in another way.
+func (p *WorkloadProcess) Check() error {
+	size := 0
+	for _, word := range p.Command {
+		size += len(word) + 1
+	}
+	switch {
+	case !wordForm(p.Name, MaxNameLength):
+		return badParam("name", p.Name, "the form of a node's name")
+	case len(p.Command) == 0 || p.Command[0] == "" || size > MaxSessionCommand:
+		return badParam("command", strings.Join(p.Command, " "), fmt.Sprintf("a program and its arguments, at most %d bytes", MaxSessionCommand))
+	case slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
+		return badParam("command", strings.Join(p.Command, " "), "words without a zero byte")
+	case p.User != "" && !UserName(p.User):
+		return badParam("user", p.User, "the name of a user of the node")
+	case p.Workdir != "" && !plainPath(p.Workdir):
+		return badParam("workdir", p.Workdir, "an absolute path")
+	case p.GPUCount < 0 || p.GPUCount > MaxGPUs || p.GPUCount > 0 && len(p.GPUs) > 0:
+		return badParam("gpu_count", strconv.Itoa(p.GPUCount), "how many GPUs, or use gpus to name them")
+	}
+	if err := checkGPUs(p.GPUs); err != nil {
+		return err
+	}
+	if err := checkEnvironment(p.Env, p.SecretEnv); err != nil {
+		return err
+	}
+	return p.check()
 }
 
 // Check refuses params that name no workload, or both one and all.
@@ -218,26 +255,6 @@ func publicKeyLine(line string) bool {
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
 	name := fields[0]
 	return err == nil && slices.Contains(kinds, name) && len(blob) > 4+len(name) && string(blob[4:4+len(name)]) == name
-}
-
-// imageByDigest accepts a reference such as registry.example:5000/team/model@sha256:<64 hex>.
-func imageByDigest(s string) bool {
-	name, digest, found := strings.Cut(s, "@sha256:")
-	raw, err := hex.DecodeString(digest)
-	host, rest, split := strings.Cut(name, "/")
-	if !found || err != nil || len(raw) != 32 || strings.ToLower(digest) != digest || !split || rest == "" || len(name) > 255 {
-		return false
-	}
-	bare, port, hasPort := strings.Cut(host, ":")
-	if !wordForm(bare, MaxLabelValue) || hasPort && !portNumber(port) {
-		return false
-	}
-	for part := range strings.SplitSeq(rest, "/") {
-		if !wordForm(part, MaxLabelValue) || strings.ToLower(part) != part {
-			return false
-		}
-	}
-	return true
 }
 
 // userInside accepts UID[:GID] and names, as --user of the runtimes takes them.

@@ -32,6 +32,9 @@ func (p *DeprovisionUser) Subject() TaskSubject { return TaskSubject{subjectUser
 // Subject is the workload.
 func (p *WorkloadLaunch) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
+// Subject is the workload: containers and programs share their names.
+func (p *WorkloadProcess) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
+
 // Subject is the workload, or all of them.
 func (p *WorkloadStop) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
@@ -57,7 +60,7 @@ type DeprovisionUser struct {
 // image, state, and exit_code where the container has ended.
 type WorkloadLaunch struct {
 	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
-	Image     string            `json:"image" required:"" about:"HOST/PATH@sha256:DIGEST"`
+	Image     string            `json:"image" required:"" about:"HOST/PATH[:TAG]@sha256:DIGEST; of a tag alone the gateway adds the digest"`
 	Command   []string          `json:"command,omitempty" about:"what to run instead of the image's own command"`
 	Env       map[string]string `json:"env,omitempty" about:"environment"`
 	SecretEnv map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
@@ -73,10 +76,24 @@ type WorkloadLaunch struct {
 	TaskTime
 }
 
+// WorkloadProcess are the params of TaskWorkloadProcess. The task's values are changed (false: it ran already), runtime (process), task
+// (that started it), state, pid, gpus (UUIDs), and exit_code where the program has ended.
+type WorkloadProcess struct {
+	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
+	Command   []string          `json:"command" required:"" about:"the program and its arguments; no shell looks at them"`
+	Env       map[string]string `json:"env,omitempty" about:"environment"`
+	SecretEnv map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
+	GPUs      []string          `json:"gpus,omitempty" about:"UUIDs of GPUs that it sees alone, or all; who uses them does not matter"`
+	GPUCount  int               `json:"gpu_count,omitempty" about:"so many GPUs that nothing uses; the node chooses them"`
+	User      string            `json:"user,omitempty" about:"who runs it; the agent's own user unless said"`
+	Workdir   string            `json:"workdir,omitempty" about:"folder that it begins in; the user's home unless said"`
+	TaskTime
+}
+
 // WorkloadStop are the params of TaskWorkloadStop. The task's values are changed, and stopped: the names of the workloads.
 type WorkloadStop struct {
 	Name  string `json:"name,omitempty" about:"the workload's name"`
-	All   bool   `json:"all,omitempty" about:"all workloads that muster launched on the node"`
+	All   bool   `json:"all,omitempty" about:"all workloads that muster started on the node"`
 	Grace int    `json:"grace_seconds,omitempty" about:"from asking it to end to killing it; 10 unless said"`
 	TaskTime
 }
@@ -106,13 +123,15 @@ type AgentUninstall struct{ TaskTime }
 
 // TaskSecretNames are the names of the secrets that params refer to. The node is lent these while the task runs.
 func TaskSecretNames(p TaskParams) []string {
-	launch, ok := p.(*WorkloadLaunch)
-	if !ok {
-		return nil
-	}
-	names := slices.Collect(maps.Values(launch.SecretEnv))
-	if launch.Login != "" {
-		names = append(names, launch.Login)
+	var names []string
+	switch p := p.(type) {
+	case *WorkloadProcess:
+		names = slices.Collect(maps.Values(p.SecretEnv))
+	case *WorkloadLaunch:
+		names = slices.Collect(maps.Values(p.SecretEnv))
+		if p.Login != "" {
+			names = append(names, p.Login)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -48,6 +48,7 @@ const (
 	TaskProvisionUser   = "provision_user"
 	TaskDeprovisionUser = "deprovision_user"
 	TaskWorkloadLaunch  = "workload.oci_launch"
+	TaskWorkloadProcess = "workload.process"
 	TaskWorkloadStop    = "workload.stop"
 	TaskWorkloadStatus  = "workload.status"
 	TaskWorkloadLogs    = "workload.logs"
@@ -69,11 +70,13 @@ func TaskTypes() []TaskType {
 		{TaskWorkloadLaunch, "run a container from an image that is named by digest",
 			"one container and its image, with docker, podman or nerdctl", 30 * time.Minute, 6 * time.Hour, false, false, false,
 			func() TaskParams { return &WorkloadLaunch{} }},
-		{TaskWorkloadStop, "stop and remove containers that muster launched", "these containers", short, time.Hour, true, true, false,
-			func() TaskParams { return &WorkloadStop{} }},
-		{TaskWorkloadStatus, "say how the containers are that muster launched", "", short, time.Hour, true, true, false,
+		{TaskWorkloadProcess, "start a program that runs on without the agent, and keep its output and its exit code",
+			"what the program does as its user", short, time.Hour, false, false, false, func() TaskParams { return &WorkloadProcess{} }},
+		{TaskWorkloadStop, "end containers and programs that muster started, and remove them", "these containers and programs", short, time.Hour,
+			true, true, false, func() TaskParams { return &WorkloadStop{} }},
+		{TaskWorkloadStatus, "say how the containers and programs are that muster started", "", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadStatus{} }},
-		{TaskWorkloadLogs, "give what a container that muster launched has written", "", short, time.Hour, true, true, false,
+		{TaskWorkloadLogs, "give what a container or a program that muster started has written", "", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadLogs{} }},
 		{TaskDiagCollect, "collect what a support person asks for, secrets masked, as one archive", "", 10 * time.Minute, time.Hour, true, true,
 			true, func() TaskParams { return &DiagCollect{} }},

@@ -17,6 +17,7 @@ const (
 	EnvSupervised = EnvPrefix + "SUPERVISED" // set by the supervisor: standard error is a file that nothing bounds, so do not log there
 	EnvKept       = EnvPrefix + "KEPT"       // set by who starts the agent again when it ends
 	EnvSession    = EnvPrefix + "SESSION"    // set for the programs of a session: its id
+	EnvRun        = EnvPrefix + "RUN"        // set for the programs of a run: the id of the task that started it
 )
 
 // EnvOfNode are the variables with which a bootstrap script describes a node in the settings file, for other programs. The agent keeps

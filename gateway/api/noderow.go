@@ -38,12 +38,13 @@ type NodeRow struct {
 	GPUs         []GPU      `json:"gpus"`          // null: not known; empty: it has none
 	Xids         *wire.Xids `json:"-"`             // what the kernel said of its GPUs; nil: not known
 
-	CPUs          *int     `json:"cpus"`
-	MemoryUsedMiB *int64   `json:"memory_used_mib"` // of the host
-	MemoryMiB     *int64   `json:"memory_total_mib"`
-	DiskUsedMiB   *int64   `json:"disk_used_mib"`
-	DiskMiB       *int64   `json:"disk_total_mib"`
-	Load1         *float64 `json:"load1"`
+	Runs          []wire.Run `json:"runs"` // programs that tasks have started on it; null: not known
+	CPUs          *int       `json:"cpus"`
+	MemoryUsedMiB *int64     `json:"memory_used_mib"` // of the host
+	MemoryMiB     *int64     `json:"memory_total_mib"`
+	DiskUsedMiB   *int64     `json:"disk_used_mib"`
+	DiskMiB       *int64     `json:"disk_total_mib"`
+	Load1         *float64   `json:"load1"`
 
 	PricePerHour *float64   `json:"price_per_hour"` // by its label; null: no price, or none that can be read
 	IdleSince    *time.Time `json:"idle_since"`     // since when all its GPUs are idle; null: not idle, or not known

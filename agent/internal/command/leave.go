@@ -10,6 +10,7 @@ import (
 	"muster/agent/flags"
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/process"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/workload"
@@ -108,6 +109,7 @@ func (l *leaving) made() (stays []string) {
 	for _, name := range accounts.Names() {
 		stays = append(stays, "the account "+name+", which a task has made (userdel "+name+", and remove /etc/sudoers.d/muster-"+name+")")
 	}
+	stays = append(stays, process.Host{State: l.manager.Base}.Left()...)
 	engines, _ := os.ReadDir(filepath.Join(l.manager.Base, workload.EnginesFolder))
 	for _, engine := range engines {
 		stays = append(stays, fmt.Sprintf("containers that tasks have started, if there are any: %s ps --all --filter label=%s lists them",

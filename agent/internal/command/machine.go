@@ -15,8 +15,9 @@ import (
 
 // Machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk. No reading waits for nvidia-smi.
 type Machine struct {
-	Prober   *gpu.Prober // nil: GPUs are not looked at
-	Kernel   *host.Log   // nil with Prober
+	Prober   *gpu.Prober       // nil: GPUs are not looked at
+	Kernel   *host.Log         // nil with Prober
+	Runs     func() []wire.Run // nil: nobody knows of any
 	stateDir string
 	facts    host.Facts // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
 	cut      string     // says what was left out of the last reading; empty: nothing was
@@ -98,6 +99,9 @@ func (m *Machine) Read() (h wire.Hardware, ok bool) {
 	} else {
 		m.Prober.Reading().Fill(&h)
 		h.Xids = m.Kernel.Report(m.Prober.Locate)
+	}
+	if m.Runs != nil {
+		h.Runs = m.Runs()
 	}
 	if h.GPUs == nil {
 		h.GPUs = []wire.GPU{}

@@ -39,6 +39,25 @@ func InSession(pid, leader int) bool {
 	return words != nil && words[statSession] == strconv.Itoa(leader)
 }
 
+// Below reports whether a process lives, and descends from another one.
+func Below(pid, ancestor int) bool {
+	for range 1000 { // the numbers may change while this looks, even into a circle
+		words := statOf(pid)
+		if words == nil {
+			return false
+		}
+		parent, err := strconv.Atoi(words[statParent])
+		if err != nil || parent <= 1 && parent != ancestor {
+			return false
+		}
+		if parent == ancestor {
+			return true
+		}
+		pid = parent
+	}
+	return false
+}
+
 // Signal sends a signal to each process that belongs, and gives their numbers. 0 is no signal: then it only looks. Each process is
 // looked at again once it is held, because its number may have passed on to another process meanwhile. proc is where /proc is.
 func Signal(proc string, belongs func(pid int) bool, signal syscall.Signal) (all []int) {
@@ -66,6 +85,7 @@ func Signal(proc string, belongs func(pid int) bool, signal syscall.Signal) (all
 // Fields of /proc/PID/stat, counted from behind the name.
 const (
 	statState   = 0 // field 3
+	statParent  = 1
 	statSession = 3
 	statStart   = 19
 )

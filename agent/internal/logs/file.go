@@ -16,18 +16,20 @@ import (
 	"muster/agent/wire"
 )
 
-// follower reads the agent's log: first the older file, then the newer one, and then what comes.
+// follower reads a log in the form of the agent's own: first the older file, then the newer one, and then what comes.
 type follower struct {
 	path string
 	ask  Ask
 	now  func() time.Time
 	pace time.Duration
+	over func() bool // nothing more comes; nil: there may always be more
 
 	current *opened
 	since   time.Time
 	started bool      // a line was not too old, or all that was there has been read: so a clock that is set back hides nothing
 	at      time.Time // of the last line
 	missed  string    // a sentence about lines that may be missing, to be said first
+	lost    int64     // how many they are; 0: nobody knows
 	data    []byte    // what is read at once
 }
 
@@ -118,11 +120,14 @@ func (f *follower) read(ctx context.Context, give func(entry) error) error {
 	defer func() { f.current.close() }()
 	f.data = make([]byte, 32<<10)
 	if f.missed != "" {
-		if err := give(entry{at: f.now(), dropped: 1, text: f.missed}); err != nil {
+		if err := give(entry{at: f.now(), dropped: max(f.lost, 1), text: f.missed}); err != nil {
 			return err
 		}
 	}
 	for {
+		if f.over != nil && f.over() { // before the rest is read: nothing comes after that
+			f.ask.Follow = false
+		}
 		if err := f.drain(ctx, give); err != nil {
 			return err
 		}

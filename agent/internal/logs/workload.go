@@ -1,16 +1,22 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"muster/agent/internal/process"
 	"muster/agent/wire"
 )
 
-// openWorkload reads what the container of a workload has written, with the times at which its engine got it.
+// openWorkload reads what a workload has written. Of a container it has the times at which its engine got the lines.
 func (h Host) openWorkload(ctx context.Context, ask Ask, name string) (feed, []string, error) {
+	if output, err := h.Workloads.Runs.Output(name); err == nil {
+		read, err := h.openRun(ask, output)
+		return read, nil, err
+	}
 	w := container{since: ask.Since}
 	w.resume(ask.After)
 	command, secrets, err := h.Workloads.LogCommand(ctx, name, w.since, ask.Follow)
@@ -28,6 +34,19 @@ func (h Host) openWorkload(ctx context.Context, ask Ask, name string) (feed, []s
 		}
 		return err
 	}, secrets, nil
+}
+
+// openRun reads what a program has written that runs without a container. It ends with the run, also if somebody follows.
+func (h Host) openRun(ask Ask, output process.Output) (feed, error) {
+	f := follower{path: output.Path, ask: ask, now: h.now, pace: cmp.Or(ask.Pace, h.pace()), over: output.Over}
+	if err := f.begin(); err != nil {
+		return nil, err
+	}
+	if output.Cut > 0 && ask.After == "" {
+		f.missed = "the output is longer than what is kept of it"
+		f.lost = output.Cut
+	}
+	return f.read, nil
 }
 
 // container makes entries of what an engine prints.

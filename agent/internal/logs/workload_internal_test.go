@@ -1,14 +1,18 @@
 package logs
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"muster/agent/internal/host"
+	"muster/agent/internal/process"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
@@ -148,4 +152,53 @@ func FuzzFilePlace(f *testing.F) {
 			t.Errorf("%q is %+v, then %+v", text, p, again)
 		}
 	})
+}
+
+// TestRunLog: what a program without a container has written is followed until the program ends, with a word about what is not kept. It
+// goes on behind a place, also when the file was replaced by the next one meanwhile.
+func TestRunLog(t *testing.T) {
+	h := newHost(t)
+	h.Workloads = workload.Host{State: h.State, Runs: process.Host{State: h.State, Now: func() time.Time { return time.Unix(1000, 0) }}}
+	folder := filepath.Join(h.State, process.Folder, "train")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1000, 0)
+	raw, err := json.Marshal(struct {
+		wire.Run
+		Boot string `json:"boot_id"`
+	}{wire.Run{Name: "train", Task: "t", StartedAt: &at}, host.BootID()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(folder, "run.json"), string(raw))
+	put(t, filepath.Join(folder, "output.log"), line(1, "one"))
+	put(t, filepath.Join(folder, "cut"), "7")
+	r := open(t, h, Ask{Source: wire.LogWorkload + "train", Follow: true})
+	if l := next(t, r); l.Dropped != 7 {
+		t.Errorf("what is not kept: %+v", l)
+	}
+	if l := next(t, r); l.Message != "one" || l.Source != wire.LogWorkload+"train" {
+		t.Errorf("%+v", l)
+	}
+	place := r.Position()
+	if err := os.Rename(filepath.Join(folder, "output.log"), filepath.Join(folder, "output.log.1")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(folder, "output.log"), line(2, "two"))
+	if l := next(t, r); l.Message != "two" {
+		t.Errorf("%+v", l)
+	}
+	add(t, filepath.Join(folder, "output.log"), line(3, "last"))
+	put(t, filepath.Join(folder, "exit.json"), `{"code":0,"at":"2026-11-22T15:00:04Z"}`)
+	if l := next(t, r); l.Message != "last" {
+		t.Errorf("%+v", l)
+	}
+	if l, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+		t.Errorf("behind the end: %+v, %v", l, err)
+	}
+	rest, err := all(t, h, Ask{Source: wire.LogWorkload + "train", After: place, Follow: true})
+	if err != nil || messages(rest) != "two|last" {
+		t.Errorf("behind a place: %s, %v", messages(rest), err)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"muster/agent/internal/host"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
+	"muster/agent/internal/process"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/internal/workload"
@@ -268,7 +269,8 @@ var ourFiles = [...]string{
 // agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
-	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder, ShippingFolder} {
+	folders := []string{versionsFolder, task.WorkFolder, workload.EnginesFolder, session.ProgramsFolder, process.Folder, ShippingFolder}
+	for _, folder := range folders {
 		if err := os.RemoveAll(filepath.Join(m.Base, folder)); err != nil {
 			return explain(m.Base, err)
 		}

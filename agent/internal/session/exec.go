@@ -10,24 +10,25 @@ import (
 	"sync"
 	"syscall"
 
+	"muster/agent/internal/person"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
 
 // exec serves a program. No shell looks at its arguments, and its output and its errors are kept apart.
 func (o *opening) exec(ctx context.Context, main *pipe.End, params *wire.ExecParams) (pipe.Exit, error) {
-	who, err := o.person(params.User)
+	who, err := person.Find(o.Accounts, params.User, o.policy.CheckUser)
 	if err != nil {
 		return pipe.Exit{}, err
 	}
-	environ := who.environ("")
-	folder := who.folder()
-	path, exit := find(params.Command[0], value(environ, "PATH"), folder)
+	environ := who.Environ("")
+	folder := who.Folder()
+	path, exit := person.Program(params.Command[0], person.Variable(environ, "PATH"), folder)
 	if exit != nil {
-		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name})
+		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name})
 	}
 	cmd := &exec.Cmd{Path: path, Args: params.Command, Env: environ, Dir: folder}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: who.credential()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: who.Credential()}
 	streams, err := openStreams(cmd)
 	if err != nil {
 		return pipe.Exit{}, fmt.Errorf("make the pipes of a program: %w", err)
@@ -36,11 +37,11 @@ func (o *opening) exec(ctx context.Context, main *pipe.End, params *wire.ExecPar
 	program, err := o.start(cmd, true)
 	streams.lent()
 	if err != nil {
-		return *notStarted(params.Command[0], err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: folder})
+		return *person.NotStarted(params.Command[0], err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: folder})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: folder}); err != nil {
+	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: folder}); err != nil {
 		cancel(err)
 	}
 	go func() {

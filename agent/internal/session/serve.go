@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 
+	"muster/agent/internal/person"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -22,11 +23,11 @@ func (o *opening) serve(ctx context.Context, main *pipe.End, channel func(int) *
 		}
 		return pipe.Exit{}, forward(ctx, main, pipe.NewFrames(main), channel, most, p, o.policy)
 	case *wire.CopyParams:
-		who, err := o.person(p.User)
+		who, err := person.Find(o.Accounts, p.User, o.policy.CheckUser)
 		if err != nil {
 			return pipe.Exit{}, err
 		}
-		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.name, uid: who.uid, gid: who.gid, groups: who.groups},
+		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.Name, uid: who.UID, gid: who.GID, groups: who.Groups},
 			&o.copies)
 	case *wire.LogsParams:
 		if o.Logs != nil {

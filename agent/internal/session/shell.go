@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/internal/person"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -26,13 +27,13 @@ const (
 
 // shell serves a terminal with a program in it.
 func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellParams) (pipe.Exit, error) {
-	who, err := o.person(params.User)
+	who, err := person.Find(o.Accounts, params.User, o.policy.CheckUser)
 	if err != nil {
 		return pipe.Exit{}, err
 	}
 	cmd, exit := shellCommand(who, params)
 	if exit != nil {
-		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name})
+		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name})
 	}
 	terminal, slave, err := Open(cmp.Or(params.Rows, usualRows), cmp.Or(params.Columns, usualColumns))
 	if err != nil {
@@ -46,11 +47,11 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 	program, err := o.start(cmd, false)
 	slave.Close()
 	if err != nil {
-		return *notStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: cmd.Dir})
+		return *person.NotStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: cmd.Dir})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: cmd.Dir}); err != nil {
+	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: cmd.Dir}); err != nil {
 		cancel(err)
 	}
 	go func() {
@@ -137,30 +138,30 @@ func resize(terminal *Terminal, data []byte) {
 }
 
 // shellCommand is the user's login shell, or another program in a terminal.
-func shellCommand(who person, params *wire.ShellParams) (*exec.Cmd, *pipe.Exit) {
-	folder := who.folder()
-	environ := who.environ(cmp.Or(params.Term, usualTerm))
-	name := who.shell
-	args := []string{"-" + filepath.Base(who.shell)} // a dash in front makes it a login shell
+func shellCommand(who person.Person, params *wire.ShellParams) (*exec.Cmd, *pipe.Exit) {
+	folder := who.Folder()
+	environ := who.Environ(cmp.Or(params.Term, usualTerm))
+	name := who.Shell
+	args := []string{"-" + filepath.Base(who.Shell)} // a dash in front makes it a login shell
 	if len(params.Command) > 0 {
 		name = params.Command[0]
 		args = params.Command
 	}
-	program, exit := find(name, value(environ, "PATH"), folder)
+	program, exit := person.Program(name, person.Variable(environ, "PATH"), folder)
 	if exit != nil {
 		return nil, exit
 	}
 	cmd := &exec.Cmd{Path: program, Args: args, Env: environ, Dir: folder}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.Credential()}
 	Attach(cmd.SysProcAttr)
 	return cmd, nil
 }
 
 // lend gives the programs' side of a terminal to the user, as login(1) does: some programs open it by its name. Only root can.
-func lend(slave *os.File, who person) {
+func lend(slave *os.File, who person.Person) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	_ = slave.Chown(who.uid, who.gid)
+	_ = slave.Chown(who.UID, who.GID)
 	_ = slave.Chmod(0o600)
 }

@@ -158,17 +158,25 @@ func anyMatches(patterns []string, name string) bool {
 }
 
 // Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. key is the one
-// that verified the task. The refusal has the code wire.CodeTaskForbidden.
+// that verified the task. TaskWorkloadProcess came after SessionExec, and an owner who does not want the one does not want the other:
+// workload.* in a policy means containers to who wrote it. The refusal has the code wire.CodeTaskForbidden.
 func (p Policy) Check(name string, key ed25519.PublicKey) error {
 	const hint = "its owner changes " + PolicyFile + " there, or another node does the work"
 	switch {
-	case anyMatches(p.Forbid, name), p.Allow != nil && !anyMatches(p.Allow, name):
+	case p.forbids(name):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
+	case name == wire.TaskWorkloadProcess && p.forbids(wire.SessionExec):
+		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+wire.SessionExec+", and so no "+name+
+			", which runs a program on the node itself too", hint)
 	case !p.signedWell(name, key):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands an operator's signature for "+name,
 			"sign it with one of the keys that the policy names: --key FILE")
 	}
 	return nil
+}
+
+func (p Policy) forbids(name string) bool {
+	return anyMatches(p.Forbid, name) || p.Allow != nil && !anyMatches(p.Allow, name)
 }
 
 func (p Policy) signedWell(name string, key ed25519.PublicKey) bool {

@@ -192,3 +192,25 @@ func TestPolicyReleases(t *testing.T) {
 		}
 	}
 }
+
+// TestPolicyProcess: a program on the node itself is what session.exec is, so a policy that leaves that out leaves this out too.
+func TestPolicyProcess(t *testing.T) {
+	for _, c := range []struct {
+		policy  task.Policy
+		allowed bool
+	}{
+		{task.Policy{}, true},
+		{task.Policy{Allow: []string{"workload.*"}}, false},
+		{task.Policy{Allow: []string{"workload.*", wire.SessionExec}}, true},
+		{task.Policy{Allow: []string{"*"}, Forbid: []string{"session.*"}}, false},
+		{task.Policy{Forbid: []string{wire.TaskWorkloadProcess}}, false},
+		{task.Policy{Forbid: []string{wire.SessionShell}}, true},
+	} {
+		if err := c.policy.Check(wire.TaskWorkloadProcess, nil); (err == nil) != c.allowed {
+			t.Errorf("%+v: %v", c.policy, err)
+		}
+		if c.policy.Allow != nil && c.policy.Forbid == nil && c.policy.Check(wire.TaskWorkloadLaunch, nil) != nil {
+			t.Errorf("%+v forbids containers", c.policy)
+		}
+	}
+}

@@ -48,7 +48,8 @@ func (e engine) hasImage(ctx context.Context, image string) (bool, error) {
 
 // fetch brings the image onto the node, and makes sure that it is the one that was asked for.
 func (l *launch) fetch(ctx context.Context) error {
-	there, err := l.engine.hasImage(ctx, l.params.Image)
+	image := pinned(l.params.Image)
+	there, err := l.engine.hasImage(ctx, image)
 	if err != nil || there {
 		return err
 	}
@@ -63,16 +64,22 @@ func (l *launch) fetch(ctx context.Context) error {
 		pull.args = append(pull.args, login.options...)
 		pull.env = login.env
 	}
-	pull.args = append(pull.args, l.params.Image)
+	pull.args = append(pull.args, image)
 	if _, err := l.engine.run(ctx, pull); err != nil {
 		return fmt.Errorf("the image could not be pulled: %w", err)
 	}
-	there, err = l.engine.hasImage(ctx, l.params.Image)
+	there, err = l.engine.hasImage(ctx, image)
 	if err == nil && !there {
 		err = fmt.Errorf("%s has pulled an image, and it is not the one with the digest of %s: nothing was started; look at the registry",
 			l.engine.name, l.params.Image)
 	}
 	return err
+}
+
+// pinned is the name of an image as all engines take it.
+func pinned(text string) string {
+	image, _ := wire.ParseImage(text)
+	return image.Pinned()
 }
 
 // login is what a pull needs to use a credential.

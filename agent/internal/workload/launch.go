@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/internal/child"
+	"muster/agent/internal/mask"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -31,17 +32,17 @@ type launch struct {
 	engine  engine
 	mounts  []wire.Mount
 	secrets map[string]string // by the names of the secrets
-	veil    *veil
+	veil    *mask.Veil
 	out     io.Writer // the task's output, without the secrets
 }
 
 // Launch runs a container. A container that runs already with the same params is left alone.
 func (h Host) Launch(ctx context.Context, job task.Job, params *wire.WorkloadLaunch) task.Outcome {
-	l := launch{host: h, job: job, params: params, veil: &veil{to: job.Output}}
+	l := launch{host: h, job: job, params: params, veil: &mask.Veil{To: job.Output}}
 	l.out = l.veil
 	outcome := l.do(ctx)
-	l.veil.flush()
-	outcome.Error = l.veil.text(outcome.Error)
+	l.veil.Flush()
+	outcome.Error = l.veil.Text(outcome.Error)
 	return outcome
 }
 
@@ -79,6 +80,10 @@ func (l *launch) before(ctx context.Context) (*container, error) {
 	}
 	var err error
 	l.engine, err = choose(l.params.Runtime, v.engines, v.silent)
+	if r, taken := l.host.Runs.Find(l.params.Name); taken && err == nil {
+		err = fmt.Errorf("the name %s is a program's on this node, %s since task %s: stop that first (workload.stop name=%s), "+
+			"or use another name", r.Name, r.State, r.Task, r.Name)
+	}
 	if err != nil || len(v.found) == 0 {
 		return nil, err
 	}
@@ -130,7 +135,7 @@ func (l *launch) borrow(ctx context.Context) error {
 	if _, password, found := strings.Cut(secrets[l.params.Login], ":"); found {
 		hidden = append(hidden, password)
 	}
-	l.veil.mask = newMask(hidden...)
+	l.veil.Mask = mask.New(hidden...)
 	return nil
 }
 

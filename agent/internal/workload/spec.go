@@ -13,9 +13,10 @@ import (
 )
 
 // spec is a digest of what a container is made from. Two launches with the same one want the same container. How the image gets to the
-// node, with which engine, and how long that may take, does not change the container.
+// node, with which engine, how long that may take, and by which tag it was asked for, does not change the container.
 func spec(params *wire.WorkloadLaunch) string {
 	p := *params
+	p.Image = pinned(p.Image)
 	p.Login = ""
 	p.Runtime = ""
 	p.TaskTime = wire.TaskTime{}
@@ -53,7 +54,7 @@ func (l *launch) arguments(env environment) []string {
 			args = append(args, "--"+o.name+"="+o.value)
 		}
 	}
-	args = append(args, p.Image)
+	args = append(args, pinned(p.Image))
 	return append(args, p.Command...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -25,6 +26,14 @@ type row struct {
 	Task       string     `json:"task"`
 	Runtime    string     `json:"runtime"`
 	GPUs       []string   `json:"gpus"`
+	Program    string     `json:"program,omitempty"` // of one without a container
+	User       string     `json:"user,omitempty"`
+	Why        string     `json:"why,omitempty"` // what else is known of its end
+}
+
+func rowOf(r wire.Run) row {
+	return row{Name: r.Name, State: r.State, ExitCode: r.ExitCode, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Task: r.Task,
+		Runtime: process.Runtime, GPUs: r.GPUs, Program: r.Program, User: r.User, Why: r.Why}
 }
 
 func newRow(c container) row {
@@ -45,10 +54,16 @@ func newRow(c container) row {
 // Status says how the workloads are, as a table and as values.
 func (h Host) Status(ctx context.Context, job task.Job, params *wire.WorkloadStatus) task.Outcome {
 	v := h.look(ctx, params.Name)
+	var all []row
+	for _, r := range h.runs(params.Name) {
+		all = append(all, rowOf(r))
+	}
+	for _, c := range v.found {
+		all = append(all, newRow(c))
+	}
 	rows := []row{}
 	size := 0
-	for _, c := range v.found {
-		r := newRow(c)
+	for _, r := range all {
 		raw, _ := json.Marshal(r) // texts and numbers can always be written
 		size += len(raw) + 1
 		if size > maxRows {
@@ -60,7 +75,7 @@ func (h Host) Status(ctx context.Context, job task.Job, params *wire.WorkloadSta
 	for _, e := range v.engines {
 		runtimes = append(runtimes, e.name)
 	}
-	report := values(map[string]any{"workloads": rows, "left_out": len(v.found) - len(rows), "runtimes": runtimes})
+	report := values(map[string]any{"workloads": rows, "left_out": len(all) - len(rows), "runtimes": runtimes})
 	table(job, rows)
 	if v.trouble != nil {
 		return failed(v.trouble, report)
@@ -73,7 +88,7 @@ func table(job task.Job, rows []row) {
 		fmt.Fprintln(job.Output, "no workloads")
 		return
 	}
-	lines := [][]string{{"NAME", "STATE", "STARTED", "RUNTIME", "IMAGE"}}
+	lines := [][]string{{"NAME", "STATE", "STARTED", "RUNTIME", "IMAGE OR PROGRAM"}}
 	for _, r := range rows {
 		state := r.State
 		if r.ExitCode != nil {
@@ -83,7 +98,7 @@ func table(job task.Job, rows []row) {
 		if r.StartedAt != nil {
 			started = r.StartedAt.Format(time.RFC3339)
 		}
-		lines = append(lines, []string{r.Name, state, started, r.Runtime, r.Image})
+		lines = append(lines, []string{r.Name, state, started, r.Runtime, r.Image + r.Program})
 	}
 	widths := make([]int, len(lines[0])-1) // all but the last, which ends the line
 	for _, line := range lines {

@@ -7,9 +7,12 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/agent/internal/child"
+	"muster/agent/internal/mask"
+	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -21,10 +24,12 @@ const (
 	stopMargin = 15 * time.Second
 )
 
-// Stop ends one workload or all of them, and removes their containers. Nothing to stop is a success.
+// Stop ends one workload or all of them, and removes their containers and what programs have written. Nothing to stop is a success.
 func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop) task.Outcome {
 	v := h.look(ctx, params.Name)
-	failures := []error{v.trouble}
+	list, trouble := h.stopRuns(ctx, job, params)
+	failures := []error{v.trouble, trouble}
+	there := len(v.found) > 0 || len(list) > 0 || trouble != nil
 	var stopped []container
 	for _, e := range v.engines {
 		var some []container
@@ -36,25 +41,43 @@ func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop)
 		if len(some) == 0 {
 			continue
 		}
-		fmt.Fprintf(job.Output, "%s stops %s\n", e.name, names(some))
+		fmt.Fprintf(job.Output, "%s stops %s\n", e.name, strings.Join(names(some), ", "))
 		if err := e.stop(ctx, some, grace(ctx, params), job.Output); err != nil {
 			failures = append(failures, err)
 			continue
 		}
 		stopped = append(stopped, some...)
 	}
-	list := []string{}
-	for _, c := range stopped {
-		list = append(list, c.workload())
-	}
-	report := values(map[string]any{"changed": len(stopped) > 0, "stopped": list})
+	list = append(list, names(stopped)...)
+	report := values(map[string]any{"changed": len(list) > 0, "stopped": list})
 	if err := errors.Join(failures...); err != nil {
 		return failed(err, report)
 	}
-	if len(v.found) == 0 {
+	if !there {
 		fmt.Fprintln(job.Output, "there was nothing to stop")
 	}
 	return task.Outcome{Values: report}
+}
+
+// stopRuns ends programs, all at once, and gives the names of those that it has removed.
+func (h Host) stopRuns(ctx context.Context, job task.Job, params *wire.WorkloadStop) ([]string, error) {
+	runs := h.runs(params.Name)
+	failures := make([]error, len(runs))
+	var together sync.WaitGroup
+	for i, r := range runs {
+		if r.State == wire.RunRunning {
+			fmt.Fprintf(job.Output, "the program %s is asked to end\n", r.Name)
+		}
+		together.Go(func() { failures[i] = h.Runs.Stop(ctx, r.Name, grace(ctx, params)) })
+	}
+	together.Wait()
+	stopped := []string{}
+	for i, r := range runs {
+		if failures[i] == nil {
+			stopped = append(stopped, r.Name)
+		}
+	}
+	return stopped, errors.Join(failures...)
 }
 
 // grace is how long the containers may take to end. It never takes all the time that the task has.
@@ -88,27 +111,49 @@ const maxLines = 10_000
 
 // Logs gives the end of what a workload has written, on both its streams. Secrets that its variables hold are hidden.
 func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs) task.Outcome {
-	c, err := h.one(ctx, params.Name)
-	if err != nil {
-		return task.Failed(err)
-	}
 	lines := params.Lines
 	if lines == 0 || lines > maxLines {
 		lines = maxLines
 	}
 	kept := child.Tail{Most: wire.MaxTaskHead + wire.MaxTaskTail}
+	if output, err := h.Runs.Output(params.Name); err == nil {
+		return runLogs(job, output, lines, &kept)
+	}
+	c, err := h.one(ctx, params.Name)
+	if err != nil {
+		return task.Failed(err)
+	}
 	err = c.engine.logs(ctx, c.ID, lines, &kept)
 	last := kept.Bytes()
 	if kept.Dropped > 0 {
 		_, rest, _ := strings.Cut(string(last), "\n") // the first line may have lost its beginning
-		fmt.Fprintf(job.Output, "[the log is longer: this is its end]\n%s", newMask(c.secrets()...).text(rest))
+		fmt.Fprintf(job.Output, "[the log is longer: this is its end]\n%s", mask.New(c.secrets()...).Text(rest))
 	} else {
-		fmt.Fprint(job.Output, newMask(c.secrets()...).text(string(last)))
+		fmt.Fprint(job.Output, mask.New(c.secrets()...).Text(string(last)))
 	}
 	if err != nil {
-		return task.Failed(errors.New(newMask(c.secrets()...).text(err.Error())))
+		return task.Failed(errors.New(mask.New(c.secrets()...).Text(err.Error())))
 	}
 	return task.Outcome{Values: values(map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.Dropped > 0})}
+}
+
+// runLogs gives the end of what a program has written. Its keeper has hidden the secrets in that.
+func runLogs(job task.Job, output process.Output, lines int, kept *child.Tail) task.Outcome {
+	given, truncated, err := output.Tail(lines, kept)
+	if err != nil {
+		return task.Failed(err)
+	}
+	text := string(kept.Bytes())
+	if kept.Dropped > 0 {
+		_, text, _ = strings.Cut(text, "\n") // the first line may have lost its beginning
+		given = strings.Count(text, "\n")
+		truncated = true
+	}
+	if truncated {
+		fmt.Fprintln(job.Output, "[the log is longer: this is its end]")
+	}
+	fmt.Fprint(job.Output, text)
+	return task.Outcome{Values: values(map[string]any{"lines": given, "truncated": truncated})}
 }
 
 // logs writes the last lines of a container's log, both streams as they come.

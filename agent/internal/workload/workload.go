@@ -1,4 +1,5 @@
-// Package workload runs containers on the node, with docker, podman or nerdctl, whichever is there. It installs none of them.
+// Package workload runs containers on the node, with docker, podman or nerdctl, whichever is there. It installs none of them. Programs that
+// run without a container are workloads too: package process has them, and they share their names with the containers.
 //
 // What belongs to muster is told by labels on the containers alone, so that the agent finds its containers again after a restart, and
 // never touches another one. An image is named by its digest, pulled by it, and checked before it runs. No param can become an option
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"muster/agent/internal/child"
+	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -25,6 +27,7 @@ const defaultSettle = 3 * time.Second
 
 // Host is the machine that the containers run on.
 type Host struct {
+	Runs   process.Host  // programs without a container
 	State  string        // the agent's state directory; it holds which engines have been used
 	Node   string        // the node's id, for a label; empty: not said
 	Env    []string      // what the engines' commands get; nil: the agent's own, without its variables
@@ -86,6 +89,35 @@ func (h Host) look(ctx context.Context, name string) view {
 	return v
 }
 
+// runs are the programs of this name; the empty name stands for all of them.
+func (h Host) runs(name string) (all []wire.Run) {
+	for _, r := range h.Runs.Runs() {
+		if name == "" || r.Name == name {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Process starts a program. Its name must be no container's.
+func (h Host) Process(ctx context.Context, job task.Job, params *wire.WorkloadProcess) task.Outcome {
+	var holders []process.Holder
+	v := h.look(ctx, "")
+	if v.trouble != nil {
+		fmt.Fprintf(job.Output, "%v\n", v.trouble)
+	}
+	for _, c := range v.found {
+		if c.workload() == params.Name {
+			return task.Failf("the name %s is a container's on this node, %s in %s: stop that first (workload.stop name=%s), or use another name",
+				params.Name, c.State.Status, c.engine.name, params.Name)
+		}
+		if gpus := c.label(labelGPUs); c.alive() && gpus != "" {
+			holders = append(holders, process.Holder{Name: "the container " + c.workload(), GPUs: strings.Split(gpus, ",")})
+		}
+	}
+	return h.Runs.Start(ctx, job, params, holders)
+}
+
 // one gives the container of a workload. If it is not there, the failure names those that are.
 func (h Host) one(ctx context.Context, name string) (container, error) {
 	v := h.look(ctx, "")
@@ -97,19 +129,22 @@ func (h Host) one(ctx context.Context, name string) (container, error) {
 	if v.trouble != nil {
 		return container{}, v.trouble
 	}
-	hint := "it has " + names(v.found)
-	if len(v.found) == 0 {
+	there := names(v.found)
+	for _, r := range h.runs("") {
+		there = append(there, r.Name)
+	}
+	hint := "it has " + strings.Join(there, ", ")
+	if len(there) == 0 {
 		hint = "it has none at all"
 	}
 	return container{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no workload %q on this node", name), hint)
 }
 
-func names(all []container) string {
-	var texts []string
+func names(all []container) (texts []string) {
 	for _, c := range all {
 		texts = append(texts, c.workload())
 	}
-	return strings.Join(texts, ", ")
+	return texts
 }
 
 // values turns what was found out into what a task reports.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -170,4 +171,12 @@ func completes(wire.TaskPayload) (string, wire.TaskResult) {
 func fails(wire.TaskPayload) (string, wire.TaskResult) {
 	exit := 3
 	return "oh\n", wire.TaskResult{Status: wire.TaskFailed, ExitCode: &exit, Error: "the disk is full"}
+}
+
+// digestsFor gives another digest each time.
+func digestsFor(asked *int) func(context.Context, task.Tag) (string, error) {
+	return func(context.Context, task.Tag) (string, error) {
+		*asked++
+		return fmt.Sprintf("sha256:%064d", *asked), nil
+	}
 }

@@ -32,7 +32,7 @@ func TestTaskUsage(t *testing.T) {
 		{"task run gpu-1 provision_user username=ada sudo=perhaps", "sudo cannot be", "true or false"},
 		{"task run gpu-1 workload.logs name=x lines=many", "lines cannot be", "whole number"},
 		{"task run gpu-1 workload.oci_launch name=x image=" + image + " env=A", "env cannot be", "env=KEY=VALUE"},
-		{"task run gpu-1 workload.oci_launch name=x image=x:latest", "the param image cannot be", "a tag can change"},
+		{"task run gpu-1 workload.oci_launch name=x image=r.example/X:1", "the param image cannot be", "a tag alone can change"},
 		{"task run gpu-1 provision_user username=@/nowhere", "read the value", ""},
 		{"task run gpu-1 diag.collect --params /nowhere", "read the params", ""},
 		{"task run gpu-1 diag.collect --params " + bad, "has no params", "one JSON object"},

@@ -82,6 +82,10 @@ func ruleOf(path string) field {
 		return field{words: []string{wire.MemoryDevice, wire.MemoryUnified}, usual: wire.MemoryDevice}
 	case "gpus.vendor":
 		return field{words: []string{wire.VendorNVIDIA, wire.VendorAMD}}
+	case "runs":
+		return field{most: wire.MaxRuns}
+	case "runs.state":
+		return field{words: wire.RunStates()}
 	case "xids.state":
 		return field{words: []string{wire.KernelRead, wire.KernelNotAvailable}, usual: wire.KernelNotAvailable}
 	case "xids.events":

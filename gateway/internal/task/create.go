@@ -54,6 +54,9 @@ func (d *Service) Create(ctx context.Context, tenant string, q Request, by store
 	if err != nil {
 		return t, false, err
 	}
+	if err := d.pin(ctx, node.Tenant, &o); err != nil {
+		return t, false, err
+	}
 	if err := d.named(ctx, node.Tenant, o.params); err != nil {
 		return t, false, err
 	}
@@ -93,6 +96,14 @@ func (d *Service) read(q Request, by store.Actor) (order, error) {
 		if err := q.May(o.kind.Name); err != nil {
 			return o, err
 		}
+	}
+	launch, _, err := unpinned(o)
+	if err == nil && launch != nil {
+		o.params = launch
+		err = launch.CheckTagged()
+	}
+	if err != nil || launch != nil {
+		return o, err
 	}
 	o.params, err = readParams(o.kind, o.payload.Params)
 	return o, err
@@ -266,7 +277,7 @@ func (d *Service) lostRace(ctx context.Context, tenant string, o order, node sto
 func (o order) same(tenant string, earlier store.Task) (store.Task, bool, error) {
 	equal := o.Signed != nil && bytes.Equal(o.Signed.Payload, earlier.Payload) ||
 		o.Signed == nil && (o.Node == earlier.NodeID || o.Node == earlier.NodeName) && o.kind.Name == earlier.Type &&
-			bytes.Equal(o.payload.Params, Params(earlier))
+			(bytes.Equal(o.payload.Params, Params(earlier)) || o.sameLaunch(earlier))
 	if !equal || tenant != "" && tenant != earlier.Tenant {
 		return store.Task{}, false, wire.Refuse(wire.CodeAlreadyThere, "another task has the id "+o.payload.TaskID, "choose another id, or none")
 	}

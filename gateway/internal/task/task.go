@@ -35,6 +35,7 @@ type Config struct {
 	Store  *store.Store
 	Sign   func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
 	Keys   func() []ed25519.PublicKey                    // the task keys that nodes believe now
+	Digest func(context.Context, Tag) (string, error)    // the digest that a tag stands for now; nil: no registry is asked
 	Now    func() time.Time                              // nil: time.Now
 	Logger *slog.Logger                                  // nil: none
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.

@@ -3,6 +3,7 @@ package view
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"muster/agent/wire"
@@ -113,6 +114,7 @@ func (n *node) keep(earlier *node) {
 	g.ReadAt = was.ReadAt
 	g.GPUs = was.GPUs
 	g.Xids = was.Xids
+	g.Runs = was.Runs
 	g.CPUs = was.CPUs
 	g.MemoryUsedMiB = was.MemoryUsedMiB
 	g.MemoryMiB = was.MemoryMiB
@@ -150,6 +152,7 @@ func (n *node) hear(s Sample) {
 	g.Probe = h.Probe.State
 	g.ReadAt = utc(api.ReadAt(h.Probe.SampledAt, n.skew))
 	g.Xids = h.Xids
+	g.Runs = h.Runs
 	g.CPUs = h.CPUs
 	g.MemoryUsedMiB = h.MemoryUsedMiB
 	g.MemoryMiB = h.MemoryTotalMiB
@@ -159,7 +162,8 @@ func (n *node) hear(s Sample) {
 	n.hearGPUs(h.GPUs, s.At)
 }
 
-// hearGPUs keeps the stretches of idleness of the GPUs that answered just now. Old rows tell nothing.
+// hearGPUs keeps the stretches of idleness of the GPUs that answered just now. Old rows tell nothing. A GPU that a run keeps for itself is
+// not idle, whatever it does: it could not be given to others.
 func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 	old := at.IsZero() || api.Old(*n.probe, n.row.IntervalSeconds, n.skew, at)
 	stretches := make(map[string]*stretch, len(rows))
@@ -172,7 +176,7 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 			s = &stretch{}
 		}
 		stretches[g.UUID] = s
-		if old {
+		if old || slices.ContainsFunc(n.row.Runs, func(r wire.Run) bool { return r.Holds(g.UUID) }) {
 			s.since = time.Time{}
 			continue
 		}

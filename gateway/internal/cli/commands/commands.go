@@ -13,6 +13,7 @@ import (
 	"muster/gateway/internal/cli/node"
 	"muster/gateway/internal/cli/release"
 	"muster/gateway/internal/cli/remote"
+	"muster/gateway/internal/cli/run"
 	"muster/gateway/internal/cli/session"
 	"muster/gateway/internal/cli/status"
 	"muster/gateway/internal/cli/task"
@@ -33,6 +34,7 @@ func All() []cli.Command {
 		health.HealthCommands(),
 		health.AlertCommands(),
 		task.Commands(),
+		run.Commands(),
 		session.Commands(),
 		release.Commands(),
 		join.PushCommands(),

@@ -88,7 +88,7 @@ var notOfNodes = []string{
 	"StateCommissioned", "StateReady", "StatusPending", "StatusOnline", "StatusStale",
 	"PrefixTasks", "PrefixSessions", "OpenerShell", "OpenerExec", "OpenerForward", "userForm", "commandForm", "sessionMark", "ParamText",
 	"ParamFlag", "ParamInt", "ParamList", "ParamMap", "SeverityNote", "SeverityWarn", "SeveritySevere",
-	"EnvPrefix", "EnvGateway", "EnvState", "EnvToken", "EnvTokenFile", "EnvSupervised", "EnvKept", "EnvSession",
+	"EnvPrefix", "EnvGateway", "EnvState", "EnvToken", "EnvTokenFile", "EnvSupervised", "EnvKept", "EnvSession", "EnvRun", "hub",
 }
 
 // fieldsOfTypes are how muster task types describes params to operators. The page says what params there are: see TestProtocolTaskTypes.
@@ -196,6 +196,7 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxText":         fmt.Sprintf("text in hardware | %d bytes", wire.MaxText),
 		"MaxList":         fmt.Sprintf("list in hardware | %d", wire.MaxList),
 		"MaxXids":         fmt.Sprintf("events of the kernel in hardware | %d", wire.MaxXids),
+		"MaxRuns":         fmt.Sprintf("runs in hardware | %d", wire.MaxRuns),
 		"MaxStartsWhy":    fmt.Sprintf("why the last run of the agent ended | %d bytes", wire.MaxStartsWhy),
 		"StartsWindow":    fmt.Sprintf("time in which starts of the agent count | %.0f s", wire.StartsWindow.Seconds()),
 		"MaxGeneration":   fmt.Sprintf("generation in adopt | %d", wire.MaxGeneration),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -68,6 +69,7 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 		cost = rentOf(ctx, s, filter)
 	}
 	fmt.Fprintln(s.Stdout, counts.footer(cost))
+	counts.nameRuns(s.Stdout, s.Screen())
 	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)
 	}
@@ -127,12 +129,16 @@ func nodeTable(s *cli.Session, each eachPage) (tally, error) {
 type tally struct {
 	all, online, unheard, stale, pending, retired int
 
-	unwell, old int // rows that bear a mark
+	unwell, old int      // rows that bear a mark
+	runs        []string // what runs, as NAME on NODE
 }
 
 // add counts a retired node as retired alone: it has no status that anybody waits for.
 func (t *tally) add(v view) {
 	t.all++
+	for _, r := range v.running() {
+		t.runs = append(t.runs, screen.Printable(r.Name)+" on "+screen.Printable(v.Name))
+	}
 	if v.unwell() {
 		t.unwell++
 	}
@@ -180,6 +186,18 @@ func (t tally) footer(cost string) string {
 		text += " · " + cost
 	}
 	return text
+}
+
+// nameRuns names what runs.
+func (t tally) nameRuns(w io.Writer, columns int) {
+	if n := len(t.runs); n > 0 {
+		const most = 5
+		text := strings.Join(t.runs[:min(n, most)], ", ")
+		if n > most {
+			text += fmt.Sprintf(" and %d more: muster run ls", n-most)
+		}
+		screen.Pairs(w, columns, [][]string{{"runs", text}})
+	}
 }
 
 // explain says what the marks in the list mean.

@@ -45,6 +45,7 @@ func nodeColumns() []screen.Column {
 		{Name: "STATE", Least: 11, Most: 12},
 		{Name: "STATUS", Rank: 2},
 		{Name: "SEEN", Rank: 5},
+		{Name: "RUNS", Most: 40, Wide: true},
 		{Name: "HEALTH", Most: 40, Wide: true},
 		{Name: "READ", Wide: true},
 		{Name: "ID", Wide: true},
@@ -64,7 +65,7 @@ func nodeColumns() []screen.Column {
 func (v view) row(wide bool) []string {
 	return []string{
 		screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
-		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen),
+		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen), v.runs(),
 		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), v.channel(), v.update(),
 		screen.OrUnknown(v.Address), screen.Labels(v.Labels),
 		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID),

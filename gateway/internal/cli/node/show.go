@@ -47,10 +47,47 @@ func (v view) show(w io.Writer, columns int, more [][]string) {
 	}
 	rows = append(rows, more...)
 	rows = append(rows, v.hardwareRows()...)
+	rows = append(rows, v.runRows()...)
 	for _, notice := range v.Notices {
 		rows = append(rows, []string{"  notice", screen.Printable(notice)})
 	}
 	screen.Pairs(w, columns, rows)
+}
+
+// runRows are the programs that tasks have started and that run.
+func (v view) runRows() (rows [][]string) {
+	for _, r := range v.running() {
+		text := screen.Printable(r.Name) + ", " + screen.OrUnknown(r.Program) + " as " + screen.OrUnknown(r.User)
+		switch {
+		case len(r.GPUs) > 0 && r.GPUs[0] == wire.AllGPUs:
+			text += ", all GPUs"
+		case len(r.GPUs) > 0:
+			text += ", " + screen.Plural(len(r.GPUs), "GPU")
+		}
+		rows = append(rows, []string{"  runs", text + ", for " + v.since(v.byGateway(r.StartedAt))})
+	}
+	return rows
+}
+
+func (v view) running() (all []wire.Run) {
+	if v.hardware == nil {
+		return nil
+	}
+	for _, r := range v.hardware.Runs {
+		if r.State == wire.RunRunning {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// runs names the programs that run, for a list.
+func (v view) runs() string {
+	var names []string
+	for _, r := range v.running() {
+		names = append(names, screen.Printable(r.Name))
+	}
+	return screen.OrUnknown(strings.Join(names, ","))
 }
 
 // word says in a word what a list shows as a dash.

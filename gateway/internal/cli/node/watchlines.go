@@ -121,7 +121,7 @@ func glanced(g *api.NodeRow, now time.Time) view {
 	if g.Probe == "" && g.GPUs == nil {
 		return v
 	}
-	v.hardware = &wire.Hardware{Probe: wire.Probe{State: g.Probe, SampledAt: g.ReadAt}}
+	v.hardware = &wire.Hardware{Probe: wire.Probe{State: g.Probe, SampledAt: g.ReadAt}, Runs: g.Runs}
 	for _, gpu := range g.GPUs {
 		v.hardware.GPUs = append(v.hardware.GPUs, wire.GPU{Index: gpu.Index, UUID: gpu.UUID, Name: gpu.Name,
 			MemoryUsedMiB: gpu.MemoryUsedMiB, MemoryTotalMiB: gpu.MemoryMiB, MemorySource: gpu.MemorySource,

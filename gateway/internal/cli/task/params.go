@@ -118,6 +118,9 @@ func checkParams(kind wire.TaskType, raw []byte, fromFile bool) error {
 		}
 		return cli.Usagef("muster task types "+kind.Name+" shows the params", "%s: %v", source, err)
 	}
+	if launch, ok := params.(*wire.WorkloadLaunch); ok {
+		return launch.CheckTagged() // the gateway adds a digest
+	}
 	return params.Check()
 }
 

@@ -23,6 +23,10 @@ type order struct {
 	asked asked
 	key   ed25519.PrivateKey // of the operator; nil: the gateway signs
 	json  bool
+
+	first  sync.Mutex // while no task has told the digest of the image
+	pinned bool
+
 	flags struct {
 		Expires   time.Duration `flag:"expires,seconds"`
 		Wait      bool
@@ -84,8 +88,27 @@ func queued(task api.Task) string {
 	return said
 }
 
-// queue makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
+// queue makes one task. The first of a launch is made alone: where its image had a tag, all others get the digest that this one got.
 func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
+	if o.asked.kind.Name != wire.TaskWorkloadLaunch || o.key != nil {
+		return o.queueOne(ctx, t)
+	}
+	o.first.Lock()
+	if o.pinned {
+		o.first.Unlock()
+		return o.queueOne(ctx, t)
+	}
+	defer o.first.Unlock()
+	task, err := o.queueOne(ctx, t)
+	if err == nil {
+		o.asked.params = task.Params
+		o.pinned = true
+	}
+	return task, err
+}
+
+// queueOne makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
+func (o *order) queueOne(ctx context.Context, t cli.Target) (api.Task, error) {
 	q := api.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
 		ExpiresSeconds: int(o.flags.Expires.Seconds())}
 	if o.key != nil {

@@ -7,6 +7,8 @@ package build
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -109,13 +111,13 @@ func (r *Repository) url(kind, digest string) string {
 	return "https://" + r.host + "/v2/" + r.name + "/" + kind + "/" + digest
 }
 
-// Manifest reads an index or a manifest by its digest. The caller checks the digest.
-func (r *Repository) Manifest(ctx context.Context, digest string) (mediaType string, body []byte, err error) {
+// Manifest reads an index or a manifest by its digest, or by a tag. The caller checks the digest.
+func (r *Repository) Manifest(ctx context.Context, reference string) (mediaType string, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
 	header := http.Header{"Accept": {strings.Join([]string{wire.MediaIndex, wire.MediaManifest,
 		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json"}, ", ")}}
-	response, err := r.get(ctx, r.url("manifests", digest), header)
+	response, err := r.get(ctx, r.url("manifests", reference), header)
 	if err != nil {
 		return "", nil, err
 	}
@@ -133,6 +135,16 @@ func (r *Repository) Manifest(ctx context.Context, digest string) (mediaType str
 		return "", nil, r.broken("gives a manifest of more than %d bytes", longestManifest)
 	}
 	return mediaType, body, nil
+}
+
+// Tag is the digest that a tag stands for now: that of the index where there are several platforms.
+func (r *Repository) Tag(ctx context.Context, tag string) (digest string, err error) {
+	_, body, err := r.Manifest(ctx, tag)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(body)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
 // Blob opens a blob. It follows redirects, as registries send them for layers, without the credential. The caller checks the digest.

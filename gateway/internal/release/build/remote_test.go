@@ -366,3 +366,20 @@ func TestBlobStalls(t *testing.T) {
 		wantRefused(t, err, wire.CodeUnavailable, "does not answer in time")
 	})
 }
+
+// TestTag: the digest of a tag is that of what the registry gives for it.
+func TestTag(t *testing.T) {
+	g := &registry{tokens: here, life: 300}
+	r, _ := g.repository(t, build.Credential{})
+	digest, err := r.Tag(t.Context(), "1.2")
+	if err != nil || digest != digestOf(index) {
+		t.Errorf("%s, %v", digest, err)
+	}
+	if last := g.seen[len(g.seen)-1]; last != here+"/v2/team/agent/manifests/1.2 Bearer" {
+		t.Errorf("asked for %s", last)
+	}
+	g.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	if digest, err := r.Tag(t.Context(), "gone"); err == nil {
+		t.Errorf("%s", digest)
+	}
+}

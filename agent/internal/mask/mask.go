@@ -1,4 +1,5 @@
-package workload
+// Package mask hides values that are known to be secret in what people read.
+package mask
 
 import (
 	"bytes"
@@ -9,17 +10,17 @@ import (
 	"sync"
 )
 
-// masked stands in for a secret in what people read.
-const masked = "[secret]"
+// Masked stands in for a secret in what people read.
+const Masked = "[secret]"
 
-// mask hides secrets in texts.
-type mask struct {
+// Mask hides secrets in texts. The zero value hides nothing.
+type Mask struct {
 	secrets [][]byte  // the longest first
 	first   [256]bool // the bytes that they begin with
 }
 
-// newMask hides values, the lines of a value that has several, and the form in which a registry's client sends them.
-func newMask(values ...string) mask {
+// New hides values, the lines of a value that has several, and the form in which a registry's client sends them.
+func New(values ...string) Mask {
 	var all []string
 	for _, value := range values {
 		all = append(all, value, base64.StdEncoding.EncodeToString([]byte(value)))
@@ -28,7 +29,7 @@ func newMask(values ...string) mask {
 		}
 	}
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	var m mask
+	var m Mask
 	for _, text := range all {
 		if strings.TrimSpace(text) != "" {
 			m.secrets = append(m.secrets, []byte(text))
@@ -38,14 +39,14 @@ func newMask(values ...string) mask {
 	return m
 }
 
-// text is a whole text without the secrets.
-func (m mask) text(s string) string {
+// Text is a whole text without the secrets.
+func (m Mask) Text(s string) string {
 	clean, _ := m.clean([]byte(s), true)
 	return string(clean)
 }
 
 // clean hides the secrets in data. If more data may follow, it gives back as rest what could be the beginning of a secret.
-func (m mask) clean(data []byte, whole bool) (clean, rest []byte) {
+func (m Mask) clean(data []byte, whole bool) (clean, rest []byte) {
 	for len(data) > 0 {
 		next := slices.IndexFunc(data, func(c byte) bool { return m.first[c] })
 		if next < 0 {
@@ -58,7 +59,7 @@ func (m mask) clean(data []byte, whole bool) (clean, rest []byte) {
 		case more && !whole:
 			return clean, data
 		case length > 0:
-			clean = append(clean, masked...)
+			clean = append(clean, Masked...)
 			data = data[length:]
 		default:
 			clean = append(clean, data[0])
@@ -69,7 +70,7 @@ func (m mask) clean(data []byte, whole bool) (clean, rest []byte) {
 }
 
 // match is the length of the longest secret that data begins with. more says that data is the beginning of a longer one.
-func (m mask) match(data []byte) (length int, more bool) {
+func (m Mask) match(data []byte) (length int, more bool) {
 	for _, secret := range m.secrets {
 		if bytes.HasPrefix(data, secret) {
 			return len(secret), more
@@ -79,29 +80,29 @@ func (m mask) match(data []byte) (length int, more bool) {
 	return 0, more
 }
 
-// veil hides secrets in what is written through it, also one that comes in several pieces.
-type veil struct {
-	mask
-	to   io.Writer
+// Veil hides secrets in what is written through it, also one that comes in several pieces.
+type Veil struct {
+	Mask
+	To   io.Writer
 	mu   sync.Mutex
 	held []byte // what could be the beginning of a secret
 }
 
 // Write passes on what surely has no part of a secret.
-func (v *veil) Write(data []byte) (int, error) {
+func (v *Veil) Write(data []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clean, rest := v.clean(append(v.held, data...), false)
 	v.held = slices.Clone(rest)
-	_, err := v.to.Write(clean)
+	_, err := v.To.Write(clean)
 	return len(data), err
 }
 
-// flush passes on what was held back, once nothing more can follow.
-func (v *veil) flush() {
+// Flush passes on what was held back, once nothing more can follow.
+func (v *Veil) Flush() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	clean, _ := v.clean(v.held, true)
 	v.held = nil
-	_, _ = v.to.Write(clean) // a job's output never fails
+	_, _ = v.To.Write(clean) // a job's output never fails
 }

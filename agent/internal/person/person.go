@@ -1,4 +1,5 @@
-package session
+// Package person is a user of this machine as whom programs are started: the rights, the environment, and where a program is found.
+package person
 
 import (
 	"fmt"
@@ -8,55 +9,51 @@ import (
 	"strings"
 	"syscall"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/child"
 	"muster/agent/wire"
 )
 
-// person is a user of this machine.
-type person struct {
-	name        string
-	uid, gid    int
-	groups      []int
-	home, shell string
-}
+// Person is a user of this machine.
+type Person struct{ account.Login }
 
-// person finds the user of a session; an empty name: the agent's own. The node's owner may allow some alone.
-func (o *opening) person(name string) (person, error) {
-	l, err := o.Accounts.Login(name)
+// Find finds a user; an empty name: the agent's own. The node's owner may allow some alone, which may says.
+func Find(accounts *account.Accounts, name string, may func(user string) error) (Person, error) {
+	l, err := accounts.Login(name)
 	if err != nil {
-		return person{}, err
+		return Person{}, err
 	}
-	who := person{name: l.Name, uid: l.UID, gid: l.GID, groups: l.Groups, home: l.Home, shell: l.Shell}
-	if err := o.policy.CheckUser(who.name); err != nil {
+	who := Person{l}
+	if err := may(who.Name); err != nil {
 		return who, err
 	}
 	switch {
-	case who.uid < 0 || who.uid >= math.MaxUint32 || who.gid < 0 || who.gid >= math.MaxUint32:
+	case who.UID < 0 || who.UID >= math.MaxUint32 || who.GID < 0 || who.GID >= math.MaxUint32:
 		return who, wire.Refuse(wire.CodeTaskParamsInvalid, fmt.Sprintf("the user %.32q has no number that can be", name),
 			"see /etc/passwd there")
-	case os.Geteuid() != 0 && who.uid != os.Geteuid():
+	case os.Geteuid() != 0 && who.UID != os.Geteuid():
 		return who, wire.Refuse(wire.CodeTaskForbidden, "the agent on the node runs as an ordinary user, and cannot act as another one",
 			"leave --user out, or join the node as root")
 	}
 	return who, nil
 }
 
-// credential are the rights of the user; nil: those that the agent has.
-func (p person) credential() *syscall.Credential {
+// Credential are the rights of the user; nil: those that the agent has.
+func (p Person) Credential() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	c := &syscall.Credential{Uid: uint32(p.uid), Gid: uint32(p.gid)}
-	for _, id := range p.groups {
+	c := &syscall.Credential{Uid: uint32(p.UID), Gid: uint32(p.GID)}
+	for _, id := range p.Groups {
 		c.Groups = append(c.Groups, uint32(id))
 	}
 	return c
 }
 
-// folder is where the user's programs start.
-func (p person) folder() string {
-	if info, err := os.Stat(p.home); err == nil && info.IsDir() && strings.HasPrefix(p.home, "/") {
-		return p.home
+// Folder is where the user's programs start.
+func (p Person) Folder() string {
+	if info, err := os.Stat(p.Home); err == nil && info.IsDir() && strings.HasPrefix(p.Home, "/") {
+		return p.Home
 	}
 	return "/"
 }
@@ -66,19 +63,19 @@ const (
 	userPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 )
 
-// environ is what the user's programs get. What the agent's own environment holds beside its own variables may be meant for its user, and
+// Environ is what the user's programs get. What the agent's own environment holds beside its own variables may be meant for its user, and
 // for nobody else. term is empty if there is no terminal.
-func (p person) environ(term string) []string {
+func (p Person) Environ(term string) []string {
 	var all []string
 	path := userPath
-	if p.uid == 0 {
+	if p.UID == 0 {
 		path = rootPath
 	}
-	if p.uid == os.Geteuid() {
+	if p.UID == os.Geteuid() {
 		all = slices.DeleteFunc(child.Environ(), ofService)
 	}
-	set := [][2]string{{"HOME", p.home}, {"SHELL", p.shell}, {"USER", p.name}, {"LOGNAME", p.name}, {"TERM", term}}
-	if value(all, "PATH") == "" {
+	set := [][2]string{{"HOME", p.Home}, {"SHELL", p.Shell}, {"USER", p.Name}, {"LOGNAME", p.Name}, {"TERM", term}}
+	if Variable(all, "PATH") == "" {
 		set = append(set, [2]string{"PATH", path})
 	}
 	for _, pair := range set {
@@ -101,7 +98,8 @@ func ofService(entry string) bool {
 	return false
 }
 
-func value(environ []string, name string) string {
+// Variable is the value of a variable; empty: it is not there.
+func Variable(environ []string, name string) string {
 	for _, entry := range environ {
 		if value, found := strings.CutPrefix(entry, name+"="); found {
 			return value

@@ -1,0 +1,215 @@
+package process
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"muster/agent/disk"
+	"muster/agent/internal/child"
+	"muster/agent/internal/host"
+	"muster/agent/internal/mask"
+	"muster/agent/internal/person"
+	"muster/agent/internal/transport"
+	"muster/agent/pipe"
+)
+
+// What a keeper is told by signals.
+const (
+	askEnd  = syscall.SIGTERM // ask all processes of the run to end
+	killNow = syscall.SIGINT  // kill them
+)
+
+const (
+	// farewellTime is for processes that end by themselves when the program does, as helpers of Python's do.
+	farewellTime = 500 * time.Millisecond
+	// pipeTime is for output after all processes have ended.
+	pipeTime = 2 * time.Second
+	// noteTime is how long a disk that takes no ending is tried again. After that nobody knows how the run ended.
+	noteTime  = time.Hour
+	notePause = 5 * time.Second
+)
+
+// order is what a keeper is to start. It comes on its standard input, because it has secrets.
+type order struct {
+	Path       string
+	Args       []string // with the program's name
+	Env        []string
+	Dir        string
+	Credential *syscall.Credential // nil: as the keeper itself
+	Secrets    []string            // values that are hidden in the output
+}
+
+// answer is what a keeper says on its standard output once the program runs, or where it does not.
+type answer struct {
+	PID   int        `json:"pid"`
+	Exit  *pipe.Exit `json:"exit,omitempty"`  // the program cannot be run
+	Error string     `json:"error,omitempty"` // anything else that is wrong
+}
+
+// keeper is one keeper at work.
+type keeper struct {
+	folder string
+	order  order
+	out    *output
+	main   int
+	gone   chan struct{}           // closed when no process of the run is left
+	ended  chan syscall.WaitStatus // of the program itself
+}
+
+// Keep is the keeper of one run, whose folder is there. It returns when all processes of the run have ended.
+func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
+	said := make(chan os.Signal, 8)
+	signal.Notify(said, askEnd, killNow)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	k := &keeper{folder: folder, out: &output{folder: folder, now: time.Now}, gone: make(chan struct{}),
+		ended: make(chan syscall.WaitStatus, 1)}
+	if err := json.NewDecoder(stdin).Decode(&k.order); err != nil {
+		return fmt.Errorf("read what to start: %w", err)
+	}
+	from, a := k.start()
+	err := json.NewEncoder(stdout).Encode(a)
+	_ = stdout.Close()
+	if a.PID == 0 {
+		return err
+	}
+	k.order = order{Secrets: k.order.Secrets} // the rest may hold secrets, and is not needed any more
+	drained := make(chan struct{})
+	go func() { defer close(drained); k.drain(from) }()
+	end := k.watch(said)
+	_ = from.SetReadDeadline(time.Now().Add(pipeTime))
+	<-drained
+	k.out.close()
+	return k.note(end)
+}
+
+// start starts the program in a session of processes of its own, without a terminal.
+func (k *keeper) start() (*os.File, answer) {
+	// What the run's processes leave behind becomes a child of the keeper, and not of process 1.
+	const subreaper = 36 // PR_SET_CHILD_SUBREAPER
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0); errno != 0 {
+		return nil, answer{Error: "the kernel does not let the keeper look after the program: " + errno.Error()}
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, answer{Error: err.Error()}
+	}
+	defer to.Close()
+	syscall.Umask(0o022) // the agent's own is for its secrets
+	cmd := &exec.Cmd{Path: k.order.Path, Args: k.order.Args, Env: k.order.Env, Dir: k.order.Dir, Stdout: to, Stderr: to}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: k.order.Credential}
+	if err := cmd.Start(); err != nil {
+		return nil, answer{Exit: person.NotStarted(k.order.Args[0], err)}
+	}
+	k.main = cmd.Process.Pid
+	raw, _ := json.Marshal(keeping{host.ProcessOf(os.Getpid()), host.ProcessOf(k.main)})
+	if err := disk.Replace(filepath.Join(k.folder, keeperFile), raw, 0o600); err != nil {
+		child.KillGroup(k.main)
+		return nil, answer{Error: fmt.Sprintf("its keeper cannot write on the disk: %v; %s", err, disk.NextStep(err))}
+	}
+	_ = k.out.open() // so that readers find it before the first line comes
+	go k.reap()
+	return from, answer{PID: k.main}
+}
+
+// reap collects all processes of the run, also those that were left behind, until there is none.
+func (k *keeper) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil: // ECHILD
+			close(k.gone)
+			return
+		case pid == k.main && (status.Exited() || status.Signaled()):
+			k.ended <- status
+		}
+	}
+}
+
+// drain keeps what the run writes.
+func (k *keeper) drain(from *os.File) {
+	veil := &mask.Veil{Mask: mask.New(k.order.Secrets...), To: k.out}
+	_, _ = io.Copy(veil, from) // it ends with the last process, or with the deadline
+	veil.Flush()
+}
+
+// watch waits for the end of the program, and ends what it leaves behind. Signals end the run before that.
+func (k *keeper) watch(said <-chan os.Signal) ending {
+	var end ending
+	var kill context.CancelFunc = func() {}
+	for {
+		select {
+		case s := <-said:
+			end.Asked = true
+			if s == killNow {
+				kill()
+				kill = k.killAll()
+			} else {
+				k.each(syscall.SIGTERM)
+				k.each(syscall.SIGCONT) // one that is stopped would not hear the other
+			}
+		case status := <-k.ended:
+			end.Code = status.ExitStatus()
+			if status.Signaled() {
+				end.Signal = status.Signal().String()
+				end.Code = 128 + int(status.Signal())
+			}
+			end.At = time.Now()
+			select {
+			case <-k.gone:
+			case <-time.After(farewellTime):
+			}
+			end.Left = k.each(syscall.SIGTERM)
+			k.each(syscall.SIGCONT)
+			timer := time.AfterFunc(child.DefaultGrace, func() { k.killAll() })
+			<-k.gone
+			timer.Stop()
+			kill()
+			_, err := os.Stat(filepath.Join(k.folder, stopFile))
+			end.Stopped = err == nil
+			return end
+		}
+	}
+}
+
+// each sends a signal to all processes of the run, and gives their number.
+func (k *keeper) each(s syscall.Signal) int {
+	own := os.Getpid()
+	return len(host.Signal("/proc", func(pid int) bool { return host.Below(pid, own) }, s))
+}
+
+// killAll kills all processes of the run until none is left: one that is killed may have started another one.
+func (k *keeper) killAll() context.CancelFunc {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for k.each(syscall.SIGKILL) > 0 && transport.Sleep(ctx, 10*time.Millisecond) {
+		}
+	}()
+	return cancel
+}
+
+// note writes down how the run ended. Nobody could tell later, so a full disk is tried again.
+func (k *keeper) note(end ending) error {
+	raw, err := json.Marshal(end)
+	for begun := time.Now(); err == nil; {
+		if err = disk.Replace(filepath.Join(k.folder, exitFile), raw, 0o600); err == nil || errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if time.Since(begun) > noteTime {
+			return err
+		}
+		err = nil
+		time.Sleep(notePause)
+	}
+	return err
+}

@@ -1,0 +1,204 @@
+package process
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/disk"
+	"muster/agent/internal/logfile"
+	"muster/agent/wire"
+)
+
+const (
+	// mostOutput bounds the file that a run's output goes to, in bytes. One older file of the same size is kept beside it.
+	mostOutput = 16 << 20
+	// mostLine is where a line that does not end is cut, in bytes.
+	mostLine = 64 << 10
+	// cutFile says how many lines of the output are not kept.
+	cutFile = "cut"
+)
+
+// output keeps what a run writes, as lines with their times: in the form of the agent's own log, so that the same reader follows both. A
+// disk that takes nothing does not hold the program up: the lines are lost, and counted.
+type output struct {
+	folder string
+	most   int64 // 0: mostOutput
+	now    func() time.Time
+
+	file  *os.File
+	size  int64
+	lines int64  // in the file
+	older int64  // in the file before it
+	lost  int64  // not kept
+	held  []byte // of a line that has not ended
+
+	returned bool // the last line was ended by a carriage return
+}
+
+// Write takes what comes. A carriage return ends a line too, as progress bars write it.
+func (o *output) Write(data []byte) (int, error) {
+	size := len(data)
+	for len(data) > 0 {
+		end := bytes.IndexAny(data, "\r\n")
+		part := data
+		if end >= 0 {
+			part = data[:end]
+		}
+		for len(o.held)+len(part) > mostLine {
+			take := mostLine - len(o.held)
+			o.held = append(o.held, part[:take]...)
+			part = part[take:]
+			o.flush()
+		}
+		o.held = append(o.held, part...)
+		if end < 0 {
+			break
+		}
+		switch {
+		case data[end] == '\n' && o.returned && len(o.held) == 0: // of a line that the carriage return has ended
+			o.returned = false
+		case data[end] == '\n' || len(o.held) > 0:
+			o.line()
+			o.returned = data[end] == '\r'
+		}
+		data = data[end+1:]
+	}
+	return size, nil
+}
+
+// flush ends a line that has no end.
+func (o *output) flush() {
+	if len(o.held) > 0 {
+		o.line()
+	}
+}
+
+func (o *output) line() {
+	raw, err := json.Marshal(map[string]any{logfile.KeyTime: o.now().UTC().Format(time.RFC3339Nano), logfile.KeyMessage: string(o.held)})
+	o.held = o.held[:0]
+	if err == nil {
+		err = o.append(append(raw, '\n'))
+	}
+	if err != nil {
+		o.lost++
+		o.note()
+	}
+}
+
+// append writes a line. If the file would be too long, a new one begins, and the older one goes.
+func (o *output) append(line []byte) error {
+	path := filepath.Join(o.folder, outputFile)
+	most := o.most
+	if most == 0 {
+		most = mostOutput
+	}
+	if o.file != nil && o.size+int64(len(line)) > most {
+		o.file.Close()
+		o.file = nil
+		if err := os.Rename(path, logfile.Older(path)); err != nil {
+			return err
+		}
+		o.lost += o.older
+		o.older = o.lines
+		o.lines = 0
+		o.note()
+	}
+	if err := o.open(); err != nil {
+		return err
+	}
+	n, err := o.file.Write(line)
+	if err != nil && n > 0 { // half a line would spoil the next one
+		_ = o.file.Truncate(o.size)
+		n = 0
+	}
+	o.size += int64(n)
+	if err == nil {
+		o.lines++
+	}
+	return err
+}
+
+// open begins the file, if there is none.
+func (o *output) open() (err error) {
+	if o.file == nil {
+		o.size = 0
+		o.file, err = os.OpenFile(filepath.Join(o.folder, outputFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	}
+	return err
+}
+
+// note says on the disk how many lines are not kept. It may fail as the lines did: the next one says it again.
+func (o *output) note() {
+	_ = disk.ReplaceSoon(filepath.Join(o.folder, cutFile), []byte(strconv.FormatInt(o.lost, 10)), 0o600)
+}
+
+// close ends the last line, and brings all to the disk.
+func (o *output) close() {
+	o.flush()
+	if o.file != nil {
+		_ = o.file.Sync()
+		o.file.Close()
+	}
+}
+
+// Output is where the output of a run is, how many lines of it are not kept, and whether the run has ended. It is good until the run is
+// removed.
+type Output struct {
+	Path string // the newer file: logfile.Older is the one before
+	Cut  int64
+	Over func() bool
+}
+
+// Output finds what a run has written.
+func (h Host) Output(name string) (Output, error) {
+	r, err := h.read(name)
+	if err != nil {
+		return Output{}, err
+	}
+	raw, _ := disk.ReadFile(filepath.Join(r.folder, cutFile), maxFile)
+	cut, _ := strconv.ParseInt(strings.TrimSpace(string(raw)), 10, 64)
+	return Output{filepath.Join(r.folder, outputFile), max(cut, 0), func() bool {
+		now, err := h.read(name)
+		return err != nil || now.Task != r.Task || now.State != wire.RunRunning
+	}}, nil
+}
+
+// Tail writes the last lines of a run's output, without their times, and gives how many. truncated says that there was more.
+func (o Output) Tail(lines int, to io.Writer) (given int, truncated bool, err error) {
+	var texts []string
+	for _, path := range []string{logfile.Older(o.Path), o.Path} {
+		raw, err := disk.ReadEnd(path, 0, mostTail)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		info, err := os.Stat(path)
+		truncated = truncated || err == nil && info.Size() > int64(len(raw))
+		for line := range bytes.Lines(raw) {
+			if l, err := logfile.Parse(bytes.TrimSuffix(line, []byte("\n"))); err == nil {
+				texts = append(texts, l.Message)
+			}
+		}
+	}
+	truncated = truncated || o.Cut > 0 || len(texts) > lines
+	texts = texts[max(len(texts)-lines, 0):]
+	for _, text := range texts {
+		if _, err := io.WriteString(to, text+"\n"); err != nil {
+			return 0, truncated, err
+		}
+	}
+	return len(texts), truncated, nil
+}
+
+// mostTail is how much of each file Tail reads, in bytes: more than a task's output keeps.
+const mostTail = 1 << 20

@@ -1,0 +1,324 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/disk"
+	"muster/agent/internal/child"
+	"muster/agent/internal/person"
+	"muster/agent/internal/task"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+const (
+	// startTime is how long a keeper may take to start the program.
+	startTime = 20 * time.Second
+	// lastLines is how much of its output a program that ended at once leaves in the error, in lines and in bytes.
+	lastLines = 20
+	maxLast   = 512
+)
+
+// start is one start at work.
+type start struct {
+	Host
+	job    task.Job
+	params *wire.WorkloadProcess
+	who    person.Person
+	order  order
+	record record
+}
+
+// Start starts a program. One that runs already with the same params is left alone. holders are the others that keep GPUs for
+// themselves.
+func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProcess, holders []Holder) task.Outcome {
+	s := start{Host: h, job: job, params: params}
+	s.record = record{Spec: spec(params), Boot: h.boot(), Secrets: slices.Sorted(maps.Keys(params.SecretEnv))}
+	before, err := h.read(params.Name)
+	known := err == nil
+	if known && before.State == wire.RunRunning {
+		if before.Spec == s.record.Spec {
+			fmt.Fprintf(job.Output, "%s runs already: nothing was changed\n", params.Name)
+			return task.Outcome{Values: s.values(before, false)}
+		}
+		return task.Failf("%s runs on this node with other params since task %s: stop it first (muster run stop %s), or use another name",
+			params.Name, before.Task, params.Name)
+	}
+	if err := s.prepare(ctx, holders); err != nil {
+		return outcomeOf(err)
+	}
+	if known {
+		fmt.Fprintf(job.Output, "%s has ended before: it is replaced with its output\n", params.Name)
+		if err := h.Stop(ctx, params.Name, 0); err != nil {
+			return task.Failed(err)
+		}
+	} else if err := h.makeRoom(); err != nil {
+		return task.Failed(err)
+	}
+	if err := s.begin(ctx); err != nil {
+		_ = h.Stop(context.WithoutCancel(ctx), params.Name, 0)
+		_ = os.RemoveAll(h.folder(params.Name)) // it may have no record yet
+		return outcomeOf(err)
+	}
+	h.tell()
+	return s.settled(ctx)
+}
+
+// cannotRun is the exit of a program that does not begin.
+type cannotRun struct {
+	code int
+	text string
+}
+
+func (c *cannotRun) Error() string { return c.text }
+
+func outcomeOf(err error) task.Outcome {
+	o := task.Failed(err)
+	if no, ok := err.(*cannotRun); ok {
+		o.ExitCode = no.code
+	}
+	return o
+}
+
+// prepare finds out all that the program is started with.
+func (s *start) prepare(ctx context.Context, holders []Holder) error {
+	p := s.params
+	var err error
+	if s.who, err = person.Find(s.Accounts, p.User, s.job.Policy.CheckUser); err != nil {
+		return err
+	}
+	environ := s.who.Environ("")
+	s.order.Dir = p.Workdir
+	if s.order.Dir == "" {
+		s.order.Dir = s.who.Folder()
+	} else if info, err := os.Stat(s.order.Dir); err != nil || !info.IsDir() {
+		return wire.Refuse(wire.CodeTaskParamsInvalid, "there is no folder "+s.order.Dir+" on the node", "muster cp brings one there")
+	}
+	path, exit := person.Program(p.Command[0], person.Variable(environ, "PATH"), s.order.Dir)
+	if exit != nil {
+		return &cannotRun{exit.Code, exit.Error}
+	}
+	s.order.Path = path
+	s.order.Args = p.Command
+	s.order.Credential = s.who.Credential()
+	secrets, err := s.borrow(ctx)
+	if err != nil {
+		return err
+	}
+	gpus, err := s.gpus(holders)
+	if err != nil {
+		return err
+	}
+	now := s.now().UTC().Truncate(time.Second)
+	s.record.Run = wire.Run{Name: p.Name, Task: s.job.ID, Program: wire.OneLine(filepath.Base(p.Command[0]), wire.MaxText), User: s.who.Name,
+		GPUs: gpus, StartedAt: &now}
+	var seen []wire.GPU
+	if s.GPUs != nil {
+		seen = s.GPUs()
+	}
+	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
+	s.order.Env = append(environ, set...) // of two with one name the later counts
+	return nil
+}
+
+func pairs(vars map[string]string) (all []string) {
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		all = append(all, name+"="+vars[name])
+	}
+	return all
+}
+
+// borrow gets the secrets that the params name, as variables. From then on they are hidden in the output.
+func (s *start) borrow(ctx context.Context) (map[string]string, error) {
+	vars := map[string]string{}
+	if len(s.params.SecretEnv) == 0 {
+		return vars, nil
+	}
+	lent, err := s.job.Secrets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the secrets could not be had: %w", err)
+	}
+	for name, secret := range s.params.SecretEnv {
+		value, found := lent[secret]
+		if !found {
+			return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the gateway did not lend the secret %q", secret),
+				"set it with muster secret set")
+		}
+		if strings.ContainsRune(value, 0) {
+			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, fmt.Sprintf("the secret %q has a zero byte, which no variable can hold", secret),
+				"set it anew with muster secret set, as text")
+		}
+		vars[name] = value
+		s.order.Secrets = append(s.order.Secrets, value)
+	}
+	return vars, nil
+}
+
+// gpus are those that the program gets.
+func (s *start) gpus(holders []Holder) ([]string, error) {
+	if s.params.GPUCount == 0 {
+		return append([]string{}, s.params.GPUs...), nil
+	}
+	for _, r := range s.all() {
+		if r.State == wire.RunRunning {
+			holders = append(holders, Holder{"the run " + r.Name, r.GPUs})
+		}
+	}
+	var seen []wire.GPU
+	if s.Host.GPUs != nil {
+		seen = s.Host.GPUs()
+	}
+	return choose(s.params.GPUCount, seen, holders)
+}
+
+// begin makes the folder of the run, and starts its keeper.
+func (s *start) begin(ctx context.Context) error {
+	folder := s.folder(s.params.Name)
+	raw, err := json.Marshal(s.record)
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err == nil {
+		err = disk.Replace(filepath.Join(folder, recordFile), raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("a folder for the run could not be made: %w", err)
+	}
+	told, err := json.Marshal(s.order)
+	if err != nil {
+		return err
+	}
+	a, err := s.launch(ctx, append(slices.Clone(s.Keeper), folder), told)
+	switch {
+	case err != nil:
+		return fmt.Errorf("start the keeper of the run: %w", err)
+	case a.Exit != nil:
+		return &cannotRun{a.Exit.Code, a.Exit.Error}
+	case a.Error != "":
+		return fmt.Errorf("start %s: %s", s.record.Program, a.Error)
+	}
+	fmt.Fprintf(s.job.Output, "%s runs as %s, process %d\n", s.params.Name, s.who.Name, a.PID)
+	return nil
+}
+
+// launch starts a keeper in a session of processes of its own, and waits for its answer. Nothing of it ends with the agent: no signal for
+// the agent's group reaches it, and the service manager stops the agent alone.
+func (s *start) launch(ctx context.Context, command []string, told []byte) (a answer, err error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return a, err
+	}
+	defer reader.Close()
+	cmd := &exec.Cmd{Path: command[0], Args: append([]string{"muster-agent"}, command[1:]...), Env: child.Environ(), Dir: "/",
+		Stdin: bytes.NewReader(told), Stdout: writer}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = cmd.Start()
+	writer.Close() // else the read below would not end with the keeper
+	if err != nil {
+		return a, err
+	}
+	go func() { _ = cmd.Wait() }()
+	limit := time.Now().Add(startTime)
+	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
+		limit = end
+	}
+	_ = reader.SetReadDeadline(limit)
+	raw, err := io.ReadAll(io.LimitReader(reader, maxFile))
+	if err == nil {
+		err = json.Unmarshal(raw, &a)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill()
+	}
+	return a, err
+}
+
+// settled watches the new run for a while: a wrong path, a missing file or a missing driver shows within that time.
+func (s *start) settled(ctx context.Context) task.Outcome {
+	var r run
+	for begun := time.Now(); ; {
+		var err error
+		if r, err = s.read(s.params.Name); err != nil {
+			return task.Failed(err)
+		}
+		if r.State != wire.RunRunning || time.Since(begun) > s.settle() || !transport.Sleep(ctx, 20*time.Millisecond) {
+			break
+		}
+	}
+	o := task.Outcome{Values: s.values(r, true)}
+	switch {
+	case r.State == wire.RunRunning:
+		return o
+	case r.ExitCode == nil:
+		o.ExitCode = 1
+		o.Error = fmt.Sprintf("%s is %s: %s", s.params.Name, r.State, r.Why)
+	case *r.ExitCode == 0:
+		fmt.Fprintf(s.job.Output, "%s has done its work and ended with exit code 0\n", s.params.Name)
+	default:
+		o.ExitCode = *r.ExitCode
+		o.Error = fmt.Sprintf("%s ended at once, with exit code %d; its last words: %s", s.record.Program, *r.ExitCode, s.lastWords())
+		if r.Why != "" {
+			o.Error += "; " + r.Why
+		}
+	}
+	return o
+}
+
+// lastWords are the end of the output.
+func (s *start) lastWords() string {
+	out, err := s.Output(s.params.Name)
+	last := child.Tail{Most: maxLast}
+	if err == nil {
+		_, _, err = out.Tail(lastLines, &last)
+	}
+	text := strings.TrimSpace(strings.ToValidUTF8(string(last.Bytes()), "?"))
+	switch {
+	case err != nil:
+		return err.Error()
+	case text == "":
+		return "none"
+	}
+	return strconv.Quote(text)
+}
+
+func (s *start) values(r run, changed bool) wire.TaskValues {
+	all := map[string]any{"changed": changed, "runtime": Runtime, "task": r.Task, "state": r.State, "gpus": r.GPUs, "pid": r.Main.PID}
+	if r.ExitCode != nil {
+		all["exit_code"] = *r.ExitCode
+	}
+	values := wire.TaskValues{}
+	for name, value := range all {
+		values[name], _ = json.Marshal(value) // texts and numbers can always be written
+	}
+	return values
+}
+
+// Runtime stands where a container has its engine.
+const Runtime = "process"
+
+// spec is a digest of what a run is made from. Two tasks with the same one want the same program.
+func spec(params *wire.WorkloadProcess) string {
+	p := *params
+	p.TaskTime = wire.TaskTime{}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return "" // texts and numbers can always be written
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,97 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/host"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+// lastTime is how long what was killed may take to be gone.
+const lastTime = 10 * time.Second
+
+// Stop ends a run within a grace, and removes it with its output.
+func (h Host) Stop(ctx context.Context, name string, grace time.Duration) error {
+	r, err := h.read(name)
+	if err != nil {
+		return err
+	}
+	if r.State == wire.RunRunning {
+		if err := h.end(ctx, r, grace); err != nil {
+			return err
+		}
+	}
+	for begun := time.Now(); len(r.signal(syscall.SIGKILL)) > 0; { // of a run whose keeper is gone
+		if time.Since(begun) > lastTime || !transport.Sleep(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("%s does not end: the kernel holds its processes, as when a driver is stuck", name)
+		}
+	}
+	h.tell()
+	return os.RemoveAll(r.folder)
+}
+
+// end asks the keeper to end its run, and to kill it after the grace.
+func (h Host) end(ctx context.Context, r run, grace time.Duration) error {
+	if !r.Keeper.Lives() {
+		return fmt.Errorf("%s is just beginning: stop it again", r.Name)
+	}
+	if err := os.WriteFile(filepath.Join(r.folder, stopFile), nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("it could not be noted that %s is to end: %w", r.Name, err)
+	}
+	for _, step := range []struct {
+		signal syscall.Signal
+		within time.Duration
+	}{{askEnd, grace}, {killNow, lastTime}} {
+		r.tellKeeper(step.signal)
+		for begun := time.Now(); time.Since(begun) < step.within; {
+			if !r.Keeper.Lives() {
+				return nil
+			}
+			if !transport.Sleep(ctx, 20*time.Millisecond) {
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return fmt.Errorf("%s does not end: the kernel holds its processes, as when a driver is stuck", r.Name)
+}
+
+// tellKeeper sends the keeper a signal, and no other process that has its number by now.
+func (r run) tellKeeper(s syscall.Signal) {
+	host.Signal("/proc", func(pid int) bool { return pid == r.Keeper.PID && r.Keeper.Lives() }, s)
+}
+
+// signal sends a signal to the processes that bear the run's mark and are not its keeper's to end, and gives their numbers.
+func (r run) signal(s syscall.Signal) []int {
+	if r.Keeper.PID == 0 || r.Keeper.Lives() || r.Boot != host.BootID() {
+		return nil
+	}
+	return host.Signal("/proc", func(pid int) bool {
+		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		return slices.Contains(strings.Split(string(environ), "\x00"), mark(r.Task))
+	}, s)
+}
+
+// mark is what the environment of all programs of a run has, unless they drop it.
+func mark(task string) string { return wire.EnvRun + "=" + task }
+
+// Left says of each program that runs what it is, and how a person ends it where no agent is left.
+func (h Host) Left() (texts []string) {
+	for _, r := range h.all() {
+		if r.State == wire.RunRunning {
+			texts = append(texts, fmt.Sprintf("the program %s of the run %s, which a task has started as %s, and which goes on (kill %d ends it)",
+				r.Program, r.Name, r.User, r.Keeper.PID))
+		}
+	}
+	return texts
+}

@@ -1,0 +1,223 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// placed is a run with its node.
+type placed struct {
+	Node   string `json:"node"`
+	Status string `json:"node_status"` // a run is as the node said last
+	wire.Run
+
+	id string // of the node
+}
+
+// runsOf are the runs of a node, as it said last.
+func runsOf(n api.Node) []wire.Run {
+	var h wire.Hardware
+	_ = json.Unmarshal(n.Hardware, &h) // a reading that this version does not understand has none
+	return h.Runs
+}
+
+// runs are those of the nodes that were named, of those that --selector picks, or of all.
+func runs(ctx context.Context, s *cli.Session, names []string) (all []placed, err error) {
+	add := func(n api.Node) error {
+		for _, r := range runsOf(n) {
+			all = append(all, placed{n.Name, n.Status, r, n.ID})
+		}
+		return nil
+	}
+	if len(names) == 0 {
+		return all, s.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, add)
+	}
+	if s.Flags.Given("selector") {
+		return nil, cli.Usagef("leave one of them out", "nodes are either named or selected")
+	}
+	for _, name := range names {
+		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
+		if err != nil {
+			return nil, err
+		}
+		_ = add(n)
+	}
+	return all, nil
+}
+
+func runList(ctx context.Context, s *cli.Session) error {
+	all, err := runs(ctx, s, s.Words)
+	if err != nil {
+		return err
+	}
+	if s.Form == cli.FormJSON {
+		return s.WriteJSON(struct {
+			Runs []placed `json:"runs"`
+		}{append([]placed{}, all...)})
+	}
+	columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "NODE", Least: 12, Most: 40}, {Name: "STATE"},
+		{Name: "EXIT", Rank: 2}, {Name: "GPUS", Rank: 3}, {Name: "STARTED", Rank: 1}, {Name: "USER", Rank: 5, Most: 16},
+		{Name: "PROGRAM", Rank: 4, Most: 30},
+		{Name: "WHY", Rank: 6, Least: 12, Most: 60}, {Name: "TASK", Wide: true}}
+	if err := s.List(columns).Write(cli.Rows(all, func(p placed) []string { return p.row(s.Now()) })); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Stdout, screen.Plural(len(all), "program"))
+	return nil
+}
+
+func (p placed) row(now time.Time) []string {
+	started := screen.Unknown
+	if p.StartedAt != nil {
+		started = screen.Ago(now, *p.StartedAt)
+	}
+	state := screen.OrUnknown(p.State)
+	if p.State == wire.RunRunning && p.Status != wire.StatusOnline {
+		state += "?" // nobody has heard from its node
+	}
+	return []string{screen.OrUnknown(p.Name), screen.OrUnknown(p.Node), state, screen.Number(p.ExitCode), gpusOf(p.GPUs), started,
+		screen.OrUnknown(p.User), screen.OrUnknown(p.Program), screen.OrUnknown(p.Why), screen.OrUnknown(p.Task)}
+}
+
+func gpusOf(gpus []string) string {
+	switch {
+	case len(gpus) == 0:
+		return screen.Unknown
+	case gpus[0] == wire.AllGPUs:
+		return wire.AllGPUs
+	}
+	return fmt.Sprint(len(gpus))
+}
+
+// find finds the runs of a name, on a node where one is named.
+func find(ctx context.Context, s *cli.Session) ([]placed, error) {
+	name := s.Words[0]
+	all, err := runs(ctx, s, s.Words[1:])
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(p placed) bool { return p.Name != name && p.Task != name })
+	if len(found) > 0 {
+		return found, nil
+	}
+	var names []string
+	for _, p := range all {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	hint := "there is none at all: muster run NODE -- PROGRAM starts one"
+	if len(names) > 0 {
+		hint = "there are " + strings.Join(names[:min(len(names), 8)], ", ") + ": muster run ls shows all"
+	}
+	return nil, cli.Hinted(fmt.Sprintf("no node has a program %q", name), hint)
+}
+
+// several refuses a name that more than one node has.
+func several(found []placed) error {
+	var nodes []string
+	for _, p := range found {
+		nodes = append(nodes, p.Node)
+	}
+	return cli.Usagef("name the node behind it", "%s is on %s: %s", found[0].Name, screen.Plural(len(found), "node"),
+		strings.Join(nodes[:min(len(nodes), 8)], ", "))
+}
+
+func runLogs(ctx context.Context, s *cli.Session, f struct {
+	Follow bool
+	Lines  int
+}) error {
+	found, err := find(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(found) > 1 {
+		return several(found)
+	}
+	o := &order{Session: s, name: found[0].Name}
+	r := reader{Session: s, node: cli.Target{ID: found[0].id, Name: found[0].Node}, name: found[0].Name, task: found[0].Task, lines: f.Lines,
+		say: o.say}
+	r.print = o.output(r.node)
+	if !f.Follow || found[0].State != wire.RunRunning {
+		return r.read(ctx, false)
+	}
+	run, err := r.toEnd(ctx)
+	if ctx.Err() != nil {
+		return nil // a person ended it
+	}
+	if err == nil && run.State != "" {
+		o.say(fmt.Sprintf("%s: %s is %s%s", screen.Printable(r.node.Name), screen.Printable(run.Name), screen.Printable(run.State), exitOf(run)))
+	}
+	return err
+}
+
+func exitOf(run wire.Run) string {
+	text := ""
+	if run.ExitCode != nil {
+		text = fmt.Sprintf(", with exit code %d", *run.ExitCode)
+	}
+	if run.Why != "" {
+		text += "; " + screen.Printable(run.Why)
+	}
+	return text
+}
+
+const (
+	usualGrace = 10 * time.Second
+	stopMargin = time.Minute // for a node to take the task and to say that it is done
+)
+
+func runStop(ctx context.Context, s *cli.Session, f struct {
+	All   bool
+	Grace time.Duration `flag:"grace,seconds"`
+}) error {
+	found, err := find(ctx, s)
+	if err != nil {
+		return err
+	}
+	if len(found) > 1 && !f.All {
+		return several(found)
+	}
+	if f.Grace == 0 {
+		f.Grace = usualGrace
+	}
+	params := wire.WorkloadStop{Name: found[0].Name, Grace: int(f.Grace.Seconds())}
+	if err := params.Check(); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return err
+	}
+	nodes := []cli.Target{}
+	for _, p := range found {
+		nodes = append(nodes, cli.Target{ID: p.id, Name: p.Node})
+	}
+	return s.OnEach(ctx, nodes, func(node cli.Target) (string, error) {
+		task, err := send(ctx, s, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadStop, Params: raw,
+			ExpiresSeconds: int(usualExpiry.Seconds())})
+		if err == nil {
+			task, err = ended(ctx, s, task, f.Grace+stopMargin)
+		}
+		switch {
+		case err != nil:
+			return "", err
+		case !wire.TaskEnded(task.Status):
+			return "task " + task.ID + " is " + task.Status + ": the node does it when it is heard from", nil
+		case task.Status != wire.TaskCompleted:
+			return "", cli.Hinted("the task is "+task.Status+": "+task.Error, "muster task show "+task.ID+" says more")
+		case string(task.Values["changed"]) == "false":
+			return "there was nothing to stop", nil
+		}
+		return params.Name + " is ended and removed", nil
+	})
+}

@@ -1,0 +1,272 @@
+package run
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+const (
+	usualExpiry = time.Hour              // how long a task waits for its node
+	startTime   = 20 * time.Second       // for a program to begin, until it is only said to be queued
+	lookPause   = 500 * time.Millisecond // between two looks at a task
+	mostAtOnce  = 16                     // nodes that are waited for
+)
+
+// pairs are NAME=VALUE, one for each time that the flag is given.
+type pairs map[string]string
+
+// Set reads one.
+func (p *pairs) Set(text string) error {
+	name, value, found := strings.Cut(text, "=")
+	if !found || name == "" {
+		return errors.New("write NAME=VALUE")
+	}
+	if _, twice := (*p)[name]; twice {
+		return errors.New("it has this NAME twice: leave one out")
+	}
+	if *p == nil {
+		*p = pairs{}
+	}
+	(*p)[name] = value
+	return nil
+}
+
+// order is one call of muster run.
+type order struct {
+	*cli.Session
+	params json.RawMessage
+	name   string
+	key    ed25519.PrivateKey // of the operator; nil: the gateway signs
+	json   bool
+	wait   bool
+	life   time.Duration
+
+	several bool
+	printMu sync.Mutex
+}
+
+func runStart(ctx context.Context, s *cli.Session) error {
+	o := &order{Session: s, json: s.Form == cli.FormJSON}
+	if err := o.read(); err != nil {
+		return err
+	}
+	nodes, err := s.Chosen(ctx, s.Words, "run "+filepath.Base(s.Behind[0])+" on", false)
+	if err != nil {
+		return err
+	}
+	o.several = len(nodes) > 1
+	if !o.wait {
+		return o.startAll(ctx, nodes)
+	}
+	return o.waitAll(ctx, nodes)
+}
+
+func (o *order) read() error {
+	var f struct {
+		Name, User, Dir string
+		GPUs            int `flag:"gpus"`
+		Env             pairs
+		EnvSecret       pairs
+		Wait            bool
+		Expires         time.Duration `flag:"expires,seconds"`
+	}
+	f.Expires = usualExpiry
+	if err := o.Flags.Into(&f); err != nil {
+		return err
+	}
+	if o.Flags.Given("gpus") && f.GPUs == 0 {
+		return cli.Usagef("a whole number from 1, or leave it out", "--gpus 0 keeps no GPU")
+	}
+	if len(o.Behind) == 0 {
+		return cli.Usagef("such as muster run gpu-1 -- python train.py", "which program? Its words stand behind --")
+	}
+	p := wire.WorkloadProcess{Name: f.Name, Command: o.Behind, Env: f.Env, SecretEnv: f.EnvSecret, GPUCount: f.GPUs,
+		User: f.User, Workdir: f.Dir}
+	if p.Name == "" {
+		p.Name = nameOf(o.Behind)
+	}
+	var refusal *wire.ErrorDetail
+	if err := p.Check(); errors.As(err, &refusal) {
+		return cli.Usagef(refusal.Hint, "%s", refusal.Message)
+	}
+	var err error
+	if o.params, err = json.Marshal(p); err != nil {
+		return err
+	}
+	o.name = p.Name
+	o.wait = f.Wait
+	o.life = f.Expires
+	o.key, err = o.OperatorKey()
+	return err
+}
+
+// nameOf makes a name from the program, or from the script that an interpreter is given.
+func nameOf(command []string) string {
+	word := command[0]
+	for _, interpreter := range []string{"python", "sh", "bash", "node"} {
+		plain := strings.TrimRight(filepath.Base(word), "0123456789.")
+		if plain == interpreter && len(command) > 1 && !strings.HasPrefix(command[1], "-") {
+			word = command[1]
+			break
+		}
+	}
+	base := filepath.Base(word)
+	base = strings.TrimSuffix(base, filepath.Ext(base))
+	plain := strings.Trim(strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '-'
+	}, base), "-_")
+	if plain == "" {
+		plain = "run"
+	}
+	return plain[:min(len(plain), 40)] + "-" + wire.NewTaskID()[:5]
+}
+
+// queue makes the task of one node. Its id is chosen here, so that a request whose answer got lost can be made again without a second one.
+func (o *order) queue(ctx context.Context, node cli.Target) (api.Task, error) {
+	q := api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadProcess, Params: o.params,
+		ExpiresSeconds: int(o.life.Seconds())}
+	if o.key != nil {
+		signed, err := o.Sign(ctx, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.life)
+		if err != nil {
+			return api.Task{}, err
+		}
+		q = api.NewTask{Signed: signed}
+	}
+	return send(ctx, o.Session, q)
+}
+
+// send gives a task to the gateway, once more where the answer got lost.
+func send(ctx context.Context, s *cli.Session, q api.NewTask) (api.Task, error) {
+	task, err := cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+	var refusal *wire.ErrorDetail
+	if err == nil || errors.As(err, &refusal) || s.Pause(ctx, time.Second) != nil {
+		return task, err
+	}
+	return cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+}
+
+// startAll starts the program everywhere, and does not wait for its end.
+func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
+	failed := make([]error, len(nodes))
+	o.together(nodes, func(i int, node cli.Target) { failed[i] = o.startOne(ctx, node) })
+	for i, err := range failed {
+		if err != nil && len(nodes) == 1 {
+			return err
+		}
+		if err != nil {
+			o.Trouble(ctx, nodes[i].Name, err)
+		}
+	}
+	if !o.json && ctx.Err() == nil {
+		o.say(o.next())
+	}
+	if errors.Join(failed...) != nil {
+		return cli.ErrReported
+	}
+	return nil
+}
+
+// next says how to follow the program, and how to end it.
+func (o *order) next() string {
+	return "follow it: " + o.Pasted("run logs -f "+o.name) + "\nend it:    " + o.Pasted("run stop "+o.name)
+}
+
+func (o *order) together(nodes []cli.Target, do func(int, cli.Target)) {
+	places := make(chan struct{}, mostAtOnce)
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(i, node)
+		})
+	}
+	all.Wait()
+}
+
+// startOne queues the task, and waits a little for the program to begin. A node that is away begins later.
+func (o *order) startOne(ctx context.Context, node cli.Target) error {
+	task, err := o.queue(ctx, node)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		o.printMu.Lock()
+		defer o.printMu.Unlock()
+		return o.WriteJSON(task)
+	}
+	if task, err = ended(ctx, o.Session, task, startTime); err != nil {
+		return err
+	}
+	if wire.TaskEnded(task.Status) && task.Status != wire.TaskCompleted {
+		return o.notBegun(task)
+	}
+	o.print(node, o.begun(task))
+	return nil
+}
+
+// begun says what a task has come to.
+func (o *order) begun(task api.Task) string {
+	switch {
+	case task.Status != wire.TaskCompleted && task.QueueReason != "":
+		return fmt.Sprintf("%s is queued as task %s: %s", o.name, task.ID, task.QueueReason)
+	case task.Status != wire.TaskCompleted:
+		return fmt.Sprintf("%s is %s as task %s: the node begins with it when it is heard from", o.name, task.Status, task.ID)
+	case string(task.Values["changed"]) == "false":
+		return o.name + " runs there already"
+	case task.Values["exit_code"] != nil:
+		return o.name + " has ended already, with exit code " + string(task.Values["exit_code"])
+	}
+	return o.name + " runs"
+}
+
+// notBegun is the failure of a task, with the program's own exit code where it has one.
+func (o *order) notBegun(task api.Task) error {
+	err := cli.Hinted(fmt.Sprintf("%s %s: %s", o.name, task.Status, strings.TrimPrefix(task.Code+": "+task.Error, ": ")),
+		"muster task show "+task.ID+" says more")
+	if task.ExitCode != nil && *task.ExitCode > 0 && !o.several {
+		return &cli.EndedWith{Code: *task.ExitCode, Err: err}
+	}
+	return err
+}
+
+// ended waits for the end of a task, for so long at most.
+func ended(ctx context.Context, s *cli.Session, task api.Task, within time.Duration) (api.Task, error) {
+	_, err := s.Poll(ctx, lookPause, within, func() (bool, error) {
+		now, err := cli.Get[api.Task](ctx, s, api.At(api.PathTask, task.ID), nil)
+		if err == nil {
+			task = now
+		}
+		return wire.TaskEnded(task.Status), err
+	})
+	return task, err
+}
+
+// print prints a line about a node.
+func (o *order) print(node cli.Target, text string) {
+	o.printMu.Lock()
+	defer o.printMu.Unlock()
+	fmt.Fprintf(o.Stdout, "%s: %s\n", screen.Printable(node.Name), screen.Printable(text))
+}
+
+// say prints lines for a person.
+func (o *order) say(text string) {
+	o.printMu.Lock()
+	defer o.printMu.Unlock()
+	fmt.Fprintln(o.Stderr, text)
+}

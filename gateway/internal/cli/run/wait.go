@@ -1,0 +1,222 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+const (
+	endPause   = time.Second      // between two looks whether a program has ended
+	quietTime  = 30 * time.Second // without a word of the end of a program whose output has ended
+	pollForAll = 30 * 24 * time.Hour
+)
+
+// waitAll starts the program everywhere, shows what it writes, and ends with its exit code.
+func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
+	failed := make([]error, len(nodes))
+	o.together(nodes, func(i int, node cli.Target) { failed[i] = o.waitOne(ctx, node) })
+	if ctx.Err() != nil {
+		o.say("")
+		o.say(o.name + " was not ended by this. Where it has begun it runs on:\n" + o.next())
+		return &cli.EndedWith{Code: 130}
+	}
+	if len(nodes) == 1 {
+		return failed[0]
+	}
+	for i, err := range failed {
+		var code *cli.EndedWith
+		if errors.As(err, &code) && code.Err == nil {
+			err = fmt.Errorf("ended with exit code %d", code.Code)
+		}
+		if err != nil {
+			o.Trouble(ctx, nodes[i].Name, err)
+		}
+	}
+	if errors.Join(failed...) != nil {
+		return cli.ErrReported
+	}
+	return nil
+}
+
+func (o *order) waitOne(ctx context.Context, node cli.Target) error {
+	task, err := o.queue(ctx, node)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		o.printMu.Lock()
+		err = o.WriteJSON(task)
+		o.printMu.Unlock()
+	}
+	if err == nil {
+		task, err = ended(ctx, o.Session, task, startTime)
+	}
+	if err == nil && !wire.TaskEnded(task.Status) {
+		o.say(screen.Printable(node.Name) + ": " + o.begun(task))
+		task, err = ended(ctx, o.Session, task, pollForAll)
+	}
+	if err != nil {
+		return err
+	}
+	began := task.Status == wire.TaskCompleted || task.Values["state"] != nil // it ran, and may have written something
+	if !began {
+		return o.notBegun(task)
+	}
+	r := reader{Session: o.Session, node: node, name: o.name, print: o.output(node), say: o.say}
+	if err := json.Unmarshal(task.Values["task"], &r.task); err != nil {
+		return fmt.Errorf("the node does not say which run it is: %w", err)
+	}
+	run, err := r.toEnd(ctx)
+	if err != nil {
+		return err
+	}
+	return o.outcome(node, run)
+}
+
+// output prints one line of a program. What could control a terminal is escaped; into a file or a pipe the text goes as it is.
+func (o *order) output(node cli.Target) func(string) error {
+	prefix := ""
+	if o.several {
+		prefix = screen.Printable(node.Name) + ": "
+	}
+	return func(text string) error {
+		o.printMu.Lock()
+		defer o.printMu.Unlock()
+		switch {
+		case o.json:
+			return nil
+		case o.Screen() > 0 || o.several:
+			text = screen.Printable(strings.ReplaceAll(text, "\t", "    "))
+		}
+		_, err := fmt.Fprintln(o.Stdout, prefix+text)
+		return err
+	}
+}
+
+// outcome is how a program ended, as an exit code of this command.
+func (o *order) outcome(node cli.Target, run wire.Run) error {
+	switch {
+	case run.State == wire.RunExited && run.ExitCode != nil && *run.ExitCode == 0:
+		if run.Why != "" {
+			o.say(screen.Printable(node.Name) + ": " + screen.Printable(run.Why))
+		}
+		return nil
+	case run.State == wire.RunExited && run.ExitCode != nil:
+		if run.Why != "" {
+			o.say(screen.Printable(node.Name) + ": " + screen.Printable(run.Why))
+		}
+		return &cli.EndedWith{Code: *run.ExitCode}
+	case run.State == "":
+		return cli.Hinted(o.name+" was stopped and removed by somebody else", "muster events --node "+node.Name+" says by whom")
+	}
+	return cli.Hinted(strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", o.name, run.State, run.Why), ": "), "muster run ls "+node.Name)
+}
+
+// reader reads the output of one program over as many answers as that takes.
+type reader struct {
+	*cli.Session
+	node  cli.Target
+	name  string
+	lines int    // only so many of those that are there; 0: all
+	task  string // that started it
+	print func(text string) error
+	say   func(text string)
+
+	from  time.Time       // the last line of the reads before
+	known map[string]bool // the lines of that time
+	last  time.Time       // of the last line
+	same  map[string]bool // the lines of that time
+	told  bool            // that the way to the output is cut
+}
+
+// toEnd shows the output until the program has ended, and gives how. The state is empty if the program is not on its node any more.
+func (r *reader) toEnd(ctx context.Context) (wire.Run, error) {
+	for {
+		err := r.read(ctx, true)
+		if ctx.Err() != nil {
+			return wire.Run{}, ctx.Err()
+		}
+		var run wire.Run
+		ended, failed := r.Poll(ctx, endPause, quietTime, func() (bool, error) {
+			var found bool
+			var asked error
+			run, found, asked = r.state(ctx)
+			return asked == nil && found && run.State != wire.RunRunning, ctx.Err()
+		})
+		switch {
+		case failed != nil:
+			return run, failed
+		case ended, run.State == "" && err == nil: // the node has said nothing of it for long, and its output has ended
+			return run, nil
+		case err != nil && !r.told:
+			r.told = true
+			r.say(screen.Printable(r.node.Name) + ": the output cannot be read now (" + screen.Printable(err.Error()) + "); trying again")
+		}
+	}
+}
+
+// state is how the program is, as its node said last.
+func (r *reader) state(ctx context.Context) (run wire.Run, found bool, err error) {
+	node, err := cli.Get[api.Node](ctx, r.Session, api.At(api.PathNode, r.node.ID), nil)
+	if err != nil {
+		return run, false, err
+	}
+	for _, run := range runsOf(node) {
+		if run.Task == r.task {
+			return run, true, nil
+		}
+	}
+	return run, false, nil
+}
+
+// read shows the output once: what is new since the last time. It ends when the program does, if it follows.
+func (r *reader) read(ctx context.Context, follow bool) error {
+	c, err := r.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r.from = r.last
+	r.known = r.same
+	q := api.LogsQuery{Sources: []string{wire.LogWorkload + r.name}, Follow: follow, Since: r.from}
+	switch {
+	case r.from.IsZero() && r.lines == 0:
+		q.Since = time.Unix(1, 0) // all of it
+	case r.from.IsZero():
+		q.Limit = r.lines
+	}
+	return c.NodeLogs(ctx, r.node.ID, q, r.line)
+}
+
+func (r *reader) line(l wire.LogLine) error {
+	switch {
+	case l.Source == wire.LogGateway:
+		if l.Level == "error" {
+			return errors.New(l.Message)
+		}
+		return nil
+	case l.Dropped > 0:
+		r.say(fmt.Sprintf("[%s of the output: %s]", screen.Plural(int(l.Dropped), "line"), screen.Printable(l.Message)))
+		return nil
+	case l.Time.Equal(r.from) && r.known[l.Message], l.Time.Before(r.from):
+		return nil
+	case !l.Time.Equal(r.last):
+		r.last = l.Time
+		r.same = map[string]bool{}
+	}
+	r.told = false
+	r.same[l.Message] = true
+	text := l.Message
+	if l.Cut > 0 {
+		text += fmt.Sprintf(" [%d more bytes]", l.Cut)
+	}
+	return r.print(text)
+}

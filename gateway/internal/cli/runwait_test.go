@@ -1,0 +1,192 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/logs"
+)
+
+// runHouse is a task house whose nodes run programs: each writes two lines, and is then as its node says.
+type runHouse struct {
+	*taskHouse
+	journal *journal
+	end     wire.Run // of each program; State running: it goes on
+	command []string // of the last one
+}
+
+func newRunHouse(t *testing.T, nodes ...string) *runHouse {
+	h := &runHouse{taskHouse: newTaskHouse(t), journal: &journal{lines: map[string][]wire.LogLine{}}}
+	now := h.now
+	h.api.Logs = logs.New(logs.Config{Open: h.journal.open, Now: func() time.Time { return now }})
+	h.dir = h.listen()
+	for _, name := range nodes {
+		h.works(name, func(p wire.TaskPayload) (string, wire.TaskResult) { return h.do(name, p) })
+	}
+	return h
+}
+
+func (h *runHouse) do(name string, p wire.TaskPayload) (string, wire.TaskResult) {
+	zero := 0
+	result := wire.TaskResult{Status: wire.TaskCompleted, ExitCode: &zero, Values: wire.TaskValues{}}
+	if p.Type == wire.TaskWorkloadStop {
+		result.Values["changed"] = json.RawMessage("true")
+		return "", result
+	}
+	var params wire.WorkloadProcess
+	if err := json.Unmarshal(p.Params, &params); err != nil {
+		h.t.Error(err)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.command = params.Command
+	at := h.now.Add(-time.Second)
+	h.journal.mu.Lock()
+	source := wire.LogWorkload + params.Name
+	h.journal.lines[source] = []wire.LogLine{{Source: source, Time: at, Message: "one"}, {Source: source, Time: at, Message: "two\x1b"}}
+	h.journal.mu.Unlock()
+	run := h.end
+	run.Name = params.Name
+	run.Task = p.TaskID
+	run.StartedAt = &at
+	run.Program = params.Command[0]
+	raw, _ := json.Marshal(wire.Hardware{GPUs: []wire.GPU{}, Runs: []wire.Run{run}})
+	if err := h.beat(name, 0, string(raw)); err != nil {
+		h.t.Error(err)
+	}
+	result.Values["task"], _ = json.Marshal(p.TaskID)
+	result.Values["state"], _ = json.Marshal(run.State)
+	result.Values["changed"] = json.RawMessage("true")
+	return "", result
+}
+
+// TestRunWait: the output comes as it is, and the exit code is the program's.
+func TestRunWait(t *testing.T) {
+	h := newRunHouse(t, "gpu-1", "gpu-2")
+	code3 := 3
+	h.end = wire.Run{State: wire.RunExited, ExitCode: &code3}
+	code, stdout, stderr := h.muster("run", "gpu-1", "--name", "train", "--wait", "--env", "A=b=c", "--", "python",
+		"train.py", "--wait", "-l", "x")
+	if code != 3 || stdout != "one\ntwo\x1b\n" {
+		t.Errorf("code %d, %q\n%s", code, stdout, stderr)
+	}
+	if got := strings.Join(h.command, " "); got != "python train.py --wait -l x" {
+		t.Errorf("ran %q", got)
+	}
+	code, stdout, stderr = h.muster("run", "gpu-1", "gpu-2", "-w", "--", "job")
+	if code != 1 || !strings.Contains(stdout, "gpu-2: two\\x1b\n") || strings.Count(stderr, "ended with exit code 3") != 2 {
+		t.Errorf("two nodes: code %d, %q\n%s", code, stdout, stderr)
+	}
+	h.end = wire.Run{State: wire.RunInterrupted, Why: "the machine was started anew while it ran"}
+	code, _, stderr = h.muster("run", "gpu-1", "-w", "--", "job")
+	if code != 1 || !strings.Contains(stderr, "interrupted: the machine was started anew") {
+		t.Errorf("interrupted: code %d\n%s", code, stderr)
+	}
+}
+
+// TestRunLists: a program is started, listed, read and ended by its name. The next steps are said.
+func TestRunLists(t *testing.T) {
+	h := newRunHouse(t, "gpu-1", "gpu-2")
+	h.end = wire.Run{State: wire.RunRunning, User: "ada", GPUs: []string{"GPU-1", "GPU-2"}}
+	code, stdout, stderr := h.muster("run", "gpu-1", "--gpus", "2", "--name", "train", "--", "python", "train.py")
+	if code != 0 || stdout != "gpu-1: train runs\n" || !strings.Contains(stderr, "muster run logs -f train") ||
+		!strings.Contains(stderr, "muster run stop train") {
+		t.Fatalf("code %d, %q\n%s", code, stdout, stderr)
+	}
+	list := h.done("run", "ls")
+	if !strings.Contains(list, "train  gpu-1  running") || !strings.Contains(list, "ada") || !strings.Contains(list, "1 program") {
+		t.Errorf("list:\n%s", list)
+	}
+	var shown struct {
+		Runs []struct{ Node, Name, State string }
+	}
+	err := json.Unmarshal([]byte(h.done("run", "ls", "gpu-1", "-o", "json")), &shown)
+	if err != nil || len(shown.Runs) != 1 || shown.Runs[0].Node != "gpu-1" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+	if list := h.done("node", "ls"); !strings.Contains(list, "train on gpu-1") {
+		t.Errorf("node ls:\n%s", list)
+	}
+	if page := h.done("node", "show", "gpu-1"); !strings.Contains(page, "train, python as ada, 2 GPUs") {
+		t.Errorf("node show:\n%s", page)
+	}
+	if got := h.done("run", "logs", "train"); got != "one\ntwo\x1b\n" {
+		t.Errorf("logs: %q", got)
+	}
+	if got := h.done("run", "stop", "train", "gpu-1", "--grace", "1m"); got != "gpu-1: train is ended and removed\n" {
+		t.Errorf("stop: %q", got)
+	}
+	h.done("run", "gpu-2", "--name", "train", "--", "python", "train.py")
+	if code, _, stderr := h.muster("run", "stop", "train"); code != 2 || !strings.Contains(stderr, "2 nodes: gpu-1, gpu-2") {
+		t.Errorf("of two: code %d\n%s", code, stderr)
+	}
+	if got := h.done("run", "stop", "train", "--all"); strings.Count(got, "is ended and removed") != 2 {
+		t.Errorf("all: %q", got)
+	}
+}
+
+// TestRunUsage: what is wrong is said before anything is queued, with the next step.
+func TestRunUsage(t *testing.T) {
+	h := newRunHouse(t, "gpu-1")
+	for _, c := range []struct{ args, says, hint string }{
+		{"run gpu-1", "which program?", "muster run gpu-1 -- python train.py"},
+		{"run -- true", "which nodes?", "-l tier=sovereign"},
+		{"run gpu-1 --name ../x -- true", "the param name cannot be", "the form of a node's name"},
+		{"run gpu-1 --env A -- true", "write NAME=VALUE", ""},
+		{"run gpu-1 --env A=1 --env A=2 -- true", "it has this NAME twice", ""},
+		{"run gpu-1 --env A=1 --env-secret A=s -- true", "the param secret_env cannot be", "the same NAME"},
+		{"run gpu-1 --env-secret A=missing -- true", "missing", "muster secret set"},
+		{"run gpu-1 --gpus 0 -- true", "--gpus", "whole number"},
+		{"run gpu-1 --dir srv -- true", "the param workdir cannot be", "an absolute path"},
+		{"run stop none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
+		{"run logs none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
+	} {
+		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
+		if code == 0 || !strings.Contains(stderr, c.says) || !strings.Contains(stderr, c.hint) || stdout != "" {
+			t.Errorf("%q: code %d\n%s\n%s", c.args, code, stdout, stderr)
+		}
+	}
+	if done := h.did("gpu-1"); len(done) != 0 {
+		t.Errorf("done: %q", done)
+	}
+}
+
+// TestRunFails: a program that cannot be run gives its code, and why.
+func TestRunFails(t *testing.T) {
+	h := newTaskHouse(t)
+	h.works("gpu-1", func(wire.TaskPayload) (string, wire.TaskResult) {
+		code := 127
+		return "", wire.TaskResult{Status: wire.TaskFailed, ExitCode: &code, Error: `the node has no program "pyhton"`}
+	})
+	for _, flag := range []string{"--wait", "--name=x"} {
+		code, _, stderr := h.muster("run", "gpu-1", flag, "--", "pyhton")
+		if code != 127 || !strings.Contains(stderr, `no program "pyhton"`) {
+			t.Errorf("%s: code %d\n%s", flag, code, stderr)
+		}
+	}
+}
+
+// TestTaskTag: all nodes of one call get the digest that the first one got.
+func TestTaskTag(t *testing.T) {
+	h := newTaskHouse(t)
+	asked := 0
+	h.desk.Digest = digestsFor(&asked)
+	for _, name := range []string{"gpu-1", "gpu-2", "gpu-3"} {
+		h.works(name, completes)
+	}
+	h.done("task", "run", "gpu-1", "gpu-2", "gpu-3", "workload.oci_launch", "name=x", "image=r.example/llm:1", "--wait")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if asked != 1 || len(h.ended) != 3 {
+		t.Fatalf("asked %d times for %d tasks", asked, len(h.ended))
+	}
+	for _, payload := range h.ended {
+		if want := fmt.Sprintf(`"image":"r.example/llm:1@sha256:%064d"`, 1); !strings.Contains(string(payload.Params), want) {
+			t.Errorf("%s", payload.Params)
+		}
+	}
+}

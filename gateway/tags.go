@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/release/build"
+	"muster/gateway/internal/task"
+)
+
+// tags finds the digests that tags of images stand for now: in the gateway's own registry, or in another one by its API.
+type tags struct {
+	own    *artifact.Registry
+	url    string // the gateway's public one
+	remote *build.Remote
+}
+
+// digest is what task.Config asks for. Nothing that another registry says is trusted but the digest of what it gave, and the nodes check
+// that again.
+func (t tags) digest(ctx context.Context, tag task.Tag) (string, error) {
+	if here, err := url.Parse(t.url); err == nil && here.Host == tag.Image.Host {
+		m, err := t.own.Manifest(ctx, tag.Image.Path, tag.Image.Tag)
+		var no *artifact.Error
+		if errors.As(err, &no) {
+			return "", wire.Refuse(wire.CodeTaskParamsInvalid, "this gateway's registry has no "+tag.Image.String()+": "+no.Message,
+				"push it there first, or name another tag: muster help registry")
+		}
+		return m.Digest, err
+	}
+	digest, err := t.elsewhere(ctx, tag)
+	var no *wire.ErrorDetail
+	if errors.As(err, &no) {
+		return "", wire.Refuse(wire.CodeTaskParamsInvalid, "the digest of "+tag.Image.String()+" is not known: "+no.Message,
+			"check the name and the tag; registry_secret=NAME logs in; or give the digest yourself, as image="+tag.Image.Host+"/"+
+				tag.Image.Path+"@sha256:DIGEST")
+	}
+	return digest, err
+}
+
+// elsewhere asks the registry of an image. Docker's own has another host than stands in the names of its images.
+func (t tags) elsewhere(ctx context.Context, tag task.Tag) (string, error) {
+	host := tag.Image.Host
+	credential := build.Credential{}
+	if host == "docker.io" || host == "index.docker.io" {
+		host = "registry-1.docker.io"
+		credential.Realm = "auth.docker.io"
+	}
+	if tag.Login != "" {
+		credential.Host = host
+		credential.Name = "of the task"
+		credential.Username, credential.Password, _ = strings.Cut(tag.Login, ":")
+	}
+	repository, err := t.remote.Repository(host+"/"+tag.Image.Path, credential)
+	if err != nil {
+		return "", err
+	}
+	return repository.Tag(ctx, tag.Image.Tag)
+}
