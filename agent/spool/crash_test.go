@@ -71,3 +71,25 @@ func TestCrash(t *testing.T) {
 		put(t, again)
 	})
 }
+
+// TestSyncedAlone: what is appended while the disk syncs is handed out after the next sync.
+func TestSyncedAlone(t *testing.T) {
+	var s *spool.Spool
+	late := false
+	s = spool.Open(spool.Config{Dir: t.TempDir(), Bound: 1 << 20, Steps: disktest.Named(func(at string) error {
+		if at == "sync a segment" && !late {
+			late = true
+			put(t, s)
+		}
+		return nil
+	})})
+	put(t, s)
+	r := s.Untaken()
+	for _, want := range []int64{1, 2} {
+		if got, err := r.Next(1 << 20); err != nil || len(got) != 1 || got[0].Number != want {
+			t.Errorf("got %d records, %v, want number %d alone", len(got), err, want)
+		}
+	}
+	r.Close()
+	must(t, s.Close())
+}

@@ -36,6 +36,7 @@ func (r *Reader) Close() {
 type place struct {
 	first     int64 // of the segment
 	end       int64 // bytes of it
+	synced    int64 // all numbers before it are on the disk
 	following int64 // the first number behind it; 0: it is the last one
 	gap       *Gap  // the number is not there any more
 	none      bool  // there is nothing yet
@@ -56,7 +57,7 @@ func (r *Reader) find() place {
 	for s.segments[i].first > r.next {
 		i--
 	}
-	p := place{first: s.segments[i].first, end: s.segments[i].size}
+	p := place{first: s.segments[i].first, end: s.segments[i].size, synced: s.synced}
 	if i+1 < len(s.segments) {
 		p.following = s.segments[i+1].first
 	}
@@ -116,7 +117,7 @@ func (r *Reader) read(p place, most int, alone bool) (all []Record, size int, en
 		case err != nil:
 			rest, _, enough := r.damaged(p)
 			return append(all, rest...), size, enough
-		case size+len(record.Data) > most && !(alone && len(all) == 0):
+		case record.Number >= p.synced, size+len(record.Data) > most && !(alone && len(all) == 0):
 			return all, size, true
 		}
 		r.offset += bytes

@@ -320,6 +320,7 @@ func TestWelcomesThatDoNotHoldTogether(t *testing.T) {
 		"unknown answer key": func(g *gatewaytest.Gateway, w *wire.Welcome) {
 			set(g, w, func(s *wire.TrustSet) { s.AnswerKeys = nil })
 		},
+		"another answer key":   func(_ *gatewaytest.Gateway, w *wire.Welcome) { w.AnswerKey = w.TrustKey },
 		"an answer key of air": func(g *gatewaytest.Gateway, w *wire.Welcome) { w.AnswerKey = "x"; set(g, w, func(*wire.TrustSet) {}) },
 		"another domain": func(g *gatewaytest.Gateway, w *wire.Welcome) {
 			set(g, w, func(s *wire.TrustSet) { s.TrustDomain = "x" })

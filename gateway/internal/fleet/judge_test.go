@@ -146,6 +146,28 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestRetireSilentLater: a node whose time is over when the gateway starts can come back in the grace after that.
+func TestRetireSilentLater(t *testing.T) {
+	f := newFleet(t)
+	f.beat(f.enrolled("gone"), 1, nil)
+	const limit = 48 * time.Hour
+	f.flush()
+	for range 49 {
+		f.clock.Forward(time.Hour)
+		f.flush()
+	}
+	f.clock.Forward(time.Hour) // the gateway is away
+	f.restart()
+	id := f.seen("gone").ID
+	for _, want := range []bool{false, true} {
+		if done, err := f.RetireSilent(t.Context(), id, limit); done != want || err != nil {
+			t.Errorf("%s: retired %v, want %v, %v", f.clock.Now(), done, want, err)
+		}
+		f.clock.Forward(7 * time.Minute)
+		f.flush()
+	}
+}
+
 // TestRetireSilent: a node that is silent for long is retired, but none that a person holds, and no time counts in which the gateway was
 // away.
 func TestRetireSilent(t *testing.T) {
