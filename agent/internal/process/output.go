@@ -144,7 +144,7 @@ func (o *output) note() {
 func (o *output) close() {
 	o.flush()
 	if o.file != nil {
-		_ = o.file.Sync()
+		_ = disk.Steps(nil).Sync("the output of a run", o.file)
 		o.file.Close()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/pipe"
 )
 
@@ -138,7 +139,7 @@ func (p *part) finish(e Entry, sum string, mode fs.FileMode) error {
 	at := time.UnixMicro(e.Time)
 	err := errors.Join(p.Truncate(e.Size), p.Chmod(mode)) // a hole at the end counts from now on
 	if err == nil && e.Size >= syncedFrom {
-		err = p.Sync()
+		err = disk.Steps(nil).Sync("a file of a folder", p.File)
 	}
 	if err = errors.Join(err, p.root.Chtimes(p.name, at, at)); err != nil {
 		return err

@@ -54,13 +54,13 @@ func TunnelCommands() []cli.Command {
 			Summary: "print lines for ssh's configuration",
 			Text: "With these lines, ssh, scp, rsync and editors reach nodes by their names, through the gateway. Without names and without " +
 				"a selector all nodes are meant that are not retired. The node needs a running sshd, on loopback at least, and you an account " +
-				"there; muster ssh needs neither.\n\n" +
+				"there; muster ssh needs neither. Put the line \"Include muster\" at the top of ~/.ssh/config, and the lines into ~/.ssh/muster.\n\n" +
 				"The labels ssh_user and ssh_port of a node say which user and which port ssh takes there. muster does not know the keys of " +
 				"sshd: ssh asks you once for each machine, and remembers it by the node's id. So another machine that takes over a name is " +
 				"asked for anew.\n\n" +
 				"With --url the lines name the file with the API token, or ssh has MUSTER_API_TOKEN in its environment. A secret is never in " +
 				"them.",
-			Examples: []string{"muster ssh-config > ~/.ssh/muster          # with the line \"Include muster\" at the top of ~/.ssh/config",
+			Examples: []string{"muster ssh-config > ~/.ssh/muster",
 				"muster node label gpu-1 ssh_user=ada ssh_port=2222", "muster ssh-config gpu-1 gpu-2", "muster ssh-config -l tier=spot"}},
 	}
 }

@@ -33,7 +33,7 @@ func Commands() []cli.Command {
 				"wait":   "show what the program writes, and end with its exit code",
 				"output": "table or json; json prints one task a line",
 			},
-			Summary: "start a program on nodes, and keep it running without you",
+			Summary: "start a program that runs on without you",
 			Text: "The program runs on when this command, the connection or the agent ends, and through updates of the agent. Its node keeps " +
 				"what it writes, and how it ended: muster run logs, muster run ls and muster run stop name it. No shell looks at the words " +
 				"behind --; for a pipe or a variable, run sh -c '...'. It has no terminal and nothing to read: muster node shell is for that.\n\n" +
