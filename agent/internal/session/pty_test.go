@@ -76,9 +76,10 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestHangUp: closing a terminal ends what is in front of it.
+// TestHangUp: closing a terminal ends what is in front of it, also what goes on after the end of its input. The end may come before the
+// signal.
 func TestHangUp(t *testing.T) {
-	terminal, from, program := begin(t, `echo here; read line`)
+	terminal, from, program := begin(t, `echo here; read line; exec sleep 1000`)
 	says(t, from, "here")
 	if err := terminal.Close(); err != nil {
 		t.Error(err)

@@ -134,6 +134,7 @@ func TestWithoutSudo(t *testing.T) {
 
 // TestDiagnosis: an archive from a real machine has what a support person asks for, and no secret.
 func TestDiagnosis(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Systemd(), "root", func(*lab.Box) {})
 	s.install()
 	before := s.box.Tree()

@@ -72,6 +72,7 @@ type fleet struct {
 // TestLife has machines of every kind of init, with the settings of older agents. All that they trust is replaced twice, and they
 // go through kill -9, power cuts and an update. One of them is off all the time. In the end all are the nodes that they were.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway(), all: members()}
 	pin := f.roots()[0]

@@ -15,6 +15,7 @@ import (
 // TestLogs reads real logs with the package that the agent reads them with: the journal of a machine with systemd, the kernel's log there,
 // and what containers of podman write, with both of its drivers of logs.
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	box := l.Box(lab.Containers())
 	box.Boot()

@@ -62,6 +62,7 @@ func (m *member) link(name string) string {
 // TestPowerCuts takes the power from machines with systemd at each step of an update, and of the way back. Each of them is online with a
 // good version after that. One loses it in the trial of a bad version.
 func TestPowerCuts(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway()}

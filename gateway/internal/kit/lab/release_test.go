@@ -163,6 +163,7 @@ func TestReleases(t *testing.T) {
 
 // TestLapses: a release that has proven itself and later ends at each start is left for the one before, and operators see why.
 func TestLapses(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
 	tries := f.machines(&member{what: "systemd", root: lab.Systemd(), user: "root"},

@@ -196,6 +196,7 @@ func TestStepCA(t *testing.T) {
 // TestMoveToStepCA moves a node from the built-in CA to step-ca and back, with step-ca away for longer than a node's first
 // try in between.
 func TestMoveToStepCA(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	ca := newStepCA(t, l)
 	gateway := l.Gateway("--cert-ttl", shortLife)
