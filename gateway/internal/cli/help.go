@@ -87,13 +87,11 @@ func (s *Session) render(page string) string {
 
 func pageList(w io.Writer, columns int) {
 	fmt.Fprint(w, "`muster help PAGE` shows one of these pages.\n")
-	for _, kind := range []pages.Kind{pages.Guide, pages.Subject, pages.Runbook} {
-		fmt.Fprintf(w, "\n%s:\n\n", kind)
+	for _, list := range pages.Lists() {
+		fmt.Fprintf(w, "\n%s:\n\n", list.Kind)
 		var rows [][]string
-		for _, t := range pages.Topics() {
-			if t.Kind == kind {
-				rows = append(rows, []string{"  " + t.Name, t.Summary})
-			}
+		for _, t := range list.Topics {
+			rows = append(rows, []string{"  " + t.Name, t.Summary})
 		}
 		screen.Pairs(w, columns, rows)
 	}

@@ -16,7 +16,7 @@ func phrases() []meaning {
 		{"join|add|enroll|enrol|register|invite|attach|adopt|new|node add|node join|node new|node enroll|node enrol|node register",
 			"token create|push {HOST...}"},
 		{"kill|stop|abort|terminate|cancel", "run stop {NAME}|task cancel {ID...}|session kill {ID...}"},
-		{"ps|processes|who|w|jobs", "run ls|task ls --open|session ls --open|node exec {NAME} -- ps aux"},
+		{"ps|processes|who|w|jobs", "run ls|task ls --open|node exec {NAME} -- ps aux"},
 		{"job|submit|sbatch|srun|batch|schedule", "run NODE -- PROGRAM|task run NODE TYPE|run ls"},
 		{"queue|squeue", "task ls --open"},
 		{"image|images|docker|podman|container|containers|pod|pods|launch|oci", "task run NODE workload.oci_launch image=IMAGE|release ls"},

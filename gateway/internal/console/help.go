@@ -12,13 +12,14 @@ import (
 )
 
 type topicPage struct {
+	Lists  []help.List
 	Topics []help.Topic
 	Name   string
 	Text   template.HTML
 }
 
 func (v *visit) showTopics() (page, error) {
-	return page{name: "topics", title: "Help", section: "help", data: topicPage{Topics: help.Topics()}}, nil
+	return page{name: "topics", title: "Help", section: "help", data: topicPage{Lists: help.Lists()}}, nil
 }
 
 func (v *visit) showTopic() (page, error) {

@@ -16,7 +16,6 @@ var pages embed.FS
 type Topic struct {
 	Name    string
 	Summary string // what the page is about, in one line
-	Kind    Kind
 }
 
 // Kind is what a page is for.
@@ -51,15 +50,32 @@ func runbooks() []string {
 	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "tasks-not-pulled", "updates-failing", "lost-gateway"}
 }
 
-// Topics are all the pages.
-func Topics() []Topic {
-	var topics []Topic
+// List is the pages of one kind.
+type List struct {
+	Kind   Kind
+	Topics []Topic
+}
+
+// Lists are all the pages, by their kinds.
+func Lists() []List {
+	var lists []List
 	for kind, names := range [][]string{Guide: guides(), Subject: subjects(), Runbook: runbooks()} {
+		l := List{Kind: Kind(kind)}
 		for _, name := range names {
 			first, _, _ := strings.Cut(Text(name), "\n")
 			_, summary, _ := strings.Cut(first, ": ")
-			topics = append(topics, Topic{Name: name, Summary: summary, Kind: Kind(kind)})
+			l.Topics = append(l.Topics, Topic{Name: name, Summary: summary})
 		}
+		lists = append(lists, l)
+	}
+	return lists
+}
+
+// Topics are all the pages.
+func Topics() []Topic {
+	var topics []Topic
+	for _, l := range Lists() {
+		topics = append(topics, l.Topics...)
 	}
 	return topics
 }
