@@ -65,12 +65,15 @@ func newRootBox(t *testing.T, tools ...string) *rootBox {
 
 // sandbox hides the machine's folders behind new ones in a mount namespace, and gives `run`, which runs a command with the box's tools.
 const sandbox = `set -e
-layer=$(mktemp -d "$RECORD/layer.XXXXXX")
+before=$PWD
+cd "$RECORD" # the name of a test may have a comma, which parts the options of mount
+layer=$(mktemp -d layer.XXXXXX)
 mount -t tmpfs tmpfs "$layer"
 for folder in /etc /var/lib; do
 	mkdir -p "$layer/up$folder" "$layer/work$folder"
 	mount -t overlay overlay -o "lowerdir=$folder,upperdir=$layer/up$folder,workdir=$layer/work$folder" "$folder"
 done
+cd "$before"
 mount -t tmpfs tmpfs /run
 printf '127.0.0.1 localhost\n' >/etc/hosts
 run() { PATH=$BOX_PATH "$@"; }
