@@ -125,6 +125,7 @@ type CopyParams struct {
 	SHA256 string `json:"sha256,omitempty" about:"of a file that is written, in hex; with an offset: it names what the earlier part is of"`
 	Folder bool   `json:"folder,omitempty" about:"a folder with all that is in it; offset, mode, size, sparse and sha256 are of files alone"`
 	Name   string `json:"name,omitempty" about:"of a folder that is written, in a path that is a folder already; empty: both become one"`
+	Origin string `json:"origin,omitempty" about:"of a folder that is written: where it is from, as a SHA-256 in hex; only the same goes on"`
 	SessionBounds
 }
 

@@ -68,6 +68,8 @@ func (p *CopyParams) Check() error {
 		return badSession("folder", "without offset, size, mode, sparse and sha256, which are of files")
 	case p.Name != "" && !(p.Folder && p.Write && fileName(p.Name)):
 		return badSession("name", "of a folder that is written: a name without a slash")
+	case p.Origin != "" && !(p.Folder && p.Write && isSHA256(p.Origin)):
+		return badSession("origin", "of a folder that is written: 64 hex digits")
 	}
 	return p.check()
 }

@@ -70,7 +70,7 @@ func (c *copying) readFolder() (pipe.Exit, error) {
 
 // writeFolder takes a folder.
 func (c *copying) writeFolder() (pipe.Exit, error) {
-	top, err := tree.Open(path.Clean(c.params.Path), c.params.Name, tree.Owner{UID: c.who.uid, Lock: c.hold})
+	top, err := tree.Open(path.Clean(c.params.Path), c.params.Name, c.params.Origin, tree.Owner{UID: c.who.uid, Lock: c.hold})
 	if err != nil {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
 	}

@@ -51,7 +51,7 @@ func (f *far) Next() (pipe.FrameKind, []byte, error) {
 // fetch receives the folder that the node sends.
 func (f *far) fetch(to string) (tree.Count, pipe.Exit, error) {
 	f.t.Helper()
-	top, err := tree.Open(to, "", tree.Owner{UID: os.Geteuid(), Lock: func(*os.File) (func(), error) { return func() {}, nil }})
+	top, err := tree.Open(to, "", "", tree.Owner{UID: os.Geteuid(), Lock: func(*os.File) (func(), error) { return func() {}, nil }})
 	if err != nil {
 		f.t.Fatal(err)
 	}

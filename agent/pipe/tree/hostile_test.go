@@ -74,7 +74,7 @@ var top, over = folder("."), said{pipe.FrameInputEnd, ""}
 // received gives what is told, and the error, when a hostile end says this. Outside the folder nothing may change.
 func received(t *testing.T, to string, says ...said) (told []string, err error) {
 	t.Helper()
-	into, err := tree.Open(to, "", me())
+	into, err := tree.Open(to, "", "", me())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func FuzzReceive(f *testing.F) {
 			append(append(append([]said{top}, file(one, string(content))...), link(two, target), folder(one+"/"+two)), over),
 			{top, link(one, target), folder(one), folder(one + "/" + two), over},
 		} {
-			into, err := tree.Open(to, "", me())
+			into, err := tree.Open(to, "", "", me())
 			if err != nil {
 				t.Fatal(err)
 			}

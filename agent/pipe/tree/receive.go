@@ -27,13 +27,21 @@ type Target struct {
 func Receive(ctx context.Context, t Target) (Count, error) {
 	r := &receiving{Target: t, ctx: ctx}
 	defer r.drop()
+	err := r.all()
+	if err != nil {
+		r.leave()
+	}
+	return r.count, err
+}
+
+func (r *receiving) all() error {
 	for {
-		kind, data, err := t.Line.Next()
+		kind, data, err := r.Line.Next()
 		if err == nil {
-			err = context.Cause(ctx)
+			err = context.Cause(r.ctx)
 		}
 		if err != nil {
-			return r.count, err
+			return err
 		}
 		switch kind {
 		case pipe.FrameEntry:
@@ -43,10 +51,10 @@ func Receive(ctx context.Context, t Target) (Count, error) {
 		case pipe.FrameSum:
 			err = r.sum(data)
 		case pipe.FrameInputEnd:
-			return r.count, r.finish()
+			return r.finish()
 		}
 		if err != nil {
-			return r.count, err
+			return err
 		}
 	}
 }
@@ -56,6 +64,7 @@ type receiving struct {
 	Target
 	ctx     context.Context
 	folders []folder
+	paths   int    // bytes of the paths of all folders
 	wanted  []want // files, in the order in which their content comes
 	part    *part  // of the first one; nil: nothing of it came yet
 	dead    bool   // the rest of the first one is no use
@@ -67,7 +76,19 @@ type folder struct {
 	path string
 	time int64
 	mode fs.FileMode
-	made bool // it was not there before
+	made bool // it was not there before this copy, or an earlier try of it
+	is   identity
+}
+
+// identity is of the folder, whatever its name leads to later.
+type identity struct{ device, inode uint64 }
+
+func identityOf(info fs.FileInfo) identity {
+	status, known := info.Sys().(*syscall.Stat_t)
+	if !known {
+		return identity{}
+	}
+	return identity{uint64(status.Dev), status.Ino}
 }
 
 // want is a file whose content was asked for.
@@ -99,8 +120,9 @@ func (r *receiving) entry(data []byte) error {
 	var err error
 	switch e.Kind {
 	case Folder:
-		if len(r.folders) >= mostFolders {
-			return fmt.Errorf("there are more than %d folders: copy some of them at a time", mostFolders)
+		if r.paths += len(e.Path); len(r.folders) >= mostFolders || r.paths > mostPaths {
+			return fmt.Errorf("there are more than %d folders, or their paths have more than %d bytes: copy some of them at a time",
+				mostFolders, mostPaths)
 		}
 		err = r.folder(folder{path: string(e.Path), time: e.Time, mode: mode})
 	case Link:
@@ -124,25 +146,21 @@ func (r *receiving) folder(f folder) error {
 			return errors.New("it came twice")
 		}
 		f.made = r.Top.fresh
-		r.folders = append(r.folders, f)
-		return nil
-	}
-	root := r.Top.root
-	err := root.Mkdir(f.path, ownerMay|f.mode)
-	switch {
-	case err == nil:
-		f.made = true
-	case errors.Is(err, fs.ErrExist):
-		info, err := root.Lstat(f.path)
-		if err != nil {
+	} else {
+		err := r.Top.root.Mkdir(f.path, ownerMay|f.mode)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if !info.IsDir() {
-			return errors.New("something that is no folder is in its place: " + place(info))
-		}
-	default:
+		f.made = err == nil || r.Top.fresh // in a new folder, what is there is of an earlier try
+	}
+	info, err := r.Top.root.Lstat(f.path)
+	if err != nil {
 		return err
 	}
+	if !info.IsDir() {
+		return errors.New("something that is no folder is in its place: " + place(info))
+	}
+	f.is = identityOf(info)
 	r.folders = append(r.folders, f)
 	return nil
 }
@@ -316,12 +334,29 @@ func (r *receiving) finish() error {
 	return r.Top.finish()
 }
 
-// settle changes an open folder: its name may lead elsewhere by now.
+// leave gives the folders that were made their permissions after a copy that failed: the next try finds them there, and takes them for
+// somebody's own. Their owner can go on to fill them. A new folder stays shut, and the next try knows what is in it.
+func (r *receiving) leave() {
+	if r.Top.fresh {
+		return
+	}
+	for _, f := range r.folders {
+		if !f.made {
+			continue
+		}
+		if file, err := r.still(f); err == nil {
+			_ = file.Chmod(ownerMay | f.mode) // why the copy failed counts
+			file.Close()
+		}
+	}
+}
+
+// settle gives a folder its permissions and its time.
 func (r *receiving) settle(f folder) error {
 	if f.path == "." && !f.made {
 		return nil
 	}
-	file, err := r.Top.root.OpenFile(f.path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	file, err := r.still(f)
 	if err != nil {
 		return err
 	}
@@ -331,4 +366,22 @@ func (r *receiving) settle(f folder) error {
 	}
 	at := time.UnixMicro(f.time)
 	return errors.Join(err, r.Top.root.Chtimes(f.path, at, at))
+}
+
+// still opens a folder, if its name leads to it still: another process may have put something else there.
+func (r *receiving) still(f folder) (*os.File, error) {
+	file, err := r.Top.root.OpenFile(f.path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := file.Stat()
+	named, missing := r.Top.root.Lstat(f.path)
+	if err = errors.Join(err, missing); err == nil && (identityOf(opened) != f.is || identityOf(named) != f.is) {
+		err = errors.New("something else is in its place by now: copy again")
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
 }

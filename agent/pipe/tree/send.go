@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"muster/agent/pipe"
+	"muster/agent/wire"
 )
 
 // Source is a folder that is sent.
@@ -53,27 +54,32 @@ type sending struct {
 	count   Count
 }
 
+// listen hears the other end until its last frame, also after an answer that cannot be: the line learns from that frame how it ended.
 func (w *sending) listen() {
-	defer close(w.answers)
+	w.lost = w.hear()
+	close(w.answers)
+	for err := error(nil); err == nil; {
+		_, _, err = w.Line.Next()
+	}
+}
+
+func (w *sending) hear() error {
 	for {
 		kind, data, err := w.Line.Next()
 		if err != nil {
-			w.lost = err
-			return
+			return err
 		}
 		if kind != pipe.FrameWant {
 			continue
 		}
 		var want Want
 		if err := json.Unmarshal(data, &want); err != nil {
-			w.lost = err
-			return
+			return err
 		}
 		select {
 		case w.answers <- want:
 		default:
-			w.lost = errUnasked
-			return
+			return errUnasked
 		}
 	}
 }
@@ -98,6 +104,7 @@ func (w *sending) entry(name string) error {
 		return w.fail(name, errors.New("its path is too long"))
 	case info.IsDir():
 		e.Kind = Folder
+		e.Time = max(-wire.MaxNumber, min(e.Time, wire.MaxNumber)) // a time is no reason to leave out all that is in it
 	case info.Mode()&fs.ModeSymlink != 0:
 		e.Kind = Link
 		target, err := w.Root.Readlink(name)
@@ -109,6 +116,9 @@ func (w *sending) entry(name string) error {
 		e.Kind, e.Size, e.Sparse = File, info.Size(), pipe.Sparse(info)
 	default:
 		return w.pass(name, other(info.Mode()))
+	}
+	if err := e.check(); err != nil {
+		return w.fail(name, err)
 	}
 	if err := w.send(pipe.FrameEntry, e); err != nil {
 		return err

@@ -42,8 +42,9 @@ type Top struct {
 }
 
 // Open opens the folder that a copy goes to, as cp -r finds it: a path that is a folder gets the new folder in it, under this name. Without
-// a name, what is in the new folder goes into the one that is there. A path that is not there yet is the new folder.
-func Open(path, name string, owner Owner) (*Top, error) {
+// a name, what is in the new folder goes into the one that is there. A path that is not there yet is the new folder. origin tells where it
+// is from: what an earlier copy from elsewhere left does not come into a new folder.
+func Open(path, name, origin string, owner Owner) (*Top, error) {
 	t := &Top{Path: path, owner: owner, release: func() {}}
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() && name != "" {
@@ -53,12 +54,12 @@ func Open(path, name string, owner Owner) (*Top, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.fresh = true
-		err = t.begin()
+		err = t.begin(origin)
 	case err != nil:
 	case !info.IsDir():
 		err = fmt.Errorf("%s is there and is no folder: %s", t.Path, place(info))
 	default:
-		t.root, err = os.OpenRoot(t.Path)
+		err = t.enter(info)
 	}
 	if err != nil {
 		t.Close()
@@ -67,13 +68,25 @@ func Open(path, name string, owner Owner) (*Top, error) {
 	return t, nil
 }
 
+// enter opens a folder that is there. Its path may have become a link since it was looked at.
+func (t *Top) enter(seen fs.FileInfo) (err error) {
+	if t.root, err = os.OpenRoot(t.Path); err != nil {
+		return err
+	}
+	inside, err := t.root.Stat(".")
+	if err == nil && !os.SameFile(inside, seen) {
+		err = fmt.Errorf("%s has just become another folder: look at what is there, and copy again", t.Path)
+	}
+	return err
+}
+
 // begin opens the folder in which a new one gathers. While it waits for another copy, that one may end, and the folder have its name.
-func (t *Top) begin() (err error) {
+func (t *Top) begin(origin string) (err error) {
 	folder, name := filepath.Split(strings.TrimRight(t.Path, "/"))
 	if folder == "" {
 		folder = "."
 	}
-	t.name, t.part = name, partName(name)
+	t.name, t.part = name, partName(name, origin)
 	if t.parent, err = os.OpenRoot(folder); err != nil {
 		return err
 	}
@@ -121,7 +134,11 @@ func (t *Top) finish() error {
 	if !t.fresh {
 		return nil
 	}
-	return t.parent.Rename(t.part, t.name)
+	err := t.parent.Rename(t.part, t.name)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("another copy, or another program, has made %s meanwhile: remove or rename that, and copy again", t.Path)
+	}
+	return err
 }
 
 // Close lets go of the folder. A new one that holds nothing is removed.

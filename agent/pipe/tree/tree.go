@@ -23,8 +23,9 @@ import (
 const (
 	// Window is how many files may be announced whose content has not come yet.
 	Window = 512
-	// mostFolders bounds the memory for folders: their times are set at the end.
+	// mostFolders and mostPaths bound the memory for folders: their times are set at the end. mostPaths is in bytes of all their paths.
 	mostFolders = 1 << 20
+	mostPaths   = 64 << 20
 )
 
 // Line carries frames to the other end and from it. Send is called by one goroutine, and Next by another one.

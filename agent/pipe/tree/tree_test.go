@@ -65,6 +65,7 @@ func me() tree.Owner { return tree.Owner{UID: os.Geteuid(), Lock: lock} }
 // trip is one copy of a folder.
 type trip struct {
 	from, to, name string
+	origin         string
 	cut            int64                // bytes after which the line is cut; 0: it is not
 	refuse         func(*os.File) error // of the sender
 
@@ -94,7 +95,7 @@ func (c *trip) goes(t *testing.T) string {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	top, err := tree.Open(c.to, c.name, me())
+	top, err := tree.Open(c.to, c.name, c.origin, me())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func TestOpen(t *testing.T) {
 		{"link", "work", "link/work"}, {"link", "", "link"},
 		{"file", "work", "!is no folder: a file"}, {"bad", "work", "!is no folder: a link"}, {"none/new", "work", "!no such file"},
 	} {
-		top, err := tree.Open(in(c.to), c.name, me())
+		top, err := tree.Open(in(c.to), c.name, "", me())
 		wrong, fails := strings.CutPrefix(c.want, "!")
 		if fails {
 			if err == nil || !strings.Contains(err.Error(), wrong) {
@@ -374,9 +375,9 @@ func TestOpen(t *testing.T) {
 // TestOpenTwice: two copies do not gather in one folder, and what somebody has put in its place is not taken.
 func TestOpenTwice(t *testing.T) {
 	dir := t.TempDir()
-	first, err := tree.Open(filepath.Join(dir, "new"), "", me())
+	first, err := tree.Open(filepath.Join(dir, "new"), "", "", me())
 	must(t, err)
-	if _, err := tree.Open(filepath.Join(dir, "new"), "", me()); err == nil || !strings.Contains(err.Error(), "it is being copied") {
+	if _, err := tree.Open(filepath.Join(dir, "new"), "", "", me()); err == nil || !strings.Contains(err.Error(), "it is being copied") {
 		t.Errorf("%v", err)
 	}
 	first.Close()
@@ -385,20 +386,20 @@ func TestOpenTwice(t *testing.T) {
 	}
 	elsewhere := t.TempDir()
 	must(t, os.Symlink(elsewhere, filepath.Join(dir, partOf("new"))))
-	if _, err := tree.Open(filepath.Join(dir, "new"), "", me()); err == nil {
+	if _, err := tree.Open(filepath.Join(dir, "new"), "", "", me()); err == nil {
 		t.Error("it gathers behind a link")
 	}
 	must(t, os.Remove(filepath.Join(dir, partOf("new"))), os.Mkdir(filepath.Join(dir, partOf("new")), 0o777))
 	other := me()
 	other.UID++
-	if _, err := tree.Open(filepath.Join(dir, "new"), "", other); err == nil || !strings.Contains(err.Error(), "is in the way") {
+	if _, err := tree.Open(filepath.Join(dir, "new"), "", "", other); err == nil || !strings.Contains(err.Error(), "is in the way") {
 		t.Errorf("another user's folder: %v", err)
 	}
 }
 
 // partOf is the name of a folder while it gathers, as the package makes it.
 func partOf(name string) string {
-	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s", len(name), name)))
+	sum := sha256.Sum256([]byte(fmt.Sprintf("%d:%s0:", len(name), name)))
 	return ".muster-" + hex.EncodeToString(sum[:16]) + ".part"
 }
 

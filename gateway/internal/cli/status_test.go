@@ -107,6 +107,40 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusSilenced: a finding of which the alert is silenced is left out, also if one alert sums up several.
+func TestStatusSilenced(t *testing.T) {
+	h := newHouse(t)
+	finding := func(node, rule, severity string) api.NodeFinding {
+		return api.NodeFinding{Node: node, NodeID: "id-" + node, Finding: api.Finding{Rule: rule, Severity: severity, Since: h.now, Text: rule}}
+	}
+	alert := func(node, cause string, silence *api.AlertSilence) api.Alert {
+		return api.Alert{Silence: silence, AlertFacts: api.AlertFacts{ID: "al-" + node + cause, Cause: cause, Severity: api.SeverityWarn,
+			Node: node, NodeID: "id-" + node, Text: cause, Since: h.now}}
+	}
+	silence := &api.AlertSilence{ID: "si-1"}
+	p := wrongFleet(h.now)
+	p["findings"] = api.FindingList{Findings: []api.NodeFinding{
+		finding("own", "gpu_count_dropped", "severe"), finding("other", "gpu_count_dropped", "severe"),
+		finding("summed", "gpu_hot", "warn"), finding("summed-severe", "gpu_fault", "severe"),
+		finding("told", "renewal_overdue", "warn"), finding("worse", "gpu_fault", "severe")}}
+	p["alerts"] = api.AlertList{Alerts: []api.Alert{
+		alert("own", "gpu_count_dropped", silence), alert("other", "node_stale", silence), alert("summed", "node_warning", silence),
+		alert("summed-severe", "finding_severe", silence), alert("told", "renewal_overdue", nil), alert("told", "node_warning", silence),
+		alert("worse", "node_warning", silence)}}
+	h.dir = listen(t, p)
+	var r api.StatusReport
+	if err := json.Unmarshal([]byte(h.done("status", "-o", "json")), &r); err != nil {
+		t.Fatal(err)
+	}
+	var nodes []string
+	for _, w := range r.Wrong {
+		nodes = append(nodes, w.Node)
+	}
+	if got := fmt.Sprint(nodes); got != "[other worse told]" || r.Silenced != 6 {
+		t.Errorf("%s, silenced: %d", got, r.Silenced)
+	}
+}
+
 // TestStatusInPart: what may not be read, or what an old gateway does not say, is named, and is never a zero.
 func TestStatusInPart(t *testing.T) {
 	h := newHouse(t)

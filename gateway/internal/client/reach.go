@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -25,8 +27,9 @@ type Reached struct {
 }
 
 // Reach asks for a gateway's health at a URL as a machine does that is no node yet: without a secret. The server must have the root that
-// the pin names. Over TLS it has to prove itself by a certificate that this machine trusts, or by one that chains to that root.
-func Reach(ctx context.Context, at, pin string) (Reached, error) {
+// the pin names. Over TLS it has to prove itself by a certificate that this machine trusts, by one that chains to that root, or by the key
+// that the gateway says it serves with, as curl's --pinnedpubkey takes it: a company's own authority may have signed the certificate.
+func Reach(ctx context.Context, at, pin, key string) (Reached, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	u, err := url.Parse(at)
@@ -37,7 +40,7 @@ func Reach(ctx context.Context, at, pin string) (Reached, error) {
 	if u.Scheme == "http" {
 		r.Proof = "there is no TLS"
 	}
-	state, err := health(ctx, at, nil)
+	state, err := health(ctx, at, &tls.Config{})
 	var unknown x509.UnknownAuthorityError
 	private := errors.As(err, &unknown)
 	if err != nil && !private {
@@ -46,7 +49,11 @@ func Reach(ctx context.Context, at, pin string) (Reached, error) {
 	pool, err := pinnedRoot(ctx, at, pin) // also where the certificate is good: it may be another gateway's
 	if err == nil && private {
 		r.Proof = "its certificate chains to the gateway's root"
-		state, err = health(ctx, at, pool)
+		state, err = health(ctx, at, &tls.Config{RootCAs: pool})
+		if errors.As(err, &unknown) && key != "" {
+			r.Proof = "its certificate has the gateway's key"
+			state, err = health(ctx, at, keyed(key))
+		}
 	}
 	if state != nil && len(state.PeerCertificates) > 0 {
 		end := state.PeerCertificates[0].NotAfter.UTC()
@@ -55,10 +62,21 @@ func Reach(ctx context.Context, at, pin string) (Reached, error) {
 	return r, err
 }
 
-// health asks a server for its health. roots are what its certificate may chain to; nil: the system's.
-func health(ctx context.Context, base string, roots *x509.CertPool) (*tls.ConnectionState, error) {
+// keyed takes a certificate with this key alone, whoever signed it. Its name and its time were looked at before.
+func keyed(key string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {
+		sum := sha256.Sum256(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
+		if "sha256//"+base64.StdEncoding.EncodeToString(sum[:]) != key {
+			return errors.New("its certificate is not of the gateway's key, and is signed by an authority that is not known here")
+		}
+		return nil
+	}}
+}
+
+// health asks a server for its health, over TLS as secured says.
+func health(ctx context.Context, base string, secured *tls.Config) (*tls.ConnectionState, error) {
 	transport := newTransport()
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	transport.TLSClientConfig = secured
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(base, "/")+wire.PathHealth, nil)
 	if err != nil {

@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,6 +31,12 @@ func nameOf(base string) string {
 	return base
 }
 
+// originOf names a folder of a machine, so that a copy goes on with what came from there alone.
+func originOf(machine, folder string) string {
+	sum := sha256.Sum256([]byte(machine + "\x00" + folder))
+	return hex.EncodeToString(sum[:])
+}
+
 // downloadFolder copies a folder from a node.
 func downloadFolder(ctx context.Context, s *cli.Session, from place, local string) error {
 	v, err := openFolder(ctx, s, from.node, wire.CopyParams{Path: from.path, Folder: true})
@@ -43,7 +51,8 @@ func downloadFolder(ctx context.Context, s *cli.Session, from place, local strin
 		}
 		return download(ctx, s, from, local)
 	}
-	top, err := tree.Open(filepath.Clean(local), nameOf(path.Base(from.path)), tree.Owner{UID: os.Geteuid(), Lock: lockHere})
+	origin := originOf(v.attached.NodeID, path.Clean(from.path))
+	top, err := tree.Open(filepath.Clean(local), nameOf(path.Base(from.path)), origin, tree.Owner{UID: os.Geteuid(), Lock: lockHere})
 	if err != nil {
 		return err
 	}
@@ -66,7 +75,12 @@ func uploadFolder(ctx context.Context, s *cli.Session, local string, to place) e
 		return err
 	}
 	defer root.Close()
-	params := wire.CopyParams{Path: to.path, Write: true, Folder: true, Name: nameOf(filepath.Base(local))}
+	whole, err := filepath.Abs(local)
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname() // without it, the path alone tells one folder from another
+	params := wire.CopyParams{Path: to.path, Write: true, Folder: true, Name: nameOf(filepath.Base(local)), Origin: originOf(host, whole)}
 	v, err := openFolder(ctx, s, to.node, params)
 	if err != nil {
 		return err
@@ -80,8 +94,12 @@ func uploadFolder(ctx context.Context, s *cli.Session, local string, to place) e
 	defer l.shown.Clear()
 	count, err := tree.Send(ctx, tree.Source{Line: l, Content: pipe.FrameInput, Root: root, Trouble: l.trouble, Moved: l.moved})
 	if err == nil {
-		<-l.over // Send listens until then
-		err = l.err
+		select {
+		case <-l.over: // Send listens until then
+			err = l.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	if err != nil {
 		return l.why(ctx, err)
@@ -156,6 +174,7 @@ func (l *line) Next() (pipe.FrameKind, []byte, error) {
 			err = l.trouble(t)
 		}
 		if err != nil {
+			l.ends(pipe.Exit{}, err)
 			return 0, nil, err
 		}
 	}

@@ -88,7 +88,7 @@ func (n *woods) work(w *wood, p wire.CopyParams) (exit pipe.Exit) {
 		return exit
 	}
 	if p.Write {
-		top, err := tree.Open(path, p.Name, tree.Owner{UID: os.Geteuid(), Lock: func(*os.File) (func(), error) { return func() {}, nil }})
+		top, err := tree.Open(path, p.Name, p.Origin, tree.Owner{UID: os.Geteuid(), Lock: func(*os.File) (func(), error) { return func() {}, nil }})
 		if err != nil {
 			_ = pipe.WriteJSON(w.Main, pipe.FrameReady, pipe.Ready{})
 			return pipe.Exit{Code: 1, Error: err.Error()}

@@ -17,6 +17,7 @@ const aliveEvery = 60
 // sshHead stands above the lines. Whether an sshd runs on a node, only the node knows: its answer to a connection says so.
 const sshHead = `# ssh, scp, rsync and editors reach these nodes by their names, through muster. A node needs an sshd for that, on its loopback
 # address at least. On one without an sshd, muster ssh NODE opens a shell and muster cp copies files.
+# A node chooses its name. If one is called like a host of yours, ssh goes to the node: rename it (muster node rename).
 `
 
 func sshConfig(ctx context.Context, s *cli.Session) error {
@@ -33,6 +34,10 @@ func sshConfig(ctx context.Context, s *cli.Session) error {
 		if err := wire.CheckName(n.Name); err != nil {
 			return fmt.Errorf("the gateway gives a node the name %q, which is none", n.Name)
 		}
+		if len(s.Words) == 0 && elsewhere(n.Name) {
+			fmt.Fprintf(s.Stdout, "# %s is left out, because another host can have that name. To print it: muster ssh-config %[1]s\n", n.Name)
+			continue
+		}
 		fmt.Fprintf(s.Stdout, "Host %s\n    HostKeyAlias %s\n", n.Name, hostKey(n))
 		known := api.SSHOf(n.Labels)
 		if known.User != "" {
@@ -44,6 +49,12 @@ func sshConfig(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "    ProxyCommand %s\n    ServerAliveInterval %d\n", proxy, aliveEvery)
 	}
 	return nil
+}
+
+// elsewhere tells whether a name can be that of a host of the internet, or of this one. A node chooses its name: one that is called so would
+// take the place of that host.
+func elsewhere(name string) bool {
+	return strings.Contains(name, ".") || strings.EqualFold(name, "localhost")
 }
 
 // hostKey is the name under which ssh keeps the host's key: another machine that gets the name of this one later is another host.

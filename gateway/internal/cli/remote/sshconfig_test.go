@@ -56,6 +56,26 @@ func TestSSHConfig(t *testing.T) {
 	h.fails(2, "either named or selected", "ssh-config", "gpu-1", "-l", "tier=spot")
 }
 
+// TestSSHConfigElsewhere: a node does not take the place of another host, unless it is named.
+func TestSSHConfigElsewhere(t *testing.T) {
+	h := newTunnels(t, nil)
+	h.gateway.Names = "gpu-1 github.com LocalHost gpu-2"
+	way := "muster --data " + h.dir
+	left := func(name string) string {
+		return "# " + name + " is left out, because another host can have that name. To print it: muster ssh-config " + name + "\n"
+	}
+	want := block("gpu-1", way) + left("github.com") + left("LocalHost") + block("gpu-2", way)
+	if got := blocks(t, h.done("ssh-config")); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if got := blocks(t, h.done("ssh-config", "-l", "tier=spot")); got != want {
+		t.Errorf("selected: %s, not %s", got, want)
+	}
+	if got := blocks(t, h.done("ssh-config", "github.com", "LocalHost")); got != block("github.com", way)+block("LocalHost", way) {
+		t.Errorf("named: %s", got)
+	}
+}
+
 // TestSSHConfigWay: what ssh gives to a shell and reads by itself is quoted for both, and what cannot be quoted is refused.
 func TestSSHConfigWay(t *testing.T) {
 	h := newTunnels(t, nil)

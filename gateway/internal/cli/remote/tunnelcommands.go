@@ -54,7 +54,10 @@ func TunnelCommands() []cli.Command {
 			Summary: "print lines for ssh's configuration",
 			Text: "With these lines, ssh, scp, rsync and editors reach nodes by their names, through the gateway. Without names and without " +
 				"a selector all nodes are meant that are not retired. The node needs a running sshd, on loopback at least, and you an account " +
-				"there; muster ssh needs neither. Put the line \"Include muster\" at the top of ~/.ssh/config, and the lines into ~/.ssh/muster.\n\n" +
+				"there; muster ssh needs neither. Put the line \"Include muster\" at the top of ~/.ssh/config, above all " +
+				"Host and Match lines, and the lines into ~/.ssh/muster.\n\n" +
+				"A node chooses its name, and ssh believes these lines first. So names with a dot, and localhost, are left out, unless you give " +
+				"them as NAME. If another node is called like a host of yours, rename the node, or give the names of those that you want.\n\n" +
 				"The labels ssh_user and ssh_port of a node say which user and which port ssh takes there. muster does not know the keys of " +
 				"sshd: ssh asks you once for each machine, and remembers it by the node's id. So another machine that takes over a name is " +
 				"asked for anew.\n\n" +

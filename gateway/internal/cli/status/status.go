@@ -16,6 +16,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/paste"
 )
 
@@ -72,7 +73,11 @@ func wrong(ctx context.Context, s *cli.Session, r *api.StatusReport) error {
 	}
 	var all []api.Trouble
 	if findings != nil {
+		quiet := silencedBy(alerts)
 		for _, f := range findings.Findings {
+			if quiet(f) {
+				continue
+			}
 			all = append(all, api.Trouble{Severity: f.Severity, Cause: f.Rule, Node: f.Node, NodeID: f.NodeID, Text: f.Text, Next: f.Next,
 				Since: f.Since, Command: nodeCommand(f.Node)})
 		}
@@ -95,6 +100,24 @@ func wrong(ctx context.Context, s *cli.Session, r *api.StatusReport) error {
 	}
 	r.Wrong = all[:min(len(all), api.MostTroubles)]
 	return nil
+}
+
+// silencedBy tells of a finding whether its alert is silenced: one of its own, or else the one that sums up.
+func silencedBy(alerts *api.AlertList) func(api.NodeFinding) bool {
+	type told struct{ node, cause string }
+	silenced := map[told]bool{} // of each alert that is open
+	if alerts != nil {
+		for _, a := range alerts.Alerts {
+			silenced[told{a.NodeID, a.Cause}] = a.Silence != nil
+		}
+	}
+	sums := map[string]string{api.SeveritySevere: condition.FindingSevere, api.SeverityWarn: condition.NodeWarning}
+	return func(f api.NodeFinding) bool {
+		if quiet, own := silenced[told{f.NodeID, f.Rule}]; own {
+			return quiet
+		}
+		return silenced[told{f.NodeID, sums[f.Severity]}]
+	}
 }
 
 func troubleOf(a api.Alert) api.Trouble {

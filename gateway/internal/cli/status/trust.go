@@ -65,7 +65,7 @@ func (p *patient) publicURL(ctx context.Context) api.Check {
 		return c
 	}
 	url := p.gateway.URL
-	reached, err := client.Reach(ctx, url, p.gateway.RootPin)
+	reached, err := client.Reach(ctx, url, p.gateway.RootPin, p.gateway.PinnedPublicKey)
 	if err == nil {
 		c.Outcome, c.Seen = api.CheckOK, url+" leads to this gateway: "+reached.Proof
 		return c

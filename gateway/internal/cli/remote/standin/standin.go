@@ -3,6 +3,7 @@
 package standin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,8 @@ type Gateway struct {
 	Play func(*Session)
 	// Refuse answers requests for a session; nil: they are taken.
 	Refuse *wire.ErrorDetail
+	// Names are of the nodes that are listed; empty: gpu-1 to gpu-3.
+	Names string
 	// Labels are those of nodes, by name.
 	Labels map[string]map[string]string
 
@@ -122,7 +125,7 @@ func (g *Gateway) node(w http.ResponseWriter, r *http.Request) {
 
 func (g *Gateway) nodes(w http.ResponseWriter) {
 	list := []map[string]any{}
-	for _, name := range []string{"gpu-1", "gpu-2", "gpu-3"} {
+	for _, name := range strings.Fields(cmp.Or(g.Names, "gpu-1 gpu-2 gpu-3")) {
 		list = append(list, map[string]any{"id": NodeID(name), "name": name, "labels": g.Labels[name]})
 	}
 	answer(w, http.StatusOK, map[string]any{"nodes": list, "next": "", "total": len(list)})
