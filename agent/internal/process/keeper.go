@@ -69,7 +69,7 @@ type keeper struct {
 func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
 	said := make(chan os.Signal, 8)
 	signal.Notify(said, askEnd, killNow)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) // they end nothing; ignored ones would be ignored by the program too
 	k := &keeper{folder: folder, out: &output{folder: folder, now: time.Now}, gone: make(chan struct{}),
 		ended: make(chan syscall.WaitStatus, 1)}
 	if err := json.NewDecoder(stdin).Decode(&k.order); err != nil {
@@ -106,6 +106,11 @@ func (k *keeper) start() (*os.File, answer) {
 	syscall.Umask(0o022) // the agent's own is for its secrets
 	cmd := &exec.Cmd{Path: k.order.Path, Args: k.order.Args, Env: k.order.Env, Dir: k.order.Dir, Stdout: to, Stderr: to}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: k.order.Credential}
+	if who := k.order.Credential; who != nil { // so that the program can open /dev/stdout and /dev/stderr anew
+		if err := to.Chown(int(who.Uid), int(who.Gid)); err != nil {
+			return nil, answer{Error: "the program cannot get its output: " + err.Error()}
+		}
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, answer{Exit: person.NotStarted(k.order.Args[0], err)}
 	}

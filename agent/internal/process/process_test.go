@@ -69,6 +69,33 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestSignalsOfProgram: a program gets the usual signals, so a pipe whose reader has gone ends its writer.
+func TestSignalsOfProgram(t *testing.T) {
+	b := newBench(t)
+	b.sh("s", "grep SigIgn /proc/self/status; exec sleep 1000")
+	text := strings.TrimSpace(strings.TrimPrefix(b.awaitText("s", "\n"), "SigIgn:"))
+	ignored, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || ignored&(1<<(syscall.SIGHUP-1)|1<<(syscall.SIGPIPE-1)) != 0 {
+		t.Errorf("it ignores %q, %v", text, err)
+	}
+}
+
+// TestOutputOfOtherUser: the program of another user can open its output by name.
+func TestOutputOfOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone starts programs as another user")
+	}
+	b := newBench(t)
+	o := b.start(wire.WorkloadProcess{Name: "u", User: "nobody", Workdir: "/", Command: []string{"sh", "-c",
+		"echo one > /dev/stderr && echo two > /dev/stdout && id -u"}})
+	if o.Error != "" {
+		t.Fatalf("%+v", o)
+	}
+	if got := b.tail("u"); !strings.HasPrefix(got, "one\ntwo\n") || strings.HasSuffix(got, "\n0\n") {
+		t.Errorf("output %q", got)
+	}
+}
+
 // TestEndsAtOnce: a program that fails at once is a failure with its own exit code and last words, and its output stays.
 func TestEndsAtOnce(t *testing.T) {
 	b := newBench(t)
