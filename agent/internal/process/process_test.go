@@ -150,6 +150,20 @@ func TestForksAway(t *testing.T) {
 	b.gone(pid)
 }
 
+// TestHalved: a process whose first thread alone has ended is ended with its run.
+func TestHalved(t *testing.T) {
+	b := newBench(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.start(wire.WorkloadProcess{Name: "h", Command: []string{"sh", "-c", program + ` halve & sleep 0.5; grep State /proc/$!/status`}})
+	r := b.await("h", wire.RunExited)
+	if !strings.Contains(r.Why, "left behind was ended") || !strings.Contains(b.tail("h"), "zombie") {
+		t.Errorf("%+v, %q", r, b.tail("h"))
+	}
+}
+
 // TestStubborn: a program that does not want to end is killed after the grace, and with it what it has started.
 func TestStubborn(t *testing.T) {
 	b := newBench(t)

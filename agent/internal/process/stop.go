@@ -32,6 +32,9 @@ func (h Host) Stop(ctx context.Context, name string, grace time.Duration) error 
 			return err
 		}
 	}
+	if r.held() { // its keeper kills on, and would write into the folder of the next run
+		return errors.New(name + " has ended, but " + r.heldText())
+	}
 	for begun := time.Now(); len(r.signal(syscall.SIGKILL)) > 0; { // of a run whose keeper is gone
 		if time.Since(begun) > lastTime || !transport.Sleep(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%s does not end: the kernel holds its processes, as when a driver is stuck", name)
