@@ -45,12 +45,13 @@ const maxFile = 128 << 10
 type Host struct {
 	State    string // the agent's state directory
 	Accounts *account.Accounts
-	Keeper   []string          // the program that becomes a keeper, with its arguments: the folder comes behind them
-	GPUs     func() []wire.GPU // the newest reading; nil: there is none
-	Settle   time.Duration     // how long a new program is watched; 0: 3 s
-	Now      func() time.Time  // nil: time.Now
-	Boot     func() string     // nil: host.BootID
-	News     chan<- struct{}   // gets an entry if a run begins or ends; nil: nobody is told
+	Keeper   []string // the program that becomes a keeper, with its arguments: the folder comes behind them
+	// GPUs looks at the GPUs, unless a look is under way, and gives the newest reading; nil: there is none.
+	GPUs   func(context.Context) (wire.Probe, []wire.GPU)
+	Settle time.Duration    // how long a new program is watched; 0: 3 s
+	Now    func() time.Time // nil: time.Now
+	Boot   func() string    // nil: host.BootID
+	News   chan<- struct{}  // gets an entry if a run begins or ends; nil: nobody is told
 }
 
 // record is what the agent knows of a run before it begins.

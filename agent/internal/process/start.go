@@ -32,6 +32,9 @@ const (
 	// lastLines is how much of its output a program that ended at once leaves in the error, in lines and in bytes.
 	lastLines = 20
 	maxLast   = 512
+	// lookTime is how long a new look at the GPUs may take, and lookPause is between two tries.
+	lookTime  = 15 * time.Second
+	lookPause = 200 * time.Millisecond
 )
 
 // start is one start at work.
@@ -42,6 +45,7 @@ type start struct {
 	who    person.Person
 	order  order
 	record record
+	seen   []wire.GPU
 }
 
 // Start starts a program. One that runs already with the same params is left alone. holders are the others that keep GPUs for
@@ -120,18 +124,14 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	if err != nil {
 		return err
 	}
-	gpus, err := s.gpus(holders)
+	gpus, err := s.gpus(ctx, holders)
 	if err != nil {
 		return err
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	s.record.Run = wire.Run{Name: p.Name, Task: s.job.ID, Program: wire.OneLine(filepath.Base(p.Command[0]), wire.MaxText), User: s.who.Name,
 		GPUs: gpus, StartedAt: &now}
-	var seen []wire.GPU
-	if s.GPUs != nil {
-		seen = s.GPUs()
-	}
-	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
+	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, s.seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
 	s.order.Env = append(environ, set...) // of two with one name the later counts
 	return nil
 }
@@ -170,8 +170,11 @@ func (s *start) borrow(ctx context.Context) (map[string]string, error) {
 }
 
 // gpus are those that the program gets.
-func (s *start) gpus(holders []Holder) ([]string, error) {
+func (s *start) gpus(ctx context.Context, holders []Holder) ([]string, error) {
 	if s.params.GPUCount == 0 {
+		if len(s.params.GPUs) > 0 && s.GPUs != nil {
+			_, s.seen = s.GPUs(ctx)
+		}
 		return append([]string{}, s.params.GPUs...), nil
 	}
 	for _, r := range s.all() {
@@ -179,11 +182,28 @@ func (s *start) gpus(holders []Holder) ([]string, error) {
 			holders = append(holders, Holder{"the run " + r.Name, r.GPUs})
 		}
 	}
-	var seen []wire.GPU
-	if s.Host.GPUs != nil {
-		seen = s.Host.GPUs()
+	if err := s.look(ctx); err != nil {
+		return nil, err
 	}
-	return choose(s.params.GPUCount, seen, holders)
+	return choose(s.params.GPUCount, s.seen, holders)
+}
+
+// look looks at the GPUs now: an older reading does not know what has begun to use them since. A look that is under way is waited for.
+func (s *start) look(ctx context.Context) error {
+	if s.GPUs == nil {
+		return nil
+	}
+	for begun := s.now(); ; {
+		probe, gpus := s.GPUs(ctx)
+		s.seen = gpus
+		switch {
+		case probe.State == wire.ProbeAbsent, probe.SampledAt != nil && !probe.SampledAt.Before(begun.Truncate(time.Second)):
+			return nil
+		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, lookPause):
+			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
+				probe.State+": "+probe.Error, ": "), "wait until the node's GPUs can be read (muster node show), or name GPUs by their UUID: gpus=UUID")
+		}
+	}
 }
 
 // begin makes the folder of the run, and starts its keeper.
