@@ -268,7 +268,7 @@ func (h Host) makeRoom() error {
 			return nil
 		}
 		if r.State != wire.RunRunning && !r.held() && len(r.survivors()) == 0 {
-			if err := os.RemoveAll(r.folder); err != nil {
+			if err := h.remove(r.folder); err != nil {
 				return err
 			}
 			all = all[1:]

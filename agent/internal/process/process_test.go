@@ -381,3 +381,40 @@ func TestGPUsUnknown(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestRestOfRun: what is left of a run that was half removed is not taken for the next one of that name.
+func TestRestOfRun(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"x", ".gone-x"} {
+		folder := filepath.Join(b.State, process.Folder, name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "exit.json"), []byte(`{"code":9}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.sh("x", "exec sleep 1000")
+	if r, _ := b.Find("x"); r.State != wire.RunRunning || len(b.Runs()) != 1 {
+		t.Errorf("%+v, %d runs", r, len(b.Runs()))
+	}
+	if err := b.Stop(t.Context(), "x", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := os.ReadDir(filepath.Join(b.State, process.Folder)); err != nil || len(rest) != 0 {
+		t.Errorf("left: %v, %v", rest, err)
+	}
+}
+
+// TestPathOfParams: the PATH that a task gives finds its program.
+func TestPathOfParams(t *testing.T) {
+	b := newBench(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "own-tool"), []byte("#!/bin/sh\necho found\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := wire.WorkloadProcess{Name: "x", Command: []string{"own-tool"}, Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
+	if o := b.start(p); o.Error != "" || b.tail("x") != "found\n" {
+		t.Errorf("%+v", o)
+	}
+}

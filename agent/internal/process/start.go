@@ -76,7 +76,7 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 	}
 	if err := s.begin(ctx); err != nil {
 		_ = h.Stop(context.WithoutCancel(ctx), params.Name, 0)
-		_ = os.RemoveAll(h.folder(params.Name)) // it may have no record yet
+		_ = h.remove(h.folder(params.Name)) // it may have no record yet
 		return outcomeOf(err)
 	}
 	h.tell()
@@ -113,7 +113,11 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	} else if info, err := os.Stat(s.order.Dir); err != nil || !info.IsDir() {
 		return wire.Refuse(wire.CodeTaskParamsInvalid, "there is no folder "+s.order.Dir+" on the node", "muster cp brings one there")
 	}
-	path, exit := person.Program(p.Command[0], person.Variable(environ, "PATH"), s.order.Dir)
+	search, given := p.Env["PATH"]
+	if !given {
+		search = person.Variable(environ, "PATH")
+	}
+	path, exit := person.Program(p.Command[0], search, s.order.Dir)
 	if exit != nil {
 		return &cannotRun{exit.Code, exit.Error}
 	}
@@ -210,6 +214,9 @@ func (s *start) look(ctx context.Context) error {
 func (s *start) begin(ctx context.Context) error {
 	folder := s.folder(s.params.Name)
 	raw, err := json.Marshal(s.record)
+	if err == nil {
+		err = os.RemoveAll(folder) // a folder without a record: what else is in it is of another run
+	}
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}

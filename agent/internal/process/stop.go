@@ -41,7 +41,22 @@ func (h Host) Stop(ctx context.Context, name string, grace time.Duration) error 
 		}
 	}
 	h.tell()
-	return os.RemoveAll(r.folder)
+	return h.remove(r.folder)
+}
+
+// gone begins the name of a folder that is being removed. It is no name of a run.
+const gone = ".gone-"
+
+// remove removes the folder of a run as a whole: half of it would be taken for another run.
+func (h Host) remove(folder string) error {
+	hidden := filepath.Join(filepath.Dir(folder), gone+filepath.Base(folder))
+	if err := os.RemoveAll(hidden); err != nil { // the agent may have ended while it removed an earlier one
+		return err
+	}
+	if err := os.Rename(folder, hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(hidden)
 }
 
 // end asks the keeper to end its run, and to kill it after the grace.
