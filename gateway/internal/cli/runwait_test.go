@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,6 +86,35 @@ func TestRunWait(t *testing.T) {
 	code, _, stderr = h.muster("run", "gpu-1", "-w", "--", "job")
 	if code != 1 || !strings.Contains(stderr, "interrupted: the machine was started anew") {
 		t.Errorf("interrupted: code %d\n%s", code, stderr)
+	}
+}
+
+// TestRunWaitMany: the program begins on every node, however many there are, before one has ended.
+func TestRunWaitMany(t *testing.T) {
+	h := newRunHouse(t)
+	zero := 0
+	h.end = wire.Run{State: wire.RunExited, ExitCode: &zero}
+	const many = 17
+	var begun sync.WaitGroup
+	begun.Add(many)
+	all := make(chan struct{})
+	go func() { begun.Wait(); close(all) }()
+	args := []string{"run", "--name", "train", "--wait"}
+	for i := range many {
+		name := fmt.Sprintf("gpu-%02d", i)
+		args = append(args, name)
+		h.works(name, func(p wire.TaskPayload) (string, wire.TaskResult) {
+			begun.Done()
+			select {
+			case <-all:
+			case <-time.After(10 * time.Second):
+				t.Errorf("%s has begun, and not all others", name)
+			}
+			return h.do(name, p)
+		})
+	}
+	if code, _, stderr := h.muster(append(args, "--", "job")...); code != 0 {
+		t.Errorf("code %d\n%s", code, stderr)
 	}
 }
 

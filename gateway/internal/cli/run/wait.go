@@ -22,8 +22,7 @@ const (
 
 // waitAll starts the program everywhere, shows what it writes, and ends with its exit code.
 func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
-	failed := make([]error, len(nodes))
-	o.together(nodes, func(i int, node cli.Target) { failed[i] = o.waitOne(ctx, node) })
+	failed := o.everywhere(ctx, nodes, o.waitOne)
 	if ctx.Err() != nil {
 		o.say("")
 		o.say(o.name + " was not ended by this. Where it has begun it runs on:\n" + o.next())
@@ -47,11 +46,7 @@ func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
 	return nil
 }
 
-func (o *order) waitOne(ctx context.Context, node cli.Target) error {
-	task, err := o.queue(ctx, node)
-	if err != nil {
-		return err
-	}
+func (o *order) waitOne(ctx context.Context, node cli.Target, task api.Task) (err error) {
 	if o.json {
 		o.printMu.Lock()
 		err = o.WriteJSON(task)
