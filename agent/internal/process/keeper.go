@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -113,6 +114,9 @@ func (k *keeper) start() (*os.File, answer) {
 		}
 	}
 	if err := cmd.Start(); err != nil {
+		if folder := barred(k.order.Dir, k.order.Credential); folder != "" && errors.Is(err, syscall.EACCES) {
+			return nil, answer{Error: "its user may not enter the folder " + folder + ": give another one with --dir"}
+		}
 		return nil, answer{Exit: person.NotStarted(k.order.Args[0], err)}
 	}
 	k.main = cmd.Process.Pid
@@ -124,6 +128,33 @@ func (k *keeper) start() (*os.File, answer) {
 	_ = k.out.open() // so that readers find it before the first line comes
 	go k.reap()
 	return from, answer{PID: k.main}
+}
+
+// barred is the first folder on the way to dir that a user may not enter, by its mode; empty: there is none, or the user is the keeper's own.
+func barred(dir string, who *syscall.Credential) string {
+	if dir == "" || who == nil || who.Uid == 0 {
+		return ""
+	}
+	if above := filepath.Dir(dir); above != dir {
+		if first := barred(above, who); first != "" {
+			return first
+		}
+	}
+	var status syscall.Stat_t
+	if syscall.Stat(dir, &status) != nil {
+		return ""
+	}
+	bit := uint32(0o001)
+	switch {
+	case status.Uid == who.Uid:
+		bit = 0o100
+	case status.Gid == who.Gid || slices.Contains(who.Groups, status.Gid):
+		bit = 0o010
+	}
+	if status.Mode&bit == 0 {
+		return dir
+	}
+	return ""
 }
 
 // reap collects all processes of the run, also those that were left behind, until there is none.

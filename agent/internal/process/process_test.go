@@ -94,6 +94,14 @@ func TestOutputOfOtherUser(t *testing.T) {
 	if got := b.tail("u"); !strings.HasPrefix(got, "one\ntwo\n") || strings.HasSuffix(got, "\n0\n") {
 		t.Errorf("output %q", got)
 	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o = b.start(wire.WorkloadProcess{Name: "v", User: "nobody", Workdir: closed, Command: []string{"/bin/true"}})
+	if !strings.Contains(o.Error, "may not enter the folder /") || strings.Contains(o.Error, "cannot be run") {
+		t.Errorf("a folder that is closed: %+v", o)
+	}
 }
 
 // TestEndsAtOnce: a program that fails at once is a failure with its own exit code and last words, and its output stays.
