@@ -426,3 +426,28 @@ func TestPathOfParams(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestKeeperSilent: nothing goes on of a program whose keeper does not answer.
+func TestKeeperSilent(t *testing.T) {
+	b := newBench(t)
+	note := filepath.Join(t.TempDir(), "pid")
+	b.Keeper = []string{"/bin/sh", "-c", wire.EnvRun + "=t-x setsid sleep 1000 <&- >&- & echo $! > " + note + "; exec sleep 1000", "keep"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	o := b.Start(ctx, job("t-x", b.out), &wire.WorkloadProcess{Name: "x", Command: []string{"true"}}, nil)
+	raw, err := os.ReadFile(note)
+	if err != nil || o.Error == "" {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lives(pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("the program goes on")
+	}
+	if _, found := b.Find("x"); found {
+		t.Error("it is listed")
+	}
+}

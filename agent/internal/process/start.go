@@ -259,7 +259,8 @@ func (s *start) launch(ctx context.Context, command []string, told []byte) (a an
 	if err != nil {
 		return a, err
 	}
-	go func() { _ = cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	limit := time.Now().Add(startTime)
 	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
 		limit = end
@@ -269,8 +270,15 @@ func (s *start) launch(ctx context.Context, command []string, told []byte) (a an
 	if err == nil {
 		err = json.Unmarshal(raw, &a)
 	}
-	if err != nil {
+	if err != nil { // it may have started the program, and not have written that down
 		_ = cmd.Process.Kill()
+		select {
+		case <-ended:
+		case <-time.After(lastTime): // the kernel holds it
+		}
+		for begun := time.Now(); len(marked(s.job.ID, syscall.SIGKILL)) > 0 && time.Since(begun) < lastTime; {
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	return a, err
 }

@@ -94,9 +94,14 @@ func (r run) signal(s syscall.Signal) []int {
 	if r.Keeper.PID == 0 || r.Keeper.Lives() || r.Boot != host.BootID() {
 		return nil
 	}
+	return marked(r.Task, s)
+}
+
+// marked sends a signal to the processes that bear the mark of a task, and gives their numbers.
+func marked(task string, s syscall.Signal) []int {
 	return host.Signal("/proc", func(pid int) bool {
 		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		return slices.Contains(strings.Split(string(environ), "\x00"), mark(r.Task))
+		return slices.Contains(strings.Split(string(environ), "\x00"), mark(task))
 	}, s)
 }
 
