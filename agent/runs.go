@@ -48,10 +48,11 @@ func (a *foreground) runs(m *command.Machine, news chan<- struct{}) process.Host
 	}
 	return process.Host{State: state, News: news, Keeper: []string{service.OwnProgram, "keep", "--folder"},
 		Accounts: &account.Accounts{State: a.State, Root: a.System.Root, UID: os.Geteuid()},
-		GPUs: func() []wire.GPU {
+		GPUs: func(ctx context.Context) (wire.Probe, []wire.GPU) {
 			if m.Prober == nil {
-				return nil
+				return wire.Probe{State: wire.ProbeAbsent}, nil
 			}
-			return m.Prober.Reading().GPUs
+			r := m.Prober.Probe(ctx)
+			return r.Probe, r.GPUs
 		}}
 }

@@ -24,7 +24,6 @@ import (
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/release"
-	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
@@ -80,7 +79,7 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	}
 	p.tasks, err = task.New(ctx, task.Config{Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Logger: b.log,
 		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved,
-		Digest: tags{p.artifacts, b.reach.PublicURL, build.NewRemote(build.RemoteConfig{})}.digest})
+		Digest: newTags(p.artifacts, b.reach.PublicURL).digest})
 	if err != nil {
 		return nil, err
 	}

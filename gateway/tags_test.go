@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,7 +17,10 @@ import (
 )
 
 // hubs are registries elsewhere, without a network. Each gives the same manifest for the tag 1.
-type hubs struct{ asked []string }
+type hubs struct {
+	asked []string
+	lent  int // logins
+}
 
 func (h *hubs) RoundTrip(r *http.Request) (*http.Response, error) {
 	h.asked = append(h.asked, r.URL.Host+r.URL.Path)
@@ -26,6 +31,8 @@ func (h *hubs) RoundTrip(r *http.Request) (*http.Response, error) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="https://auth.docker.io/token",service="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/token" && password != "" && password != "pw":
+		w.WriteHeader(http.StatusUnauthorized)
+	case r.URL.Path == "/token" && password == "" && strings.Contains(r.URL.Query().Get("scope"), "private"):
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == "/token":
 		_, _ = io.WriteString(w, `{"token":"t"}`)
@@ -41,30 +48,70 @@ func (h *hubs) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestTags: Docker's own images are asked for where Docker has them, with the login of the task. A refusal says how to do without.
 func TestTags(t *testing.T) {
 	h := &hubs{}
-	finder := tags{nil, "https://gw.example:7443", build.NewRemote(build.RemoteConfig{Transport: h})}
+	remote := build.NewRemote(build.RemoteConfig{Transport: h})
+	finder := tags{nil, "https://gw.example:7443", remote, remote}
 	sum := sha256.Sum256([]byte("{}"))
 	want := "sha256:" + hex.EncodeToString(sum[:])
 	python := wire.Image{Host: "docker.io", Path: "library/python", Tag: "1"}
-	for _, login := range []string{"", "ada:pw"} {
-		digest, err := finder.digest(t.Context(), task.Tag{Image: python, Login: login})
-		if err != nil || digest != want {
-			t.Errorf("login %q: %s, %v", login, digest, err)
+	login := func(login string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { h.lent++; return login, nil }
+	}
+	private := wire.Image{Host: "docker.io", Path: "ada/private", Tag: "1"}
+	for i, tag := range []task.Tag{{Image: python}, {Image: python, Login: login("ada:pw")}, {Image: private, Login: login("ada:pw")}} {
+		digest, err := finder.digest(t.Context(), tag)
+		if err != nil || digest != want || (h.lent > 0) != (tag.Image == private) {
+			t.Errorf("%d: %s, %v, lent %d times", i, digest, err, h.lent)
 		}
 	}
-	if last := h.asked[len(h.asked)-1]; last != "registry-1.docker.io/v2/library/python/manifests/1" {
+	if last := h.asked[len(h.asked)-1]; last != "registry-1.docker.io/v2/ada/private/manifests/1" {
 		t.Errorf("asked %s", last)
 	}
 	gone := python
 	gone.Tag = "2"
 	for says, tag := range map[string]task.Tag{
 		"has no such content":               {Image: gone},
-		"does not let the gateway read":     {Image: python, Login: "ada:wrong"},
-		"wants the credential sent to auth": {Image: wire.Image{Host: "r.example", Path: "a", Tag: "1"}, Login: "ada:pw"},
+		"does not let the gateway read":     {Image: private, Login: login("ada:wrong")},
+		"wants the credential sent to auth": {Image: wire.Image{Host: "r.example", Path: "private", Tag: "1"}, Login: login("ada:pw")},
 	} {
 		_, err := finder.digest(t.Context(), tag)
 		if err == nil || !strings.Contains(err.Error(), says) ||
 			!strings.Contains(err.Error(), "@sha256:DIGEST") || strings.Contains(err.Error(), "muster release") {
 			t.Errorf("want %q: %v", says, err)
 		}
+	}
+}
+
+// TestTagsOfTenant: the gateway connects to no address of its own machine or network that a tenant names, and says what to do instead.
+func TestTagsOfTenant(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	reached := make(chan struct{}, 10)
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			reached <- struct{}{}
+			connection.Close()
+		}
+	}()
+	finder := newTags(nil, "https://gw.example:7443")
+	image := wire.Image{Host: listener.Addr().String(), Path: "a", Tag: "1"}
+	_, err = finder.digest(t.Context(), task.Tag{Image: image, OfTenant: true})
+	if err == nil || !strings.Contains(err.Error(), "does not ask") || !strings.Contains(err.Error(), "@sha256:DIGEST") || len(reached) > 0 {
+		t.Errorf("of a tenant: %v, reached %d times", err, len(reached))
+	}
+	_, err = finder.digest(t.Context(), task.Tag{Image: image})
+	if err == nil || strings.Contains(err.Error(), "does not ask") {
+		t.Errorf("of an operator: %v", err)
+	}
+	<-reached
+	image.Host = "169.254.169.254"
+	if _, err = finder.digest(t.Context(), task.Tag{Image: image}); err == nil || !strings.Contains(err.Error(), "does not ask") {
+		t.Errorf("the cloud's address: %v", err)
 	}
 }

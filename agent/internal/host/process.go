@@ -90,16 +90,27 @@ const (
 	statStart   = 19
 )
 
+// statOf gives nil if a process has ended. One whose first thread alone has ended looks so too, and goes on.
 func statOf(pid int) []string {
-	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	return statWords(string(line))
+	folder := "/proc/" + strconv.Itoa(pid)
+	line, _ := os.ReadFile(folder + "/stat")
+	words := statWords(string(line))
+	if words == nil || words[statState] == "X" {
+		return nil
+	}
+	if words[statState] == "Z" {
+		if threads, _ := os.ReadDir(folder + "/task"); len(threads) < 2 {
+			return nil
+		}
+	}
+	return words
 }
 
-// statWords reads a line of /proc/PID/stat from behind the name, which may hold anything, brackets included. It gives nil if the
-// process has ended, or where the line is no such line.
+// statWords reads a line of /proc/PID/stat from behind the name, which may hold anything, brackets included. It gives nil if the line is
+// no such line.
 func statWords(line string) []string {
 	words := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(words) <= statStart || words[statState] == "Z" || words[statState] == "X" {
+	if len(words) <= statStart {
 		return nil
 	}
 	return words

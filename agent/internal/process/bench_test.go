@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,8 +36,20 @@ func TestMain(m *testing.M) {
 			Command: []string{"sh", "-c", os.Args[3]}}, nil)
 		fmt.Println(o.ExitCode, o.Error)
 		select {}
+	case len(os.Args) == 2 && os.Args[1] == "halve":
+		halve()
 	}
 	os.Exit(m.Run())
+}
+
+// halve ends the first thread of this process, and no other.
+func halve() {
+	runtime.LockOSThread()
+	if syscall.Gettid() != os.Getpid() {
+		_ = syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	}
+	go time.Sleep(time.Hour)
+	_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT, 0, 0, 0)
 }
 
 func host(state string) process.Host {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -61,17 +62,18 @@ type keeper struct {
 	order  order
 	out    *output
 	main   int
-	gone   chan struct{}           // closed when no process of the run is left
-	ended  chan syscall.WaitStatus // of the program itself
+	gone   chan struct{}            // closed when no process of the run is left
+	ended  chan syscall.WaitStatus  // of the program itself
+	each   func(syscall.Signal) int // sends a signal to all processes of the run, and gives their number
 }
 
 // Keep is the keeper of one run, whose folder is there. It returns when all processes of the run have ended.
 func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
 	said := make(chan os.Signal, 8)
 	signal.Notify(said, askEnd, killNow)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) // they end nothing; ignored ones would be ignored by the program too
 	k := &keeper{folder: folder, out: &output{folder: folder, now: time.Now}, gone: make(chan struct{}),
-		ended: make(chan syscall.WaitStatus, 1)}
+		ended: make(chan syscall.WaitStatus, 1), each: eachBelow}
 	if err := json.NewDecoder(stdin).Decode(&k.order); err != nil {
 		return fmt.Errorf("read what to start: %w", err)
 	}
@@ -106,7 +108,15 @@ func (k *keeper) start() (*os.File, answer) {
 	syscall.Umask(0o022) // the agent's own is for its secrets
 	cmd := &exec.Cmd{Path: k.order.Path, Args: k.order.Args, Env: k.order.Env, Dir: k.order.Dir, Stdout: to, Stderr: to}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: k.order.Credential}
+	if who := k.order.Credential; who != nil { // so that the program can open /dev/stdout and /dev/stderr anew
+		if err := to.Chown(int(who.Uid), int(who.Gid)); err != nil {
+			return nil, answer{Error: "the program cannot get its output: " + err.Error()}
+		}
+	}
 	if err := cmd.Start(); err != nil {
+		if folder := barred(k.order.Dir, k.order.Credential); folder != "" && errors.Is(err, syscall.EACCES) {
+			return nil, answer{Error: "its user may not enter the folder " + folder + ": give another one with --dir"}
+		}
 		return nil, answer{Exit: person.NotStarted(k.order.Args[0], err)}
 	}
 	k.main = cmd.Process.Pid
@@ -118,6 +128,33 @@ func (k *keeper) start() (*os.File, answer) {
 	_ = k.out.open() // so that readers find it before the first line comes
 	go k.reap()
 	return from, answer{PID: k.main}
+}
+
+// barred is the first folder on the way to dir that a user may not enter, by its mode; empty: there is none, or the user is the keeper's own.
+func barred(dir string, who *syscall.Credential) string {
+	if dir == "" || who == nil || who.Uid == 0 {
+		return ""
+	}
+	if above := filepath.Dir(dir); above != dir {
+		if first := barred(above, who); first != "" {
+			return first
+		}
+	}
+	var status syscall.Stat_t
+	if syscall.Stat(dir, &status) != nil {
+		return ""
+	}
+	bit := uint32(0o001)
+	switch {
+	case status.Uid == who.Uid:
+		bit = 0o100
+	case status.Gid == who.Gid || slices.Contains(who.Groups, status.Gid):
+		bit = 0o010
+	}
+	if status.Mode&bit == 0 {
+		return dir
+	}
+	return ""
 }
 
 // reap collects all processes of the run, also those that were left behind, until there is none.
@@ -171,28 +208,50 @@ func (k *keeper) watch(said <-chan os.Signal) ending {
 			}
 			end.Left = k.each(syscall.SIGTERM)
 			k.each(syscall.SIGCONT)
-			timer := time.AfterFunc(child.DefaultGrace, func() { k.killAll() })
-			<-k.gone
-			timer.Stop()
+			k.awaitGone(&end)
 			kill()
-			_, err := os.Stat(filepath.Join(k.folder, stopFile))
-			end.Stopped = err == nil
 			return end
 		}
 	}
 }
 
-// each sends a signal to all processes of the run, and gives their number.
-func (k *keeper) each(s syscall.Signal) int {
+// awaitGone waits for the processes that the program has left behind, and kills them after the grace. If that does not help either, it
+// writes down the ending of the program, and goes on waiting.
+func (k *keeper) awaitGone(end *ending) {
+	kill := time.AfterFunc(child.DefaultGrace, func() { defer k.killAll()(); <-k.gone })
+	defer kill.Stop()
+	held := time.NewTimer(child.DefaultGrace + lastTime)
+	defer held.Stop()
+	select {
+	case <-k.gone:
+	case <-held.C:
+		end.Stopped = k.stopped()
+		if end.Held = k.each(0); end.Held > 0 {
+			_ = k.note(*end)
+		}
+		<-k.gone
+	}
+	end.Held = 0
+	end.Stopped = k.stopped()
+}
+
+// stopped tells whether somebody wants the run to end.
+func (k *keeper) stopped() bool {
+	_, err := os.Stat(filepath.Join(k.folder, stopFile))
+	return err == nil
+}
+
+func eachBelow(s syscall.Signal) int {
 	own := os.Getpid()
 	return len(host.Signal("/proc", func(pid int) bool { return host.Below(pid, own) }, s))
 }
 
-// killAll kills all processes of the run until none is left: one that is killed may have started another one.
+// killAll kills all processes of the run until none is left: one that is killed may have started another one. What cannot be killed is
+// tried more and more seldom.
 func (k *keeper) killAll() context.CancelFunc {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		for k.each(syscall.SIGKILL) > 0 && transport.Sleep(ctx, 10*time.Millisecond) {
+		for pause := 10 * time.Millisecond; k.each(syscall.SIGKILL) > 0 && transport.Sleep(ctx, pause); pause = min(2*pause, time.Second) {
 		}
 	}()
 	return cancel

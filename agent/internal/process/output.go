@@ -104,10 +104,15 @@ func (o *output) append(line []byte) error {
 		o.file.Close()
 		o.file = nil
 		if err := os.Rename(path, logfile.Older(path)); err != nil {
-			return err
+			// The bound counts for more than the lines.
+			if os.Truncate(path, 0) != nil {
+				return err
+			}
+			o.lost += o.lines
+		} else {
+			o.lost += o.older
+			o.older = o.lines
 		}
-		o.lost += o.older
-		o.older = o.lines
 		o.lines = 0
 		o.note()
 	}
@@ -127,12 +132,21 @@ func (o *output) append(line []byte) error {
 }
 
 // open begins the file, if there is none.
-func (o *output) open() (err error) {
+func (o *output) open() error {
 	if o.file == nil {
-		o.size = 0
-		o.file, err = os.OpenFile(filepath.Join(o.folder, outputFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		file, err := os.OpenFile(filepath.Join(o.folder, outputFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err != nil {
+			file.Close()
+			return err
+		}
+		o.file = file
+		o.size = info.Size() // more than nothing, if the file before could not be put aside
 	}
-	return err
+	return nil
 }
 
 // note says on the disk how many lines are not kept. It may fail as the lines did: the next one says it again.

@@ -139,3 +139,25 @@ func TestInUse(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestFloodNotAside: the bound holds also if the full file cannot be put aside, and its lines count as lost.
+func TestFloodNotAside(t *testing.T) {
+	const most, lines = 4 << 10, 1000
+	o, read := newOutput(t, most)
+	if err := os.MkdirAll(filepath.Join(logfile.Older(read.Path), "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range lines {
+		_, _ = o.Write([]byte("line\n"))
+	}
+	o.close()
+	info, err := os.Stat(read.Path)
+	if err != nil || info.Size() > most || o.lost+o.lines != lines || o.lost == 0 {
+		t.Errorf("%v, %v; %d lines lost, %d kept", info.Size(), err, o.lost, o.lines)
+	}
+	again := &output{folder: o.folder, most: most, now: o.now}
+	if err := again.open(); err != nil || again.size != info.Size() {
+		t.Errorf("opened anew: %d bytes, %v", again.size, err)
+	}
+	again.file.Close()
+}

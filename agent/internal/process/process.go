@@ -45,12 +45,13 @@ const maxFile = 128 << 10
 type Host struct {
 	State    string // the agent's state directory
 	Accounts *account.Accounts
-	Keeper   []string          // the program that becomes a keeper, with its arguments: the folder comes behind them
-	GPUs     func() []wire.GPU // the newest reading; nil: there is none
-	Settle   time.Duration     // how long a new program is watched; 0: 3 s
-	Now      func() time.Time  // nil: time.Now
-	Boot     func() string     // nil: host.BootID
-	News     chan<- struct{}   // gets an entry if a run begins or ends; nil: nobody is told
+	Keeper   []string // the program that becomes a keeper, with its arguments: the folder comes behind them
+	// GPUs looks at the GPUs, unless a look is under way, and gives the newest reading; nil: there is none.
+	GPUs   func(context.Context) (wire.Probe, []wire.GPU)
+	Settle time.Duration    // how long a new program is watched; 0: 3 s
+	Now    func() time.Time // nil: time.Now
+	Boot   func() string    // nil: host.BootID
+	News   chan<- struct{}  // gets an entry if a run begins or ends; nil: nobody is told
 }
 
 // record is what the agent knows of a run before it begins.
@@ -75,6 +76,7 @@ type ending struct {
 	Stopped bool      `json:"stopped"` // somebody had asked for it
 	Asked   bool      `json:"asked"`   // the keeper was asked to end it
 	Left    int       `json:"left"`    // processes that the program had left behind
+	Held    int       `json:"held"`    // those of them that are still there, although they were killed
 }
 
 // run is one run as it is now.
@@ -82,6 +84,7 @@ type run struct {
 	record
 	folder string
 	keeping
+	left int // processes that do not end, although the program has
 }
 
 func (h Host) now() time.Time {
@@ -172,14 +175,25 @@ func (r *run) ended(end ending) {
 	case end.Signal != "":
 		said = append(said, "a signal ended it: "+end.Signal)
 	}
-	switch {
-	case end.Left == 1:
+	switch ended := end.Left - end.Held; {
+	case ended == 1:
 		said = append(said, "a process that it had left behind was ended")
-	case end.Left > 1:
-		said = append(said, fmt.Sprintf("%d processes that it had left behind were ended", end.Left))
+	case ended > 1:
+		said = append(said, fmt.Sprintf("%d processes that it had left behind were ended", ended))
+	}
+	if r.left = end.Held; r.left > 0 {
+		said = append(said, r.heldText())
 	}
 	r.Why = strings.Join(said, "; ")
 }
+
+func (r *run) heldText() string {
+	return fmt.Sprintf("what it had left behind could not be ended (processes: %d): the kernel holds it, or its user is one that the agent "+
+		"may not signal", r.left)
+}
+
+// held tells whether the keeper still waits for processes that do not end.
+func (r *run) held() bool { return r.left > 0 && r.Keeper.Lives() }
 
 func (h Host) interrupted(r run, kept error) string {
 	switch {
@@ -253,8 +267,8 @@ func (h Host) makeRoom() error {
 		if len(all) < wire.MaxRuns {
 			return nil
 		}
-		if r.State != wire.RunRunning && len(r.survivors()) == 0 {
-			if err := os.RemoveAll(r.folder); err != nil {
+		if r.State != wire.RunRunning && !r.held() && len(r.survivors()) == 0 {
+			if err := h.remove(r.folder); err != nil {
 				return err
 			}
 			all = all[1:]

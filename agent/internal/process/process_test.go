@@ -69,6 +69,41 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestSignalsOfProgram: a program gets the usual signals, so a pipe whose reader has gone ends its writer.
+func TestSignalsOfProgram(t *testing.T) {
+	b := newBench(t)
+	b.sh("s", "grep SigIgn /proc/self/status; exec sleep 1000")
+	text := strings.TrimSpace(strings.TrimPrefix(b.awaitText("s", "\n"), "SigIgn:"))
+	ignored, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || ignored&(1<<(syscall.SIGHUP-1)|1<<(syscall.SIGPIPE-1)) != 0 {
+		t.Errorf("it ignores %q, %v", text, err)
+	}
+}
+
+// TestOutputOfOtherUser: the program of another user can open its output by name.
+func TestOutputOfOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone starts programs as another user")
+	}
+	b := newBench(t)
+	o := b.start(wire.WorkloadProcess{Name: "u", User: "nobody", Workdir: "/", Command: []string{"sh", "-c",
+		"echo one > /dev/stderr && echo two > /dev/stdout && id -u"}})
+	if o.Error != "" {
+		t.Fatalf("%+v", o)
+	}
+	if got := b.tail("u"); !strings.HasPrefix(got, "one\ntwo\n") || strings.HasSuffix(got, "\n0\n") {
+		t.Errorf("output %q", got)
+	}
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o = b.start(wire.WorkloadProcess{Name: "v", User: "nobody", Workdir: closed, Command: []string{"/bin/true"}})
+	if !strings.Contains(o.Error, "may not enter the folder /") || strings.Contains(o.Error, "cannot be run") {
+		t.Errorf("a folder that is closed: %+v", o)
+	}
+}
+
 // TestEndsAtOnce: a program that fails at once is a failure with its own exit code and last words, and its output stays.
 func TestEndsAtOnce(t *testing.T) {
 	b := newBench(t)
@@ -121,6 +156,20 @@ func TestForksAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.gone(pid)
+}
+
+// TestHalved: a process whose first thread alone has ended is ended with its run.
+func TestHalved(t *testing.T) {
+	b := newBench(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.start(wire.WorkloadProcess{Name: "h", Command: []string{"sh", "-c", program + ` halve & sleep 0.5; grep State /proc/$!/status`}})
+	r := b.await("h", wire.RunExited)
+	if !strings.Contains(r.Why, "left behind was ended") || !strings.Contains(b.tail("h"), "zombie") {
+		t.Errorf("%+v, %q", r, b.tail("h"))
+	}
 }
 
 // TestStubborn: a program that does not want to end is killed after the grace, and with it what it has started.
@@ -259,29 +308,6 @@ func TestMostRuns(t *testing.T) {
 	}
 }
 
-// TestGPUs: a program sees the GPUs that it was given, and the next one gets others.
-func TestGPUs(t *testing.T) {
-	b := newBench(t)
-	zero := int64(0)
-	b.GPUs = func() []wire.GPU {
-		return []wire.GPU{{Index: 0, UUID: "GPU-00000000-1", MemoryUsedMiB: &zero}, {Index: 1, UUID: "GPU-00000000-2", MemoryUsedMiB: &zero}}
-	}
-	for _, name := range []string{"a", "b"} {
-		o := b.start(wire.WorkloadProcess{Name: name, GPUCount: 1, Command: []string{"sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exec sleep 1000"}})
-		if o.Error != "" {
-			t.Fatalf("%+v", o)
-		}
-	}
-	if got := b.awaitText("a", "\n") + b.awaitText("b", "\n"); got != "GPU-00000000-1\nGPU-00000000-2\n" {
-		t.Errorf("they see %q", got)
-	}
-	o := b.start(wire.WorkloadProcess{Name: "c", GPUCount: 1, Command: []string{"true"}})
-	if o.Code != wire.CodeTaskForbidden ||
-		!strings.Contains(o.Error, "of this node's 2 GPUs 0 are free, and 1 are wanted: GPU 0: the run a has it; GPU 1: the run b has it") {
-		t.Errorf("%+v", o)
-	}
-}
-
 // TestWatch: the end of a run is told.
 func TestWatch(t *testing.T) {
 	b := newBench(t)
@@ -316,5 +342,67 @@ func TestLeft(t *testing.T) {
 	b.gone(keeper)
 	if left := b.Left(); len(left) != 0 {
 		t.Errorf("%q", left)
+	}
+}
+
+// TestRestOfRun: what is left of a run that was half removed is not taken for the next one of that name.
+func TestRestOfRun(t *testing.T) {
+	b := newBench(t)
+	for _, name := range []string{"x", ".gone-x"} {
+		folder := filepath.Join(b.State, process.Folder, name)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "exit.json"), []byte(`{"code":9}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.sh("x", "exec sleep 1000")
+	if r, _ := b.Find("x"); r.State != wire.RunRunning || len(b.Runs()) != 1 {
+		t.Errorf("%+v, %d runs", r, len(b.Runs()))
+	}
+	if err := b.Stop(t.Context(), "x", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := os.ReadDir(filepath.Join(b.State, process.Folder)); err != nil || len(rest) != 0 {
+		t.Errorf("left: %v, %v", rest, err)
+	}
+}
+
+// TestPathOfParams: the PATH that a task gives finds its program.
+func TestPathOfParams(t *testing.T) {
+	b := newBench(t)
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "own-tool"), []byte("#!/bin/sh\necho found\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p := wire.WorkloadProcess{Name: "x", Command: []string{"own-tool"}, Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
+	if o := b.start(p); o.Error != "" || b.tail("x") != "found\n" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestKeeperSilent: nothing goes on of a program whose keeper does not answer.
+func TestKeeperSilent(t *testing.T) {
+	b := newBench(t)
+	note := filepath.Join(t.TempDir(), "pid")
+	b.Keeper = []string{"/bin/sh", "-c", wire.EnvRun + "=t-x setsid sleep 1000 <&- >&- & echo $! > " + note + "; exec sleep 1000", "keep"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	o := b.Start(ctx, job("t-x", b.out), &wire.WorkloadProcess{Name: "x", Command: []string{"true"}}, nil)
+	raw, err := os.ReadFile(note)
+	if err != nil || o.Error == "" {
+		t.Fatalf("%v, %+v", err, o)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lives(pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+		t.Error("the program goes on")
+	}
+	if _, found := b.Find("x"); found {
+		t.Error("it is listed")
 	}
 }

@@ -32,6 +32,9 @@ const (
 	// lastLines is how much of its output a program that ended at once leaves in the error, in lines and in bytes.
 	lastLines = 20
 	maxLast   = 512
+	// lookTime is how long a new look at the GPUs may take, and lookPause is between two tries.
+	lookTime  = 15 * time.Second
+	lookPause = 200 * time.Millisecond
 )
 
 // start is one start at work.
@@ -42,6 +45,7 @@ type start struct {
 	who    person.Person
 	order  order
 	record record
+	seen   []wire.GPU
 }
 
 // Start starts a program. One that runs already with the same params is left alone. holders are the others that keep GPUs for
@@ -72,7 +76,7 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 	}
 	if err := s.begin(ctx); err != nil {
 		_ = h.Stop(context.WithoutCancel(ctx), params.Name, 0)
-		_ = os.RemoveAll(h.folder(params.Name)) // it may have no record yet
+		_ = h.remove(h.folder(params.Name)) // it may have no record yet
 		return outcomeOf(err)
 	}
 	h.tell()
@@ -109,7 +113,11 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	} else if info, err := os.Stat(s.order.Dir); err != nil || !info.IsDir() {
 		return wire.Refuse(wire.CodeTaskParamsInvalid, "there is no folder "+s.order.Dir+" on the node", "muster cp brings one there")
 	}
-	path, exit := person.Program(p.Command[0], person.Variable(environ, "PATH"), s.order.Dir)
+	search, given := p.Env["PATH"]
+	if !given {
+		search = person.Variable(environ, "PATH")
+	}
+	path, exit := person.Program(p.Command[0], search, s.order.Dir)
 	if exit != nil {
 		return &cannotRun{exit.Code, exit.Error}
 	}
@@ -120,18 +128,14 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	if err != nil {
 		return err
 	}
-	gpus, err := s.gpus(holders)
+	gpus, err := s.gpus(ctx, holders)
 	if err != nil {
 		return err
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	s.record.Run = wire.Run{Name: p.Name, Task: s.job.ID, Program: wire.OneLine(filepath.Base(p.Command[0]), wire.MaxText), User: s.who.Name,
 		GPUs: gpus, StartedAt: &now}
-	var seen []wire.GPU
-	if s.GPUs != nil {
-		seen = s.GPUs()
-	}
-	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
+	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, s.seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
 	s.order.Env = append(environ, set...) // of two with one name the later counts
 	return nil
 }
@@ -170,8 +174,11 @@ func (s *start) borrow(ctx context.Context) (map[string]string, error) {
 }
 
 // gpus are those that the program gets.
-func (s *start) gpus(holders []Holder) ([]string, error) {
+func (s *start) gpus(ctx context.Context, holders []Holder) ([]string, error) {
 	if s.params.GPUCount == 0 {
+		if len(s.params.GPUs) > 0 && s.GPUs != nil {
+			_, s.seen = s.GPUs(ctx)
+		}
 		return append([]string{}, s.params.GPUs...), nil
 	}
 	for _, r := range s.all() {
@@ -179,17 +186,37 @@ func (s *start) gpus(holders []Holder) ([]string, error) {
 			holders = append(holders, Holder{"the run " + r.Name, r.GPUs})
 		}
 	}
-	var seen []wire.GPU
-	if s.Host.GPUs != nil {
-		seen = s.Host.GPUs()
+	if err := s.look(ctx); err != nil {
+		return nil, err
 	}
-	return choose(s.params.GPUCount, seen, holders)
+	return choose(s.params.GPUCount, s.seen, holders)
+}
+
+// look looks at the GPUs now: an older reading does not know what has begun to use them since. A look that is under way is waited for.
+func (s *start) look(ctx context.Context) error {
+	if s.GPUs == nil {
+		return nil
+	}
+	for begun := s.now(); ; {
+		probe, gpus := s.GPUs(ctx)
+		s.seen = gpus
+		switch {
+		case probe.State == wire.ProbeAbsent, probe.SampledAt != nil && !probe.SampledAt.Before(begun.Truncate(time.Second)):
+			return nil
+		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, lookPause):
+			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
+				probe.State+": "+probe.Error, ": "), "wait until the node's GPUs can be read (muster node show), or name GPUs by their UUID: gpus=UUID")
+		}
+	}
 }
 
 // begin makes the folder of the run, and starts its keeper.
 func (s *start) begin(ctx context.Context) error {
 	folder := s.folder(s.params.Name)
 	raw, err := json.Marshal(s.record)
+	if err == nil {
+		err = os.RemoveAll(folder) // a folder without a record: what else is in it is of another run
+	}
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)
 	}
@@ -232,7 +259,8 @@ func (s *start) launch(ctx context.Context, command []string, told []byte) (a an
 	if err != nil {
 		return a, err
 	}
-	go func() { _ = cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = cmd.Wait() }()
 	limit := time.Now().Add(startTime)
 	if end, limited := ctx.Deadline(); limited && end.Before(limit) {
 		limit = end
@@ -242,8 +270,15 @@ func (s *start) launch(ctx context.Context, command []string, told []byte) (a an
 	if err == nil {
 		err = json.Unmarshal(raw, &a)
 	}
-	if err != nil {
+	if err != nil { // it may have started the program, and not have written that down
 		_ = cmd.Process.Kill()
+		select {
+		case <-ended:
+		case <-time.After(lastTime): // the kernel holds it
+		}
+		for begun := time.Now(); len(marked(s.job.ID, syscall.SIGKILL)) > 0 && time.Since(begun) < lastTime; {
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	return a, err
 }

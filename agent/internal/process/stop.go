@@ -32,13 +32,31 @@ func (h Host) Stop(ctx context.Context, name string, grace time.Duration) error 
 			return err
 		}
 	}
+	if r.held() { // its keeper kills on, and would write into the folder of the next run
+		return errors.New(name + " has ended, but " + r.heldText())
+	}
 	for begun := time.Now(); len(r.signal(syscall.SIGKILL)) > 0; { // of a run whose keeper is gone
 		if time.Since(begun) > lastTime || !transport.Sleep(ctx, 20*time.Millisecond) {
 			return fmt.Errorf("%s does not end: the kernel holds its processes, as when a driver is stuck", name)
 		}
 	}
 	h.tell()
-	return os.RemoveAll(r.folder)
+	return h.remove(r.folder)
+}
+
+// gone begins the name of a folder that is being removed. It is no name of a run.
+const gone = ".gone-"
+
+// remove removes the folder of a run as a whole: half of it would be taken for another run.
+func (h Host) remove(folder string) error {
+	hidden := filepath.Join(filepath.Dir(folder), gone+filepath.Base(folder))
+	if err := os.RemoveAll(hidden); err != nil { // the agent may have ended while it removed an earlier one
+		return err
+	}
+	if err := os.Rename(folder, hidden); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(hidden)
 }
 
 // end asks the keeper to end its run, and to kill it after the grace.
@@ -76,9 +94,14 @@ func (r run) signal(s syscall.Signal) []int {
 	if r.Keeper.PID == 0 || r.Keeper.Lives() || r.Boot != host.BootID() {
 		return nil
 	}
+	return marked(r.Task, s)
+}
+
+// marked sends a signal to the processes that bear the mark of a task, and gives their numbers.
+func marked(task string, s syscall.Signal) []int {
 	return host.Signal("/proc", func(pid int) bool {
 		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-		return slices.Contains(strings.Split(string(environ), "\x00"), mark(r.Task))
+		return slices.Contains(strings.Split(string(environ), "\x00"), mark(task))
 	}, s)
 }
 

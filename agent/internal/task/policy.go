@@ -171,6 +171,8 @@ func (p Policy) Check(name string, key ed25519.PublicKey) error {
 	case !p.signedWell(name, key):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands an operator's signature for "+name,
 			"sign it with one of the keys that the policy names: --key FILE")
+	case name == wire.TaskWorkloadProcess:
+		return p.checkNamed(name)
 	}
 	return nil
 }
@@ -184,13 +186,27 @@ func (p Policy) signedWell(name string, key ed25519.PublicKey) bool {
 	return pattern == "" || among(p.OperatorKeys[pattern], key)
 }
 
-// keysFor is the longest pattern of OperatorKeys that names a type; empty: none does.
+// checkNamed refuses a type of which OperatorKeys says nothing, if it has keys for others: an owner who demands operators' keys, and did not
+// know this type, does not want the gateway's own key to start programs.
+func (p Policy) checkNamed(name string) error {
+	if len(p.OperatorKeys) == 0 || p.keysFor(name) != "" {
+		return nil
+	}
+	return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands operators' keys for tasks, and says nothing of "+name,
+		"its owner adds "+name+" or session.* to operator_keys in "+PolicyFile+" there")
+}
+
+// keysFor is the longest pattern of OperatorKeys that names a type; empty: none does. A program takes the keys of SessionExec if it has
+// none itself.
 func (p Policy) keysFor(name string) string {
 	longest := ""
 	for pattern := range p.OperatorKeys {
 		if matches(pattern, name) && len(pattern) > len(longest) {
 			longest = pattern
 		}
+	}
+	if longest == "" && name == wire.TaskWorkloadProcess {
+		return p.keysFor(wire.SessionExec)
 	}
 	return longest
 }

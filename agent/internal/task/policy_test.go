@@ -195,6 +195,11 @@ func TestPolicyReleases(t *testing.T) {
 
 // TestPolicyProcess: a program on the node itself is what session.exec is, so a policy that leaves that out leaves this out too.
 func TestPolicyProcess(t *testing.T) {
+	one := newKey(t)
+	ones, twos := []string{sign.EncodeKey(public(one))}, []string{sign.EncodeKey(public(newKey(t)))}
+	keys := func(pattern string, those []string) task.Policy {
+		return task.Policy{OperatorKeys: map[string][]string{pattern: those}}
+	}
 	for _, c := range []struct {
 		policy  task.Policy
 		allowed bool
@@ -205,8 +210,17 @@ func TestPolicyProcess(t *testing.T) {
 		{task.Policy{Allow: []string{"*"}, Forbid: []string{"session.*"}}, false},
 		{task.Policy{Forbid: []string{wire.TaskWorkloadProcess}}, false},
 		{task.Policy{Forbid: []string{wire.SessionShell}}, true},
+		{keys("session.*", ones), true},
+		{keys(wire.SessionExec, twos), false},
+		{keys(wire.SessionShell, ones), false}, // it says nothing of programs
+		{keys(wire.TaskProvisionUser, ones), false},
+		{keys("agent.*", nil), false},
+		{keys("workload.*", ones), true},
+		{keys(wire.TaskWorkloadProcess, twos), false},
+		{keys("*", twos), false},
+		{task.Policy{OperatorKeys: map[string][]string{"session.*": twos, wire.TaskWorkloadProcess: ones}}, true},
 	} {
-		if err := c.policy.Check(wire.TaskWorkloadProcess, nil); (err == nil) != c.allowed {
+		if err := c.policy.Check(wire.TaskWorkloadProcess, public(one)); (err == nil) != c.allowed {
 			t.Errorf("%+v: %v", c.policy, err)
 		}
 		if c.policy.Allow != nil && c.policy.Forbid == nil && c.policy.Check(wire.TaskWorkloadLaunch, nil) != nil {

@@ -11,17 +11,16 @@ import (
 	"muster/agent/wire"
 )
 
-// CheckSession is Check for a type of session. Sessions came after tasks: an owner who demands operators' keys for tasks, and says nothing
-// of sessions, does not want the gateway's own key to open a shell. Reading logs changes nothing.
+// CheckSession is Check for a type of session. Sessions came after tasks, so operators' keys have to name them too. Reading logs changes
+// nothing.
 func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
 	if err := p.Check(name, key); err != nil {
 		return err
 	}
-	if name == wire.SessionLogs || len(p.OperatorKeys) == 0 || p.keysFor(name) != "" {
+	if name == wire.SessionLogs {
 		return nil
 	}
-	return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands operators' keys for tasks, and says nothing of "+name,
-		"its owner adds "+name+" or session.* to operator_keys in "+PolicyFile+" there")
+	return p.checkNamed(name)
 }
 
 // CheckUser refuses a session as this user of the node, where the owner names the users for sessions and this is none of them.

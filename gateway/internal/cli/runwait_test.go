@@ -1,9 +1,12 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +88,70 @@ func TestRunWait(t *testing.T) {
 	code, _, stderr = h.muster("run", "gpu-1", "-w", "--", "job")
 	if code != 1 || !strings.Contains(stderr, "interrupted: the machine was started anew") {
 		t.Errorf("interrupted: code %d\n%s", code, stderr)
+	}
+}
+
+// TestRunWaitSilent: a node that has said nothing since the program began has not lost it.
+func TestRunWaitSilent(t *testing.T) {
+	h := newRunHouse(t)
+	zero := 0
+	h.end = wire.Run{State: wire.RunExited, ExitCode: &zero}
+	var payload wire.TaskPayload
+	var begun atomic.Bool
+	h.works("gpu-1", func(p wire.TaskPayload) (string, wire.TaskResult) {
+		payload = p
+		result := wire.TaskResult{Status: wire.TaskCompleted, ExitCode: &zero, Values: wire.TaskValues{}} // and no heartbeat
+		result.Values["task"], _ = json.Marshal(p.TaskID)
+		source := wire.LogWorkload + "train"
+		h.journal.mu.Lock()
+		h.journal.lines[source] = []wire.LogLine{{Source: source, Time: time.Unix(1000, 0), Message: "one"}}
+		h.journal.mu.Unlock()
+		begun.Store(true)
+		return "", result
+	})
+	waits := 0
+	h.pause = func(ctx context.Context) error {
+		if begun.Load() {
+			h.now = h.now.Add(time.Second)
+			waits++
+		}
+		if waits == 50 {
+			h.do("gpu-1", payload)
+		}
+		return ctx.Err()
+	}
+	code, _, stderr := h.muster("run", "gpu-1", "--name", "train", "--wait", "--", "job")
+	if code != 0 || strings.Contains(stderr, "removed") || !strings.Contains(stderr, "has not said yet") {
+		t.Errorf("code %d\n%s", code, stderr)
+	}
+}
+
+// TestRunWaitMany: the program begins on every node, however many there are, before one has ended.
+func TestRunWaitMany(t *testing.T) {
+	h := newRunHouse(t)
+	zero := 0
+	h.end = wire.Run{State: wire.RunExited, ExitCode: &zero}
+	const many = 17
+	var begun sync.WaitGroup
+	begun.Add(many)
+	all := make(chan struct{})
+	go func() { begun.Wait(); close(all) }()
+	args := []string{"run", "--name", "train", "--wait"}
+	for i := range many {
+		name := fmt.Sprintf("gpu-%02d", i)
+		args = append(args, name)
+		h.works(name, func(p wire.TaskPayload) (string, wire.TaskResult) {
+			begun.Done()
+			select {
+			case <-all:
+			case <-time.After(10 * time.Second):
+				t.Errorf("%s has begun, and not all others", name)
+			}
+			return h.do(name, p)
+		})
+	}
+	if code, _, stderr := h.muster(append(args, "--", "job")...); code != 0 {
+		t.Errorf("code %d\n%s", code, stderr)
 	}
 }
 

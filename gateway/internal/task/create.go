@@ -54,10 +54,10 @@ func (d *Service) Create(ctx context.Context, tenant string, q Request, by store
 	if err != nil {
 		return t, false, err
 	}
-	if err := d.pin(ctx, node.Tenant, &o); err != nil {
+	if err := d.named(ctx, node.Tenant, o.params); err != nil {
 		return t, false, err
 	}
-	if err := d.named(ctx, node.Tenant, o.params); err != nil {
+	if err := d.pin(ctx, tenant, node, &o); err != nil {
 		return t, false, err
 	}
 	if t, err = d.signed(o, node); err != nil {

@@ -13,27 +13,22 @@ import (
 
 // Tag is what a Config's Digest is asked for.
 type Tag struct {
-	Image wire.Image
-	Login string // USER:PASSWORD for its registry; empty: none
+	Image    wire.Image
+	OfTenant bool // somebody of one tenant alone asks
+	// Login lends USER:PASSWORD for the registry of the image, once that wants it; nil: there is none.
+	Login func(context.Context) (string, error)
 }
 
 // pin writes into a launch the digest that its image's tag stands for now. The tag stays in front of it, for people. A tag may move while
 // the task waits, and what the node runs is what was there when the task was given.
-func (d *Service) pin(ctx context.Context, tenant string, o *order) error {
+func (d *Service) pin(ctx context.Context, tenant string, node store.Node, o *order) error {
 	launch, asked, err := unpinned(*o)
 	if err != nil || launch == nil {
 		return err
 	}
-	tag := Tag{Image: asked}
+	tag := Tag{Image: asked, OfTenant: tenant != ""}
 	if launch.Login != "" {
-		login, err := d.Store.LentSecretValue(ctx, tenant, launch.Login)
-		if errors.Is(err, store.ErrNotFound) {
-			return noSecret(tenant, launch.Login)
-		}
-		if err != nil {
-			return err
-		}
-		tag.Login = string(login)
+		tag.Login = func(ctx context.Context) (string, error) { return d.login(ctx, launch.Login, asked.Host, node, *o) }
 	}
 	if d.Digest == nil {
 		return byDigest(asked, "this gateway asks no registry")
@@ -47,6 +42,24 @@ func (d *Service) pin(ctx context.Context, tenant string, o *order) error {
 	}
 	o.params = launch
 	return launch.Check()
+}
+
+// login lends a secret to the gateway itself, to ask a registry with. Nothing is lent that is not on record.
+func (d *Service) login(ctx context.Context, secret, host string, node store.Node, o order) (string, error) {
+	value, err := d.Store.LentSecretValue(ctx, node.Tenant, secret)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", noSecret(node.Tenant, secret)
+	}
+	if err != nil {
+		return "", err
+	}
+	err = d.Store.AddEvents(ctx, store.Event{At: d.Now(), Kind: eventLent, Actor: o.by.Name, NodeID: node.ID, NodeName: node.Name,
+		Tenant: node.Tenant, Address: o.by.Address, Outcome: store.OutcomeOK, Security: true,
+		Detail: map[string]string{"task": o.payload.TaskID, "type": o.payload.Type, "secrets": secret, "host": host}})
+	if err != nil {
+		return "", err
+	}
+	return string(value), nil
 }
 
 // byDigest refuses a tag.

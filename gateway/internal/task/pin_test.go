@@ -27,7 +27,17 @@ func TestTagMoves(t *testing.T) {
 	var asked []task.Tag
 	h.Digest = func(_ context.Context, tag task.Tag) (string, error) {
 		asked = append(asked, tag)
-		return digest, nil
+		if strings.HasSuffix(tag.Image.Tag, "13") {
+			return digest, nil // without the login
+		}
+		if lent, err := h.store.Events(t.Context(), store.EventQuery{Kind: "task.secret_lent"}); err != nil || len(lent) != 0 {
+			t.Errorf("before the login is used: %+v, %v", lent, err)
+		}
+		login, err := tag.Login(t.Context())
+		if login != "ada:pw" {
+			t.Errorf("login %q", login)
+		}
+		return digest, err
 	}
 	must(t, h.store.SetLentSecret(t.Context(), store.LentSecret{Tenant: "default", Name: "login", CreatedAt: start, ChangedAt: start,
 		ChangedBy: "op"}, []byte("ada:pw"), store.Event{At: start, Kind: "secret.set", Outcome: store.OutcomeOK}))
@@ -36,9 +46,18 @@ func TestTagMoves(t *testing.T) {
 	first, created, err := h.Create(t.Context(), "", q, store.Actor{Name: "op"})
 	must(t, err)
 	p := launchOf(t, first)
-	if !created || p.Image != "docker.io/library/python:3.12@"+digest || p.Env["A"] != "b" || len(asked) != 1 || asked[0].Login != "ada:pw" {
+	if !created || p.Image != "docker.io/library/python:3.12@"+digest || p.Env["A"] != "b" || len(asked) != 1 || asked[0].OfTenant {
 		t.Fatalf("%v, %+v, asked %+v", created, p, asked)
 	}
+	wantLent := func() {
+		t.Helper()
+		lent, err := h.store.Events(t.Context(), store.EventQuery{Kind: "task.secret_lent", Security: true})
+		if err != nil || len(lent) != 1 || lent[0].Actor != "op" || lent[0].Detail["secrets"] != "login" ||
+			lent[0].Detail["host"] != "docker.io" || lent[0].Detail["task"] != first.ID || lent[0].Tenant != "default" {
+			t.Errorf("%+v, %v", lent, err)
+		}
+	}
+	wantLent()
 	digest = "sha256:" + strings.Repeat("2", 64)
 	again, created, err := h.Create(t.Context(), "", q, store.Actor{Name: "op"})
 	if err != nil || created || again.ID != first.ID || launchOf(t, again).Image != p.Image || len(asked) != 1 {
@@ -52,6 +71,30 @@ func TestTagMoves(t *testing.T) {
 	must(t, err)
 	if got := launchOf(t, later).Image; got != "docker.io/library/python:3.13@"+digest {
 		t.Errorf("later: %s", got)
+	}
+	wantLent() // and no second one: the registry did not want it
+}
+
+// TestTagLoginOnRecord: a login of which nothing can be written down is not lent.
+func TestTagLoginOnRecord(t *testing.T) {
+	h := newHall(t, "n1")
+	ctx, cancel := context.WithCancel(t.Context())
+	h.Digest = func(_ context.Context, tag task.Tag) (string, error) {
+		if !tag.OfTenant {
+			t.Error("it is not known that a tenant asks")
+		}
+		cancel() // the store takes nothing from now on
+		login, err := tag.Login(ctx)
+		if err == nil || login != "" {
+			t.Errorf("lent %q, %v", login, err)
+		}
+		return "", err
+	}
+	must(t, h.store.SetLentSecret(t.Context(), store.LentSecret{Tenant: "default", Name: "login"}, []byte("ada:pw")))
+	_, _, err := h.Create(t.Context(), "default", task.Request{Node: "n1", Type: wire.TaskWorkloadLaunch,
+		Params: json.RawMessage(`{"name":"x","image":"r.example/a:1","registry_secret":"login"}`)}, store.Actor{Name: "op"})
+	if err == nil {
+		t.Error("it was queued")
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 // mostLent is how often the secrets of one task are lent. Its node needs them once, or once more where an answer was lost.
 const mostLent = 100
 
+// eventLent says that secrets were lent, to whom, and for which task.
+const eventLent = "task.secret_lent"
+
 // Secrets lends the secrets which the params of a task name to the one who has claimed it, while the task is open. Each time is an event.
 func (d *Service) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
 	work, err := d.work(ctx, taskID, "")
@@ -41,7 +44,7 @@ func (d *Service) Secrets(ctx context.Context, c Claimer, taskID string) (wire.T
 	if len(names) == 0 {
 		return lent, nil
 	}
-	err = d.Store.LendSecrets(ctx, taskID, c.Fingerprint, mostLent, store.Event{At: d.Now(), Kind: "task.secret_lent",
+	err = d.Store.LendSecrets(ctx, taskID, c.Fingerprint, mostLent, store.Event{At: d.Now(), Kind: eventLent,
 		Actor: "node:" + c.NodeID, NodeID: c.NodeID,
 		NodeName: work.NodeName, Tenant: work.Tenant, Address: c.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"task": taskID, "type": work.Type, "secrets": strings.Join(names, ","), "fingerprint": c.Fingerprint}})

@@ -21,7 +21,7 @@ const (
 	usualExpiry = time.Hour              // how long a task waits for its node
 	startTime   = 20 * time.Second       // for a program to begin, until it is only said to be queued
 	lookPause   = 500 * time.Millisecond // between two looks at a task
-	mostAtOnce  = 16                     // nodes that are waited for
+	mostAtOnce  = 16                     // tasks that are queued
 )
 
 // pairs are NAME=VALUE, one for each time that the flag is given.
@@ -162,8 +162,7 @@ func send(ctx context.Context, s *cli.Session, q api.NewTask) (api.Task, error) 
 
 // startAll starts the program everywhere, and does not wait for its end.
 func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
-	failed := make([]error, len(nodes))
-	o.together(nodes, func(i int, node cli.Target) { failed[i] = o.startOne(ctx, node) })
+	failed := o.everywhere(ctx, nodes, o.startOne)
 	for i, err := range failed {
 		if err != nil && len(nodes) == 1 {
 			return err
@@ -186,25 +185,35 @@ func (o *order) next() string {
 	return "follow it: " + o.Pasted("run logs -f "+o.name) + "\nend it:    " + o.Pasted("run stop "+o.name)
 }
 
-func (o *order) together(nodes []cli.Target, do func(int, cli.Target)) {
-	places := make(chan struct{}, mostAtOnce)
+// everywhere queues the task of each node before it looks at one: a program that runs for long holds up no other. It gives what failed.
+func (o *order) everywhere(ctx context.Context, nodes []cli.Target, then func(context.Context, cli.Target, api.Task) error) []error {
+	failed := make([]error, len(nodes))
+	tasks := make([]api.Task, len(nodes))
+	together(len(nodes), mostAtOnce, func(i int) { tasks[i], failed[i] = o.queue(ctx, nodes[i]) })
+	together(len(nodes), len(nodes), func(i int) {
+		if failed[i] == nil {
+			failed[i] = then(ctx, nodes[i], tasks[i])
+		}
+	})
+	return failed
+}
+
+// together does something for each number below many, for so many at once at most.
+func together(many, most int, do func(int)) {
+	places := make(chan struct{}, most)
 	var all sync.WaitGroup
-	for i, node := range nodes {
+	for i := range many {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			do(i, node)
+			do(i)
 		})
 	}
 	all.Wait()
 }
 
-// startOne queues the task, and waits a little for the program to begin. A node that is away begins later.
-func (o *order) startOne(ctx context.Context, node cli.Target) error {
-	task, err := o.queue(ctx, node)
-	if err != nil {
-		return err
-	}
+// startOne waits a little for the program to begin. A node that is away begins later.
+func (o *order) startOne(ctx context.Context, node cli.Target, task api.Task) (err error) {
 	if o.json {
 		o.printMu.Lock()
 		defer o.printMu.Unlock()

@@ -22,8 +22,7 @@ const (
 
 // waitAll starts the program everywhere, shows what it writes, and ends with its exit code.
 func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
-	failed := make([]error, len(nodes))
-	o.together(nodes, func(i int, node cli.Target) { failed[i] = o.waitOne(ctx, node) })
+	failed := o.everywhere(ctx, nodes, o.waitOne)
 	if ctx.Err() != nil {
 		o.say("")
 		o.say(o.name + " was not ended by this. Where it has begun it runs on:\n" + o.next())
@@ -47,11 +46,7 @@ func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
 	return nil
 }
 
-func (o *order) waitOne(ctx context.Context, node cli.Target) error {
-	task, err := o.queue(ctx, node)
-	if err != nil {
-		return err
-	}
+func (o *order) waitOne(ctx context.Context, node cli.Target, task api.Task) (err error) {
 	if o.json {
 		o.printMu.Lock()
 		err = o.WriteJSON(task)
@@ -72,6 +67,9 @@ func (o *order) waitOne(ctx context.Context, node cli.Target) error {
 		return o.notBegun(task)
 	}
 	r := reader{Session: o.Session, node: node, name: o.name, print: o.output(node), say: o.say}
+	if task.FinishedAt != nil {
+		r.began = *task.FinishedAt
+	}
 	if err := json.Unmarshal(task.Values["task"], &r.task); err != nil {
 		return fmt.Errorf("the node does not say which run it is: %w", err)
 	}
@@ -126,8 +124,9 @@ type reader struct {
 	*cli.Session
 	node  cli.Target
 	name  string
-	lines int    // only so many of those that are there; 0: all
-	task  string // that started it
+	lines int       // only so many of those that are there; 0: all
+	task  string    // that started it
+	began time.Time // when that was done; what the node said before knows nothing of the program
 	print func(text string) error
 	say   func(text string)
 
@@ -136,6 +135,7 @@ type reader struct {
 	last  time.Time       // of the last line
 	same  map[string]bool // the lines of that time
 	told  bool            // that the way to the output is cut
+	quiet bool            // that the node is silent
 }
 
 // toEnd shows the output until the program has ended, and gives how. The state is empty if the program is not on its node any more.
@@ -146,17 +146,21 @@ func (r *reader) toEnd(ctx context.Context) (wire.Run, error) {
 			return wire.Run{}, ctx.Err()
 		}
 		var run wire.Run
+		var sure bool // that it is not there, if it was not found
 		ended, failed := r.Poll(ctx, endPause, quietTime, func() (bool, error) {
 			var found bool
 			var asked error
-			run, found, asked = r.state(ctx)
+			run, found, sure, asked = r.state(ctx)
 			return asked == nil && found && run.State != wire.RunRunning, ctx.Err()
 		})
 		switch {
 		case failed != nil:
 			return run, failed
-		case ended, run.State == "" && err == nil: // the node has said nothing of it for long, and its output has ended
+		case ended, run.State == "" && err == nil && sure: // the node has said nothing of it for long, and its output has ended
 			return run, nil
+		case run.State == "" && !sure && !r.quiet:
+			r.quiet = true
+			r.say(screen.Printable(r.node.Name) + " has not said yet how " + r.name + " is: waiting for the node to report")
 		case err != nil && !r.told:
 			r.told = true
 			r.say(screen.Printable(r.node.Name) + ": the output cannot be read now (" + screen.Printable(err.Error()) + "); trying again")
@@ -164,18 +168,19 @@ func (r *reader) toEnd(ctx context.Context) (wire.Run, error) {
 	}
 }
 
-// state is how the program is, as its node said last.
-func (r *reader) state(ctx context.Context) (run wire.Run, found bool, err error) {
+// state is how the program is, as its node said last. sure is true if the node is heard from, and has said something since the program began.
+func (r *reader) state(ctx context.Context) (run wire.Run, found, sure bool, err error) {
 	node, err := cli.Get[api.Node](ctx, r.Session, api.At(api.PathNode, r.node.ID), nil)
 	if err != nil {
-		return run, false, err
+		return run, false, false, err
 	}
 	for _, run := range runsOf(node) {
 		if run.Task == r.task {
-			return run, true, nil
+			return run, true, true, nil
 		}
 	}
-	return run, false, nil
+	sure = node.Status == wire.StatusOnline && !node.Unheard && node.LastSeen != nil && !node.LastSeen.Before(r.began)
+	return run, false, sure, nil
 }
 
 // read shows the output once: what is new since the last time. It ends when the program does, if it follows.

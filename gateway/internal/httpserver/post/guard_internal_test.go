@@ -25,4 +25,13 @@ func TestForbiddenAddresses(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
+	for _, address := range []string{"10.0.0.1", "172.16.0.1", "192.168.0.1", "[fd00::1]", "100.64.0.1", "[::ffff:10.0.0.1]",
+		"[64:ff9b::10.0.0.1]", "127.0.0.1", "[::1]", "169.254.169.254"} {
+		if err := GuardPublic()("tcp", address+":80", nil); !IsForbidden(err) {
+			t.Errorf("%s is public: %v", address, err)
+		}
+	}
+	if err := GuardPublic()("tcp", "203.0.113.7:80", nil); err != nil {
+		t.Error(err)
+	}
 }

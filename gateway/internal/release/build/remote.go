@@ -17,9 +17,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/httpserver/post"
 )
 
 const (
@@ -41,7 +43,8 @@ type Credential struct {
 
 // Config says how registries are reached.
 type RemoteConfig struct {
-	Transport http.RoundTripper // nil: one of its own
+	Transport http.RoundTripper                                      // nil: one of its own
+	Control   func(network, address string, _ syscall.RawConn) error // refuses addresses; nil: none
 	Now       func() time.Time
 }
 
@@ -59,6 +62,9 @@ func NewRemote(c RemoteConfig) *Remote {
 	if c.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.ResponseHeaderTimeout = answerTime
+		if c.Control != nil {
+			t.DialContext = (&net.Dialer{Timeout: answerTime, Control: c.Control}).DialContext
+		}
 		c.Transport = t
 	}
 	if c.Now == nil {
@@ -218,10 +224,21 @@ func (r *Repository) good(response *http.Response) (*http.Response, error) {
 // closed is a refusal of a registry that wants a credential, or another one.
 func (r *Repository) closed(what string) error {
 	if r.credential.Password == "" {
-		return r.refusal(what, "store a credential that may read it: muster release login NAME "+r.host+"; then add --credential NAME")
+		return wanted{r.refusal(what, "store a credential that may read it: muster release login NAME "+r.host+"; then add --credential NAME")}
 	}
 	return r.refusal(what, "the credential "+r.credential.Name+" is wrong, has ended, or may not read it: muster release login "+
 		r.credential.Name+" "+r.host+" stores another")
+}
+
+// wanted is a refusal of a registry that was asked without a credential.
+type wanted struct{ error }
+
+func (w wanted) Unwrap() error { return w.error }
+
+// WantsCredential tells whether a registry refused only because it was asked without a credential.
+func WantsCredential(err error) bool {
+	_, ok := errors.AsType[wanted](err)
+	return ok
 }
 
 // broken is a refusal about what no registry should do.
@@ -243,6 +260,9 @@ func (r *Repository) away(err error) error {
 	var late net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout() {
 		why = "does not answer in time"
+	}
+	if post.IsForbidden(err) {
+		return r.refusal("is at an address that the gateway does not ask, or leads there", "an operator of all tenants may name it")
 	}
 	return &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the registry " + r.host + " " + why, Hint: "try again", RetrySeconds: 30}
 }
