@@ -173,8 +173,8 @@ func (h *handlers) admin(routes http.Handler, direct bool) http.Handler {
 func (h *handlers) noAdmin(w http.ResponseWriter, _ *http.Request) {
 	h.info.WriteError(w, wire.Refuse(
 		wire.CodeNotFound, "the admin API and the metrics do not answer here",
-		"use the gateway's own TLS port, from an address that is no --trusted-proxy or from its own machine, or use its socket; through a "+
-			"proxy only with --admin-behind-proxy: muster help proxies"))
+		"use the gateway's own TLS port, from an address that is no --trusted-proxy, or from its own machine by a name such as localhost, "+
+			"or use its socket; through a proxy only with --admin-behind-proxy: muster help proxies"))
 }
 
 // proxied tells whether a trusted proxy has read a request that came over TLS. On the listener without TLS, the proxy's header says
