@@ -10,6 +10,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -18,12 +19,16 @@ import (
 
 // operator is the caller as the service of sessions knows callers.
 func (c *call) operator() session.Caller {
-	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
-		if opener == "" {
-			return c.caller.Needs(api.ScopeSessions) // no part opens it
-		}
-		return c.caller.Part(api.ScopeSessions, opener)
-	}}
+	may := func(opener string) error { return mayOpen(c.caller, opener) }
+	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: may}
+}
+
+// mayOpen refuses a caller whose scopes do not open sessions of a kind.
+func mayOpen(who account.Caller, opener string) error {
+	if opener == "" {
+		return who.Needs(api.ScopeSessions) // no part opens it
+	}
+	return who.Part(api.ScopeSessions, opener)
 }
 
 // listSessions lists those of one node, or of all.
@@ -147,6 +152,10 @@ func (s *server) watchSession(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	kind, err := wire.FindSessionType(v.Type)
+	if err != nil {
+		return nil, err
+	}
 	watcher, err := s.Sessions.Watch(c.r.Context(), c.operator(), v.ID)
 	if err != nil {
 		return nil, err
@@ -155,11 +164,11 @@ func (s *server) watchSession(c *call) (any, error) {
 	w := httpserver.Patient(c.w)
 	reply.Begin(w, api.WatchKind).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	w.WriteHeader(http.StatusOK)
-	return streamed{}, s.showWatched(c, w, watcher)
+	return streamed{}, s.showWatched(c, kind.Opener, w, watcher)
 }
 
-func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
-	ctx, leave := c.admitted()
+func (s *server) showWatched(c *call, opener string, w http.ResponseWriter, watcher *session.Watcher) error {
+	ctx, leave := c.admitted(func(who account.Caller) error { return mayOpen(who, opener) })
 	defer leave(nil)
 	flusher := http.NewResponseController(w)
 	for {
