@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"muster"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
@@ -147,6 +148,7 @@ func (h *handlers) facts() api.Gateway {
 	return api.Gateway{
 		URL: h.reach.PublicURL, Version: version, TrustDomain: h.authority.TrustDomain(),
 		RootPin: h.authority.RootPin(), PinnedPublicKey: h.serving.PinnedPublicKey(), StartedAt: h.started.UTC(),
+		OwnCertificate: h.reach.CertificateAt(h.reach.PublicURL) == muster.OwnCertificate,
 	}
 }
 
