@@ -44,9 +44,9 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	}
 	if nodeid.Like(a.Request.Name) {
 		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id",
-			"choose another with --name")
+			nodeid.OtherName(a.Credential.Name))
 	}
-	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, "choose another with --name, or ask the operator")
+	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, nodeid.OtherName(a.Credential.Name)+", or ask the operator")
 	switch {
 	case err != nil:
 		return place{}, err
