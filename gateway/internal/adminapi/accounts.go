@@ -72,11 +72,10 @@ func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
 		if slices.Equal(next.Scopes, a.Scopes) && next.Tenant == a.Tenant {
 			return api.ChangedAccount{Account: account.Shown(a, s.now()), Made: []string{}}, nil
 		}
-		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes, c.updated(a, next)...)
+		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes,
+			account.Changed(c.accountEvent("account.updated", next), a, next)...)
 		if err == nil {
-			made := func(by store.Account) bool {
-				return by.Maker == a.ID && (next.Tenant != a.Tenant || account.Caller{Scopes: next.Scopes}.Lacks(a.Scopes) != "")
-			}
+			made := func(by store.Account) bool { return by.Maker == a.ID && account.Loses(a, next) }
 			return api.ChangedAccount{Account: account.Shown(next, s.now()), Made: liveNames(accounts, s.now(), made)}, nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
@@ -84,27 +83,6 @@ func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
 		}
 	}
 	return nil, wire.Refuse(wire.CodeUnavailable, "the account changes too fast", "try again")
-}
-
-// updated are the events of a change. If the account goes to another tenant, both have one. A tenant does not read the other's name.
-func (c *call) updated(was, next store.Account) []store.Event {
-	comes := c.accountEvent("account.updated", next)
-	comes.Detail["scopes_before"] = strings.Join(was.Scopes, ",")
-	if next.Tenant == was.Tenant {
-		return []store.Event{comes}
-	}
-	goes := c.accountEvent("account.updated", next)
-	goes.Tenant = was.Tenant
-	goes.Detail["scopes_before"] = comes.Detail["scopes_before"]
-	for _, e := range []store.Event{comes, goes} {
-		if e.Tenant == next.Tenant || e.Tenant == "" {
-			e.Detail["tenant"] = next.Tenant
-		}
-		if e.Tenant == was.Tenant || e.Tenant == "" {
-			e.Detail["tenant_before"] = was.Tenant
-		}
-	}
-	return []store.Event{goes, comes}
 }
 
 // accountTries bounds how often a change of an account is decided again because somebody else changed the account meanwhile.

@@ -19,16 +19,12 @@ import (
 
 // operator is the caller as the service of sessions knows callers.
 func (c *call) operator() session.Caller {
-	may := func(opener string) error { return mayOpen(c.caller, opener) }
-	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: may}
-}
-
-// mayOpen refuses a caller whose scopes do not open sessions of a kind.
-func mayOpen(who account.Caller, opener string) error {
-	if opener == "" {
-		return who.Needs(api.ScopeSessions) // no part opens it
-	}
-	return who.Part(api.ScopeSessions, opener)
+	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
+		if opener == "" {
+			return c.caller.Needs(api.ScopeSessions) // no part opens it
+		}
+		return c.caller.Part(api.ScopeSessions, opener)
+	}}
 }
 
 // listSessions lists those of one node, or of all.
@@ -152,10 +148,6 @@ func (s *server) watchSession(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, err := wire.FindSessionType(v.Type)
-	if err != nil {
-		return nil, err
-	}
 	watcher, err := s.Sessions.Watch(c.r.Context(), c.operator(), v.ID)
 	if err != nil {
 		return nil, err
@@ -164,11 +156,12 @@ func (s *server) watchSession(c *call) (any, error) {
 	w := httpserver.Patient(c.w)
 	reply.Begin(w, api.WatchKind).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	w.WriteHeader(http.StatusOK)
-	return streamed{}, s.showWatched(c, kind.Opener, w, watcher)
+	return streamed{}, s.showWatched(c, w, watcher)
 }
 
-func (s *server) showWatched(c *call, opener string, w http.ResponseWriter, watcher *session.Watcher) error {
-	ctx, leave := c.admitted(func(who account.Caller) error { return mayOpen(who, opener) })
+// showWatched sends what comes. Only shells have a terminal to watch.
+func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
+	ctx, leave := c.admitted(func(who account.Caller) error { return who.Part(api.ScopeSessions, wire.OpenerShell) })
 	defer leave(nil)
 	flusher := http.NewResponseController(w)
 	for {
