@@ -48,7 +48,7 @@ func newHandlers(g *gateway) *handlers {
 func (h *handlers) installer(begins wire.Manifest) reach.Installer {
 	return reach.Installer{
 		Version: begins.Version, RootPin: h.authority.RootPin(), PinnedKey: h.serving.PinnedPublicKey(), Reach: h.reach,
-		Platforms: begins.Platforms, Behind: h.origin.Behind, Logger: h.log,
+		Platforms: begins.Platforms, Logger: h.log,
 	}
 }
 
