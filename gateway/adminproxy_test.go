@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -57,11 +58,11 @@ func TestAdminOfTheMachine(t *testing.T) {
 		name, sni, request string
 		want               string
 	}{
-		{"a program", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port, "200"},
-		{"a program that knows the name", "localhost", "HTTP/1.1\r\nHost: localhost:" + port, "200"},
-		{"a proxy with a header", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port + "\r\nX-Forwarded-For: 198.51.100.7", "404"},
-		{"a client that writes one", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port + "\r\nForwarded: for=127.0.0.1", "404"},
-		{"a proxy as nginx is without settings", "", "HTTP/1.0\r\nHost: 127.0.0.1:" + port, "404"},
+		{"a client's address through a proxy that names nothing", "", "HTTP/1.1\r\nHost: 127.0.0.1:" + port, "404"},
+		{"a program", "localhost", "HTTP/1.1\r\nHost: localhost:" + port, "200"},
+		{"a proxy with a header", "localhost", "HTTP/1.1\r\nHost: localhost:" + port + "\r\nX-Forwarded-For: 198.51.100.7", "404"},
+		{"a client that writes one", "localhost", "HTTP/1.1\r\nHost: localhost:" + port + "\r\nForwarded: for=127.0.0.1", "404"},
+		{"a proxy as nginx is without settings", "localhost", "HTTP/1.0\r\nHost: localhost:" + port, "404"},
 		{"a proxy that keeps the host", "", "HTTP/1.1\r\nHost: gw.example", "404"},
 		{"a proxy that keeps the host and names itself", "backend", "HTTP/1.1\r\nHost: gw.example", "404"},
 	} {
@@ -75,5 +76,11 @@ func TestAdminOfTheMachine(t *testing.T) {
 		if _, status, _ := strings.Cut(string(answer), " "); !strings.HasPrefix(status, c.want) {
 			t.Errorf("%s: got %.300s, %v; want %s", c.name, answer, err, c.want)
 		}
+	}
+	env := map[string]string{"MUSTER_URL": "https://127.0.0.1:" + port, "MUSTER_API_TOKEN": token, "MUSTER_ROOT_PIN": h.ca().Roots[0].Pin}
+	var out, errs bytes.Buffer
+	getenv := func(name string) string { return env[name] }
+	if code := run(t.Context(), []string{"account", "ls"}, getenv, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Errorf("muster with a token by a loopback address: exit %d, %s%s", code, out.String(), errs.String())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"muster"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
@@ -47,7 +48,7 @@ func newHandlers(g *gateway) *handlers {
 func (h *handlers) installer(begins wire.Manifest) reach.Installer {
 	return reach.Installer{
 		Version: begins.Version, RootPin: h.authority.RootPin(), PinnedKey: h.serving.PinnedPublicKey(), Reach: h.reach,
-		Platforms: begins.Platforms, Behind: h.origin.Behind, Logger: h.log,
+		Platforms: begins.Platforms, Logger: h.log,
 	}
 }
 
@@ -147,6 +148,7 @@ func (h *handlers) facts() api.Gateway {
 	return api.Gateway{
 		URL: h.reach.PublicURL, Version: version, TrustDomain: h.authority.TrustDomain(),
 		RootPin: h.authority.RootPin(), PinnedPublicKey: h.serving.PinnedPublicKey(), StartedAt: h.started.UTC(),
+		OwnCertificate: h.reach.CertificateAt(h.reach.PublicURL) == muster.OwnCertificate,
 	}
 }
 
@@ -173,8 +175,8 @@ func (h *handlers) admin(routes http.Handler, direct bool) http.Handler {
 func (h *handlers) noAdmin(w http.ResponseWriter, _ *http.Request) {
 	h.info.WriteError(w, wire.Refuse(
 		wire.CodeNotFound, "the admin API and the metrics do not answer here",
-		"use the gateway's own TLS port, from an address that is no --trusted-proxy or from its own machine, or use its socket; through a "+
-			"proxy only with --admin-behind-proxy: muster help proxies"))
+		"use the gateway's own TLS port, from an address that is no --trusted-proxy, or from its own machine by a name such as localhost, "+
+			"or use its socket; through a proxy only with --admin-behind-proxy: muster help proxies"))
 }
 
 // proxied tells whether a trusted proxy has read a request that came over TLS. On the listener without TLS, the proxy's header says

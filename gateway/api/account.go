@@ -52,6 +52,12 @@ type RevokedAccount struct {
 	Made []string `json:"made"` // live accounts that it had made, which stay
 }
 
+// ChangedAccount answers PATCH accounts/{account}.
+type ChangedAccount struct {
+	Account
+	Made []string `json:"made"` // live accounts that it had made, which keep what they may do; empty where it lost nothing
+}
+
 // AccountList answers GET accounts.
 type AccountList struct {
 	Accounts []Account `json:"accounts"`

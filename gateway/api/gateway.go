@@ -17,6 +17,7 @@ type Gateway struct {
 	PublicURLs      []string `json:"public_urls"`
 	RootPin         string   `json:"root_pin"`          // sha256:<hex> of the root's public key
 	PinnedPublicKey string   `json:"pinned_public_key"` // sha256//<base64> of the serving key, as curl takes it
+	OwnCertificate  bool     `json:"own_certificate"`   // the URL shows one of the gateway's own CA, which the root pin proves
 	Version         string   `json:"version"`
 	TrustDomain     string   `json:"trust_domain"`
 

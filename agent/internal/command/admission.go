@@ -63,7 +63,7 @@ func (a *Applicant) Enrol(ctx context.Context, state identity.State) (identity.S
 		return state, Usagef("this machine has no name of its own: give --name")
 	}
 	own := name
-	if !a.Anew && !a.Elsewhere(state) {
+	if !a.Anew && a.Knows(state) && !a.Elsewhere(state) { // another gateway gave it for itself
 		name = state.NameFor(own)
 	}
 	a.Status.Name = name

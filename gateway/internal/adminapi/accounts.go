@@ -61,7 +61,7 @@ func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
 			`send {"role":"operator"}, {"scopes":["nodes:read"]} or {"tenant":"platform"}`)
 	}
 	for range accountTries {
-		a, _, err := s.account(c)
+		a, accounts, err := s.account(c)
 		if err != nil {
 			return nil, err
 		}
@@ -70,17 +70,13 @@ func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
 			return nil, err
 		}
 		if slices.Equal(next.Scopes, a.Scopes) && next.Tenant == a.Tenant {
-			return account.Shown(a, s.now()), nil
+			return api.ChangedAccount{Account: account.Shown(a, s.now()), Made: []string{}}, nil
 		}
-		e := c.accountEvent("account.updated", next)
-		e.Detail["scopes_before"] = strings.Join(a.Scopes, ",")
-		if next.Tenant != a.Tenant {
-			e.Detail["tenant_before"] = a.Tenant
-			e.Detail["tenant"] = next.Tenant
-		}
-		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes, e)
+		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes,
+			account.Changed(c.accountEvent("account.updated", next), a, next)...)
 		if err == nil {
-			return account.Shown(next, s.now()), nil
+			made := func(by store.Account) bool { return by.Maker == a.ID && account.Loses(a, next) }
+			return api.ChangedAccount{Account: account.Shown(next, s.now()), Made: liveNames(accounts, s.now(), made)}, nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return nil, err

@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -358,15 +359,52 @@ func TestUpdateAccount(t *testing.T) {
 		t.Errorf("the same token goes by the new scopes: %s", body)
 	}
 	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "account.updated", Ascending: true})
-	if err != nil || len(events) != 9 {
+	if err != nil || len(events) != 11 {
 		t.Fatalf("%d events, %v", len(events), err)
 	}
 	if e := events[0]; e.Detail["scopes_before"] != "nodes:read" || len(strings.Split(e.Detail["scopes"], ",")) != len(viewer) ||
 		e.Detail["account"] != "alice" || e.Actor != "operator:socket" || !e.Security {
 		t.Errorf("event %+v", e)
 	}
-	if e := events[2]; e.Detail["tenant"] != "platform" || e.Tenant != "platform" {
-		t.Errorf("event of the tenant %+v", e)
+	for n, want := range map[int]string{2: " to platform", 3: "platform to platform", 4: "platform to ", 5: " to "} {
+		if e := events[n]; e.Tenant+" to "+e.Detail["tenant"] != want {
+			t.Errorf("event %d of the tenant %+v", n, e)
+		}
+	}
+}
+
+// TestMovedAccount: both tenants have an event of it, without the other's name. The answer names the live accounts that it had made if it
+// lost something.
+func TestMovedAccount(t *testing.T) {
+	h := newHouse(t)
+	h.account("maker", "red", "nodes:read", "tokens:read")
+	accounts, err := h.store.Accounts(t.Context(), "red")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.accountWith(store.Account{Name: "made", Tenant: "red", Scopes: []string{"nodes:read"}, Maker: accounts[0].ID})
+	for _, c := range []struct{ body, made string }{
+		{`{"scopes":["nodes:read","tokens:read","events:read"]}`, ""}, // it gained
+		{`{"scopes":["nodes:read"]}`, "made"},
+		{`{"scopes":["nodes:read"]}`, ""}, // nothing changed
+		{`{"tenant":"blue"}`, "made"},
+	} {
+		status, body := h.ask("PATCH", "accounts/maker", "", c.body)
+		if got := decode[api.ChangedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != c.made || got.Made == nil ||
+			got.Name != "maker" {
+			t.Errorf("%s: %d %s", c.body, status, body)
+		}
+	}
+	for tenant, other := range map[string]string{"red": "blue", "blue": "red"} {
+		events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "account.updated", Tenant: tenant})
+		if err != nil || len(events) == 0 || tenant == "blue" && len(events) != 1 {
+			t.Errorf("%s: %d events, %v", tenant, len(events), err)
+		}
+		for _, e := range events {
+			if text := fmt.Sprint(e); strings.Contains(text, other) {
+				t.Errorf("%s reads of %s: %s", tenant, other, text)
+			}
+		}
 	}
 }
 

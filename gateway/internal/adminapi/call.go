@@ -112,12 +112,26 @@ func (c *call) event(kind string) store.Event {
 		Security: true}
 }
 
-// admitted is a context for an answer that may take long. It ends when the caller may not call the route any more. The caller calls leave.
-func (c *call) admitted() (ctx context.Context, leave context.CancelCauseFunc) {
+// again has the gate look at the request once more. An answer that goes on was begun for one tenant: it ends if the account is for another
+// one by now.
+func (c *call) again() (account.Caller, error) {
+	who, err := c.server.Gate.Admit(c.r, c.route.Need)
+	if err == nil && who.Tenant != c.caller.Tenant {
+		err = wire.Refuse(wire.CodeForbidden, "this account is for another tenant now", "ask again")
+	}
+	return who, err
+}
+
+// admitted is a context for an answer that may take long. It ends when the caller may not call the route any more, or lacks what may asks
+// for; nil: it asks for nothing. The caller calls leave.
+func (c *call) admitted(may func(account.Caller) error) (ctx context.Context, leave context.CancelCauseFunc) {
 	ctx, leave = context.WithCancelCause(c.r.Context())
 	go func() {
 		leave(livestream.Guard(ctx, c.server.Tail, func() error {
-			_, err := c.server.Gate.Admit(c.r, c.route.Need)
+			who, err := c.again()
+			if err == nil && may != nil {
+				err = may(who)
+			}
 			return err
 		}))
 	}()

@@ -28,7 +28,7 @@ func (s *server) nodeLogs(c *call, f api.LogsQuery) (any, error) {
 	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
 		return nil, err
 	}
-	ctx, leave := c.admitted() // a log that is not followed may be long too, and a node decides how long
+	ctx, leave := c.admitted(nil) // a log that is not followed may be long too, and a node decides how long
 	defer leave(nil)
 	out := &logs.Answer{To: httpserver.Patient(c.w), Type: api.LogsType, Now: s.now}
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))

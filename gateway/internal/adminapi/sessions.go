@@ -10,6 +10,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -158,8 +159,9 @@ func (s *server) watchSession(c *call) (any, error) {
 	return streamed{}, s.showWatched(c, w, watcher)
 }
 
+// showWatched sends what comes. Only shells have a terminal to watch.
 func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
-	ctx, leave := c.admitted()
+	ctx, leave := c.admitted(func(who account.Caller) error { return who.Part(api.ScopeSessions, wire.OpenerShell) })
 	defer leave(nil)
 	flusher := http.NewResponseController(w)
 	for {

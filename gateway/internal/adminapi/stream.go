@@ -39,7 +39,7 @@ func (s *server) taskNow(ctx context.Context, tenant, id string) (api.Task, erro
 
 // mayStillStream has the gate look at the request once more.
 func (c *call) mayStillStream(kinds []string) bool {
-	who, err := c.server.Gate.Admit(c.r, c.route.Need)
+	who, err := c.again()
 	if err != nil {
 		return false
 	}

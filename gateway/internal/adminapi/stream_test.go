@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/session"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
@@ -212,6 +214,58 @@ func TestStreamEnds(t *testing.T) {
 		stop()
 		<-ended
 		<-other.ended
+	})
+}
+
+// TestStreamOfOneTenant: a stream ends if its account is for another tenant by now.
+func TestStreamOfOneTenant(t *testing.T) {
+	inBubble(t, func(h *house) {
+		routes := h.routes(false)
+		l := h.listen(routes, "", h.account("moves", "old", "nodes:read"), "")
+		other := h.listen(routes, "", h.account("stays", "old", "nodes:read"), "")
+		l.hear()
+		if status, body := h.ask("PATCH", "accounts/moves", "", `{"tenant":"new"}`); status != 200 {
+			t.Fatalf("%d %s", status, body)
+		}
+		h.ask("PATCH", "accounts/stays", "", `{"scopes":["nodes:read","events:read"]}`)
+		l.hear()
+		if !l.isOver() || other.isOver() {
+			t.Errorf("over: %v, the other: %v", l.isOver(), other.isOver())
+		}
+		l.leave()
+		other.leave()
+		<-l.ended
+		<-other.ended
+	})
+}
+
+// TestWatchNeedsItsPart: a watch of a shell ends with the scope for shells, also if another part of that scope stays, and with its tenant.
+func TestWatchNeedsItsPart(t *testing.T) {
+	inBubble(t, func(h *house) {
+		h.sessionNode("n")
+		s, err := h.api.Sessions.Open(h.t.Context(), session.Caller{}, session.Ask{Node: "n", Type: wire.SessionShell,
+			Params: json.RawMessage(`{"user":"me"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		routes := h.routes(false)
+		for name, patch := range map[string]string{"part": `{"scopes":["sessions:forward"]}`, "tenant": `{"tenant":"default"}`,
+			"stays": `{"scopes":["sessions:shell"]}`} {
+			l := h.open(routes, "nodes/n/sessions/"+s.ID+"/watch", h.account(name, "", "sessions"), "")
+			l.hear()
+			if l.isOver() {
+				t.Errorf("%s: not let in: %s", name, l.Body)
+			}
+			if status, body := h.ask("PATCH", "accounts/"+name, "", patch); status != 200 {
+				t.Errorf("%s: %d %s", name, status, body)
+			}
+			l.hear()
+			if l.isOver() != (name != "stays") {
+				t.Errorf("%s: over: %v", name, l.isOver())
+			}
+			l.leave()
+			<-l.ended
+		}
 	})
 }
 

@@ -36,7 +36,7 @@ func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 
 // follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
 func (s *server) follow(c *call, t store.Task, out *transcript) error {
-	ctx, leave := c.admitted()
+	ctx, leave := c.admitted(nil)
 	defer leave(nil)
 	err := s.Tasks.Follow(ctx, t, out.Next, out.Piece)
 	if err != nil && ctx.Err() != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"fmt"
 	"io"
 	"os"
@@ -242,6 +243,35 @@ func TestRestoreAlerts(t *testing.T) {
 	}
 	if done, err := h.restore(h.data, file); err != nil || !done.AlertsAway || open() != 0 {
 		t.Errorf("beside a damaged database: %+v, %v, %d alerts", done, err, open())
+	}
+}
+
+// TestRestoreRefusesAlerts: a copy that takes no alerts is brought back all the same, and the restore says so.
+func TestRestoreRefusesAlerts(t *testing.T) {
+	h := newHouse(t)
+	do := func(text string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", filepath.Join(h.data, datadir.Database))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("CREATE TRIGGER shut BEFORE INSERT ON alerts BEGIN SELECT RAISE(ABORT, 'shut'); END")
+	file := h.backup(false)
+	do("DROP TRIGGER shut")
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	one := alerts.Alert{ID: "al-1", Cause: "node_stale", Subject: "n", Since: at, FiredAt: at}
+	h.with(func(s *store.Store, _ *artifact.Registry) {
+		if err := alerts.New(s.Records()).Write(t.Context(), alerts.Change{Alerts: []alerts.Alert{one}}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if done, err := h.restore(h.data, file); err != nil || !done.AlertsAway {
+		t.Errorf("%+v, %v", done, err)
 	}
 }
 

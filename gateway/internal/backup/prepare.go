@@ -47,7 +47,7 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 }
 
 // carryAlerts takes over what receivers were told since the backup, from the database that is there. So they hear of no alert twice, and
-// of each one that began since they hear the end. away: that database cannot be read.
+// of each one that began since they hear the end. away: that cannot be taken over.
 func (s *site) carryAlerts(ctx context.Context, copied *store.Store, made time.Time) (away bool, err error) {
 	file := filepath.Join(s.keys.Data, datadir.Database)
 	if !exists(file) {
@@ -60,7 +60,10 @@ func (s *site) carryAlerts(ctx context.Context, copied *store.Store, made time.T
 	case told == nil:
 		return false, nil
 	}
-	return false, alerts.New(copied.Records()).Replace(ctx, *told)
+	if alerts.New(copied.Records()).Replace(ctx, *told) != nil {
+		return true, ctx.Err() // a restore is worth more than what receivers hear
+	}
+	return false, nil
 }
 
 // note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.

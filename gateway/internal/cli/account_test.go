@@ -32,7 +32,7 @@ func (h *house) accountBy(maker, name string) {
 
 func TestAccountCommands(t *testing.T) {
 	h := newHouse(t)
-	h.api.Gateway = api.Gateway{URL: "https://gw.example", RootPin: "sha256:00"}
+	h.api.Gateway = api.Gateway{URL: "https://gw.example", RootPin: "sha256:00", OwnCertificate: true}
 	h.dir = h.listen()
 	out := h.done("account", "create", "alice", "--scope", "*")
 	token, _, _ := strings.Cut(out, "\n")
@@ -68,6 +68,20 @@ func TestAccountCommands(t *testing.T) {
 	root := h.accountToken("root")
 	for _, name := range []string{"one", "two"} {
 		h.accountBy(root, name)
+	}
+	h.env["MUSTER_TENANT"] = "platform" // it moves no account
+	if out := h.done("account", "update", "root", "--scope", "accounts:write"); out != "account root, tenant (all), scopes accounts:write\n"+
+		"accounts that it had made keep what they may do: one, two; to end them: muster account revoke one two\n" {
+		t.Errorf("update a maker: %s", out)
+	}
+	if code, _, errs := h.muster("account", "update", "root"); code != 2 || !strings.Contains(errs, "nothing is to be changed") {
+		t.Errorf("update nothing: %d %s", code, errs)
+	}
+	delete(h.env, "MUSTER_TENANT")
+	h.api.Gateway.OwnCertificate = false
+	h.dir = h.listen()
+	if out := h.done("account", "create", "public"); strings.Contains(out, "ROOT_PIN") || !strings.Contains(out, "export MUSTER_URL=") {
+		t.Errorf("behind a certificate that all trust: %s", out)
 	}
 	if out := h.done("account", "revoke", "root"); out != "root: revoked; accounts that it had made stay live: one, two; to end them: "+
 		"muster account revoke one two\n" {

@@ -38,5 +38,6 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	base, _ = named(base)
 	return &Client{BaseURL: base, Token: token, HTTP: secured, again: restartTime, explain: explainTLS}, nil
 }

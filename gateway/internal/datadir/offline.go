@@ -25,7 +25,7 @@ type Restored struct {
 	LostBlobs    int    // that the database named, and that are in neither the backup nor the data directory
 	Aside        string // where the database is that was there before; empty: there was none
 	TrustKeyAway bool   // no higher trust sets could be signed
-	AlertsAway   bool   // what receivers of alerts were told since could not be read from the database that was there
+	AlertsAway   bool   // what receivers of alerts were told since could not be taken over from the database that was there
 	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service
 	KeyAside     string // where the key is that was there before; empty: there was none
 	KeyToName    string // the master key's file, where a gateway does not find it by itself

@@ -44,9 +44,9 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	}
 	if nodeid.Like(a.Request.Name) {
 		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id",
-			"choose another with --name")
+			nodeid.OtherName(a.Credential.Name))
 	}
-	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, "choose another with --name, or ask the operator")
+	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, nodeid.OtherName(a.Credential.Name)+", or ask the operator")
 	switch {
 	case err != nil:
 		return place{}, err
@@ -57,7 +57,8 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 }
 
 // byKey is the place for a name that nobody has. If the machine also proves a node's key, it is that node: it was renamed while the
-// machine did not hear of that. Without such a key it is a new node, and so it is with a token by which the operator names a new one.
+// machine did not hear of that. Without such a key it is a new node, and so it is with a token by which the operator names a new one. The
+// agent signs no register request yet: one that missed its new name for so long that it enrols again becomes a second node.
 func (f *Fleet) byKey(ctx context.Context, a Applicant) (place, error) {
 	if a.Identity == nil || a.Identity.Tenant != a.Credential.Tenant || a.Credential.Name != "" {
 		return f.newNode(a), nil

@@ -1,7 +1,9 @@
 package fleet_test
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,6 +148,10 @@ func TestTokenWithAName(t *testing.T) {
 	second := f.token("mse_second", func(k *store.Token) { k.Name = "gpu-7" })
 	_, err = f.Enrol(t.Context(), f.applicant(second, "its-own", newKey(t)))
 	f.wantRefusal(err, wire.CodeNameInUse)
+	var said *wire.ErrorDetail
+	if errors.As(err, &said); strings.Contains(said.Hint, "--name;") || !strings.Contains(said.Hint, "muster token create --name") {
+		t.Errorf("the hint is %s", said.Hint)
+	}
 	f.clock.Forward(time.Hour)
 	third := f.token("mse_third", func(k *store.Token) { k.Name = "gpu-7" })
 	taken, err := f.Enrol(t.Context(), f.applicant(third, "its-own", newKey(t)))

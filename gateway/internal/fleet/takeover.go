@@ -61,7 +61,7 @@ func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 // replace holds the rules for a name that another node of the tenant has.
 func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
-		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: "+
+		nodeid.OtherName(a.Credential.Name)+"; if this machine is that node, or replaces it, the operator lets it in with: "+
 			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does "+
 			"muster node retire "+a.Request.Name)
 	if has(holder.Reasons, wire.ReasonConflict) { // either machine could meet the conditions below
@@ -77,7 +77,7 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	}
 	if a.Credential.BindInstance && !ofInstance(holder, a.Request) {
 		return place{}, wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node of another instance, and the uses of "+
-			"this token belong to instances", "choose another with --name; if this machine replaces that node, the operator lets it in with: "+
+			"this token belong to instances", nodeid.OtherName(a.Credential.Name)+"; if this machine replaces that node, the operator lets it in with: "+
 			"muster node allow-recovery "+a.Request.Name)
 	}
 	holder, left, err := f.silence(ctx, holder.ID)

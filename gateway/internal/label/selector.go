@@ -54,6 +54,8 @@ func wrongTerm(term store.Term, part string) string {
 		return fmt.Sprintf("%.80q is no term: write <= or >=", part)
 	case (isComparison(term.Op) || term.Key == "gpus") && !isNumber:
 		return fmt.Sprintf("%.80q compares numbers, and %.80q is no number", part, term.Value)
+	case term.Key == "gpus" && !isComparison(term.Op) && !isWhole(term.Value):
+		return fmt.Sprintf("%.80q: %.80q is no whole number such as 0 or 8", part, term.Value)
 	}
 	return ""
 }
@@ -92,6 +94,12 @@ func Number(text string) (number float64, ok bool) {
 	}
 	number, err := strconv.ParseFloat(text, 64)
 	return number, err == nil
+}
+
+// isWhole is true for a count as it is written: the database compares a count for equality as a text.
+func isWhole(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return err == nil && strconv.FormatUint(n, 10) == text
 }
 
 // CheckSelector refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.

@@ -65,6 +65,7 @@ func TestParseRefuses(t *testing.T) {
 		strings.TrimSuffix(strings.Repeat("a=b,", 17), ","),
 		"a!b", "<2", "a<", "a< ", "a<two", "a<1e9", "a<0x1", "a<$2", "a<1.2.3", "a<--1", "a<-",
 		"a<.", "a<NaN", "a<<1", "a<>1", "a>=<1", "a=<1", "a=>1", "a b<1", "gpus", "!gpus", "gpus=eight", "gpus>=", "a<1,99", "a>=1,5,b",
+		"gpus=04", "gpus=4.0", "gpus!=4.0", "gpus=-4", "gpus==.5",
 	} {
 		terms, err := label.ParseSelector(text)
 		if code, hint := refusal(err); code != wire.CodeBadSelector || hint == "" || terms != nil {

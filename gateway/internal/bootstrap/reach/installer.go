@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"muster"
 	"muster/agent/wire"
@@ -20,16 +21,16 @@ type Installer struct {
 	PinnedKey string // of the serving certificate, where that is of the gateway's own CA
 	Reach     Reach
 	Platforms []wire.Platform
-	Behind    func(*http.Request) bool // tells what came through a trusted proxy
 	Logger    *slog.Logger
 }
 
-// Answer gives the script for a request. The script names the public URL. If the operator gave no public URL, a script that is
-// fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from there.
+// Answer gives the script for a request. The script names the public URL. If the operator gave no public URL, and trusts no proxy, a
+// script that is fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from
+// there.
 func (i Installer) Answer(r *http.Request) ([]byte, error) {
 	asked := "http://" + r.Host
-	if r.TLS == nil && !i.Reach.PublicGiven && !i.Behind(r) && muster.CheckURL(asked) == nil {
-		return i.script(asked)
+	if r.TLS == nil && muster.CheckURL(asked) == nil {
+		return i.script(i.named(asked))
 	}
 	return i.script(i.Reach.PublicURL)
 }
@@ -71,6 +72,9 @@ func (i Installer) Command(token, given string) string {
 	command := d.Command(token)
 	if at.PublicURL != i.Reach.PublicURL {
 		command += " --gateway " + at.PublicURL
+		if d.PinnedKey != "" && i.Reach.CertificateAt(i.Reach.PublicURL) != muster.OwnCertificate {
+			command += " --pinned-key " + d.PinnedKey // the script is for the public URL, and the agent comes from here
+		}
 	}
 	return command
 }
@@ -79,6 +83,9 @@ func (i Installer) Command(token, given string) string {
 func (i Installer) at(given string) Reach {
 	at := i.Reach
 	if u, err := Given(given); err == nil {
+		if u.Scheme == "http" { // a client leaves the usual port out of Host, which the script names: see Answer
+			u.Host = strings.TrimSuffix(u.Host, ":80")
+		}
 		at.PublicURL = u.String()
 		at.PublicGiven = true
 	}

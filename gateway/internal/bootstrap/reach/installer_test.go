@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"log/slog"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -26,7 +25,6 @@ func example(public string, given bool) reach.Installer {
 		Version: "1.0", RootPin: pin, PinnedKey: key, Logger: slog.New(slog.DiscardHandler),
 		Reach:     reach.Reach{PublicURL: public, PublicGiven: given, Listen: ":7443", PlainListen: ":80", OwnCertificate: true},
 		Platforms: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: amd64}, {OS: "linux", Arch: "riscv64", SHA256: "x"}},
-		Behind:    func(r *http.Request) bool { return r.RemoteAddr == "proxy" },
 	}
 }
 
@@ -35,22 +33,24 @@ func TestAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		given        bool
 		tls          bool
-		from, host   string
+		proxied      bool
+		host         string
 		gateway, key string
 	}{
-		"public URL":          {true, false, "", "10.0.0.1:80", "https://gw:7443", key},
-		"made up, plain":      {false, false, "", "10.0.0.1:80", "http://10.0.0.1:80", ""},
-		"made up, TLS":        {false, true, "", "10.0.0.1:7443", "https://gw:7443", key},
-		"made up, by a proxy": {false, false, "proxy", "10.0.0.1:80", "https://gw:7443", key},
-		"made up, no address": {false, false, "", "a'b", "https://gw:7443", key},
+		"public URL":          {true, false, false, "10.0.0.1:80", "https://gw:7443", key},
+		"made up, plain":      {false, false, false, "10.0.0.1:80", "http://10.0.0.1:80", ""},
+		"made up, TLS":        {false, true, false, "10.0.0.1:7443", "https://gw:7443", key},
+		"made up, by a proxy": {false, false, true, "10.0.0.1:80", "https://gw:7443", key},
+		"made up, no address": {false, false, false, "a'b", "https://gw:7443", key},
 	} {
 		r := httptest.NewRequest("GET", "/install.sh", nil)
-		r.RemoteAddr = c.from
 		r.Host = c.host
 		if c.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		script, err := example("https://gw:7443", c.given).Answer(r)
+		i := example("https://gw:7443", c.given)
+		i.Reach.Proxied = c.proxied
+		script, err := i.Answer(r)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -96,6 +96,8 @@ func TestCommandElsewhere(t *testing.T) {
 	behind := example("https://gw.example", true)
 	behind.Reach.Proxied = true
 	bare := example("https://gw:7443", false)
+	trusting := example("https://gw:7443", false)
+	trusting.Reach.Proxied = true
 	for _, c := range []struct {
 		name  string
 		i     reach.Installer
@@ -105,13 +107,16 @@ func TestCommandElsewhere(t *testing.T) {
 		{"its own TLS by another address", own, "https://10.0.0.5:7443/",
 			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443"}},
 		{"its own port, past the proxy", behind, "https://10.0.0.5:7443",
-			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443"}},
+			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443 --pinned-key " + key}},
 		{"another proxy", behind, "https://other.example",
 			[]string{"curl -qfsSL https://other.example/install.sh", " -- --gateway https://other.example"}},
 		{"IPv6", own, "https://[fd00::5]:7443", []string{"\"https://[fd00::5]:7443/install.sh\"", " -- --gateway https://[fd00::5]:7443"}},
 		{"the public one", own, "https://gw:7443", []string{" https://gw:7443/install.sh", "' --"}},
 		{"without TLS", bare, "http://10.0.0.5",
 			[]string{"http://10.0.0.5/install.sh", digest(t, bare, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},
+		{"without TLS, the port written", bare, "http://10.0.0.5:80",
+			[]string{"http://10.0.0.5/install.sh", digest(t, bare, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},
+		{"without TLS, beside a proxy", trusting, "http://10.0.0.5", []string{digest(t, trusting, "10.0.0.5")}},
 		{"without TLS, public URL given", own, "http://10.0.0.5", []string{digest(t, own, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},
 	} {
 		got := c.i.Command("mse_x", c.given)

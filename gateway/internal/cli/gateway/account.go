@@ -74,6 +74,9 @@ func accountUpdate(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
+	if !s.Flags.Given("tenant") { // MUSTER_TENANT says what lists show: it moves no account
+		o.Tenant = ""
+	}
 	q := api.AccountPatch{Role: o.Role, Scopes: o.Scope}
 	switch {
 	case o.AllTenants && o.Tenant != "":
@@ -86,8 +89,12 @@ func accountUpdate(ctx context.Context, s *cli.Session) error {
 	if err := s.AskTenant(ctx, o.Tenant); err != nil {
 		return err
 	}
-	return cli.Show(ctx, s, http.MethodPatch, api.At(api.PathAccount, accountID(s.Words[0])), q, func(a api.Account) {
+	return cli.Show(ctx, s, http.MethodPatch, api.At(api.PathAccount, accountID(s.Words[0])), q, func(a api.ChangedAccount) {
 		fmt.Fprintf(s.Stdout, "account %s, tenant %s, %s\n", screen.Printable(a.Name), tenantText(a.Tenant), scopesText(a.Role, a.Scopes))
+		if len(a.Made) > 0 {
+			fmt.Fprintf(s.Stdout, "accounts that it had made keep what they may do: %s; to end them: muster account revoke %s\n",
+				screen.Printable(strings.Join(a.Made, ", ")), screen.Printable(strings.Join(a.Made, " ")))
+		}
 	})
 }
 
@@ -134,9 +141,12 @@ func whereUsed(ctx context.Context, s *cli.Session) {
 	if err != nil || g.URL == "" {
 		return
 	}
-	const text = "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n" +
-		"  MUSTER_ROOT_PIN=%s   only where the gateway shows its own certificate\n"
-	fmt.Fprintf(s.Stdout, text, screen.Printable(g.URL), screen.Printable(g.RootPin))
+	fmt.Fprintf(s.Stdout, "\nWhere it is used, paste these lines, and then the API token, which the last line waits for:\n\n"+
+		"  export MUSTER_URL=%s\n", screen.Printable(g.URL))
+	if g.OwnCertificate {
+		fmt.Fprintf(s.Stdout, "  export MUSTER_ROOT_PIN=%s\n", screen.Printable(g.RootPin))
+	}
+	fmt.Fprintln(s.Stdout, "  export MUSTER_API_TOKEN && read -rs MUSTER_API_TOKEN")
 }
 
 func tenantText(tenant string) string {

@@ -43,6 +43,9 @@ func (s *terminal) tellNotes() {
 // longestNames is how many characters of the names of boxes stand behind a note.
 const longestNames = 200
 
+// mostNotes is how many notes are kept of one box, because a box decides what it writes. Further ones are lines as others.
+const mostNotes = 20
+
 // keep keeps a note of a box; false: the line is none.
 func (s *terminal) keep(host, line string) bool {
 	text, ok := strings.CutPrefix(strings.TrimSpace(line), noteMark)
@@ -76,6 +79,7 @@ type boxWriter struct {
 	host   string // "": the only one
 	prefix string
 	rest   []byte
+	kept   int // notes
 }
 
 func (w *boxWriter) Write(p []byte) (int, error) {
@@ -109,7 +113,8 @@ func (w *boxWriter) flush() {
 
 func (w *boxWriter) line(raw []byte) {
 	text := screen.Printable(strings.TrimRight(string(raw), "\r"))
-	if w.host != "" && w.keep(w.host, text) {
+	if w.host != "" && w.kept < mostNotes && w.keep(w.host, text) {
+		w.kept++
 		return
 	}
 	fmt.Fprintf(w.to, "%s%s\n", w.prefix, text)

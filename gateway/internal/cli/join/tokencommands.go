@@ -19,7 +19,7 @@ func tokenCommands() []cli.Command {
 			Summary: "mint an enrollment token, which lets a machine join",
 			Text: "The token is shown this once, with the command that joins a machine. A node cannot change the tenant, the " +
 				"labels and the name that its token gives. --name is for a token of one use. If a node of the tenant has the name already, the " +
-				"machine takes its place once that node is silent.\n\n" +
+				"machine takes its place only if the token was made after that node fell silent.\n\n" +
 				"--gateway URL is for a machine that cannot reach the public URL: the command fetches and joins by this URL. If the URL leads to " +
 				"the gateway's own port, the command has the gateway's own pin.\n\n" + cli.TenantText,
 			Examples: []string{"muster token create --tenant platform", "muster token create --name gpu-7 --gateway https://10.0.0.5:7443",

@@ -29,3 +29,11 @@ func Like(name string) bool {
 	digits, ok := strings.CutPrefix(name, Prefix+"-")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
+
+// OtherName is the hint for a machine that cannot have a name. If its token gives the name, the flag of the agent changes nothing.
+func OtherName(given string) string {
+	if given != "" {
+		return "the token gives this name: make another token, with muster token create --name NAME"
+	}
+	return "choose another with --name"
+}

@@ -78,9 +78,9 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 }
 
 // Own tells whether a request over TLS comes straight from a program on the gateway's own machine, though that machine's address is
-// that of a trusted proxy. A proxy on the same machine may write no forwarding header at all. So three more signs of a proxy count,
-// which no client behind it can hide, because they are of the proxy's own connection: HTTP/1.0, a TLS handshake that names another host
-// than the request, or none. From another machine no request is its own: there, a proxy that writes no header looks as a program does.
+// that of a trusted proxy. A proxy on the same machine may write no forwarding header at all. So two more signs of a proxy count, which
+// are of the proxy's own connection: HTTP/1.0, and a TLS handshake that does not name the host of the request. From another machine no
+// request is its own: there, a proxy that writes no header looks as a program does.
 func (r Resolver) Own(q *http.Request) bool {
 	return q.TLS != nil && !r.Forwarded(q) && q.ProtoAtLeast(1, 1) && sameMachine(q) && namesItsHost(q)
 }
@@ -99,16 +99,14 @@ func sameMachine(q *http.Request) bool {
 	return from.IsLoopback() || from.IsValid() && from == at.Addr().Unmap().WithZone("")
 }
 
-// namesItsHost tells whether the TLS handshake names the host that the request is for. It names none if the host is an address.
+// namesItsHost tells whether the TLS handshake names the host that the request is for. A handshake never names an address. So a request
+// for an address is not proven: a proxy that names nothing looks the same, and its client chooses the host of the request.
 func namesItsHost(q *http.Request) bool {
 	host := q.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return q.TLS.ServerName == ""
-	}
-	return strings.EqualFold(strings.TrimSuffix(host, "."), q.TLS.ServerName)
+	return q.TLS.ServerName != "" && strings.EqualFold(strings.TrimSuffix(host, "."), q.TLS.ServerName)
 }
 
 // Place gives the address under which what a peer does is counted, and tells whether the peer is a trusted proxy, which carries
