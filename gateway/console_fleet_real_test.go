@@ -172,7 +172,7 @@ func compareRows(c *chromium) {
 	c.eval(`(() => {
   const shape = (node) => {
     if (node.nodeType === 3) return node.data.trim();
-    const skip = ["tabindex", "aria-rowindex"].concat(node.localName === "time" ? ["title"] : []);
+    const skip = ["tabindex", "aria-rowindex"].concat(node.localName === "time" ? ["title", "data-local"] : []);
     const attributes = [...node.attributes].filter((a) => !skip.includes(a.name)).map((a) => a.name + "=" +
       a.value.replace(/\s*\bflash\b/, "").trim()).filter((a) => a !== "class=").sort();
     const children = node.localName === "time" ? [] : [...node.childNodes].map(shape).filter(Boolean);
