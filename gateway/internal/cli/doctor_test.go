@@ -150,6 +150,10 @@ func TestDoctor(t *testing.T) {
 		{"agents behind", func(p played) {
 			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable", Counts: api.RolloutCounts{Nodes: 3, Running: 1}}}}
 		}, 0, "warn     agents", "2 of 3 on stable"},
+		{"agents offline", func(p played) {
+			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable",
+				Counts: api.RolloutCounts{Nodes: 7, Running: 3, Pinned: 1, Offline: 2, Silent: 1}}}}
+		}, 0, "ok       agents", "all agents are up to date (pinned and offline ones not counted)"},
 		{"no nodes", func(p played) { p["channels"] = api.ChannelList{} }, 0, "ok       agents", "no node follows a channel"},
 		{"another version", gateway(func(g *api.Gateway) { g.Version = "1.3.0" }), 0,
 			"warn     versions", "this program is 1.2.3, the gateway is 1.3.0"},

@@ -93,7 +93,7 @@ func TestTotals(t *testing.T) {
 	h.picture.Findings("id-a", []api.Finding{{Rule: "x", Severity: api.SeverityNote}, {Rule: "y", Severity: api.SeveritySevere}})
 	h.reload()
 	_, totals := h.picture.Rows(view.Query{All: true})
-	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 {2 0 "
+	want := "{3 map[active:2 retired:1] map[online:1 stale:1] 0 map[severe:1] 10 2 1 0 0 2 1000 163118 {2 0 "
 	if got := fmt.Sprint(totals); !strings.HasPrefix(got, want) || *totals.UtilizationPercent != 75 || *totals.PowerWatts != 140 || *totals.PricePerHour != 2.5 {
 		t.Errorf("got %s, %v, %v, %v", got, *totals.UtilizationPercent, *totals.PowerWatts, *totals.PricePerHour)
 	}
@@ -146,13 +146,20 @@ func TestUnheard(t *testing.T) {
 	}
 	h.now = h.now.Add(5 * time.Minute)
 	h.reload()
-	if g := h.row("a"); g.Status != wire.StatusOnline || !g.Unheard || g.StatusText() != "online?" || h.row("never").Unheard {
+	if g := h.row("a"); g.Status != wire.StatusOnline || !g.Unheard || g.StatusText() != "online?" || g.Fresh || h.row("never").Unheard {
 		t.Errorf("just after the start: %+v", g)
+	}
+	if _, totals := h.picture.Rows(view.Query{}); fmt.Sprint(totals.StatusTexts()) != "map[online?:1 pending:1]" || totals.Statuses["online"] != 1 ||
+		totals.GPUsSeen != 0 || totals.GPUsUnknown != 2 {
+		t.Errorf("just after the start: %+v", totals)
 	}
 	was := h.row("a")
 	h.beat("a", h.reading(gpu(0, 1)))
-	if g := h.row("a"); g.Unheard || g.StatusText() != "online" || !g.Reshaped(was) {
+	if g := h.row("a"); g.Unheard || g.StatusText() != "online" || !g.Fresh || !g.Reshaped(was) {
 		t.Errorf("heard again: %+v", g)
+	}
+	if _, totals := h.picture.Rows(view.Query{}); totals.Unheard != 0 || totals.GPUsSeen != 1 || totals.GPUsQuiet != 1 || totals.GPUsBusy != 0 {
+		t.Errorf("heard again: %+v", totals)
 	}
 	h.now = h.now.Add(5 * time.Minute)
 	ref.Grace = false

@@ -214,7 +214,7 @@ func fleetText(t api.Totals) string {
 	if t.Nodes == 0 {
 		return "no node yet: muster token create prints the command that joins a machine"
 	}
-	return screen.Plural(t.Nodes, "node") + ": " + counts(t.Statuses) + "; " + counts(t.States)
+	return screen.Plural(t.Nodes, "node") + ": " + counts(t.StatusTexts()) + "; " + counts(t.States)
 }
 
 // counts says how many there are of each word, of most first.
@@ -239,8 +239,11 @@ func gpuText(t api.Totals) string {
 	if t.GPUsExpected > t.GPUsSeen {
 		text += fmt.Sprintf(" of %d", t.GPUsExpected)
 	}
-	text += fmt.Sprintf(": %d at work, %d idle", t.GPUsBusy, t.GPUsIdle)
-	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle; n > 0 {
+	text += fmt.Sprintf(": %d busy, %d idle", t.GPUsBusy, t.GPUsIdle)
+	if t.GPUsQuiet > 0 {
+		text += fmt.Sprintf(", %d quiet", t.GPUsQuiet)
+	}
+	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle - t.GPUsQuiet; n > 0 {
 		text += fmt.Sprintf(", %d not known", n)
 	}
 	return text + unread
