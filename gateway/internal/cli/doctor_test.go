@@ -145,7 +145,8 @@ func TestDoctor(t *testing.T) {
 		}, 1, "warn     root", "good for 2d"},
 		{"an old gateway", func(p played) { delete(p, "gateway/host") }, 0,
 			"unknown  backup", "this gateway does not say: it is of an older version"},
-		{"few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "unknown  root", "lacks the scope nodes:read"},
+		{"few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "unknown  root", "not for this account: see the end"},
+		{"why few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "2 not for you", "lacks the scope nodes:read"},
 		{"no channels", func(p played) { p["channels"] = forbidden("releases:read") }, 0, "unknown  agents", "lacks the scope releases:read"},
 		{"agents behind", func(p played) {
 			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable", Counts: api.RolloutCounts{Nodes: 3, Running: 1}}}}
