@@ -45,8 +45,9 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	for args, want := range map[string]string{
-		"gpu ls --free-memory 40GiB":                             "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
-		"gpu ls --free":                                          "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown, 2 GPUs quiet for less than 10 minutes\nmuster gpus lists",
+		"gpu ls --free-memory 40GiB": "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
+		"gpu ls --free": "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown, 2 GPUs quiet for less than 10 minutes\n" +
+			"muster gpus lists",
 		"gpu ls --sort price --limit 3":                          "3 of 5 GPUs on 2 nodes: 1 quiet, 1 busy, 1 not known\n",
 		"gpu ls --free-memory 11GiB -l name=busy":                "2 GPUs on 1 node",
 		"gpu ls --free-memory 80GiB":                             "0 GPUs on 0 nodes",

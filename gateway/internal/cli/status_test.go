@@ -55,7 +55,8 @@ func wrongFleet(now time.Time) played {
 	silenced.Silence = &api.AlertSilence{ID: "si-1"}
 	p := played{
 		"gateway": api.Gateway{URL: "https://gw.example:7443", Version: "1.2.3", At: now, StartedAt: ago(73 * time.Hour), Ready: &yes},
-		"fleet": api.FleetView{At: now, Nodes: []api.NodeRow{{ID: "id-gpu-7", PricePerHour: &price}, {ID: "id-gpu-5", PricePerHour: &idle}}, Totals: api.Totals{Nodes: 13, States: map[string]int{"active": 10, "drained": 2, "retired": 1},
+		"fleet": api.FleetView{At: now, Nodes: []api.NodeRow{{ID: "id-gpu-7", PricePerHour: &price},
+			{ID: "id-gpu-5", PricePerHour: &idle}}, Totals: api.Totals{Nodes: 13, States: map[string]int{"active": 10, "drained": 2, "retired": 1},
 			Statuses: map[string]int{"online": 10, "stale": 2}, Unheard: 1, GPUsExpected: 44, GPUsSeen: 40, GPUsBusy: 17, GPUsIdle: 18,
 			GPUsQuiet: 3, GPUsUnknown: 2,
 			Rent: api.Rent{Priced: 11, Unpriced: 1, PricePerHour: &price, IdleCostPerHour: &idle, SilentCostPerHour: &silent}}},

@@ -317,7 +317,8 @@ func TestNodeReturn(t *testing.T) {
 	}
 	broken.Store(false)
 	code, stdout, stderr = h.muster("node", "return", "gpu-1", "gpu-2", "gpu-3", "--yes", "--force")
-	if code != 0 || strings.Count(stdout, ": retired") != 2 || stderr != "" || !strings.Contains(stdout, "gpu-3: retired, not cleaned: it is stale\n") ||
+	if code != 0 || strings.Count(stdout, ": retired") != 2 || stderr != "" ||
+		!strings.Contains(stdout, "gpu-3: retired, not cleaned: it is stale\n") ||
 		!strings.Contains(stdout, "gpu-1: is retired already") ||
 		strings.Count(stdout, "vast_ai") != 3 {
 		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)

@@ -43,7 +43,8 @@ func (p *picture) headLines() []string {
 
 func (p *picture) statuses() string {
 	by := p.totals.StatusTexts()
-	words := []string{fmt.Sprintf("%d %s", by[wire.StatusOnline], wire.StatusOnline), fmt.Sprintf("%d %s", by[wire.StatusStale], wire.StatusStale)}
+	words := []string{fmt.Sprintf("%d %s", by[wire.StatusOnline], wire.StatusOnline),
+		fmt.Sprintf("%d %s", by[wire.StatusStale], wire.StatusStale)}
 	for _, status := range []string{api.StatusUnheard, wire.StatusPending} {
 		if by[status] > 0 {
 			words = append(words, fmt.Sprintf("%d %s", by[status], status))
