@@ -63,7 +63,7 @@ func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
 		{"clock", func(*box) []string { return nil }, func(b *box) { b.late(10 * time.Minute) },
 			[]string{"clock       note", "this machine's clock is 10m0s behind the gateway's"}, 0},
 		{"no init", func(*box) []string { return nil }, func(b *box) { os.RemoveAll(b.root + "/run") },
-			[]string{"service     note", "built-in supervisor; After a reboot the agent will not start."}, 0},
+			[]string{"service     note", "built-in supervisor. After a reboot the agent will not start."}, 0},
 	} {
 		b := systemdBox(t)
 		if test.setup != nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ func Count(rows []*NodeRow) Totals {
 			continue
 		}
 		t.Statuses[g.Status]++
+		if g.Unheard {
+			t.Unheard++
+		}
 		t.add(g)
 		if !g.Fresh {
 			t.GPUsUnknown++
@@ -40,6 +44,17 @@ func Count(rows []*NodeRow) Totals {
 		t.UtilizationPercent = &mean
 	}
 	return t
+}
+
+// StatusTexts counts the nodes by the status that people read.
+func (t *Totals) StatusTexts() map[string]int {
+	texts := maps.Clone(t.Statuses)
+	if t.Unheard > 0 {
+		texts[StatusUnheard] = t.Unheard
+		texts[wire.StatusOnline] -= t.Unheard
+	}
+	maps.DeleteFunc(texts, func(_ string, n int) bool { return n == 0 })
+	return texts
 }
 
 func (t *Totals) add(g *NodeRow) {
@@ -68,9 +83,12 @@ func Add(sum **float64, value *float64) {
 
 // addGPU leaves out memory of which only one figure is known: the sums would not belong together.
 func (t *Totals) addGPU(g *GPU) {
-	if g.IdleSince != nil {
+	switch g.Use {
+	case UseIdle:
 		t.GPUsIdle++
-	} else if g.UtilizationPercent != nil {
+	case UseQuiet:
+		t.GPUsQuiet++
+	case UseBusy:
 		t.GPUsBusy++
 	}
 	if g.MemoryUsedMiB != nil && g.MemoryMiB != nil && g.MemorySource != wire.MemoryUnified {

@@ -33,7 +33,7 @@ type NodeRow struct {
 
 	Probe        string     `json:"probe"`         // state of the last look at the GPUs, one of wire.Probe's; empty: no reading
 	ReadAt       *time.Time `json:"read_at"`       // when its rows of GPUs were read, by the gateway's clock
-	Fresh        bool       `json:"fresh"`         // the node is online, and those rows are of now; else show their age
+	Fresh        bool       `json:"fresh"`         // the node is online and was heard, and those rows are of now; else show their age
 	GPUsExpected *int       `json:"gpus_expected"` // the gateway's record; null: none
 	GPUs         []GPU      `json:"gpus"`          // null: not known; empty: it has none
 	Xids         *wire.Xids `json:"-"`             // what the kernel said of its GPUs; nil: not known
@@ -103,11 +103,14 @@ type Totals struct {
 	Nodes         int            `json:"nodes"`
 	States        map[string]int `json:"states"`
 	Statuses      map[string]int `json:"statuses"`
+	Unheard       int            `json:"unheard"`       // of those that are online: not heard since the gateway's start or restore
 	Findings      map[string]int `json:"findings"`      // nodes by their worst severity
 	GPUsExpected  int            `json:"gpus_expected"` // where there is a record
 	GPUsSeen      int            `json:"gpus_seen"`     // in readings that are of now
 	GPUsUnknown   int            `json:"gpus_unknown"`  // nodes without a reading of now
 	GPUsIdle      int            `json:"gpus_idle"`
+	GPUsQuiet     int            `json:"gpus_quiet"`
+	GPUsBusy      int            `json:"gpus_busy"`
 	MemoryUsedMiB int64          `json:"memory_used_mib"` // of the GPUs that say it
 	MemoryMiB     int64          `json:"memory_total_mib"`
 	Rent
@@ -118,5 +121,4 @@ type Totals struct {
 	CostToday     *float64 `json:"cost_today"`      // the prices, while the nodes were heard from
 
 	UtilizationPercent *float64 `json:"utilization_percent"` // mean of the GPUs that say it; null: none does
-	GPUsBusy           int      `json:"gpus_busy"`           // of the GPUs that say it, those that are not idle
 }

@@ -36,7 +36,7 @@ func (r *Rent) add(g *NodeRow) {
 	r.Priced++
 	Add(&r.PricePerHour, g.PricePerHour)
 	Add(&r.IdleCostPerHour, g.IdleCostPerHour())
-	if g.Status != wire.StatusOnline {
+	if g.Status != wire.StatusOnline || g.Unheard {
 		Add(&r.SilentCostPerHour, g.PricePerHour)
 	}
 }

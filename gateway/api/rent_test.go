@@ -19,6 +19,7 @@ func TestRent(t *testing.T) {
 	unknown := func(g *api.NodeRow) { g.Fresh = false }
 	noGPU := func(g *api.NodeRow) { g.GPUs = []api.GPU{} }
 	silent := func(g *api.NodeRow) { g.Status = wire.StatusStale; oneIdle(g) }
+	unheard := func(g *api.NodeRow) { g.Unheard = true; unknown(g) }
 	pending := func(g *api.NodeRow) { g.Status = wire.StatusPending }
 	retired := func(g *api.NodeRow) { g.State = wire.StateRetired; silent(g) }
 	for name, c := range map[string]struct {
@@ -32,6 +33,7 @@ func TestRent(t *testing.T) {
 		"idle by half":       {[]*api.NodeRow{node(some(2.0), oneIdle)}, "2.00 an hour, of that 1.00 idle"},
 		"not known":          {[]*api.NodeRow{node(some(2.0), unknown), node(some(1.0), noGPU)}, "3.00 an hour"},
 		"silent is not idle": {[]*api.NodeRow{node(some(2.0), silent), node(some(1.5), pending)}, "3.50 an hour, of that 3.50 silent"},
+		"not heard yet":      {[]*api.NodeRow{node(some(2.0), unheard), node(some(1.5), works)}, "3.50 an hour, of that 2.00 silent"},
 		"retired":            {[]*api.NodeRow{node(some(2.0), retired), node(nil, retired), node(some(.5), works)}, "0.50 an hour"},
 		"all of it": {[]*api.NodeRow{node(some(9.0), works), node(some(4.2), oneIdle), node(some(1.1), silent), node(nil, silent)},
 			"14.30 an hour, of that 2.10 idle, 1.10 silent · 1 without a price"},

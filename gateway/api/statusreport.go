@@ -7,7 +7,7 @@ import "time"
 type StatusReport struct {
 	Gateway    Gateway   `json:"gateway"`
 	Fleet      *Totals   `json:"fleet"`
-	Wrong      []Trouble `json:"wrong"`       // the severe first; at most MostTroubles
+	Wrong      []Trouble `json:"wrong"`       // the severe first, then the dearest, then the oldest; at most MostTroubles
 	WrongTotal int       `json:"wrong_total"` // nodes with findings or alerts, and alerts about no single node
 	Severe     int       `json:"severe"`      // of WrongTotal
 	Silenced   int       `json:"silenced"`    // alerts that a silence keeps back; they are not in Wrong
@@ -28,6 +28,8 @@ type Trouble struct {
 	Next     string    `json:"next"`
 	Since    time.Time `json:"since"`
 	Command  string    `json:"command"` // that shows all of it
+
+	PricePerHour *float64 `json:"price_per_hour"` // of the node; null: it has none, or it is not known
 }
 
 // Unread is a part of a report that could not be read.

@@ -203,7 +203,7 @@ func (c *findings) service(ctx context.Context) {
 	}
 	by, advice := c.j.manager.Boot()
 	if by == "" {
-		c.hint("service", "%s: the built-in supervisor; %s", c.j.manager.Without(), advice)
+		c.hint("service", "%s: the built-in supervisor. %s", c.j.manager.Without(), advice)
 		return
 	}
 	c.say(true, "service", "%s: the built-in supervisor, restarted %s", c.j.manager.Without(), by)

@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -219,7 +220,8 @@ func TestParts(t *testing.T) {
 		if (w.Code == 200) != c.in || !c.in && code != wire.CodeForbidden {
 			t.Errorf("%s where a part is enough: got %d %s", c.scopes, w.Code, w.Body)
 		}
-		if !c.in && !strings.Contains(w.Body.String(), "has tasks:write or the part of it") {
+		if !c.in && !strings.Contains(w.Body.String(), "the roles runner, operator, admin have it; an admin can: muster account update a") ||
+			!c.in && !strings.Contains(w.Body.String(), "a part of tasks:write may be enough") {
 			t.Errorf("%s is not told that a part is enough: %s", c.scopes, w.Body)
 		}
 		who := account.Caller{Scopes: c.scopes}
@@ -230,6 +232,23 @@ func TestParts(t *testing.T) {
 		}
 		if !c.other && !strings.Contains(other.Error(), "lacks the scope tasks:write:agent.restart") {
 			t.Errorf("%s: %v", c.scopes, other)
+		}
+	}
+	viewer, _ := api.ScopesOf("viewer")
+	for _, c := range []struct {
+		name, scope string
+		has         []string
+		want        string
+	}{
+		{"ada", api.ScopeSessions, viewer, "operator, admin have it; an admin can: muster account update ada --role runner"},
+		{"ada", api.ScopeBackupRead, viewer, "the role admin has it; an admin can: muster account update ada --role viewer --scope backup:read"},
+		{"ada", api.ScopeSessions, []string{api.ScopeNodesRead}, "muster account update ada --scope nodes:read,sessions"},
+		{"", api.ScopeSessions, nil, "the roles runner, operator, admin have it"},
+	} {
+		who := account.Caller{Scopes: c.has, Account: store.Account{Name: c.name}}
+		var refusal *wire.ErrorDetail
+		if !errors.As(who.Needs(c.scope), &refusal) || !strings.HasSuffix(refusal.Hint, c.want) {
+			t.Errorf("want %s, got %+v", c.want, refusal)
 		}
 	}
 	token := d.account(store.Account{Name: "part", Scopes: []string{part}})

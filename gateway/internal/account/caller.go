@@ -41,7 +41,7 @@ func (c Caller) MayPart(scope string) bool { return c.hasParts([]string{scope}) 
 // Part refuses a caller who has neither a scope nor this part of it.
 func (c Caller) Part(scope, part string) error {
 	if wanted := api.ScopePart(scope, part); !c.May(wanted) {
-		return c.lacks(wanted, []string{wanted + " or " + scope})
+		return c.lacks(wanted, []string{wanted}, "")
 	}
 	return nil
 }
@@ -49,15 +49,41 @@ func (c Caller) Part(scope, part string) error {
 // Needs refuses a caller who lacks one of the scopes, for what only a part of a route's requests needs.
 func (c Caller) Needs(scopes ...string) error {
 	if missing := c.Lacks(scopes); missing != "" {
-		return c.lacks(missing, scopes)
+		return c.lacks(missing, scopes, "")
 	}
 	return nil
 }
 
-// lacks is the refusal of a caller without a scope.
-func (c Caller) lacks(missing string, wanted []string) error {
-	return wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing,
-		"use an account that has "+strings.Join(wanted, " and ")+"; this one has "+strings.Join(c.Scopes, ", "))
+// lacks is the refusal of a caller without a scope, with what else helps.
+func (c Caller) lacks(missing string, wanted []string, more string) error {
+	return wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing, c.remedy(wanted)+more)
+}
+
+// remedy says which roles have all these scopes, and how the caller's account gets them. If a role would give it much more, it gets the
+// scopes alone.
+func (c Caller) remedy(wanted []string) string {
+	var with []string
+	for _, r := range api.Roles() {
+		if (Caller{Scopes: r.Scopes}).Lacks(wanted) == "" {
+			with = append(with, r.Name)
+		}
+	}
+	text := "the role " + strings.Join(with, ", ") + " has it"
+	if len(with) > 1 {
+		text = "the roles " + strings.Join(with, ", ") + " have it"
+	}
+	if c.Account.Name == "" {
+		return text
+	}
+	missing := slices.DeleteFunc(slices.Clone(wanted), c.May)
+	grant := "--role " + with[0]
+	switch role := api.RoleOf(c.Scopes); {
+	case role == "":
+		grant = "--scope " + strings.Join(slices.Concat(c.Scopes, missing), ",")
+	case len(with) == 1: // it can do everything
+		grant = "--role " + role + " --scope " + strings.Join(missing, ",")
+	}
+	return text + "; an admin can: muster account update " + c.Account.Name + " " + grant
 }
 
 // Lacks returns the first of the scopes that a caller does not have; empty: it has all of them.
@@ -90,9 +116,9 @@ func (c Caller) Within(asked string) (string, error) {
 func (c Caller) meets(need Need) error {
 	if missing := c.Lacks(need.Scopes); missing != "" && !(need.Parts && c.hasParts(need.Scopes)) {
 		if need.Parts {
-			return c.lacks(missing, []string{missing + " or the part of it that this needs (muster help accounts lists them)"})
+			return c.lacks(missing, []string{missing}, "; a part of "+missing+" may be enough: muster help accounts lists them")
 		}
-		return c.lacks(missing, need.Scopes)
+		return c.lacks(missing, need.Scopes, "")
 	}
 	if need.Reach == WholeFleet && c.Tenant != "" {
 		return wire.Refuse(wire.CodeForbidden, "this concerns the whole fleet, and this account is for the tenant "+c.Tenant+" only",

@@ -145,11 +145,16 @@ func TestDoctor(t *testing.T) {
 		}, 1, "warn     root", "good for 2d"},
 		{"an old gateway", func(p played) { delete(p, "gateway/host") }, 0,
 			"unknown  backup", "this gateway does not say: it is of an older version"},
-		{"few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "unknown  root", "lacks the scope nodes:read"},
+		{"few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "unknown  root", "not for this account: see the end"},
+		{"why few scopes", func(p played) { p["ca"] = forbidden("nodes:read") }, 0, "2 not for you", "lacks the scope nodes:read"},
 		{"no channels", func(p played) { p["channels"] = forbidden("releases:read") }, 0, "unknown  agents", "lacks the scope releases:read"},
 		{"agents behind", func(p played) {
 			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable", Counts: api.RolloutCounts{Nodes: 3, Running: 1}}}}
 		}, 0, "warn     agents", "2 of 3 on stable"},
+		{"agents offline", func(p played) {
+			p["channels"] = api.ChannelList{Channels: []api.Channel{{Channel: "stable",
+				Counts: api.RolloutCounts{Nodes: 7, Running: 3, Pinned: 1, Offline: 2, Silent: 1}}}}
+		}, 0, "ok       agents", "all agents are up to date (pinned and offline ones not counted)"},
 		{"no nodes", func(p played) { p["channels"] = api.ChannelList{} }, 0, "ok       agents", "no node follows a channel"},
 		{"another version", gateway(func(g *api.Gateway) { g.Version = "1.3.0" }), 0,
 			"warn     versions", "this program is 1.2.3, the gateway is 1.3.0"},

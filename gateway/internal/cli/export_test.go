@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	pages "muster/gateway/internal/cli/help"
 )
 
 // FirstWord is the word of a command line that says what to do.
@@ -29,6 +31,12 @@ func Meanings() (lines, groups, deeds []Meaning) {
 // Parses is nil if a command line, without the program's name, names a command and fits its usage. Serve's own line does.
 func Parses(all []Command, line string) error {
 	if line == serveName {
+		return nil
+	}
+	if word, isHelp := strings.CutPrefix(line, helpName+" "); isHelp {
+		if _, leads := pages.Find(word); !leads && word != helpPages {
+			return fmt.Errorf("it leads nowhere")
+		}
 		return nil
 	}
 	words, behind, given, err := split(strings.Fields(line))

@@ -100,6 +100,7 @@ func TestHelpWords(t *testing.T) {
 		"jupyter":    "ssh, scp, rsync, editors\n",
 		"NGINX":      "nginx: a gateway behind nginx, Caddy,",
 		"price":      "What does idling cost?\n",
+		"role":       "Roles\n\n  A role is a name for a set of scopes.",
 		"caddy":      "nginx: a gateway behind nginx, Caddy,",
 		"ssh":        "`muster ssh --help` explains the command of that name.",
 		"cost":       "`muster help fleet` is the whole page.",

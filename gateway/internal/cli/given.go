@@ -35,6 +35,9 @@ func (s *Flags) instead(name string) string {
 	if name == "token" || name == "secret" || name == "psk" {
 		return "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	}
+	if name == "n" || name == "tail" {
+		return "--lines N shows the last N lines: muster logs and muster run logs take it"
+	}
 	if asked := didYouMean("--", []string{name}, names); asked != "" {
 		return asked
 	}

@@ -45,8 +45,9 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	for args, want := range map[string]string{
-		"gpu ls --free-memory 40GiB":                             "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU of which it is not known\n",
-		"gpu ls --free":                                          "0 GPUs on 0 nodes\nleft out: 1 GPU of which it is not known, 2 GPUs quiet for",
+		"gpu ls --free-memory 40GiB": "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
+		"gpu ls --free": "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown, 2 GPUs quiet for less than 10 minutes\n" +
+			"muster gpus lists",
 		"gpu ls --sort price --limit 3":                          "3 of 5 GPUs on 2 nodes: 1 quiet, 1 busy, 1 not known\n",
 		"gpu ls --free-memory 11GiB -l name=busy":                "2 GPUs on 1 node",
 		"gpu ls --free-memory 80GiB":                             "0 GPUs on 0 nodes",
@@ -171,7 +172,7 @@ func TestFindRoom(t *testing.T) {
 	lines := strings.Split(out, "\n")
 	if len(lines) != 6 || !strings.HasPrefix(lines[1], "cheap  0 ") || !strings.HasPrefix(lines[2], "cheap  1 ") ||
 		!strings.Contains(lines[1], " free  0.5 ") || lines[3] != "2 of 4 GPUs on 1 node: 2 free" ||
-		lines[4] != "left out: 1 GPU of which it is not known, 1 node without a reading" {
+		lines[4] != "left out: 1 GPU whose use is unknown, 1 node without a reading" {
 		t.Errorf("got:\n%s", out)
 	}
 	for args, want := range map[string]string{

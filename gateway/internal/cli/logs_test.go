@@ -129,6 +129,8 @@ func TestNodeLogsRefused(t *testing.T) {
 		{"gpu-1 --since yesterday", 2, "neither a duration nor a time"},
 		{"gpu-1 --since -5m", 2, "neither a duration nor a time"},
 		{"gpu-1 --lines 0", 2, "whole number from 1"},
+		{"gpu-1 -n 1", 2, "--lines N shows the last N lines"},
+		{"gpu-1 --tail=2", 2, "--lines N shows the last N lines"},
 		{"gpu-1 --grep (", 1, "no regular expression"},
 		{"gpu-1 -o table", 2, "one of text, json"},
 		{"", 2, "which nodes?"},

@@ -19,7 +19,7 @@ func TestPushNames(t *testing.T) {
 	second := b.box("gpu-2")
 	third := b.box("fd00__7")
 	list := filepath.Join(t.TempDir(), "hosts")
-	b.write(list, "# the rack\n\nroot@gpu-2:39467=h100-b  # on the left\r\n  [fd00::7]:22\n")
+	b.write(list, "# the rack\n\nroot@gpu-2:39467 \t= h100-b  # on the left\r\n  [fd00::7]:22\n")
 	code, out, errs := b.push("gpu-1=h100-a", "--hosts", list, "-p", "2222")
 	if code != 0 || errs != "" || !strings.HasSuffix(out, "3 machines: 3 joined, 0 failed\n") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)

@@ -114,6 +114,14 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
+// TestNamedToken: a token that has a name asks for none.
+func TestNamedToken(t *testing.T) {
+	out := newHouse(t).done("token", "create", "--name", "boxy")
+	if !strings.Contains(out, "On the machine that joins:") || strings.Contains(out, "Add join flags") {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
 // TestSudoHidesTokens: a hint shows a command for root in full, without the secret in it.
 func TestSudoHidesTokens(t *testing.T) {
 	h := newHouse(t)

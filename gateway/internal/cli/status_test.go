@@ -55,8 +55,10 @@ func wrongFleet(now time.Time) played {
 	silenced.Silence = &api.AlertSilence{ID: "si-1"}
 	p := played{
 		"gateway": api.Gateway{URL: "https://gw.example:7443", Version: "1.2.3", At: now, StartedAt: ago(73 * time.Hour), Ready: &yes},
-		"fleet": api.FleetView{At: now, Totals: api.Totals{Nodes: 13, States: map[string]int{"active": 10, "drained": 2, "retired": 1},
-			Statuses: map[string]int{"online": 10, "stale": 2}, GPUsExpected: 44, GPUsSeen: 40, GPUsBusy: 20, GPUsIdle: 18, GPUsUnknown: 2,
+		"fleet": api.FleetView{At: now, Nodes: []api.NodeRow{{ID: "id-gpu-7", PricePerHour: &price},
+			{ID: "id-gpu-5", PricePerHour: &idle}}, Totals: api.Totals{Nodes: 13, States: map[string]int{"active": 10, "drained": 2, "retired": 1},
+			Statuses: map[string]int{"online": 10, "stale": 2}, Unheard: 1, GPUsExpected: 44, GPUsSeen: 40, GPUsBusy: 17, GPUsIdle: 18,
+			GPUsQuiet: 3, GPUsUnknown: 2,
 			Rent: api.Rent{Priced: 11, Unpriced: 1, PricePerHour: &price, IdleCostPerHour: &idle, SilentCostPerHour: &silent}}},
 		"findings": api.FindingList{Total: 6, Findings: []api.NodeFinding{
 			finding("gpu-7", "gpu_count_dropped", "severe", 3*time.Hour, "7 of 8 GPUs answer."),
@@ -100,9 +102,10 @@ func TestStatus(t *testing.T) {
 	for _, w := range r.Wrong {
 		order = append(order, w.Cause+" "+w.Node+" "+w.Alert)
 	}
-	const want = "[gpu_count_dropped gpu-7 al-1 rollout_halted  al-2 disk_full gpu-1  gpu_hot gpu-2  gpu_hot gpu-4  gpu_hot gpu-5  " +
+	const want = "[gpu_count_dropped gpu-7 al-1 rollout_halted  al-2 gpu_hot gpu-5  disk_full gpu-1  gpu_hot gpu-2  gpu_hot gpu-4  " +
 		"node_stale gpu-8 al-4 token_misuse  al-5]"
-	if got := fmt.Sprint(order); got != want || r.WrongTotal != 8 || r.Severe != 2 || r.Silenced != 1 || r.Fleet.GPUsIdle != 18 {
+	if got := fmt.Sprint(order); got != want || r.WrongTotal != 8 || r.Severe != 2 || r.Silenced != 1 || r.Fleet.GPUsIdle != 18 ||
+		r.Fleet.Unheard != 1 {
 		t.Errorf("got %s\nwant %s\n%+v", got, want, r)
 	}
 }

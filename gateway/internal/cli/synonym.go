@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -128,7 +129,11 @@ func (all catalog) otherWord(t typed) error {
 func toCopy(answers []answer) string {
 	var hint strings.Builder
 	for _, a := range answers {
-		hint.WriteString(a.summary + ":\n  muster " + a.line + "\n")
+		colon := ":"
+		if strings.HasSuffix(a.summary, "?") {
+			colon = ""
+		}
+		hint.WriteString(a.summary + colon + "\n  muster " + a.line + "\n")
 	}
 	return hint.String()
 }
@@ -226,10 +231,15 @@ func (all catalog) filled(line string, t typed) answer {
 	return a
 }
 
-// named is the command that a line begins with. muster serve is none of the catalog's.
+// named is the command that a line begins with. muster serve and muster help are none of the catalog's.
 func (all catalog) named(line string) *Command {
-	if c, _, _ := all.find(strings.Fields(line)); c != nil {
+	words := strings.Fields(line)
+	if c, _, _ := all.find(words); c != nil {
 		return c
+	}
+	if words[0] == helpName {
+		place, _ := pages.Find(words[1])
+		return &Command{Name: line, Summary: cmp.Or(place.Subject(), "read")}
 	}
 	return &Command{Name: line, Summary: "run the gateway"}
 }

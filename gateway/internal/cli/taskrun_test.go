@@ -24,7 +24,7 @@ func TestTaskUsage(t *testing.T) {
 	for _, c := range []struct{ args, says, hint string }{
 		{"task run", "needs NODE... TYPE", "write muster task run"},
 		{"task run a=b", "which type", "muster task types"},
-		{"task run gpu-1", `there is no task type "gpu-1"`, wire.TaskDiagCollect},
+		{"task run gpu-1", `the type of the task is missing behind "gpu-1"`, "muster task run gpu-1 TYPE"},
 		{"task run gpu-1 rm", `there is no task type "rm"`, wire.TaskDiagCollect},
 		{"task run gpu-1 provision_user username=ada gpu-2", `"gpu-2" stands behind the params`, "NODE... TYPE NAME=VALUE"},
 		{"task run gpu-1 provision_user", "the param username cannot be", "lower-case"},

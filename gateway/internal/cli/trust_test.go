@@ -67,6 +67,7 @@ func TestTrustUsage(t *testing.T) {
 		{[]string{"key", "export", "file"}, "add --trust"},
 		{[]string{"key", "import", "file"}, "add --trust"},
 		{[]string{"backup"}, "FILE"},
+		{[]string{"backup", "ls"}, "muster doctor says when the newest backup was begun"},
 		{[]string{"restore", "file", "--adopt-for", "soon"}, "no duration"},
 	} {
 		if code, _, errs := h.muster(c.args...); code != 2 || !strings.Contains(errs, c.want) {

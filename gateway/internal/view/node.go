@@ -232,7 +232,7 @@ func (n *node) look(ref store.StatusRef) {
 		}
 	}
 	g.Status, g.Unheard = n.status(ref)
-	g.Fresh = n.fresh(ref, g.Status)
+	g.Fresh = !g.Unheard && n.fresh(ref, g.Status) // what it does since a start is not known until it is heard
 	if g.State != wire.StateRetired && g.Status != store.StatusOnline {
 		n.forgetIdle()
 	}
@@ -247,7 +247,7 @@ func (n *node) status(ref store.StatusRef) (status string, unheard bool) {
 // due is true if look would change something.
 func (n *node) due(ref store.StatusRef) bool {
 	status, unheard := n.status(ref)
-	return n.row.Status != status || n.row.Unheard != unheard || n.row.Fresh != n.fresh(ref, status)
+	return n.row.Status != status || n.row.Unheard != unheard || n.row.Fresh != (!unheard && n.fresh(ref, status))
 }
 
 // fresh is true if the rows of GPUs are of now, also if there are none because the node has no GPU.

@@ -93,7 +93,7 @@ func TestTotals(t *testing.T) {
 	h.picture.Findings("id-a", []api.Finding{{Rule: "x", Severity: api.SeverityNote}, {Rule: "y", Severity: api.SeveritySevere}})
 	h.reload()
 	_, totals := h.picture.Rows(view.Query{All: true})
-	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 {2 0 "
+	want := "{3 map[active:2 retired:1] map[online:1 stale:1] 0 map[severe:1] 10 2 1 0 0 2 1000 163118 {2 0 "
 	if got := fmt.Sprint(totals); !strings.HasPrefix(got, want) || *totals.UtilizationPercent != 75 || *totals.PowerWatts != 140 || *totals.PricePerHour != 2.5 {
 		t.Errorf("got %s, %v, %v, %v", got, *totals.UtilizationPercent, *totals.PowerWatts, *totals.PricePerHour)
 	}
@@ -130,35 +130,6 @@ func TestHeartbeats(t *testing.T) {
 	h.picture.Take(t.Context(), []view.Sample{{NodeID: "id-a", At: h.now.Add(-time.Hour)}})
 	if again := h.row("a"); !again.LastSeen.Equal(h.now) {
 		t.Errorf("an old heartbeat was taken: %+v", again)
-	}
-}
-
-// TestUnheard: a node that was not heard since the gateway's start counts as online within the grace, and the view says what that rests on.
-func TestUnheard(t *testing.T) {
-	h := newHouse(t)
-	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
-	h.node(store.Node{Name: "never", Tenant: "x"}, nil)
-	h.beat("a", h.reading(gpu(0, 1)))
-	ref := store.StatusRef{Start: h.now.Add(10 * time.Second), AliveAt: h.now, Grace: true}
-	h.picture.Ref = func() store.StatusRef {
-		ref.Now = h.clock()
-		return ref
-	}
-	h.now = h.now.Add(5 * time.Minute)
-	h.reload()
-	if g := h.row("a"); g.Status != wire.StatusOnline || !g.Unheard || g.StatusText() != "online?" || h.row("never").Unheard {
-		t.Errorf("just after the start: %+v", g)
-	}
-	was := h.row("a")
-	h.beat("a", h.reading(gpu(0, 1)))
-	if g := h.row("a"); g.Unheard || g.StatusText() != "online" || !g.Reshaped(was) {
-		t.Errorf("heard again: %+v", g)
-	}
-	h.now = h.now.Add(5 * time.Minute)
-	ref.Grace = false
-	h.reload()
-	if g := h.row("a"); g.Status != wire.StatusStale || g.Unheard {
-		t.Errorf("after the grace: %+v", g)
 	}
 }
 

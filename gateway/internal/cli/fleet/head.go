@@ -42,10 +42,13 @@ func (p *picture) headLines() []string {
 }
 
 func (p *picture) statuses() string {
-	words := []string{fmt.Sprintf("%d %s", p.totals.Statuses[wire.StatusOnline], wire.StatusOnline),
-		fmt.Sprintf("%d %s", p.totals.Statuses[wire.StatusStale], wire.StatusStale)}
-	if n := p.totals.Statuses[wire.StatusPending]; n > 0 {
-		words = append(words, fmt.Sprintf("%d %s", n, wire.StatusPending))
+	by := p.totals.StatusTexts()
+	words := []string{fmt.Sprintf("%d %s", by[wire.StatusOnline], wire.StatusOnline),
+		fmt.Sprintf("%d %s", by[wire.StatusStale], wire.StatusStale)}
+	for _, status := range []string{api.StatusUnheard, wire.StatusPending} {
+		if by[status] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", by[status], status))
+		}
 	}
 	return strings.Join(words, ", ")
 }

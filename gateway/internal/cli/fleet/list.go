@@ -18,7 +18,7 @@ func GPUCommands() []cli.Command {
 	return []cli.Command{{
 		Name: "gpu ls", Flags: []string{"selector", "status", "state", "tenant", "idle", "free", "free-memory", "sort", "limit", "output"},
 		Run: cli.With(list),
-		Says: map[string]string{"idle": "GPUs that are idle alone", "sort": "price, memory, util or name",
+		Says: map[string]string{"idle": "only idle GPUs", "sort": "price, memory, util or name",
 			"limit": "at most so many, the first in the order"},
 		Summary: "list GPUs one by one, those with room first",
 		Text: "First come GPUs that can take work now: their node is active and online, and the reading is of now. Among these the idle come " +
@@ -27,9 +27,10 @@ func GPUCommands() []cli.Command {
 			"USE says what a GPU does: free (it is idle and can take work now), idle (but it cannot take work now), quiet (idle for less than " +
 			"ten minutes), busy, or - where that is not known. A GPU is idle when utilisation, memory and power have said so for ten minutes; " +
 			"what is not known never says idle.\n\n" +
-			"PRICE is what an hour of one GPU costs: the node's label price_per_hour, divided by the number of its GPUs. With --idle, TODAY is " +
+			"PRICE is what an hour of one GPU costs: the node's label price_per_hour, divided by the number of its GPUs. A selector such as " +
+			"price_per_hour<3 asks for the price of the whole node. With --idle, TODAY is " +
 			"what the idle GPUs of the whole node have cost on this day (UTC), as far as the gateway watched.\n\n" +
-			"--free shows GPUs alone whose USE is free. --free-memory leaves out GPUs that cannot take work now, and those with less free " +
+			"--free shows only free GPUs. --free-memory leaves out GPUs that cannot take work now, and those with less free " +
 			"memory. What is not known is left out too: the last line counts it. A selector with < or > needs quotes in a shell. " +
 			"-o json prints one object a line.",
 		Examples: []string{"muster gpu ls --free --free-memory 40GiB --sort price --limit 2", "muster gpu ls --idle",
@@ -90,8 +91,14 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 	if text := left.String(); text != "" {
 		fmt.Fprintln(s.Stdout, text)
 	}
+	if len(found) == 0 && left.quiet > 0 {
+		fmt.Fprint(s.Stdout, s.PastedText(nextQuiet))
+	}
 	return nil
 }
+
+// nextQuiet is the next step where all that may be free is quiet.
+const nextQuiet = "muster gpus lists them as quiet; muster run NODE --gpus N -- PROGRAM takes them already"
 
 func printJSON(s *cli.Session, shown []row) error {
 	for _, r := range shown {

@@ -50,7 +50,7 @@ type leftOut struct{ unknown, unread, quiet int }
 func (l leftOut) String() string {
 	var parts []string
 	if l.unknown > 0 {
-		parts = append(parts, screen.Plural(l.unknown, "GPU")+" of which it is not known")
+		parts = append(parts, screen.Plural(l.unknown, "GPU")+" whose use is unknown")
 	}
 	if l.unread > 0 {
 		parts = append(parts, screen.Plural(l.unread, "node")+" without a reading")

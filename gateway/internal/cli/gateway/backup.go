@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,11 +51,15 @@ func BackupCommands() []cli.Command {
 
 // backup leaves no file behind where the copy is not whole: half a database would look like a backup.
 func backup(ctx context.Context, s *cli.Session) error {
+	file := s.Words[0]
+	if slices.Contains([]string{"ls", "list", "show", "status"}, file) {
+		return cli.Usagef("muster doctor says when the newest backup was begun; for a file of this name write ./"+file,
+			"muster backup has no command %s: it writes a backup into a file", file)
+	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
-	file := s.Words[0]
 	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	switch {
 	case errors.Is(err, os.ErrExist):

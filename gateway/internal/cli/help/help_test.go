@@ -73,6 +73,18 @@ func TestPageWidth(t *testing.T) {
 	}
 }
 
+// TestTaskPages: the lines to copy of the pages that go through a task fit on a screen of 80 columns.
+func TestTaskPages(t *testing.T) {
+	const most = 78 // they are indented
+	for _, name := range []string{"quickstart", "first-job", "colleague", "phone", "nginx", "restore"} {
+		for line := range literals(help.Text(name)) {
+			if len(line) > most {
+				t.Errorf("%s has %d columns: %s", name, len(line), line)
+			}
+		}
+	}
+}
+
 // words are a text's letters and digits without what a layout changes: lines, order in tables, marks of code.
 func words(text string) string {
 	letters := []rune(text)

@@ -84,6 +84,7 @@ func (l *list) lines(raw []byte) (wrong []string) {
 // add adds a machine, or says what is wrong with it.
 func (l *list) add(text string) (why string) {
 	host, name, named := strings.Cut(text, "=")
+	host, name = strings.TrimSpace(host), strings.TrimSpace(name)
 	b, why := parseHost(host)
 	switch {
 	case why != "":

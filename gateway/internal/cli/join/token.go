@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"muster/gateway/api"
@@ -26,17 +25,12 @@ func tokenCreate(ctx context.Context, s *cli.Session, q api.TokenRequest) error 
 			screen.Printable(named), screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
 			screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
 		if t.Command != "" {
-			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n\n%s\n", screen.Indent(t.Command), flagsAtTheEnd(t.Command))
+			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
+		}
+		if t.Command != "" && t.Name == "" { // the command ends with -- or with flags of the join
+			fmt.Fprintln(s.Stdout, "\nAdd join flags at the end: --name gpu-7")
 		}
 	})
-}
-
-// flagsAtTheEnd says where flags of the join go. The command ends with "--", unless flags of the join stand there already.
-func flagsAtTheEnd(command string) string {
-	if strings.HasSuffix(command, " --") {
-		return "Add join flags at the end: -- --name gpu-7"
-	}
-	return "Add join flags at the end: --name gpu-7"
 }
 
 func tokenList(ctx context.Context, s *cli.Session) error {

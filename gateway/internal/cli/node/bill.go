@@ -16,15 +16,15 @@ import (
 )
 
 func billCommand() cli.Command {
-	return cli.Command{Name: "node bill", Flags: []string{"selector", "since", "by", "output"}, Run: cli.With(nodeBill),
+	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Flags: []string{"selector", "since", "by", "output"}, Run: cli.With(nodeBill),
 		Says:    map[string]string{"output": "table or json"},
 		Summary: "say what nodes have cost",
-		Text: "The time from when a node joined until it was given back, or until now, times its price: the one that the gateway has recorded " +
+		Text: "Without names and without a selector, all nodes are meant. The time from when a node joined until it was given back, or until now, times its price: the one that the gateway has recorded " +
 			"for the day, else the label price_per_hour as it is now. Retired nodes count too. A node without a price is listed without a " +
 			"cost. --since leaves out what was before. The provider's own bill may differ: it counts by its clock, and perhaps a machine " +
 			"that is switched off.\n\nIDLE is the part of the cost that idle GPUs had, by their share of the node, as far as the gateway " +
 			"watched them: -o json says for how long that was. It counts whole days (UTC).",
-		Examples: []string{"muster node bill -l batch=7", "muster node bill -l provider=vast_ai --since 7d --by team",
+		Examples: []string{"muster node bill -l batch=7", "muster node bill gpu-1 gpu-2", "muster node bill -l provider=vast_ai --since 7d --by team",
 			"muster node bill -l batch=7 -o json | jq '.cost'"}}
 }
 
@@ -95,11 +95,20 @@ func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
 		from := b.Until.Add(-o.Since)
 		b.Since = &from
 	}
+	if len(s.Words) > 0 && s.Flags.Given("selector") {
+		return cli.Usagef("leave one of them out", "nodes are either named or selected")
+	}
 	records, err := recordsOf(ctx, s, o.Selector, b.Since)
 	if err != nil {
 		return err
 	}
+	missing := slices.Clone(s.Words)
 	err = s.EachNode(ctx, api.NodeFilter{Selector: o.Selector, All: true}, func(n api.Node) error {
+		isMeant := func(word string) bool { return word == n.Name || word == n.ID }
+		if len(s.Words) > 0 && !slices.ContainsFunc(s.Words, isMeant) {
+			return nil
+		}
+		missing = slices.DeleteFunc(missing, isMeant)
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
 			l.group = n.Labels[o.By]
 			b.Nodes = append(b.Nodes, l)
@@ -107,6 +116,9 @@ func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
 		}
 		return nil
 	})
+	if err == nil && len(missing) > 0 {
+		err = cli.Hinted("there is no node "+missing[0], "muster node ls --all lists them")
+	}
 	if err != nil {
 		return err
 	}

@@ -109,16 +109,20 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
 		return unclean
 	}
-	if unclean != nil { // it is said, and no failure: --force asks for just this
-		g.tell(ctx, node.Name, unclean)
-	}
 	if err := g.retire(ctx, node, unclean == nil); err != nil {
 		return err
 	}
-	g.say(node, "retired")
+	did := "retired"
+	if unclean != nil { // no failure: --force asks for just this
+		why, _ := g.Explain(ctx, unclean)
+		did += ", not cleaned: " + screen.Printable(why)
+	}
+	g.say(node, did)
 	g.remember(node)
 	return nil
 }
+
+const bringBack = "its machine was not cleaned: bring it back and give the same command again, or retire it as it is with --force"
 
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
 func (g *giveBack) clean(ctx context.Context, node api.Node) error {
@@ -129,8 +133,7 @@ func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 		g.say(node, "drained")
 	}
 	if node.Status != wire.StatusOnline {
-		return cli.Hinted("it is "+node.Status+", so nothing on the machine was cleaned",
-			"bring it back and give the same command again, or retire it as it is with --force")
+		return cli.Hinted("it is "+node.Status, bringBack)
 	}
 	for _, step := range g.steps() {
 		if err := g.do(ctx, node, step); err != nil {
@@ -189,8 +192,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	case err != nil:
 		return err
 	case done && !wire.TaskEnded(task.Status):
-		return cli.Hinted("it is "+node.Status+" since "+s.kind+" was asked for, so the machine was not cleaned",
-			"bring it back and give the same command again, or retire it as it is with --force")
+		return cli.Hinted("it is "+node.Status+" since "+s.kind+" was asked for", bringBack)
 	case !done:
 		return cli.Hinted(fmt.Sprintf("%s is still %s after %s", s.kind, task.Status, screen.Age(stepTime)),
 			"muster task show "+task.ID+" says more; then give the same command again")
@@ -268,14 +270,8 @@ func staleIn(node api.Node, now time.Time) string {
 // trouble tells what went wrong, and makes the command fail.
 func (g *giveBack) trouble(ctx context.Context, name string, err error) {
 	g.mu.Lock()
-	g.failed = true
-	g.mu.Unlock()
-	g.tell(ctx, name, err)
-}
-
-func (g *giveBack) tell(ctx context.Context, name string, err error) {
-	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.failed = true
 	if !errors.Is(err, context.Canceled) {
 		g.Trouble(ctx, name, err)
 	}

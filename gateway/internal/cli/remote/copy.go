@@ -30,9 +30,38 @@ func readPlace(text string) place {
 	return place{node: node, path: rest}
 }
 
+// nodeCopy looks at all words before the first byte goes.
 func nodeCopy(ctx context.Context, s *cli.Session) error {
-	from := readPlace(s.Words[0])
-	to := readPlace(s.Words[1])
+	last := len(s.Words) - 1
+	to := readPlace(s.Words[last])
+	var sources []place
+	for _, word := range s.Words[:last] {
+		from := readPlace(word)
+		if err := checkPlaces(from, to); err != nil {
+			return err
+		}
+		sources = append(sources, from)
+	}
+	var o struct{ Recursive bool }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	switch {
+	case last == 1:
+	case o.Recursive:
+		return cli.Usagef("give the command once for each folder", "-r copies one folder at a time")
+	case !strings.HasSuffix(to.path, "/") && (to.node != "" || !isFolder(to.path)):
+		return cli.Usagef("end the target with a slash, such as gpu-1:/tmp/", "several files go into a folder, and %q names none", s.Words[last])
+	}
+	for _, from := range sources {
+		if err := copyOne(ctx, s, from, to, o.Recursive); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPlaces(from, to place) error {
 	if (from.node == "") == (to.node == "") {
 		return cli.Usagef("muster node cp gpu-1:/var/log/syslog . copies from a node, muster node cp FILE gpu-1:/tmp/ to one",
 			"one of the two is NAME:PATH, and the other a file here")
@@ -44,16 +73,16 @@ func nodeCopy(ctx context.Context, s *cli.Session) error {
 	if !path.IsAbs(there.path) {
 		return cli.Usagef("such as "+there.node+":/home/ada/data", "the path on the node is not absolute: %q", there.path)
 	}
-	var o struct{ Recursive bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+	return nil
+}
+
+func copyOne(ctx context.Context, s *cli.Session, from, to place, recursive bool) error {
 	switch {
-	case to.node == "" && o.Recursive:
+	case to.node == "" && recursive:
 		return downloadFolder(ctx, s, from, to.path)
 	case to.node == "":
 		return download(ctx, s, from, to.path)
-	case o.Recursive && isFolder(from.path):
+	case recursive && isFolder(from.path):
 		return uploadFolder(ctx, s, from.path, to)
 	}
 	return upload(ctx, s, from.path, to)

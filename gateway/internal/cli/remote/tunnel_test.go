@@ -336,6 +336,23 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+// TestUploadSeveral: several files go into one folder.
+func TestUploadSeveral(t *testing.T) {
+	h := newTunnels(t, (&taker{folders: map[string]bool{"/srv": true}}).play)
+	dir := t.TempDir()
+	args := []string{"node", "cp"}
+	for _, name := range []string{"a.py", "b.py"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, filepath.Join(dir, name))
+	}
+	said := h.done(append(args, "gpu-1:/srv/")...)
+	if !strings.Contains(said, "gpu-1:/srv/a.py: 0 bytes") || !strings.Contains(said, "gpu-1:/srv/b.py: 0 bytes") {
+		t.Errorf("got %s", said)
+	}
+}
+
 func TestUploadFails(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "f")
@@ -359,6 +376,10 @@ func TestCopyWords(t *testing.T) {
 	for _, args := range [][]string{{"gpu-1:/a", "gpu-2:/b"}, {"a", "b"}, {"./a:b", "c"}, {"/a:b", "c"}, {":a", "b"}} {
 		h.fails(2, "one of the two is NAME:PATH", append([]string{"node", "cp"}, args...)...)
 	}
+	h.fails(2, "one of the two is NAME:PATH", "node", "cp", "a", "gpu-1:/b", "gpu-1:/c/")
+	h.fails(2, "end the target with a slash", "node", "cp", "a", "b", "gpu-1:/srv")
+	h.fails(2, "end the target with a slash", "node", "cp", "gpu-1:/a", "gpu-1:/b", filepath.Join(t.TempDir(), "none"))
+	h.fails(2, "one folder at a time", "node", "cp", "-r", "a", "b", "gpu-1:/srv/")
 	h.fails(2, "is not absolute", "node", "cp", "gpu-1:a", "b")
 	latin := filepath.Join(t.TempDir(), "lat\xe9")
 	if err := os.WriteFile(latin, []byte("x"), 0o600); err != nil {

@@ -36,11 +36,11 @@ func TunnelCommands() []cli.Command {
 				policyText + "\n\n" + keyText,
 			Examples: []string{"ssh -o ProxyCommand='muster node proxy %h %p' root@gpu-1",
 				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
-		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"recursive", "user", "key"},
+		{Name: "node cp", Args: "NAME:PATH... LOCAL | LOCAL... NAME:PATH", Least: 2, Most: -1, Flags: []string{"recursive", "user", "key"},
 			Run:     orderly(nodeCopy),
 			Summary: "copy files and folders from a node or to it",
 			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. If the target is " +
-				"a folder, the file keeps its name. Its permissions are kept too. The target is replaced when the whole file is there and its " +
+				"a folder, the file keeps its name. Several files go into a folder: end the target with a slash. The file's permissions are kept too. The target is replaced when the whole file is there and its " +
 				"SHA-256 is right, and not before.\n\n" +
 				"-r copies a folder with all that is in it. Like cp -r, it puts the folder into a target that is a folder already, and makes " +
 				"a target that is not there yet. FOLDER/. means what is in the folder. Permissions, times, links and holes of files are kept; " +
@@ -48,6 +48,7 @@ func TunnelCommands() []cli.Command {
 				"A copy that was cut goes on where it ended: give the same command again. Of a folder, files of the same size and time are " +
 				"not sent again.\n\n" + rightsText + "\n\n" + keyText,
 			Examples: []string{"muster node cp gpu-1:/var/log/syslog .", "muster node cp model.bin gpu-1:/srv/models/ --user ada",
+				"muster node cp *.py gpu-1:/srv/",
 				"muster node cp -r gpu-1:/srv/work .            # makes ./work", "muster node cp -r data gpu-1:/srv/             # makes /srv/data",
 				"muster node cp -r data/. gpu-1:/srv/data       # adds to what is in /srv/data"}},
 		{Name: "ssh-config", Args: "[NAME...]", Most: -1, Flags: []string{"selector"}, Run: sshConfig,

@@ -25,6 +25,7 @@ type patient struct {
 	channels *api.ChannelList
 	fleet    *api.FleetView
 	why      map[string]string // by the path that was asked
+	refused  map[string]bool   // some of these: this account may not read that
 
 	before, after time.Time // of this machine's clock, around the gateway's answer
 }
@@ -33,11 +34,11 @@ type patient struct {
 const unreached = "the gateway was not reached"
 
 func doctor(ctx context.Context, s *cli.Session) error {
-	p := &patient{Session: s, why: map[string]string{}}
+	p := &patient{Session: s, why: map[string]string{}, refused: map[string]bool{}}
 	first := p.reach(ctx)
 	checks := append([]api.Check{first, p.clock(ctx), p.disk(), p.backup()}, p.certificates()...)
 	checks = append(checks, p.publicURL(ctx), p.versions(), p.agents(), p.masterKey())
-	if err := report(s, checks); err != nil {
+	if err := p.report(checks); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(checks, func(c api.Check) bool { return c.Outcome == api.CheckFailed }) {
@@ -46,28 +47,39 @@ func doctor(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func report(s *cli.Session, checks []api.Check) error {
-	if s.Form == cli.FormJSON {
-		return s.WriteJSON(api.DoctorReport{Checks: checks})
+// report says once, at the end, why several checks were refused.
+func (p *patient) report(checks []api.Check) error {
+	if p.Form == cli.FormJSON {
+		return p.WriteJSON(api.DoctorReport{Checks: checks})
 	}
-	var rows [][]string
-	counts := map[string]int{}
+	var rows, last [][]string
+	counts, seen := map[string]int{}, map[string]int{}
+	for _, c := range checks {
+		seen[c.Seen]++
+	}
 	for _, c := range checks {
 		counts[c.Outcome]++
+		if n := seen[c.Seen]; n > 1 && p.refused[c.Seen] {
+			last = append(last, []string{fmt.Sprintf("%d not for you", n), screen.Printable(c.Seen)})
+			seen[c.Seen] = 0
+		}
+		if p.refused[c.Seen] && seen[c.Seen] != 1 {
+			c.Seen = "not for this account: see the end"
+		}
 		rows = append(rows, []string{fmt.Sprintf("%-8s %s", c.Outcome, c.Check), screen.Printable(c.Seen)})
 		if c.Next != "" {
 			rows = append(rows, []string{"", "next: " + screen.Printable(c.Next)})
 		}
 	}
 	var out bytes.Buffer
-	screen.Pairs(&out, s.Screen(), rows)
+	screen.Pairs(&out, p.Screen(), append(rows, last...))
 	var said []string
 	for _, outcome := range api.CheckOutcomes() {
 		if counts[outcome] > 0 {
 			said = append(said, fmt.Sprintf("%d %s", counts[outcome], outcome))
 		}
 	}
-	s.Printf("%s%d checks: %s\n", out.String(), len(checks), strings.Join(said, ", "))
+	p.Printf("%s%d checks: %s\n", out.String(), len(checks), strings.Join(said, ", "))
 	return nil
 }
 
@@ -117,8 +129,11 @@ func read[T any](ctx context.Context, p *patient, path string, filter any) *T {
 	}
 	why, _ := p.Explain(ctx, err)
 	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound {
-		why = "this gateway does not say: it is of an older version"
+	if errors.As(err, &refused) {
+		p.refused[why] = refused.Code == wire.CodeForbidden
+		if refused.Code == wire.CodeNotFound {
+			why = "this gateway does not say: it is of an older version"
+		}
 	}
 	p.why[path] = why
 	return nil

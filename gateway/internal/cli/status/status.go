@@ -92,6 +92,7 @@ func wrong(ctx context.Context, s *cli.Session, r *api.StatusReport) error {
 		}
 	}
 	all = worst(all)
+	byCost(ctx, s, all)
 	r.WrongTotal = len(all)
 	for _, t := range all {
 		if t.Severity == api.SeveritySevere {
@@ -131,8 +132,26 @@ func troubleOf(a api.Alert) api.Trouble {
 
 func nodeCommand(name string) string { return "muster node show " + paste.Quote(name) }
 
-// worst orders troubles, the severe first and of those the oldest, and leaves one of each node. A finding says more than the alert about
-// it.
+// byCost orders what is wrong: the severe first, of these the dearest node, then the oldest. Without the prices the rest of the order stays.
+func byCost(ctx context.Context, s *cli.Session, all []api.Trouble) {
+	prices := map[string]*float64{}
+	if slices.ContainsFunc(all, func(t api.Trouble) bool { return t.NodeID != "" }) {
+		if view, err := s.WholeFleet(ctx, api.FleetFilter{Unwell: true}); err == nil {
+			for i := range view.Nodes {
+				prices[view.Nodes[i].ID] = view.Nodes[i].PricePerHour
+			}
+		}
+	}
+	for i := range all {
+		all[i].PricePerHour = prices[all[i].NodeID]
+	}
+	slices.SortStableFunc(all, func(a, b api.Trouble) int {
+		return cmp.Or(cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity)), cmp.Compare(price(b), price(a)),
+			a.Since.Compare(b.Since), cmp.Compare(a.Node, b.Node))
+	})
+}
+
+// worst leaves one trouble of each node, the severest. A finding says more than the alert about it.
 func worst(all []api.Trouble) []api.Trouble {
 	slices.SortStableFunc(all, func(a, b api.Trouble) int {
 		return cmp.Or(cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity)), cmp.Compare(told(a), told(b)),
@@ -150,6 +169,14 @@ func worst(all []api.Trouble) []api.Trouble {
 		each = append(each, t)
 	}
 	return each
+}
+
+// price is less than any for a trouble whose node has none.
+func price(t api.Trouble) float64 {
+	if t.PricePerHour == nil {
+		return -1
+	}
+	return *t.PricePerHour
 }
 
 // told is 1 for what an alert tells.
@@ -214,7 +241,7 @@ func fleetText(t api.Totals) string {
 	if t.Nodes == 0 {
 		return "no node yet: muster token create prints the command that joins a machine"
 	}
-	return screen.Plural(t.Nodes, "node") + ": " + counts(t.Statuses) + "; " + counts(t.States)
+	return screen.Plural(t.Nodes, "node") + ": " + counts(t.StatusTexts()) + "; " + counts(t.States)
 }
 
 // counts says how many there are of each word, of most first.
@@ -239,8 +266,11 @@ func gpuText(t api.Totals) string {
 	if t.GPUsExpected > t.GPUsSeen {
 		text += fmt.Sprintf(" of %d", t.GPUsExpected)
 	}
-	text += fmt.Sprintf(": %d at work, %d idle", t.GPUsBusy, t.GPUsIdle)
-	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle; n > 0 {
+	text += fmt.Sprintf(": %d busy, %d idle", t.GPUsBusy, t.GPUsIdle)
+	if t.GPUsQuiet > 0 {
+		text += fmt.Sprintf(", %d quiet", t.GPUsQuiet)
+	}
+	if n := t.GPUsSeen - t.GPUsBusy - t.GPUsIdle - t.GPUsQuiet; n > 0 {
 		text += fmt.Sprintf(", %d not known", n)
 	}
 	return text + unread

@@ -72,7 +72,7 @@ func (p *patient) publicURL(ctx context.Context) api.Check {
 	}
 	c.Outcome, c.Seen = api.CheckFailed, url+" does not lead to this gateway from here: "+err.Error()
 	c.Next = "check the URL, its name and the firewall: muster serve --public-url URL sets it, muster help not-joining says more"
-	if p.fleet != nil && p.fleet.Totals.Statuses[wire.StatusOnline] > 0 {
+	if p.fleet != nil && p.fleet.Totals.StatusTexts()[wire.StatusOnline] > 0 {
 		c.Outcome = api.CheckWarn
 		c.Seen += "; nodes are heard all the same"
 	}
@@ -98,15 +98,27 @@ func (p *patient) agents() api.Check {
 	if p.channels == nil {
 		return p.unknown("agents", api.PathChannels)
 	}
-	var behind []string
-	nodes := 0
+	var behind, uncounted []string
+	nodes, pinned, offline := 0, 0, 0
 	for _, channel := range p.channels.Channels {
-		nodes += channel.Counts.Nodes
-		if n := channel.Counts.Nodes - channel.Counts.Running - channel.Counts.Pinned; n > 0 {
+		n := channel.Counts
+		nodes += n.Nodes
+		pinned += n.Pinned
+		offline += n.Offline + n.Silent
+		if n := n.Nodes - n.Running - n.Pinned - n.Offline - n.Silent; n > 0 {
 			behind = append(behind, fmt.Sprintf("%d of %d on %s", n, channel.Counts.Nodes, channel.Channel))
 		}
 	}
-	c := api.Check{Check: "agents", Outcome: api.CheckOK, Seen: "all run the release of their channel, but for pinned ones"}
+	c := api.Check{Check: "agents", Outcome: api.CheckOK, Seen: "all agents are up to date"}
+	if pinned > 0 {
+		uncounted = append(uncounted, "pinned")
+	}
+	if offline > 0 {
+		uncounted = append(uncounted, "offline")
+	}
+	if uncounted != nil {
+		c.Seen += " (" + strings.Join(uncounted, " and ") + " ones not counted)"
+	}
 	if nodes == 0 {
 		c.Seen = "no node follows a channel"
 	}

@@ -12,6 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/paste"
 )
 
 // asked is what the words of task run say.
@@ -42,6 +43,10 @@ func readWords(s *cli.Session) (asked, error) {
 	a.nodes = a.nodes[:len(a.nodes)-1]
 	var err error
 	if a.kind, err = findType(name); err != nil {
+		if !strings.ContainsAny(name, "._") && len(s.Words) == 1 { // it looks like a node
+			return a, cli.Usagef("write muster task run "+paste.Quote(name)+" TYPE; muster task types lists the types",
+				"muster task run: the type of the task is missing behind %q", name)
+		}
 		return a, err
 	}
 	a.params, err = readParams(s, a.kind, assignments)

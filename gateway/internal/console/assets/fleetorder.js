@@ -84,7 +84,7 @@ export const ordered = (nodes, ask) => {
 
 // count counts as glance.Count does.
 export const count = (nodes) => {
-  const t = { nodes: 0, statuses: {}, states: {}, idleNodes: 0, unwell: 0, expected: 0, seen: 0, unknown: 0, idle: 0, used: 0, memory: 0,
+  const t = { nodes: 0, statuses: {}, unheard: 0, states: {}, idleNodes: 0, unwell: 0, expected: 0, seen: 0, unknown: 0, idle: 0, used: 0, memory: 0,
     power: null, price: 0, priced: 0, said: 0, busy: 0 };
   const add = (where, word) => { where[word] = (where[word] ?? 0) + 1; };
   for (const n of nodes) {
@@ -92,6 +92,7 @@ export const count = (nodes) => {
     add(t.states, n.state);
     if (n.state === "retired") continue;
     add(t.statuses, n.status);
+    if (n.unheard) t.unheard++;
     if (n.findings.length) t.unwell++;
     if (n.idle_since) t.idleNodes++;
     t.expected += n.gpus_expected ?? 0;
@@ -124,7 +125,8 @@ const money = (v) => v.toLocaleString("en-US", { minimumFractionDigits: 2, maxim
 
 // tiles are as TilesOf in picture/tiles.go makes them: name to figure, text and whether it is bad.
 export const tiles = (t) => {
-  const statuses = ["online", "stale", "pending"].filter((s) => t.statuses[s]).map((s) => many(t.statuses[s]) + " " + s);
+  const by = { ...t.statuses, online: (t.statuses.online ?? 0) - t.unheard, "online?": t.unheard };
+  const statuses = ["online", "online?", "stale", "pending"].filter((s) => by[s]).map((s) => many(by[s]) + " " + s);
   const unread = t.seen === 0 && t.unknown > 0;
   return {
     nodes: [many(t.nodes), ["nodes", ...statuses].join(" · "), (t.statuses.stale ?? 0) > 0],

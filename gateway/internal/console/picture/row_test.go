@@ -91,14 +91,14 @@ func TestHeat(t *testing.T) {
 // TestTiles: the figures of the fleet, in units that people read.
 func TestTiles(t *testing.T) {
 	power, price := 1.25e6, 1234.5
-	tiles := picture.TilesOf(api.Totals{Nodes: 12345, Statuses: map[string]int{wire.StatusOnline: 12000, wire.StatusStale: 345},
+	tiles := picture.TilesOf(api.Totals{Nodes: 12345, Statuses: map[string]int{wire.StatusOnline: 12000, wire.StatusStale: 345}, Unheard: 1000,
 		GPUsExpected: 80000, GPUsSeen: 79999, GPUsUnknown: 345, MemoryUsedMiB: 1 << 30, MemoryMiB: 3 << 30, PowerWatts: &power,
 		Rent: api.Rent{PricePerHour: &price, Priced: 12}})
 	got := ""
 	for _, tile := range tiles {
 		got += fmt.Sprintf("%s %s %s %v\n", tile.Name, tile.Big, tile.Text, tile.Bad)
 	}
-	const want = `nodes 12,345 nodes · 12,000 online · 345 stale true
+	const want = `nodes 12,345 nodes · 11,000 online · 1,000 online? · 345 stale true
 gpus 79,999 of 80,000 GPUs seen; nodes without a reading: 345 true
 utilization – mean utilisation false
 memory 1,024.0 TiB of 3,072.0 TiB GPU memory false

@@ -60,8 +60,9 @@ func TilesOf(t api.Totals) []Tile {
 // statusText names the statuses that there are, the good one first.
 func statusText(t api.Totals) string {
 	var parts []string
-	for _, status := range []string{wire.StatusOnline, wire.StatusStale, wire.StatusPending} {
-		if n := t.Statuses[status]; n > 0 {
+	by := t.StatusTexts()
+	for _, status := range []string{wire.StatusOnline, api.StatusUnheard, wire.StatusStale, wire.StatusPending} {
+		if n := by[status]; n > 0 {
 			parts = append(parts, Many(n)+" "+status)
 		}
 	}

@@ -21,6 +21,7 @@ type misuse struct {
 	count   int
 	address string // of the last
 	code    string // of the last
+	plain   bool   // the last was an API token that came without TLS
 }
 
 // Take looks at events. It only counts.
@@ -65,6 +66,7 @@ func (d *Service) count(e *store.Event) {
 	m.count += more
 	m.address = e.Address
 	m.code = e.Outcome
+	m.plain = e.Outcome == wire.CodeTLSRequired && e.Detail["account"] != ""
 }
 
 // lookAtMisuses tells of each tenant's once an hour.
@@ -78,8 +80,11 @@ func (d *Service) lookAtMisuses(now time.Time) {
 		if m.count > 1 {
 			times = strconv.Itoa(m.count) + " times"
 		}
-		text := fmt.Sprintf("tokens of %s were refused %s, the last from %s with %s", cmp.Or(tenant, "the whole fleet"), times,
-			cmp.Or(m.address, "an unknown address"), m.code)
+		from := cmp.Or(m.address, "an unknown address")
+		text := fmt.Sprintf("tokens of %s were refused %s, the last from %s with %s", cmp.Or(tenant, "the whole fleet"), times, from, m.code)
+		if m.plain {
+			text = "an API token came over plain HTTP from " + from + ": revoke it"
+		}
 		d.wrong(Fact{Condition: condition.TokenMisuse, Subject: cmp.Or(tenant, "*"), Tenant: tenant, Since: m.since, Text: text}, now)
 	}
 	for k, t := range d.tracks { // one of the last run lasts for its hour, too

@@ -388,6 +388,19 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
+// TestPlainToken: a token that others may have read is to be revoked, whatever else was refused.
+func TestPlainToken(t *testing.T) {
+	h := newHouse(t)
+	refused := store.Event{At: h.clock(), Kind: "admin.refused", Outcome: wire.CodeTLSRequired, Address: "127.0.0.1",
+		Detail: map[string]string{"account": "ci"}}
+	h.desk.Take(t.Context(), []store.Event{refused, refused})
+	h.pass(time.Minute)
+	const want = "an API token came over plain HTTP from 127.0.0.1: revoke it"
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != want {
+		t.Errorf("got %+v", list)
+	}
+}
+
 // TestRun: the desk works by itself, and writes what it knows when it ends.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
