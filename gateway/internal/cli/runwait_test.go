@@ -188,7 +188,8 @@ func TestRunLists(t *testing.T) {
 		t.Errorf("stop: %q", got)
 	}
 	h.done("run", "gpu-2", "--name", "train", "--", "python", "train.py")
-	if code, _, stderr := h.muster("run", "stop", "train"); code != 2 || !strings.Contains(stderr, "2 nodes: gpu-1, gpu-2") {
+	if code, _, stderr := h.muster("run", "stop", "train"); code != 2 || !strings.Contains(stderr, "2 nodes: gpu-1, gpu-2") ||
+		!strings.Contains(stderr, "add the node: muster run stop train gpu-1") {
 		t.Errorf("of two: code %d\n%s", code, stderr)
 	}
 	if got := h.done("run", "stop", "train", "--all"); strings.Count(got, "is ended and removed") != 2 {
@@ -209,6 +210,8 @@ func TestRunUsage(t *testing.T) {
 		{"run gpu-1 --env-secret A=missing -- true", "missing", "muster secret set"},
 		{"run gpu-1 --gpus 0 -- true", "--gpus", "whole number"},
 		{"run gpu-1 --dir srv -- true", "the param workdir cannot be", "an absolute path"},
+		{"run stop vi tty top", `one program at a time, and "tty" would be its node`, "write muster run stop NAME [NODE]"},
+		{"run logs vi tty top", `one program at a time`, "write muster run logs NAME [NODE]"},
 		{"run stop none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 		{"run logs none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 	} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 )
@@ -91,6 +92,21 @@ func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target)
 		return ErrReported
 	}
 	return nil
+}
+
+// LastHeard says when a node was heard last, as in "was last heard 5m ago". away is true if that is longer ago than it should be; if the
+// node cannot be looked up, nothing is known, and it is not away.
+func (s *Session) LastHeard(ctx context.Context, node string) (text string, away bool) {
+	n, err := Get[api.Node](ctx, s, api.At(api.PathNode, node), nil)
+	switch {
+	case err != nil:
+		return "is not known to be heard", false
+	case n.LastSeen == nil:
+		return "was never heard", true
+	}
+	ago := s.Now().Sub(*n.LastSeen)
+	late := n.IntervalSeconds != nil && ago.Seconds() > 1.5**n.IntervalSeconds
+	return "was last heard " + screen.Age(ago) + " ago", late || n.Status != wire.StatusOnline
 }
 
 // PublicPart cuts a whole token down to the part that may stand in a URL and on a screen.

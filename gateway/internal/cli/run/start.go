@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/agent/wire"
@@ -54,6 +55,7 @@ type order struct {
 	life   time.Duration
 
 	several bool
+	begunOn atomic.Int32 // nodes that have taken the task, of those that were waited for
 	printMu sync.Mutex
 }
 
@@ -219,7 +221,13 @@ func (o *order) startOne(ctx context.Context, node cli.Target, task api.Task) (e
 		defer o.printMu.Unlock()
 		return o.WriteJSON(task)
 	}
-	if task, err = ended(ctx, o.Session, task, startTime); err != nil {
+	within := startTime
+	heard, away := o.LastHeard(ctx, node.ID)
+	if away { // waiting would only hold the person up
+		within = 0
+		o.say(screen.Printable(node.Name) + " " + heard)
+	}
+	if task, err = ended(ctx, o.Session, task, within); err != nil {
 		return err
 	}
 	if wire.TaskEnded(task.Status) && task.Status != wire.TaskCompleted {
