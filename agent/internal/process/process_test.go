@@ -431,7 +431,7 @@ func TestFolderFull(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.State, process.Folder), nil, 0o600); err != nil { // a file stands in the way
 		t.Fatal(err)
 	}
-	if o := b.start(wire.WorkloadProcess{Name: "x", Command: []string{"true"}}); !strings.Contains(o.Error, "a folder for the run could not") ||
+	if o := b.start(wire.WorkloadProcess{Name: "x", Command: []string{"true"}}); !strings.Contains(o.Error, "a folder for the run") ||
 		!strings.Contains(o.Error, "move it away") {
 		t.Errorf("%+v", o)
 	}

@@ -205,7 +205,8 @@ func (s *start) look(ctx context.Context) error {
 			return nil
 		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, lookPause):
 			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
-				probe.State+": "+probe.Error, ": "), "wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")
+				probe.State+": "+probe.Error, ": "),
+				"wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")
 		}
 	}
 }

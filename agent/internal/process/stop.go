@@ -19,8 +19,8 @@ import (
 	"muster/agent/wire"
 )
 
-// aloneTime is after which a keeper without a process of its run is killed. It is there only because it cannot note the ending, as on a full
-// disk. A stop removes that note anyway, and makes room.
+// aloneTime is after which a keeper without a process of its run is killed. It is there only because it cannot note the ending, as on a
+// full disk. A stop removes that note anyway, and makes room.
 const aloneTime = pipeTime + time.Second
 
 // lastTime is how long what was killed may take to be gone.
