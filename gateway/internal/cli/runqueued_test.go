@@ -92,3 +92,33 @@ func TestRunInterrupted(t *testing.T) {
 		t.Errorf("%d tasks were done", n)
 	}
 }
+
+// TestTellWait: who waits for a node that does not answer is told when it was last heard.
+func TestTellWait(t *testing.T) {
+	for args, says := range map[string]string{
+		"node logs gpu-1":    "waiting for gpu-1, which was last heard 1s ago; ^C gives up",
+		"node logs away":     "waiting for away, which was last heard 50s ago; ^C gives up",
+		"node logs -f away":  "waiting for away, which was last heard 50s ago; ^C gives up",
+		"run logs train":     "waiting for away, which was last heard 50s ago; ^C gives up",
+		"node logs -f gpu-1": "",
+	} {
+		h := newRunHouse(t)
+		h.heard("gpu-1", time.Second, nil)
+		h.heard("away", 50*time.Second, nil)
+		if err := h.beat("away", 50*time.Second, `{"gpus":[],"runs":[{"name":"train","task":"t","state":"running",
+			"started_at":"2026-11-21T09:00:00Z"}]}`); err != nil {
+			t.Fatal(err)
+		}
+		h.journal.lines["agent"] = []wire.LogLine{{Time: h.now, Message: "begun"}}
+		h.journal.lines[wire.LogWorkload+"train"] = h.journal.lines["agent"]
+		stopped := 0
+		h.after = func(_ time.Duration, do func()) func() bool {
+			do()
+			return func() bool { stopped++; return true }
+		}
+		_, _, stderr := h.muster(strings.Fields(args)...)
+		if strings.Contains(stderr, "waiting for") != (says != "") || !strings.Contains(stderr, says) || stopped == 0 {
+			t.Errorf("%s: %d times stopped\n%s", args, stopped, stderr)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -85,11 +86,12 @@ func (o *order) read() error {
 		Expires         time.Duration `flag:"expires,seconds"`
 	}
 	f.Expires = usualExpiry
+	if n, err := strconv.Atoi(o.Flags.Text("gpus")); o.Flags.Given("gpus") && (err != nil || n < 1) {
+		return cli.Usagef("a whole number from 1, or leave it out", "--gpus has the value %q: it is how many GPUs the program keeps",
+			o.Flags.Text("gpus"))
+	}
 	if err := o.Flags.Into(&f); err != nil {
 		return err
-	}
-	if o.Flags.Given("gpus") && f.GPUs == 0 {
-		return cli.Usagef("a whole number from 1, or leave it out", "--gpus 0 keeps no GPU")
 	}
 	if len(o.Behind) == 0 {
 		return cli.Usagef("such as muster run gpu-1 -- python train.py", "which program? Its words stand behind --")

@@ -164,6 +164,8 @@ type reader struct {
 	same  map[string]bool // the lines of that time
 	told  bool            // that the way to the output is cut
 	quiet bool            // that the node is silent
+
+	answered func() // ends the wait of which a person is told; nil: it has not begun
 }
 
 // toEnd shows the output until the program has ended, and gives how. The state is empty if the program is not on its node any more.
@@ -226,10 +228,15 @@ func (r *reader) read(ctx context.Context, follow bool) error {
 	case r.from.IsZero():
 		q.Limit = r.lines
 	}
+	if r.answered == nil {
+		r.answered = r.TellWait(ctx, r.node, follow, r.say)
+		defer r.answered()
+	}
 	return c.NodeLogs(ctx, r.node.ID, q, r.line)
 }
 
 func (r *reader) line(l wire.LogLine) error {
+	r.answered()
 	switch {
 	case l.Source == wire.LogGateway:
 		if l.Level == "error" {
@@ -237,7 +244,11 @@ func (r *reader) line(l wire.LogLine) error {
 		}
 		return nil
 	case l.Dropped > 0:
-		r.say(fmt.Sprintf("[%s of the output are missing: %s]", screen.Plural(int(l.Dropped), "line"), screen.Printable(l.Message)))
+		lines := screen.Plural(int(l.Dropped), "older line")
+		if !r.last.IsZero() {
+			lines = screen.Plural(int(l.Dropped), "line")
+		}
+		r.say(fmt.Sprintf("[%s %s gone: %s]", lines, isAre(l.Dropped), screen.Printable(l.Message)))
 		return nil
 	case l.Time.Equal(r.from) && r.known[l.Message], l.Time.Before(r.from):
 		return nil
@@ -252,4 +263,11 @@ func (r *reader) line(l wire.LogLine) error {
 		text += fmt.Sprintf(" [%d more bytes]", l.Cut)
 	}
 	return r.print(text)
+}
+
+func isAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
