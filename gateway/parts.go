@@ -186,6 +186,10 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 	error) {
 	c := session.Config{
 		Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Ref: b.fleet.Ref, Ring: tasks.Ring,
+		Heard: func(ctx context.Context, id string) (*time.Time, error) {
+			node, err := b.fleet.Node(ctx, "", id)
+			return node.LastSeen, err
+		},
 		Still: func(ctx context.Context, id, tenant, opener string) error {
 			return mayStill(ctx, b.store, id, tenant, opener)
 		},

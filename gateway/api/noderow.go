@@ -76,8 +76,18 @@ type GPU struct {
 const (
 	UseIdle  = "idle"  // nothing works on it, and has not for ten minutes
 	UseQuiet = "quiet" // nothing works on it, but not for so long yet
-	UseBusy  = "busy"
+	UseBusy  = "busy"  // or a program keeps it for itself
 )
+
+// RunOn is the name of the program that keeps a GPU of the node for itself; empty: none is known.
+func (g *NodeRow) RunOn(uuid string) string {
+	for _, r := range g.Runs {
+		if r.Holds(uuid) {
+			return r.Name
+		}
+	}
+	return ""
+}
 
 // Severities of a Finding.
 const (

@@ -43,7 +43,7 @@ func (h Host) openRun(ask Ask, output process.Output) (feed, error) {
 		return nil, err
 	}
 	if output.Cut > 0 && ask.After == "" {
-		f.missed = "the output is longer than what is kept of it"
+		f.missed = fmt.Sprintf("only the last %d MiB are kept", process.MostOutput>>20)
 		f.lost = output.Cut
 	}
 	return f.read, nil

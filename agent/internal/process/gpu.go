@@ -35,14 +35,25 @@ func choose(want int, gpus []wire.GPU, holders []Holder) ([]string, error) {
 	if len(free) >= want {
 		return free[:want], nil
 	}
-	text := fmt.Sprintf("of this node's %d GPUs %d are free, and %d are wanted", len(gpus), len(free), want)
-	if len(gpus) == 0 {
+	text := fmt.Sprintf("of the %d GPUs of this node %s free, and %s wanted", len(gpus), are(len(free)), are(want))
+	switch len(gpus) {
+	case 0:
 		text = "this node shows no GPU"
+	case 1:
+		text = fmt.Sprintf("this node has 1 GPU, %s free, and %s wanted", are(len(free)), are(want))
 	}
 	if len(taken) > 0 {
 		text += ": " + strings.Join(taken, "; ")
 	}
-	return nil, wire.Refuse(wire.CodeTaskForbidden, text, "muster gpu ls finds room on another node; gpus=UUID gives it one that is in use")
+	return nil, wire.Refuse(wire.CodeTaskForbidden, text,
+		"muster gpu ls finds room on another node; without --gpus the program sees all GPUs, also those in use")
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
 }
 
 // inUse says what speaks against giving a GPU to a new program; empty: nothing. What is not known speaks against it, as long as nothing

@@ -257,12 +257,17 @@ func (k *keeper) killAll() context.CancelFunc {
 	return cancel
 }
 
-// note writes down how the run ended. Nobody could tell later, so a full disk is tried again.
+// note writes down how the run ended. Nobody could tell later, so a full disk is tried again, and the older half of
+// the output makes room.
 func (k *keeper) note(end ending) error {
 	raw, err := json.Marshal(end)
 	for begun := time.Now(); err == nil; {
 		if err = disk.Replace(filepath.Join(k.folder, exitFile), raw, 0o600); err == nil || errors.Is(err, os.ErrNotExist) {
 			return err
+		}
+		if disk.TakesNothing(err) && k.out.dropOlder() {
+			err = nil
+			continue
 		}
 		if time.Since(begun) > noteTime {
 			return err

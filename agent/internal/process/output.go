@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"muster/agent/disk"
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	// mostOutput bounds the file that a run's output goes to, in bytes. One older file of the same size is kept beside it.
+	// MostOutput is how much of a run's output is kept, in bytes: a file, and an older one of the same size beside it.
+	MostOutput = 2 * mostOutput
 	mostOutput = 16 << 20
 	// mostLine is where a line that does not end is cut, in bytes.
 	mostLine = 64 << 10
@@ -33,6 +35,7 @@ type output struct {
 	most   int64 // 0: mostOutput
 	now    func() time.Time
 
+	mu    sync.Mutex // guards all below
 	file  *os.File
 	size  int64
 	lines int64  // in the file
@@ -45,6 +48,8 @@ type output struct {
 
 // Write takes what comes. A carriage return ends a line too, as progress bars write it.
 func (o *output) Write(data []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	size := len(data)
 	for len(data) > 0 {
 		end := bytes.IndexAny(data, "\r\n")
@@ -154,8 +159,23 @@ func (o *output) note() {
 	_ = disk.ReplaceSoon(filepath.Join(o.folder, cutFile), []byte(strconv.FormatInt(o.lost, 10)), 0o600)
 }
 
+// dropOlder gives the room of the older file back, if there is one.
+func (o *output) dropOlder() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if os.Remove(logfile.Older(filepath.Join(o.folder, outputFile))) != nil {
+		return false
+	}
+	o.lost += o.older
+	o.older = 0
+	o.note()
+	return true
+}
+
 // close ends the last line, and brings all to the disk.
 func (o *output) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.flush()
 	if o.file != nil {
 		_ = disk.Steps(nil).Sync("the output of a run", o.file)

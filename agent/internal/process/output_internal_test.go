@@ -161,3 +161,28 @@ func TestFloodNotAside(t *testing.T) {
 	}
 	again.file.Close()
 }
+
+// TestDropOlder: the older half of the output makes room, its lines are counted, and the newer half goes on.
+func TestDropOlder(t *testing.T) {
+	o, read := newOutput(t, 1<<10)
+	if o.dropOlder() {
+		t.Error("there was none to drop")
+	}
+	for range 2 * 1 << 10 / 64 {
+		_, _ = o.Write([]byte("a line\n"))
+	}
+	all := strings.Count(kept(t, read), "\n")
+	if !o.dropOlder() || o.dropOlder() {
+		t.Error("it was not dropped, or twice")
+	}
+	_, _ = o.Write([]byte("last\n"))
+	o.close()
+	text := kept(t, read)
+	if left := strings.Count(text, "\n"); left == 0 || left >= all || !strings.HasSuffix(text, "last\n") || o.lost == 0 ||
+		o.lost+int64(left) != 33 {
+		t.Errorf("%d of %d lines are left, %d lost", strings.Count(text, "\n"), all, o.lost)
+	}
+	if raw, err := os.ReadFile(filepath.Join(o.folder, cutFile)); err != nil || string(raw) == "0" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}

@@ -406,3 +406,33 @@ func TestKeeperSilent(t *testing.T) {
 		t.Error("it is listed")
 	}
 }
+
+// TestStopWithoutNote: a run whose ending cannot be noted, as on a full disk, can be stopped.
+func TestStopWithoutNote(t *testing.T) {
+	b := newBench(t)
+	b.sh("fill", "sleep 1")
+	if err := os.MkdirAll(filepath.Join(b.State, process.Folder, "fill", "exit.json", "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	keeper, main := b.keeping("fill")
+	b.gone(main)
+	if err := b.Stop(t.Context(), "fill", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	b.gone(keeper)
+	if _, found := b.Find("fill"); found {
+		t.Error("it is still there")
+	}
+}
+
+// TestFolderFull: a disk without room for a run says what to do.
+func TestFolderFull(t *testing.T) {
+	b := newBench(t)
+	if err := os.WriteFile(filepath.Join(b.State, process.Folder), nil, 0o600); err != nil { // a file stands in the way
+		t.Fatal(err)
+	}
+	if o := b.start(wire.WorkloadProcess{Name: "x", Command: []string{"true"}}); !strings.Contains(o.Error, "a folder for the run") ||
+		!strings.Contains(o.Error, "move it away") {
+		t.Errorf("%+v", o)
+	}
+}

@@ -205,7 +205,8 @@ func (s *start) look(ctx context.Context) error {
 			return nil
 		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, lookPause):
 			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
-				probe.State+": "+probe.Error, ": "), "wait until the node's GPUs can be read (muster node show), or name GPUs by their UUID: gpus=UUID")
+				probe.State+": "+probe.Error, ": "),
+				"wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")
 		}
 	}
 }
@@ -224,7 +225,7 @@ func (s *start) begin(ctx context.Context) error {
 		err = disk.Replace(filepath.Join(folder, recordFile), raw, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("a folder for the run could not be made: %w", err)
+		return advised(fmt.Errorf("a folder for the run could not be made: %w", err))
 	}
 	told, err := json.Marshal(s.order)
 	if err != nil {
@@ -241,6 +242,14 @@ func (s *start) begin(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.job.Output, "%s runs as %s, process %d\n", s.params.Name, s.who.Name, a.PID)
 	return nil
+}
+
+// advised adds what a person can do about an error of the disk.
+func advised(err error) error {
+	if next := disk.NextStep(err); next != "" {
+		return fmt.Errorf("%w; %s", err, next)
+	}
+	return err
 }
 
 // launch starts a keeper in a session of processes of its own, and waits for its answer. Nothing of it ends with the agent: no signal for

@@ -13,10 +13,15 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/host"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
+
+// aloneTime is after which a keeper without a process of its run is killed. It is there only because it cannot note the ending, as on a
+// full disk. A stop removes that note anyway, and makes room.
+const aloneTime = pipeTime + time.Second
 
 // lastTime is how long what was killed may take to be gone.
 const lastTime = 10 * time.Second
@@ -64,7 +69,9 @@ func (h Host) end(ctx context.Context, r run, grace time.Duration) error {
 	if !r.Keeper.Lives() {
 		return fmt.Errorf("%s is just beginning: stop it again", r.Name)
 	}
-	if err := os.WriteFile(filepath.Join(r.folder, stopFile), nil, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+	// A full disk takes no note. Then the run may count as ended by itself until it is removed.
+	err := os.WriteFile(filepath.Join(r.folder, stopFile), nil, 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) && !disk.TakesNothing(err) {
 		return fmt.Errorf("it could not be noted that %s is to end: %w", r.Name, err)
 	}
 	for _, step := range []struct {
@@ -76,12 +83,20 @@ func (h Host) end(ctx context.Context, r run, grace time.Duration) error {
 			if !r.Keeper.Lives() {
 				return nil
 			}
+			if time.Since(begun) > aloneTime && r.alone() {
+				r.tellKeeper(syscall.SIGKILL)
+			}
 			if !transport.Sleep(ctx, 20*time.Millisecond) {
 				return context.Cause(ctx)
 			}
 		}
 	}
 	return fmt.Errorf("%s does not end: the kernel holds its processes, as when a driver is stuck", r.Name)
+}
+
+// alone tells whether the keeper has no process of the run any more.
+func (r run) alone() bool {
+	return len(host.Signal("/proc", func(pid int) bool { return host.Below(pid, r.Keeper.PID) }, 0)) == 0
 }
 
 // tellKeeper sends the keeper a signal, and no other process that has its number by now.

@@ -157,12 +157,16 @@ func (c *Command) check(given Flags, args []string) error {
 }
 
 func (c *Command) usage() string {
-	line := "muster " + c.Name
+	args := []string{"muster " + c.Name}
 	if c.Args != "" {
-		line += " " + c.Args
+		args = append(args, strings.Fields(c.Args)...)
 	}
 	if len(c.Flags) > 0 {
-		line += " [flags]"
+		at := len(args)
+		if i := slices.IndexFunc(args, func(word string) bool { return strings.HasSuffix(word, "--") }); i >= 0 {
+			at = i // what stands behind it are words of a program
+		}
+		args = slices.Insert(args, at, "[flags]")
 	}
-	return line
+	return strings.Join(args, " ")
 }

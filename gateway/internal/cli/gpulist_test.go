@@ -82,6 +82,27 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 	}
 }
 
+// TestHeldGPU: a GPU that a program keeps is busy and no room, whatever it does.
+func TestHeldGPU(t *testing.T) {
+	h := newHouse(t)
+	run := `"runs":[{"name":"train","task":"t-1","state":"running","gpus":["GPU-0"],"started_at":"2026-11-21T00:00:00Z"}]}`
+	h.node(store.Node{Name: "box", Tenant: "x"}, 0, strings.TrimSuffix(h.devices(device(0, 0, 0), device(1, 0, 0)), "}")+","+run)
+	h.done("node", "label", "box", "price_per_hour=2", "--yes")
+	if out := h.done("gpu", "ls", "-o", "wide"); !strings.Contains(out, " busy ") || !strings.Contains(out, "1 quiet, 1 busy") ||
+		!strings.Contains(out, "train") {
+		t.Errorf("got:\n%s", out)
+	}
+	out := h.done("gpu", "ls", "--sort", "name", "-o", "json")
+	if held, other, _ := strings.Cut(out, "\n"); !strings.Contains(held, `"use":"busy"`) || !strings.Contains(held, `"ready":false`) ||
+		!strings.Contains(held, `"run":"train"`) || !strings.Contains(other, `"ready":true`) {
+		t.Errorf("got:\n%s", out)
+	}
+	if out := h.done("gpu", "ls", "--free-memory", "40GiB", "--sort", "price"); !strings.Contains(out, "box   1") ||
+		!strings.HasSuffix(out, "\n1 GPU on 1 node: 1 quiet\n") {
+		t.Errorf("got:\n%s", out)
+	}
+}
+
 // TestIdleList: after ten minutes in which nothing works on a node, with what that costs.
 func TestIdleList(t *testing.T) {
 	h := newHouse(t)

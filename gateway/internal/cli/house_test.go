@@ -53,6 +53,7 @@ type house struct {
 	pause       func(context.Context) error // instead of waiting
 	still       bool                        // waiting does not move the clock
 	machine     cli.Machine                 // zero: this machine itself
+	after       func(time.Duration, func()) func() bool
 }
 
 func newHouse(t testing.TB) *house {
@@ -150,7 +151,7 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 	var out, errs bytes.Buffer
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
 		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local, Machine: h.machine,
-		Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
+		After: h.after, Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			if !h.still {
 				h.now = h.now.Add(d)

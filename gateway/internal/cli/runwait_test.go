@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -97,7 +98,14 @@ func TestRunWaitSilent(t *testing.T) {
 	zero := 0
 	h.end = wire.Run{State: wire.RunExited, ExitCode: &zero}
 	var payload wire.TaskPayload
-	var begun atomic.Bool
+	var begun atomic.Bool // and its output is asked for
+	now := h.now
+	h.api.Logs = logs.New(logs.Config{Now: func() time.Time { return now },
+		Open: func(ctx context.Context, node string, p wire.LogsParams) (io.ReadCloser, error) {
+			begun.Store(true)
+			return h.journal.open(ctx, node, p)
+		}})
+	h.dir = h.listen()
 	h.works("gpu-1", func(p wire.TaskPayload) (string, wire.TaskResult) {
 		payload = p
 		result := wire.TaskResult{Status: wire.TaskCompleted, ExitCode: &zero, Values: wire.TaskValues{}} // and no heartbeat
@@ -106,7 +114,6 @@ func TestRunWaitSilent(t *testing.T) {
 		h.journal.mu.Lock()
 		h.journal.lines[source] = []wire.LogLine{{Source: source, Time: time.Unix(1000, 0), Message: "one"}}
 		h.journal.mu.Unlock()
-		begun.Store(true)
 		return "", result
 	})
 	waits := 0
@@ -188,7 +195,8 @@ func TestRunLists(t *testing.T) {
 		t.Errorf("stop: %q", got)
 	}
 	h.done("run", "gpu-2", "--name", "train", "--", "python", "train.py")
-	if code, _, stderr := h.muster("run", "stop", "train"); code != 2 || !strings.Contains(stderr, "2 nodes: gpu-1, gpu-2") {
+	if code, _, stderr := h.muster("run", "stop", "train"); code != 2 || !strings.Contains(stderr, "2 nodes: gpu-1, gpu-2") ||
+		!strings.Contains(stderr, "add the node: muster run stop train gpu-1") {
 		t.Errorf("of two: code %d\n%s", code, stderr)
 	}
 	if got := h.done("run", "stop", "train", "--all"); strings.Count(got, "is ended and removed") != 2 {
@@ -207,8 +215,12 @@ func TestRunUsage(t *testing.T) {
 		{"run gpu-1 --env A=1 --env A=2 -- true", "it has this NAME twice", ""},
 		{"run gpu-1 --env A=1 --env-secret A=s -- true", "the param secret_env cannot be", "the same NAME"},
 		{"run gpu-1 --env-secret A=missing -- true", "missing", "muster secret set"},
-		{"run gpu-1 --gpus 0 -- true", "--gpus", "whole number"},
+		{"run gpu-1 --gpus 0 -- true", "--gpus", "a whole number from 1"},
+		{"run gpu-1 --gpus -1 -- true", "--gpus", "a whole number from 1"},
+		{"run gpu-1 --gpus many -- true", "--gpus", "a whole number from 1"},
 		{"run gpu-1 --dir srv -- true", "the param workdir cannot be", "an absolute path"},
+		{"run stop vi tty top", `one program at a time, and "tty" would be its node`, "write muster run stop NAME [NODE]"},
+		{"run logs vi tty top", `one program at a time`, "write muster run logs NAME [NODE]"},
 		{"run stop none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 		{"run logs none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 	} {

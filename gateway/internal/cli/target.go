@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 )
@@ -91,6 +93,35 @@ func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target)
 		return ErrReported
 	}
 	return nil
+}
+
+// LastHeard says when a node was heard last, as in "was last heard 5m ago". away is true if that is longer ago than it should be; if the
+// node cannot be looked up, nothing is known, and it is not away.
+func (s *Session) LastHeard(ctx context.Context, node string) (text string, away bool) {
+	n, err := Get[api.Node](ctx, s, api.At(api.PathNode, node), nil)
+	switch {
+	case err != nil:
+		return "has not answered yet", false
+	case n.LastSeen == nil:
+		return "was never heard", true
+	}
+	ago := s.Now().Sub(*n.LastSeen)
+	late := n.IntervalSeconds != nil && ago.Seconds() > 1.5**n.IntervalSeconds
+	return "was last heard " + screen.Age(ago) + " ago", late || n.Status != wire.StatusOnline
+}
+
+// waitTime is how long a person waits for a node without a word.
+const waitTime = 2 * time.Second
+
+// TellWait says after a while that a node is waited for, until stop is called. If nothing may come for long, as of a log that is followed,
+// it says so only of a node that is away.
+func (s *Session) TellWait(ctx context.Context, node Target, quiet bool, say func(string)) (stop func()) {
+	stopped := s.After(waitTime, func() {
+		if heard, away := s.LastHeard(ctx, node.ID); ctx.Err() == nil && (away || !quiet) {
+			say("waiting for " + screen.Printable(node.Name) + ", which " + heard + "; ^C gives up")
+		}
+	})
+	return func() { stopped() }
 }
 
 // PublicPart cuts a whole token down to the part that may stand in a URL and on a screen.

@@ -23,6 +23,7 @@ type ending struct {
 	exit      *int64      // of the program, where the node says one
 	refused   string      // the code with which the node refused it
 	killer    store.Actor // the person who ended it
+	untaken   bool        // its node did not take it
 }
 
 // end ends a session, once.

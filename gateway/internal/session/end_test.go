@@ -88,6 +88,37 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestUntaken: the end of a session that no node took says when its node was last heard.
+func TestUntaken(t *testing.T) {
+	h := newHall(t, "box")
+	opened := h.clock.Now()
+	for want, at := range map[string]any{
+		"did not take the session: it was never heard":                                         nil,
+		"did not take the session: it was last heard 1m41s ago":                                -40 * time.Second,
+		"did not take the session, though it was last heard 31s ago: its agent may be too old": 30 * time.Second,
+		"did not take the session: it is away, or its agent is too old":                        errors.New("no disk"),
+	} {
+		h.open(session.Config{Heard: func(context.Context, string) (*time.Time, error) {
+			switch at := at.(type) {
+			case error:
+				return nil, at
+			case time.Duration:
+				heard := opened.Add(at)
+				return &heard, nil
+			}
+			return nil, nil
+		}})
+		opened = h.clock.Now()
+		v, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Type: wire.SessionExec, Params: params(`{"command":["ls"]}`)})
+		must(t, err)
+		h.clock.Forward(wire.MaxSessionWait + time.Second)
+		h.Sweep(t.Context())
+		if why := h.why(v.ID); why != "node box "+want {
+			t.Errorf("got %q, want %q", why, want)
+		}
+	}
+}
+
 // TestBytesKeepItAlive: what is written counts against the idle limit, in both directions, and not against the outer one.
 func TestBytesKeepItAlive(t *testing.T) {
 	h := newHall(t, "box")

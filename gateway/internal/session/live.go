@@ -117,7 +117,7 @@ func (s *live) overdue(now time.Time) (ending, bool) {
 	case s.EndedAt != nil:
 		return ending{}, false
 	case s.claimer == nil && now.After(s.expires):
-		return ending{why: "node " + s.NodeName + " did not take the session: it is away, or its agent is too old",
+		return ending{why: "node " + s.NodeName + " did not take the session", untaken: true,
 			hint: "muster node show " + s.NodeName + " says when it was last heard, and its agent's version"}, true
 	case s.claimer != nil && now.Sub(s.nodeAt) > wire.SessionBridge:
 		return ending{why: "the node is not heard from", hint: "muster node show " + s.NodeName}, true

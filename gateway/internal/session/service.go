@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -41,16 +42,18 @@ const (
 
 // Config says what a Service works with.
 type Config struct {
-	Store  *store.Store
-	Sign   func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
-	Keys   func() []ed25519.PublicKey                    // the task keys that nodes believe now
-	Ref    func() store.StatusRef                        // by which nodes are online
-	Still  func(ctx context.Context, account, tenant, opener string) error
-	Ring   func(nodeID string) // wakes the node's wait for work; nil: nothing does
-	Idle   time.Duration       // longest; 0: as long as a session can last
-	Limit  time.Duration       // longest; 0: as long as a session can last
-	Now    func() time.Time    // nil: time.Now
-	Logger *slog.Logger        // nil: none
+	Store *store.Store
+	Sign  func(payload []byte) (wire.SignedTask, error) // with the gateway's own task key
+	Keys  func() []ed25519.PublicKey                    // the task keys that nodes believe now
+	Ref   func() store.StatusRef                        // by which nodes are online
+	Still func(ctx context.Context, account, tenant, opener string) error
+	Ring  func(nodeID string) // wakes the node's wait for work; nil: nothing does
+	// Heard is when a node was heard last; nil: the time on record, which may be a little older.
+	Heard  func(ctx context.Context, nodeID string) (*time.Time, error)
+	Idle   time.Duration    // longest; 0: as long as a session can last
+	Limit  time.Duration    // longest; 0: as long as a session can last
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: none
 	// Record begins the recording of a shell. Its error ends the session. Nil: none are recorded.
 	Record func(recording.Meta) (Tape, error)
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
@@ -83,6 +86,12 @@ func New(ctx context.Context, c Config) (*Service, error) {
 	}
 	if c.Ring == nil {
 		c.Ring = func(string) {}
+	}
+	if c.Heard == nil {
+		c.Heard = func(ctx context.Context, nodeID string) (*time.Time, error) {
+			node, err := c.Store.Node(ctx, "", nodeID)
+			return node.LastSeen, err
+		}
 	}
 	if c.Idle == 0 {
 		c.Idle = wire.MaxSession
@@ -164,7 +173,13 @@ func (d *Service) all() []*live {
 func (d *Service) Sweep(ctx context.Context) {
 	now := d.Now()
 	all := d.all()
-	d.endAll(all, func(s *live) (ending, bool) { return s.overdue(now) })
+	d.endAll(all, func(s *live) (ending, bool) {
+		e, over := s.overdue(now)
+		if over && e.untaken {
+			e.why += d.unheard(ctx, s, now)
+		}
+		return e, over
+	})
 	d.offerAgain(all, now)
 	for _, s := range all {
 		d.settle(s, now)
@@ -175,6 +190,22 @@ func (d *Service) Sweep(ctx context.Context) {
 	if due {
 		d.lookAtAccounts(ctx)
 	}
+}
+
+// unheard says why a node may not have taken a session.
+func (d *Service) unheard(ctx context.Context, s *live, now time.Time) string {
+	at, err := d.Heard(ctx, s.NodeID)
+	switch {
+	case err != nil:
+		return ": it is away, or its agent is too old"
+	case at == nil:
+		return ": it was never heard"
+	}
+	ago := fmt.Sprintf(" was last heard %v ago", now.Sub(*at).Truncate(time.Second))
+	if at.Before(s.CreatedAt) {
+		return ": it" + ago
+	}
+	return ", though it" + ago + ": its agent may be too old"
 }
 
 // settle stores an end that could not be stored before, and forgets a session that everybody has heard the end of.

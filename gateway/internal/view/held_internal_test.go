@@ -27,11 +27,12 @@ func TestHeldGPU(t *testing.T) {
 	}
 	beats(wire.Run{Name: "a", State: wire.RunRunning, GPUs: []string{"GPU-1"}},
 		wire.Run{Name: "b", State: wire.RunExited, GPUs: []string{"GPU-2"}})
-	if g := n.row.GPUs; g[0].IdleSince != nil || g[1].IdleSince == nil || n.row.IdleSince != nil || len(n.row.Runs) != 2 {
+	if g := n.row.GPUs; g[0].Use != api.UseBusy || g[0].IdleSince != nil || g[1].IdleSince == nil ||
+		n.row.IdleSince != nil || len(n.row.Runs) != 2 {
 		t.Errorf("%v, %v, node %v", g[0].IdleSince, g[1].IdleSince, n.row.IdleSince)
 	}
 	beats(wire.Run{Name: "a", State: wire.RunRunning, GPUs: []string{wire.AllGPUs}})
-	if g := n.row.GPUs; g[0].IdleSince != nil || g[1].IdleSince != nil {
+	if g := n.row.GPUs; g[0].Use != api.UseBusy || g[1].Use != api.UseBusy || g[0].IdleSince != nil || g[1].IdleSince != nil {
 		t.Errorf("all are kept: %v, %v", g[0].IdleSince, g[1].IdleSince)
 	}
 	beats()

@@ -3,7 +3,6 @@ package view
 import (
 	"encoding/json"
 	"maps"
-	"slices"
 	"time"
 
 	"muster/agent/wire"
@@ -163,7 +162,7 @@ func (n *node) hear(s Sample) {
 }
 
 // hearGPUs keeps the stretches of idleness of the GPUs that answered just now. Old rows tell nothing. A GPU that a run keeps for itself is
-// not idle, whatever it does: it could not be given to others.
+// busy, whatever it does: it could not be given to others.
 func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 	old := at.IsZero() || api.Old(*n.probe, n.row.IntervalSeconds, n.skew, at)
 	stretches := make(map[string]*stretch, len(rows))
@@ -176,7 +175,11 @@ func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
 			s = &stretch{}
 		}
 		stretches[g.UUID] = s
-		if old || slices.ContainsFunc(n.row.Runs, func(r wire.Run) bool { return r.Holds(g.UUID) }) {
+		held := n.row.RunOn(g.UUID) != ""
+		if held {
+			g.Use = api.UseBusy
+		}
+		if old || held {
 			s.since = time.Time{}
 			continue
 		}

@@ -25,7 +25,8 @@ func GPUCommands() []cli.Command {
 			"first, then those with the most free memory. --sort has another order: price (the cheapest first), memory (the most free first), " +
 			"util (the least first) or name. What is not known comes last.\n\n" +
 			"USE says what a GPU does: free (it is idle and can take work now), idle (but it cannot take work now), quiet (idle for less than " +
-			"ten minutes), busy, or - where that is not known. A GPU is idle when utilisation, memory and power have said so for ten minutes; " +
+			"ten minutes), busy (also if a program keeps it: muster run --gpus), or - where that is not known. " +
+			"A GPU is idle when utilisation, memory and power have said so for ten minutes; " +
 			"what is not known never says idle.\n\n" +
 			"PRICE is what an hour of one GPU costs: the node's label price_per_hour, divided by the number of its GPUs. A selector such as " +
 			"price_per_hour<3 asks for the price of the whole node. With --idle, TODAY is " +
@@ -47,8 +48,9 @@ type row struct {
 	State   string `json:"state"`
 	Status  string `json:"status"`
 	Unheard bool   `json:"unheard"` // as that of its node
-	Ready   bool   `json:"ready"`   // its node can take work, the reading is of now, and nothing is wrong with it
+	Ready   bool   `json:"ready"`   // its node can take work, the reading is of now, it is not ill, and no program keeps it
 	Free    bool   `json:"free"`    // and it is idle
+	Run     string `json:"run"`     // the program that keeps it for itself; empty: none is known
 
 	PricePerHour      *float64 `json:"price_per_hour"`       // of this GPU: its share of its node's price; null: not known
 	NodePricePerHour  *float64 `json:"node_price_per_hour"`  // null: not known
@@ -142,12 +144,13 @@ func rows(nodes []api.NodeRow) []row {
 		n := &nodes[i]
 		asked := takesWork(n)
 		for _, g := range n.GPUs {
-			if !n.Fresh {
+			run := n.RunOn(g.UUID)
+			if !n.Fresh && run == "" {
 				g.IdleSince = nil
 				g.Use = ""
 			}
 			r := row{Node: n.Name, NodeID: n.ID, Tenant: n.Tenant, State: n.State, Status: n.Status, Unheard: n.Unheard,
-				status: n.StatusText(), asked: asked && len(g.Health) == 0, PricePerHour: n.GPUPricePerHour(),
+				status: n.StatusText(), asked: asked && len(g.Health) == 0 && run == "", Run: run, PricePerHour: n.GPUPricePerHour(),
 				NodePricePerHour: n.PricePerHour, NodeIdleCostToday: idleToday(n), GPU: g}
 			r.Ready = r.asked && n.Fresh
 			r.Free = r.Ready && g.Use == api.UseIdle
@@ -189,7 +192,7 @@ func gpuColumns(idle bool) []screen.Column {
 		{Name: "TOTAL", Rank: 4}, {Name: "UTIL", Rank: 6}, {Name: "USE"}, {Name: "PRICE", Rank: 1}, {Name: "POWER", Rank: 8},
 		{Name: "TEMP", Rank: 9}, {Name: "IDLE FOR", Rank: 2},
 		{Name: "STATE", Rank: 3, Least: 11, Most: 12}, {Name: "STATUS", Rank: 7}, {Name: "TENANT", Wide: true, Most: 24},
-		{Name: "UUID", Wide: true, Most: 48}, {Name: "HEALTH", Wide: true, Most: 40},
+		{Name: "UUID", Wide: true, Most: 48}, {Name: "HEALTH", Wide: true, Most: 40}, {Name: "RUN", Wide: true, Most: 40},
 	}
 	if idle {
 		all = slices.Insert(all, costColumn, screen.Column{Name: "TODAY", Rank: 3})
@@ -211,7 +214,7 @@ func (r row) cells(now time.Time, withCost bool) []string {
 		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Figure("%.4g", r.PricePerHour),
 		screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
-		screen.OrUnknown(strings.Join(r.Health, ", ")),
+		screen.OrUnknown(strings.Join(r.Health, ", ")), screen.OrUnknown(r.Run),
 	}
 	if withCost {
 		all = slices.Insert(all, costColumn, screen.Money(r.NodeIdleCostToday))

@@ -137,11 +137,15 @@ type follower struct {
 	last  wire.LogLine // of the gateway
 	begun bool         // the gateway has answered with a line
 	told  bool         // that the gateway is away
+
+	answered func() // ends the wait of which a person is told
 }
 
 // read shows the log until it ends. A gateway that restarts meanwhile is asked again, from the last line on.
 func (f *follower) read(ctx context.Context) error {
 	pause := firstPause
+	f.answered = f.TellWait(ctx, f.node, f.query.Follow, func(text string) { f.printer.say(f.node.Name, text) })
+	defer f.answered()
 	for {
 		before := f.shown
 		err := f.client.NodeLogs(ctx, f.node.ID, f.query, f.show)
@@ -185,6 +189,7 @@ func (f *follower) tellLost(err error) {
 
 func (f *follower) show(l wire.LogLine) error {
 	f.begun = true
+	f.answered()
 	if f.told {
 		f.told = false
 		f.printer.say(f.node.Name, "the gateway answers again")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -74,7 +75,7 @@ func nodeExec(ctx context.Context, s *cli.Session) error {
 func (o *order) read() (several bool, err error) {
 	o.command = o.Behind
 	if len(o.command) == 0 {
-		return false, cli.Usagef("write muster node exec NAME -- CMD ARG...", "muster node exec: which program? It stands behind --")
+		return false, cli.Usagef("write "+o.written(), "muster %s: which program? It stands behind --", o.Name)
 	}
 	var f struct {
 		User    string
@@ -100,6 +101,18 @@ func (o *order) read() (several bool, err error) {
 		err = cli.Hinted(fmt.Sprintf("standard input is longer than %d MiB", mostCopied>>20), "muster node cp brings a file to a node")
 	}
 	return several, err
+}
+
+// written is how the command goes, with the words that were given: the first is a node.
+func (o *order) written() string {
+	node, program := "NAME", "CMD ARG..."
+	if len(o.Words) > 0 {
+		node = o.Words[0]
+	}
+	if len(o.Words) > 1 {
+		program = strings.Join(o.Words[1:], " ")
+	}
+	return "muster " + o.Name + " " + node + " -- " + program
 }
 
 // listen passes the first ^C on to the programs. A second one leaves them, and so does any other signal.

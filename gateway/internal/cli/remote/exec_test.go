@@ -47,8 +47,8 @@ func TestExec(t *testing.T) {
 func TestExecUsage(t *testing.T) {
 	h := newHouse(t, cat)
 	for line, says := range map[string]string{
-		"node exec gpu-1 uptime":                  "which program? It stands behind --",
-		"node exec gpu-1 --":                      "which program?",
+		"node exec gpu-1 uptime":                  " node exec gpu-1 -- uptime\n",
+		"node exec gpu-1 --":                      " node exec gpu-1 -- CMD ARG...\n",
 		"node exec -- uptime":                     "which nodes?",
 		"node exec gpu-1 -l a=b -- uptime":        "either named or selected",
 		"node exec gpu-1 --timeout x -- uptime":   "no duration",

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
@@ -171,6 +172,24 @@ func TestDownload(t *testing.T) {
 		if h.params(&p); p.User != "ada" || p.Path != "/var/log/f" || p.Write || p.Offset != 0 {
 			t.Errorf("%+v", p)
 		}
+	}
+}
+
+// TestCopyWaits: a node that takes its time is waited for, and a line says so.
+func TestCopyWaits(t *testing.T) {
+	h := newHouse(t, nil)
+	h.pause = func(context.Context, time.Duration) error { return nil }
+	var out, errs safe
+	code := make(chan int)
+	go func() {
+		code <- cli.Run(t.Context(), h.environment([]string{"node", "cp", "gpu-1:/f", t.TempDir()}, &out, &errs), remote.TunnelCommands())
+	}()
+	for !strings.Contains(errs.String(), "waiting for gpu-1; ^C gives up") {
+		<-time.After(time.Millisecond)
+	}
+	h.gateway.EndAll("the node did not take it")
+	if code := <-code; code != 1 || !strings.Contains(errs.String(), "the node did not take it") {
+		t.Errorf("code %d: %q", code, errs.String())
 	}
 }
 

@@ -50,7 +50,7 @@ func open(ctx context.Context, s *cli.Session, node, kind string, params wire.Se
 	v.free = context.AfterFunc(ctx, v.leave)
 	v.attached.Notice = v.say
 	v.attached.Trouble = func(err error) { v.say(WayWords(err)) }
-	if v.ready, err = v.attached.Begin(); err != nil {
+	if v.ready, err = begin(s, v.attached, v.say); err != nil {
 		v.close()
 		return nil, interrupted(ctx, err)
 	}

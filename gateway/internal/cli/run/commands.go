@@ -8,21 +8,21 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "output"}, Run: runList,
 			Summary: "list the programs that were started on nodes",
-			Text: "Those that run, and those that have ended and are not removed yet: a node keeps the last ones. A line is as the node " +
-				"said last.",
+			Text: "Those that run, those that are queued for their node, and those that have ended and are not removed yet: a node keeps the " +
+				"last ones. A line is as the node said last.",
 			Examples: []string{"muster run ls", "muster run ls gpu-1", "muster run ls -l tier=spot -o json"}},
-		{Name: "run logs", Args: "NAME [NODE]", Least: 1, Most: 2, Flags: []string{"follow", "lines"}, Run: cli.With(runLogs),
+		{Name: "run logs", Args: "NAME [NODE]", Least: 1, Most: -1, Flags: []string{"follow", "lines"}, Run: cli.With(runLogs),
 			Says: map[string]string{"follow": "go on with new lines as they come, until the program ends",
 				"lines": "only so many of the last lines"},
 			Summary: "show what a program has written",
 			Text: "The node keeps the last 16 to 32 MiB. muster node logs NODE --source workload:NAME shows the same with times, and " +
 				"muster logs ship takes it to Loki.",
 			Examples: []string{"muster run logs train", "muster run logs -f train gpu-1"}},
-		{Name: "run stop", Args: "NAME [NODE]", Least: 1, Most: 2, Flags: []string{"all", "grace"}, Run: cli.With(runStop),
+		{Name: "run stop", Args: "NAME [NODE]", Least: 1, Most: -1, Flags: []string{"all", "grace"}, Run: cli.With(runStop),
 			Says:    map[string]string{"all": "on each node that has one of this name"},
 			Summary: "end a program, and remove it with its output",
 			Text: "The program and all that it has started are asked to end (SIGTERM), and killed after the grace. One that has ended by " +
-				"itself is only removed. Again it changes nothing.",
+				"itself is only removed, and one that is still queued is taken back. Again it changes nothing.",
 			Examples: []string{"muster run stop train", "muster run stop train gpu-1 --grace 2m"}},
 		{Name: "run", Args: "NODE... -- PROGRAM [ARG...]", Most: -1, Program: true,
 			Flags: []string{"selector", "name", "gpus", "env", "env-secret", "user", "dir", "wait", "expires", "key", "yes", "output"},

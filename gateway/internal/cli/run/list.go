@@ -20,7 +20,8 @@ type placed struct {
 	Status string `json:"node_status"` // a run is as the node said last
 	wire.Run
 
-	id string // of the node
+	id     string    // of the node
+	queued *api.Task // that is to start it; nil: its node has it
 }
 
 // runsOf are the runs of a node, as it said last.
@@ -32,14 +33,20 @@ func runsOf(n api.Node) []wire.Run {
 
 // runs are those of the nodes that were named, of those that --selector picks, or of all.
 func runs(ctx context.Context, s *cli.Session, names []string) (all []placed, err error) {
+	nodes := map[string]api.Node{}
 	add := func(n api.Node) error {
+		nodes[n.ID] = n
 		for _, r := range runsOf(n) {
-			all = append(all, placed{n.Name, n.Status, r, n.ID})
+			all = append(all, placed{Node: n.Name, Status: n.Status, Run: r, id: n.ID})
 		}
 		return nil
 	}
 	if len(names) == 0 {
-		return all, s.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, add)
+		if err := s.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, add); err != nil {
+			return nil, err
+		}
+		waiting, err := queued(ctx, s, nodes, all)
+		return append(all, waiting...), err
 	}
 	if s.Flags.Given("selector") {
 		return nil, cli.Usagef("leave one of them out", "nodes are either named or selected")
@@ -51,7 +58,8 @@ func runs(ctx context.Context, s *cli.Session, names []string) (all []placed, er
 		}
 		_ = add(n)
 	}
-	return all, nil
+	waiting, err := queued(ctx, s, nodes, all)
+	return append(all, waiting...), err
 }
 
 func runList(ctx context.Context, s *cli.Session) error {
@@ -122,28 +130,53 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	return nil, cli.Hinted(fmt.Sprintf("no node has a program %q", name), hint)
 }
 
-// several refuses a name that more than one node has.
-func several(found []placed) error {
-	var nodes []string
+// nodesOf are the nodes of runs, each once.
+func nodesOf(found []placed) (nodes []cli.Target) {
 	for _, p := range found {
-		nodes = append(nodes, p.Node)
+		if node := (cli.Target{ID: p.id, Name: p.Node}); !slices.Contains(nodes, node) {
+			nodes = append(nodes, node)
+		}
 	}
-	return cli.Usagef("name the node behind it", "%s is on %s: %s", found[0].Name, screen.Plural(len(found), "node"),
-		strings.Join(nodes[:min(len(nodes), 8)], ", "))
+	return nodes
+}
+
+// several refuses a name that more than one node has.
+func several(s *cli.Session, found []placed) error {
+	var names []string
+	for _, node := range nodesOf(found) {
+		names = append(names, node.Name)
+	}
+	return cli.Usagef("add the node: muster "+s.Name+" "+s.Words[0]+" "+names[0], "%s is on %s: %s", found[0].Name,
+		screen.Plural(len(names), "node"), strings.Join(names[:min(len(names), 8)], ", "))
+}
+
+// oneName refuses more than the name of one program and of one node.
+func oneName(s *cli.Session) error {
+	if len(s.Words) > 2 {
+		return cli.Usagef("write muster "+s.Name+" NAME [NODE]", "muster %s takes one program at a time, and %q would be its node", s.Name,
+			s.Words[1])
+	}
+	return nil
 }
 
 func runLogs(ctx context.Context, s *cli.Session, f struct {
 	Follow bool
 	Lines  int
 }) error {
+	if err := oneName(s); err != nil {
+		return err
+	}
 	found, err := find(ctx, s)
 	if err != nil {
 		return err
 	}
-	if len(found) > 1 {
-		return several(found)
+	if len(nodesOf(found)) > 1 {
+		return several(s, found)
 	}
 	o := &order{Session: s, name: found[0].Name}
+	if task := found[0].queued; task != nil {
+		return o.awaitLogs(ctx, nodesOf(found)[0], *task, f.Follow, f.Lines)
+	}
 	r := reader{Session: s, node: cli.Target{ID: found[0].id, Name: found[0].Node}, name: found[0].Name, task: found[0].Task, lines: f.Lines,
 		say: o.say}
 	r.print = o.output(r.node)
@@ -151,11 +184,16 @@ func runLogs(ctx context.Context, s *cli.Session, f struct {
 		return r.read(ctx, false)
 	}
 	run, err := r.toEnd(ctx)
+	return o.told(ctx, r.node, run, err)
+}
+
+// told says how a program that was followed ended.
+func (o *order) told(ctx context.Context, node cli.Target, run wire.Run, err error) error {
 	if ctx.Err() != nil {
 		return nil // a person ended it
 	}
 	if err == nil && run.State != "" {
-		o.say(fmt.Sprintf("%s: %s is %s%s", screen.Printable(r.node.Name), screen.Printable(run.Name), screen.Printable(run.State), exitOf(run)))
+		o.say(fmt.Sprintf("%s: %s is %s%s", screen.Printable(node.Name), screen.Printable(run.Name), screen.Printable(run.State), exitOf(run)))
 	}
 	return err
 }
@@ -169,55 +207,4 @@ func exitOf(run wire.Run) string {
 		text += "; " + screen.Printable(run.Why)
 	}
 	return text
-}
-
-const (
-	usualGrace = 10 * time.Second
-	stopMargin = time.Minute // for a node to take the task and to say that it is done
-)
-
-func runStop(ctx context.Context, s *cli.Session, f struct {
-	All   bool
-	Grace time.Duration `flag:"grace,seconds"`
-}) error {
-	found, err := find(ctx, s)
-	if err != nil {
-		return err
-	}
-	if len(found) > 1 && !f.All {
-		return several(found)
-	}
-	if f.Grace == 0 {
-		f.Grace = usualGrace
-	}
-	params := wire.WorkloadStop{Name: found[0].Name, Grace: int(f.Grace.Seconds())}
-	if err := params.Check(); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(params)
-	if err != nil {
-		return err
-	}
-	nodes := []cli.Target{}
-	for _, p := range found {
-		nodes = append(nodes, cli.Target{ID: p.id, Name: p.Node})
-	}
-	return s.OnEach(ctx, nodes, func(node cli.Target) (string, error) {
-		task, err := send(ctx, s, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadStop, Params: raw,
-			ExpiresSeconds: int(usualExpiry.Seconds())})
-		if err == nil {
-			task, err = ended(ctx, s, task, f.Grace+stopMargin)
-		}
-		switch {
-		case err != nil:
-			return "", err
-		case !wire.TaskEnded(task.Status):
-			return "task " + task.ID + " is " + task.Status + ": the node does it when it is heard from", nil
-		case task.Status != wire.TaskCompleted:
-			return "", cli.Hinted("the task is "+task.Status+": "+task.Error, "muster task show "+task.ID+" says more")
-		case string(task.Values["changed"]) == "false":
-			return "there was nothing to stop", nil
-		}
-		return params.Name + " is ended and removed", nil
-	})
 }

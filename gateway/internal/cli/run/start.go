@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/agent/wire"
@@ -54,6 +56,7 @@ type order struct {
 	life   time.Duration
 
 	several bool
+	begunOn atomic.Int32 // nodes that have taken the task, of those that were waited for
 	printMu sync.Mutex
 }
 
@@ -83,11 +86,12 @@ func (o *order) read() error {
 		Expires         time.Duration `flag:"expires,seconds"`
 	}
 	f.Expires = usualExpiry
+	if n, err := strconv.Atoi(o.Flags.Text("gpus")); o.Flags.Given("gpus") && (err != nil || n < 1) {
+		return cli.Usagef("a whole number from 1, or leave it out", "--gpus has the value %q: it is how many GPUs the program keeps",
+			o.Flags.Text("gpus"))
+	}
 	if err := o.Flags.Into(&f); err != nil {
 		return err
-	}
-	if o.Flags.Given("gpus") && f.GPUs == 0 {
-		return cli.Usagef("a whole number from 1, or leave it out", "--gpus 0 keeps no GPU")
 	}
 	if len(o.Behind) == 0 {
 		return cli.Usagef("such as muster run gpu-1 -- python train.py", "which program? Its words stand behind --")
@@ -219,7 +223,13 @@ func (o *order) startOne(ctx context.Context, node cli.Target, task api.Task) (e
 		defer o.printMu.Unlock()
 		return o.WriteJSON(task)
 	}
-	if task, err = ended(ctx, o.Session, task, startTime); err != nil {
+	within := startTime
+	heard, away := o.LastHeard(ctx, node.ID)
+	if away { // waiting would only hold the person up
+		within = 0
+		o.say(screen.Printable(node.Name) + " " + heard)
+	}
+	if task, err = ended(ctx, o.Session, task, within); err != nil {
 		return err
 	}
 	if wire.TaskEnded(task.Status) && task.Status != wire.TaskCompleted {

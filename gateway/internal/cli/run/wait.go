@@ -25,7 +25,7 @@ func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
 	failed := o.everywhere(ctx, nodes, o.waitOne)
 	if ctx.Err() != nil {
 		o.say("")
-		o.say(o.name + " was not ended by this. Where it has begun it runs on:\n" + o.next())
+		o.say(o.left(len(nodes)) + "\n" + o.next())
 		return &cli.EndedWith{Code: 130}
 	}
 	if len(nodes) == 1 {
@@ -52,32 +52,60 @@ func (o *order) waitOne(ctx context.Context, node cli.Target, task api.Task) (er
 		err = o.WriteJSON(task)
 		o.printMu.Unlock()
 	}
-	if err == nil {
-		task, err = ended(ctx, o.Session, task, startTime)
-	}
-	if err == nil && !wire.TaskEnded(task.Status) {
-		o.say(screen.Printable(node.Name) + ": " + o.begun(task))
-		task, err = ended(ctx, o.Session, task, pollForAll)
-	}
 	if err != nil {
 		return err
 	}
-	began := task.Status == wire.TaskCompleted || task.Values["state"] != nil // it ran, and may have written something
-	if !began {
-		return o.notBegun(task)
-	}
-	r := reader{Session: o.Session, node: node, name: o.name, print: o.output(node), say: o.say}
-	if task.FinishedAt != nil {
-		r.began = *task.FinishedAt
-	}
-	if err := json.Unmarshal(task.Values["task"], &r.task); err != nil {
-		return fmt.Errorf("the node does not say which run it is: %w", err)
-	}
-	run, err := r.toEnd(ctx)
+	run, err := o.follow(ctx, node, task, 0)
 	if err != nil {
 		return err
 	}
 	return o.outcome(node, run)
+}
+
+// left says how the program goes on when a person does not wait for it any more.
+func (o *order) left(nodes int) string {
+	switch begun := int(o.begunOn.Load()); begun {
+	case nodes:
+		return o.name + " runs on."
+	case 0:
+		return o.name + " is still queued."
+	default:
+		return fmt.Sprintf("%s runs on where it has begun (%d of %s). On the others it is still queued.", o.name, begun,
+			screen.Plural(nodes, "node"))
+	}
+}
+
+// follow waits for the program to begin, and shows what it writes to its end.
+func (o *order) follow(ctx context.Context, node cli.Target, task api.Task, lines int) (run wire.Run, err error) {
+	heard, away := o.LastHeard(ctx, node.ID)
+	if away {
+		o.say(screen.Printable(node.Name) + " " + heard + ": the program begins when it is heard again; ^C leaves it queued")
+	}
+	task, err = ended(ctx, o.Session, task, startTime)
+	if err == nil && !wire.TaskEnded(task.Status) {
+		if !away {
+			o.sayOf(node, o.begun(task))
+		}
+		task, err = ended(ctx, o.Session, task, pollForAll)
+	}
+	if task.Status != wire.TaskQueued {
+		o.begunOn.Add(1)
+	}
+	if err != nil {
+		return run, err
+	}
+	began := task.Status == wire.TaskCompleted || task.Values["state"] != nil // it ran, and may have written something
+	if !began {
+		return run, o.notBegun(task)
+	}
+	r := reader{Session: o.Session, node: node, name: o.name, lines: lines, print: o.output(node), say: o.say}
+	if task.FinishedAt != nil {
+		r.began = *task.FinishedAt
+	}
+	if err := json.Unmarshal(task.Values["task"], &r.task); err != nil {
+		return run, fmt.Errorf("the node does not say which run it is: %w", err)
+	}
+	return r.toEnd(ctx)
 }
 
 // output prints one line of a program. What could control a terminal is escaped; into a file or a pipe the text goes as it is.
@@ -136,6 +164,8 @@ type reader struct {
 	same  map[string]bool // the lines of that time
 	told  bool            // that the way to the output is cut
 	quiet bool            // that the node is silent
+
+	answered func() // ends the wait of which a person is told; nil: it has not begun
 }
 
 // toEnd shows the output until the program has ended, and gives how. The state is empty if the program is not on its node any more.
@@ -198,10 +228,15 @@ func (r *reader) read(ctx context.Context, follow bool) error {
 	case r.from.IsZero():
 		q.Limit = r.lines
 	}
+	if r.answered == nil {
+		r.answered = r.TellWait(ctx, r.node, follow, r.say)
+		defer r.answered()
+	}
 	return c.NodeLogs(ctx, r.node.ID, q, r.line)
 }
 
 func (r *reader) line(l wire.LogLine) error {
+	r.answered()
 	switch {
 	case l.Source == wire.LogGateway:
 		if l.Level == "error" {
@@ -209,7 +244,11 @@ func (r *reader) line(l wire.LogLine) error {
 		}
 		return nil
 	case l.Dropped > 0:
-		r.say(fmt.Sprintf("[%s of the output: %s]", screen.Plural(int(l.Dropped), "line"), screen.Printable(l.Message)))
+		lines := screen.Plural(int(l.Dropped), "older line")
+		if !r.last.IsZero() {
+			lines = screen.Plural(int(l.Dropped), "line")
+		}
+		r.say(fmt.Sprintf("[%s %s gone: %s]", lines, isAre(l.Dropped), screen.Printable(l.Message)))
 		return nil
 	case l.Time.Equal(r.from) && r.known[l.Message], l.Time.Before(r.from):
 		return nil
@@ -224,4 +263,11 @@ func (r *reader) line(l wire.LogLine) error {
 		text += fmt.Sprintf(" [%d more bytes]", l.Cut)
 	}
 	return r.print(text)
+}
+
+func isAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }

@@ -1,0 +1,68 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// tasksPage is how many tasks are asked for at once.
+const tasksPage = 1000
+
+// queued are the programs that are to start on these nodes, and that the nodes have not told of. Who may not see tasks sees none.
+func queued(ctx context.Context, s *cli.Session, nodes map[string]api.Node, told []placed) (all []placed, err error) {
+	f := api.TaskFilter{Type: wire.TaskWorkloadProcess, Open: true, Limit: tasksPage}
+	for {
+		page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, f)
+		var refusal *wire.ErrorDetail
+		if errors.As(err, &refusal) && refusal.Code == wire.CodeForbidden {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range page.Tasks {
+			n, wanted := nodes[t.NodeID]
+			if wanted && !slices.ContainsFunc(told, func(p placed) bool { return p.Task == t.ID }) {
+				all = append(all, placed{Node: n.Name, Status: n.Status, Run: runOf(t), id: n.ID, queued: &t})
+			}
+		}
+		if page.Next == "" {
+			return all, nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// runOf is the run that a task is to start.
+func runOf(t api.Task) wire.Run {
+	var p wire.WorkloadProcess
+	_ = json.Unmarshal(t.Params, &p) // the gateway has checked them
+	r := wire.Run{Name: p.Name, Task: t.ID, User: p.User, State: wire.TaskQueued, Why: t.QueueReason, GPUs: p.GPUs}
+	if len(p.Command) > 0 {
+		r.Program = filepath.Base(p.Command[0])
+	}
+	return r
+}
+
+// awaitLogs says that a program is queued, and follows it once it begins.
+func (o *order) awaitLogs(ctx context.Context, node cli.Target, task api.Task, follow bool, lines int) error {
+	o.sayOf(node, o.begun(task))
+	if !follow {
+		return nil
+	}
+	run, err := o.follow(ctx, node, task, lines)
+	return o.told(ctx, node, run, err)
+}
+
+// sayOf prints a line about a node for a person.
+func (o *order) sayOf(node cli.Target, text string) {
+	o.say(screen.Printable(node.Name) + ": " + screen.Printable(text))
+}
