@@ -18,6 +18,7 @@ const (
 	endPause   = time.Second      // between two looks whether a program has ended
 	quietTime  = 30 * time.Second // without a word of the end of a program whose output has ended
 	pollForAll = 30 * 24 * time.Hour
+	restTries  = 10 // to read the output of a program that has ended
 )
 
 // waitAll starts the program everywhere, shows what it writes, and ends with its exit code.
@@ -186,7 +187,9 @@ func (r *reader) toEnd(ctx context.Context) (wire.Run, error) {
 		switch {
 		case failed != nil:
 			return run, failed
-		case ended, run.State == "" && err == nil && sure: // the node has said nothing of it for long, and its output has ended
+		case ended:
+			return run, r.rest(ctx)
+		case run.State == "" && err == nil && sure: // the node has said nothing of it for long, and its output has ended
 			return run, nil
 		case run.State == "" && !sure && !r.quiet:
 			r.quiet = true
@@ -196,6 +199,22 @@ func (r *reader) toEnd(ctx context.Context) (wire.Run, error) {
 			r.say(screen.Printable(r.node.Name) + ": the output cannot be read now (" + screen.Printable(err.Error()) + "); trying again")
 		}
 	}
+}
+
+// rest shows what the reads before have missed: the way to the node may be cut just when the program ends.
+func (r *reader) rest(ctx context.Context) error {
+	err := r.read(ctx, false)
+	for tries := 1; err != nil && tries < restTries; tries++ {
+		if err := r.Pause(ctx, endPause); err != nil {
+			return err
+		}
+		err = r.read(ctx, false)
+	}
+	if err != nil {
+		r.say(screen.Printable(r.node.Name) + ": the output cannot be read to its end (" + screen.Printable(err.Error()) +
+			"): " + r.Pasted("run logs "+r.name))
+	}
+	return ctx.Err()
 }
 
 // state is how the program is, as its node said last. sure is true if the node is heard from, and has said something since the program began.
