@@ -13,7 +13,8 @@ import (
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	agent := h.agent("desk", h.token(), "--no-gpu")
+	pace := []string{"--no-gpu", "--interval", "2s"} // a node that is to report five times a second counts as stale while it waits for work
+	agent := h.agent("desk", h.token(), pace...)
 	h.until("online", func() bool { return h.online("desk") })
 	const secret = "hunter2-Zq8"
 	file := filepath.Join(t.TempDir(), "secret")
@@ -28,7 +29,7 @@ func TestProgram(t *testing.T) {
 		t.Errorf("node ls:\n%s", list)
 	}
 	agent.kill()
-	h.agent("desk", "", "--no-gpu")
+	h.agent("desk", "", pace...)
 	h.until("online again", func() bool { return h.online("desk") })
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
