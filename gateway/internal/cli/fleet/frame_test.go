@@ -59,6 +59,7 @@ func someFleet() []api.NodeRow {
 		IdleSince: ago(2 * time.Hour), PricePerHour: some(1.25)}
 	for i := range idle.GPUs {
 		idle.GPUs[i].IdleSince = ago(2 * time.Hour)
+		idle.GPUs[i].Use = api.UseIdle
 	}
 	joining := api.NodeRow{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
 	unread := api.NodeRow{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
