@@ -48,7 +48,7 @@ func onRefused(t *testing.T, filter []syscall.SockFilter, work func()) {
 	const noNewPrivileges, seccomp, byFilter = 38, 22, 2 // of prctl(2)
 	done := make(chan syscall.Errno)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // for good: no other goroutine may get this thread
 		program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		_, _, err := syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivileges, 1, 0, 0, 0, 0)
 		if err == 0 {
@@ -58,6 +58,7 @@ func onRefused(t *testing.T, filter []syscall.SockFilter, work func()) {
 			work()
 		}
 		done <- err
+		select {} // a thread that ends takes along what it has started with Pdeathsig, in this test or in another one
 	}()
 	switch err := <-done; {
 	case err == 0:
