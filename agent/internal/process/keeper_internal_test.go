@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,7 @@ import (
 // TestHeld: a process that cannot be killed keeps no run open and no processor busy, and its end is waited for.
 func TestHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		kills := 0
+		var kills atomic.Int32
 		k := &keeper{folder: t.TempDir(), main: 2, gone: make(chan struct{}), ended: make(chan syscall.WaitStatus, 1)}
 		k.each = func(s syscall.Signal) int {
 			select {
@@ -24,7 +25,7 @@ func TestHeld(t *testing.T) {
 			default:
 			}
 			if s == syscall.SIGKILL {
-				kills++
+				kills.Add(1)
 			}
 			return 2
 		}
@@ -32,8 +33,8 @@ func TestHeld(t *testing.T) {
 		go func() { over <- k.watch(nil) }()
 		k.ended <- 0
 		time.Sleep(time.Hour)
-		if kills < 100 || kills > 3700 {
-			t.Errorf("killed %d times in an hour", kills)
+		if n := kills.Load(); n < 100 || n > 3700 {
+			t.Errorf("killed %d times in an hour", n)
 		}
 		var end ending
 		if err := readJSON(filepath.Join(k.folder, exitFile), &end); err != nil || end.Held != 2 || end.Code != 0 {
