@@ -144,7 +144,7 @@ func (b *box) program(out, errs *screen) command.Program {
 		Version: version, Getenv: func(name string) string { return b.env[name] }, Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
 	}
 	p.System = service.System{Root: b.root, UID: b.uid, Getenv: p.Getenv, Command: b.command}
-	p.Patience = 20 * time.Second
+	p.Patience = time.Minute
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
+	"muster/agent/sign"
 )
 
 // Applicant is this machine as it asks a gateway for an identity. One goroutine uses it.
@@ -63,13 +64,15 @@ func (a *Applicant) Enrol(ctx context.Context, state identity.State) (identity.S
 		return state, Usagef("this machine has no name of its own: give --name")
 	}
 	own := name
+	var node *sign.Signer
 	if !a.Anew && a.Knows(state) && !a.Elsewhere(state) { // another gateway gave it for itself
 		name = state.NameFor(own)
+		node = state.SignerAs(name)
 	}
 	a.Status.Name = name
 	a.report(nil)
 	state, err = a.enrolKnowing(ctx, state, identity.Enrolment{
-		Directory: a.Directory, Credential: credential, Name: name, Own: own, Labels: a.Labels,
+		Directory: a.Directory, Credential: credential, Node: node, Name: name, Own: own, Labels: a.Labels,
 		Provider: a.Provider, InstanceID: a.InstanceID, Agent: a.AgentInfo(), Logger: a.Log, Report: a.report,
 	})
 	if err != nil {

@@ -126,6 +126,16 @@ func checkURI(leaf *x509.Certificate, w Wanted) error {
 	return nil
 }
 
+// SignerAs signs as the node that has this identity, if name is the one by which this machine knows it; else nil. A machine that asks for
+// another name is to become another node.
+func (s State) SignerAs(name string) *sign.Signer {
+	own, err := s.Transport()
+	if err != nil || s.Name != name {
+		return nil
+	}
+	return &own.Signer
+}
+
 // Leaf is the certificate of the current pair.
 func (s State) Leaf() (*x509.Certificate, error) {
 	if s.Current == nil {

@@ -24,6 +24,7 @@ type Enrolment struct {
 	Credential Credential
 	Pins       transport.Pins // the gateway must have one of these roots; nil: any root will do
 	Known      *Gateway       // what this machine knows of the gateway: the new trust set must continue it; nil: nothing is known
+	Node       *sign.Signer   // the key of the node that this machine is: it comes back as that node. nil: this machine is none here
 	Name       string
 	Own        string // what this machine would be called by itself, for State.NameFor
 	Labels     map[string]string
@@ -117,7 +118,7 @@ func (e *enrolling) judge(err error) (again bool, fatal error) {
 	}
 	e.atOnce++
 	switch refusal.Code {
-	case wire.CodeClockSkew, wire.CodeReplayed: // the next request has the gateway's time and a new nonce
+	case wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce: // the next request has the gateway's time and epoch, and a new nonce
 		return e.atOnce <= 3, nil
 	case wire.CodeKeyInUse: // an identity has this key already, so it cannot be asked for again
 		if e.newKey {
@@ -133,7 +134,7 @@ func (e *enrolling) judge(err error) (again bool, fatal error) {
 			return false, nil
 		}
 		return false, err
-	case wire.CodeBadMAC, wire.CodeBodyTooLarge, wire.CodeBadSignature, wire.CodeStaleNonce:
+	case wire.CodeBadMAC, wire.CodeBodyTooLarge, wire.CodeBadSignature:
 		return false, nil // whoever can change the request on its way can cause these: they prove nothing about this node
 	}
 	if refusal.Status >= 500 {
@@ -164,7 +165,7 @@ func (e *enrolling) once(ctx context.Context) error {
 		return err
 	}
 	key := e.Credential.key
-	answer, err := e.Client.Register(ctx, sign.Authorization(e.Credential.ID, key, body), body)
+	answer, err := e.Client.Register(ctx, sign.Authorization(e.Credential.ID, key, body), e.Node, body)
 	if err != nil {
 		return err
 	}
@@ -181,9 +182,10 @@ func (e *enrolling) once(ctx context.Context) error {
 	return e.accept(ctx, welcome)
 }
 
-// refused reads a proven refusal and corrects the clock by the time in it.
+// refused reads a proven refusal, and takes over the gateway's epoch and time from it.
 func (e *enrolling) refused(answer transport.Answer) error {
 	refusal, said := answer.Refusal()
+	e.Client.LearnEpoch(said.Epoch)
 	if said.Time != nil {
 		e.Client.LearnTime(*said.Time)
 		if refusal.Code == wire.CodeClockSkew {

@@ -274,6 +274,24 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
+// TestSignsAsItsNode: a machine that is a node signs its enrolment too. It hears the gateway's epoch by that, and asks again at once.
+func TestSignsAsItsNode(t *testing.T) {
+	b := newBench(t, nil)
+	was := b.g.Node(t)
+	if was.SignerAs("another") != nil || (identity.State{}).SignerAs("") != nil {
+		t.Error("a machine signs for a node that it is not")
+	}
+	b.cfg.Node = was.SignerAs(was.Name)
+	if _, err := b.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	asked := b.g.Requests("")
+	if len(asked) != 2 || asked[1].Signature == nil || asked[1].Signature.Fingerprint != b.cfg.Node.Fingerprint ||
+		asked[1].Signature.Epoch != b.g.Epoch {
+		t.Fatalf("%d requests", len(asked))
+	}
+}
+
 func TestKeyInUseMakesOneNewKey(t *testing.T) {
 	for _, stubborn := range []bool{false, true} {
 		b := newBench(t, nil)

@@ -73,7 +73,7 @@ func TestFirstContact(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			answer, err := client.Register(context.Background(), "Muster x", []byte("{}"))
+			answer, err := client.Register(context.Background(), "Muster x", nil, []byte("{}"))
 			if (err == nil) != test.good || err == nil && answer.Status != 201 {
 				t.Errorf("answer %d, error %v", answer.Status, err)
 			}

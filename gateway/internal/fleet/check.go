@@ -18,6 +18,7 @@ const (
 	ForAnything  Purpose = iota
 	ForHeartbeat         // allowed in conflict too, so that the node stays visible
 	ForRenewal           // allowed to an expired certificate, within the grace or the time that an operator allowed
+	ForEnrolment         // allowed to an expired certificate: a credential is proven too
 )
 
 // Check returns nil if an identity may be used now. Otherwise it refuses with the code that says why not. The gateway's clock
@@ -51,7 +52,7 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 	now := f.now()
 	expired := "this certificate expired at " + id.NotAfter.UTC().Format(time.RFC3339)
 	switch {
-	case !now.After(id.NotAfter):
+	case !now.After(id.NotAfter), purpose == ForEnrolment:
 		return nil
 	case purpose != ForRenewal:
 		return wire.Refuse(wire.CodeExpired, expired, "renew it: only that is open to it")

@@ -117,6 +117,7 @@ func TestDates(t *testing.T) {
 		{authority.DefaultTTL + time.Second, fleet.ForRenewal, "ok"},
 		{authority.DefaultTTL + grace, fleet.ForRenewal, "ok"},
 		{authority.DefaultTTL + grace + time.Second, fleet.ForRenewal, wire.CodeExpired},
+		{authority.DefaultTTL + grace + time.Second, fleet.ForEnrolment, "ok"},
 	} {
 		f.clock.Forward(start.Add(c.at).Sub(f.clock.Now()))
 		if err := f.may(ad.Certificate.Fingerprint, c.purpose); code(err) != c.want {

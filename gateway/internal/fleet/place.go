@@ -57,8 +57,7 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 }
 
 // byKey is the place for a name that nobody has. If the machine also proves a node's key, it is that node: it was renamed while the
-// machine did not hear of that. Without such a key it is a new node, and so it is with a token by which the operator names a new one. The
-// agent signs no register request yet: one that missed its new name for so long that it enrols again becomes a second node.
+// machine did not hear of that. Without such a key it is a new node, and so it is with a token by which the operator names a new one.
 func (f *Fleet) byKey(ctx context.Context, a Applicant) (place, error) {
 	if a.Identity == nil || a.Identity.Tenant != a.Credential.Tenant || a.Credential.Name != "" {
 		return f.newNode(a), nil

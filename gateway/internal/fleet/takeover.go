@@ -186,7 +186,7 @@ func (f *Fleet) stillGood(ctx context.Context, id *Identity) (*Identity, error) 
 		return nil, nil
 	}
 	now, err := f.Identity(ctx, id.Fingerprint)
-	if err != nil || f.Check(now, ForRenewal) != nil {
+	if err != nil || f.Check(now, ForEnrolment) != nil {
 		return nil, err
 	}
 	return now, nil

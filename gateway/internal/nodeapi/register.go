@@ -208,7 +208,7 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 	if err := a.signed(r, s, id); err != nil {
 		return nil, err
 	}
-	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Fleet.Check(id, fleet.ForRenewal) != nil {
+	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Fleet.Check(id, fleet.ForEnrolment) != nil {
 		return nil, nil
 	}
 	return id, a.fresh(s, id)

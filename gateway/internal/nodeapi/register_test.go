@@ -14,6 +14,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/store"
 )
 
 func TestRegister(t *testing.T) {
@@ -52,6 +53,45 @@ func TestRegister(t *testing.T) {
 	if err != nil || n.Labels["tier"] != "sovereign" || n.Address != "127.0.0.1" {
 		t.Errorf("got %+v, %v", n, err)
 	}
+}
+
+// TestSignedRegistration: a machine that proves the key of its node too is that node, also long after the certificate has expired and
+// when it does not know the node's present name. A signature that is there must be good.
+func TestSignedRegistration(t *testing.T) {
+	s := newSite(t, nil)
+	was := s.enrol("old")
+	s.clock.Forward(90 * 24 * time.Hour)
+	if _, err := s.fleet.Rename(t.Context(), "", "old", "new", store.Actor{Name: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	apply := func(name string, signer sign.Signer, of string, change func(*http.Request)) answer {
+		raw := encode(t, s.application(name, newKey(t)))
+		return s.register(s.token(nil), raw, func(r *http.Request) {
+			if _, err := signer.Sign(r, raw, of, s.clock.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if change != nil {
+				change(r)
+			}
+		})
+	}
+	stale := apply("old", was.signer, "before", nil)
+	s.want("signed for another epoch", stale, 401, wire.CodeStaleNonce)
+	var said wire.Error
+	if err := json.Unmarshal(stale.body, &said); err != nil || said.Epoch != epoch {
+		t.Errorf("the answer %s has no epoch", stale.body)
+	}
+	forged := sign.Signer{Key: newKey(t), Fingerprint: was.signer.Fingerprint}
+	s.want("signed by another key", apply("old", forged, epoch, nil), 401, wire.CodeBadSignature)
+	s.want("half a signature", apply("old", was.signer, epoch, func(r *http.Request) { r.Header.Del("Signature") }), 401, wire.CodeBadSignature)
+	unknown := sign.Signer{Key: was.signer.Key, Fingerprint: strings.Repeat("ab", 32)}
+	if w := s.welcome(apply("third", unknown, epoch, nil)); w.NodeID == was.id || w.Name != "third" {
+		t.Errorf("with a key that is not on record: %+v", w)
+	}
+	if w := s.welcome(apply("old", was.signer, epoch, nil)); w.NodeID != was.id || w.Name != "new" {
+		t.Errorf("got the node %s, called %s", w.NodeID, w.Name)
+	}
+	s.want("the key of the enrolment before", apply("new", was.signer, epoch, nil), 409, wire.CodeNameInUse)
 }
 
 func (s *site) checkChain(w wire.Welcome, key any) {

@@ -246,7 +246,7 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 	case q.Path == wire.PathTrust:
 		return &Reply{Status: 200, Body: g.JSON(200, map[string]any{"sets": g.Sets}).Body, Unproven: true}
 	case q.Path == wire.PathRegister:
-		return g.register(q)
+		return g.register(q, r)
 	}
 	if refusal := g.identify(q, r); refusal != nil {
 		return refusal

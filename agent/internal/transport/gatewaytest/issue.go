@@ -1,11 +1,13 @@
 package gatewaytest
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"net/http"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -20,7 +22,7 @@ const Enrolment = "e0123456789"
 // Domain is its trust domain.
 const Domain = "muster-test"
 
-func (g *Gateway) register(q Request) *Reply {
+func (g *Gateway) register(q Request, r *http.Request) *Reply {
 	presented, err := sign.ParseAuthorization(q.Header.Get("Authorization"))
 	if err != nil {
 		return Refusal(401, wire.CodeBadAuthorization)
@@ -39,6 +41,11 @@ func (g *Gateway) register(q Request) *Reply {
 	now := g.Now().UTC()
 	if now.Sub(request.Time).Abs() > wire.EnrollWindow {
 		return g.JSON(401, wire.Error{Error: wire.ErrorDetail{Code: wire.CodeClockSkew}, Time: &now})
+	}
+	if q.Signature != nil {
+		if refusal := g.identify(q, r); refusal != nil && !bytes.Contains(refusal.Body, []byte(wire.CodeUnknownCertificate)) {
+			return refusal // an unknown key proves nothing, and the request is good without it
+		}
 	}
 	return g.welcome(request)
 }
