@@ -247,7 +247,7 @@ func (l openedLog) Close() error {
 
 // openBootstrap opens what brings new machines in.
 func (p *parts) openBootstrap(ctx context.Context, b base) error {
-	p.bootstrap = bootstrap.New(bootstrap.Config{Store: b.store, Logger: b.log, Audit: b.audit,
+	p.bootstrap = bootstrap.New(bootstrap.Config{Store: b.store, Logger: b.log, Audit: b.audit, Reach: b.reach,
 		Site: func() (bootstrap.Site, error) { // with the newest trust set
 			sets := b.authority.TrustSets()
 			return b.settings.Bootstrap.Site(bootstrap.Gateway{

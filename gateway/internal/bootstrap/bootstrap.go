@@ -15,6 +15,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/limit"
 	"muster/store"
@@ -28,6 +29,7 @@ type Config struct {
 	Logger *slog.Logger
 	Audit  *audit.Trail         // nil: New makes one
 	Site   func() (Site, error) // what scripts say about the gateway; nil: it makes no scripts
+	Reach  reach.Reach          // for the URLs that people give for some machines
 	// Release is what a node's script installs. Nil: the agents that the gateway carries.
 	Release func(ctx context.Context, nodeID string) (Release, error)
 }
@@ -39,6 +41,7 @@ type Bootstrap struct {
 	rand    io.Reader
 	log     *slog.Logger
 	site    func() (Site, error)
+	reach   reach.Reach
 	release func(ctx context.Context, nodeID string) (Release, error)
 	known   credentials
 	marks   marks // of PSKs
@@ -53,7 +56,7 @@ type Bootstrap struct {
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
 	b := &Bootstrap{
-		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, release: c.Release, nonces: newNonces(),
+		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, reach: c.Reach, release: c.Release, nonces: newNonces(),
 	}
 	if b.release == nil {
 		b.release = func(context.Context, string) (Release, error) { return Release{}, nil }

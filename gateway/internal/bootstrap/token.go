@@ -11,7 +11,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -27,7 +26,7 @@ const (
 // MintToken makes an enrollment token. The caller has made sure that a node may have the name in it. The sign.Token holds the secret,
 // which is kept nowhere else.
 func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
-	ttl, err := complete(&q)
+	ttl, err := b.complete(&q)
 	if err != nil {
 		return sign.Token{}, store.Token{}, err
 	}
@@ -53,7 +52,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 }
 
 // complete fills in the defaults: the default tenant, one use, an hour. It refuses values that make no sense.
-func complete(q *api.TokenRequest) (ttl time.Duration, err error) {
+func (b *Bootstrap) complete(q *api.TokenRequest) (ttl time.Duration, err error) {
 	if q.Tenant == "" {
 		q.Tenant = store.DefaultTenant
 	}
@@ -82,7 +81,7 @@ func complete(q *api.TokenRequest) (ttl time.Duration, err error) {
 			"the name for one use, and make a token for each machine")
 	}
 	if q.Gateway != "" {
-		if _, err := reach.Given(q.Gateway); err != nil {
+		if err := b.reach.Check(q.Gateway); err != nil {
 			return 0, badRequest("the gateway's URL "+err.Error(), "where the machine reaches the gateway, such as https://10.0.0.5:7443")
 		}
 	}

@@ -159,3 +159,26 @@ func TestGiven(t *testing.T) {
 		}
 	}
 }
+
+// TestCheck: a URL without TLS is of use only where something of the gateway may answer without TLS.
+func TestCheck(t *testing.T) {
+	for _, c := range []struct {
+		at   reach.Reach
+		text string
+		good bool
+	}{
+		{reach.Reach{}, "https://gw:7443", true},
+		{reach.Reach{}, "gw", false},
+		{reach.Reach{}, "http://gw", false},
+		{reach.Reach{PlainListen: ":80"}, "http://gw", true},
+		{reach.Reach{Proxied: true}, "http://gw:8080", true},
+	} {
+		err := c.at.Check(c.text)
+		if (err == nil) != c.good {
+			t.Errorf("%+v, %s: %v", c.at, c.text, err)
+		}
+		if err != nil && c.text != "gw" && !strings.HasSuffix(err.Error(), "or add --plain-listen :80") {
+			t.Error(err)
+		}
+	}
+}

@@ -28,11 +28,27 @@ func (r Reach) Complete(setting string) (Reach, error) {
 		return r, fmt.Errorf("%s %w", setting, err)
 	}
 	r.PublicURL = u.String()
-	if u.Scheme == "http" && r.PlainListen == "" && !r.Proxied {
-		return r, fmt.Errorf("%s %s is without TLS, and nothing of this gateway answers without TLS: write https://, or add --plain-listen :%s",
-			setting, r.PublicURL, cmp.Or(u.Port(), "80"))
+	if err := r.answers(u); err != nil {
+		return r, fmt.Errorf("%s %w", setting, err)
 	}
 	return r, nil
+}
+
+// Check refuses a URL by which no machine can reach this gateway. A person gave it for some machines.
+func (r Reach) Check(text string) error {
+	u, err := Given(text)
+	if err != nil {
+		return err
+	}
+	return r.answers(u)
+}
+
+func (r Reach) answers(u *url.URL) error {
+	if u.Scheme == "http" && r.PlainListen == "" && !r.Proxied {
+		return fmt.Errorf("%s is without TLS, and nothing of this gateway answers without TLS: write https://, or add --plain-listen :%s",
+			u, cmp.Or(u.Port(), "80"))
+	}
+	return nil
 }
 
 // Given reads the URL of a gateway that a person gave. The result has no path.
