@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -146,6 +148,15 @@ func (b *box) program(out, errs *screen) command.Program {
 	p.System = service.System{Root: b.root, UID: b.uid, Getenv: p.Getenv, Command: b.command}
 	p.Patience = time.Minute
 	return p
+}
+
+// brief is the patience of a test that waits in vain. Programs that look for races are many times slower.
+func brief() time.Duration {
+	built, _ := debug.ReadBuildInfo()
+	if built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		return 15 * time.Second
+	}
+	return 3 * time.Second
 }
 
 // command stands for systemctl alone.

@@ -78,9 +78,9 @@ func TestJoinIsNotOnlineInTime(t *testing.T) {
 	b.rule(refuse("/heartbeat", 503, wire.CodeUnavailable))
 	var out, errs screen
 	p := b.program(&out, &errs)
-	p.Patience = 3e9
+	p.Patience = brief()
 	code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
-	for _, want := range []string{"not online yet, trying again: ", "because of unavailable", "[5/5] failed: not online after 3s: ",
+	for _, want := range []string{"not online yet, trying again: ", "because of unavailable", "[5/5] failed: not online after " + brief().String() + ": ",
 		"agent.log", "the same command waits again"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out.String(), errs.String())
@@ -144,7 +144,7 @@ func TestJoinFailuresHaveANextStep(t *testing.T) {
 			})
 			var out, errs screen
 			p := b.program(&out, &errs)
-			p.Patience = 3e9
+			p.Patience = brief()
 			code := execute(t.Context(), p, append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu"},
 				test.args(b)...))
 			text := out.String() + errs.String()

@@ -48,7 +48,7 @@ func environment(pairs ...string) func(string) string {
 // agent runs the program until done reports true, or until it ends where done is nil.
 func agent(t *testing.T, getenv func(string) string, stdin string, done func() bool, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	var out, err screen
 	if done != nil {

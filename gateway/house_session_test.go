@@ -238,7 +238,7 @@ func TestProbeTruths(t *testing.T) {
 	if err := os.Remove(control); err != nil {
 		t.Fatal(err)
 	}
-	h.within(time.Minute+patience(), "active again by itself, after it was well for a minute", func() bool { return h.online("truths") })
+	h.within(time.Minute+patience, "active again by itself, after it was well for a minute", func() bool { return h.online("truths") })
 }
 
 // TestBringBack: the refusal of a retired node says that the machine enrols again when it is started with a new token. So it does.

@@ -96,13 +96,8 @@ func looksForRaces() bool {
 	return built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// patience is how long a test waits for what has to come. Programs that look for races are many times slower.
-func patience() time.Duration {
-	if looksForRaces() {
-		return 2 * time.Minute
-	}
-	return 30 * time.Second
-}
+// patience is how long a test waits for what has to come: programs that look for races, on a busy machine, are many times slower.
+const patience = 2 * time.Minute
 
 // process is a gateway or an agent that a test runs and may kill.
 type process struct {
@@ -181,7 +176,7 @@ func (p *process) stop() {
 // await gives the first line that contains text.
 func (p *process) await(text string) string {
 	p.t.Helper()
-	deadline := time.After(patience())
+	deadline := time.After(patience)
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -314,7 +309,7 @@ func (h *house) nodes(args ...string) []listedNode {
 // until polls a condition on the running programs; they are other processes, so there is nothing else to wait on.
 func (h *house) until(what string, ok func() bool) {
 	h.t.Helper()
-	h.within(patience(), what, ok)
+	h.within(patience, what, ok)
 }
 
 // within is until with a patience of its own.

@@ -63,7 +63,7 @@ func (s *screenOf) loses(text string) {
 
 func (s *screenOf) until(what string, so func(string) bool) {
 	s.Helper()
-	for deadline := time.Now().Add(patience()); !so(s.shown()); {
+	for deadline := time.Now().Add(patience); !so(s.shown()); {
 		if time.Now().After(deadline) {
 			s.Fatalf("the screen does not show %s:\n%s", what, s.shown())
 		}
