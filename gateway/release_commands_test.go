@@ -123,6 +123,7 @@ func (c terminal) keepRunning(name, token string) (kill func()) {
 // TestReleaseCommands: every command about releases, run as the program that an operator runs, against a gateway and an agent that are
 // processes too.
 func TestReleaseCommands(t *testing.T) {
+	t.Parallel()
 	program, err := os.ReadFile(agentBinary(t))
 	if err != nil {
 		t.Fatal(err)

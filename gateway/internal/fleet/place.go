@@ -63,11 +63,8 @@ func (f *Fleet) byKey(ctx context.Context, a Applicant) (place, error) {
 		return f.newNode(a), nil
 	}
 	own, err := f.store.Node(ctx, "", a.Identity.NodeID)
-	if err != nil {
-		return place{}, err
-	}
-	if State(own.State) == Retired {
-		return f.newNode(a), nil
+	if err != nil || State(own.State) == Retired {
+		return f.newNode(a), err
 	}
 	return f.replace(ctx, a, own)
 }
