@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"muster/agent/internal/command"
@@ -56,6 +59,9 @@ func work(ctx context.Context, p command.Program, args []string) error {
 		return err
 	}
 	defer directory.Close()
+	if signal.Ignored(syscall.SIGHUP) { // nohup(1): a hang-up ends no agent, but its programs would not hear one either
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	a := newForeground(p, o, directory)
 	defer a.file.Flush()
 	a.flags = command.WithoutCredential(args)

@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,24 @@ func TestSessionWays(t *testing.T) {
 		})
 	}
 	h.gateway.stop()
+}
+
+// TestSessionHearsAHangUp: nohup(1) has the agent ignore hang-ups. The programs of its sessions do not ignore them.
+func TestSessionHearsAHangUp(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	start(t, "agent", []string{"MUSTER_TOKEN=" + h.token()}, "/usr/bin/nohup", agentBinary(t), "run", "--gateway", h.url, "--name", "one",
+		"--state", filepath.Join(h.data, "agent-one"), "--no-gpu")
+	c, err := client.Dial(t.Context(), client.Target{DataDir: h.data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.until("online", func() bool { return h.online("one") })
+	got, _ := h.runSession(t, c, "one", wire.SessionExec, `{"command":["grep","SigIgn","/proc/self/status"]}`, "")
+	_, mask, _ := strings.Cut(strings.TrimSpace(got), "\t")
+	if ignored, err := strconv.ParseUint(mask, 16, 64); err != nil || ignored&1 != 0 {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // killed ends a session whose program would go on for long.
