@@ -123,7 +123,7 @@ func TestSettleEndsATrialThatFails(t *testing.T) {
 		}
 	}
 	var guards string
-	for deadline := time.Now().Add(5 * time.Second); strings.Count(guards, "\n") < 3 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); strings.Count(guards, "\n") < 3 && time.Now().Before(deadline); {
 		raw, _ := os.ReadFile(filepath.Join(l.Base, "guards"))
 		guards = string(raw)
 		<-time.After(5 * time.Millisecond)

@@ -26,6 +26,8 @@ func TestConsoleNode(t *testing.T) {
 		s.recall(t, &nodes[i], now)
 	}
 	s.admit(c)
+	c.looks(1440, 900, "light")
+	s.usePlots(t, c) // first: later there is a second gap, from the last sample to the present
 	pages := []string{"h200-01", "spark-1", "mig-a100", "control-1", "l40s-quiet", "hostile-1", "joining-1", "h200-11", "h200-12", "vast-hung",
 		"vast-silent", "conflict-1", "overdue-1"}
 	for _, look := range []struct {
@@ -52,7 +54,6 @@ func TestConsoleNode(t *testing.T) {
 		c.shot("node-h200-01-" + span + "-light-1440")
 	}
 	c.looks(1440, 900, "light")
-	s.usePlots(t, c)
 	s.useNode(t, c, now)
 	for _, said := range c.complaints() {
 		t.Errorf("the browser says %s", said)

@@ -23,7 +23,7 @@ func TestNotifier(t *testing.T) {
 			t.Fatal(err)
 		}
 		receive := func() string {
-			socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+			socket.SetReadDeadline(time.Now().Add(time.Minute))
 			raw := make([]byte, 4096)
 			n, _, err := socket.ReadFrom(raw)
 			if err != nil {
@@ -74,7 +74,7 @@ func TestNotifierWithoutSocket(t *testing.T) {
 	defer socket.Close()
 	n.Progress("retrying")
 	raw := make([]byte, 100)
-	socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+	socket.SetReadDeadline(time.Now().Add(time.Minute))
 	if count, _, err := socket.ReadFrom(raw); err != nil || !strings.Contains(string(raw[:count]), "READY=1\nSTATUS=retrying") {
 		t.Errorf("%q, %v", raw[:count], err)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"muster/agent/sign"
 	"muster/gateway/api"
@@ -119,8 +120,14 @@ func (b *boxes) read(elements ...string) string {
 // left fails the test when the push left anything on the box beside what the agent itself wrote.
 func (b *boxes) left(home string) {
 	b.t.Helper()
-	if found, _ := filepath.Glob(filepath.Join(home, ".muster-push.*")); len(found) > 0 {
-		b.t.Errorf("left on the box: %s", found)
+	onBox := func() []string {
+		found, _ := filepath.Glob(filepath.Join(home, ".muster-push.*"))
+		return found
+	}
+	for deadline := time.Now().Add(10 * time.Second); len(onBox()) > 0; { // the box cleans up by itself if it is cut off
+		if <-time.After(10 * time.Millisecond); time.Now().After(deadline) {
+			b.t.Fatalf("left on the box: %s", onBox())
+		}
 	}
 	if found, _ := filepath.Glob(filepath.Join(os.TempDir(), "muster-push-*")); len(found) > 0 {
 		b.t.Errorf("left here: %s", found)

@@ -237,7 +237,7 @@ func TestNotRead(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			limits := quick()
-			limits.Stall = time.Second / 2
+			limits.Stall = time.Second
 			limits.Least = 1
 			h := newHouse(t, limits)
 			connection := h.dial()
