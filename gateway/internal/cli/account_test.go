@@ -65,6 +65,9 @@ func TestAccountCommands(t *testing.T) {
 	if got := h.done("account", "ls", "--all"); strings.Count(got, "revoked") != 2 || !strings.Contains(got, "expired  59m ago") {
 		t.Errorf("all: %s", got)
 	}
+	if out := h.done("account", "whoami"); !strings.HasSuffix(out, ", tenant (all), role admin, scopes *, without an end\n") {
+		t.Errorf("whoami: %s", out)
+	}
 	root := h.accountToken("root")
 	for _, name := range []string{"one", "two"} {
 		h.accountBy(root, name)

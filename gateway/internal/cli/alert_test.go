@@ -69,7 +69,7 @@ func TestAlert(t *testing.T) {
 		{"alert receiver add ops --kind webhook --file /none", 1, "", "read the URL"},
 		{"alert receiver add ops --kind webhook --cause node_stale,gpu_count_dropped --severity warn -l tier=lab --tenant platform --file " + file,
 			0, "This secret signs what it gets. It is shown this once:\n\n  whs_", ""},
-		{"alert receiver add ops --kind webhook --file /dev/null", 1, "", "--replace"},
+		{"alert receiver add ops --kind webhook --file /dev/null", 2, "", "--replace"},
 		{"alert receiver add ops --kind webhook --replace --file /dev/null", 0, "Try it: muster alert receiver test ops\n", ""},
 		{"alert receiver ls", 0, "all", ""},
 		{"alert receiver ls -o json", 0, `"kind":"webhook"`, ""},

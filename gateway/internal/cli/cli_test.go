@@ -135,13 +135,13 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestShowNamesThePage: what keeps a node from work leads to the page that goes through it.
+// TestShowNamesThePage: what keeps a node from work, or from being heard, leads to the page that goes through it.
 func TestShowNamesThePage(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "well", Tenant: "platform"}, time.Second, "")
 	h.node(store.Node{Name: "silent", Tenant: "platform"}, time.Hour, "")
 	h.node(store.Node{Name: "awaited", Tenant: "platform"}, -1, "")
-	for name, page := range map[string]string{"well": "", "silent": "stale-node", "awaited": ""} {
+	for name, page := range map[string]string{"well": "", "silent": "stale-node", "awaited": "not-joining"} {
 		shown := h.done("node", "show", name)
 		if found := strings.Contains(shown, "muster help"); found != (page != "") || !strings.Contains(shown, page) {
 			t.Errorf("%s: want the page %q:\n%s", name, page, shown)

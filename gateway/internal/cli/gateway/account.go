@@ -47,6 +47,10 @@ func AccountCommands() []cli.Command {
 			Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
 				"kept nowhere and cannot be shown again.",
 			Examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
+		{Name: "account whoami", Flags: []string{"output"}, Run: whoami, Forms: []string{cli.FormTable, cli.FormJSON},
+			Summary:  "say who you are for the gateway, and what you may do",
+			Text:     "Every account may ask this. muster help accounts says what each role and each scope opens.",
+			Examples: []string{"muster account whoami"}},
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
 			Summary: "end accounts at once",
 			Text: "An account is named by its name or its id. Its API token is refused from the next " +
@@ -95,6 +99,17 @@ func accountUpdate(ctx context.Context, s *cli.Session) error {
 			fmt.Fprintf(s.Stdout, "accounts that it had made keep what they may do: %s; to end them: muster account revoke %s\n",
 				screen.Printable(strings.Join(a.Made, ", ")), screen.Printable(strings.Join(a.Made, " ")))
 		}
+	})
+}
+
+func whoami(ctx context.Context, s *cli.Session) error {
+	return cli.Show(ctx, s, http.MethodGet, api.PathWhoAmI, nil, func(c api.Caller) {
+		until := "without an end"
+		if c.ExpiresAt != nil {
+			until = "until " + screen.Stamp(c.ExpiresAt)
+		}
+		fmt.Fprintf(s.Stdout, "%s, tenant %s, %s, %s\n", screen.Printable(c.Actor), tenantText(c.Tenant), scopesText(api.RoleOf(c.Scopes), c.Scopes),
+			until)
 	})
 }
 

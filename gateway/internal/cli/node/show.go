@@ -126,7 +126,7 @@ func (v view) stateLine() string {
 	return text + ", since " + screen.Age(v.now.Sub(v.StateSince))
 }
 
-// page is the page of help about what keeps the node from work; empty: nothing does, or a person wanted it so.
+// page is the page of help about what keeps the node from work, or from being heard at all; empty: nothing does, or a person wanted it so.
 func (v view) page() string {
 	if v.State == wire.StateRetired {
 		return ""
@@ -137,6 +137,9 @@ func (v view) page() string {
 		if c := condition.Named(name); holds && c != nil && name != condition.Suspended {
 			return c.Topic
 		}
+	}
+	if v.LastSeen == nil {
+		return "not-joining"
 	}
 	return ""
 }
