@@ -67,10 +67,10 @@ siege:
 test-real: lab others
 
 lab: real-tools
-	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/kit/lab
+	go test -tags real -count 1 -v -timeout 60m ./gateway/internal/kit/lab
 
 others: real-tools
-	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -timeout 20m -run '$(OTHERS)' \
+	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -timeout 40m -run '$(OTHERS)' \
 		./gateway ./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship
 
 real-tools: build
