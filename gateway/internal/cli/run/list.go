@@ -114,7 +114,7 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	all, err := runs(ctx, s, s.Words[1:])
 	var refused *wire.ErrorDetail
 	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && len(s.Words) > 1 {
-		return nil, notNode(s)
+		return nil, notNode(s, refused.Message+"; ")
 	}
 	if err != nil {
 		return nil, err
@@ -159,18 +159,18 @@ func several(s *cli.Session, found []placed) error {
 // oneName refuses more than the name of one program and of one node.
 func oneName(s *cli.Session) error {
 	if len(s.Words) > 2 {
-		return notNode(s)
+		return notNode(s, "")
 	}
 	return nil
 }
 
 // notNode says that what stands in the place of a node is none, and how each of the names is given.
-func notNode(s *cli.Session) error {
+func notNode(s *cli.Session, before string) error {
 	hint := "write muster " + s.Name + " NAME [NODE], or for each program:"
 	for _, name := range s.Words {
 		hint += "\n  muster " + s.Name + " " + paste.Quote(name)
 	}
-	return cli.Usagef(hint, "muster %s takes one program at a time, and %q would be its node", s.Name, s.Words[1])
+	return cli.Usagef(hint, "%smuster %s takes one program at a time, and %q would be its node", before, s.Name, s.Words[1])
 }
 
 func runLogs(ctx context.Context, s *cli.Session, f struct {
