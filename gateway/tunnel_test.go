@@ -100,7 +100,7 @@ func (h *house) copiesFolder(node string) {
 	if err := errors.Join(os.Symlink("0/0", in("from/link")), os.Mkdir(in("there"), 0o755), os.Mkdir(in("back"), 0o755)); err != nil {
 		h.t.Fatal(err)
 	}
-	for _, more := range []string{" bytes sent", "; 300 were there already"} {
+	for _, more := range []string{" bytes copied", "; 300 were there already"} {
 		for _, said := range []string{
 			h.muster("node", "cp", "-r", in("from"), node+":"+in("there")), h.muster("node", "cp", "-r", node+":"+in("there/from"), in("back")),
 		} {

@@ -40,7 +40,8 @@ func With[T any](run func(context.Context, *Session, T) error) func(context.Cont
 // Texts that several commands need in their help.
 const (
 	AskText = "With a selector it shows the matching nodes and asks first; --yes skips the question. " +
-		"Without a terminal, more than one node needs --yes."
+		"Without a terminal, more than one node needs --yes. -l status=online selects every node that is online, -l state!=retired every " +
+		"node there is."
 	OfflineText = "The gateway has to be stopped (systemctl stop muster)."
 )
 

@@ -55,10 +55,10 @@ func Parses(all []Command, line string) error {
 	return c.check(given, rest)
 }
 
-// Known is true if the words name a command or a group.
+// Known is true if the words name a command or a group, and are no argument in the place of a program, such as "run show".
 func Known(all []Command, words string) bool {
-	_, _, known := catalog(all).find(strings.Fields(words))
-	return known
+	c, rest, known := catalog(all).find(strings.Fields(words))
+	return known && !(c != nil && c.Program && IsGroup(all, c.Name) && len(rest) > 0)
 }
 
 // IsGroup is true if the words begin the names of commands.

@@ -43,13 +43,21 @@ func TestShortForms(t *testing.T) {
 	}
 	for short, full := range map[string]string{"ls -o wide": "node ls -o wide", "gpus": "gpu ls", "-o json ls": "node ls -o json",
 		"cost":                      "node bill",
+		"ls -l status=online":       "ls",
+		"ls -l state!=retired":      "ls",
 		"ls -l name=node-dgx-spark": "node ls -l name=node-dgx-spark"} {
 		if got, want := h.done(strings.Fields(short)...), h.done(strings.Fields(full)...); got != want {
 			t.Errorf("%s prints another thing than %s:\n%s\n%s", short, full, got, want)
 		}
 	}
 	for args, want := range map[string]string{
-		"ls gpu-1":        "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
+		"ls gpu-1":     "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
+		"gpus --quiet": "there is no flag --quiet\n  hint: muster gpus --help shows its flags\n",
+		"--quiet":      "there is no flag --quiet\n  hint: muster help commands shows what there is\n",
+		"alert receiver add ops --webhook https://x": "hint: muster alert receiver add --help shows its flags\n",
+		"exec --all -- date":                         "hint: muster exec --help shows how it is used",
+		"exec -- date":                               "-l status=online selects all that are online",
+
 		"gpus gpu-1":      "hint: muster gpus --help shows how it is used",
 		"task ls 1 2":     "muster task show 1 2\n",
 		"forward gpu-1":   "write muster forward NAME [LOCAL:]PORT... [flags]",
@@ -107,6 +115,11 @@ func TestHelpWords(t *testing.T) {
 		"gpus":       "gpus: what the lists say about GPUs",
 		"ls":         "Usage: muster ls [flags]",
 		"token":      "Commands of muster token:",
+		"exit code":  "shows what the program writes, and ends with the program's",
+		"gpu_hot":    "conditions: each thing that can be wrong",
+		"move":       "restore: back from a backup",
+		"unban":      "nothing ends a ban",
+		"copy":       "muster node cp -r gpu-1:/srv/work .",
 		"node rm":    "",
 	} {
 		code, out, errs := h.muster(append([]string{"help"}, strings.Fields(word)...)...)

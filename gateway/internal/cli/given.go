@@ -26,7 +26,7 @@ func split(args []string) (words, behind []string, s Flags, err error) {
 	return words, behind, s, err
 }
 
-// instead says what there is in place of a flag that there is not.
+// instead says what there is in place of a flag that there is not; empty: nothing is near to it.
 func (s *Flags) instead(name string) string {
 	var names []string
 	for _, f := range s.All {
@@ -41,7 +41,7 @@ func (s *Flags) instead(name string) string {
 	if asked := didYouMean("--", []string{name}, names); asked != "" {
 		return asked
 	}
-	return "muster help commands shows what there is"
+	return ""
 }
 
 // OneOf is usual if nothing is set, else one of the known words.

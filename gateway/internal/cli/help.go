@@ -43,14 +43,15 @@ func (s *Session) topic(words []string) error {
 		return s.help(nil, nil, true)
 	}
 	cmd, rest, known := s.commands.find(words)
-	place, leads := pages.Find(words[0])
+	word := strings.Join(words, " ")
+	place, leads := pages.Find(word)
 	switch {
 	case len(words) == 1 && words[0] == helpCommands:
 		return s.write(s.commands.list)
 	case len(words) == 1 && words[0] == helpPages:
 		return s.write(pageList)
-	case len(words) == 1 && leads && (words[0] == place.Page || !known || cmd != nil && cmd.For != ""):
-		_, err := io.WriteString(s.Stdout, s.render(s.page(words[0], place)))
+	case leads && (word == place.Page || !known || cmd != nil && cmd.For != ""):
+		_, err := io.WriteString(s.Stdout, s.render(s.page(word, place)))
 		return err
 	case known:
 		return s.help(cmd, rest, true)

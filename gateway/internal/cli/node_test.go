@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -55,6 +56,20 @@ vast-h100-39467543  platform  vast_ai   1x H100 80GB HBM3  39233/81559 MiB  99% 
 		if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != c.footer || !strings.HasPrefix(lines[0], "NAME") {
 			t.Errorf("%s: got\n%s", c.args, out)
 		}
+	}
+}
+
+// TestNodeListFindings: the wide list says what rules of health have found on a node, each rule once.
+func TestNodeListFindings(t *testing.T) {
+	h := example(t)
+	h.api.Overview.Load(t.Context())
+	h.api.Overview.Findings("id-vast-h100-39467543", []api.Finding{{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 0: 95 C\x1b"},
+		{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 1: 96 C"}, {Rule: "disk_full", Severity: api.SeverityWarn, Text: "97 %"}})
+	if out := h.done("node", "ls", "-o", "wide"); !strings.Contains(out, `  disk_full: 97 %; gpu_hot: GPU 0: 95 C\x1b, and 1 more  `) {
+		t.Error(out)
+	}
+	if out := h.done("node", "ls", "-o", "wide", "-l", "name=node-dgx-spark"); strings.Contains(out, "gpu_hot") {
+		t.Error(out)
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *Session) execute(ctx context.Context) error {
 	words, behind, given, err := split(args)
 	s.Flags = given
 	if err != nil {
-		return cmp.Or(s.commands.otherWord(readTyped(args)), err)
+		return s.commands.unread(readTyped(args), err)
 	}
 	command, rest, known := s.commands.find(append(words, behind...))
 	if !known {
@@ -133,6 +133,9 @@ func (s *Session) execute(ctx context.Context) error {
 	}
 	s.Flags.Getenv = s.Getenv
 	s.Flags.Takes = command.Flags
+	if err := s.commands.verbInstead(command, readTyped(args)); err != nil {
+		return err
+	}
 	if err := command.check(s.Flags, rest); err != nil {
 		return cmp.Or(s.commands.showInstead(command, rest), err)
 	}

@@ -221,6 +221,9 @@ func TestRunUsage(t *testing.T) {
 		{"run gpu-1 --dir srv -- true", "the param workdir cannot be", "an absolute path"},
 		{"run stop vi tty top", `one program at a time, and "tty" would be its node`, "write muster run stop NAME [NODE]"},
 		{"run logs vi tty top", `one program at a time`, "write muster run logs NAME [NODE]"},
+		{"run stop vi tty", `no node is called "tty"; muster run stop takes one program at a time, and "tty" would be its node`,
+			"\n          muster run stop vi\n          muster run stop tty\n"},
+		{"run logs vi tty", `one program at a time`, "\n          muster run logs tty\n"},
 		{"run stop none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 		{"run logs none", `no node has a program "none"`, "muster run NODE -- PROGRAM"},
 	} {

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
+	"muster/agent/flags"
 	"muster/agent/sign"
 	pages "muster/gateway/internal/cli/help"
 	"muster/gateway/internal/paste"
@@ -100,6 +102,25 @@ func (all catalog) unknown(t typed) error {
 	return Usagef(hint, "there is no command %q", all.wrongName(t))
 }
 
+// unread is the error of a command line whose flags cannot be read. An error without a hint gets the help that has the right flags.
+func (all catalog) unread(t typed, err error) error {
+	if err := all.otherWord(t); err != nil {
+		return err
+	}
+	c, _, _ := all.find(t.words)
+	if c != nil {
+		err = cmp.Or(all.verbInstead(c, t), err)
+	}
+	var wrong *flags.Error
+	if !errors.As(err, &wrong) || wrong.Hint != "" {
+		return err
+	}
+	if c != nil {
+		return Usagef("muster "+c.Name+" --help shows its flags", "%s", wrong.Message)
+	}
+	return Usagef("muster "+helpName+" "+helpCommands+" shows what there is", "%s", wrong.Message)
+}
+
 // wrongName is what was typed in the place of a command: behind a group two words, else one. What follows may be no name at all.
 func (all catalog) wrongName(t typed) string {
 	n := 1
@@ -138,6 +159,20 @@ func toCopy(answers []answer) string {
 	return hint.String()
 }
 
+// verbInstead answers a command line without a program, whose first word behind a group's name is a verb of that group by another name:
+// "run status". nil: it is none.
+func (all catalog) verbInstead(c *Command, t typed) error {
+	group := strings.Fields(c.Name)
+	if !c.Program || t.behind != nil || !all.isGroup(group) || len(t.words) == len(group) {
+		return nil
+	}
+	answers := slices.Concat(all.verb(c.Name, t.words[len(group):], t), all.phrase(t))
+	if len(answers) == 0 {
+		return nil
+	}
+	return Usagef(toCopy(likeliest(answers)), "there is no command %q", all.wrongName(t))
+}
+
 // showInstead answers a name behind a list, as in "ls gpu-7", with the command that shows one thing; nil: that is not what is wrong, or
 // the group has none.
 func (all catalog) showInstead(c *Command, args []string) error {
@@ -168,6 +203,11 @@ func (all catalog) meant(t typed) []answer {
 	if place, there := pages.Find(t.words[0]); there && group == "" && len(answers) == 0 {
 		answers = []answer{{full: helpName, line: helpName + " " + shown(t.words[0]), summary: place.Subject()}}
 	}
+	return likeliest(answers)
+}
+
+// likeliest are the first of the answers, each command once.
+func likeliest(answers []answer) []answer {
 	var each []answer
 	for _, a := range answers {
 		if !slices.ContainsFunc(each, func(other answer) bool { return other.full == a.full }) {

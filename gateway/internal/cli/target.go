@@ -39,7 +39,8 @@ func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, 
 	case len(names) > 0:
 		return Named(names), false, nil
 	case selector == "":
-		return nil, false, Usagef("name nodes, or select them with -l tier=sovereign", "muster %s: which nodes?", s.Name)
+		return nil, false, Usagef("name nodes, or select them with -l tier=sovereign; -l status=online selects all that are online",
+			"muster %s: which nodes?", s.Name)
 	}
 	err = s.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
 		nodes = append(nodes, Target{ID: n.ID, Name: n.Name})

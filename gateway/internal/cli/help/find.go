@@ -3,6 +3,8 @@ package help
 import (
 	"slices"
 	"strings"
+
+	"muster/gateway/internal/health/condition"
 )
 
 // Place is where a word leads: a page, or one section of it.
@@ -39,7 +41,7 @@ func leads() []lead {
 		{"name|names|rename", Place{"joining", "The name"}},
 		{"cloud-init|maas|user-data", Place{"bootstrap", "With cloud-init"}},
 		{"user|users|scopes|scope|permissions", Place{"accounts", "Scopes"}},
-		{"role|roles", Place{"accounts", "Roles"}},
+		{"role|roles|whoami", Place{"accounts", "Roles"}},
 		{"slack|ntfy|webhook|webhooks|email|notify|receiver|receivers|alertmanager|pagerduty", Place{"alerts", "Receivers"}},
 		{"silence|mute", Place{"alerts", "Silences"}},
 		{"prometheus|scrape", Place{"metrics", "Let Prometheus read"}},
@@ -49,12 +51,12 @@ func leads() []lead {
 		{"xid|kernel|dmesg", Place{"gpus", "What the kernel says"}},
 		{"amd|rocm", Place{"gpus", "GPUs of AMD"}},
 		{"mig|nvidia|nvidia-smi", Place{"gpus", ""}},
-		{"job|jobs|work|train", Place{"first-job", ""}},
+		{"job|jobs|work|train|result|results|exit code|exit-code|exit", Place{"first-job", ""}},
 		{"docker|container|containers|image|podman", Place{"first-job", "A container instead"}},
 		{"policy", Place{"tasks", "What the node's owner allows"}},
 		{"secrets", Place{"tasks", "Secrets"}},
 		{"return|retire", Place{"tasks", "Giving machines back"}},
-		{"recover", Place{"restore", ""}},
+		{"recover|move|migrate", Place{"restore", ""}},
 		{"update|upgrade|versions", Place{"upgrades", ""}},
 		{"canary|rollout|wave|waves", Place{"releases", "Waves"}},
 		{"rollback|promote|channel", Place{"releases", ""}},
@@ -68,13 +70,26 @@ func leads() []lead {
 		{"leak|leaked|stolen", Place{"security", "When something has leaked"}},
 		{"threat|trust", Place{"security", ""}},
 		{"plot|series|samples", Place{"history", ""}},
-		{"offline|stale|silent|down", Place{"stale-node", ""}},
+		{"offline|stale|silent|down|dead|died", Place{"stale-node", ""}},
 		{"clone|clones|identity|conflict", Place{"identity-trouble", "Two machines use one identity"}},
+		{"expired|expiry", Place{"identity-trouble", "The certificate has expired"}},
+		{"banned|unban|revoked|superseded", Place{"identity-trouble", "The gateway has ended this identity"}},
+		{"pending", Place{"not-joining", ""}},
 		{"browser|ui|web", Place{"console", ""}},
 		{"master-key|masterkey", Place{"backup", ""}},
 		{"api|http|wire", Place{"protocol", ""}},
 		{"wrong|trouble|problem|problems", Place{"health", ""}},
+		{"hot|condition|" + conditions(), Place{"conditions", ""}},
 	}
+}
+
+// conditions are the names of all conditions.
+func conditions() string {
+	var names []string
+	for _, c := range condition.All() {
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, "|")
 }
 
 // Words are the words that lead to a page and are no page's name.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/cli/help"
+	"muster/gateway/internal/health/condition"
 )
 
 // TestFind: each word leads to a page or a section that is there, and says what it is about. No word is a page's name or stands twice.
@@ -23,9 +24,14 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s is a page's name, or stands twice, or is not in small letters", word)
 		}
 	}
-	for _, word := range []string{"quickstart", "ssh", "jupyter", "nginx", "price"} {
+	for _, word := range []string{"quickstart", "ssh", "jupyter", "nginx", "price", "exit code"} {
 		if _, found := help.Find(word); !found {
 			t.Errorf("%s leads nowhere", word)
+		}
+	}
+	for _, c := range condition.All() {
+		if place, _ := help.Find(c.Name); place.Page != "conditions" {
+			t.Errorf("%s leads to %+v", c.Name, place)
 		}
 	}
 	for _, name := range help.Names() {

@@ -10,7 +10,8 @@ const (
 	costText = "The last line counts the nodes, and says what they cost in an hour by their labels price_per_hour, how much of that is idle " +
 		"GPUs, and how much is silent: nodes that are not heard from. A node that counts as online, but was not heard since the gateway's " +
 		"start, is online?."
-	marksText = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " +
+	marksText = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH, with " +
+		"what rules of health have found), " +
 		markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that " +
 		"seven GPUs answer where eight are expected."
 )

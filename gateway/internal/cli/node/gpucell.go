@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -83,7 +84,7 @@ func (v view) aged(text string) string {
 	return text
 }
 
-// ills is what is wrong with the node's GPUs, in words.
+// ills is what is wrong with the node, in words: what it says itself, and the rules of health that found something.
 func (v view) ills() string {
 	var all []string
 	for reason, detail := range v.StateDetails {
@@ -101,6 +102,26 @@ func (v view) ills() string {
 		}
 	}
 	return screen.OrUnknown(strings.Join(all, "; "))
+}
+
+// addFindings adds what rules of health found to the details of the node's state. A rule stands there once, however many GPUs it is about.
+func (v *view) addFindings(found []api.Finding) {
+	times := map[string]int{}
+	for _, f := range found {
+		times[f.Rule]++
+	}
+	details := map[string]string{}
+	for _, f := range found {
+		switch n := times[f.Rule]; {
+		case details[f.Rule] != "":
+		case n > 1:
+			details[f.Rule] = fmt.Sprintf("%s, and %d more", f.Text, n-1)
+		default:
+			details[f.Rule] = f.Text
+		}
+	}
+	maps.Copy(details, v.StateDetails)
+	v.StateDetails = details
 }
 
 // gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer, or "-/8x" if nobody knows how many do.

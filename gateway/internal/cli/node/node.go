@@ -60,7 +60,11 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if s.Form == cli.FormJSON {
 		return nodeListJSON(s.Stdout, each)
 	}
-	counts, err := nodeTable(s, each)
+	var found map[string][]api.Finding
+	if s.Form == cli.FormWide {
+		found = findings(ctx, s, filter)
+	}
+	counts, err := nodeTable(s, each, found)
 	if err != nil {
 		return err
 	}
@@ -106,7 +110,17 @@ func pages(ctx context.Context, s *cli.Session, filter api.NodeFilter) (eachPage
 	}, err
 }
 
-func nodeTable(s *cli.Session, each eachPage) (tally, error) {
+// findings are those of nodes, by node. Without an answer, such as just after the gateway's start, the list has what nodes say.
+func findings(ctx context.Context, s *cli.Session, f api.NodeFilter) map[string][]api.Finding {
+	view, _ := s.WholeFleet(ctx, api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Unwell: true})
+	found := map[string][]api.Finding{}
+	for i := range view.Nodes {
+		found[view.Nodes[i].ID] = view.Nodes[i].Findings
+	}
+	return found
+}
+
+func nodeTable(s *cli.Session, each eachPage, found map[string][]api.Finding) (tally, error) {
 	var counts tally
 	l := s.List(nodeColumns())
 	err := each(func(page api.NodeRows) error {
@@ -116,6 +130,7 @@ func nodeTable(s *cli.Session, each eachPage) (tally, error) {
 			if err != nil {
 				return err
 			}
+			v.addFindings(found[v.ID])
 			counts.add(v)
 			v.narrow = l.Limit() > 0 && l.Limit() < roomy
 			lines = append(lines, v.row(s.Form == cli.FormWide))

@@ -106,12 +106,10 @@ func streamed[T any](row []T) []T {
 func glanced(g *api.NodeRow, now time.Time) view {
 	v := view{now: now, Node: api.Node{
 		ID: g.ID, Name: g.Name, Tenant: g.Tenant, Labels: g.Labels, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
-		StateReasons: g.StateReasons, StateDetails: map[string]string{}, Status: g.Status, Unheard: g.Unheard, LastSeen: g.LastSeen,
+		StateReasons: g.StateReasons, Status: g.Status, Unheard: g.Unheard, LastSeen: g.LastSeen,
 		GPUsExpected: g.GPUsExpected, IntervalSeconds: g.IntervalSeconds,
 	}}
-	for _, f := range g.Findings {
-		v.StateDetails[f.Rule] = f.Text
-	}
+	v.addFindings(g.Findings)
 	if g.AgentVersion != "" {
 		v.Agent = &api.Agent{Version: g.AgentVersion}
 	}

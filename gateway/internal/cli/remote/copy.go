@@ -13,6 +13,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/paste"
 )
 
 // place is one of the two words of cp.
@@ -66,9 +67,13 @@ func checkPlaces(from, to place) error {
 		return cli.Usagef("muster node cp gpu-1:/var/log/syslog . copies from a node, muster node cp FILE gpu-1:/tmp/ to one",
 			"one of the two is NAME:PATH, and the other a file here")
 	}
-	there := from
+	there, here, program := from, to, "cat "+paste.Quote(from.path)
 	if to.node != "" {
-		there = to
+		there, here, program = to, from, "sh -c "+paste.Quote("cat > "+paste.Quote(to.path))
+	}
+	if here.path == "-" {
+		return cli.Usagef("let a program of the node do it:\n  muster exec "+paste.Quote(there.node)+" -- "+program,
+			"- is no file here, and a copy needs one")
 	}
 	if !path.IsAbs(there.path) {
 		return cli.Usagef("such as "+there.node+":/home/ada/data", "the path on the node is not absolute: %q", there.path)

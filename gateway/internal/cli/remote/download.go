@@ -97,7 +97,12 @@ func download(ctx context.Context, s *cli.Session, from place, local string) err
 	if err != nil {
 		return err
 	}
-	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
+	switch info, err := os.Stat(to); {
+	case err != nil || info.Mode().IsRegular():
+	case info.IsDir():
+		return cli.Hinted(to+" is there and is a folder",
+			"if "+from.path+" is a folder too, -r copies it with all that is in it: muster node cp -r")
+	default:
 		return fmt.Errorf("%s is there and is no file", to)
 	}
 	p, err := openPart(to)

@@ -240,7 +240,7 @@ func (l *line) why(ctx context.Context, err error) error {
 // done says what was copied and what was not.
 func (l *line) done(to string, count tree.Count) error {
 	l.shown.Clear()
-	said := fmt.Sprintf("%s: %s, %d bytes sent", screen.Printable(to), screen.Plural(count.Files, "file"), count.Bytes)
+	said := fmt.Sprintf("%s: %s, %d bytes copied", screen.Printable(to), screen.Plural(count.Files, "file"), count.Bytes)
 	if count.Same > 0 {
 		said += fmt.Sprintf("; %d were there already", count.Same)
 	}

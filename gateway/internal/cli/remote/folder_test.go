@@ -169,7 +169,7 @@ func TestFolderDownload(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if said := h.done("node", "cp", "-r", "gpu-1:/srv/work", here); !strings.Contains(said, "4 files, 0 bytes sent; 4 were there already") {
+	if said := h.done("node", "cp", "-r", "gpu-1:/srv/work", here); !strings.Contains(said, "4 files, 0 bytes copied; 4 were there already") {
 		t.Error(said)
 	}
 	if said := h.done("node", "cp", "--recursive", "gpu-1:/srv/work/a", here); !strings.Contains(said, "SHA-256") { // a file goes as a file
@@ -192,7 +192,7 @@ func TestFolderUpload(t *testing.T) {
 		}
 		alike(t, from, filepath.Join(node.dir, c.at))
 	}
-	if said := h.done("node", "cp", "-r", from, "gpu-1:/srv"); !strings.Contains(said, "4 files, 0 bytes sent; 4 were there already") {
+	if said := h.done("node", "cp", "-r", from, "gpu-1:/srv"); !strings.Contains(said, "4 files, 0 bytes copied; 4 were there already") {
 		t.Error(said)
 	}
 	h.fails(1, "-r copies a folder", "node", "cp", from, "gpu-1:/srv")

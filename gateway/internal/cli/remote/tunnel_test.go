@@ -407,9 +407,17 @@ func TestCopyWords(t *testing.T) {
 	for _, args := range [][]string{{"gpu-1:/lat\xe9", latin}, {latin, "gpu-1:/srv/lat\xe9"}, {latin, "gpu-1:/srv/"}} {
 		h.fails(2, `is not UTF-8`, append([]string{"node", "cp"}, args...)...)
 	}
+	h.fails(2, "muster exec gpu-1 -- cat /a\n", "node", "cp", "gpu-1:/a", "-")
+	h.fails(2, "muster exec gpu-1 -- sh -c 'cat > /srv/a'\n", "node", "cp", "-", "gpu-1:/srv/a")
+	h.fails(2, "muster exec gpu-1 -- cat /a\n", "node", "cp", "-r", "gpu-1:/a", "-")
 	if asked := h.gateway.Asked(); len(asked) > 0 {
 		t.Errorf("a node was asked for %s", asked[0].Params)
 	}
 	h.fails(1, "there is no folder", "node", "cp", "gpu-1:/a", filepath.Join(t.TempDir(), "none")+"/")
 	h.fails(1, "is there and is no file", "node", "cp", "gpu-1:/a", "/dev/null")
+	got := t.TempDir()
+	if err := os.Mkdir(filepath.Join(got, "work"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.fails(1, "if /srv/work is a folder too, -r copies it", "node", "cp", "gpu-1:/srv/work", got)
 }

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/paste"
 )
 
 // placed is a run with its node.
@@ -110,6 +112,10 @@ func gpusOf(gpus []string) string {
 func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	name := s.Words[0]
 	all, err := runs(ctx, s, s.Words[1:])
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && len(s.Words) > 1 {
+		return nil, notNode(s, refused.Message+"; ")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,10 +159,18 @@ func several(s *cli.Session, found []placed) error {
 // oneName refuses more than the name of one program and of one node.
 func oneName(s *cli.Session) error {
 	if len(s.Words) > 2 {
-		return cli.Usagef("write muster "+s.Name+" NAME [NODE]", "muster %s takes one program at a time, and %q would be its node", s.Name,
-			s.Words[1])
+		return notNode(s, "")
 	}
 	return nil
+}
+
+// notNode says that what stands in the place of a node is none, and how each of the names is given.
+func notNode(s *cli.Session, before string) error {
+	hint := "write muster " + s.Name + " NAME [NODE], or for each program:"
+	for _, name := range s.Words {
+		hint += "\n  muster " + s.Name + " " + paste.Quote(name)
+	}
+	return cli.Usagef(hint, "%smuster %s takes one program at a time, and %q would be its node", before, s.Name, s.Words[1])
 }
 
 func runLogs(ctx context.Context, s *cli.Session, f struct {
