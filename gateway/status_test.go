@@ -9,6 +9,30 @@ import (
 	"muster/gateway/api"
 )
 
+// TestRetiredAtOnce: from the answer on, a node that is retired costs nothing and belongs to no channel; so it is with its price.
+func TestRetiredAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	agent := h.agent("gpu-1", h.token())
+	h.until("the node is online", func() bool { return h.online("gpu-1") })
+	agent.stop()
+	h.muster("node", "label", "gpu-1", "price_per_hour=4.20")
+	if out := h.muster("ls"); !strings.Contains(out, " · 4.20 an hour") {
+		t.Errorf("just after it was priced:\n%s", out)
+	}
+	h.muster("node", "retire", "gpu-1", "--yes")
+	if out := h.muster("ls", "--all"); !strings.Contains(out, "1 retired") || strings.Contains(out, "an hour") {
+		t.Errorf("just after it was retired:\n%s", out)
+	}
+	if out := h.muster("status"); strings.Contains(out, "1 active") || strings.Contains(out, "4.20") {
+		t.Errorf("just after it was retired:\n%s", out)
+	}
+	var n api.Node
+	if err := json.Unmarshal([]byte(h.muster("node", "show", "gpu-1", "-o", "json")), &n); err != nil || n.Update != nil {
+		t.Errorf("it still belongs to a channel: %+v, %v", n.Update, err)
+	}
+}
+
 // TestStatusAndDoctor: both say of a real gateway what is so, over its socket and by its URL with an account of few scopes.
 func TestStatusAndDoctor(t *testing.T) {
 	t.Parallel()

@@ -35,6 +35,7 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.renew(c, node)
 	wanted.Node = node.Node
 	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.Actor)
 	if err != nil {

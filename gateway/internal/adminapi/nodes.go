@@ -35,11 +35,27 @@ func (s *server) detail(d fleet.Detail) api.NodeDetail {
 	return out
 }
 
+// moved is the answer with a node that the caller has changed.
+func (s *server) moved(c *call, n fleet.Node, err error) (any, error) {
+	if err == nil {
+		s.renew(c, n)
+	}
+	return s.node(n), err
+}
+
+// renew makes new what memory has of a node, before its change is answered: so the caller sees the change with the next request.
+func (s *server) renew(c *call, n fleet.Node) {
+	s.Overview.Moved(c.r.Context(), n.Node)
+	if s.Releases != nil {
+		s.Releases.Moved(n.Node)
+	}
+}
+
 // apply serves the routes that move a node.
 func apply(verb fleet.Verb) func(*server, *call) (any, error) {
 	return takes(func(s *server, c *call, _ struct{}) (any, error) {
 		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), verb, c.caller.Actor)
-		return s.node(n), err
+		return s.moved(c, n, err)
 	})
 }
 
@@ -53,13 +69,13 @@ func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
 		return nil, err
 	}
 	n, err := s.Fleet.SetLabels(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.Actor)
-	return s.node(n), err
+	return s.moved(c, n, err)
 }
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
 func (s *server) allowRecovery(c *call, q api.RecoveryRequest) (any, error) {
 	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q, c.caller.Actor)
-	return s.node(n), err
+	return s.moved(c, n, err)
 }
 
 // patchNode sets how many GPUs a node should have.
@@ -75,5 +91,5 @@ func (s *server) patchNode(c *call, q api.NodePatch) (any, error) {
 		n = *q.GPUsExpected
 	}
 	node, err := s.Fleet.SetGPUs(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), n, c.caller.Actor)
-	return s.node(node), err
+	return s.moved(c, node, err)
 }

@@ -21,6 +21,7 @@ func (s *server) renameNode(c *call, q api.RenameRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.renew(c, n)
 	out := api.RenamedNode{Node: s.node(n), Old: []string{}}
 	if before.Name != n.Name {
 		out.Old = append(out.Old, s.goingBy(c, before.Name)...)

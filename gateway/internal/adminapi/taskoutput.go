@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/transcript"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -22,7 +23,7 @@ func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &transcript{To: httpserver.Patient(c.w), Exact: f.From != nil, Live: f.Follow}
+	out := &transcript.Writer{To: httpserver.Patient(c.w), Exact: f.From != nil, Live: f.Follow}
 	if out.Exact {
 		out.Next = *f.From
 	}
@@ -35,7 +36,7 @@ func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
 }
 
 // follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
-func (s *server) follow(c *call, t store.Task, out *transcript) error {
+func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
 	ctx, leave := c.admitted(nil)
 	defer leave(nil)
 	err := s.Tasks.Follow(ctx, t, out.Next, out.Piece)
@@ -46,7 +47,7 @@ func (s *server) follow(c *call, t store.Task, out *transcript) error {
 }
 
 // kept sends the beginning and the end of what a task has written so far.
-func (s *server) kept(c *call, t store.Task, out *transcript) error {
+func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
 	log, err := s.Tasks.Log(c.r.Context(), t)
 	if err == nil {
 		err = out.Piece(0, log.Head)

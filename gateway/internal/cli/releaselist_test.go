@@ -30,7 +30,8 @@ func sampleReleases(now time.Time) []api.Release {
 	}
 }
 
-// sampleChannels are a rollout that was halted, a channel that a restore has left behind, and a rollout whose first wave is watched.
+// sampleChannels are a rollout that was halted, a channel that a restore has left behind, a rollout whose first wave is watched, and one
+// that waits for a node that died.
 func sampleChannels(now time.Time) []api.Channel {
 	next := now.Add(9 * time.Minute)
 	return []api.Channel{
@@ -45,6 +46,9 @@ func sampleChannels(now time.Time) []api.Channel {
 		{Channel: "spot", Digest: digestOf("4"), Version: "0.4.0", Previous: digestOf("3"), Sequence: 2, SignedBy: "9f86d081884c7d65",
 			State: "running", Wave: 1, Waves: 2, NextAt: &next, Counts: api.RolloutCounts{Nodes: 9, Running: 1, Waiting: 8},
 			UpdatedAt: now.Add(-time.Minute), UpdatedBy: "account:ci", Expires: now.Add(89 * 24 * time.Hour)},
+		{Channel: "edge", Digest: digestOf("4"), Version: "0.4.0", Previous: digestOf("3"), Sequence: 5, SignedBy: "9f86d081884c7d65",
+			State: "running", Wave: 1, Waves: 2, Counts: api.RolloutCounts{Nodes: 6, Running: 1, Waiting: 1, Admitted: 1, Offline: 3},
+			UpdatedAt: now.Add(-time.Minute), UpdatedBy: "account:ci", Expires: now.Add(89 * 24 * time.Hour)},
 	}
 }
 
@@ -57,6 +61,18 @@ func sampleNodes(now time.Time) []api.ChannelNode {
 		{ID: "n-3", Name: "gpu-3", Wave: 2, State: "silent", Phase: "trial", At: &at},
 		{ID: "n-4", Name: "gpu-4", State: "held", Held: "its maintenance window is closed"},
 		{ID: "n-5", Name: "gpu-5", Wave: 1, State: "running", Phase: "committed", At: &at},
+	}
+}
+
+// edgeNodes are those of a rollout that waits: for one that has said nothing yet, and for two that are not heard.
+func edgeNodes() []api.ChannelNode {
+	return []api.ChannelNode{
+		{ID: "n-1", Name: "box-1", State: "waiting", Held: "its wave has not begun"},
+		{ID: "n-2", Name: "box-2", State: "offline"},
+		{ID: "n-3", Name: "box-3", State: "running"},
+		{ID: "n-4", Name: "box-4", Wave: 1, State: "admitted"},
+		{ID: "n-5", Name: "box-5", Wave: 1, State: "offline"},
+		{ID: "n-6", Name: "box-6", Wave: 1, State: "offline"},
 	}
 }
 
@@ -84,6 +100,8 @@ func playReleases(t *testing.T, now time.Time) string {
 	answer("channels/stable/nodes", api.ChannelNodes{Nodes: nodes, Total: len(nodes)})
 	answer("channels/spot", channels[2])
 	answer("channels/spot/nodes", api.ChannelNodes{Nodes: []api.ChannelNode{}})
+	answer("channels/edge", channels[3])
+	answer("channels/edge/nodes", api.ChannelNodes{Nodes: edgeNodes(), Total: 6})
 	answer("pins", api.PinList{Pins: []api.Pin{
 		{Node: "gpu-7", NodeID: "n-7", Tenant: "default", Channel: "stable", At: now.Add(-48 * time.Hour), By: "operator:socket"},
 		{Node: "gpu-8", NodeID: "n-8", Tenant: "lab", Digest: digestOf("3"), Version: "0.3.0", Channel: "stable", At: now.Add(-time.Minute),
@@ -100,7 +118,7 @@ func TestReleaseLists(t *testing.T) {
 		"release-ls":   {"release ls", "release ls -o wide"},
 		"release-show": {"release show 0.4.0", "release show 0.3.0"},
 		"release-status": {"release status", "release status --channel stable", "release status --channel stable -o wide",
-			"release status --channel beta", "release status --channel spot"},
+			"release status --channel beta", "release status --channel spot", "release status --channel edge"},
 		"release-pins": {"release pins"},
 	}
 	for name, lines := range pages {

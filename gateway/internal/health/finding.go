@@ -15,6 +15,16 @@ import (
 
 // Findings are what is open of a node, the severe first, then the oldest.
 func (d *Service) Findings(nodeID string) []api.Finding {
+	n, _ := d.node(nodeID)
+	all := d.findings(nodeID)
+	for i := range all {
+		all[i].Next = condition.About(n.Name, all[i].Next)
+	}
+	return all
+}
+
+// findings are those of a node without its name, which may change.
+func (d *Service) findings(nodeID string) []api.Finding {
 	n, known := d.node(nodeID)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,6 +94,7 @@ func conflict(n *api.NodeRow) api.Finding {
 	r := rule{*condition.Named(condition.IdentityConflict)}
 	f := r.finding(n.StateSince, "two machines use its identity, so nothing else is looked for")
 	f.Old = n.Status == wire.StatusStale
+	f.Next = condition.About(n.Name, f.Next)
 	return f
 }
 

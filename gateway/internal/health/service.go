@@ -111,7 +111,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &condition.Track{Open: true, Since: f.Since, Text: f.Text}
 	}
 	for id := range d.nodes {
-		d.Tell(id, d.Findings(id))
+		d.Tell(id, d.findings(id))
 	}
 	return d, nil
 }

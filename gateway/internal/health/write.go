@@ -126,7 +126,7 @@ func (d *Service) event(kind string, by store.Actor) store.Event {
 func (d *Service) apply(ctx context.Context, ids []string) error {
 	var failed error
 	for _, id := range ids {
-		d.Tell(id, d.Findings(id))
+		d.Tell(id, d.findings(id))
 		add, remove := d.wanted(id)
 		failed = errors.Join(failed, d.Judge(ctx, id, add, remove))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/release/rollout"
+	"muster/store"
 	"muster/store/releases"
 )
 
@@ -47,6 +48,37 @@ func TestDeadNode(t *testing.T) {
 	h.pass(2 * time.Minute)
 	if c := h.state(releases.Done); c.Counts.Running != 2 || c.Counts.Offline != 1 {
 		t.Errorf("silent with the release: %+v", c.Counts)
+	}
+}
+
+// TestRetiredNode: a node leaves its channel's rollout at the moment when it is retired, also while its last heartbeat is new, whether it was
+// let in or not. A node that only moved to another state stays.
+func TestRetiredNode(t *testing.T) {
+	h := newHall(t, names(4)...)
+	v1 := h.release("v1")
+	retire := func(name string) {
+		h.nodes[name].silent = true
+		must(t, h.store.MoveNode(t.Context(), storeMove("id-"+name, "enrolled", h.clock.Now())))
+		n, err := h.store.Node(t.Context(), "", "id-"+name)
+		must(t, err)
+		h.Moved(n)
+	}
+	retire("n000")
+	if c := h.point(v1, waves()); c.Counts.Nodes != 3 || c.Counts.Offline != 0 {
+		t.Errorf("promoted just after: %+v", c.Counts)
+	}
+	canary := one(t, h.look())
+	h.Moved(store.Node{ID: "id-" + canary, State: "active"})
+	if c := h.shown(); c.Counts.Nodes != 3 || c.Counts.Admitted != 1 {
+		t.Errorf("a canary that stays: %+v", c.Counts)
+	}
+	retire(canary)
+	if c := h.shown(); c.Counts.Nodes != 2 || c.Counts.Admitted != 0 || c.Counts.Offline != 0 {
+		t.Errorf("without its canary: %+v", c.Counts)
+	}
+	h.look()
+	if c := h.state(releases.Running); c.Counts.Admitted != 1 {
+		t.Errorf("nobody took the canary's place: %+v", c.Counts)
 	}
 }
 

@@ -67,10 +67,25 @@ func (d *Service) forget(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range retired {
-		delete(d.nodes, id)
-		delete(d.pins, id) // as the database did when it was retired
+		d.drop(id)
 	}
 	return err
+}
+
+// Moved takes a node out of memory as soon as it is retired: no rollout counts it or waits for it any more.
+func (d *Service) Moved(n store.Node) {
+	if n.State != store.StateRetired {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(n.ID)
+}
+
+// drop takes a retired node out of memory. Its pin is gone from the database already.
+func (d *Service) drop(id string) {
+	delete(d.nodes, id)
+	delete(d.pins, id)
 }
 
 // let tells whether a node was let into its channel's open rollout, and is neither out nor counted as silent yet.

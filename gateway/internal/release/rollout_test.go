@@ -162,7 +162,7 @@ func TestSilence(t *testing.T) {
 	h.look()
 	h.look()
 	c := h.state(releases.Halted)
-	if c.Counts.Silent != 1 {
+	if c.Counts.Silent != 1 || !strings.Contains(c.Why, "; not heard any more: "+canary) {
 		t.Errorf("got %+v", c)
 	}
 	h.nodes[canary].silent = false

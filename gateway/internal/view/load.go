@@ -72,14 +72,23 @@ func (p *Fleet) follow(ctx context.Context) {
 // load reads one page, and returns the cursor of the next one; empty: it was the last. It tries until it succeeds.
 func (p *Fleet) load(ctx context.Context, cursor string) (next string) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		rows, next, _, err := p.Store.Nodes(ctx, store.NodeQuery{Retired: true, Limit: pageSize, Cursor: cursor})
+		next, err := p.readPage(ctx, cursor)
 		if err == nil {
-			p.putAll(rows)
 			return next
 		}
 		p.failed(ctx, failures, err)
 	}
 	return ""
+}
+
+func (p *Fleet) readPage(ctx context.Context, cursor string) (next string, err error) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	rows, next, _, err := p.Store.Nodes(ctx, store.NodeQuery{Retired: true, Limit: pageSize, Cursor: cursor})
+	if err == nil {
+		p.putAll(rows)
+	}
+	return next, err
 }
 
 // failed says once that the database cannot be read, and waits a little.
@@ -123,14 +132,20 @@ func (p *Fleet) readAgain(ctx context.Context) {
 // readOne reads one node until it succeeds. It shows the node at once: somebody may wait for it.
 func (p *Fleet) readOne(ctx context.Context, id string) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		row, err := p.Store.Node(ctx, "", id)
-		if errors.Is(err, store.ErrNotFound) {
-			return
-		}
-		if err == nil {
-			p.putAll([]store.Node{row})
+		err := p.readNow(ctx, id)
+		if err == nil || errors.Is(err, store.ErrNotFound) {
 			return
 		}
 		p.failed(ctx, failures, err)
 	}
+}
+
+func (p *Fleet) readNow(ctx context.Context, id string) error {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	row, err := p.Store.Node(ctx, "", id)
+	if err == nil {
+		p.putAll([]store.Node{row})
+	}
+	return err
 }

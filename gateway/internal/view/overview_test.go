@@ -211,6 +211,27 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// TestMoved: a node that was just changed is in the view at once, also a new one. Without the database nothing changes.
+func TestMoved(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, map[string]string{"price_per_hour": "4.20"})
+	h.picture.Load(t.Context())
+	h.node(store.Node{Name: "b", Tenant: "x"}, nil)
+	h.move("a", "active", "retired")
+	for _, id := range []string{"id-a", "id-b", "id-none"} {
+		h.picture.Moved(t.Context(), store.Node{ID: id})
+	}
+	rows, totals := h.picture.Rows(view.Query{All: true})
+	if names(rows) != "[a b]" || totals.States["retired"] != 1 || totals.Rent.PricePerHour != nil || totals.Rent.Text() != "" {
+		t.Errorf("got %s, %+v", names(rows), totals)
+	}
+	h.move("b", "active", "retired")
+	h.must(h.store.Close())
+	if h.picture.Moved(t.Context(), store.Node{ID: "id-b"}); h.row("b").State != "active" {
+		t.Errorf("read from nothing: %+v", h.row("b"))
+	}
+}
+
 // TestRaised: a heartbeat that raises the record of the node's GPUs has the node read; one of a node of which a person said the number
 // does not.
 func TestRaised(t *testing.T) {

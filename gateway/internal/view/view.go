@@ -32,6 +32,8 @@ type Fleet struct {
 	today func(nodeID string) *api.Today // as ShowCosts says
 	wake  chan struct{}                  // holds one token while nodes are to be read again
 
+	reading sync.Mutex // held from before nodes are read until they are in the view, so that the newest state comes last
+
 	mu      sync.RWMutex
 	ready   bool
 	nodes   map[string]*node
@@ -124,6 +126,9 @@ func (p *Fleet) Changed(_ context.Context, events []store.Event) {
 		}
 	}
 }
+
+// Moved has a node that was just changed read at once. If that fails, the event of the change has it read again.
+func (p *Fleet) Moved(ctx context.Context, n store.Node) { _ = p.readNow(ctx, n.ID) }
 
 // clockStepped is the kind of the event that follows when times in the database were corrected.
 const clockStepped = "clock.stepped"

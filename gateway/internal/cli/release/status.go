@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -21,6 +22,13 @@ const (
 	stateAborted   = "aborted"
 	stateTakenBack = "taken_back"
 	stateBehind    = "behind" // a restore has left the channel behind its nodes
+)
+
+// States of a node in a rollout, of which more is said than the word.
+const (
+	nodeRunning = "running"
+	nodeOffline = "offline"
+	nodeSilent  = "silent"
 )
 
 const (
@@ -190,12 +198,40 @@ func show(s *cli.Session, v view) error {
 		{"rollout", stateLine(s.Now(), v.Channel)},
 		{"nodes", countsText(v.Counts)},
 	}
+	if next := afterSilence(v); next != "" {
+		rows = append(rows, []string{"next", screen.Printable(next)})
+	}
 	if v.ToSign != "" {
 		rows = append(rows, []string{"to sign", screen.Printable(v.ToSign)})
 	}
 	screen.Pairs(s.Stdout, s.Screen(), rows)
 	showNodes(s, v)
 	return nil
+}
+
+// afterSilence says what to do about nodes that were let in and are not heard: the rollout waits for them, or was halted by them.
+func afterSilence(v view) string {
+	if !slices.Contains([]string{stateRunning, statePaused, stateHalted}, v.State) {
+		return ""
+	}
+	var names []string
+	for _, n := range v.Nodes {
+		if n.Wave > 0 && (n.State == nodeOffline || n.State == nodeSilent) {
+			names = append(names, n.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := names[0] + " has its turn and is not heard"
+	if more := len(names) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	text += ": start it again, or, if it is gone for good, muster node retire " + names[0]
+	if v.State == stateHalted {
+		text += "; then muster release resume --channel " + v.Channel.Channel
+	}
+	return text
 }
 
 func stateLine(now time.Time, n api.Channel) string {
@@ -215,13 +251,17 @@ func stateLine(now time.Time, n api.Channel) string {
 	return screen.Printable(text)
 }
 
-// showNodes lists the nodes that are at work on it or have a reason; -o wide lists all. What failed comes with its last lines.
+// showNodes lists the nodes that are not through, those first that were let in; -o wide lists all. What failed comes with its last lines.
 func showNodes(s *cli.Session, v view) {
 	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "WAVE", Rank: 2}, {Name: "STATE"}, {Name: "PHASE", Rank: 1},
 		{Name: "SINCE", Rank: 3}, {Name: "WHY", Least: 16, Most: 100}}
 	var rows [][]string
 	var failed []api.ChannelNode
-	for _, n := range v.Nodes {
+	nodes := slices.Clone(v.Nodes)
+	if s.Form != cli.FormWide {
+		slices.SortStableFunc(nodes, func(a, b api.ChannelNode) int { return cmp.Compare(min(b.Wave, 1), min(a.Wave, 1)) })
+	}
+	for _, n := range nodes {
 		if n.Log != "" {
 			failed = append(failed, n)
 		}
@@ -243,8 +283,7 @@ func showNodes(s *cli.Session, v view) {
 
 // telling tells whether a person wants to see a node in the short list.
 func telling(n api.ChannelNode) bool {
-	return n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted ||
-		slices.Contains([]string{"silent", "late", "failed"}, n.State)
+	return n.State != nodeRunning || n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted
 }
 
 func nodeRow(s *cli.Session, n api.ChannelNode) []string {

@@ -148,11 +148,12 @@ func (s *Session) SendJSON(kind pipe.FrameKind, value any) error {
 }
 
 // Leave hangs up: the node hears that nobody is there any more, and ends what runs there. If that does not get through, because the node
-// takes nothing more, the gateway is asked to end the session. Without both it ends after wire.SessionBridge.
+// takes nothing more, the gateway is asked to end the session, unless it says that the session is over. Without both it ends after
+// wire.SessionBridge.
 func (s *Session) Leave() {
 	gone := time.AfterFunc(goodbye, s.Close)
 	err := s.Main.CloseWrite()
-	if gone.Stop() && err == nil {
+	if gone.Stop() && (err == nil || isOver(err)) {
 		s.Close()
 		return
 	}
@@ -160,6 +161,12 @@ func (s *Session) Leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.life), goodbye)
 	defer cancel()
 	_, _ = client.Send[api.Session](ctx, s.way.client, "DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil)
+}
+
+// isOver is true for the refusal that says that the session has ended.
+func isOver(err error) bool {
+	var said *wire.ErrorDetail
+	return errors.As(err, &said) && said.Code == wire.CodeSessionOver
 }
 
 // Close ends this end at once. The gateway is told nothing.

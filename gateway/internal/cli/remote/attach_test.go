@@ -299,6 +299,22 @@ func TestLeave(t *testing.T) {
 		s.Leave()
 		<-killed
 	})
+	t.Run("it is over already", func(t *testing.T) {
+		opened := make(chan *standin.Session, 1)
+		gateway := &standin.Gateway{Play: func(s *standin.Session) { opened <- s }}
+		s, err := remote.Open(t.Context(), dial(t, ways(t, gateway)["socket"]), "gpu-1", api.SessionAsk{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := <-opened
+		there.End("the node ended it")
+		s.Leave()
+		select {
+		case <-there.Killed:
+			t.Error("the gateway was asked to end what has ended")
+		default:
+		}
+	})
 	t.Run("its context has ended", func(t *testing.T) {
 		killed := make(chan struct{})
 		gateway := &standin.Gateway{Play: func(s *standin.Session) {

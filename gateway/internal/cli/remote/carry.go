@@ -155,11 +155,10 @@ func (e *overError) Unwrap() error { return e.error }
 
 // cutBy is why a connection ended before its time. Of the end of the session the channel pipe.Main says more.
 func (c *carrier) cutBy(ctx context.Context, err error) error {
-	var said *wire.ErrorDetail
 	switch {
 	case errors.Is(err, pipe.ErrLost):
 		return &overError{err}
-	case !errors.As(err, &said) || said.Code != wire.CodeSessionOver:
+	case !isOver(err):
 		return err
 	}
 	select {

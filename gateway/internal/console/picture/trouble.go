@@ -108,7 +108,7 @@ func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 	}
 	c := condition.Named(condition.NodeStale)
 	s.Meaning = c.Meaning
-	s.WhatToDo = strings.ReplaceAll(c.Next, "NAME", n.Name)
+	s.WhatToDo = condition.About(n.Name, c.Next)
 	s.Topic = c.Topic
 	return s
 }

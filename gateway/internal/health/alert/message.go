@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/httpserver/post"
 )
 
@@ -41,8 +42,12 @@ func (d *Service) message(a *alert, state string) message {
 // says is what an alert says, to whomever.
 func (d *Service) says(a *alert) api.AlertFacts {
 	c := d.table[a.Cause]
+	name := a.NodeName
+	if c.Fleet {
+		name = a.Subject
+	}
 	return api.AlertFacts{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
-		NodeID: a.NodeID, Text: a.Text, Next: cmp.Or(a.next, c.Next), Topic: c.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
+		NodeID: a.NodeID, Text: a.Text, Next: condition.About(name, cmp.Or(a.next, c.Next)), Topic: c.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
 		ResolvedAt: a.ResolvedAt}
 }
 

@@ -6,6 +6,8 @@
 package condition
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -22,7 +24,7 @@ type Condition struct {
 	Name     string
 	Severity string // one of wire.Severity*; by a severe finding the node gets no work
 	Meaning  string // one sentence
-	Next     string // one sentence: what to do
+	Next     string // one sentence: what to do; NAME stands for the subject's name
 	Topic    string // of muster help
 	Fleet    bool   // it is about no single node
 
@@ -41,6 +43,12 @@ type Condition struct {
 	Told Hold // so long it must be bad before it fires; zero: it makes no alert of its own
 	Over Hold // so long it must be good before it is resolved
 }
+
+// About puts the subject's name into the text of a Next; "": its name is not known.
+func About(name, next string) string { return strings.ReplaceAll(next, subject, cmp.Or(name, subject)) }
+
+// subject stands for the subject's name.
+const subject = "NAME"
 
 // IsFound is true if a rule looks for the condition.
 func (c *Condition) IsFound() bool { return c.Found.Looks > 0 }

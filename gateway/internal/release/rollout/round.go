@@ -250,6 +250,7 @@ func (r *round) why(wave int, l loss, limit int) string {
 	if r.o.Forgiven > 0 {
 		text += fmt.Sprintf(" beyond the %d that were accepted", r.o.Forgiven)
 	}
+	text += r.names(wave, Silent, "not heard any more")
 	text += r.names(wave, Late, "online, and not through in time")
 	return text + r.names(wave, Unwell, "not well with it")
 }

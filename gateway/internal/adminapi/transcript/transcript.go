@@ -1,4 +1,5 @@
-package adminapi
+// Package transcript answers with what a task has written, byte for byte.
+package transcript
 
 import (
 	"errors"
@@ -14,10 +15,10 @@ import (
 // errGap ends an answer whose reader counts bytes.
 var errGap = errors.New("what comes next is not kept")
 
-// transcript answers with what a task has written, byte for byte. Not everything is kept of a task that writes much. For a person a line
+// Writer sends what a task has written. Not everything is kept of a task that writes much. For a person a line
 // stands for what is missing. For a program that counts bytes an answer has no gap: its header says where it begins, and it ends where the
 // next bytes are missing.
-type transcript struct {
+type Writer struct {
 	To    http.ResponseWriter
 	Next  int64 // offset of the next byte
 	Exact bool  // it has no gap: its reader counts bytes
@@ -26,7 +27,7 @@ type transcript struct {
 }
 
 // Piece sends what the task has written at an offset. What the reader has already is left out.
-func (w *transcript) Piece(offset int64, data []byte) error {
+func (w *Writer) Piece(offset int64, data []byte) error {
 	if offset < w.Next {
 		data = data[min(w.Next-offset, int64(len(data))):]
 		offset = w.Next
@@ -56,7 +57,7 @@ func (w *transcript) Piece(offset int64, data []byte) error {
 }
 
 // flush sends at once what a reader waits for. Between two pieces there is no deadline: the task may write nothing for hours.
-func (w *transcript) flush() error {
+func (w *Writer) flush() error {
 	if !w.Live {
 		return nil
 	}
@@ -69,7 +70,7 @@ func (w *transcript) flush() error {
 }
 
 // begin sends the header once.
-func (w *transcript) begin() {
+func (w *Writer) begin() {
 	if w.begun {
 		return
 	}
@@ -79,7 +80,7 @@ func (w *transcript) begin() {
 }
 
 // End says how the answer ends. What has begun and cannot go on is cut, so that nobody takes it for whole.
-func (w *transcript) End(err error) error {
+func (w *Writer) End(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errGap):
 		w.begin()

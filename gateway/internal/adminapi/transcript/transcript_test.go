@@ -1,4 +1,4 @@
-package adminapi
+package transcript_test
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/transcript"
 )
 
 // written is what a task has written at an offset.
@@ -48,7 +49,7 @@ func TestTranscript(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			out := &transcript{To: w, Next: c.from, Exact: c.exact, Live: true}
+			out := &transcript.Writer{To: w, Next: c.from, Exact: c.exact, Live: true}
 			var err error
 			for _, p := range c.pieces {
 				if err = out.Piece(p.offset, []byte(p.text)); err != nil {
@@ -71,7 +72,7 @@ func TestTranscript(t *testing.T) {
 // TestTranscriptFails: before the first byte an error is answered as one. After that the answer is cut, so that it does not look whole.
 func TestTranscriptFails(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	out := &transcript{To: httptest.NewRecorder()}
+	out := &transcript.Writer{To: httptest.NewRecorder()}
 	if err := out.End(broken); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
@@ -117,7 +118,7 @@ func TestTranscriptWithoutReader(t *testing.T) {
 		{"the bytes behind that line", 1, 5, false},
 		{"the flush", 1, 0, true},
 	} {
-		out := &transcript{To: &gone{httptest.NewRecorder(), c.before}, Live: c.live}
+		out := &transcript.Writer{To: &gone{httptest.NewRecorder(), c.before}, Live: c.live}
 		if err := out.Piece(c.offset, []byte("a")); !errors.Is(err, errGone) {
 			t.Errorf("%s: got %v", c.name, err)
 		}
