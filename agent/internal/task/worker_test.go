@@ -263,7 +263,7 @@ func TestUnknownKey(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		d.giveSigned(signed)
-		bounded, cut := context.WithTimeout(ctx, time.Minute)
+		bounded, cut := context.WithTimeout(ctx, 5*time.Second)
 		if err := w.Wait(bounded, d.state, began.Add(30*time.Second)); err != nil || d.waits != 1 {
 			t.Errorf("%v after %d waits", err, d.waits)
 		}
