@@ -39,6 +39,9 @@ func (a *API) leave(ctx context.Context, c Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.Releases != nil {
+		a.Releases.Moved(node.Node)
+	}
 	return wire.LeaveAnswer{State: node.State}, nil
 }
 

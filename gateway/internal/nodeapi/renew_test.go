@@ -196,7 +196,13 @@ func TestLeave(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
 	s.beats(n)
+	if s.releases.Updating(n.id) == nil {
+		t.Error("it belongs to no channel")
+	}
 	a := s.plainly(n, wire.LeavePath(n.id), nil)
+	if got := s.releases.Updating(n.id); got != nil {
+		t.Errorf("a rollout still counts it: %+v", got)
+	}
 	if a.status != http.StatusOK || string(a.body) != "{\"state\":\"retired\"}\n" {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
