@@ -80,7 +80,8 @@ func TestJoinIsNotOnlineInTime(t *testing.T) {
 	p := b.program(&out, &errs)
 	p.Patience = brief()
 	code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
-	for _, want := range []string{"not online yet, trying again: ", "because of unavailable", "[5/5] failed: not online after " + brief().String() + ": ",
+	for _, want := range []string{"not online yet, trying again: ", "because of unavailable",
+		"[5/5] failed: not online after " + brief().String() + ": ",
 		"agent.log", "the same command waits again"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out.String(), errs.String())

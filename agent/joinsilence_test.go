@@ -22,7 +22,8 @@ func TestJoinOfARecycledBox(t *testing.T) { // by itself: it measures time
 			[]string{"node gpu-1 of this instance was heard 3s ago", "waiting until that node counts as silent: about 1s",
 				"still waiting for that node to be silent: about 1s", "[2/5] enrolled as gpu-1"}, "failed"},
 		{"it goes on reporting", []int{1}, 1,
-			[]string{"[2/5] failed: not enrolled: ", "it still reports after " + brief().String(), "stop that one", "do something", "the token is not lost"}, ""},
+			[]string{"[2/5] failed: not enrolled: ", "it still reports after " + brief().String(), "stop that one",
+				"do something", "the token is not lost"}, ""},
 		{"much too long", []int{601}, 1, []string{"[2/5] failed: not enrolled: ", "too long to wait here", "do something",
 			"the token is not lost"}, "waiting until"},
 	} {

@@ -56,7 +56,8 @@ type Bootstrap struct {
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
 	b := &Bootstrap{
-		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, reach: c.Reach, release: c.Release, nonces: newNonces(),
+		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, reach: c.Reach,
+		release: c.Release, nonces: newNonces(),
 	}
 	if b.release == nil {
 		b.release = func(context.Context, string) (Release, error) { return Release{}, nil }

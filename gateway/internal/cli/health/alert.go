@@ -210,7 +210,8 @@ func receiverRequest(s *cli.Session) (api.AlertReceiverRequest, error) {
 	q.URL = strings.TrimSpace(address)
 	q.Token = strings.TrimSpace(rest)
 	if q.URL == "" && !q.Replace { // before anything is sent: a person may have given it as --url, where the API token goes
-		return q, cli.Usagef("--file FILE or a pipe gives it; --replace keeps the one that a receiver has; --url is the gateway's own", "there is no URL of the receiver")
+		return q, cli.Usagef("--file FILE or a pipe gives it; --replace keeps the one that a receiver has; --url is the gateway's own",
+			"there is no URL of the receiver")
 	}
 	return q, nil
 }

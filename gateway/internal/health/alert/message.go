@@ -47,7 +47,8 @@ func (d *Service) says(a *alert) api.AlertFacts {
 		name = a.Subject
 	}
 	return api.AlertFacts{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
-		NodeID: a.NodeID, Text: a.Text, Next: condition.About(name, cmp.Or(a.next, c.Next)), Topic: c.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
+		NodeID: a.NodeID, Text: a.Text, Next: condition.About(name, cmp.Or(a.next, c.Next)), Topic: c.Topic,
+		Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
 		ResolvedAt: a.ResolvedAt}
 }
 
