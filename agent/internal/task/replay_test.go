@@ -94,13 +94,13 @@ func TestOwnClockAhead(t *testing.T) {
 		d.local = func() time.Time { return time.Now().Add(3 * time.Hour) }
 		d.teach(0)
 		first := d.give(d.payload(wire.TaskDiagCollect, `{"x":1}`))
-		second := ""
-		go func() { time.Sleep(30 * time.Second); second = d.diag() }()
+		second := make(chan string, 1)
+		go func() { time.Sleep(30 * time.Second); second <- d.diag() }()
 		d.run(time.Minute)
 		if d.begun() != 0 || d.result(first).Status != wire.TaskExpired {
 			t.Errorf("%d begun, %+v", d.begun(), d.result(first))
 		}
-		if r := d.result(second); r.Status != wire.TaskExpired || !strings.Contains(r.Error, "3h0m0s ahead") || !strings.Contains(r.Error, "timedatectl") {
+		if r := d.result(<-second); r.Status != wire.TaskExpired || !strings.Contains(r.Error, "3h0m0s ahead") || !strings.Contains(r.Error, "timedatectl") {
 			t.Errorf("%+v", r)
 		}
 	})

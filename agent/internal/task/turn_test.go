@@ -43,9 +43,10 @@ func TestTurns(t *testing.T) {
 				return task.Outcome{}
 			}
 			first := d.give(d.payload(c.first, c.firstParams))
-			second := ""
-			go func() { time.Sleep(time.Second); second = d.give(d.payload(c.second, c.secondParams)) }()
+			given := make(chan string, 1)
+			go func() { time.Sleep(time.Second); given <- d.give(d.payload(c.second, c.secondParams)) }()
 			d.run(time.Minute)
+			second := <-given
 			if r := []string{d.result(first).Status, d.result(second).Status}; !slices.Equal(r, []string{"completed", "completed"}) {
 				t.Errorf("%s: %q", name, r)
 			}
