@@ -49,7 +49,8 @@ type Account struct {
 // RevokedAccount answers DELETE accounts/{account}.
 type RevokedAccount struct {
 	Done
-	Made []string `json:"made"` // live accounts that it had made, which stay
+	Made   []string `json:"made"`   // live accounts that it had made, which stay
+	Tokens []string `json:"tokens"` // live tokens that it had made, by their public parts, which stay
 }
 
 // ChangedAccount answers PATCH accounts/{account}.

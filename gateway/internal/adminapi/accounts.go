@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -115,8 +116,8 @@ func (s *server) nameTaken(c *call, name string) error {
 	return wire.Refuse(wire.CodeAlreadyThere, "the name "+name+" is taken", "choose another")
 }
 
-// revokeAccount ends an account at once. Accounts that it made stay. The answer names them, because the operator may want to end them
-// too. A caller cannot revoke an account with more scopes than its own: otherwise it could shut the operator out.
+// revokeAccount ends an account at once. Accounts and tokens that it made stay. The answer names them, because the operator may want to end
+// them too. A caller cannot revoke an account with more scopes than its own: otherwise it could shut the operator out.
 func (s *server) revokeAccount(c *call) (any, error) {
 	a, accounts, err := s.account(c)
 	if err != nil {
@@ -131,10 +132,27 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(a.Name)
 	}
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := s.tokensOf(c.r.Context(), a, now)
 	return api.RevokedAccount{
-		Done: api.Done{ID: a.ID, Status: api.StatusRevoked},
-		Made: liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
+		Done:   api.Done{ID: a.ID, Status: api.StatusRevoked},
+		Made:   liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
+		Tokens: tokens,
 	}, err
+}
+
+// tokensOf are the live tokens that an account has made. An account of the same name that was there before has made none of them.
+func (s *server) tokensOf(ctx context.Context, a store.Account, now time.Time) ([]string, error) {
+	live, err := s.Store.Tokens(ctx, store.TokenQuery{Tenant: a.Tenant, Now: now})
+	ids := []string{}
+	for _, t := range live {
+		if t.CreatedBy == account.ActorName(a) && !t.CreatedAt.Before(a.CreatedAt) {
+			ids = append(ids, t.ID)
+		}
+	}
+	return ids, err
 }
 
 // liveNames are the names of the live accounts for which asked is true.

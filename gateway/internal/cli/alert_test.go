@@ -112,7 +112,7 @@ func TestNoAlert(t *testing.T) {
 		{func() {
 			rows := h.rows()
 			h.api.Overview.Findings(rows[0].ID, []api.Finding{{Rule: "gpu_count_dropped", Severity: api.SeveritySevere}})
-		}, "none of the alerts that were asked for fires, but look at 1 node with a severe finding (muster health ls); "},
+		}, "none of the alerts that were asked for fires, but look at 1 node with findings (muster health ls); "},
 	} {
 		step.change()
 		if code, out, says := h.muster("alert", "ls", "--cause", "node_stale"); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(says, step.want) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -145,8 +146,11 @@ func (c *Command) check(given Flags, args []string) error {
 	hint := "muster " + c.Name + " --help shows how it is used"
 	for _, f := range ownFlags() {
 		if given.Given(f.Name) && !slices.Contains(c.Flags, f.Name) {
-			return Usagef(hint, "muster %s takes no --%s", c.Name, f.Name)
+			return Usagef(cmp.Or(c.flagMeant(f.Name), hint), "muster %s takes no --%s", c.Name, f.Name)
 		}
+	}
+	if c.Most == 0 && len(args) > 0 && slices.Contains(c.Flags, "node") {
+		hint = "write muster " + c.Name + " --node " + shown(args[0])
 	}
 	if c.Most >= 0 && len(args) > c.Most {
 		return Usagef(hint, "muster %s does not take %q", c.Name, args[c.Most])

@@ -10,7 +10,10 @@ import (
 	"muster/agent/flags"
 )
 
-const completionName = "completion"
+const (
+	completionName = "completion"
+	versionName    = "version"
+)
 
 // OwnCommands are the commands that are about the command line itself.
 func OwnCommands() []Command {
@@ -19,7 +22,7 @@ func OwnCommands() []Command {
 			Summary: "print a completion script for a shell", Text: "Commands, flags and the topics of muster help are completed.",
 			Examples: []string{"source <(muster completion bash)", "muster completion zsh > ~/.zfunc/_muster",
 				"muster completion fish > ~/.config/fish/completions/muster.fish"}},
-		{Name: "version", Run: version, NoGateway: true, Summary: "print the version",
+		{Name: versionName, Run: version, NoGateway: true, Summary: "print the version",
 			Text: "Prints the version of this program; the gateway's own is at its path /version.", Examples: []string{"muster version"}},
 	}
 }

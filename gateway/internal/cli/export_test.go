@@ -11,9 +11,6 @@ import (
 // FirstWord is the word of a command line that says what to do.
 var FirstWord = firstWord
 
-// Nearest are the names that what was typed is a misspelling of.
-var Nearest = nearest
-
 // Meaning is a row of the tables of words that name no command.
 type Meaning struct{ Words, Means []string }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/cli/help"
 )
@@ -55,7 +54,7 @@ func TestShortForms(t *testing.T) {
 		"gpus --quiet": "there is no flag --quiet\n  hint: muster gpus --help shows its flags\n",
 		"--quiet":      "there is no flag --quiet\n  hint: muster help commands shows what there is\n",
 		"alert receiver add ops --webhook https://x": "hint: muster alert receiver add --help shows its flags\n",
-		"exec --all -- date":                         "hint: muster exec --help shows how it is used",
+		"exec --all -- date":                         "write muster exec -l status=online",
 		"exec -- date":                               "-l status=online selects all that are online",
 
 		"gpus gpu-1":      "hint: muster gpus --help shows how it is used",
@@ -141,24 +140,6 @@ func TestHelpWords(t *testing.T) {
 	for word, meant := range map[string]string{"jupiter": "jupyter", "grafanna": "grafana"} {
 		if code, _, errs := h.muster("help", word); code != 2 || !strings.Contains(errs, "did you mean muster help "+meant+"?") {
 			t.Errorf("help %s: code %d, want %s in\n%s", word, code, meant, errs)
-		}
-	}
-}
-
-// TestNearest: only a slip of the hand is a misspelling. Two names that are equally near are both named.
-func TestNearest(t *testing.T) {
-	names := []string{"ls", "login", "logs", "psk set", "node create", "node ls", "events", "backup", "key ls", "key rotate", "psk rotate"}
-	for typed, want := range map[string]string{
-		"lgos": "logs", "evnets": "events", "evnts": "events", "bakcup": "backup", "lss": "ls", "sl": "", "l": "", "price set": "",
-		"node delete": "", "nod ls": "node ls", "node lss": "node ls", "node xy": "", "logging": "login", "backup now": "backup",
-		"pskk rotate": "psk rotate", "lo": "", "logi": "logs or login", "": "", "kay rotat": "key rotate", strings.Repeat("x", 1<<20): "",
-	} {
-		near := cli.Nearest(strings.Fields(typed), names)
-		if typed == "logi" && len(near) == 2 {
-			continue
-		}
-		if got := strings.Join(near, " or "); got != want {
-			t.Errorf("%.40q: got %q, want %q", typed, got, want)
 		}
 	}
 }

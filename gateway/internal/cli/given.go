@@ -18,7 +18,7 @@ func split(args []string) (words, behind []string, s Flags, err error) {
 	words, behind, err = s.Parse(args)
 	var wrong *flags.Error
 	if errors.As(err, &wrong) && wrong.Unknown != "" {
-		wrong.Hint = s.instead(wrong.Unknown)
+		wrong.Hint = notAsFlag(wrong.Unknown)
 		if _, number := strconv.ParseFloat(wrong.Unknown, 64); number == nil {
 			err = Usagef("numbers are from 0 up", "-%s is no flag, and no negative number can stand here", wrong.Unknown)
 		}
@@ -26,20 +26,10 @@ func split(args []string) (words, behind []string, s Flags, err error) {
 	return words, behind, s, err
 }
 
-// instead says what there is in place of a flag that there is not; empty: nothing is near to it.
-func (s *Flags) instead(name string) string {
-	var names []string
-	for _, f := range s.All {
-		names = append(names, f.Name)
-	}
+// notAsFlag says how a secret is given; empty: the flag is about none.
+func notAsFlag(name string) string {
 	if name == "token" || name == "secret" || name == "psk" {
 		return "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
-	}
-	if name == "n" || name == "tail" {
-		return "--lines N shows the last N lines: muster logs and muster run logs take it"
-	}
-	if asked := didYouMean("--", []string{name}, names); asked != "" {
-		return asked
 	}
 	return ""
 }

@@ -10,7 +10,8 @@ func phrases() []meaning {
 		{"price|price set|set price|node price|node price set|node set price", "node label {NAME} price_per_hour={1.99}"},
 		{"update|upgrade|deploy|node update|node upgrade|agent update|agent upgrade|release update", "release status|release promote VERSION|" +
 			"service install"},
-		{"silence|mute|ack|acknowledge|snooze|alert mute|alert ack|node silence|node mute", "alert silence --node {NAME} --reason {WHY}"},
+		{"silence|mute|ack|acknowledge|snooze|alert mute|node silence|node mute", "alert silence --node {NAME} --reason {WHY}"},
+		{"alert ack|alert acknowledge", "alert silence --node NODE --reason WHY|alert show {ID}"},
 		{"webhook|webhooks|notify|notification|notifications|receiver|receivers|slack|ntfy|email|pagerduty|alertmanager",
 			"alert receiver add NAME --kind KIND|alert receiver ls"},
 		{"join|add|enroll|enrol|register|adopt|new|node add|node join|node new|node enroll|node enrol|node register",
@@ -42,6 +43,7 @@ func phrases() []meaning {
 		{"whoami", "account whoami|" + helpName + " roles"},
 		{"logout", "account ls|status"},
 		{"unban|node unban|unblock|node unblock", helpName + " unban|token create"},
+		{"role ls|role list|role show|roles ls|roles list", helpName + " roles"},
 		{"role|roles", "account create {NAME} --role runner|" + helpName + " roles"},
 		{"invite", "account create {NAME} --role viewer|token create"},
 		{"run show|run status|run get|run info|run describe|run inspect|run ps", "run ls|run logs {NAME} -f"},
@@ -54,7 +56,24 @@ func phrases() []meaning {
 		{"init|setup|install|start|up", serveName + "|service install"},
 		{"down|uninstall|shutdown", "service uninstall"},
 		{"dump|snapshot", "backup {FILE}"},
+		{"node events|node history|node audit", "events --node {NAME}"},
+		{"release history|release log", "release ls|release status|events"},
+		{"alert rule|alert rules", "health rules"},
 		{"recover|import", "restore {FILE}"},
+	}
+}
+
+// otherFlags are other names of flags, and what stands for them. Of these that one is meant which the command takes.
+func otherFlags() []meaning {
+	return []meaning{
+		{"stale|offline|silent|down|dead", "--status stale"},
+		{"online|up|live", "--status online"},
+		{"all|every", "-l status=online"},
+		{"cheap|cheapest", "--sort price"},
+		{"model|gpu|label|labels|filter|where|select", "-l KEY=VALUE"},
+		{"n|tail|last|count|since|max", "--lines N|--limit N"},
+		{"json", "-o json"},
+		{"wide|long", "-o wide"},
 	}
 }
 

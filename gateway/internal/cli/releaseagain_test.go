@@ -54,6 +54,18 @@ func TestReleaseOrders(t *testing.T) {
 	if code, _, _ := h.muster("release", "rollback", "--yes"); code == 0 {
 		t.Error("a channel with nothing to go back to went back")
 	}
+	ended := before
+	ended.Channel = "edge"
+	ended.State = "done"
+	answer("GET "+base+"channels/edge", ended)
+	answer("PATCH "+base+"channels/edge", ended)
+	if code, _, stderr := h.muster("release", "abort", "--channel", "edge"); code != 1 || strings.Contains(stderr, "[y/N]") ||
+		!strings.Contains(stderr, "is done: there is nothing to end") || !strings.Contains(stderr, "muster release rollback --channel edge") {
+		t.Errorf("a rollout that is done: code %d\n%s", code, stderr)
+	}
+	if out := h.done("release", "promote", "0.4.0", "--channel", "edge", "--yes"); !strings.Contains(out, "muster node label NODE channel=edge") {
+		t.Errorf("a channel without nodes: %s", out)
+	}
 }
 
 // TestSoak: what --soak says is sent, also that a wave need not wait.

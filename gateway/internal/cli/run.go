@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -111,6 +112,11 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 
 // execute finds the command and runs it.
 func (s *Session) execute(ctx context.Context) error {
+	if last := len(s.Args) - 1; last >= 0 && slices.Contains([]string{"--version", "-version", "-v", "-V"}, s.Args[last]) {
+		if word, _ := firstWord(s.Args[:last]); word == "" { // people ask every program so
+			s.Args = append(slices.Clone(s.Args[:last]), versionName)
+		}
+	}
 	args, ofServe := s.commands.divide(s.Args)
 	words, behind, given, err := split(args)
 	s.Flags = given

@@ -204,6 +204,30 @@ func TestRunLists(t *testing.T) {
 	}
 }
 
+// TestRunAgain: a name whose program has ended is used again only with a yes of the person who would lose its output. Without a person it is
+// said. Where nothing began there is nothing to follow.
+func TestRunAgain(t *testing.T) {
+	h := newRunHouse(t, "gpu-1")
+	zero := 0
+	h.end = wire.Run{State: wire.RunExited, ExitCode: &zero}
+	again := []string{"run", "gpu-1", "--name", "train", "--", "python", "train.py"}
+	h.done(again...)
+	const replaced = "replace the train that has ended on gpu-1, with all that it wrote"
+	if code, _, stderr := h.muster(again...); code != 0 || !strings.Contains(stderr, "this will "+replaced) {
+		t.Errorf("without a person: code %d\n%s", code, stderr)
+	}
+	h.interactive = true
+	h.stdin = "n\n"
+	if code, _, stderr := h.muster(again...); code != 1 || !strings.Contains(stderr, replaced+"? [y/N]") || len(h.did("gpu-1")) != 2 {
+		t.Errorf("without a yes: code %d, did %q\n%s", code, h.did("gpu-1"), stderr)
+	}
+	h.stdin = "y\n"
+	h.done(again...)
+	if code, _, stderr := h.muster("run", "gpu-8", "gpu-9", "--", "true"); code != 1 || strings.Contains(stderr, "follow it") {
+		t.Errorf("where nothing began: code %d\n%s", code, stderr)
+	}
+}
+
 // TestRunUsage: what is wrong is said before anything is queued, with the next step.
 func TestRunUsage(t *testing.T) {
 	h := newRunHouse(t, "gpu-1")

@@ -172,6 +172,10 @@ func TestStatusInPart(t *testing.T) {
 			p["fleet"], p["findings"], p["alerts"] = api.FleetView{}, api.FindingList{}, api.AlertList{}
 		}, []string{"fleet    no node yet: muster token create prints", "GPUs     none are seen\n", "cost     not known: no node has a price",
 			"wrong    nothing is found\n"}, "severe"},
+		"a stale node": {func(p played) {
+			p["fleet"] = api.FleetView{Totals: api.Totals{Nodes: 1, Statuses: map[string]int{"stale": 1}}}
+			p["findings"], p["alerts"] = api.FindingList{}, api.AlertList{}
+		}, []string{"wrong    nothing is found; 1 stale node: muster ls --status stale, muster help stale-node\n"}, "severe"},
 	} {
 		p := wrongFleet(h.now)
 		c.change(p)

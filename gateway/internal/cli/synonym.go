@@ -9,6 +9,7 @@ import (
 	"muster/agent/flags"
 	"muster/agent/sign"
 	pages "muster/gateway/internal/cli/help"
+	"muster/gateway/internal/cli/spelling"
 	"muster/gateway/internal/paste"
 )
 
@@ -115,10 +116,38 @@ func (all catalog) unread(t typed, err error) error {
 	if !errors.As(err, &wrong) || wrong.Hint != "" {
 		return err
 	}
+	meant, hint := "", "muster "+helpName+" "+helpCommands+" shows what there is"
+	taken := allFlags()
 	if c != nil {
-		return Usagef("muster "+c.Name+" --help shows its flags", "%s", wrong.Message)
+		meant = c.flagMeant(wrong.Unknown)
+		hint = "muster " + c.Name + " --help shows its flags"
+		taken = slices.DeleteFunc(ownFlags(), func(f flags.Flag) bool { return !slices.Contains(c.Flags, f.Name) })
+		taken = append(taken, globals()...)
 	}
-	return Usagef("muster "+helpName+" "+helpCommands+" shows what there is", "%s", wrong.Message)
+	var names []string
+	for _, f := range taken {
+		names = append(names, f.Name)
+	}
+	return Usagef(cmp.Or(meant, didYouMean("--", []string{wrong.Unknown}, names), hint), "%s", wrong.Message)
+}
+
+// flagMeant says what the command takes in place of a flag that it does not take; empty: nothing is known.
+func (c *Command) flagMeant(name string) string {
+	for _, m := range otherFlags() {
+		if !m.has(name) {
+			continue
+		}
+		for _, text := range strings.Split(m.means, "|") {
+			word, _, _ := strings.Cut(strings.TrimLeft(text, "-"), " ")
+			if f, known := lookup(word); known && slices.Contains(c.Flags, f.Name) {
+				return "write muster " + c.Name + " " + text
+			}
+		}
+	}
+	if name != "" && strings.Contains(c.Args, strings.ToUpper(name)) {
+		return "write " + c.usage()
+	}
+	return ""
 }
 
 // wrongName is what was typed in the place of a command: behind a group two words, else one. What follows may be no name at all.
@@ -396,4 +425,14 @@ func (c *Command) asksFor() []string {
 		words = append(words, strings.TrimSuffix(word, "..."))
 	}
 	return words
+}
+
+// didYouMean asks for what was probably meant: the names that are nearest to what was typed, each behind before. It is empty where no
+// name is near.
+func didYouMean(before string, typed, names []string) string {
+	near := spelling.Nearest(typed, names)
+	if len(near) == 0 {
+		return ""
+	}
+	return "did you mean " + before + strings.Join(near, " or "+before) + "?"
 }

@@ -78,6 +78,11 @@ func TestSynonyms(t *testing.T) {
 		"run rm train":                         "run stop train",
 		"run kill train gpu-1":                 "run stop train gpu-1",
 		"run tail train -f":                    "run logs train -f",
+		"role ls":                              "help roles",
+		"alert ack al-1":                       "alert silence --node NODE --reason WHY|alert show al-1",
+		"node events gpu-1":                    "events --node gpu-1",
+		"release history":                      "release ls|release status|events",
+		"alert rule ls":                        "health rules",
 		"roles":                                "account create NAME --role runner|help roles",
 		"invite ada":                           "account create ada --role viewer|token create",
 		"attach train":                         "run logs train -f|ssh train",
@@ -96,6 +101,28 @@ func TestSynonyms(t *testing.T) {
 		if strings.Contains(errs, "did you mean") || strings.Contains(errs, "s3cret") {
 			t.Errorf("%s: %s", typed, errs)
 		}
+	}
+}
+
+// TestOtherFlags: a flag that a command does not take is answered with what it takes in its place.
+func TestOtherFlags(t *testing.T) {
+	h := newHouse(t)
+	for typed, want := range map[string]string{
+		"gpus --stale":                "write muster gpus --status stale",
+		"ls --offline -o wide":        "write muster ls --status stale",
+		"gpus --cheapest":             "write muster gpus --sort price",
+		"gpus --model H100":           "write muster gpus -l KEY=VALUE",
+		"run stop train --node gpu-1": "write muster run stop NAME [NODE] [flags]",
+		"run logs train --since 1h":   "write muster run logs --lines N",
+		"events gpu-1":                "write muster events --node gpu-1",
+		"node ls --seperity x":        "muster node ls --help shows its flags",
+	} {
+		if code, out, errs := h.muster(strings.Fields(typed)...); code != 2 || out != "" || !strings.Contains(errs, "hint: "+want) {
+			t.Errorf("%s: code %d\n%s", typed, code, errs)
+		}
+	}
+	if got := h.done("--version"); got != h.done("version") {
+		t.Errorf("--version: %q", got)
 	}
 }
 

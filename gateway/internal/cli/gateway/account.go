@@ -214,5 +214,9 @@ func revokedText(a api.RevokedAccount) string {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
 			strings.Join(a.Made, " ")
 	}
+	if len(a.Tokens) > 0 {
+		text += "; tokens that it had made stay live: " + strings.Join(a.Tokens, ", ") + "; to end them: muster token revoke " +
+			strings.Join(a.Tokens, " ")
+	}
 	return text
 }

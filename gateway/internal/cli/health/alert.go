@@ -48,8 +48,12 @@ func beside(ctx context.Context, s *cli.Session, f api.AlertFilter) string {
 	if n := view.Totals.Statuses[wire.StatusStale]; n > 0 {
 		said = append(said, screen.Plural(n, "stale node")+" (muster node ls)")
 	}
-	if n := view.Totals.Findings[wire.SeveritySevere]; n > 0 {
-		said = append(said, screen.Plural(n, "node")+" with a severe finding (muster health ls)")
+	found := 0
+	for _, n := range view.Totals.Findings {
+		found += n
+	}
+	if found > 0 {
+		said = append(said, screen.Plural(found, "node")+" with findings (muster health ls)")
 	}
 	if len(said) == 0 {
 		return ""

@@ -14,6 +14,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/paste"
 )
 
 const (
@@ -65,7 +66,7 @@ func run(ctx context.Context, all []*follower, follow bool) error {
 	}
 	together.Wait()
 	if len(all) == 1 {
-		return errs[0]
+		return ofProgram(all[0].node.Name, errs[0])
 	}
 	var failed error
 	for i, f := range all {
@@ -78,6 +79,16 @@ func run(ctx context.Context, all []*follower, follow bool) error {
 		}
 	}
 	return failed
+}
+
+// ofProgram adds to the error of a name that no node has how the output of a program is shown.
+func ofProgram(name string, err error) error {
+	var refused *wire.ErrorDetail
+	if !errors.As(err, &refused) || refused.Code != wire.CodeNotFound {
+		return err
+	}
+	return &wire.ErrorDetail{Code: refused.Code, Message: refused.Message,
+		Hint: refused.Hint + "; if it is a program of muster run: muster run logs " + paste.Quote(name)}
 }
 
 func query(s *cli.Session) (q api.LogsQuery, err error) {

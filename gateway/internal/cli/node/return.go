@@ -229,11 +229,14 @@ func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
 
 // remember notes what the provider still bills.
 func (g *giveBack) remember(node api.Node) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if node.InstanceID == "" && node.PricePerHour != nil {
+		g.remains = append(g.remains, fmt.Sprintf("%s, which costs %.4g an hour by its label", screen.Printable(node.Name), *node.PricePerHour))
+	}
 	if node.InstanceID == "" {
 		return
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.remains = append(g.remains, fmt.Sprintf("%s %s (%s)", screen.OrUnknown(node.Provider), screen.Printable(node.InstanceID),
 		screen.Printable(node.Name)))
 }

@@ -148,6 +148,9 @@ func (v view) statusLine() string {
 	if v.LastSeen == nil {
 		return word(screen.OrUnknown(v.Status)) + ", not heard from"
 	}
+	if v.State == wire.StateRetired { // whatever it was a moment before
+		return "gone, last seen " + v.since(v.LastSeen) + " ago"
+	}
 	text := word(screen.OrUnknown(v.StatusText())) + ", seen " + v.since(v.LastSeen) + " ago"
 	if v.Unheard {
 		text += ", before the gateway's start; not heard since"

@@ -192,6 +192,10 @@ func said(s *cli.Session, now api.Channel) {
 		fmt.Fprintf(s.Stderr, "Note: %s.\n", screen.Printable(now.Note))
 	}
 	s.Printf("The channel %s points at %s (%s), number %d. %s\n", now.Channel, now.Version, short(now.Digest), now.Sequence, progressOf(now))
+	if now.Counts.Nodes == 0 {
+		s.Printf("No node follows this channel yet: muster node label NODE channel=%s\n", now.Channel)
+		return
+	}
 	if now.State == stateRunning {
 		s.Printf("muster release status --channel %s --watch shows how it goes.\n", now.Channel)
 	}
@@ -223,6 +227,10 @@ func steer(ctx context.Context, s *cli.Session, path string) error {
 
 func releaseAbort(ctx context.Context, s *cli.Session) error {
 	return move(ctx, s, nil, func(now api.Channel) (order, error) {
+		if now.State != "" && !open(now) {
+			return order{}, cli.Hinted(fmt.Sprintf("the rollout of %s on the channel %s is %s: there is nothing to end", now.Version, now.Channel,
+				now.State), "to take its nodes back: muster release rollback --channel "+now.Channel)
+		}
 		if now.Previous == "" {
 			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(s, "POST",
 				api.PathChannelAbort),

@@ -127,7 +127,7 @@ func startForward(ctx context.Context, s *cli.Session, node string, o opening) (
 }
 
 func explainListen(err error, o opening) error {
-	other := fmt.Sprintf("another port here does it too: %d:%d", 10000+o.port%10000, o.port)
+	other := fmt.Sprintf("another port here does it too: 0:%d takes one that is free", o.port)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return cli.Hinted(o.local+" is in use on this machine", other)

@@ -28,7 +28,7 @@ func Commands() []cli.Command {
 			Flags: []string{"selector", "name", "gpus", "env", "env-secret", "user", "dir", "wait", "expires", "key", "yes", "output"},
 			Run:   runStart, Forms: []string{cli.FormTable, cli.FormJSON},
 			Says: map[string]string{
-				"name":   "what the program is called on its node, else its own name and a few letters",
+				"name":   "what the program is called on its node, else its own name and a few letters; one that has ended is replaced",
 				"gpus":   "so many GPUs that nothing uses; it sees no others",
 				"wait":   "show what the program writes, and end with its exit code",
 				"output": "table or json; json prints one task a line",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,6 +70,9 @@ func runStart(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	if err := o.replaces(ctx, nodes); err != nil {
+		return err
+	}
 	o.several = len(nodes) > 1
 	if !o.wait {
 		return o.startAll(ctx, nodes)
@@ -114,6 +118,29 @@ func (o *order) read() error {
 	o.life = f.Expires
 	o.key, err = o.OperatorKey()
 	return err
+}
+
+// replaces asks a person before the output goes of programs that had the same name and have ended. Without a person it says so.
+func (o *order) replaces(ctx context.Context, nodes []cli.Target) error {
+	if !o.Flags.Given("name") {
+		return nil
+	}
+	var on []string
+	for _, target := range nodes {
+		n, _ := cli.Get[api.Node](ctx, o.Session, api.At(api.PathNode, target.ID), nil) // what is wrong with it is told when it gets its task
+		if slices.ContainsFunc(runsOf(n), func(r wire.Run) bool { return r.Name == o.name && r.State != wire.RunRunning }) {
+			on = append(on, n.Name)
+		}
+	}
+	if len(on) == 0 {
+		return nil
+	}
+	what := fmt.Sprintf("replace the %s that has ended on %s, with all that it wrote", o.name, strings.Join(on, ", "))
+	if o.Interactive() {
+		return o.Agree(what, what)
+	}
+	o.say("this will " + what)
+	return nil
 }
 
 // nameOf makes a name from the program, or from the script that an interpreter is given.
@@ -175,7 +202,7 @@ func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
 			o.Trouble(ctx, nodes[i].Name, err)
 		}
 	}
-	if !o.json && ctx.Err() == nil {
+	if !o.json && ctx.Err() == nil && slices.Contains(failed, nil) {
 		o.say(o.next())
 	}
 	if errors.Join(failed...) != nil {

@@ -286,13 +286,22 @@ func wrongText(r api.StatusReport) string {
 		if len(r.Unread) > 0 {
 			text = "nothing in what was read"
 		}
-		return text + silencedText(r)
+		return text + silencedText(r) + staleText(r)
 	}
-	text := fmt.Sprintf("%d, severe: %d%s", r.WrongTotal, r.Severe, silencedText(r))
+	text := fmt.Sprintf("%d, severe: %d%s%s", r.WrongTotal, r.Severe, silencedText(r), staleText(r))
 	if left := r.WrongTotal - shownTroubles; left > 0 {
 		text += fmt.Sprintf("; %d more: muster health ls, muster alert ls", left)
 	}
 	return text
+}
+
+// staleText counts the nodes that are silent, where no alert tells of them yet.
+func staleText(r api.StatusReport) string {
+	told := r.Silenced > 0 || slices.ContainsFunc(r.Wrong, func(t api.Trouble) bool { return t.Cause == condition.NodeStale })
+	if told || r.Fleet == nil || r.Fleet.Statuses[wire.StatusStale] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s: muster ls --status stale, muster help stale-node", screen.Plural(r.Fleet.Statuses[wire.StatusStale], "stale node"))
 }
 
 func silencedText(r api.StatusReport) string {

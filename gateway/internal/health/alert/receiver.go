@@ -17,6 +17,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/httpserver/post"
 	"muster/gateway/internal/label"
 	"muster/store"
@@ -199,6 +200,13 @@ func (s *sealed) check() ([]store.Term, error) {
 func (d *Service) CheckCause(name string) error {
 	if name == "" || d.table[name] != nil {
 		return nil
+	}
+	if c := condition.Named(name); c != nil && c.IsFound() {
+		sums := condition.NodeWarning
+		if c.Severity == api.SeveritySevere {
+			sums = condition.FindingSevere
+		}
+		return refuse(name+" is a finding, and has no alert of its own", "the cause "+sums+" tells of it")
 	}
 	return refuse(fmt.Sprintf("%.60q is no cause of alerts", name), "one of "+strings.Join(slices.Sorted(maps.Keys(d.table)), ", "))
 }

@@ -144,7 +144,7 @@ func (r Root) build(path string) error {
 	}
 	// mmdebstrap mounts /proc and /sys into the root. In a mount namespace of its own these go with it also when it is killed, and the
 	// next run removes no more than its files.
-	args := []string{"--mount", "--propagation", "private", "mmdebstrap"}
+	args := []string{"--mount", "--propagation", "private", "mmdebstrap", `--aptopt=Acquire::Retries "5"`}
 	for _, option := range aptProxies() {
 		args = append(args, "--aptopt="+option)
 	}

@@ -19,7 +19,7 @@ import (
 var notTree = [...]string{"/proc", "/sys", "/dev", "/run"}
 
 // systemKeeps are the places where the system itself writes while it runs.
-var systemKeeps = [...]string{"/var/log", "/var/lib/systemd", "/var/cache", "/var/tmp"}
+var systemKeeps = [...]string{"/var/backups", "/var/log", "/var/lib/systemd", "/var/cache", "/var/tmp"}
 
 // Tree describes every file of the box outside the kernel's and the system's own places: mode, owner, size and content by
 // path.

@@ -1,23 +1,14 @@
-package cli
+// Package spelling finds what was meant by a word that was typed wrongly.
+package spelling
 
 import (
 	"slices"
 	"strings"
 )
 
-// didYouMean asks for what was probably meant: the names that are nearest to what was typed, each behind before. It is empty where no
-// name is near.
-func didYouMean(before string, typed, names []string) string {
-	near := nearest(typed, names)
-	if len(near) == 0 {
-		return ""
-	}
-	return "did you mean " + before + strings.Join(near, " or "+before) + "?"
-}
-
-// nearest are the names that what was typed is a misspelling of, if any. Of a name with several words each word must be near. Words may
+// Nearest are the names that what was typed is a misspelling of, if any. Of a name with several words each word must be near. Words may
 // follow the name.
-func nearest(typed, names []string) []string {
+func Nearest(typed, names []string) []string {
 	var near []string
 	least := 0
 	for _, name := range names {
