@@ -10,8 +10,8 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// TestConsoleShell works in a shell on a real node, in tmux, while a real browser looks at it: the page shows that it goes on, its recording
-// reads as the terminal did, and a person ends it in the page. Pictures are in bin/console.
+// TestConsoleShell works in a shell on a real node, in tmux, while a real browser looks at it: the page shows that it goes on, its
+// recording reads as the terminal did, and a person ends it in the page. Pictures are in bin/console.
 func TestConsoleShell(t *testing.T) {
 	needs(t, "tmux", "vim", "less", "bash")
 	c := newChromium(t)

@@ -109,8 +109,8 @@ func checkClock(now time.Time) error {
 }
 
 // work lists what the gateway does by itself until ctx ends or one of them fails. The last in the list ends first, so that nothing is lost.
-// First all live streams, all sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close, and
-// nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
+// First all live streams, all sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close,
+// and nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 	keeper := audit.Keeper{Store: g.store, Events: time.Duration(g.settings.EventsRetention), Logger: g.log}
 	all := []daemon.Part{

@@ -189,7 +189,8 @@ func insertTask(t Task) []statement {
 		guard("(SELECT count(*) FROM tasks WHERE node_id = ? AND finished_at IS NULL) < ?", t.NodeID, int64(MostOpenTasks)),
 		do(`INSERT INTO tasks(id, node_id, enrolment_id, type, subject, subject_name, drained, repeats, created_by, created_at,
 			expires_at, retry_of, signing_key_id, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			t.ID, t.NodeID, t.EnrolmentID, t.Type, t.Subject.Kind, t.Subject.Name, flag(t.Drained), int64(t.Repeats), t.CreatedBy, millis(t.CreatedAt), millis(t.ExpiresAt),
+			t.ID, t.NodeID, t.EnrolmentID, t.Type, t.Subject.Kind, t.Subject.Name, flag(t.Drained), int64(t.Repeats), t.CreatedBy,
+			millis(t.CreatedAt), millis(t.ExpiresAt),
 			t.RetryOf, t.SigningKeyID, text(t.Signature), text(t.Payload)),
 	}
 }

@@ -44,8 +44,8 @@ func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tas
 // TaskWaitSeconds is the parameter of TaskWaitPath: 0 to MaxTaskWait in whole seconds.
 const TaskWaitSeconds = "seconds"
 
-// TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: some of WaitTasks, WaitSessions and WaitReport, with commas between.
-// Without it the node takes tasks alone.
+// TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: some of WaitTasks, WaitSessions and WaitReport, with commas
+// between. Without it the node takes tasks alone.
 const (
 	TaskWaitFor  = "for"
 	WaitTasks    = "tasks"

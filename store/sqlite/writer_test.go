@@ -108,8 +108,8 @@ func execute(t testing.TB, c *sql.Conn, text string, args ...any) {
 	must(t, err)
 }
 
-// TestCommitsAreSynced: a commit is on the disk before it is acknowledged, but for what may be lost. SQLite keeps that promise as long as it
-// is asked for it: so this looks at what it is asked for.
+// TestCommitsAreSynced: a commit is on the disk before it is acknowledged, but for what may be lost. SQLite keeps that promise as long as
+// it is asked for it: so this looks at what it is asked for.
 func TestCommitsAreSynced(t *testing.T) {
 	for lax, want := range map[bool]string{false: "2", true: "1"} { // FULL and NORMAL
 		db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "t.db"), Migrations: schema(), Now: day, Lax: lax})

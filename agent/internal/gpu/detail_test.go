@@ -144,8 +144,8 @@ func TestOlderNamesAndOlderDrivers(t *testing.T) {
 	}
 }
 
-// A driver that was slow or hung is asked for less for some minutes, and not for processes. Each time that it is slow again it is left alone
-// for twice as long, an hour at most; after an hour of quick answers the times are short again.
+// A driver that was slow or hung is asked for less for some minutes, and not for processes. Each time that it is slow again it is left
+// alone for twice as long, an hour at most; after an hour of quick answers the times are short again.
 func TestSlowDriverIsAskedForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(rich())

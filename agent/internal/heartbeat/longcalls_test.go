@@ -27,8 +27,8 @@ const patience = 10 * time.Minute
 const beatInterval = 300 * time.Millisecond
 
 // TestLongCalls is an agent for a test of the gateway, which runs this test binary. Beside its heartbeats it makes calls that take seconds,
-// in both directions, while its certificate is renewed. It ends when the certificate is of the wanted generation and calls of each kind were
-// done under it. Then it writes in JSON how many calls were done, cut, refused or lost. Variables say what it works with.
+// in both directions, while its certificate is renewed. It ends when the certificate is of the wanted generation and calls of each kind
+// were done under it. Then it writes in JSON how many calls were done, cut, refused or lost. Variables say what it works with.
 func TestLongCalls(t *testing.T) {
 	result := os.Getenv("LONG_CALLS")
 	if result == "" {

@@ -130,7 +130,8 @@ func (k *keeper) start() (*os.File, answer) {
 	return from, answer{PID: k.main}
 }
 
-// barred is the first folder on the way to dir that a user may not enter, by its mode; empty: there is none, or the user is the keeper's own.
+// barred is the first folder on the way to dir that a user may not enter, by its mode; empty: there is none, or the user is the keeper's
+// own.
 func barred(dir string, who *syscall.Credential) string {
 	if dir == "" || who == nil || who.Uid == 0 {
 		return ""

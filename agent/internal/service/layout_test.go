@@ -41,8 +41,8 @@ func deploy(l service.Layout, path string) error {
 	return l.Prune()
 }
 
-// TestPruneLeavesWork: a build that another process has copied, and that no link points at yet, stays. What cannot be locked is no reason to
-// keep anything.
+// TestPruneLeavesWork: a build that another process has copied, and that no link points at yet, stays. What cannot be locked is no reason
+// to keep anything.
 func TestPruneLeavesWork(t *testing.T) {
 	l := service.Layout{Base: t.TempDir()}
 	path, _ := program(t, "one")

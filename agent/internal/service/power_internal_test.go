@@ -11,8 +11,8 @@ import (
 	"muster/agent/disk/disktest"
 )
 
-// TestUnitPowerCuts: a unit that was installed is there whole after a loss of power, and so is what systemd starts it by at boot. One that was
-// removed stays away.
+// TestUnitPowerCuts: a unit that was installed is there whole after a loss of power, and so is what systemd starts it by at boot. One that
+// was removed stays away.
 func TestUnitPowerCuts(t *testing.T) {
 	const enabled = "/etc/systemd/system/multi-user.target.wants/" + unitName
 	var installed, removed bool

@@ -28,8 +28,8 @@ type rightsOf struct {
 	groups   []int
 }
 
-// copying reads or writes a file or a folder. All work on it is done with the rights of its user and no others: a thread of this process gives its
-// own away for that (child.As). A process of its own for each copy would carry every byte once more.
+// copying reads or writes a file or a folder. All work on it is done with the rights of its user and no others: a thread of this process
+// gives its own away for that (child.As). A process of its own for each copy would carry every byte once more.
 type copying struct {
 	ctx    context.Context
 	main   *pipe.End

@@ -186,8 +186,8 @@ func (p Policy) signedWell(name string, key ed25519.PublicKey) bool {
 	return pattern == "" || among(p.OperatorKeys[pattern], key)
 }
 
-// checkNamed refuses a type of which OperatorKeys says nothing, if it has keys for others: an owner who demands operators' keys, and did not
-// know this type, does not want the gateway's own key to start programs.
+// checkNamed refuses a type of which OperatorKeys says nothing, if it has keys for others: an owner who demands operators' keys, and did
+// not know this type, does not want the gateway's own key to start programs.
 func (p Policy) checkNamed(name string) error {
 	if len(p.OperatorKeys) == 0 || p.keysFor(name) != "" {
 		return nil

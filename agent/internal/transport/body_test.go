@@ -11,7 +11,8 @@ import (
 	"muster/agent/internal/transport/gatewaytest"
 )
 
-// TestBodyIsLeftAloneAfterTheCall: the answer comes before all of the body was sent. Its owner may then change it: the race detector would tell.
+// TestBodyIsLeftAloneAfterTheCall: the answer comes before all of the body was sent. Its owner may then change it: the race detector would
+// tell.
 func TestBodyIsLeftAloneAfterTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pipe := gatewaytest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

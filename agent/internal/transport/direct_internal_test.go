@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLeafOfALongCall: the gateway's certificate changes while a call is under way. The answer to that call counts as one from muster's root
-// where its own leaf chains to that, and only then.
+// TestLeafOfALongCall: the gateway's certificate changes while a call is under way. The answer to that call counts as one from muster's
+// root where its own leaf chains to that, and only then.
 func TestLeafOfALongCall(t *testing.T) {
 	old, current, foreign, bad := &x509.Certificate{}, &x509.Certificate{}, &x509.Certificate{}, &x509.Certificate{}
 	d := &direct{last: verdict{leaf: current, chained: true}, verify: func(chain []*x509.Certificate) (bool, error) {

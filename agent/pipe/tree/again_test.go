@@ -49,7 +49,8 @@ func umask(t *testing.T) {
 	t.Cleanup(func() { syscall.Umask(before) })
 }
 
-// TestPermissionsAfterCut: the folders of a copy that was cut and goes on have their permissions, in a new folder and in one that was there.
+// TestPermissionsAfterCut: the folders of a copy that was cut and goes on have their permissions, in a new folder and in one that was
+// there.
 func TestPermissionsAfterCut(t *testing.T) {
 	umask(t)
 	for _, there := range []bool{false, true} {

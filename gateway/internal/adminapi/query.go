@@ -36,8 +36,8 @@ func (c *call) query(known ...string) (parameters, error) {
 	return parameters(values), nil
 }
 
-// ask reads the parameters into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else 1, or 0 behind a
-// pointer; most; and usual where the parameter is not there. A tenant is the caller's own, or one that the caller may ask for.
+// ask reads the parameters into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else 1, or 0
+// behind a pointer; most; and usual where the parameter is not there. A tenant is the caller's own, or one that the caller may ask for.
 func (c *call) ask(filter any) error {
 	v := reflect.ValueOf(filter).Elem()
 	fields := reflect.VisibleFields(v.Type())

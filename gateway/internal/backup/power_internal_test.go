@@ -13,8 +13,8 @@ import (
 	"muster/gateway/internal/datadir/masterkey"
 )
 
-// TestServiceKeyPowerCuts: the installed service has its old key or the restored one, wherever the power goes. Once it was placed, it has the
-// restored one, and the old one is aside.
+// TestServiceKeyPowerCuts: the installed service has its old key or the restored one, wherever the power goes. Once it was placed, it has
+// the restored one, and the old one is aside.
 func TestServiceKeyPowerCuts(t *testing.T) {
 	before, key := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
 	aside := ""

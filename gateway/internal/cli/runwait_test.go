@@ -204,8 +204,8 @@ func TestRunLists(t *testing.T) {
 	}
 }
 
-// TestRunAgain: a name whose program has ended is used again only with a yes of the person who would lose its output. Without a person it is
-// said. Where nothing began there is nothing to follow.
+// TestRunAgain: a name whose program has ended is used again only with a yes of the person who would lose its output. Without a person it
+// is said. Where nothing began there is nothing to follow.
 func TestRunAgain(t *testing.T) {
 	h := newRunHouse(t, "gpu-1")
 	zero := 0

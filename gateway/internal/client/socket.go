@@ -47,13 +47,14 @@ func (e *SocketError) Refused() bool { return errors.Is(e.Err, fs.ErrPermission)
 
 // Socket connects through a gateway's socket. The host in a URL does not matter.
 func overSocket(path string) *http.Client {
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: keptConnections, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
-		if err != nil && ctx.Err() == nil {
-			err = newSocketError(err, path)
-		}
-		return c, err
-	}}
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: keptConnections,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, "unix", path)
+			if err != nil && ctx.Err() == nil {
+				err = newSocketError(err, path)
+			}
+			return c, err
+		}}
 	return plainClient(transport)
 }
 

@@ -91,7 +91,8 @@ func (v *visit) showFleet() (page, error) {
 
 func (v *visit) fleetAsk() fleetAsk {
 	ask := fleetAsk{Selector: v.Asked("selector"), Status: v.Asked("status"), State: v.Asked("state"), Idle: v.Set("idle"),
-		Unwell: v.Set("unwell"), All: v.Set("all"), Sort: cmp.Or(v.Asked("sort"), api.SortAttention), Group: v.Asked("group"), Heat: v.Chosen("view", "", "heat") != "",
+		Unwell: v.Set("unwell"), All: v.Set("all"), Sort: cmp.Or(v.Asked("sort"), api.SortAttention), Group: v.Asked("group"),
+		Heat: v.Chosen("view", "", "heat") != "",
 		rows: v.Count("rows", rowsOfPage, mostRows)}
 	ask.By = cmp.Or(v.Chosen("by", picture.ByUtilization, picture.ByMemory, picture.ByTemperature), picture.ByUtilization)
 	if ask.Group != "" && !picture.CanGroup(ask.Group) {

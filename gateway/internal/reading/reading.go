@@ -91,7 +91,8 @@ func (c *clamp) member(name string) {
 
 func (c *clamp) element(i int) { c.path = fmt.Appendf(c.path, "[%d]", i) }
 
-// leave notes that the value at the path was left out. A node can send any number of such things, so the first are named and the rest is counted.
+// leave notes that the value at the path was left out. A node can send any number of such things, so the first are named and the rest is
+// counted.
 func (c *clamp) leave() {
 	if len(c.left) < maxNamed {
 		c.left = append(c.left, string(c.path))

@@ -146,7 +146,8 @@ func TestBehindPaused(t *testing.T) {
 	}
 }
 
-// TestBehindHalted: the resume after a restore accepts no failure that the channel did not show meanwhile. It says that the rollout is halted.
+// TestBehindHalted: the resume after a restore accepts no failure that the channel did not show meanwhile. It says that the rollout is
+// halted.
 func TestBehindHalted(t *testing.T) {
 	h := newHall(t, "n000", "n001")
 	h.point(h.release("v1"), waves())

@@ -51,8 +51,8 @@ func TestDeadNode(t *testing.T) {
 	}
 }
 
-// TestRetiredNode: a node leaves its channel's rollout at the moment when it is retired, also while its last heartbeat is new, whether it was
-// let in or not. A node that only moved to another state stays.
+// TestRetiredNode: a node leaves its channel's rollout at the moment when it is retired, also while its last heartbeat is new, whether it
+// was let in or not. A node that only moved to another state stays.
 func TestRetiredNode(t *testing.T) {
 	h := newHall(t, names(4)...)
 	v1 := h.release("v1")

@@ -14,9 +14,9 @@ type Newcomer struct {
 	Pointer  string // the envelope of its signed pointer; "": none that a newcomer should obey
 }
 
-// Newcomer gives the release for the machine of a node that is on record, or of one that is not known yet (""); false: there is none. Until a rollout is done, that is the
-// release before: a newcomer does not try what nobody has tried. On the way back it is the one that is gone back to, which was tried. There
-// is none where the channel's first release was stopped.
+// Newcomer gives the release for the machine of a node that is on record, or of one that is not known yet (""); false: there is none. Until
+// a rollout is done, that is the release before: a newcomer does not try what nobody has tried. On the way back it is the one that is gone
+// back to, which was tried. There is none where the channel's first release was stopped.
 func (d *Service) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {

@@ -110,8 +110,8 @@ func (d *Service) Channels(ctx context.Context) ([]api.Channel, error) {
 	return all, nil
 }
 
-// Halted are the channels whose rollout was halted, also those that went back by themselves, by name and without their counts. It looks at no
-// node.
+// Halted are the channels whose rollout was halted, also those that went back by themselves, by name and without their counts. It looks at
+// no node.
 func (d *Service) Halted() (all []api.Channel) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

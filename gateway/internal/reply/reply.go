@@ -83,7 +83,8 @@ func Write(w http.ResponseWriter, status int, body []byte) {
 	WriteKind(w, status, "application/json", body)
 }
 
-// Begin sets the headers of an answer that is sent as it comes, and gives them for more. Nothing on the way may keep it or change its bytes.
+// Begin sets the headers of an answer that is sent as it comes, and gives them for more. Nothing on the way may keep it or change its
+// bytes.
 func Begin(w http.ResponseWriter, kind string) http.Header {
 	h := w.Header()
 	h.Set("Content-Type", kind)

@@ -208,7 +208,8 @@ func (d *Service) named(ctx context.Context, tenant string, params wire.TaskPara
 
 // signed makes the task: with the operator's signature, or bound to its node and signed by the gateway.
 func (d *Service) signed(o order, node store.Node) (store.Task, error) {
-	t := store.Task{ID: o.payload.TaskID, NodeID: node.ID, EnrolmentID: node.EnrolmentID, Type: o.kind.Name, Subject: store.TaskSubject(o.params.Subject()),
+	t := store.Task{ID: o.payload.TaskID, NodeID: node.ID, EnrolmentID: node.EnrolmentID, Type: o.kind.Name,
+		Subject: store.TaskSubject(o.params.Subject()),
 		Drained: o.kind.Drained, CreatedBy: o.by.Name, CreatedAt: d.Now(), ExpiresAt: o.payload.ExpiresAt}
 	if o.Signed != nil {
 		t.Payload = o.Signed.Payload

@@ -54,7 +54,8 @@ func Open(c Config) *Fleet {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
+	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{},
+		sorted: true, news: make(chan struct{}),
 		again: map[string]bool{}, found: map[string][]api.Finding{}}
 }
 

@@ -167,7 +167,8 @@ func restore(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))
 	}
 	if done.AlertsAway {
-		fmt.Fprintln(s.Stdout, "What receivers of alerts were told since the backup cannot be taken over from there, so they may hear of an alert twice, and miss the end of one.")
+		fmt.Fprintln(s.Stdout, "What receivers of alerts were told since the backup cannot be taken over from there, so they may hear of an "+
+			"alert twice, and miss the end of one.")
 	}
 	restoredKey(s, r.Data, done)
 	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+

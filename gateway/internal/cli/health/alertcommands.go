@@ -35,7 +35,8 @@ func AlertCommands() []cli.Command {
 				"cause": "these causes only, with commas between", "output": "table or json; json prints the receiver"},
 			Summary: "say who is told, or change how",
 			Text: "The URL is a secret. It comes from a file or a pipe; a second line may hold a token for the Authorization header. A name " +
-				"that is there already is refused without --replace; with it, without a URL, it keeps its own: --file /dev/null. A new webhook prints the secret " +
+				"that is there already is refused without --replace; with it, without a URL, it keeps its own: --file /dev/null. A new webhook " +
+				"prints the secret " +
 				"that signs what it gets, this once. Of an Alertmanager, give the URL without /api/v2/alerts.",
 			Examples: []string{"muster alert receiver add ops --kind slack --file slack-url.txt",
 				"muster alert receiver add phone --kind ntfy --severity severe < ntfy-topic-url.txt",

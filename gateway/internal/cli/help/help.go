@@ -40,7 +40,8 @@ func guides() []string {
 
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
-	return []string{"joining", "bootstrap", "fleet", "console", "gpus", "health", "alerts", "conditions", "history", "metrics", "logs", "tasks", "sessions",
+	return []string{"joining", "bootstrap", "fleet", "console", "gpus", "health", "alerts", "conditions", "history", "metrics", "logs",
+		"tasks", "sessions",
 		"accounts", "audit-log", "certificates", "step-ca", "proxies", "releases", "registry", "settings", "backup", "upgrades", "security",
 		"protocol"}
 }

@@ -19,7 +19,8 @@ func billCommand() cli.Command {
 	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Flags: []string{"selector", "since", "by", "output"}, Run: cli.With(nodeBill),
 		Says:    map[string]string{"output": "table or json"},
 		Summary: "say what nodes have cost",
-		Text: "Without names and without a selector, all nodes are meant. The time from when a node joined until it was given back, or until now, times its price: of a day before this one (UTC) " +
+		Text: "Without names and without a selector, all nodes are meant. The time from when a node joined until it was given back, or " +
+			"until now, times its price: of a day before this one (UTC) " +
 			"the last one that the gateway has recorded, and of this day, or without a record, the label price_per_hour as it is now. So a " +
 			"new price changes the bill of the whole day. Retired nodes count too. A node without a price is listed without a " +
 			"cost. --since leaves out what was before. The provider's own bill may differ: it counts by its clock, and perhaps a machine " +

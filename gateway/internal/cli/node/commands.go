@@ -59,7 +59,8 @@ func Commands() []cli.Command {
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+cli.AskText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+cli.AskText),
 		returnCommand(),
-		move("retire", "remove nodes from the fleet; the machines stay untouched", "Their certificates are revoked and their names become free. The entry is kept; node ls --all "+
+		move("retire", "remove nodes from the fleet; the machines stay untouched", "Their certificates are revoked and their names become "+
+			"free. The entry is kept; node ls --all "+
 			"shows it. It asks first unless --yes is given."),
 		move("ban", "remove nodes from the fleet and refuse their return",
 			"As retire, but the name, the keys and the tokens bound to the node are refused from now on. A node that joined with the "+

@@ -31,8 +31,8 @@ func (b *board) through(raw *tty.Raw) {
 	b.raw = raw
 }
 
-// show shows what a program has written. What undoes it is known first: a signal can give the terminal back at any moment. That the terminal
-// is gone shows where keys are read.
+// show shows what a program has written. What undoes it is known first: a signal can give the terminal back at any moment. That the
+// terminal is gone shows where keys are read.
 func (b *board) show(output []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

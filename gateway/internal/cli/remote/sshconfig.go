@@ -51,8 +51,8 @@ func sshConfig(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-// elsewhere tells whether a name can be that of a host of the internet, or of this one. A node chooses its name: one that is called so would
-// take the place of that host.
+// elsewhere tells whether a name can be that of a host of the internet, or of this one. A node chooses its name: one that is called so
+// would take the place of that host.
 func elsewhere(name string) bool {
 	return strings.Contains(name, ".") || strings.EqualFold(name, "localhost")
 }

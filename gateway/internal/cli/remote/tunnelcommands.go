@@ -40,7 +40,8 @@ func TunnelCommands() []cli.Command {
 			Run:     orderly(nodeCopy),
 			Summary: "copy files and folders from a node or to it",
 			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. If the target is " +
-				"a folder, the file keeps its name. Several files go into a folder: end the target with a slash. The file's permissions are kept too. The target is replaced when the whole file is there and its " +
+				"a folder, the file keeps its name. Several files go into a folder: end the target with a slash. The file's permissions are kept " +
+				"too. The target is replaced when the whole file is there and its " +
 				"SHA-256 is right, and not before.\n\n" +
 				"-r copies a folder with all that is in it. Like cp -r, it puts the folder into a target that is a folder already, and makes " +
 				"a target that is not there yet. FOLDER/. means what is in the folder. Permissions, times, links and holes of files are kept; " +

@@ -217,7 +217,8 @@ func (r *reader) rest(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// state is how the program is, as its node said last. sure is true if the node is heard from, and has said something since the program began.
+// state is how the program is, as its node said last. sure is true if the node is heard from, and has said something since the program
+// began.
 func (r *reader) state(ctx context.Context) (run wire.Run, found, sure bool, err error) {
 	node, err := cli.Get[api.Node](ctx, r.Session, api.At(api.PathNode, r.node.ID), nil)
 	if err != nil {

@@ -12,7 +12,8 @@ func Commands() []cli.Command {
 			Summary: "show gateway, fleet, what is wrong and what it costs",
 			Text: "One screen: since when the gateway serves, how many nodes are in which state, how many GPUs are at work, what all of it " +
 				"costs in an hour. Below stands what is wrong: the severe first, of these the node with the highest price, then the oldest. Each has the " +
-				"command that shows more of it. Alerts that are silenced are left out.\n\nA part that your account may not read is named. The exit code is 0 also where something is wrong: " +
+				"command that shows more of it. Alerts that are silenced are left out.\n\nA part that your account may not read is named. The " +
+				"exit code is 0 also where something is wrong: " +
 				"muster doctor has another one.",
 			Examples: []string{"muster status", "muster status -o json | jq '.wrong[].text'"}},
 		{Name: "doctor", Flags: []string{"output"}, Forms: []string{cli.FormTable, cli.FormJSON}, Run: doctor,

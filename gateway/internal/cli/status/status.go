@@ -132,7 +132,8 @@ func troubleOf(a api.Alert) api.Trouble {
 
 func nodeCommand(name string) string { return "muster node show " + paste.Quote(name) }
 
-// byCost orders what is wrong: the severe first, of these the dearest node, then the oldest. Without the prices the rest of the order stays.
+// byCost orders what is wrong: the severe first, of these the dearest node, then the oldest. Without the prices the rest of the order
+// stays.
 func byCost(ctx context.Context, s *cli.Session, all []api.Trouble) {
 	prices := map[string]*float64{}
 	if slices.ContainsFunc(all, func(t api.Trouble) bool { return t.NodeID != "" }) {

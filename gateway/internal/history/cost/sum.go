@@ -10,7 +10,8 @@ import (
 )
 
 // Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
-// that a year of a large fleet needs the memory of its sums. No more days are read than are kept. Name and tenant are for the caller to say.
+// that a year of a large fleet needs the memory of its sums. No more days are read than are kept. Name and tenant are for the caller to
+// say.
 func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*api.NodeCost, error) {
 	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
 	first := max(costs.DayOf(from), last-keptDays)

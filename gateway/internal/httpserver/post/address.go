@@ -10,8 +10,8 @@ import (
 
 const longestURL = 2048
 
-// CheckURL reads the URL of a receiver or a sink. It refuses a URL to which no request could go, one with a user in it, and one over which a
-// secret would go in plain text. next says how people give the URL and its secret. No error holds the URL: it may be a secret.
+// CheckURL reads the URL of a receiver or a sink. It refuses a URL to which no request could go, one with a user in it, and one over which
+// a secret would go in plain text. next says how people give the URL and its secret. No error holds the URL: it may be a secret.
 func CheckURL(address, next string, hasSecret bool) (*url.URL, error) {
 	refuse := func(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
 	u, err := url.Parse(address)

@@ -2,8 +2,8 @@
 // with a bare shell as their first process, beside a real gateway. Their network is loopback alone.
 //
 // The machines are in this package's own test files (kit_*_test.go), whose tests have the build tag "real" (make test-real). They need
-// root, mmdebstrap and systemd-nspawn. Nothing stays after a test: when the test's process ends, every process of its lab ends too, and then
-// the kernel removes the lab's mounts and network. Here is what the tests of other packages use as well.
+// root, mmdebstrap and systemd-nspawn. Nothing stays after a test: when the test's process ends, every process of its lab ends too, and
+// then the kernel removes the lab's mounts and network. Here is what the tests of other packages use as well.
 package lab
 
 import (
