@@ -148,7 +148,7 @@ const worst = (n) => {
     const [kind, shape] = marks[first.severity] ?? ["unknown", "◌"];
     const more = n.findings.length - 1;
     const made = () => [mark(kind, shape, first.text), ...(more ? [" ", el("span", { class: "hint" }, "+" + more)] : [])];
-    return [(first.text + " " + first.next).trim(), first.severity + more, made];
+    return [(first.text + " " + first.next.replaceAll("NAME", () => n.name)).trim(), first.severity + more, made];
   }
   if (isWorse(n)) {
     const reasons = [...n.state_reasons].sort().join(", ").replaceAll("_", " ");

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/health/condition"
 )
 
 // Row is a node as a row of the fleet. web/assets/fleetrow.js draws the same row in the browser, and a test compares the two.
@@ -131,7 +132,7 @@ func (w Worst) Title(n *api.NodeRow) string {
 	if len(n.Findings) == 0 {
 		return w.Mark.Word
 	}
-	return strings.TrimSpace(n.Findings[0].Text + " " + n.Findings[0].Next)
+	return strings.TrimSpace(n.Findings[0].Text + " " + condition.About(n.Name, n.Findings[0].Next))
 }
 
 func highestText(gpus []api.GPU) string {

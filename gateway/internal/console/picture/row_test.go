@@ -46,9 +46,13 @@ func TestRow(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	n := api.NodeRow{State: wire.StateUnavailable, StateReasons: []string{"probe_failed", "identity_conflict"}}
+	n := api.NodeRow{Name: "gpu-1", State: wire.StateUnavailable, StateReasons: []string{"probe_failed", "identity_conflict"}}
 	if got := picture.RowOf(&n, "").Worst; got.Mark.Word != "identity conflict, probe failed" || got.Mark.Class != "bad" {
 		t.Errorf("worst %+v", got)
+	}
+	n.Findings = []api.Finding{{Text: "7 of 8 GPUs answer.", Next: "If it is gone: muster node gpus NAME N."}}
+	if got := picture.RowOf(&n, "").Worst.Title(&n); got != "7 of 8 GPUs answer. If it is gone: muster node gpus gpu-1 N." {
+		t.Errorf("what to do: %s", got)
 	}
 }
 
