@@ -72,6 +72,22 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestLeaveAfterAMove: the agent ran with another URL of the gateway than its node joined at. leave tells the gateway at that one.
+func TestLeaveAfterAMove(t *testing.T) {
+	t.Parallel()
+	b := systemdBox(t)
+	b.joined()
+	b.online()
+	old := b.read("base/identity.json")
+	b.put("base/identity.json", strings.ReplaceAll(old, b.url, "https://127.0.0.1:1"), 0o600)
+	if err := os.Remove(filepath.Join(b.root, "etc/muster/agent.env")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs := b.call("leave", "--state", b.base); code != 0 || !strings.Contains(out, "told "+b.url+": node gpu-1 is retired") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
 func TestLeaveFindsTheState(t *testing.T) {
 	t.Parallel()
 	b := systemdBox(t)

@@ -66,7 +66,7 @@ func CheckLogSource(source string) error {
 			return nil
 		}
 	}
-	return Refuse(CodeBadRequest, "there is no such source of logs", "the sources are agent, kernel, boot, unit:NAME and workload:ID")
+	return Refuse(CodeBadRequest, "there is no such source of logs", "the sources are agent, kernel, boot, unit:NAME and workload:NAME")
 }
 
 // logName is strict: the name goes to journalctl or to a container engine as an argument.

@@ -131,7 +131,7 @@ type CopyParams struct {
 
 // LogsParams read a log. The lines come as LogLine, one JSON object a line.
 type LogsParams struct {
-	Source string    `json:"source" required:"true" about:"agent, kernel, boot, unit:NAME or workload:ID"`
+	Source string    `json:"source" required:"true" about:"agent, kernel, boot, unit:NAME or workload:NAME"`
 	Since  time.Time `json:"since" about:"lines of this time and later"`
 	Follow bool      `json:"follow,omitempty" about:"go on with new lines"`
 	SessionBounds

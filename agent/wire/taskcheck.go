@@ -90,6 +90,9 @@ func checkEnvironment(env, secrets map[string]string) error {
 }
 
 func checkGPUs(gpus []string) error {
+	if len(gpus) > MaxGPUs {
+		return badParam("gpus", strconv.Itoa(len(gpus)), fmt.Sprintf("at most %d, each once", MaxGPUs))
+	}
 	for _, gpu := range gpus {
 		if gpu != AllGPUs && !gpuUUID(gpu) || gpu == AllGPUs && len(gpus) > 1 {
 			return badParam("gpus", gpu, "UUIDs such as GPU-5d2f..., or all alone; muster node gpus shows them")

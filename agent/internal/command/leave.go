@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,8 +127,12 @@ func (l *leaving) tell(ctx context.Context, force bool) error {
 		return nil
 	}
 	if err == nil {
-		if l.gateway == "" {
+		if l.gateway == "" { // the last agent may have run with another URL of the gateway than the node joined at
+			last, _ := identity.ReadStatus(l.manager.Base)
 			l.gateway = state.Gateway.URL
+			if last.LastContact != nil && last.NodeID == state.NodeID {
+				l.gateway = cmp.Or(last.Gateway, l.gateway)
+			}
 		}
 		err = l.retire(ctx, state)
 	}

@@ -111,13 +111,13 @@ func journalTrouble(answer, complaint string, err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return wire.Refuse(wire.CodeNotFound, "journalctl is not on this node, so it has no journal that could be read",
-			"read the source agent, kernel or workload:ID")
+			"read the source agent, kernel or workload:NAME")
 	case none && (strings.Contains(complaint, "insufficient permissions") || strings.Contains(complaint, "messages from other users")):
 		return wire.Refuse(wire.CodeForbidden, "the agent's user may not read the journal of this node",
 			"usermod --append --groups systemd-journal USER, then start the agent again")
 	case none && strings.Contains(complaint, "No journal files were found"):
 		return wire.Refuse(wire.CodeNotFound, "this node keeps no journal",
-			"systemctl status systemd-journald on the node says why; or read the source agent, kernel or workload:ID")
+			"systemctl status systemd-journald on the node says why; or read the source agent, kernel or workload:NAME")
 	case err != nil && complaint != "":
 		return fmt.Errorf("%w: %s", err, wire.OneLine(complaint, 300))
 	}

@@ -67,8 +67,15 @@ type keeper struct {
 	each   func(syscall.Signal) int // sends a signal to all processes of the run, and gives their number
 }
 
-// Keep is the keeper of one run, whose folder is there. It returns when all processes of the run have ended.
+// Keep is the keeper of one run, whose folder is there. It returns when all processes of the run have ended. It writes into that folder
+// alone: if the agent was removed meanwhile and joined again, another run may have the folder's path.
 func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
+	own, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	folder = fmt.Sprintf("/proc/self/fd/%d", own.Fd())
 	said := make(chan os.Signal, 8)
 	signal.Notify(said, askEnd, killNow)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGPIPE) // they end nothing; ignored ones would be ignored by the program too
@@ -78,7 +85,7 @@ func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
 		return fmt.Errorf("read what to start: %w", err)
 	}
 	from, a := k.start()
-	err := json.NewEncoder(stdout).Encode(a)
+	err = json.NewEncoder(stdout).Encode(a)
 	_ = stdout.Close()
 	if a.PID == 0 {
 		return err

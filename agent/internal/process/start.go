@@ -32,9 +32,10 @@ const (
 	// lastLines is how much of its output a program that ended at once leaves in the error, in lines and in bytes.
 	lastLines = 20
 	maxLast   = 512
-	// lookTime is how long a new look at the GPUs may take, and lookPause is between two tries.
-	lookTime  = 15 * time.Second
-	lookPause = 200 * time.Millisecond
+	// lookTime is how long a new look at the GPUs may take. The pause between two tries grows: each may start a program of the driver.
+	lookTime     = 15 * time.Second
+	lookPause    = 200 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
 // start is one start at work.
@@ -62,6 +63,9 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 		}
 		return task.Failf("%s runs on this node with other params since task %s: stop it first (muster run stop %s), or use another name",
 			params.Name, before.Task, params.Name)
+	}
+	if known && len(before.survivors()) > 0 {
+		return task.Failf("%s is %s: end it first (muster run stop %s), or use another name", params.Name, before.Why, params.Name)
 	}
 	if err := s.prepare(ctx, holders); err != nil {
 		return outcomeOf(err)
@@ -197,13 +201,13 @@ func (s *start) look(ctx context.Context) error {
 	if s.GPUs == nil {
 		return nil
 	}
-	for begun := s.now(); ; {
+	for begun, pause := s.now(), lookPause; ; pause = min(2*pause, longestPause) {
 		probe, gpus := s.GPUs(ctx)
 		s.seen = gpus
 		switch {
 		case probe.State == wire.ProbeAbsent, probe.SampledAt != nil && !probe.SampledAt.Before(begun.Truncate(time.Second)):
 			return nil
-		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, lookPause):
+		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, pause):
 			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
 				probe.State+": "+probe.Error, ": "),
 				"wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")

@@ -126,9 +126,15 @@ func mark(task string) string { return wire.EnvRun + "=" + task }
 // Left says of each program that runs what it is, and how a person ends it where no agent is left.
 func (h Host) Left() (texts []string) {
 	for _, r := range h.all() {
-		if r.State == wire.RunRunning {
-			texts = append(texts, fmt.Sprintf("the program %s of the run %s, which a task has started as %s, and which goes on (kill %d ends it)",
-				r.Program, r.Name, r.User, r.Keeper.PID))
+		text := fmt.Sprintf("the program %s of the run %s, which a task has started as %s, and which goes on", r.Program, r.Name, r.User)
+		rest := r.survivors()
+		switch {
+		case r.State == wire.RunRunning && r.Keeper.PID > 1:
+			texts = append(texts, fmt.Sprintf("%s (kill %d ends it)", text, r.Keeper.PID))
+		case r.State == wire.RunRunning: // it is just beginning
+			texts = append(texts, text)
+		case len(rest) > 0:
+			texts = append(texts, fmt.Sprintf("%s (kill %s ends it)", text, strings.Trim(fmt.Sprint(rest), "[]")))
 		}
 	}
 	return texts

@@ -83,7 +83,7 @@ func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err 
 func (m Manager) bootAdvice() string {
 	line := strings.TrimSuffix(m.bootLine(), " "+marker)
 	if m.getenv("CONTAINER_ID") != "" || m.getenv("VAST_CONTAINERLABEL") != "" {
-		return "nothing restarts it when this instance is stopped and started again: put this line into the instance's on-start script: " + line
+		return "Nothing restarts it when this instance is stopped and started again: put this line into the instance's on-start script: " + line
 	}
 	return "After a reboot the agent will not start. Put this line in your start script: " + line
 }

@@ -23,12 +23,12 @@ func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
 	return p.checkNamed(name)
 }
 
-// CheckUser refuses a session as this user of the node, where the owner names the users for sessions and this is none of them.
+// CheckUser refuses a session or a program as this user of the node, if the owner names the users for them and this is none of them.
 func (p Policy) CheckUser(name string) error {
 	if p.SessionUsers == nil || slices.Contains(p.SessionUsers, name) {
 		return nil
 	}
-	return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node allows no session as %.32q", name),
+	return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node allows no session or program as %.32q", name),
 		p.otherUsers()+": --user NAME asks for one, or its owner changes session_users in "+PolicyFile+" there")
 }
 

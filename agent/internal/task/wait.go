@@ -26,8 +26,8 @@ const (
 )
 
 // Wait asks the gateway for a task or a session, as the node that state says, until ctx is done or until says so. It returns before that
-// only if there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
-// it may be called again at once, whatever happened. If no task can be taken, it asks for sessions alone.
+// only if there was one, if the gateway has answered for the whole time or wants a report, or if a task can be taken now and could not
+// before. So it may be called again at once, whatever happened. If no task can be taken, it asks for sessions alone.
 //
 // The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name
 // it.

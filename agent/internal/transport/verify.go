@@ -81,7 +81,7 @@ func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certific
 		}
 		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts "+
 			"for %s; if a proxy before the gateway has a certificate of your own CA, set SSL_CERT_FILE to the file of that "+
-			"CA in the agent's environment; if the gateway was set up anew, join it again with a new token: muster-agent join --force (%w)",
+			"CA in the agent's environment; if the gateway was set up anew, join it again with a new token and --force (%w)",
 			ErrUntrusted, c.base.Hostname(), system)
 	}
 }

@@ -100,6 +100,13 @@ func TestEngineSilent(t *testing.T) {
 	n.play("docker", played{Down: "is it running?"})
 	const hint = "docker has run workloads on this node, and does not answer now"
 	n.refused(n.host.Stop(t.Context(), n.job, stop), hint, "is it running?", "systemctl start docker")
+	n.ran("train") // a program needs no engine
+	outcome := n.host.Stop(t.Context(), n.job, &wire.WorkloadStop{Name: "train"})
+	n.value(outcome, "stopped", `["train"]`)
+	n.printed(hint)
+	if outcome.Error != "" {
+		t.Errorf("a program beside an engine that is silent: %s", outcome.Error)
+	}
 	n.refused(n.host.Status(t.Context(), n.job, &wire.WorkloadStatus{}), hint)
 	n.refused(n.host.Logs(t.Context(), n.job, &wire.WorkloadLogs{Name: "model"}), hint)
 	n.refused(n.launch(params()), hint)

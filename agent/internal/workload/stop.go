@@ -26,9 +26,14 @@ const (
 
 // Stop ends one workload or all of them, and removes their containers and what programs have written. Nothing to stop is a success.
 func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop) task.Outcome {
+	list, trouble := h.stopRuns(ctx, job, params) // first: an engine that hangs holds no program up
 	v := h.look(ctx, params.Name)
-	list, trouble := h.stopRuns(ctx, job, params)
-	failures := []error{v.trouble, trouble}
+	failures := []error{trouble}
+	if params.Name != "" && len(list) > 0 && v.trouble != nil { // what was named is ended
+		fmt.Fprintln(job.Output, v.trouble)
+	} else {
+		failures = append(failures, v.trouble)
+	}
 	there := len(v.found) > 0 || len(list) > 0 || trouble != nil
 	var stopped []container
 	for _, e := range v.engines {
