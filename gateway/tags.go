@@ -23,7 +23,7 @@ type tags struct {
 
 func newTags(own *artifact.Registry, url string) tags {
 	return tags{own, url, build.NewRemote(build.RemoteConfig{Control: post.Guard(false)}),
-		build.NewRemote(build.RemoteConfig{Control: post.GuardPublic()})}
+		build.NewRemote(build.RemoteConfig{Control: post.GuardPublic(), Direct: true})}
 }
 
 // digest is what task.Config asks for. Nothing that another registry says is trusted but the digest of what it gave, and the nodes check
@@ -47,7 +47,7 @@ func (t tags) digest(ctx context.Context, tag task.Tag) (string, error) {
 		digest, err = t.elsewhere(ctx, tag, login)
 	}
 	var no *wire.ErrorDetail
-	if errors.As(err, &no) {
+	if errors.As(err, &no) && no.Code != wire.CodeUnavailable {
 		return "", wire.Refuse(wire.CodeTaskParamsInvalid, "the digest of "+tag.Image.String()+" is not known: "+no.Message,
 			"check the name and the tag; registry_secret=NAME logs in; or give the digest yourself, as image="+tag.Image.Host+"/"+
 				tag.Image.Path+"@sha256:DIGEST")

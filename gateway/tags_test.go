@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -27,6 +28,8 @@ func (h *hubs) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	_, password, _ := r.BasicAuth()
 	switch {
+	case r.URL.Host == "away.example":
+		return nil, io.ErrUnexpectedEOF
 	case r.URL.Path == "/v2/":
 		w.Header().Set("WWW-Authenticate", `Bearer realm="https://auth.docker.io/token",service="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -65,6 +68,11 @@ func TestTags(t *testing.T) {
 	}
 	if last := h.asked[len(h.asked)-1]; last != "registry-1.docker.io/v2/ada/private/manifests/1" {
 		t.Errorf("asked %s", last)
+	}
+	_, err := finder.digest(t.Context(), task.Tag{Image: wire.Image{Host: "away.example", Path: "a", Tag: "1"}})
+	var away *wire.ErrorDetail
+	if !errors.As(err, &away) || away.Code != wire.CodeUnavailable || away.RetrySeconds == 0 {
+		t.Errorf("a registry that is away: %v", err)
 	}
 	gone := python
 	gone.Tag = "2"

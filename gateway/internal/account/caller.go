@@ -114,15 +114,15 @@ func (c Caller) Within(asked string) (string, error) {
 
 // meets returns nil if the caller has what a route needs, and otherwise the refusal.
 func (c Caller) meets(need Need) error {
+	if need.Reach == WholeFleet && c.Tenant != "" { // first: no scope would help
+		return wire.Refuse(wire.CodeForbidden, "this concerns the whole fleet, and this account is for the tenant "+c.Tenant+" only",
+			"use an account of all tenants")
+	}
 	if missing := c.Lacks(need.Scopes); missing != "" && !(need.Parts && c.hasParts(need.Scopes)) {
 		if need.Parts {
 			return c.lacks(missing, []string{missing}, "; a part of "+missing+" may be enough: muster help accounts lists them")
 		}
 		return c.lacks(missing, need.Scopes, "")
-	}
-	if need.Reach == WholeFleet && c.Tenant != "" {
-		return wire.Refuse(wire.CodeForbidden, "this concerns the whole fleet, and this account is for the tenant "+c.Tenant+" only",
-			"use an account of all tenants")
 	}
 	return nil
 }

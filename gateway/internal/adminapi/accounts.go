@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -135,7 +134,7 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := s.tokensOf(c.r.Context(), a, now)
+	tokens, err := s.tokensOf(c, a, now)
 	return api.RevokedAccount{
 		Done:   api.Done{ID: a.ID, Status: api.StatusRevoked},
 		Made:   liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
@@ -143,9 +142,10 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	}, err
 }
 
-// tokensOf are the live tokens that an account has made. An account of the same name that was there before has made none of them.
-func (s *server) tokensOf(ctx context.Context, a store.Account, now time.Time) ([]string, error) {
-	live, err := s.Store.Tokens(ctx, store.TokenQuery{Tenant: a.Tenant, Now: now})
+// tokensOf are the live tokens that an account has made, as far as the caller may see them: it may have belonged to another tenant before.
+// An account of the same name that was there before has made none of them.
+func (s *server) tokensOf(c *call, a store.Account, now time.Time) ([]string, error) {
+	live, err := s.Store.Tokens(c.r.Context(), store.TokenQuery{Tenant: c.caller.Tenant, Now: now})
 	ids := []string{}
 	for _, t := range live {
 		if t.CreatedBy == account.ActorName(a) && !t.CreatedAt.Before(a.CreatedAt) {

@@ -250,9 +250,19 @@ func TestAccountMakers(t *testing.T) {
 	if by["root"] != "operator:socket" || by["one"] != "account:root" || by["of-more"] != "account:more" {
 		t.Errorf("makers: %v", by)
 	}
+	token := func(token string) string {
+		status, body := h.ask("POST", "tokens", token, `{"tenant":"platform"}`)
+		if status != 201 {
+			t.Fatalf("token: got %d %s", status, body)
+		}
+		return decode[api.NewToken](t, body).ID
+	}
+	token("")
+	made := token(root.Token)
+	h.ask("PATCH", "accounts/root", "", `{"tenant":"research"}`) // what it made before stays its own
 	status, body := h.ask("DELETE", "accounts/root", "", "")
 	if got := decode[api.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID ||
-		got.Status != "revoked" {
+		got.Status != "revoked" || strings.Join(got.Tokens, " ") != made {
 		t.Errorf("got %d %s", status, body)
 	}
 	makes("root", "", "30d") // another of the same name has made none

@@ -63,7 +63,7 @@ func keyThere(keys masterkey.Source) error {
 		file = keys.InstalledKey()
 	}
 	const text = "there is no %s: a backup is of use only with the master key that it was sealed with; " +
-		"put that key there, or name its file with --master-key-file"
+		"put that key there, or add --master-key-file FILE: it was beside the old database, or in " + datadir.ServiceKey
 	return fmt.Errorf(text, file)
 }
 

@@ -72,7 +72,8 @@ func TestAccountCommands(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		h.accountBy(root, name)
 	}
-	h.env["MUSTER_TENANT"] = "platform" // it moves no account
+	h.env["MUSTER_TENANT"] = "platform"  // it moves no account
+	h.env["MUSTER_SCOPE"] = "nodes:read" // and this is for new ones
 	if out := h.done("account", "update", "root", "--scope", "accounts:write"); out != "account root, tenant (all), scopes accounts:write\n"+
 		"accounts that it had made keep what they may do: one, two; to end them: muster account revoke one two\n" {
 		t.Errorf("update a maker: %s", out)
@@ -81,6 +82,7 @@ func TestAccountCommands(t *testing.T) {
 		t.Errorf("update nothing: %d %s", code, errs)
 	}
 	delete(h.env, "MUSTER_TENANT")
+	delete(h.env, "MUSTER_SCOPE")
 	h.api.Gateway.OwnCertificate = false
 	h.dir = h.listen()
 	if out := h.done("account", "create", "public"); strings.Contains(out, "ROOT_PIN") || !strings.Contains(out, "export MUSTER_URL=") {

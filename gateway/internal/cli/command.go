@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
+
+	"muster/gateway/internal/paste"
 )
 
 // Command is one thing that muster does.
@@ -149,16 +152,29 @@ func (c *Command) check(given Flags, args []string) error {
 			return Usagef(cmp.Or(c.flagMeant(f.Name), hint), "muster %s takes no --%s", c.Name, f.Name)
 		}
 	}
-	if c.Most == 0 && len(args) > 0 && slices.Contains(c.Flags, "node") {
-		hint = "write muster " + c.Name + " --node " + shown(args[0])
-	}
 	if c.Most >= 0 && len(args) > c.Most {
-		return Usagef(hint, "muster %s does not take %q", c.Name, args[c.Most])
+		return c.tooMany(args, hint)
 	}
 	if len(args) < c.Least {
 		return Usagef("write "+c.usage(), "muster %s needs %s", c.Name, c.Args)
 	}
 	return nil
+}
+
+// tooMany refuses an argument that a flag or a file gives.
+func (c *Command) tooMany(args []string, hint string) error {
+	first := paste.Line(args[:c.Most]...)
+	_, err := strconv.ParseFloat(args[c.Most], 64)
+	switch {
+	case slices.Contains(c.Flags, "file"): // it may be a secret, and is not shown again
+		return Usagef("--file FILE or a pipe gives it: secrets do not stand in arguments, which every user of the machine can read",
+			"muster %s does not take that many words", c.Name)
+	case c.Most == 0 && slices.Contains(c.Flags, "node"):
+		hint = "write muster " + c.Name + " --node " + shown(args[0])
+	case err == nil && slices.Contains(c.Flags, "limit"):
+		hint = "write muster " + c.Name + " " + first + " --limit " + args[c.Most]
+	}
+	return Usagef(hint, "muster %s does not take %q", c.Name, args[c.Most])
 }
 
 func (c *Command) usage() string {

@@ -53,8 +53,8 @@ func TestShortForms(t *testing.T) {
 		"ls gpu-1":     "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
 		"gpus --quiet": "there is no flag --quiet\n  hint: muster gpus --help shows its flags\n",
 		"--quiet":      "there is no flag --quiet\n  hint: muster help commands shows what there is\n",
-		"alert receiver add ops --webhook https://x": "hint: muster alert receiver add --help shows its flags\n",
-		"exec --all -- date":                         "write muster exec -l status=online",
+		"alert receiver add ops --webhook https://x": "write muster alert receiver add --kind KIND --file FILE",
+		"exec --all -- date":                         "write muster exec -l state!=retired",
 		"exec -- date":                               "-l status=online selects all that are online",
 
 		"gpus gpu-1":      "hint: muster gpus --help shows how it is used",
@@ -117,6 +117,7 @@ func TestHelpWords(t *testing.T) {
 		"exit code":  "shows what the program writes, and ends with the program's",
 		"gpu_hot":    "conditions: each thing that can be wrong",
 		"move":       "restore: back from a backup",
+		"url":        "muster-agent join --gateway https://new.example:7443 --force",
 		"unban":      "nothing ends a ban",
 		"copy":       "muster node cp -r gpu-1:/srv/work .",
 		"node rm":    "",

@@ -59,6 +59,7 @@ func phrases() []meaning {
 		{"node events|node history|node audit", "events --node {NAME}"},
 		{"release history|release log", "release ls|release status|events"},
 		{"alert rule|alert rules", "health rules"},
+		{"account show|account get|account info", "account whoami|account ls"},
 		{"recover|import", "restore {FILE}"},
 	}
 }
@@ -68,10 +69,12 @@ func otherFlags() []meaning {
 	return []meaning{
 		{"stale|offline|silent|down|dead", "--status stale"},
 		{"online|up|live", "--status online"},
-		{"all|every", "-l status=online"},
 		{"cheap|cheapest", "--sort price"},
 		{"model|gpu|label|labels|filter|where|select", "-l KEY=VALUE"},
 		{"n|tail|last|count|since|max", "--lines N|--limit N"},
+		{"all|every", "-l state!=retired"},
+		{"sort|order", "gpus --sort price"},
+		{"webhook|slack|ntfy|alertmanager", "--kind KIND --file FILE"},
 		{"json", "-o json"},
 		{"wide|long", "-o wide"},
 	}

@@ -123,7 +123,11 @@ func (s *Session) execute(ctx context.Context) error {
 	if err != nil {
 		return s.commands.unread(readTyped(args), err)
 	}
-	command, rest, known := s.commands.find(append(words, behind...))
+	command, rest, known := s.commands.find(words)
+	ofProgram := command != nil && command.Program && behind != nil
+	if !ofProgram { // words behind -- are words like others
+		command, rest, known = s.commands.find(slices.Concat(words, behind))
+	}
 	if !known {
 		return s.commands.unknown(readTyped(args))
 	}
@@ -133,8 +137,7 @@ func (s *Session) execute(ctx context.Context) error {
 	case command == nil || given.Given("help"):
 		return s.help(command, rest, given.Given("help"))
 	}
-	if command.Program {
-		rest = rest[:max(len(rest)-len(behind), 0)]
+	if ofProgram {
 		s.Behind = behind
 	}
 	s.Flags.Getenv = s.Getenv

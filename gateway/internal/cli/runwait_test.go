@@ -228,6 +228,20 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
+// TestRunOfWords: a program behind -- is no command of this program, and variables that are about joining change nothing.
+func TestRunOfWords(t *testing.T) {
+	h := newRunHouse(t, "gpu-1")
+	h.end = wire.Run{State: wire.RunRunning}
+	h.env["MUSTER_NAME"] = "gpu-7"
+	h.env["MUSTER_GPUS"] = "8"
+	if got := h.done("run", "-l", "tier!=none", "--yes", "--", "ls", "/data"); !strings.HasPrefix(got, "gpu-1: ls-") {
+		t.Errorf("run -l ... -- ls: %s", got)
+	}
+	if code, _, stderr := h.muster("run", "--", "stop", "train"); code != 2 || !strings.Contains(stderr, "which nodes?") {
+		t.Errorf("run -- stop train: %d %s", code, stderr)
+	}
+}
+
 // TestRunUsage: what is wrong is said before anything is queued, with the next step.
 func TestRunUsage(t *testing.T) {
 	h := newRunHouse(t, "gpu-1")

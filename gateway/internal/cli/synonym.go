@@ -138,6 +138,9 @@ func (c *Command) flagMeant(name string) string {
 			continue
 		}
 		for _, text := range strings.Split(m.means, "|") {
+			if text[0] != '-' {
+				return "another command does that: muster " + text
+			}
 			word, _, _ := strings.Cut(strings.TrimLeft(text, "-"), " ")
 			if f, known := lookup(word); known && slices.Contains(c.Flags, f.Name) {
 				return "write muster " + c.Name + " " + text

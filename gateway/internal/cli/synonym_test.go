@@ -78,6 +78,7 @@ func TestSynonyms(t *testing.T) {
 		"run rm train":                         "run stop train",
 		"run kill train gpu-1":                 "run stop train gpu-1",
 		"run tail train -f":                    "run logs train -f",
+		"account show ada":                     "account whoami|account ls",
 		"role ls":                              "help roles",
 		"alert ack al-1":                       "alert silence --node NODE --reason WHY|alert show al-1",
 		"node events gpu-1":                    "events --node gpu-1",
@@ -108,17 +109,31 @@ func TestSynonyms(t *testing.T) {
 func TestOtherFlags(t *testing.T) {
 	h := newHouse(t)
 	for typed, want := range map[string]string{
-		"gpus --stale":                "write muster gpus --status stale",
-		"ls --offline -o wide":        "write muster ls --status stale",
-		"gpus --cheapest":             "write muster gpus --sort price",
-		"gpus --model H100":           "write muster gpus -l KEY=VALUE",
-		"run stop train --node gpu-1": "write muster run stop NAME [NODE] [flags]",
-		"run logs train --since 1h":   "write muster run logs --lines N",
-		"events gpu-1":                "write muster events --node gpu-1",
-		"node ls --seperity x":        "muster node ls --help shows its flags",
+		"gpus --stale":                       "write muster gpus --status stale",
+		"ls --offline -o wide":               "write muster ls --status stale",
+		"gpus --cheapest":                    "write muster gpus --sort price",
+		"gpus --model H100":                  "write muster gpus -l KEY=VALUE",
+		"run stop train --node gpu-1":        "write muster run stop NAME [NODE] [flags]",
+		"run logs train --since 1h":          "write muster run logs --lines N",
+		"events gpu-1":                       "write muster events --node gpu-1",
+		"ls --sort price":                    "another command does that: muster gpus --sort price",
+		"health set gpu_hot 80":              "write muster health set gpu_hot --limit 80",
+		"secret set HF hunter2":              "--file FILE or a pipe gives it",
+		"release push muster-agent":          "write muster release push muster-agent --version 0.4.0",
+		"alert receiver add ops --webhook u": "write muster alert receiver add --kind KIND --file FILE",
+		"node return --all":                  "write muster node return -l state!=retired",
+		"node ls --seperity x":               "muster node ls --help shows its flags",
 	} {
 		if code, out, errs := h.muster(strings.Fields(typed)...); code != 2 || out != "" || !strings.Contains(errs, "hint: "+want) {
 			t.Errorf("%s: code %d\n%s", typed, code, errs)
+		}
+	}
+	for want, args := range map[string][]string{
+		"write muster exec gpu-1 -- sh -c 'cd /srv && rm -rf out'\n": {"exec", "gpu-1", "cd /srv && rm -rf out"},
+		"write muster exec -l tier=spot -- nvidia-smi\n":             {"exec", "-l", "tier=spot", "nvidia-smi"},
+	} {
+		if code, _, errs := h.muster(args...); code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%q: code %d\n%s", args, code, errs)
 		}
 	}
 	if got := h.done("--version"); got != h.done("version") {

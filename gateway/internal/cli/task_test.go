@@ -276,6 +276,29 @@ func TestNodeReturnDied(t *testing.T) {
 	}
 }
 
+// TestNodeReturnStays: an agent that does not say that it leaves is perhaps still there. The node is kept, or retired by force.
+func TestNodeReturnStays(t *testing.T) {
+	h := newTaskHouse(t)
+	h.stays = true
+	h.works("gpu-1", completes)
+	h.pause = func(context.Context) error {
+		time.Sleep(time.Millisecond)
+		if len(h.did("gpu-1")) > 2 { // time goes on once the node is done
+			h.now = h.now.Add(time.Second)
+		}
+		return nil
+	}
+	code, stdout, stderr := h.muster("node", "return", "gpu-1", "--yes")
+	if code != 1 || strings.Contains(stdout, "retired") || !strings.Contains(stdout, "gpu-1: waiting for its agent to say that it leaves") ||
+		!strings.Contains(stderr, "muster-agent leave --force") || !strings.Contains(stderr, "muster node retire gpu-1") {
+		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
+	}
+	code, stdout, _ = h.muster("node", "return", "gpu-1", "--yes", "--force")
+	if code != 0 || !strings.Contains(stdout, "gpu-1: retired, not cleaned: ") {
+		t.Errorf("by force: code %d\n%s", code, stdout)
+	}
+}
+
 // TestNodeReturn: a node is drained, cleaned in order and retired. What cannot be cleaned stays and is said, and a second call goes on.
 func TestNodeReturn(t *testing.T) {
 	h := newTaskHouse(t)
@@ -301,7 +324,7 @@ func TestNodeReturn(t *testing.T) {
 	if got := h.did("gpu-1"); !slices.Equal(got, steps) {
 		t.Errorf("gpu-1 did %v", got)
 	}
-	for _, part := range []string{"gpu-1: drained\n", "gpu-1: workloads stopped\n", "gpu-1: users removed\n", "gpu-1: agent removed\n",
+	for _, part := range []string{"gpu-1: drained\n", "gpu-1: workloads stopped\n", "gpu-1: users removed\n", "gpu-1: agent removes itself\n",
 		"gpu-1: retired\n", "still to be destroyed at the provider:\n  vast_ai 4711-gpu-1 (gpu-1)\n"} {
 		if !strings.Contains(stdout, part) {
 			t.Errorf("stdout lacks %q:\n%s", part, stdout)

@@ -26,6 +26,8 @@ type taskHouse struct {
 	desk *task.Service
 	key  ed25519.PrivateKey // an operator's, which nodes trust too
 
+	stays bool // an agent that is to remove itself does not say that it leaves
+
 	mu    sync.Mutex
 	ended []wire.TaskPayload // by all nodes, in the order in which they ended
 }
@@ -144,7 +146,7 @@ func (h *taskHouse) perform(ctx context.Context, c task.Claimer, payload wire.Ta
 	h.ended = append(h.ended, payload)
 	h.mu.Unlock()
 	err = h.desk.Result(ctx, c, payload.TaskID, body)
-	if err == nil && payload.Type == wire.TaskAgentUninstall {
+	if err == nil && payload.Type == wire.TaskAgentUninstall && !h.stays {
 		err = h.store.MoveNode(ctx, store.Move{NodeID: c.NodeID, From: "drained", To: "retired", At: h.api.Now(), RevokeCertificates: true})
 	}
 	return err

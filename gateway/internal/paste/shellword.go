@@ -17,3 +17,12 @@ func Quote(word string) string {
 
 // Quoted gives a word in single quotes, whatever is in it.
 func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+
+// Line gives words as a command line that a shell parts into them again.
+func Line(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = Quote(word)
+	}
+	return strings.Join(quoted, " ")
+}

@@ -71,7 +71,7 @@ func (i Installer) Command(token, given string) string {
 	}
 	command := d.Command(token)
 	if at.PublicURL != i.Reach.PublicURL {
-		command += " --gateway " + at.PublicURL
+		command += " --gateway " + paste.Quote(at.PublicURL)
 		if d.PinnedKey != "" && i.Reach.CertificateAt(i.Reach.PublicURL) != muster.OwnCertificate {
 			command += " --pinned-key " + d.PinnedKey // the script is for the public URL, and the agent comes from here
 		}

@@ -110,7 +110,7 @@ func TestCommandElsewhere(t *testing.T) {
 			[]string{"--pinnedpubkey \"" + key + "\" https://10.0.0.5:7443/install.sh", " -- --gateway https://10.0.0.5:7443 --pinned-key " + key}},
 		{"another proxy", behind, "https://other.example",
 			[]string{"curl -qfsSL https://other.example/install.sh", " -- --gateway https://other.example"}},
-		{"IPv6", own, "https://[fd00::5]:7443", []string{"\"https://[fd00::5]:7443/install.sh\"", " -- --gateway https://[fd00::5]:7443"}},
+		{"IPv6", own, "https://[fd00::5]:7443", []string{"\"https://[fd00::5]:7443/install.sh\"", " -- --gateway 'https://[fd00::5]:7443'"}},
 		{"the public one", own, "https://gw:7443", []string{" https://gw:7443/install.sh", "' --"}},
 		{"without TLS", bare, "http://10.0.0.5",
 			[]string{"http://10.0.0.5/install.sh", digest(t, bare, "10.0.0.5"), " -- --gateway http://10.0.0.5"}},

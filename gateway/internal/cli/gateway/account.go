@@ -81,6 +81,9 @@ func accountUpdate(ctx context.Context, s *cli.Session) error {
 	if !s.Flags.Given("tenant") { // MUSTER_TENANT says what lists show: it moves no account
 		o.Tenant = ""
 	}
+	if !s.Flags.Given("scope") { // MUSTER_SCOPE is for new accounts
+		o.Scope = nil
+	}
 	q := api.AccountPatch{Role: o.Role, Scopes: o.Scope}
 	switch {
 	case o.AllTenants && o.Tenant != "":

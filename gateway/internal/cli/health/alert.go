@@ -181,7 +181,7 @@ func receiverAdd(ctx context.Context, s *cli.Session) error {
 	}
 	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathReceiver, s.Words[0]), q, func(r api.AlertReceiver) {
 		name := screen.Printable(r.Name)
-		fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: muster alert receiver test %s\n", name, screen.OrUnknown(r.Host), name)
+		fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: %s\n", name, screen.OrUnknown(r.Host), s.Pasted("alert receiver test "+name))
 		if r.Secret != "" {
 			fmt.Fprintf(s.Stdout, "\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n",
 				screen.Printable(r.Secret))

@@ -57,6 +57,7 @@ func leads() []lead {
 		{"secrets", Place{"tasks", "Secrets"}},
 		{"return|retire", Place{"tasks", "Giving machines back"}},
 		{"recover|move|migrate", Place{"restore", ""}},
+		{"url|moved|domain|address|hostname", Place{"restore", "When the URL changes"}},
 		{"update|upgrade|versions", Place{"upgrades", ""}},
 		{"canary|rollout|wave|waves", Place{"releases", "Waves"}},
 		{"rollback|promote|channel", Place{"releases", ""}},

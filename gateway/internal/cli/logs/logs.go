@@ -98,7 +98,7 @@ func query(s *cli.Session) (q api.LogsQuery, err error) {
 	}
 	for _, source := range q.Sources {
 		if err := wire.CheckLogSource(source); err != nil {
-			return q, cli.Usagef("the sources are agent, kernel, boot, unit:NAME and workload:ID", "there is no source %q", source)
+			return q, cli.Usagef("the sources are agent, kernel, boot, unit:NAME and workload:NAME", "there is no source %q", source)
 		}
 	}
 	if err := s.Flags.Into(&o); err != nil {

@@ -16,7 +16,7 @@ func LogsCommands() []cli.Command {
 			},
 			Summary: "show the logs of nodes, and follow them",
 			Text: "A source is agent (the agent's own log, unless --source says otherwise), kernel, boot (all of this boot), unit:NAME (a " +
-				"systemd unit) or workload:ID (a container that muster launched). Several sources are merged by time; with -f the lines " +
+				"systemd unit) or workload:NAME (a container or a program that muster started). Several sources are merged by time; with -f the lines " +
 				"come as the nodes send them.\n\n" +
 				"Without --since it begins with the last 200 lines, with -f with the last 10. Times are the node's, in the zone of this " +
 				"machine. A line that begins with --- says what is missing, or what happened to the connection. With -o json one line " +

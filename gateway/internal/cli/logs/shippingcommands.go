@@ -8,7 +8,7 @@ func ShippingCommands() []cli.Command {
 		{Name: "logs ship create", Args: "[NAME]", Most: 1, Run: create,
 			Flags: []string{"to", "selector", "source", "tenant", "auth-file", "bearer-file", "tenant-id", "sink-ca", "rate", "output"},
 			Says: map[string]string{"selector": "the nodes that ship; without it all", "tenant": "nodes of this tenant only",
-				"source":    "agent, kernel, boot, unit:NAME or workload:ID, with commas between; may be repeated",
+				"source":    "agent, kernel, boot, unit:NAME or workload:NAME, with commas between; may be repeated",
 				"auth-file": "file with USER:PASSWORD for the sink (- is standard input)", "output": "table or json; json prints the rule"},
 			Summary: "have nodes ship logs to a Loki, or change how",
 			Text: "A name that is there already is changed, and goes on with the lines that wait. With the same URL it keeps its secret. " +

@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/paste"
 )
 
 const (
@@ -106,11 +107,16 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		return nil
 	}
 	unclean := g.clean(ctx, node)
+	if unclean == nil {
+		unclean = g.left(ctx, node)
+	}
 	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
 		return unclean
 	}
-	if err := g.retire(ctx, node, unclean == nil); err != nil {
-		return err
+	if unclean != nil {
+		if err := g.retire(ctx, node); err != nil {
+			return err
+		}
 	}
 	did := "retired"
 	if unclean != nil { // no failure: --force asks for just this
@@ -156,7 +162,7 @@ func (g *giveBack) steps() []step {
 	return []step{
 		{wire.TaskWorkloadStop, wire.WorkloadStop{All: true}, "workloads stopped"},
 		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.flags.RemoveHome}, "users removed"},
-		{wire.TaskAgentUninstall, wire.AgentUninstall{}, "agent removed"},
+		{wire.TaskAgentUninstall, wire.AgentUninstall{}, "agent removes itself"},
 	}
 }
 
@@ -204,17 +210,26 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	return nil
 }
 
-// retire waits for a cleaned node to retire itself, which its agent does as the last thing, and does it where that does not come.
-func (g *giveBack) retire(ctx context.Context, node api.Node, cleaned bool) error {
-	if cleaned {
-		done, err := g.Poll(ctx, waitPause, leavingTime, func() (bool, error) {
-			now, err := g.look(ctx, node.ID)
-			return now.State == wire.StateRetired, err
-		})
-		if done || err != nil {
-			return err
+// left waits for a node to retire itself, which its agent does before it removes itself.
+func (g *giveBack) left(ctx context.Context, node api.Node) error {
+	say := g.Now().Add(quietTime)
+	done, err := g.Poll(ctx, waitPause, leavingTime, func() (bool, error) {
+		now, err := g.look(ctx, node.ID)
+		if err == nil && now.State != wire.StateRetired && !g.Now().Before(say) {
+			g.say(node, "waiting for its agent to say that it leaves, "+screen.Age(leavingTime)+" at most")
+			say = g.Now().Add(quietAgain)
 		}
+		return now.State == wire.StateRetired, err
+	})
+	if err != nil || done {
+		return err
 	}
+	return cli.Hinted("its agent did not say that it leaves, so it is perhaps still there", "look at the agent's log on the machine; "+
+		"muster-agent leave --force removes it there; then: muster node retire "+paste.Quote(node.Name))
+}
+
+// retire retires a node that was not cleaned.
+func (g *giveBack) retire(ctx context.Context, node api.Node) error {
 	_, err := cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
 	return err
 }

@@ -13,12 +13,13 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/paste"
 )
 
 // releasePush uploads what the registry does not have yet, and makes it a release.
 func releasePush(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 	if q.Version == "" {
-		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
+		return cli.Usagef("write muster release push "+paste.Line(s.Words...)+" --version 0.4.0", "muster release push: which version is it?")
 	}
 	at, err := created(s.Getenv)
 	if err != nil {

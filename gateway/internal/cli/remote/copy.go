@@ -116,8 +116,13 @@ func isFolder(local string) bool {
 }
 
 // folderError says how a folder goes.
-func folderError(folder string) error {
-	return cli.Hinted(folder+" is a folder", "-r copies a folder with all that is in it: muster node cp -r")
+func folderError(s *cli.Session, folder string) error {
+	return cli.Hinted(folder+" is a folder", "-r copies a folder with all that is in it: "+wholeFolder(s))
+}
+
+// wholeFolder is this copy with -r.
+func wholeFolder(s *cli.Session) string {
+	return "muster " + s.Name + " -r " + paste.Line(s.Words...)
 }
 
 // openCopy asks for a copy by the user that the flags name.

@@ -101,7 +101,7 @@ func download(ctx context.Context, s *cli.Session, from place, local string) err
 	case err != nil || info.Mode().IsRegular():
 	case info.IsDir():
 		return cli.Hinted(to+" is there and is a folder",
-			"if "+from.path+" is a folder too, -r copies it with all that is in it: muster node cp -r")
+			"if "+from.path+" is a folder too, -r copies it with all that is in it: "+wholeFolder(s))
 	default:
 		return fmt.Errorf("%s is there and is no file", to)
 	}
@@ -130,7 +130,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	}
 	defer v.close()
 	if v.ready.Folder {
-		return folderError(from.path)
+		return folderError(s, from.path)
 	}
 	if v.ready.Offset != p.bytes {
 		if err := p.again(); err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/paste"
 )
 
 // mostNodes is how many nodes are at work at the same time unless --at-most says otherwise. The gateway's socket has room for no more.
@@ -103,16 +103,23 @@ func (o *order) read() (several bool, err error) {
 	return several, err
 }
 
-// written is how the command goes, with the words that were given: the first is a node.
+// written is how the command goes, with the words that were given, as it can be pasted: the first is a node, unless a selector picks nodes.
 func (o *order) written() string {
-	node, program := "NAME", "CMD ARG..."
-	if len(o.Words) > 0 {
-		node = o.Words[0]
+	nodes, program := "NAME", o.Words
+	if o.Flags.Given("selector") {
+		nodes = "-l " + paste.Quote(o.Flags.Text("selector"))
+	} else if len(program) > 0 {
+		nodes = paste.Quote(program[0])
+		program = program[1:]
 	}
-	if len(o.Words) > 1 {
-		program = strings.Join(o.Words[1:], " ")
+	line := "CMD ARG..."
+	switch {
+	case len(program) == 1 && paste.Quote(program[0]) != program[0]: // as ssh takes it: for a shell there
+		line = paste.Line("sh", "-c", program[0])
+	case len(program) > 0:
+		line = paste.Line(program...)
 	}
-	return "muster " + o.Name + " " + node + " -- " + program
+	return "muster " + o.Name + " " + nodes + " -- " + line
 }
 
 // listen passes the first ^C on to the programs. A second one leaves them, and so does any other signal.

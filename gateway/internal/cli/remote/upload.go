@@ -21,7 +21,7 @@ import (
 
 // upload copies a file to a node.
 func upload(ctx context.Context, s *cli.Session, local string, to place) error {
-	file, info, err := openLocal(local)
+	file, info, err := openLocal(s, local)
 	if err != nil {
 		return err
 	}
@@ -61,13 +61,13 @@ func upload(ctx context.Context, s *cli.Session, local string, to place) error {
 }
 
 // openLocal opens a file. Its size must be known before its first byte goes, so a pipe does not do.
-func openLocal(name string) (*os.File, fs.FileInfo, error) {
+func openLocal(s *cli.Session, name string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(name)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case info.IsDir():
-		return nil, nil, folderError(name)
+		return nil, nil, folderError(s, name)
 	case !info.Mode().IsRegular():
 		return nil, nil, fmt.Errorf("%s is no file", name)
 	}

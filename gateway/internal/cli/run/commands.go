@@ -3,7 +3,7 @@ package run
 
 import "muster/gateway/internal/cli"
 
-// Commands are all of the group. The longer names come first, because the first that fits is taken.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "output"}, Run: runList,

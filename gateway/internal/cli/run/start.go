@@ -97,6 +97,12 @@ func (o *order) read() error {
 	if err := o.Flags.Into(&f); err != nil {
 		return err
 	}
+	if !o.Flags.Given("name") { // the variables of these two are about nodes that join
+		f.Name = ""
+	}
+	if !o.Flags.Given("gpus") {
+		f.GPUs = 0
+	}
 	if len(o.Behind) == 0 {
 		return cli.Usagef("such as muster run gpu-1 -- python train.py", "which program? Its words stand behind --")
 	}

@@ -240,7 +240,7 @@ func gatewayText(now time.Time, g api.Gateway) string {
 
 func fleetText(t api.Totals) string {
 	if t.Nodes == 0 {
-		return "no node yet: muster token create prints the command that joins a machine"
+		return "no node: muster token create prints the command that joins a machine"
 	}
 	return screen.Plural(t.Nodes, "node") + ": " + counts(t.StatusTexts()) + "; " + counts(t.States)
 }

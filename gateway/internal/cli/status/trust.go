@@ -143,6 +143,8 @@ func (p *patient) masterKey() api.Check {
 	case *beside:
 		c.Outcome, c.Seen = api.CheckWarn, "it lies beside the database: a copy of the folder has both"
 		c.Next = "keep it elsewhere, and a copy on another machine: muster help backup; muster service install does the first"
+	case p.host == nil:
+		c.Seen = "it is not beside the database; where else, only a gateway that runs can tell"
 	default:
 		c.Outcome, c.Seen = api.CheckOK, "it is kept apart from the database"
 	}

@@ -33,7 +33,9 @@ func TestWebhook(t *testing.T) {
 	keys := map[string]bool{}
 	for _, one := range k.all() {
 		if one.path != "/path-9f8e7d" || one.header.Get("Content-Type") != "application/json" || one.alert["node"] != "gpu-1" ||
-			one.alert["cause"] != condition.NodeStale || one.alert["url"] != "https://gw.example/ui/alerts" || one.alert["next"] == "" ||
+			one.alert["cause"] != condition.NodeStale || one.alert["url"] != "https://gw.example/ui/alerts" ||
+			(one.alert["next"] == "") != (one.alert["state"] == alert.Resolved) ||
+			strings.HasPrefix(one.alert["text"].(string), "Resolved: ") != (one.alert["state"] == alert.Resolved) ||
 			one.alert["tenant"] != "platform" || one.alert["key"] != one.header.Get("Idempotency-Key") {
 			t.Errorf("%s %v %v", one.path, one.header, one.alert)
 		}

@@ -71,7 +71,12 @@ func (m *message) title() string {
 func (s *sealed) render(messages []message, now time.Time) (address string, body []byte, err error) {
 	switch s.Kind {
 	case KindWebhook:
-		body, err = json.Marshal(messages[0])
+		one := messages[0]
+		one.Text = one.title()
+		if one.State == Resolved {
+			one.Next = ""
+		}
+		body, err = json.Marshal(one)
 		return s.URL, body, err
 	case KindSlack:
 		body, err = json.Marshal(slackOf(&messages[0]))

@@ -21,7 +21,8 @@ type misuse struct {
 	count   int
 	address string // of the last
 	code    string // of the last
-	plain   bool   // the last was an API token that came without TLS
+	plain   string // the account whose API token came without TLS last; empty: none did
+	reader  string // the address that it came from
 }
 
 // Take looks at events. It only counts.
@@ -66,7 +67,10 @@ func (d *Service) count(e *store.Event) {
 	m.count += more
 	m.address = e.Address
 	m.code = e.Outcome
-	m.plain = e.Outcome == wire.CodeTLSRequired && e.Detail["account"] != ""
+	if owner := e.Detail["account"]; e.Outcome == wire.CodeTLSRequired && owner != "" {
+		m.plain = owner
+		m.reader = e.Address
+	}
 }
 
 // lookAtMisuses tells of each tenant's once an hour.
@@ -82,8 +86,9 @@ func (d *Service) lookAtMisuses(now time.Time) {
 		}
 		from := cmp.Or(m.address, "an unknown address")
 		text := fmt.Sprintf("tokens of %s were refused %s, the last from %s with %s", cmp.Or(tenant, "the whole fleet"), times, from, m.code)
-		if m.plain {
-			text = "an API token came over plain HTTP from " + from + ": revoke it"
+		if m.plain != "" {
+			text = fmt.Sprintf("the API token of %s came over plain HTTP from %s: muster account revoke %s", m.plain,
+				cmp.Or(m.reader, "an unknown address"), m.plain)
 		}
 		d.wrong(Fact{Condition: condition.TokenMisuse, Subject: cmp.Or(tenant, "*"), Tenant: tenant, Since: m.since, Text: text}, now)
 	}

@@ -394,9 +394,10 @@ func TestPlainToken(t *testing.T) {
 	h := newHouse(t)
 	refused := store.Event{At: h.clock(), Kind: "admin.refused", Outcome: wire.CodeTLSRequired, Address: "127.0.0.1",
 		Detail: map[string]string{"account": "ci"}}
-	h.desk.Take(t.Context(), []store.Event{refused, refused})
+	later := store.Event{At: h.clock(), Kind: "enrol.refused", Outcome: wire.CodeTokenUsed, Address: "10.0.0.9"}
+	h.desk.Take(t.Context(), []store.Event{refused, refused, later})
 	h.pass(time.Minute)
-	const want = "an API token came over plain HTTP from 127.0.0.1: revoke it"
+	const want = "the API token of ci came over plain HTTP from 127.0.0.1: muster account revoke ci"
 	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != want {
 		t.Errorf("got %+v", list)
 	}

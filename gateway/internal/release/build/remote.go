@@ -45,6 +45,7 @@ type Credential struct {
 type RemoteConfig struct {
 	Transport http.RoundTripper                                      // nil: one of its own
 	Control   func(network, address string, _ syscall.RawConn) error // refuses addresses; nil: none
+	Direct    bool                                                   // through no proxy, so that Control sees each address itself
 	Now       func() time.Time
 }
 
@@ -62,6 +63,9 @@ func NewRemote(c RemoteConfig) *Remote {
 	if c.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.ResponseHeaderTimeout = answerTime
+		if c.Direct {
+			t.Proxy = nil
+		}
 		if c.Control != nil {
 			t.DialContext = (&net.Dialer{Timeout: answerTime, Control: c.Control}).DialContext
 		}
