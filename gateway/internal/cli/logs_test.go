@@ -134,7 +134,7 @@ func TestNodeLogsRefused(t *testing.T) {
 		{"gpu-1 --grep (", 1, "no regular expression"},
 		{"gpu-1 -o table", 2, "one of text, json"},
 		{"", 2, "which nodes?"},
-		{"gpu-9", 1, "if it is a program of muster run: muster run logs gpu-9"},
+		{"gpu-9", 1, "muster run logs gpu-9 shows what a program has written"},
 		{"gpu-1 --source unit:nginx", 1, "muster help logs lists the sources"},
 		{"gpu-1 -f --source unit:nginx", 1, "muster help logs lists the sources"},
 		{"1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 -f", 2, "at most 16"},

@@ -88,7 +88,7 @@ func ofProgram(name string, err error) error {
 		return err
 	}
 	return &wire.ErrorDetail{Code: refused.Code, Message: refused.Message,
-		Hint: refused.Hint + "; if it is a program of muster run: muster run logs " + paste.Quote(name)}
+		Hint: refused.Hint + "; muster run logs " + paste.Quote(name) + " shows what a program has written"}
 }
 
 func query(s *cli.Session) (q api.LogsQuery, err error) {
