@@ -162,6 +162,7 @@ func TestImportRules(t *testing.T) {
 		{g + "cli/remote", "agent/pipe", true},
 		{g + "cli/tty", g + "cli", false},
 		{g + "cli/spelling", g + "cli", false},
+		{g + "cli/meaning", g + "cli", false},
 		{g + "kit/swarm", "agent/sign", true},
 		{g + "kit/swarm", "store", false},
 		{g + "kit", "store", true},
@@ -239,7 +240,7 @@ func internalEdge(from, to string, below, records bool) bool {
 // commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help; the core; what several groups of commands
 // use; the groups of commands; their list.
 func commandLineEdge(from, target string) bool {
-	lowest := []string{"cli/screen", "cli/help", "cli/tty", "cli/spelling"}
+	lowest := []string{"cli/screen", "cli/help", "cli/tty", "cli/spelling", "cli/meaning"}
 	switch {
 	case slices.Contains(lowest, from):
 		return false

@@ -11,20 +11,6 @@ import (
 // FirstWord is the word of a command line that says what to do.
 var FirstWord = firstWord
 
-// Meaning is a row of the tables of words that name no command.
-type Meaning struct{ Words, Means []string }
-
-// Meanings are the rows of the tables: whole command lines, names of groups, and names of what is done in groups.
-func Meanings() (lines, groups, deeds []Meaning) {
-	rows := func(of []meaning) (all []Meaning) {
-		for _, m := range of {
-			all = append(all, Meaning{strings.Split(m.words, "|"), strings.Split(m.means, "|")})
-		}
-		return all
-	}
-	return rows(phrases()), rows(nouns()), rows(verbs())
-}
-
 // Parses is nil if a command line, without the program's name, names a command and fits its usage. Serve's own line does.
 func Parses(all []Command, line string) error {
 	if line == serveName {

@@ -9,6 +9,7 @@ import (
 	"muster/agent/flags"
 	"muster/agent/sign"
 	pages "muster/gateway/internal/cli/help"
+	"muster/gateway/internal/cli/meaning"
 	"muster/gateway/internal/cli/spelling"
 	"muster/gateway/internal/paste"
 )
@@ -133,11 +134,11 @@ func (all catalog) unread(t typed, err error) error {
 
 // flagMeant says what the command takes in place of a flag that it does not take; empty: nothing is known.
 func (c *Command) flagMeant(name string) string {
-	for _, m := range otherFlags() {
-		if !m.has(name) {
+	for _, m := range meaning.OtherFlags() {
+		if !m.Has(name) {
 			continue
 		}
-		for _, text := range strings.Split(m.means, "|") {
+		for _, text := range m.Means() {
 			if text[0] != '-' {
 				return "another command does that: muster " + text
 			}
@@ -252,12 +253,12 @@ func likeliest(answers []answer) []answer {
 // phrase are the command lines that the first two words stand for, or the first one.
 func (all catalog) phrase(t typed) []answer {
 	for n := min(3, len(t.words)); n > 0; n-- {
-		for _, m := range phrases() {
-			if !m.has(strings.Join(t.words[:n], " ")) {
+		for _, m := range meaning.Phrases() {
+			if !m.Has(strings.Join(t.words[:n], " ")) {
 				continue
 			}
 			var answers []answer
-			for _, line := range strings.Split(m.means, "|") {
+			for _, line := range m.Means() {
 				answers = append(answers, all.filled(line, typed{words: t.words[n:], flags: t.flags}))
 			}
 			return answers
@@ -265,8 +266,6 @@ func (all catalog) phrase(t typed) []answer {
 	}
 	return nil
 }
-
-func (m meaning) has(word string) bool { return slices.Contains(strings.Split(m.words, "|"), word) }
 
 // filled is a command line with the arguments and flags that were given, in their places.
 func (all catalog) filled(line string, t typed) answer {
@@ -349,9 +348,9 @@ func (all catalog) verb(group string, rest []string, t typed) []answer {
 			answers = append(answers, c.with(c.For, after))
 		}
 	}
-	for _, m := range verbs() {
-		if m.has(rest[0]) {
-			answers = append(answers, all.inGroup(group, strings.Split(m.means, "|"), after)...)
+	for _, m := range meaning.Verbs() {
+		if m.Has(rest[0]) {
+			answers = append(answers, all.inGroup(group, m.Means(), after)...)
 		}
 	}
 	return answers
@@ -370,9 +369,9 @@ func (all catalog) anywhere(t typed) []answer {
 
 // group is the group that the first words name, by its own name or another one; empty: they name none. rest are the words behind it.
 func (all catalog) group(words []string) (group string, rest []string) {
-	for _, m := range nouns() {
-		if m.has(words[0]) {
-			return m.means, words[1:]
+	for _, m := range meaning.Nouns() {
+		if m.Has(words[0]) {
+			return m.Means()[0], words[1:]
 		}
 	}
 	for n := len(words); n > 0; n-- {
@@ -400,7 +399,9 @@ func (all catalog) inGroup(group string, last []string, t typed) []answer {
 func (c *Command) with(name string, t typed) answer {
 	var words []string
 	for _, arg := range t.words {
-		words = append(words, shown(arg))
+		if secret := strings.Contains(arg, "://") && slices.Contains(c.Flags, "file"); !secret { // that goes into the file
+			words = append(words, shown(arg))
+		}
 	}
 	if c.Most >= 0 {
 		words = words[:min(len(words), c.Most)]

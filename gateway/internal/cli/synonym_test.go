@@ -7,6 +7,7 @@ import (
 	"muster/agent/sign"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/cli/meaning"
 )
 
 // answers are the command lines that a refusal names, without the program's name.
@@ -79,6 +80,16 @@ func TestSynonyms(t *testing.T) {
 		"run kill train gpu-1":                 "run stop train gpu-1",
 		"run tail train -f":                    "run logs train -f",
 		"account show ada":                     "account whoami|account ls",
+		"alert add --webhook u":                "alert receiver add NAME --kind KIND --file FILE|health set u --limit N",
+		"alert threshold gpu_hot 85":           "health set gpu_hot --limit 85|health rules",
+		"alert history":                        "alert ls --all",
+		"silence ls":                           "alert silences",
+		"download box-8:/srv/a":                "cp box-8:/srv/a .|task download box-8:/srv/a",
+		"versions":                             "ls -o wide|release ls|version",
+		"why box-3":                            "node show box-3|task run box-3 diag.collect --wait",
+		"node maintenance box-3":               "node drain box-3|alert silence --node box-3 --reason WHY",
+		"account disable bob":                  "account revoke bob",
+		"webhook add https://hooks.example/s":  "alert receiver add NAME|alert receiver ls",
 		"role ls":                              "help roles",
 		"alert ack al-1":                       "alert silence --node NODE --reason WHY|alert show al-1",
 		"node events gpu-1":                    "events --node gpu-1",
@@ -112,7 +123,6 @@ func TestOtherFlags(t *testing.T) {
 		"gpus --stale":                       "write muster gpus --status stale",
 		"ls --offline -o wide":               "write muster ls --status stale",
 		"gpus --cheapest":                    "write muster gpus --sort price",
-		"gpus --model H100":                  "write muster gpus -l KEY=VALUE",
 		"run stop train --node gpu-1":        "write muster run stop NAME [NODE] [flags]",
 		"run logs train --since 1h":          "write muster run logs --lines N",
 		"events gpu-1":                       "write muster events --node gpu-1",
@@ -180,35 +190,35 @@ func TestMeanings(t *testing.T) {
 			}
 		}
 	}
-	lines, groups, deeds := cli.Meanings()
+	lines, groups, deeds := meaning.Phrases(), meaning.Nouns(), meaning.Verbs()
 	for _, m := range lines {
-		for _, words := range m.Words {
+		for _, words := range m.Words() {
 			ask(words, 1, " a", " a b c", " -l tier=spot --yes", " a -- b")
 		}
-		for _, line := range m.Means {
+		for _, line := range m.Means() {
 			if err := cli.Parses(all, strings.NewReplacer("{", "", "...}", "", "}", "").Replace(line)); err != nil {
 				t.Errorf("muster %s: %v", line, err)
 			}
 		}
 	}
 	for _, m := range groups {
-		for _, words := range m.Words {
+		for _, words := range m.Words() {
 			ask(words, 1)
 		}
-		if !cli.IsGroup(all, m.Means[0]) {
-			t.Errorf("%s is no group", m.Means[0])
+		if !cli.IsGroup(all, m.Means()[0]) {
+			t.Errorf("%s is no group", m.Means()[0])
 		}
 	}
 	used := map[string]bool{}
 	for _, m := range deeds {
-		for _, deed := range m.Words {
+		for _, deed := range m.Words() {
 			for _, group := range cli.Groups(all) {
 				if !cli.Known(all, group+" "+deed) {
 					ask(group+" "+deed, 0)
 				}
 			}
 		}
-		for _, deed := range m.Means {
+		for _, deed := range m.Means() {
 			for _, group := range cli.Groups(all) {
 				for _, c := range all {
 					used[deed] = used[deed] || c.Name == group+" "+deed

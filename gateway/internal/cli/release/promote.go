@@ -192,7 +192,7 @@ func said(s *cli.Session, now api.Channel) {
 		fmt.Fprintf(s.Stderr, "Note: %s.\n", screen.Printable(now.Note))
 	}
 	s.Printf("The channel %s points at %s (%s), number %d. %s\n", now.Channel, now.Version, short(now.Digest), now.Sequence, progressOf(now))
-	if now.Counts.Nodes == 0 {
+	if now.Counts.Nodes == 0 && now.Channel != wire.DefaultChannel { // a node without a label follows that one
 		s.Printf("No node follows this channel yet: muster node label NODE channel=%s\n", now.Channel)
 		return
 	}

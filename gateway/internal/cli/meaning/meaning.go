@@ -1,12 +1,27 @@
-package cli
+// Package meaning says what words mean that people type and that are no commands.
+package meaning
 
-// meaning says what words mean that name no command. The words have a bar between them, and so have the things that they mean.
-type meaning struct{ words, means string }
+import (
+	"slices"
+	"strings"
+)
 
-// phrases are words that stand for a whole command line, in the order of what is meant most. {NAME} takes an argument that was given,
+// Meaning is what words mean that name no command. The words have a bar between them, and so have the things that they mean.
+type Meaning struct{ words, means string }
+
+// Has is true for each of the words.
+func (m Meaning) Has(word string) bool { return slices.Contains(m.Words(), word) }
+
+// Words are those that have this meaning.
+func (m Meaning) Words() []string { return strings.Split(m.words, "|") }
+
+// Means are the things that are meant, the likeliest first.
+func (m Meaning) Means() []string { return strings.Split(m.means, "|") }
+
+// Phrases are words that stand for a whole command line, in the order of what is meant most. {NAME} takes an argument that was given,
 // {NAME...} all that are left; without one the word in the braces stands there. A short word counts behind its group as well: "node price".
-func phrases() []meaning {
-	return []meaning{
+func Phrases() []Meaning {
+	return []Meaning{
 		{"price|price set|set price|node price|node price set|node set price", "node label {NAME} price_per_hour={1.99}"},
 		{"update|upgrade|deploy|node update|node upgrade|agent update|agent upgrade|release update", "release status|release promote VERSION|" +
 			"service install"},
@@ -40,37 +55,51 @@ func phrases() []meaning {
 		{"info|overview|summary|uptime|dash|stat", "status"},
 		{"problems|problem|errors|error|issues|wrong|warnings", "status|health ls|alert ls"},
 		{"check|diag|diagnose|verify|selftest|ping", "doctor|task run {NAME} diag.collect --wait"},
-		{"whoami", "account whoami|" + helpName + " roles"},
+		{"whoami", "account whoami|help roles"},
 		{"logout", "account ls|status"},
-		{"unban|node unban|unblock|node unblock", helpName + " unban|token create"},
-		{"role ls|role list|role show|roles ls|roles list", helpName + " roles"},
-		{"role|roles", "account create {NAME} --role runner|" + helpName + " roles"},
+		{"unban|node unban|unblock|node unblock", "help unban|token create"},
+		{"role ls|role list|role show|roles ls|roles list", "help roles"},
+		{"role|roles", "account create {NAME} --role runner|help roles"},
 		{"invite", "account create {NAME} --role viewer|token create"},
 		{"run show|run status|run get|run info|run describe|run inspect|run ps", "run ls|run logs {NAME} -f"},
 		{"run wait|run attach|run watch|run follow", "run logs {NAME} -f|run NODE --wait -- PROGRAM"},
 		{"attach", "run logs {NAME} -f|ssh {NAME}"},
 		{"tags|labels", "node label {NAME} {KEY=VALUE}|ls -o wide"},
-		{"docs|man", helpName + " " + helpPages},
+		{"docs|man", "help pages"},
 		{"adduser|useradd", "account create {NAME}|task run NODE provision_user username={NAME}"},
 		{"gateway|daemon|gateway status", "status|doctor"},
-		{"init|setup|install|start|up", serveName + "|service install"},
+		{"init|setup|install|start|up", "serve|service install"},
 		{"down|uninstall|shutdown", "service uninstall"},
 		{"dump|snapshot", "backup {FILE}"},
 		{"node events|node history|node audit", "events --node {NAME}"},
 		{"release history|release log", "release ls|release status|events"},
 		{"alert rule|alert rules", "health rules"},
+		{"alert add|alert create|alert new", "alert receiver add NAME --kind KIND --file FILE|health set {RULE} --limit N"},
+		{"threshold|alert threshold|alert set", "health set {RULE} --limit {N}|health rules"},
+		{"alert history|alert log", "alert ls --all"},
+		{"silences|silence ls|silence list|mute ls", "alert silences"},
+		{"health snooze|health silence|health mute", "alert silence --node {NAME} --reason {WHY}"},
+		{"download|fetch", "cp {NAME:PATH} .|task download {ID}"},
+		{"versions", "ls -o wide|release ls|version"},
+		{"why|explain|debug|node doctor|node check", "node show {NAME}|task run {NAME} diag.collect --wait"},
+		{"maintenance|node maintenance", "node drain {NAME}|alert silence --node {NAME} --reason {WHY}"},
+		{"account reset|account rotate", "account revoke {NAME}|account create {NAME} --role ROLE"},
 		{"account show|account get|account info", "account whoami|account ls"},
 		{"recover|import", "restore {FILE}"},
 	}
 }
 
-// otherFlags are other names of flags, and what stands for them. Of these that one is meant which the command takes.
-func otherFlags() []meaning {
-	return []meaning{
+// OtherFlags are other names of flags, and what stands for them. Of these that one is meant which the command takes.
+func OtherFlags() []Meaning {
+	return []Meaning{
 		{"stale|offline|silent|down|dead", "--status stale"},
 		{"online|up|live", "--status online"},
 		{"cheap|cheapest", "--sort price"},
-		{"model|gpu|label|labels|filter|where|select", "-l KEY=VALUE"},
+		{"label|labels|filter|where|select", "-l KEY=VALUE"},
+		{"price|max-price|price-below|under", "-l 'price_per_hour<2'"},
+		{"memory|min-memory|vram", "--free-memory 40GiB"},
+		{"retired|deleted|gone", "--all"},
+		{"today|day", "--since 1d"},
 		{"n|tail|last|count|since|max", "--lines N|--limit N"},
 		{"all|every", "-l state!=retired"},
 		{"sort|order", "gpus --sort price"},
@@ -80,16 +109,16 @@ func otherFlags() []meaning {
 	}
 }
 
-// nouns are other names of groups.
-func nouns() []meaning {
-	return []meaning{
+// Nouns are other names of groups.
+func Nouns() []Meaning {
+	return []Meaning{
 		{"nodes|agent|agents|machine|machines|host|hosts|server|servers|box|boxes|instance|instances", "node"},
 		{"user|users|accounts|member|members", "account"},
 		{"tokens", "token"},
 		{"job|jobs|tasks", "task"},
 		{"alerts", "alert"},
 		{"webhook|webhooks|notify|notification|notifications|receiver|receivers", "alert receiver"},
-		{"releases|versions", "release"},
+		{"releases", "release"},
 		{"sessions|recording|recordings", "session"},
 		{"secrets", "secret"},
 		{"keys", "key"},
@@ -98,9 +127,9 @@ func nouns() []meaning {
 	}
 }
 
-// verbs are other names of what is done to the things of a group. Those that the group has are meant.
-func verbs() []meaning {
-	return []meaning{
+// Verbs are other names of what is done to the things of a group. Those that the group has are meant.
+func Verbs() []Meaning {
+	return []Meaning{
 		{"list|ll|all", "ls"},
 		{"get|describe|inspect|view|cat|details|info|status", "show"},
 		{"add|new|make|mint|create|generate", "create|add|set|generate"},
@@ -110,7 +139,7 @@ func verbs() []meaning {
 		{"update|upgrade|deploy|install", "promote|install"},
 		{"tag|annotate|set|edit", "label|set"},
 		{"log|tail", "logs"},
-		{"cordon|disable", "drain"},
+		{"cordon|disable", "drain|revoke"},
 		{"uncordon|undrain|enable|undo", "resume|rollback"},
 		{"block", "ban"},
 		{"copy", "cp"},
