@@ -155,6 +155,8 @@ func TestTaskParams(t *testing.T) {
 		{wire.TaskWorkloadProcess, `{"name":"x","command":["python","train.py"],"env":{"A":"b"},"secret_env":{"T":"t"},` +
 			`"gpu_count":2,"user":"ada","workdir":"/srv"}`, ""},
 		{wire.TaskWorkloadProcess, `{"name":"x","command":["a"],"gpus":["GPU-5d2f1a3e-0000-0000-0000-000000000001"]}`, ""},
+		{wire.TaskWorkloadProcess, `{"name":"x","command":["a"],"gpus":["GPU-5d2f1a3e-0000-0000-0000-000000000001"` +
+			strings.Repeat(`,"GPU-5d2f1a3e-0000-0000-0000-000000000001"`, wire.MaxGPUs) + `]}`, "gpus"},
 		{wire.TaskWorkloadProcess, `{"command":["a"]}`, "name"},
 		{wire.TaskWorkloadProcess, `{"name":"../x","command":["a"]}`, "name"},
 		{wire.TaskWorkloadProcess, `{"name":"x"}`, "command"},

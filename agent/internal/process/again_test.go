@@ -36,7 +36,7 @@ func TestAgainOverRest(t *testing.T) {
 	_ = syscall.Kill(keeper, syscall.SIGKILL)
 	b.await("k", wire.RunInterrupted)
 	o := b.start(wire.WorkloadProcess{Name: "k", Command: []string{"true"}})
-	if !strings.Contains(o.Error, "end it first (muster run stop k)") || !lives(main) {
+	if !strings.Contains(o.Error, "end them first (muster run stop k)") || !lives(main) {
 		t.Errorf("%+v, the first one lives: %v", o, lives(main))
 	}
 	if left := b.Left(); len(left) != 1 || !strings.Contains(left[0], "ends it)") || strings.Contains(left[0], "kill 0") {

@@ -161,9 +161,9 @@ func (c *Command) check(given Flags, args []string) error {
 	return nil
 }
 
-// tooMany refuses an argument that a flag or a file gives.
+// tooMany refuses an argument too many, and names the flag that takes it, if there is one.
 func (c *Command) tooMany(args []string, hint string) error {
-	first := paste.Line(args[:c.Most]...)
+	line := strings.TrimSpace("muster " + c.Name + " " + paste.Line(args[:c.Most]...))
 	_, err := strconv.ParseFloat(args[c.Most], 64)
 	switch {
 	case slices.Contains(c.Flags, "file"): // it may be a secret, and is not shown again
@@ -172,7 +172,7 @@ func (c *Command) tooMany(args []string, hint string) error {
 	case c.Most == 0 && slices.Contains(c.Flags, "node"):
 		hint = "write muster " + c.Name + " --node " + shown(args[0])
 	case err == nil && slices.Contains(c.Flags, "limit"):
-		hint = "write muster " + c.Name + " " + first + " --limit " + args[c.Most]
+		hint = "write " + line + " --limit " + args[c.Most]
 	}
 	return Usagef(hint, "muster %s does not take %q", c.Name, args[c.Most])
 }

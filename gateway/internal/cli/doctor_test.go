@@ -258,4 +258,10 @@ func TestDoctorAlone(t *testing.T) {
 		!strings.Contains(out, "muster serve --data") {
 		t.Errorf("code %d\n%s", code, out)
 	}
+	if err := os.Remove(filepath.Join(h.dir, datadir.MasterKey)); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := h.muster("doctor"); !strings.Contains(out, "unknown  master key") {
+		t.Errorf("without a key and a gateway: %s", out)
+	}
 }

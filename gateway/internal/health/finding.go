@@ -113,7 +113,7 @@ func (d *Service) List(q Query) []api.NodeFinding {
 	}
 	for _, id := range d.unwell() {
 		n, known := d.Node(id)
-		if !known || n.State == wire.StateRetired || !q.picks(n) {
+		if !known || !q.picks(n) {
 			continue
 		}
 		for _, f := range d.Findings(id) {

@@ -114,6 +114,9 @@ func TestStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.nodes["n-1"].State = wire.StateRetired
+	if found := d.List(health.Query{}); len(found) != 0 {
+		t.Errorf("a node that was just retired is in the list: %+v", found)
+	}
 	d.Round(t.Context())
 	rows, err := d.config.Records.Findings(t.Context())
 	if len(d.Findings("n-1")) != 0 || err != nil || len(rows) != 0 || d.told["n-1"] != 3 {

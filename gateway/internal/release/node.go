@@ -20,7 +20,7 @@ func (d *Service) Updating(nodeID string) *api.NodeUpdate {
 	_, out.Pinned = d.pins[nodeID]
 	_, out.Held = d.offer(n, d.Now())
 	if c := d.channels[n.channel]; out.Held == heldTurn && d.runs(n, c.Digest) {
-		out.Held = "" // from nothing: it has the release already
+		out.Held = "" // it has the release already
 	}
 	return out
 }

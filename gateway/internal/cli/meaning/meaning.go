@@ -1,4 +1,4 @@
-// Package meaning says what words mean that people type and that are no commands.
+// Package meaning lists words that people type though no command has them, and the commands that they mean.
 package meaning
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Meaning is what words mean that name no command. The words have a bar between them, and so have the things that they mean.
+// Meaning is a list of words, and a list of what they mean. A bar parts the entries of a list.
 type Meaning struct{ words, means string }
 
 // Has is true for each of the words.
@@ -89,7 +89,8 @@ func Phrases() []Meaning {
 	}
 }
 
-// OtherFlags are other names of flags, and what stands for them. Of these that one is meant which the command takes.
+// OtherFlags are names that people give to flags, and the flags that they mean: the first that the command takes. An entry without a dash in
+// front is another command.
 func OtherFlags() []Meaning {
 	return []Meaning{
 		{"stale|offline|silent|down|dead", "--status stale"},
