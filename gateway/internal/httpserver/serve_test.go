@@ -265,7 +265,9 @@ func TestNotRead(t *testing.T) {
 
 // TestWholeFiles: what the kernel sends, and what it cannot send, comes whole and in its order, on every listener.
 func TestWholeFiles(t *testing.T) {
-	h := newHouse(t, quick())
+	limits := quick()
+	limits.Stall = time.Minute // this test compares 200 MB, and may be slow to take them
+	h := newHouse(t, limits)
 	want := numbered()
 	for path, tail := range map[string]string{"/file": "", "/impatient-file": "", "/reader": "end"} {
 		for _, base := range []string{"http://" + h.plain, h.tls.URL} {
