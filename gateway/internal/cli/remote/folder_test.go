@@ -210,6 +210,7 @@ func TestFolderOn(t *testing.T) {
 		args = append([]string{"node", "cp", "-r"}, args...)
 		node.cut = 80
 		h.fails(1, "the node went away", args...)
+		h.gateway.Wait() // the next copy would find the folder in use
 		node.cut = 0
 		said := h.done(args...)
 		var sent int64

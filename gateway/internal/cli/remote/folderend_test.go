@@ -31,6 +31,7 @@ func TestFolderElsewhere(t *testing.T) {
 	} {
 		node.cut = 80
 		h.fails(1, "the node went away", "node", "cp", "-r", c.first, c.to)
+		h.gateway.Wait() // the next copy would find the folder in use
 		node.cut = 0
 		h.done("node", "cp", "-r", c.second, c.to)
 		if got, err := os.ReadDir(c.at); err != nil || len(got) != 1 || got[0].Name() != "alone" {

@@ -50,6 +50,8 @@ func newTunnels(t *testing.T, play func(*standin.Session)) *tunnels {
 	t.Cleanup(func() {
 		server.Close()
 		<-done
+		h.gateway.EndAll("the test is over")
+		h.gateway.Wait() // it may work in the test's folders
 		os.RemoveAll(dir)
 	})
 	return h

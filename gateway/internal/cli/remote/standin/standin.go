@@ -30,6 +30,8 @@ type Gateway struct {
 	// Labels are those of nodes, by name.
 	Labels map[string]map[string]string
 
+	played sync.WaitGroup // of Play
+
 	mu       sync.Mutex
 	sessions map[string]*Session
 	asked    []api.SessionAsk
@@ -155,7 +157,7 @@ func (g *Gateway) open(w http.ResponseWriter, r *http.Request) {
 	g.asked = append(g.asked, ask)
 	g.mu.Unlock()
 	if g.Play != nil {
-		go g.Play(s)
+		g.played.Go(func() { g.Play(s) })
 	}
 	answer(w, http.StatusCreated, s.Session)
 }
@@ -235,6 +237,9 @@ func (s *Session) End(why string) {
 		room.Close(s.over)
 	}
 }
+
+// Wait waits until the node's side of each session has returned.
+func (g *Gateway) Wait() { g.played.Wait() }
 
 // EndAll ends all sessions.
 func (g *Gateway) EndAll(why string) {
