@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
@@ -158,6 +159,7 @@ func TestBootstrapRelease(t *testing.T) {
 		o.installs("first", "by the signature of channel stable, number 1", tool, "openssl")
 		o.installs("first", "there is no openssl", tool)
 	}
+	o.waits("desk")
 	o.muster("release", "promote", second, "--channel", "stable", "--canary", "1", "--yes")
 	o.muster("release", "pause", "--channel", "stable")
 	o.installs("first", "the rollout on channel stable is not through", "curl", "openssl")
@@ -169,6 +171,15 @@ func TestBootstrapRelease(t *testing.T) {
 	o.muster("key", "rotate", "--release", "--now")
 	o.muster("release", "rollback", "--channel", "stable", "--now", "--yes")
 	o.installs("first", "no release key of this script has signed", "curl", "openssl")
+}
+
+// waits joins a node whose maintenance window is closed all the while, so that a rollout waits for it.
+func (o *outdated) waits(name string) {
+	o.t.Helper()
+	o.agent(name, o.token("--tenant", "platform"))
+	o.until(name+" is online", func() bool { return o.online(name) })
+	later := time.Now().UTC().Add(6 * time.Hour)
+	o.muster("node", "label", name, "maintenance-window="+later.Format("15:04")+"-"+later.Add(time.Hour).Format("15:04"))
 }
 
 // link gives the box one of this machine's tools as it is.
