@@ -50,9 +50,11 @@ func TestShortForms(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"ls gpu-1":     "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
-		"gpus --quiet": "there is no flag --quiet\n  hint: muster gpus --help shows its flags\n",
-		"--quiet":      "there is no flag --quiet\n  hint: muster help commands shows what there is\n",
+		"ls gpu-1":                    "muster ls does not take \"gpu-1\"\n  hint: show all that is known of nodes:\n          muster node show gpu-1\n",
+		"ls --model h100":             "another command does that: muster gpus --model h100\n",
+		"rsync -a out gpu-1:/srv/out": "muster cp -r out gpu-1:/srv/out\n",
+		"gpus --quiet":                "there is no flag --quiet\n  hint: muster gpus --help shows its flags\n",
+		"--quiet":                     "there is no flag --quiet\n  hint: muster help commands shows what there is\n",
 		"alert receiver add ops --webhook https://x": "write muster alert receiver add --kind KIND --file FILE",
 		"exec --all -- date":                         "write muster exec -l state!=retired",
 		"exec -- date":                               "-l status=online selects all that are online",

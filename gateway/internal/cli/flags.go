@@ -99,6 +99,7 @@ func ownFlags() []flags.Flag {
 		{Name: "once", Usage: "print one picture, and end"},
 		{Name: "interval", Value: "DURATION", Usage: "the least time between two pictures (1s)", NoEnv: true},
 		{Name: "free", Usage: "only what is idle and can take work now"},
+		{Name: "model", Value: "TEXT", Usage: "GPUs that have this in their name, such as h100"},
 		{Name: "free-memory", Value: "SIZE", Usage: "at least so much free memory on one GPU, such as 40GiB"},
 		{Name: "limit", Value: "N", Usage: "at most so many"},
 		{Name: "severe", Usage: "only what keeps nodes from work"},

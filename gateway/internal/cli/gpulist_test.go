@@ -45,7 +45,10 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	for args, want := range map[string]string{
-		"gpu ls --free-memory 40GiB": "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
+		"gpu ls --free-memory 40GiB":            "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
+		"gpu ls --model h100 --free-memory 40g": "2 GPUs on 2 nodes: 2 quiet\n",
+		"gpu ls --model h200":                   "0 GPUs on 0 nodes\nno GPU here has that name: NVIDIA H100 80GB HBM3, Orin (nvgpu)\n",
+		"gpu ls --free --model nvgpu":           "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown\n",
 		"gpu ls --free": "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown, 2 GPUs quiet for less than 10 minutes\n" +
 			"muster gpus lists",
 		"gpu ls --sort price --limit 3":                          "3 of 5 GPUs on 2 nodes: 1 quiet, 1 busy, 1 not known\n",
@@ -54,7 +57,7 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 		"gpu ls --tenant y":                                      "1 GPU on 1 node",
 		"gpu ls --state drained":                                 "1 GPU on 1 node",
 		"gpu ls --status stale":                                  "0 GPUs on 0 nodes",
-		"gpu ls --idle":                                          "0 GPUs on 0 nodes",
+		"gpu ls --idle":                                          "0 GPUs on 0 nodes\nleft out: 3 GPUs quiet for",
 		"gpu ls -o json -l name=free":                            `"node":"free"`,
 		"node ls --idle":                                         "0 nodes idle\n",
 		"node ls --idle -o json":                                 `{"nodes":[],"next":"","total":0}`,

@@ -91,6 +91,9 @@ func (s *Session) pasteWith(text, flags string) string {
 	})
 }
 
+// keyFlag names the file of a master key that is not in the data directory.
+const keyFlag = "master-key-file"
+
 // startHint says how to make the gateway of a data directory answer.
 func (s *Session) startHint(ctx context.Context, data string) string {
 	installed := datadir.Installed(s.Machine.Root)
@@ -104,7 +107,11 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 	case ours:
 		return s.serviceHint(ctx)
 	}
-	return "muster serve --data " + paste.Quote(datadir.Absolute(data)) +
+	key := ""
+	if isFile(filepath.Join(data, datadir.Database)) && !isFile(filepath.Join(data, datadir.MasterKey)) {
+		key = " --" + keyFlag + " FILE" // it was started with a key from elsewhere
+	}
+	return "muster serve --data " + paste.Quote(datadir.Absolute(data)) + key +
 		" starts it; --data DIR names another one's directory, --url one on another machine"
 }
 

@@ -36,7 +36,7 @@ func example(t testing.TB) *house {
 func TestNodeList(t *testing.T) {
 	h := example(t)
 	want := `NAME                TENANT    PROVIDER  GPU                MEMORY           UTIL  STATE   STATUS  SEEN
-node-dgx-spark      platform  -         1x NVIDIA GB10     unified          3%    active  online  12s
+node-dgx-spark      platform  -         1x GB10            unified          3%    active  online  12s
 vast-h100-39467543  platform  vast_ai   1x H100 80GB HBM3  39233/81559 MiB  99%   active  online  4s
 2 nodes: 2 online, 0 stale
 `
@@ -194,6 +194,7 @@ func TestNodeMoves(t *testing.T) {
 		{"no nodes", "node drain", "", false, 2, "", "which nodes?"},
 		{"both", "node drain a -l b", "", false, 2, "", "either named or selected"},
 		{"bad selector", "node drain -l a,,b", "", false, 1, "", "hint: write terms"},
+		{"a label that looks like a price", "node label node-dgx-spark price=2", "", false, 0, "", "is the label price_per_hour"},
 		{"a price that is none", "node label node-dgx-spark price_per_hour=cheap", "", false, 1, "", "such as price_per_hour=1.99"},
 		{"no channel", "node label node-dgx-spark channel=.", "", false, 1, "", "such as channel=stable"},
 		{"no window", "node label node-dgx-spark maintenance-window=late", "", false, 1, "", "02:00-04:00"},

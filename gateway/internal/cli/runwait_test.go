@@ -191,7 +191,7 @@ func TestRunLists(t *testing.T) {
 	if got := h.done("run", "logs", "train"); got != "one\ntwo\x1b\n" {
 		t.Errorf("logs: %q", got)
 	}
-	if got := h.done("run", "stop", "train", "gpu-1", "--grace", "1m"); got != "gpu-1: train is ended and removed\n" {
+	if got := h.done("run", "stop", "train", "gpu-1", "--grace", "1m"); got != "gpu-1: train is ended, and removed with its output\n" {
 		t.Errorf("stop: %q", got)
 	}
 	h.done("run", "gpu-2", "--name", "train", "--", "python", "train.py")
@@ -199,7 +199,7 @@ func TestRunLists(t *testing.T) {
 		!strings.Contains(stderr, "add the node: muster run stop train gpu-1") {
 		t.Errorf("of two: code %d\n%s", code, stderr)
 	}
-	if got := h.done("run", "stop", "train", "--all"); strings.Count(got, "is ended and removed") != 2 {
+	if got := h.done("run", "stop", "train", "--all"); strings.Count(got, "is ended, and removed with its output") != 2 {
 		t.Errorf("all: %q", got)
 	}
 }

@@ -82,7 +82,7 @@ func TestWhoAnswers(t *testing.T) {
 		},
 		"a user with a gateway of their own": {
 			desk{root: byHand, uid: 1000, env: map[string]string{"XDG_DATA_HOME": own}}, "node ls", "hint: muster serve --data " + own +
-				"/muster starts it",
+				"/muster --master-key-file FILE starts it", // its key is not beside the database
 		},
 		"a user whose environment names it": {
 			desk{root: byHand, uid: 1000, env: map[string]string{"MUSTER_DATA": elsewhere}}, "node ls", "hint: muster serve --data " +

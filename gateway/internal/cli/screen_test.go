@@ -159,7 +159,7 @@ func TestOldReadings(t *testing.T) {
 		"g-hung": true, "h-failed": true, "i-some-failed": false} {
 		_, line, _ := strings.Cut(out, name+" ")
 		line, _, _ = strings.Cut(line, "\n")
-		if strings.Contains(line, "~1x NVIDIA L4") != old || strings.Contains(line, "~5%") != old {
+		if strings.Contains(line, "~1x L4") != old || strings.Contains(line, "~5%") != old {
 			t.Errorf("%s: %s", name, line)
 		}
 	}

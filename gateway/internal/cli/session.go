@@ -168,7 +168,7 @@ func (s *Session) DataFiles() (datadir.Files, error) {
 	}
 	dir, err := s.dataDir()
 	s.files = dir
-	return datadir.Files{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
+	return datadir.Files{Data: dir, MasterKeyFile: s.Flags.Text(keyFlag)}, err
 }
 
 // Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.

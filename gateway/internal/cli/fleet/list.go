@@ -16,7 +16,7 @@ import (
 // GPUCommands has the one that lists GPUs one by one, to find room.
 func GPUCommands() []cli.Command {
 	return []cli.Command{{
-		Name: "gpu ls", Flags: []string{"selector", "status", "state", "tenant", "idle", "free", "free-memory", "sort", "limit", "output"},
+		Name: "gpu ls", Flags: []string{"selector", "status", "state", "tenant", "model", "idle", "free", "free-memory", "sort", "limit", "output"},
 		Run: cli.With(list),
 		Says: map[string]string{"idle": "only idle GPUs", "sort": "price, memory, util or name",
 			"limit": "at most so many, the first in the order"},
@@ -32,9 +32,9 @@ func GPUCommands() []cli.Command {
 			"price_per_hour<3 asks for the price of the whole node. With --idle, TODAY is " +
 			"what the idle GPUs of the whole node have cost on this day (UTC), as far as the gateway watched.\n\n" +
 			"--free shows only free GPUs. --free-memory leaves out GPUs that cannot take work now, and those with less free " +
-			"memory. What is not known is left out too: the last line counts it. A selector with < or > needs quotes in a shell. " +
-			"-o json prints one object a line.",
-		Examples: []string{"muster gpu ls --free --free-memory 40GiB --sort price --limit 2", "muster gpu ls --idle",
+			"memory. What is not known is left out too: the last line counts it. --model h100 shows the GPUs that have this in their name. " +
+			"A selector with < or > needs quotes in a shell. -o json prints one object a line.",
+		Examples: []string{"muster gpu ls --free --free-memory 40GiB --sort price --limit 2", "muster gpu ls --free --model h100 --sort price",
 			"muster gpu ls --free -l 'price_per_hour<2,gpus>=4'", "muster gpu ls --free-memory 40GiB -l tier=sovereign",
 			"muster gpu ls --free --sort price --limit 1 -o json | jq -r .node"},
 	}}
@@ -92,6 +92,11 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 	fmt.Fprintln(s.Stdout, footer(shown, len(found)))
 	if text := left.String(); text != "" {
 		fmt.Fprintln(s.Stdout, text)
+	}
+	if len(found) == 0 && w.Model != "" {
+		if names := models(view.Nodes); !slices.ContainsFunc(names, w.named) {
+			fmt.Fprintln(s.Stdout, "no GPU here has that name: "+screen.OrUnknown(strings.Join(names, ", ")))
+		}
 	}
 	if len(found) == 0 && left.quiet > 0 {
 		fmt.Fprint(s.Stdout, s.PastedText(nextQuiet))
@@ -160,6 +165,17 @@ func rows(nodes []api.NodeRow) []row {
 	return found
 }
 
+// models are the names of the GPUs, each once.
+func models(nodes []api.NodeRow) (names []string) {
+	for i := range nodes {
+		for _, g := range nodes[i].GPUs {
+			names = append(names, g.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // useFree is the use of a GPU that is idle and can take work now.
 const useFree = "free"
 
@@ -210,7 +226,7 @@ func (r row) cells(now time.Time, withCost bool) []string {
 		idle = screen.Age(now.Sub(*r.IdleSince))
 	}
 	all := []string{
-		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.OrUnknown(strings.TrimPrefix(r.Name, "NVIDIA ")), memory(r.MemoryFreeMiB),
+		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.Model(r.Name), memory(r.MemoryFreeMiB),
 		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Figure("%.4g", r.PricePerHour),
 		screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),

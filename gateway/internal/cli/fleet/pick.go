@@ -16,6 +16,7 @@ import (
 
 type listFlags struct {
 	Idle, Free bool
+	Model      string
 	FreeMemory string
 	Limit      int
 }
@@ -78,7 +79,7 @@ func (w wish) pick(all []api.NodeRow) (found []row, left leftOut) {
 			found = append(found, r)
 		case asksRoom && r.asked && !known:
 			left.unknown++
-		case w.Free && r.Ready && r.Use == api.UseQuiet:
+		case w.soon(&r):
 			left.quiet++
 		}
 	}
@@ -97,6 +98,9 @@ func (w wish) fits(r *row) (fits, known bool) {
 		fits = fits && isKnown && holds
 		known = known || isKnown && !holds
 	}
+	if w.Model != "" {
+		ask(true, w.named(r.Name))
+	}
 	if w.Idle {
 		ask(true, r.IdleSince != nil)
 	}
@@ -107,6 +111,22 @@ func (w wish) fits(r *row) (fits, known bool) {
 		ask(r.MemoryFreeMiB != nil && r.Ready == r.asked, r.Ready && knownMiB(r.MemoryFreeMiB) >= w.freeMiB)
 	}
 	return fits, known
+}
+
+// named tells whether a GPU's name is as wished.
+func (w wish) named(name string) bool {
+	return strings.Contains(strings.ToLower(name), strings.ToLower(w.Model))
+}
+
+// soon tells whether a GPU is as wished but for how long it is idle.
+func (w wish) soon(r *row) bool {
+	if !w.Free && !w.Idle || r.Use != api.UseQuiet || w.Free && !r.Ready {
+		return false
+	}
+	w.Free = false
+	w.Idle = false
+	fits, _ := w.fits(r)
+	return fits
 }
 
 // compare orders rows. Equals stand by the name of their nodes.

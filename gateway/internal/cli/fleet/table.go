@@ -183,7 +183,7 @@ func model(g *api.NodeRow) string {
 	if len(g.GPUs) == 0 {
 		return ""
 	}
-	name := strings.TrimPrefix(g.GPUs[0].Name, "NVIDIA ")
+	name := screen.Model(g.GPUs[0].Name)
 	if slices.ContainsFunc(g.GPUs, func(gpu api.GPU) bool { return gpu.Name != g.GPUs[0].Name }) {
 		name += " and others"
 	}

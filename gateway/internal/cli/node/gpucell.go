@@ -167,7 +167,7 @@ func (v view) share() string {
 func (v view) models() (names []string, count map[string]int) {
 	count = map[string]int{}
 	for _, g := range v.hardware.GPUs {
-		name := model(g.Name)
+		name := screen.Model(g.Name)
 		if g.MIG != nil && *g.MIG {
 			name += " MIG"
 		}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"muster/gateway/api"
@@ -26,6 +27,9 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 	names, change, err := labelArguments(s.Words)
 	if err != nil {
 		return err
+	}
+	if _, set := change.Set["price"]; set {
+		fmt.Fprintln(s.Stderr, "Note: price is a label like any other; what a node costs is the label price_per_hour")
 	}
 	return s.ActOn(ctx, names, "label", false, func(t cli.Target) (string, error) {
 		n, err := cli.Send[api.Node](ctx, s, "POST", api.At(api.PathLabels, t.ID), change)

@@ -80,14 +80,6 @@ func (v view) status() string {
 	return screen.OrUnknown(v.StatusText())
 }
 
-// model drops the maker's name where the rest is clear without it: "H100 80GB HBM3" is, "GB10" is not.
-func model(name string) string {
-	if rest, ok := strings.CutPrefix(name, "NVIDIA "); ok && strings.Contains(strings.TrimSpace(rest), " ") {
-		name = rest
-	}
-	return screen.OrUnknown(name)
-}
-
 // state is the state with its reasons where they are asked for. An overdue renewal is always named: it soon becomes a reason.
 func (v view) state(reasons bool) string {
 	var notes []string

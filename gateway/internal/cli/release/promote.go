@@ -318,7 +318,7 @@ func wavesText(wave json.RawMessage) string {
 	}
 	var w api.Waves
 	if len(wave) == 0 || json.Unmarshal(wave, &w) != nil {
-		return "One node gets it first, and the others when that one has been well for ten minutes."
+		return "One node gets it first, and the others when that one has been well for ten minutes (--now: all at once)."
 	}
 	waves := w.Steps
 	if w.Canary != "" {

@@ -127,13 +127,19 @@ func look(ctx context.Context, s *cli.Session, name string) (view, error) {
 	}
 }
 
-// follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on.
+// follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on. It fails if
+// somebody points the channel elsewhere meanwhile: that is another rollout.
 func follow(ctx context.Context, s *cli.Session, name string) error {
 	last := ""
+	digest := ""
 	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
 		now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return false, err
+		}
+		if digest = cmp.Or(digest, now.Digest); digest != now.Digest {
+			return false, cli.Hinted(fmt.Sprintf("the rollout of %s was ended: the channel %s points at %s now", short(digest), name,
+				screen.Printable(now.Version)), "muster release status --channel "+name+" --watch shows how that goes")
 		}
 		if line := progressOf(now); line != last {
 			fmt.Fprintf(s.Stderr, "%s %s\n", s.Now().UTC().Format(time.TimeOnly), screen.Printable(line))

@@ -94,7 +94,7 @@ func (o stop) end(ctx context.Context, node cli.Target, p placed) (string, error
 	case string(task.Values["changed"]) == "false":
 		return "there was nothing to stop", nil
 	}
-	return o.name + " is ended and removed", nil
+	return o.name + " is ended, and removed with its output", nil
 }
 
 // takeBack cancels the task that is to start a program.

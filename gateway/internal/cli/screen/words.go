@@ -18,6 +18,9 @@ func OrUnknown(s string) string {
 	return Printable(s)
 }
 
+// Model is the name of a GPU's model, without the maker that most have.
+func Model(name string) string { return OrUnknown(strings.TrimPrefix(name, "NVIDIA ")) }
+
 // Number is a number, or - if it is not known.
 func Number[N int | int64](n *N) string { return Figure("%d", n) }
 
