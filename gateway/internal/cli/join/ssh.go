@@ -42,12 +42,12 @@ func broken(err error) bool {
 }
 
 // lookScript prints the platform and a private folder from which programs may run: /tmp may be mounted noexec. It is one
-// line, because every login shell can pass on one line.
-const lookScript = `umask 077; uname -s; uname -m; ` +
+// line, because every login shell can pass on one line. If nobody is left to read the folder's name, the box removes it itself.
+const lookScript = `umask 077; trap "" PIPE; uname -s; uname -m; ` +
 	`for base in "$HOME" /var/tmp /tmp /dev/shm /run; do ` +
 	`case "$base" in ""|*[!A-Za-z0-9/._+-]*) continue;; esac; ` +
 	`d=$(mktemp -d "$base/.muster-push.XXXXXXXX" 2>/dev/null) || continue; ` +
-	`if echo "#!/bin/sh" >"$d/try" && chmod 700 "$d/try" && "$d/try" 2>/dev/null; then rm -f "$d/try"; echo "$d"; exit 0; fi; ` +
+	`if echo "#!/bin/sh" >"$d/try" && chmod 700 "$d/try" && "$d/try" 2>/dev/null; then rm -f "$d/try"; echo "$d" || rm -rf "$d"; exit 0; fi; ` +
 	`rm -rf "$d"; done; ` +
 	`echo "no folder here that this user may write to and run programs from: tried its home, /var/tmp, /tmp, /dev/shm and /run" >&2; exit 1`
 
@@ -62,10 +62,13 @@ func folder(dir string) bool {
 // look reaches the box for the first time. What it says is the word of a stranger: it goes into commands only after it was checked.
 func (p *push) look(ctx context.Context, to box) (platform, dir string, err error) {
 	said, err := p.remote(ctx, to, lookScript, nil, nil)
+	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if err != nil {
+		if made := lines[len(lines)-1]; folder(made) {
+			err = errors.Join(err, p.clean(ctx, to, made))
+		}
 		return "", "", err
 	}
-	lines := strings.Split(strings.TrimSpace(said), "\n")
 	if len(lines) < 3 {
 		return "", "", fmt.Errorf("it did not say what it is: %.200q", said)
 	}
