@@ -31,6 +31,7 @@ const (
 type EventQuery struct {
 	Tenant    string
 	Node      string // id, or name of nodes on record
+	Actor     string // whole, as account:ci, or without its kind
 	Kind      string
 	Security  bool // security events only
 	Since     time.Time
@@ -69,6 +70,9 @@ func (q EventQuery) statement() statement {
 		where.and(`id IN (SELECT e.id FROM events e WHERE e.node_id <> '' AND e.node_id IN (SELECT ? UNION SELECT n.id FROM nodes n
 			WHERE n.name = ?))`,
 			q.Node, q.Node)
+	}
+	if q.Actor != "" {
+		where.and("(actor = ? OR substr(actor, instr(actor, ':') + 1) = ?)", q.Actor, q.Actor)
 	}
 	if q.Kind != "" {
 		where.and("kind = ?", q.Kind)

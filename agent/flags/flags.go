@@ -14,6 +14,7 @@ import (
 type Flag struct {
 	Name  string
 	Short string // one letter; empty: it has none
+	Other string // a second name, which help does not show; empty: it has none
 	Value string // what stands for its value in help; empty: it is a switch
 	Usage string
 	Alias string // a second variable, which counts after wire.EnvOf(Name)
@@ -47,9 +48,11 @@ type Set struct {
 	values map[string][]string
 }
 
-// Lookup finds a flag by its name or its letter.
+// Lookup finds a flag by one of its names or its letter.
 func (s *Set) Lookup(name string) (Flag, bool) {
-	at := slices.IndexFunc(s.All, func(f Flag) bool { return f.Name == name || f.Short != "" && f.Short == name })
+	at := slices.IndexFunc(s.All, func(f Flag) bool {
+		return f.Name == name || f.Short != "" && f.Short == name || f.Other != "" && f.Other == name
+	})
 	if at < 0 {
 		return Flag{}, false
 	}

@@ -30,7 +30,7 @@ type fields struct {
 func table() []flags.Flag {
 	return []flags.Flag{
 		{Name: "gpu-interval", Value: "TIME", Zero: true}, {Name: "tls-cert", Value: "FILE", Alias: "OTHER_CERT"},
-		{Name: "peer", Short: "p", Value: "P"}, {Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"}, {Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
+		{Name: "peer", Short: "p", Other: "friend", Value: "P"}, {Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"}, {Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
 		{Name: "since", Value: "TIME"}, {Name: "bytes", Value: "SIZE"}, {Name: "all"}, {Name: "secret", Value: "S", NoEnv: true},
 	}
 }
@@ -47,7 +47,7 @@ func read(args string, env map[string]string) (fields, *flags.Set, error) {
 
 // TestInto: a flag wins over its variable, that over its alias, and those over what the field had.
 func TestInto(t *testing.T) {
-	got, s, err := read("--gpu-interval=0 -p a,b --peer c --label k=v --level warn --no-gpu=off --since yesterday --bytes 3GiB",
+	got, s, err := read("--gpu-interval=0 -p a,b --friend c --label k=v --level warn --no-gpu=off --since yesterday --bytes 3GiB",
 		map[string]string{"MUSTER_HOW_DEEP": "3", "MUSTER_PEER": "d", "OTHER_CERT": "f.pem", "MUSTER_SECRET": "x"})
 	const want = "map[bytes:0 gpu-interval:0s how-deep:3 label:map[k:v] level:WARN no-gpu:false peer:a,b,c " +
 		"since:0001-01-01 00:00:00 +0000 UTC tls-cert:f.pem]"

@@ -25,6 +25,7 @@ type EventList struct {
 // EventFilter picks events. A zero field does not count.
 type EventFilter struct {
 	Node     string    `json:"node,omitempty"`
+	Actor    string    `json:"actor,omitempty"` // as events have it, or without its kind: account:ci or ci
 	Kind     string    `json:"kind,omitempty"`
 	Tenant   string    `json:"tenant,omitempty"`
 	Security bool      `json:"security,omitempty"`

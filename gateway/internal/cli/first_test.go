@@ -12,7 +12,8 @@ import (
 
 // shortForms are second paths, and the commands that they lead to.
 var shortForms = map[string]string{"ls": "node ls", "gpus": "gpu ls", "ssh": "node shell", "shell": "node shell", "exec": "node exec",
-	"logs": "node logs", "cp": "node cp", "forward": "node forward", "cost": "node bill"}
+	"logs": "node logs", "cp": "node cp", "forward": "node forward", "cost": "node bill",
+	"whoami": "account whoami", "run rm": "run stop"}
 
 // TestShortForms: a short form is the same command. It names itself as it was typed, and each of the two names the other.
 func TestShortForms(t *testing.T) {
@@ -27,7 +28,7 @@ func TestShortForms(t *testing.T) {
 		if found[short] != full {
 			t.Errorf("%s leads to %q, want %s", short, found[short], full)
 		}
-		typed := h.done(short, "--help")
+		typed := h.done(append(strings.Fields(short), "--help")...)
 		if !strings.HasPrefix(typed, "Usage: muster "+short) || strings.Contains(typed, "  muster "+full) ||
 			!strings.Contains(strings.Join(strings.Fields(typed), " "), "muster "+full) {
 			t.Errorf("help of %s:\n%s", short, typed)
@@ -59,12 +60,15 @@ func TestShortForms(t *testing.T) {
 		"exec --all -- date":                         "write muster exec -l state!=retired",
 		"exec -- date":                               "-l status=online selects all that are online",
 
-		"gpus gpu-1":      "hint: muster gpus --help shows how it is used",
-		"task ls 1 2":     "muster task show 1 2\n",
-		"forward gpu-1":   "write muster forward NAME [LOCAL:]PORT... [flags]",
-		"cp --uses 3 a b": "muster cp takes no --uses",
-		"logs":            "muster logs: which nodes?",
-		"logs ship":       "Commands of muster logs ship:",
+		"alert silence node_warning --for 1h": "hint: write muster alert silence --cause node_warning",
+		"audit ls":                            "hint: write muster audit alone",
+		"run ls --all":                        "hint: muster run ls --help shows how it is used",
+		"ssh gpu-1 date":                      "hint: write muster ssh gpu-1 -- date",
+		"task ls 1 2":                         "muster task show 1 2\n",
+		"forward gpu-1":                       "write muster forward NAME [LOCAL:]PORT... [flags]",
+		"cp --uses 3 a b":                     "muster cp takes no --uses",
+		"logs":                                "muster logs: which nodes?",
+		"logs ship":                           "Commands of muster logs ship:",
 	} {
 		if code, _, errs := h.muster(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d, want %q in\n%s", args, code, want, errs)

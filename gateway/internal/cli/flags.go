@@ -64,6 +64,7 @@ func ownFlags() []flags.Flag {
 		{Name: "master", Usage: "the key that seals the database's secrets"},
 		{Name: "now", Usage: "nodes stop trusting the key from before at once"},
 		{Name: "node", Value: "NODE", Usage: "events of this node only"},
+		{Name: "actor", Other: "account", Value: "WHO", Usage: "events of what this account has done, or this token, node or socket"},
 		{Name: "kind", Value: "KIND", Usage: "events of this kind only, such as node.enrolled"},
 		{Name: "security", Usage: "security events only"},
 		{Name: "type", Value: "TYPE", Usage: "tasks of this type only; muster task types lists them"},
@@ -108,7 +109,7 @@ func ownFlags() []flags.Flag {
 		{Name: "reason", Value: "TEXT", Usage: "why, in one sentence"},
 		{Name: "severity", Value: "SEVERITY", Usage: "note, warn or severe: what is less severe is left out"},
 		{Name: "priority", Value: "N", Usage: "ntfy's priority, 1 to 5, else by severity"},
-		{Name: "by", Value: "LABEL", Usage: "a sum for each value of this label"},
+		{Name: "by", Value: "LABEL", Usage: "a sum for each value of this label, or each tenant or provider"},
 		{Name: "user", Value: "USER", Usage: "who it is on the node, else the user of the agent"},
 		{Name: "env", Value: "NAME=VALUE", Usage: "a variable for the program; may be repeated", NoEnv: true},
 		{Name: "env-secret", Value: "NAME=SECRET", Usage: "a variable whose value is a secret (muster secret ls); may be repeated", NoEnv: true},
@@ -129,7 +130,7 @@ func ownFlags() []flags.Flag {
 		{Name: "sink-ca", Value: "FILE", Usage: "PEM file with the root that vouches for it, instead of the system's", NoEnv: true},
 		{Name: "rate", Value: "SIZE", Usage: "what a node may send in a second, such as 256KiB (64KiB)", NoEnv: true},
 		{Name: "grep", Value: "REGEXP", Usage: "lines with this in them (RE2)", NoEnv: true},
-		{Name: "lines", Value: "N", Usage: "of the lines that are there already, the last so many"},
+		{Name: "lines", Short: "n", Other: "tail", Value: "N", Usage: "of the lines that are there already, the last so many"},
 		{Name: "utc", Usage: "times in UTC"},
 	}
 }

@@ -32,8 +32,8 @@ func TestGPUList(t *testing.T) {
 	h.done("node", "label", "busy", "price_per_hour=3", "--yes")
 	want := `NODE     GPU  MODEL            FREE      TOTAL     UTIL  USE    PRICE  POWER  TEMP  IDLE FOR  STATE    STATUS
 free     0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30 C  -         active   online
-busy     1    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  1.5    70 W   30 C  -         active   online
-busy     0    H100 80GB HBM3   11.3 GiB  79.6 GiB  99%   busy   1.5    70 W   30 C  -         active   online
+busy     1    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  1.50   70 W   30 C  -         active   online
+busy     0    H100 80GB HBM3   11.3 GiB  79.6 GiB  99%   busy   1.50   70 W   30 C  -         active   online
 dark     0    Orin (nvgpu)     -         -         -     -      -      -      -     -         active   online
 drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30 C  -         drained  online
 5 GPUs on 4 nodes: 3 quiet, 1 busy, 1 not known
@@ -47,6 +47,8 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 	for args, want := range map[string]string{
 		"gpu ls --free-memory 40GiB":            "2 GPUs on 2 nodes: 2 quiet\nleft out: 1 GPU whose use is unknown\n",
 		"gpu ls --model h100 --free-memory 40g": "2 GPUs on 2 nodes: 2 quiet\n",
+		"gpu ls free dark":                      "2 GPUs on 2 nodes: 1 quiet, 1 not known\n",
+		"gpu ls --free free":                    "0 GPUs on 0 nodes\nleft out: 1 GPU quiet for",
 		"gpu ls --model h200":                   "0 GPUs on 0 nodes\nno GPU here has that name: NVIDIA H100 80GB HBM3, Orin (nvgpu)\n",
 		"gpu ls --free --model nvgpu":           "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown\n",
 		"gpu ls --free": "0 GPUs on 0 nodes\nleft out: 1 GPU whose use is unknown, 2 GPUs quiet for less than 10 minutes\n" +
@@ -70,6 +72,7 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    quiet  -      70 W   30
 	}
 	for args, says := range map[string]string{
 		"gpu ls --free-memory 40":      "such as 40GiB",
+		"gpu ls box-9":                 `no node is called "box-9"`,
 		"gpu ls --sort speed":          "one of price, memory, util, name",
 		"gpu ls --limit 0":             "limit",
 		"gpu ls -l price_per_hour<two": `"two" is no number`,
@@ -195,7 +198,7 @@ func TestFindRoom(t *testing.T) {
 	out := h.done("gpu", "ls", "--free", "--free-memory", "40GiB", "--sort", "price", "--limit", "2")
 	lines := strings.Split(out, "\n")
 	if len(lines) != 6 || !strings.HasPrefix(lines[1], "cheap  0 ") || !strings.HasPrefix(lines[2], "cheap  1 ") ||
-		!strings.Contains(lines[1], " free  0.5 ") || lines[3] != "2 of 4 GPUs on 1 node: 2 free" ||
+		!strings.Contains(lines[1], " free  0.50 ") || lines[3] != "2 of 4 GPUs on 1 node: 2 free" ||
 		lines[4] != "left out: 1 GPU whose use is unknown, 1 node without a reading" {
 		t.Errorf("got:\n%s", out)
 	}

@@ -54,6 +54,9 @@ func TestRunQueued(t *testing.T) {
 	if list := h.done("run", "ls"); !strings.Contains(list, "0 programs") {
 		t.Errorf("after that:\n%s", list)
 	}
+	if code, _, stderr := h.muster("run", "logs", "train"); code != 1 || !strings.Contains(stderr, "its task on away is canceled") {
+		t.Errorf("logs of what was not begun: code %d\n%s", code, stderr)
+	}
 }
 
 // TestRunInterrupted: who leaves is told what goes on, and how to end it.

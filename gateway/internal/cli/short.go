@@ -6,9 +6,12 @@ import (
 )
 
 // Word is a word that people type first, and the command that it leads to.
-type Word struct{ Word, Command string }
+type Word struct {
+	Word, Command string
+	Later         bool // it stands in the list of all commands, and not among the first
+}
 
-// Shorten puts the commands that these words lead to before all others, in this order. A word that is not the command's own name is a
+// Shorten puts the commands that these words lead to before all others, in this order, and a later word behind its command. A word that is not the command's own name is a
 // second path to it: the same command, which names itself as it was typed.
 func Shorten(words []Word, all []Command) []Command {
 	all = slices.Clone(all)
@@ -19,6 +22,11 @@ func Shorten(words []Word, all []Command) []Command {
 			continue
 		}
 		c := all[at]
+		if w.Later {
+			c.shorten(w.Word)
+			all = slices.Insert(all, at+1, c)
+			continue
+		}
 		c.First = true
 		if c.Name == w.Word {
 			all = slices.Delete(all, at, at+1)

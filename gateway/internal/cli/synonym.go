@@ -139,6 +139,9 @@ func (c *Command) flagMeant(name string) string {
 			continue
 		}
 		for _, text := range m.Means() {
+			if text == meaning.EveryNode && strings.HasSuffix(c.full(), " ls") {
+				continue // a list has all already
+			}
 			if text[0] != '-' {
 				return "another command does that: muster " + text
 			}

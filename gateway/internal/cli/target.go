@@ -27,6 +27,9 @@ func Named(names []string) []Target {
 	return named
 }
 
+// NoneSelected is for a list that a selector leaves empty. That is no error.
+const NoneSelected = "no node has what -l asks for; muster ls -o wide shows the labels, muster help selectors what else can be asked for"
+
 // Targets are the nodes named, or those that --selector picks.
 func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, selected bool, err error) {
 	_, err = s.Client(ctx)

@@ -18,5 +18,7 @@ func first() []cli.Word {
 		{Word: "run", Command: "run"},
 		{Word: "cost", Command: "node bill"},
 		{Word: "doctor", Command: "doctor"},
+		{Word: "whoami", Command: "account whoami", Later: true},
+		{Word: "run rm", Command: "run stop", Later: true},
 	}
 }

@@ -16,7 +16,7 @@ import (
 // GPUCommands has the one that lists GPUs one by one, to find room.
 func GPUCommands() []cli.Command {
 	return []cli.Command{{
-		Name: "gpu ls", Flags: []string{"selector", "status", "state", "tenant", "model", "idle", "free", "free-memory", "sort", "limit", "output"},
+		Name: "gpu ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "status", "state", "tenant", "model", "idle", "free", "free-memory", "sort", "limit", "output"},
 		Run: cli.With(list),
 		Says: map[string]string{"idle": "only idle GPUs", "sort": "price, memory, util or name",
 			"limit": "at most so many, the first in the order"},
@@ -71,9 +71,13 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 	if err != nil {
 		return err
 	}
+	w.nodes = s.Words
 	view, err := s.WholeFleet(ctx, f)
 	if err != nil {
 		return err
+	}
+	if name := w.strange(view.Nodes); name != "" {
+		return cli.Hinted(fmt.Sprintf("no node is called %q among those that are asked for", name), "muster ls shows the names")
 	}
 	found, left := w.pick(view.Nodes)
 	shown := found
@@ -90,6 +94,9 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 		return err
 	}
 	fmt.Fprintln(s.Stdout, footer(shown, len(found)))
+	if len(view.Nodes) == 0 && f.Selector != "" {
+		fmt.Fprint(s.Stderr, s.PastedText(cli.NoneSelected))
+	}
 	if text := left.String(); text != "" {
 		fmt.Fprintln(s.Stdout, text)
 	}
@@ -227,7 +234,7 @@ func (r row) cells(now time.Time, withCost bool) []string {
 	}
 	all := []string{
 		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.Model(r.Name), memory(r.MemoryFreeMiB),
-		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Figure("%.4g", r.PricePerHour),
+		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Price(r.PricePerHour),
 		screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
 		screen.OrUnknown(strings.Join(r.Health, ", ")), screen.OrUnknown(r.Run),

@@ -32,8 +32,9 @@ const (
 // wish is what GPUs are asked for.
 type wish struct {
 	listFlags
-	freeMiB int64  // 0: any
-	sort    string // "": the usual order
+	nodes   []string // names or ids; empty: all
+	freeMiB int64    // 0: any
+	sort    string   // "": the usual order
 }
 
 func wishOf(s *cli.Session, o listFlags) (w wish, err error) {
@@ -69,7 +70,7 @@ func (l leftOut) String() string {
 func (w wish) pick(all []api.NodeRow) (found []row, left leftOut) {
 	asksRoom := w.Free || w.freeMiB > 0
 	for i := range all {
-		if n := &all[i]; asksRoom && n.GPUs == nil && takesWork(n) {
+		if n := &all[i]; asksRoom && n.GPUs == nil && takesWork(n) && w.of(n.Name, n.ID) {
 			left.unread++
 		}
 	}
@@ -98,6 +99,9 @@ func (w wish) fits(r *row) (fits, known bool) {
 		fits = fits && isKnown && holds
 		known = known || isKnown && !holds
 	}
+	if !w.of(r.Node, r.NodeID) {
+		return false, true
+	}
 	if w.Model != "" {
 		ask(true, w.named(r.Name))
 	}
@@ -116,6 +120,21 @@ func (w wish) fits(r *row) (fits, known bool) {
 // named tells whether a GPU's name is as wished.
 func (w wish) named(name string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(w.Model))
+}
+
+// of tells whether a node is one of those that are named, if any are.
+func (w wish) of(name, id string) bool {
+	return len(w.nodes) == 0 || slices.Contains(w.nodes, name) || slices.Contains(w.nodes, id)
+}
+
+// strange is the first of the names that no node has; empty: each is known.
+func (w wish) strange(all []api.NodeRow) string {
+	for _, name := range w.nodes {
+		if !slices.ContainsFunc(all, func(n api.NodeRow) bool { return n.Name == name || n.ID == name }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // soon tells whether a GPU is as wished but for how long it is idle.

@@ -23,10 +23,10 @@ func HealthCommands() []cli.Command {
 			Summary: "set a rule's limit, or switch it off",
 			Text: "Without -l it is for all nodes. What is open of a rule that is switched off closes, and no longer keeps nodes from work. " +
 				whichText,
-			Examples: []string{"muster health set gpu_hot --limit 85", "muster health set gpu_hot -l model=l40s --limit 80",
+			Examples: []string{"muster health set gpu_hot --limit 85", "muster health set gpu_hot -l rack=7 --limit 80",
 				"muster health set gpu_idle --limit 5 --for 2h", "muster health set pcie_slow -l tier=lab --off"}},
 		{Name: "health unset", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector"}, Run: cli.With(healthUnset),
 			Summary: "drop what was set for a rule", Text: "The selector must be written as it was set. " + whichText,
-			Examples: []string{"muster health unset gpu_hot", "muster health unset gpu_hot -l model=l40s"}},
+			Examples: []string{"muster health unset gpu_hot", "muster health unset gpu_hot -l rack=7"}},
 	}
 }

@@ -41,7 +41,7 @@ func leads() []lead {
 		{"name|names|rename", Place{"joining", "The name"}},
 		{"cloud-init|maas|user-data", Place{"bootstrap", "With cloud-init"}},
 		{"user|users|scopes|scope|permissions", Place{"accounts", "Scopes"}},
-		{"role|roles|whoami", Place{"accounts", "Roles"}},
+		{"role|roles", Place{"accounts", "Roles"}},
 		{"slack|ntfy|webhook|webhooks|email|notify|receiver|receivers|alertmanager|pagerduty", Place{"alerts", "Receivers"}},
 		{"silence|mute", Place{"alerts", "Silences"}},
 		{"prometheus|scrape", Place{"metrics", "Let Prometheus read"}},

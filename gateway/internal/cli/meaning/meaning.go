@@ -56,7 +56,6 @@ func Phrases() []Meaning {
 		{"info|overview|summary|uptime|dash|stat", "status"},
 		{"problems|problem|errors|error|issues|wrong|warnings", "status|health ls|alert ls"},
 		{"check|diag|diagnose|verify|selftest|ping", "doctor|task run {NAME} diag.collect --wait"},
-		{"whoami", "account whoami|help roles"},
 		{"logout", "account ls|status"},
 		{"unban|node unban|unblock|node unblock", "help unban|token create"},
 		{"role ls|role list|role show|roles ls|roles list", "help roles"},
@@ -90,6 +89,9 @@ func Phrases() []Meaning {
 	}
 }
 
+// EveryNode selects what there is.
+const EveryNode = "-l state!=retired"
+
 // OtherFlags are names that people give to flags, and the flags that they mean: the first that the command takes. An entry without a dash in
 // front is another command.
 func OtherFlags() []Meaning {
@@ -103,8 +105,10 @@ func OtherFlags() []Meaning {
 		{"model|gpu-model|gpu|gpu-type|card", "--model h100|gpus --model h100"},
 		{"retired|deleted|gone", "--all"},
 		{"today|day", "--since 1d"},
+		{"after|hold|wait-for", "--for DURATION"},
+		{"user|who", "--actor WHO"},
 		{"n|tail|last|count|since|max", "--lines N|--limit N"},
-		{"all|every", "-l state!=retired"},
+		{"all|every", EveryNode},
 		{"sort|order", "gpus --sort price"},
 		{"webhook|slack|ntfy|alertmanager", "--kind KIND --file FILE"},
 		{"json", "-o json"},
@@ -142,7 +146,7 @@ func Verbs() []Meaning {
 		{"update|upgrade|deploy|install", "promote|install"},
 		{"tag|annotate|set|edit", "label|set"},
 		{"log|tail", "logs"},
-		{"cordon|disable", "drain|revoke"},
+		{"cordon|disable|lock|suspend", "drain|revoke"},
 		{"uncordon|undrain|enable|undo", "resume|rollback"},
 		{"block", "ban"},
 		{"copy", "cp"},

@@ -86,6 +86,17 @@ func (b *billSum) add(l billLine) {
 	api.Add(&b.Cost, l.Cost)
 }
 
+// groupOf is the value of a label, or of what selectors know by the same names.
+func groupOf(n api.Node, by string) string {
+	switch by {
+	case "tenant":
+		return n.Tenant
+	case "provider":
+		return n.Provider
+	}
+	return n.Labels[by]
+}
+
 type nodeBillFlags struct {
 	Since        time.Duration
 	By, Selector string
@@ -112,7 +123,7 @@ func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
 		}
 		missing = slices.DeleteFunc(missing, isMeant)
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
-			l.group = n.Labels[o.By]
+			l.group = groupOf(n, o.By)
 			b.Nodes = append(b.Nodes, l)
 			b.add(l)
 		}

@@ -77,6 +77,9 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)
 	}
+	if counts.all == 0 && filter.Selector != "" {
+		fmt.Fprint(s.Stderr, s.PastedText(cli.NoneSelected))
+	}
 	if counts.all == 0 && filter == (api.NodeFilter{}) {
 		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
 	}

@@ -121,7 +121,10 @@ func ended(err error) pipe.Exit {
 	return pipe.Exit{}
 }
 
-const large = 6 << 20 // bytes: more than what is on its way at once
+const (
+	large  = 6 << 20 // bytes: 96 frames, of which up to 24 are on their way at once
+	middle = 56      // a copy that is cut after so many frames has more than that before it and behind it
+)
 
 // grove is a folder with some files, one of them large.
 func grove(t *testing.T, dir string) string {
@@ -202,13 +205,13 @@ func TestFolderUpload(t *testing.T) {
 
 // TestFolderOn: the same command goes on after a session that ended in the middle, in both directions.
 func TestFolderOn(t *testing.T) {
-	node := &woods{dir: t.TempDir(), cut: 80}
+	node := &woods{dir: t.TempDir(), cut: middle}
 	from := grove(t, filepath.Join(node.dir, "srv/work"))
 	h := newTunnels(t, node.play)
 	to := filepath.Join(t.TempDir(), "new")
 	for _, args := range [][]string{{"gpu-1:/srv/work", to}, {from, "gpu-1:/srv/new"}} {
 		args = append([]string{"node", "cp", "-r"}, args...)
-		node.cut = 80
+		node.cut = middle
 		h.fails(1, "the node went away", args...)
 		h.gateway.Wait() // the next copy would find the folder in use
 		node.cut = 0

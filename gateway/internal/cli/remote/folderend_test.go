@@ -29,7 +29,7 @@ func TestFolderElsewhere(t *testing.T) {
 	for _, c := range []struct{ first, second, to, at string }{
 		{"gpu-1:/one/work", "gpu-1:/other/work", to, to}, {mine, other, "gpu-1:/new", filepath.Join(node.dir, "new")},
 	} {
-		node.cut = 80
+		node.cut = middle
 		h.fails(1, "the node went away", "node", "cp", "-r", c.first, c.to)
 		h.gateway.Wait() // the next copy would find the folder in use
 		node.cut = 0

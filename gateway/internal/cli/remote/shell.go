@@ -15,6 +15,9 @@ import (
 
 func nodeShell(ctx context.Context, s *cli.Session) error {
 	in, out := s.Keyboard()
+	if in == nil && len(s.Behind) > 0 { // as ssh does without a terminal
+		return nodeExec(ctx, s)
+	}
 	if in == nil {
 		return cli.Usagef("muster node exec NAME -- CMD ARG... runs a program without one", "muster node shell needs a terminal here")
 	}

@@ -149,11 +149,20 @@ func TestShellWaits(t *testing.T) {
 	}
 }
 
-// TestShellNeedsTerminal: without a terminal the right command is named.
+// TestShellNeedsTerminal: without a terminal a program runs as by node exec; for a shell the right command is named.
 func TestShellNeedsTerminal(t *testing.T) {
 	h := newHouse(t, terminal)
 	code, _, stderr := h.muster("node", "shell", "gpu-1")
 	if code != 2 || !strings.Contains(stderr, "node exec NAME") {
 		t.Errorf("code %d: %s", code, stderr)
+	}
+	h = newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		_ = pipe.WriteJSON(s.Main, pipe.FrameExit, pipe.Exit{Code: 3})
+		_ = s.Main.CloseWrite()
+	})
+	code, out, stderr := h.muster("node", "shell", "gpu-1", "--", "hostname")
+	if asked := h.gateway.Asked(); code != 3 || len(asked) != 1 || asked[0].Type != wire.SessionExec {
+		t.Errorf("code %d: asked for %+v\n%s%s", code, asked, out, stderr)
 	}
 }

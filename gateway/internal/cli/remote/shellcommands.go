@@ -30,7 +30,8 @@ func ShellCommands() []cli.Command {
 		{Name: "node shell", Args: "NAME [-- CMD ARG...]", Least: 1, Most: 1, Program: true, Flags: []string{"user", "key"}, Run: nodeShell,
 			Says:    map[string]string{"user": "whose login shell it is, else that of the agent's user"},
 			Summary: "work on a node in a terminal",
-			Text: "Opens a login shell on the node, or runs CMD in a terminal there. All keys go to the node: ^C too. The size of this " +
+			Text: "Opens a login shell on the node, or runs CMD in a terminal there; without a terminal here, CMD runs as by muster node exec. " +
+				"All keys go to the node: ^C too. The size of this " +
 				"terminal goes there as it changes. The connection is the node's own, so no port of it has to be open.\n\n" +
 				"Behind a new line ~. leaves and ends what runs there, ~? shows these keys, ~~ is a tilde.\n\n" +
 				userText + " " + bridgeText + " What is to go on longer runs in tmux.\n\n" +

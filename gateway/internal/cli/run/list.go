@@ -123,6 +123,9 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	if len(found) > 0 {
 		return found, nil
 	}
+	if err := unbegun(ctx, s, name); err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, p := range all {
 		if !slices.Contains(names, p.Name) {
@@ -152,7 +155,11 @@ func several(s *cli.Session, found []placed) error {
 	for _, node := range nodesOf(found) {
 		names = append(names, node.Name)
 	}
-	return cli.Usagef("add the node: muster "+s.Name+" "+s.Words[0]+" "+names[0], "%s is on %s: %s", found[0].Name,
+	hint := "add the node: muster " + s.Name + " " + s.Words[0] + " " + names[0]
+	if s.Name != "run logs" {
+		hint += "; or all of them: muster " + s.Name + " " + s.Words[0] + " --all"
+	}
+	return cli.Usagef(hint, "%s is on %s: %s", found[0].Name,
 		screen.Plural(len(names), "node"), strings.Join(names[:min(len(names), 8)], ", "))
 }
 

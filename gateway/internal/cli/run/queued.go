@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -39,6 +40,28 @@ func queued(ctx context.Context, s *cli.Session, nodes map[string]api.Node, told
 		}
 		f.Cursor = page.Next
 	}
+}
+
+// unbegun says how the newest task of a program has ended that no node has; nil: nothing is known of that.
+func unbegun(ctx context.Context, s *cli.Session, name string) error {
+	page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, api.TaskFilter{Type: wire.TaskWorkloadProcess, Limit: tasksPage})
+	if err != nil { // such as of an account that may not see tasks
+		return nil
+	}
+	for _, t := range page.Tasks {
+		if runOf(t).Name != name && t.ID != name {
+			continue
+		}
+		if t.Status == wire.TaskCompleted {
+			return nil
+		}
+		text := fmt.Sprintf("no node has a program %q: its task on %s is %s", name, t.Node, t.Status)
+		if t.Error != "" {
+			text += ": " + t.Error
+		}
+		return cli.Hinted(text, "muster task show "+t.ID+" says more")
+	}
+	return nil
 }
 
 // runOf is the run that a task is to start.

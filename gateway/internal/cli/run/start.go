@@ -209,7 +209,7 @@ func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
 		}
 	}
 	if !o.json && ctx.Err() == nil && slices.Contains(failed, nil) {
-		o.say(o.next())
+		o.say(o.next(nodes))
 	}
 	if errors.Join(failed...) != nil {
 		return cli.ErrReported
@@ -218,7 +218,10 @@ func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
 }
 
 // next says how to follow the program, and how to end it.
-func (o *order) next() string {
+func (o *order) next(nodes []cli.Target) string {
+	if len(nodes) > 1 {
+		return "follow one: " + o.Pasted("run logs -f "+o.name+" "+nodes[0].Name) + "\nend all:    " + o.Pasted("run stop "+o.name+" --all")
+	}
 	return "follow it: " + o.Pasted("run logs -f "+o.name) + "\nend it:    " + o.Pasted("run stop "+o.name)
 }
 

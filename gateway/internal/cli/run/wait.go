@@ -26,7 +26,7 @@ func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
 	failed := o.everywhere(ctx, nodes, o.waitOne)
 	if ctx.Err() != nil {
 		o.say("")
-		o.say(o.left(len(nodes)) + "\n" + o.next())
+		o.say(o.left(len(nodes)) + "\n" + o.next(nodes))
 		return &cli.EndedWith{Code: 130}
 	}
 	if len(nodes) == 1 {

@@ -3,6 +3,7 @@ package screen
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -34,6 +35,15 @@ func Figure[N int | int64 | float64](format string, n *N) string {
 
 // Money is an amount in the currency of the prices, or - if it is not known.
 func Money(m *float64) string { return Figure("%.2f", m) }
+
+// Price is what an hour costs, or - if it is not known: with two decimals, and with more where they say something.
+func Price(p *float64) string {
+	if p == nil {
+		return Unknown
+	}
+	text := strings.TrimRight(strconv.FormatFloat(*p, 'f', 4, 64), "0")
+	return text + strings.Repeat("0", max(0, 2-(len(text)-1-strings.IndexByte(text, '.'))))
+}
 
 // Stamp is a time in UTC, or - if it is not known.
 func Stamp(at *time.Time) string {
