@@ -339,3 +339,15 @@ func TestNodeWait(t *testing.T) {
 		t.Errorf("interrupted: code %d, %s", code, stderr)
 	}
 }
+
+// TestRetirePriced: who retires a machine that has a price is told that it goes on costing.
+func TestRetirePriced(t *testing.T) {
+	h := example(t)
+	h.done("node", "label", "node-dgx-spark", "price_per_hour=2", "--yes")
+	if out := h.done("node", "retire", "node-dgx-spark", "--yes"); !strings.Contains(out, "still costs 2.00 an hour") {
+		t.Errorf("priced: %s", out)
+	}
+	if out := h.done("node", "retire", "vast-h100-39467543", "--yes"); strings.Contains(out, "costs") {
+		t.Errorf("without a price: %s", out)
+	}
+}

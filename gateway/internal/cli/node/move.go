@@ -18,6 +18,10 @@ func nodeMove(verb string) func(context.Context, *cli.Session) error {
 			if n.Banned {
 				n.State += ", banned"
 			}
+			if verb == "retire" && err == nil && n.PricePerHour != nil {
+				n.State += fmt.Sprintf("; its machine still costs %s an hour by its label, as long as somebody pays for it",
+					screen.Price(n.PricePerHour))
+			}
 			return n.State, err
 		})
 	}
