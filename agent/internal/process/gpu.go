@@ -72,7 +72,7 @@ func inUse(g wire.GPU, holders []Holder) string {
 	case len(g.Health) > 0:
 		return strings.Join(g.Health, ", ")
 	case g.MIG != nil && *g.MIG:
-		return "it is divided: name one of its instances by its UUID"
+		return "it is divided (MIG): leave --gpus out, and name one of its instances with --env CUDA_VISIBLE_DEVICES=MIG-UUID"
 	case processes && *g.Processes.Count > 0:
 		return fmt.Sprintf("%d processes use it", *g.Processes.Count)
 	case g.UtilizationPercent != nil && *g.UtilizationPercent > freeUtilization:

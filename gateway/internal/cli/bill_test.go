@@ -46,6 +46,8 @@ func TestBillOfRecords(t *testing.T) {
 		"node bill": {"48.0   5      126.00  3.00", "48.0   1      48.00   -",
 			"174.00, of which idle GPUs 3.00 (watched for 20.0 hours)"},
 		"node bill --since 24h":             {"24.0   5      78.00  1.50"}, // of yesterday: the day counts whole
+		"node bill --by tenant":             {"TENANT", "2      96.0   174.00"},
+		"node bill --tenant none":           {"0 nodes, 0.0 hours: 0.00\n"},
 		"node bill --by price_per_hour":     {"48.0   126.00  3.00", "48.0   48.00   -"},
 		"node bill -l name=a -o json":       {`"watched_hours":20`, `"idle_gpu_hours":4`, `"idle_cost":3`, `"cost":126`},
 		"node bill b":                       {"1 node, 48.0 hours: 48.00\n"},

@@ -169,12 +169,8 @@ func (c *Command) tooMany(args []string, hint string) error {
 	case slices.Contains(c.Flags, "file"): // it may be a secret, and is not shown again
 		return Usagef("--file FILE or a pipe gives it: secrets do not stand in arguments, which every user of the machine can read",
 			"muster %s does not take that many words", c.Name)
-	case c.Program && c.Most == 1:
-		hint = "write " + line + " -- " + paste.Line(args[1:]...)
 	case c.Most == 0 && slices.Contains([]string{"ls", "list", "show"}, args[0]):
 		hint = "write " + line + " alone"
-	case c.Most == 0 && slices.Contains(c.Flags, "cause") && strings.Contains(args[0], "_"): // as the names of causes, and of few nodes
-		hint = "write muster " + c.Name + " --cause " + shown(args[0])
 	case c.Most == 0 && slices.Contains(c.Flags, "node"):
 		hint = "write muster " + c.Name + " --node " + shown(args[0])
 	case err == nil && slices.Contains(c.Flags, "limit"):

@@ -60,15 +60,14 @@ func TestShortForms(t *testing.T) {
 		"exec --all -- date":                         "write muster exec -l state!=retired",
 		"exec -- date":                               "-l status=online selects all that are online",
 
-		"alert silence node_warning --for 1h": "hint: write muster alert silence --cause node_warning",
-		"audit ls":                            "hint: write muster audit alone",
-		"run ls --all":                        "hint: muster run ls --help shows how it is used",
-		"ssh gpu-1 date":                      "hint: write muster ssh gpu-1 -- date",
-		"task ls 1 2":                         "muster task show 1 2\n",
-		"forward gpu-1":                       "write muster forward NAME [LOCAL:]PORT... [flags]",
-		"cp --uses 3 a b":                     "muster cp takes no --uses",
-		"logs":                                "muster logs: which nodes?",
-		"logs ship":                           "Commands of muster logs ship:",
+		"run ls --tenant x": "hint: write muster run ls -l tenant=NAME",
+		"node series gpu-1": "hint: write muster node series gpu-1 gpu_utilization_percent",
+		"audit ls":          "hint: write muster audit alone",
+		"task ls 1 2":       "muster task show 1 2\n",
+		"forward gpu-1":     "write muster forward NAME [LOCAL:]PORT... [flags]",
+		"cp --uses 3 a b":   "muster cp takes no --uses",
+		"logs":              "muster logs: which nodes?",
+		"logs ship":         "Commands of muster logs ship:",
 	} {
 		if code, _, errs := h.muster(strings.Fields(args)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%s: code %d, want %q in\n%s", args, code, want, errs)

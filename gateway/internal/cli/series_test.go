@@ -86,7 +86,7 @@ func TestNodeSeries(t *testing.T) {
 func TestNodeSeriesRefusals(t *testing.T) {
 	h, asked := seriesHouse(t)
 	for args, want := range map[string]string{
-		"node series n":                             "METRIC",
+		"node series n":                             "of which metric?",
 		"node series n load1 --since never":         "duration",
 		"node series n load1 --since 1h --until 2h": "ends before it begins",
 		"node series n load1 --step 10ms":           "too short",

@@ -170,7 +170,7 @@ func TestStatusInPart(t *testing.T) {
 		}, []string{"NOT ready: its database takes no writes (muster doctor)\n"}, "or not"},
 		"nothing there": {func(p played) {
 			p["fleet"], p["findings"], p["alerts"] = api.FleetView{}, api.FindingList{}, api.AlertList{}
-		}, []string{"fleet    no node: muster token create prints", "GPUs     none are seen\n", "cost     not known: no node has a price",
+		}, []string{"fleet    no node: muster token create prints", "GPUs     none are seen\n", "cost     nothing: there is no node",
 			"wrong    nothing is found\n"}, "severe"},
 		"a stale node": {func(p played) {
 			p["fleet"] = api.FleetView{Totals: api.Totals{Nodes: 1, Statuses: map[string]int{"stale": 1}}}

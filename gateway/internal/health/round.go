@@ -152,6 +152,9 @@ const lastly = "; its last words: "
 
 // stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
 func (d *Service) stillSilent(n *api.NodeRow, text string) string {
+	if n.Status != wire.StatusStale { // the finding ends when that has lasted for a moment
+		return "heard again, after a silence"
+	}
 	_, words, said := strings.Cut(text, lastly)
 	text = condition.Silence(n, d.Now())
 	if said {

@@ -58,6 +58,9 @@ func TestSilent(t *testing.T) {
 		t.Errorf("two hours and a restart later: %+v", f)
 	}
 	n.Status = wire.StatusOnline
+	if f = d.Findings("n-1"); len(f) != 1 || f[0].Text != "heard again, after a silence" {
+		t.Errorf("heard again, before a round: %+v", f)
+	}
 	d.Round(t.Context())
 	d.flush()
 	if got := d.rules("n-1"); len(got) != 0 || len(d.events("health.cured")) != 1 {

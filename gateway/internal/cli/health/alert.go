@@ -139,12 +139,34 @@ func silence(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&q); err != nil {
 		return err
 	}
+	if len(s.Words) > 0 {
+		if err := ofAlert(ctx, s, &q); err != nil {
+			return err
+		}
+	}
 	if q.Reason == "" {
 		return cli.Usagef("--reason 'new power supply'", "a silence needs a reason, for those who wonder later")
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathSilences, q, func(made api.AlertSilence) {
 		fmt.Fprintf(s.Stdout, "%s: %s, until %s.\n", screen.Printable(made.ID), silenceOf(made), screen.Stamp(&made.EndsAt))
 	})
+}
+
+// ofAlert fills in what an alert is about.
+func ofAlert(ctx context.Context, s *cli.Session, q *api.AlertSilenceRequest) error {
+	id := s.Words[0]
+	list, err := cli.Get[api.AlertList](ctx, s, api.PathAlerts, api.AlertFilter{ID: id, All: true})
+	switch {
+	case err != nil:
+		return err
+	case len(list.Alerts) == 0 && strings.Contains(id, "_"): // as the names of causes, and of few nodes
+		return cli.Usagef("write muster alert silence --cause "+id, "there is no alert %q", id)
+	case len(list.Alerts) == 0:
+		return cli.Usagef("write muster alert silence --node "+id+", or an alert of muster alert ls", "there is no alert %q", id)
+	}
+	q.Cause = list.Alerts[0].Cause
+	q.Node = list.Alerts[0].Node
+	return nil
 }
 
 // what is silenced, in a few words.

@@ -16,7 +16,7 @@ import (
 )
 
 func billCommand() cli.Command {
-	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Flags: []string{"selector", "since", "by", "output"}, Run: cli.With(nodeBill),
+	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Flags: []string{"selector", "tenant", "since", "by", "output"}, Run: cli.With(nodeBill),
 		Says:    map[string]string{"output": "table or json"},
 		Summary: "say what nodes have cost",
 		Text: "Without names and without a selector, all nodes are meant. The time from when a node joined until it was given back, or " +
@@ -98,8 +98,8 @@ func groupOf(n api.Node, by string) string {
 }
 
 type nodeBillFlags struct {
-	Since        time.Duration
-	By, Selector string
+	Since                time.Duration
+	By, Selector, Tenant string
 }
 
 func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
@@ -122,6 +122,9 @@ func nodeBill(ctx context.Context, s *cli.Session, o nodeBillFlags) error {
 			return nil
 		}
 		missing = slices.DeleteFunc(missing, isMeant)
+		if o.Tenant != "" && n.Tenant != o.Tenant {
+			return nil
+		}
 		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
 			l.group = groupOf(n, o.By)
 			b.Nodes = append(b.Nodes, l)

@@ -16,19 +16,24 @@ import (
 const formatCSV = "csv"
 
 func seriesCommand() cli.Command {
-	return cli.Command{Name: "node series", Args: "NODE METRIC", Least: 2, Most: 2,
+	return cli.Command{Name: "node series", Args: "NODE METRIC", Least: 1, Most: 2,
 		Flags: []string{"since", "until", "step", "value", "output"}, Run: nodeSeries,
 		Forms:   []string{cli.FormTable, cli.FormJSON, formatCSV},
 		Summary: "plot what a node and its GPUs said",
-		Text: "Metrics of GPUs are gpu_utilization_percent, gpu_memory_used_mib, gpu_temperature_celsius, gpu_power_watts and gpu_sm_mhz. " +
-			"Those of a node are load1, memory_used_mib, disk_used_mib, agent_rss_kib, agent_cpu_percent, probe_ms and heard.\n\n" +
+		Text: metricsText + "\n\n" +
 			"The plot has a bar for each piece of the time, and " + plotGap + " if nothing was heard. The output is table, json or csv. " +
 			"A step of less than a minute gives the samples themselves; muster help history says how long they are kept.",
 		Examples: []string{"muster node series gpu-1 gpu_power_watts", "muster node series gpu-1 gpu_utilization_percent --since 7d --step 1h",
 			"muster node series gpu-1 gpu_temperature_celsius --value most -o csv > gpu-1.csv"}}
 }
 
+const metricsText = "Metrics of GPUs are gpu_utilization_percent, gpu_memory_used_mib, gpu_temperature_celsius, gpu_power_watts and gpu_sm_mhz. " +
+	"Those of a node are load1, memory_used_mib, disk_used_mib, agent_rss_kib, agent_cpu_percent, probe_ms and heard."
+
 func nodeSeries(ctx context.Context, s *cli.Session) error {
+	if len(s.Words) < 2 {
+		return cli.Usagef("write muster node series "+s.Words[0]+" gpu_utilization_percent. "+metricsText, "of which metric?")
+	}
 	q, err := seriesQuery(s)
 	if err != nil {
 		return err

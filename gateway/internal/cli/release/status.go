@@ -271,7 +271,7 @@ func showNodes(s *cli.Session, v view) {
 		if n.Log != "" {
 			failed = append(failed, n)
 		}
-		if s.Form == cli.FormWide || telling(n) {
+		if s.Form == cli.FormWide || telling(n) || v.NextAt != nil && n.Wave == v.Wave { // these are watched
 			rows = append(rows, nodeRow(s, n))
 		}
 	}

@@ -11,9 +11,17 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/paste"
 )
 
 func nodeShell(ctx context.Context, s *cli.Session) error {
+	if rest := s.Words[1:]; len(rest) > 0 {
+		if s.Behind != nil || s.Name != "ssh" {
+			return cli.Usagef("write muster "+s.Name+" "+s.Words[0]+" -- "+paste.Line(rest...), "muster %s does not take %q", s.Name, rest[0])
+		}
+		s.Behind = rest // ssh takes it so
+		s.Words = s.Words[:1]
+	}
 	in, out := s.Keyboard()
 	if in == nil && len(s.Behind) > 0 { // as ssh does without a terminal
 		return nodeExec(ctx, s)

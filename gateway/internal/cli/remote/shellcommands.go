@@ -27,7 +27,7 @@ const (
 // ShellCommands open shells and run programs on nodes. They are of the group node.
 func ShellCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "node shell", Args: "NAME [-- CMD ARG...]", Least: 1, Most: 1, Program: true, Flags: []string{"user", "key"}, Run: nodeShell,
+		{Name: "node shell", Args: "NAME [-- CMD ARG...]", Least: 1, Most: -1, Program: true, Flags: []string{"user", "key"}, Run: nodeShell,
 			Says:    map[string]string{"user": "whose login shell it is, else that of the agent's user"},
 			Summary: "work on a node in a terminal",
 			Text: "Opens a login shell on the node, or runs CMD in a terminal there; without a terminal here, CMD runs as by muster node exec. " +

@@ -6,11 +6,17 @@ import "muster/gateway/internal/cli"
 // Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "output"}, Run: runList,
+		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "all", "output"}, Run: runList,
+			Says:    map[string]string{"all": "also those that have ended: they are listed in any case"},
 			Summary: "list the programs that were started on nodes",
 			Text: "Those that run, those that are queued for their node, and those that have ended and are not removed yet: a node keeps the " +
 				"last ones. A line is as the node said last.",
 			Examples: []string{"muster run ls", "muster run ls gpu-1", "muster run ls -l tier=spot -o json"}},
+		{Name: "run show", Args: "NAME [NODE]", Least: 1, Most: -1, Flags: []string{"output"}, Run: runShow,
+			Says:     map[string]string{"output": "table or json; json prints what muster run ls prints"},
+			Summary:  "show one program: how it is, or how it ended",
+			Text:     "On each node that has one of this name. What is shown is as the node said last.",
+			Examples: []string{"muster run show train", "muster run show train gpu-1"}},
 		{Name: "run logs", Args: "NAME [NODE]", Least: 1, Most: -1, Flags: []string{"follow", "lines"}, Run: cli.With(runLogs),
 			Says: map[string]string{"follow": "go on with new lines as they come, until the program ends",
 				"lines": "only so many of the last lines"},

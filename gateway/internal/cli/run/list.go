@@ -85,6 +85,31 @@ func runList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
+func runShow(ctx context.Context, s *cli.Session) error {
+	if err := oneName(s); err != nil {
+		return err
+	}
+	found, err := find(ctx, s)
+	switch {
+	case err != nil:
+		return err
+	case s.Form == cli.FormJSON:
+		return s.WriteJSON(struct {
+			Runs []placed `json:"runs"`
+		}{found})
+	}
+	for i, p := range found {
+		if i > 0 {
+			fmt.Fprintln(s.Stdout)
+		}
+		r := p.row(s.Now())
+		screen.Pairs(s.Stdout, s.Screen(), [][]string{{"program", r[0]}, {"node", r[1]}, {"state", r[2]}, {"exit code", r[3]}, {"GPUs", r[4]},
+			{"started", screen.Stamp(p.StartedAt)}, {"ended", screen.Stamp(p.FinishedAt)}, {"user", r[6]}, {"runs", r[7]}, {"why", r[8]},
+			{"task", r[9]}})
+	}
+	return nil
+}
+
 func (p placed) row(now time.Time) []string {
 	started := screen.Unknown
 	if p.StartedAt != nil {
@@ -108,24 +133,31 @@ func gpusOf(gpus []string) string {
 	return fmt.Sprint(len(gpus))
 }
 
-// find finds the runs of a name, on a node where one is named.
+// find finds the runs of a name, on a node where one is named. There is at least one, or an error.
 func find(ctx context.Context, s *cli.Session) ([]placed, error) {
+	found, all, err := look(ctx, s)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	if t, ok := gone(ctx, s, s.Words[0]); ok {
+		return nil, cli.Hinted(goneText(t, s.Words[0]), "muster task show "+t.ID+" says more")
+	}
+	return nil, missing(s, all)
+}
+
+// look gives the runs of a name, and all that were looked at.
+func look(ctx context.Context, s *cli.Session) (found, all []placed, err error) {
 	name := s.Words[0]
-	all, err := runs(ctx, s, s.Words[1:])
+	all, err = runs(ctx, s, s.Words[1:])
 	var refused *wire.ErrorDetail
 	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && len(s.Words) > 1 {
-		return nil, notNode(s, refused.Message+"; ")
+		return nil, nil, notNode(s, refused.Message+"; ")
 	}
-	if err != nil {
-		return nil, err
-	}
-	found := slices.DeleteFunc(slices.Clone(all), func(p placed) bool { return p.Name != name && p.Task != name })
-	if len(found) > 0 {
-		return found, nil
-	}
-	if err := unbegun(ctx, s, name); err != nil {
-		return nil, err
-	}
+	return slices.DeleteFunc(slices.Clone(all), func(p placed) bool { return p.Name != name && p.Task != name }), all, err
+}
+
+// missing says that nothing is known of a program, and which ones there are.
+func missing(s *cli.Session, all []placed) error {
 	var names []string
 	for _, p := range all {
 		if !slices.Contains(names, p.Name) {
@@ -136,7 +168,7 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	if len(names) > 0 {
 		hint = "there are " + strings.Join(names[:min(len(names), 8)], ", ") + ": muster run ls shows all"
 	}
-	return nil, cli.Hinted(fmt.Sprintf("no node has a program %q", name), hint)
+	return cli.Hinted(fmt.Sprintf("no node has a program %q", s.Words[0]), hint)
 }
 
 // nodesOf are the nodes of runs, each once.

@@ -42,26 +42,25 @@ func queued(ctx context.Context, s *cli.Session, nodes map[string]api.Node, told
 	}
 }
 
-// unbegun says how the newest task of a program has ended that no node has; nil: nothing is known of that.
-func unbegun(ctx context.Context, s *cli.Session, name string) error {
+// gone is the newest task of a program that no node has; false: nothing is known of one, or this account may not see tasks.
+func gone(ctx context.Context, s *cli.Session, name string) (api.Task, bool) {
 	page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, api.TaskFilter{Type: wire.TaskWorkloadProcess, Limit: tasksPage})
-	if err != nil { // such as of an account that may not see tasks
-		return nil
+	at := slices.IndexFunc(page.Tasks, func(t api.Task) bool { return runOf(t).Name == name || t.ID == name })
+	if err != nil || at < 0 {
+		return api.Task{}, false
 	}
-	for _, t := range page.Tasks {
-		if runOf(t).Name != name && t.ID != name {
-			continue
-		}
-		if t.Status == wire.TaskCompleted {
-			return nil
-		}
-		text := fmt.Sprintf("no node has a program %q: its task on %s is %s", name, t.Node, t.Status)
-		if t.Error != "" {
-			text += ": " + t.Error
-		}
-		return cli.Hinted(text, "muster task show "+t.ID+" says more")
+	return page.Tasks[at], true
+}
+
+// goneText says how that task has ended.
+func goneText(t api.Task, name string) string {
+	switch {
+	case t.Status == wire.TaskCompleted:
+		return fmt.Sprintf("no node has a program %q any more: it was on %s", name, t.Node)
+	case t.Error != "":
+		return fmt.Sprintf("no node has a program %q: its task on %s is %s: %s", name, t.Node, t.Status, t.Error)
 	}
-	return nil
+	return fmt.Sprintf("no node has a program %q: its task on %s is %s", name, t.Node, t.Status)
 }
 
 // runOf is the run that a task is to start.

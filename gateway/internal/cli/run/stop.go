@@ -10,6 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
 )
 
 const (
@@ -32,9 +33,16 @@ func runStop(ctx context.Context, s *cli.Session, f struct {
 	if err := oneName(s); err != nil {
 		return err
 	}
-	found, err := find(ctx, s)
+	found, all, err := look(ctx, s)
 	if err != nil {
 		return err
+	}
+	if len(found) == 0 {
+		if t, ok := gone(ctx, s, s.Words[0]); ok {
+			s.Printf("there is nothing to stop: %s\n", screen.Printable(goneText(t, s.Words[0])))
+			return nil
+		}
+		return missing(s, all)
 	}
 	if len(nodesOf(found)) > 1 && !f.All {
 		return several(s, found)

@@ -278,6 +278,9 @@ func gpuText(t api.Totals) string {
 }
 
 func costText(t api.Totals) string {
+	if t.Nodes == 0 {
+		return "nothing: there is no node"
+	}
 	return cmp.Or(t.Rent.Text(), "not known: no node has a price (muster node label NAME price_per_hour=1.99)")
 }
 
