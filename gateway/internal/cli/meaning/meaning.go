@@ -106,6 +106,7 @@ func OtherFlags() []Meaning {
 		{"retired|deleted|gone", "--all"},
 		{"today|day", "--since 1d"},
 		{"tenant", "-l tenant=NAME"},
+		{"reason|comment|message|why", "alert silence --reason WHY"},
 		{"after|hold|wait-for", "--for DURATION"},
 		{"user|who", "--actor WHO"},
 		{"n|tail|last|count|since|max", "--lines N|--limit N"},

@@ -55,6 +55,10 @@ func runs(ctx context.Context, s *cli.Session, names []string) (all []placed, er
 	}
 	for _, name := range names {
 		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
+		var refused *wire.ErrorDetail
+		if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && s.Name == "run ls" {
+			return nil, cli.Hinted(refused.Message, "if "+name+" is a program: muster run show "+name+"; muster node ls --all shows the nodes")
+		}
 		if err != nil {
 			return nil, err
 		}
