@@ -250,7 +250,11 @@ func (o *order) told(ctx context.Context, node cli.Target, run wire.Run, err err
 		return nil // a person ended it
 	}
 	if err == nil && run.State != "" {
-		o.say(fmt.Sprintf("%s: %s is %s%s", screen.Printable(node.Name), screen.Printable(run.Name), screen.Printable(run.State), exitOf(run)))
+		state := "is " + screen.Printable(run.State)
+		if run.State == wire.RunExited {
+			state = "has ended"
+		}
+		o.say(fmt.Sprintf("%s: %s %s%s", screen.Printable(node.Name), screen.Printable(run.Name), state, exitOf(run)))
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package alert
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -118,9 +119,14 @@ func (d *Service) sumUp(n *api.NodeRow, severity string) look {
 	const most = 5
 	l := isGood()
 	var all []string
+	more := 0
 	for i := range n.Findings {
 		f := &n.Findings[i]
-		if f.Severity != severity || d.table[f.Rule] != nil || len(all) == most {
+		if f.Severity != severity || d.table[f.Rule] != nil {
+			continue
+		}
+		if len(all) == most {
+			more++
 			continue
 		}
 		if len(all) == 0 {
@@ -129,6 +135,8 @@ func (d *Service) sumUp(n *api.NodeRow, severity string) look {
 		}
 		all = append(all, f.Text)
 	}
-	l.Text = strings.Join(all, "; ")
+	if l.Text = strings.Join(all, "; "); more > 0 {
+		l.Text += fmt.Sprintf("; and %d more", more)
+	}
 	return l
 }

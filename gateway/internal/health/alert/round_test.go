@@ -48,8 +48,10 @@ func TestCauses(t *testing.T) {
 			func(_ *house, n *api.NodeRow) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
 		condition.NodeWarning: {func(_ *house, n *api.NodeRow) {
 			hot := api.Finding{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 0: it is at 95 C"}
-			n.Findings = []api.Finding{{Rule: condition.NodeStale, Severity: api.SeverityWarn, Text: "its silence is told"}, hot}
-		}, func(_ *house, n *api.NodeRow) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
+			n.Findings = []api.Finding{{Rule: condition.NodeStale, Severity: api.SeverityWarn, Text: "its silence is told"}, hot, hot, hot, hot, hot,
+				hot, hot}
+		}, func(_ *house, n *api.NodeRow) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C" +
+			strings.Repeat("; GPU 0: it is at 95 C", 4) + "; and 2 more"},
 		condition.LogShippingFailing: {func(h *house, _ *api.NodeRow) {
 			h.facts = []alert.Fact{{Condition: condition.LogShippingFailing, Subject: "prod", Since: h.now, Text: "it is broken"}}
 		},
