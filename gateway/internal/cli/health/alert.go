@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,8 +165,12 @@ func ofAlert(ctx context.Context, s *cli.Session, q *api.AlertSilenceRequest) er
 	case len(list.Alerts) == 0:
 		return cli.Usagef("write muster alert silence --node "+id+", or an alert of muster alert ls", "there is no alert %q", id)
 	}
-	q.Cause = list.Alerts[0].Cause
-	q.Node = list.Alerts[0].Node
+	a := list.Alerts[0]
+	q.Cause = a.Cause
+	q.Node = a.Node
+	if a.Node == "" { // it is about several nodes, or about none
+		q.Tenant = cmp.Or(q.Tenant, a.Tenant)
+	}
 	return nil
 }
 

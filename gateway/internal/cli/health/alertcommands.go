@@ -20,7 +20,7 @@ func AlertCommands() []cli.Command {
 			Says: map[string]string{"node": "alerts of this node", "for": "how long, from 1m to 90d (2h)",
 				"output": "table or json; json prints the silence"},
 			Summary: "keep alerts from being told for a while",
-			Text: "Name an alert, which stands for its cause and its node; or a node, a selector, a cause, or several of these: then all must " +
+			Text: "Name an alert, which stands for its cause and its node, or its tenant if it is about several nodes; or a node, a selector, a cause, or several of these: then all must " +
 				"fit. What is silenced stays in the list. When the " +
 				"silence ends and the cause is still there, it is told.",
 			Examples: []string{"muster alert silence al-0123456789abcdef --reason 'the fan is ordered'",
