@@ -30,7 +30,8 @@ type fields struct {
 func table() []flags.Flag {
 	return []flags.Flag{
 		{Name: "gpu-interval", Value: "TIME", Zero: true}, {Name: "tls-cert", Value: "FILE", Alias: "OTHER_CERT"},
-		{Name: "peer", Short: "p", Other: "friend", Value: "P"}, {Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"}, {Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
+		{Name: "peer", Short: "p", Other: "friend", Value: "P"}, {Name: "label", Value: "KEY=VALUE"}, {Name: "level", Value: "LEVEL"},
+		{Name: "no-gpu", Off: true}, {Name: "how-deep", Value: "N"},
 		{Name: "since", Value: "TIME"}, {Name: "bytes", Value: "SIZE"}, {Name: "all"}, {Name: "secret", Value: "S", NoEnv: true},
 	}
 }

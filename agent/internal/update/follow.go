@@ -212,7 +212,7 @@ func (u *Updater) stagger(ctx context.Context, w wanted, release wire.Release) e
 	if wait <= 0 {
 		return nil
 	}
-	u.say(w, wire.UpdateHeld, wire.UpdateStagger, "it waits for a moment of its own, so that not all nodes fetch the release at once")
+	u.say(w, wire.UpdateHeld, wire.UpdateStagger, "it waits for its turn, so that not all nodes fetch the release at once")
 	if !transport.Sleep(ctx, wait) {
 		return ctx.Err()
 	}

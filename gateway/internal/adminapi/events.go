@@ -8,7 +8,8 @@ import (
 
 // listEvents lists the newest events first. With the parameter after, a reader follows the log, so it lists the oldest first.
 func (s *server) listEvents(c *call, f api.EventFilter) (any, error) {
-	q := store.EventQuery{Node: f.Node, Actor: f.Actor, Kind: f.Kind, Tenant: f.Tenant, Security: f.Security, Since: f.Since, BeforeID: f.Before, Limit: f.Limit}
+	q := store.EventQuery{Node: f.Node, Actor: f.Actor, Kind: f.Kind, Tenant: f.Tenant, Security: f.Security, Since: f.Since,
+		BeforeID: f.Before, Limit: f.Limit}
 	if q.Ascending = f.After != nil; q.Ascending {
 		q.AfterID = *f.After
 	}

@@ -64,7 +64,7 @@ func ownFlags() []flags.Flag {
 		{Name: "master", Usage: "the key that seals the database's secrets"},
 		{Name: "now", Usage: "nodes stop trusting the key from before at once"},
 		{Name: "node", Value: "NODE", Usage: "events of this node only"},
-		{Name: "actor", Other: "account", Value: "WHO", Usage: "events of what this account has done, or this token, node or socket"},
+		{Name: "actor", Other: "account", Value: "WHO", Usage: "what this one has done only, such as the account alice"},
 		{Name: "kind", Value: "KIND", Usage: "events of this kind only, such as node.enrolled"},
 		{Name: "security", Usage: "security events only"},
 		{Name: "type", Value: "TYPE", Usage: "tasks of this type only; muster task types lists them"},

@@ -344,7 +344,7 @@ func TestNodeWait(t *testing.T) {
 func TestRetirePriced(t *testing.T) {
 	h := example(t)
 	h.done("node", "label", "node-dgx-spark", "price_per_hour=2", "--yes")
-	if out := h.done("node", "retire", "node-dgx-spark", "--yes"); !strings.Contains(out, "still costs 2.00 an hour") {
+	if out := h.done("node", "retire", "node-dgx-spark", "--yes"); !strings.Contains(out, "goes on costing 2.00 an hour") {
 		t.Errorf("priced: %s", out)
 	}
 	if out := h.done("node", "retire", "vast-h100-39467543", "--yes"); strings.Contains(out, "costs") {

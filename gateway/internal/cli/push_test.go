@@ -101,8 +101,14 @@ func (b *boxes) box(name string) (home string) {
 
 func (b *boxes) push(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
+	return b.pushUntil(b.t.Context(), args...)
+}
+
+// pushUntil is push for a person who leaves when ctx ends.
+func (b *boxes) pushUntil(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	b.t.Helper()
 	var out, errs bytes.Buffer
-	code = cli.Run(b.t.Context(), cli.Env{Args: append([]string{"--data", b.dir, "push"}, args...),
+	code = cli.Run(ctx, cli.Env{Args: append([]string{"--data", b.dir, "push"}, args...),
 		Getenv: func(name string) string { return b.env[name] },
 		Stdin:  strings.NewReader(""), Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
 	return code, out.String(), errs.String()
@@ -293,12 +299,8 @@ func TestPushInterrupted(t *testing.T) {
 	b.box("gpu-1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Env{Args: []string{"--data", b.dir, "push", "gpu-1"}, Getenv: func(string) string { return "" },
-		Stdin:  strings.NewReader(""),
-		Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
-	if code != 1 || !strings.Contains(errs.String(), "interrupted") {
-		t.Errorf("code %d, %s", code, errs.String())
+	if code, _, errs := b.pushUntil(ctx, "gpu-1"); code != 1 || !strings.Contains(errs, "interrupted") {
+		t.Errorf("code %d, %s", code, errs)
 	}
 }
 

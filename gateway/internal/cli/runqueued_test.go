@@ -23,7 +23,7 @@ func TestRunQueued(t *testing.T) {
 			t.Errorf("%s:\n%s", args, list)
 		}
 	}
-	if out := h.done("run", "show", "train"); !strings.Contains(out, "state      queued\n") || !strings.Contains(out, "runs       python\n") {
+	if out := h.done("run", "show", "train"); !strings.Contains(out, "state      queued\n") || !strings.Contains(out, "program    python\n") {
 		t.Errorf("show:\n%s", out)
 	}
 	var shown struct {
@@ -57,8 +57,11 @@ func TestRunQueued(t *testing.T) {
 	if list := h.done("run", "ls"); !strings.Contains(list, "0 programs") {
 		t.Errorf("after that:\n%s", list)
 	}
-	if got := h.done("run", "stop", "train"); !strings.Contains(got, "there is nothing to stop: ") {
+	if got := h.done("run", "stop", "train"); !strings.Contains(got, "nothing to stop: ") {
 		t.Errorf("stop again: %q", got)
+	}
+	if code, _, stderr := h.muster("run", "stop", "train", "gpu-1"); code != 1 || !strings.Contains(stderr, `no node has a program "train"`) {
+		t.Errorf("stop on a node that never had it: code %d\n%s", code, stderr)
 	}
 	if code, _, stderr := h.muster("run", "logs", "train"); code != 1 || !strings.Contains(stderr, "its task on away is canceled") {
 		t.Errorf("logs of what was not begun: code %d\n%s", code, stderr)

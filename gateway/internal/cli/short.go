@@ -11,8 +11,9 @@ type Word struct {
 	Later         bool // it stands in the list of all commands, and not among the first
 }
 
-// Shorten puts the commands that these words lead to before all others, in this order, and a later word behind its command. A word that is not the command's own name is a
-// second path to it: the same command, which names itself as it was typed.
+// Shorten puts the commands that these words lead to before all others, in this order. The command of a later word stays in its place, and
+// the word stands behind it. A word that is not the command's own name is a second path to it: the same command, which names itself as it
+// was typed.
 func Shorten(words []Word, all []Command) []Command {
 	all = slices.Clone(all)
 	var first []Command

@@ -16,8 +16,9 @@ import (
 // GPUCommands has the one that lists GPUs one by one, to find room.
 func GPUCommands() []cli.Command {
 	return []cli.Command{{
-		Name: "gpu ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "status", "state", "tenant", "model", "idle", "free", "free-memory", "sort", "limit", "output"},
-		Run: cli.With(list),
+		Name: "gpu ls", Args: "[NODE...]", Most: -1,
+		Flags: []string{"selector", "status", "state", "tenant", "model", "idle", "free", "free-memory", "sort", "limit", "output"},
+		Run:   cli.With(list),
 		Says: map[string]string{"idle": "only idle GPUs", "sort": "price, memory, util or name",
 			"limit": "at most so many, the first in the order"},
 		Summary: "list GPUs one by one, those with room first",

@@ -122,12 +122,12 @@ func (w wish) named(name string) bool {
 	return strings.Contains(strings.ToLower(name), strings.ToLower(w.Model))
 }
 
-// of tells whether a node is one of those that are named, if any are.
+// of is true for each node that was named, and for all nodes if none was.
 func (w wish) of(name, id string) bool {
 	return len(w.nodes) == 0 || slices.Contains(w.nodes, name) || slices.Contains(w.nodes, id)
 }
 
-// strange is the first of the names that no node has; empty: each is known.
+// strange is the first name that no node has; empty: all names are known.
 func (w wish) strange(all []api.NodeRow) string {
 	for _, name := range w.nodes {
 		if !slices.ContainsFunc(all, func(n api.NodeRow) bool { return n.Name == name || n.ID == name }) {
@@ -137,7 +137,7 @@ func (w wish) strange(all []api.NodeRow) string {
 	return ""
 }
 
-// soon tells whether a GPU is as wished but for how long it is idle.
+// soon tells whether a GPU is as wished once it has been idle for long enough.
 func (w wish) soon(r *row) bool {
 	if !w.Free && !w.Idle || r.Use != api.UseQuiet || w.Free && !r.Ready {
 		return false

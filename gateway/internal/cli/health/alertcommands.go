@@ -16,12 +16,13 @@ func AlertCommands() []cli.Command {
 			Summary:  "show one alert: what to do, and who was told",
 			Text:     "The name is the one that muster alert ls shows.",
 			Examples: []string{"muster alert show al-0123456789abcdef"}},
-		{Name: "alert silence", Args: "[ALERT]", Most: 1, Flags: []string{"node", "selector", "cause", "tenant", "for", "reason", "output"}, Run: silence,
+		{Name: "alert silence", Args: "[ALERT]", Most: 1, Run: silence,
+			Flags: []string{"node", "selector", "cause", "tenant", "for", "reason", "output"},
 			Says: map[string]string{"node": "alerts of this node", "for": "how long, from 1m to 90d (2h)",
 				"output": "table or json; json prints the silence"},
 			Summary: "keep alerts from being told for a while",
-			Text: "Name an alert, which stands for its cause and its node, or its tenant if it is about several nodes; or a node, a selector, a cause, or several of these: then all must " +
-				"fit. What is silenced stays in the list. When the " +
+			Text: "Name an alert: it stands for its cause and its node, or for its cause and its tenant if it is about several nodes. Or name a " +
+				"node, a selector, a cause, or several of these: then all must fit. What is silenced stays in the list. When the " +
 				"silence ends and the cause is still there, it is told.",
 			Examples: []string{"muster alert silence al-0123456789abcdef --reason 'the fan is ordered'",
 				"muster alert silence --node gpu-7 --for 4h --reason 'new power supply'",

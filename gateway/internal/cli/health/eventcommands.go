@@ -20,7 +20,7 @@ func EventCommands() []cli.Command {
 func auditCommand() cli.Command {
 	return cli.Command{Name: "audit", Flags: []string{"node", "actor", "kind", "tenant", "security", "since", "limit", "follow", "output"},
 		Run:     auditList,
-		Says:    map[string]string{"security": "as it is in any case"},
+		Says:    map[string]string{"security": "security events only, as without it"},
 		Summary: "show who did what: tokens, enrolments, refusals, moves and admin calls",
 		Text: "The events that concern security, as muster events --security shows them: the latest 100 unless --since or --limit " +
 			"say otherwise, oldest first. With -o json one event a line.",

@@ -92,8 +92,8 @@ func Phrases() []Meaning {
 // EveryNode selects what there is.
 const EveryNode = "-l state!=retired"
 
-// OtherFlags are names that people give to flags, and the flags that they mean: the first that the command takes. An entry without a dash in
-// front is another command.
+// OtherFlags are names that people give to flags, and the flags that they mean: the first that the command takes. An entry without a dash
+// in front is another command.
 func OtherFlags() []Meaning {
 	return []Meaning{
 		{"stale|offline|silent|down|dead", "--status stale"},

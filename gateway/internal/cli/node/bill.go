@@ -16,7 +16,8 @@ import (
 )
 
 func billCommand() cli.Command {
-	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Flags: []string{"selector", "tenant", "since", "by", "output"}, Run: cli.With(nodeBill),
+	return cli.Command{Name: "node bill", Args: "[NAME...]", Most: -1, Run: cli.With(nodeBill),
+		Flags:   []string{"selector", "tenant", "since", "by", "output"},
 		Says:    map[string]string{"output": "table or json"},
 		Summary: "say what nodes have cost",
 		Text: "Without names and without a selector, all nodes are meant. The time from when a node joined until it was given back, or " +

@@ -19,7 +19,7 @@ func nodeMove(verb string) func(context.Context, *cli.Session) error {
 				n.State += ", banned"
 			}
 			if verb == "retire" && err == nil && n.PricePerHour != nil {
-				n.State += fmt.Sprintf("; its machine still costs %s an hour by its label, as long as somebody pays for it",
+				n.State += fmt.Sprintf("; its machine goes on costing %s an hour, by its label, until you end it at its provider",
 					screen.Price(n.PricePerHour))
 			}
 			return n.State, err

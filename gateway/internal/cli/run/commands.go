@@ -7,7 +7,7 @@ import "muster/gateway/internal/cli"
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "all", "output"}, Run: runList,
-			Says:    map[string]string{"all": "also those that have ended: they are listed in any case"},
+			Says:    map[string]string{"all": "also those that have ended, as without it"},
 			Summary: "list the programs that were started on nodes",
 			Text: "Those that run, those that are queued for their node, and those that have ended and are not removed yet: a node keeps the " +
 				"last ones. A line is as the node said last.",

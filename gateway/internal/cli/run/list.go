@@ -107,8 +107,8 @@ func runShow(ctx context.Context, s *cli.Session) error {
 			fmt.Fprintln(s.Stdout)
 		}
 		r := p.row(s.Now())
-		screen.Pairs(s.Stdout, s.Screen(), [][]string{{"program", r[0]}, {"node", r[1]}, {"state", r[2]}, {"exit code", r[3]}, {"GPUs", r[4]},
-			{"started", screen.Stamp(p.StartedAt)}, {"ended", screen.Stamp(p.FinishedAt)}, {"user", r[6]}, {"runs", r[7]}, {"why", r[8]},
+		screen.Pairs(s.Stdout, s.Screen(), [][]string{{"name", r[0]}, {"node", r[1]}, {"state", r[2]}, {"exit code", r[3]}, {"GPUs", r[4]},
+			{"started", screen.Stamp(p.StartedAt)}, {"ended", screen.Stamp(p.FinishedAt)}, {"user", r[6]}, {"program", r[7]}, {"why", r[8]},
 			{"task", r[9]}})
 	}
 	return nil
@@ -143,7 +143,7 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
-	if t, ok := gone(ctx, s, s.Words[0]); ok {
+	if t, ok := gone(ctx, s); ok {
 		return nil, cli.Hinted(goneText(t, s.Words[0]), "muster task show "+t.ID+" says more")
 	}
 	return nil, missing(s, all)

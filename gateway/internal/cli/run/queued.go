@@ -42,10 +42,14 @@ func queued(ctx context.Context, s *cli.Session, nodes map[string]api.Node, told
 	}
 }
 
-// gone is the newest task of a program that no node has; false: nothing is known of one, or this account may not see tasks.
-func gone(ctx context.Context, s *cli.Session, name string) (api.Task, bool) {
+// gone is the newest task of a program that was looked for and that no node has; false: nothing is known of one, or this account may not
+// see tasks. If a node was named, only its tasks count.
+func gone(ctx context.Context, s *cli.Session) (api.Task, bool) {
 	page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, api.TaskFilter{Type: wire.TaskWorkloadProcess, Limit: tasksPage})
-	at := slices.IndexFunc(page.Tasks, func(t api.Task) bool { return runOf(t).Name == name || t.ID == name })
+	at := slices.IndexFunc(page.Tasks, func(t api.Task) bool {
+		isThere := len(s.Words) < 2 || s.Words[1] == t.Node || s.Words[1] == t.NodeID
+		return isThere && (runOf(t).Name == s.Words[0] || t.ID == s.Words[0])
+	})
 	if err != nil || at < 0 {
 		return api.Task{}, false
 	}

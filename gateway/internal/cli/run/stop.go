@@ -38,8 +38,8 @@ func runStop(ctx context.Context, s *cli.Session, f struct {
 		return err
 	}
 	if len(found) == 0 {
-		if t, ok := gone(ctx, s, s.Words[0]); ok {
-			s.Printf("there is nothing to stop: %s\n", screen.Printable(goneText(t, s.Words[0])))
+		if t, ok := gone(ctx, s); ok {
+			s.Printf("nothing to stop: %s\n", screen.Printable(goneText(t, s.Words[0])))
 			return nil
 		}
 		return missing(s, all)

@@ -19,7 +19,7 @@ func OrUnknown(s string) string {
 	return Printable(s)
 }
 
-// Model is the name of a GPU's model, without the maker that most have.
+// Model is the name of a GPU's model. The maker NVIDIA is left out.
 func Model(name string) string { return OrUnknown(strings.TrimPrefix(name, "NVIDIA ")) }
 
 // Number is a number, or - if it is not known.
@@ -36,7 +36,7 @@ func Figure[N int | int64 | float64](format string, n *N) string {
 // Money is an amount in the currency of the prices, or - if it is not known.
 func Money(m *float64) string { return Figure("%.2f", m) }
 
-// Price is what an hour costs, or - if it is not known: with two decimals, and with more where they say something.
+// Price is what an hour costs, with two to four decimals, or - if it is not known.
 func Price(p *float64) string {
 	if p == nil {
 		return Unknown
