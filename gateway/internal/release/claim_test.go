@@ -21,6 +21,29 @@ func TestClaims(t *testing.T) {
 	}
 }
 
+// TestTrialNotRecorded: a node runs the release on trial, and has said so much lately that this word is not recorded yet. The rollout
+// waits for how the trial ends all the same.
+func TestTrialNotRecorded(t *testing.T) {
+	h := newHall(t, names(1)...)
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.look()
+	for range 4 {
+		h.say("n000", wire.UpdateHeld, wire.UpdateBusy)
+		h.say("n000", wire.UpdateHeld, wire.UpdateStagger)
+	}
+	wanted, err := h.Wanted(t.Context(), "id-n000")
+	must(t, err)
+	n := h.nodes["n000"]
+	n.program = program("v1")
+	h.sayOf(n, wanted, wire.UpdateTrial, "")
+	must(t, h.Look(t.Context()))
+	h.state(releases.Running)
+	h.sayOf(n, wanted, wire.UpdateCommitted, "")
+	must(t, h.Look(t.Context()))
+	h.state(releases.Done)
+}
+
 // TestAfterwards: when a rollout is done, a late node gets its release too: in its window alone, and not again if it failed, until a
 // higher number orders it.
 func TestAfterwards(t *testing.T) {

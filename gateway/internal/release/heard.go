@@ -88,7 +88,7 @@ const notePause = time.Minute
 
 // hear keeps what a heartbeat says, and gives what is to be recorded of an update; nil: nothing now. What the node's allowance does not
 // cover waits for a later heartbeat, and then the newest counts.
-func (d *Service) hear(n Node, u *wire.Update) *wire.Update {
+func (d *Service) hear(n Node, u *wire.Update) *releases.Update {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.nodes[n.ID]
@@ -113,7 +113,7 @@ func (d *Service) hear(n Node, u *wire.Update) *wire.Update {
 	if u.Phase != "" {
 		k.later = nil
 		if !same {
-			said := *u
+			said := d.update(n.ID, *u)
 			k.later = &said
 		}
 	}
@@ -127,18 +127,18 @@ func (d *Service) hear(n Node, u *wire.Update) *wire.Update {
 }
 
 // word is the newest that a node said of an update, also if that is not recorded yet.
-func (d *Service) word(n *node) releases.Update {
+func (n *node) word() releases.Update {
 	if n.later == nil {
 		return n.said
 	}
-	return d.update(n.ID, *n.later)
+	return *n.later
 }
 
 // ends is true if a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
 // hold it. What could come after it needs the allowance, so this costs one write more.
-func (d *Service) ends(k *node, u wire.Update) bool {
-	row := d.moved(k, d.update(k.ID, u))
-	if row == nil || !wire.UpdateEnded(u.Phase) {
+func (d *Service) ends(k *node, said releases.Update) bool {
+	row := d.moved(k, said)
+	if row == nil || !wire.UpdateEnded(said.Phase) {
 		return false
 	}
 	before := d.channels[k.channel].rows[k.ID].State
@@ -153,7 +153,7 @@ func (d *Service) update(nodeID string, u wire.Update) releases.Update {
 }
 
 // keep keeps for the next heartbeat what could not be recorded with this one.
-func (d *Service) keep(nodeID string, said *wire.Update) {
+func (d *Service) keep(nodeID string, said *releases.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.nodes[nodeID]; k != nil && k.later == nil {
@@ -162,10 +162,9 @@ func (d *Service) keep(nodeID string, said *wire.Update) {
 }
 
 // note records what a node says of an update, and where that leaves it in its channel's rollout.
-func (d *Service) note(ctx context.Context, nodeID string, u wire.Update) error {
+func (d *Service) note(ctx context.Context, nodeID string, said releases.Update) error {
 	d.changing.RLock()
 	defer d.changing.RUnlock()
-	said := d.update(nodeID, u)
 	d.mu.Lock()
 	k := d.nodes[nodeID]
 	if k == nil {

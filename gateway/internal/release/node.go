@@ -10,7 +10,7 @@ func (d *Service) Updating(nodeID string) *api.NodeUpdate {
 	if n == nil {
 		return nil
 	}
-	said := d.word(n)
+	said := n.word()
 	out := &api.NodeUpdate{Channel: n.channel, Sequence: n.obeyed, Digest: said.Digest, Version: d.releases[said.Digest].Version,
 		Phase: said.Phase, Code: said.Code, Detail: said.Detail, Unable: !n.able}
 	if said.Digest != "" {

@@ -146,25 +146,31 @@ func (c *channel) admits(nodeID string) bool {
 	return false
 }
 
-// of tells whether what a node last said is about this release, as it was ordered from a number on.
-func (n *node) of(channel, digest string, since int64) bool {
-	return n.said.Digest == digest && n.said.Channel == channel && n.said.About >= since
+// phase is what a node last said of this release, as it was ordered from a number on; "": it spoke of another, or of none.
+func (n *node) phase(channel, digest string, since int64) string {
+	said := n.word()
+	if said.Digest != digest || said.Channel != channel || said.About < since {
+		return ""
+	}
+	return said.Phase
 }
 
 // trying tells whether a node is at work on a release. Each heartbeat says that a trial goes on. If one does not, the word that it has
 // ended came just before a restart of the gateway, and was not recorded.
 func (n *node) trying(channel, digest string, since int64) bool {
-	return n.of(channel, digest, since) && (n.said.Phase == wire.UpdateFetching || n.said.Phase == wire.UpdateTrial && !n.quiet)
+	phase := n.phase(channel, digest, since)
+	return phase == wire.UpdateFetching || phase == wire.UpdateTrial && !n.quiet
 }
 
 // busy tells whether a node waits with a release until no task runs.
 func (n *node) busy(channel, digest string, since int64) bool {
-	return n.of(channel, digest, since) && n.said.Phase == wire.UpdateHeld && n.said.Code == wire.UpdateBusy
+	return n.phase(channel, digest, since) == wire.UpdateHeld && n.word().Code == wire.UpdateBusy
 }
 
 // failed tells whether a node went back from a release, or could not install it.
 func (n *node) failed(channel, digest string, since int64) bool {
-	return n.of(channel, digest, since) && (n.said.Phase == wire.UpdateRolledBack || n.said.Phase == wire.UpdateFailed)
+	phase := n.phase(channel, digest, since)
+	return phase == wire.UpdateRolledBack || phase == wire.UpdateFailed
 }
 
 // runs tells whether a node runs a release.

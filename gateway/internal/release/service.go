@@ -74,7 +74,7 @@ type node struct {
 	window  label.Window
 	bad     string             // why the label cannot be read; "": it can
 	said    releases.Update    // without the log
-	later   *wire.Update       // what it said, and is not recorded yet; nil: nothing
+	later   *releases.Update   // what it said, and is not recorded yet; nil: nothing
 	notes   limit.Allowance    // bounds what it has recorded
 	quiet   bool               // its last heartbeat said nothing of an update, and nothing waits to be recorded
 	obeyed  int64              // the highest number of its channel, as it says

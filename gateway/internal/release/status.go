@@ -239,7 +239,7 @@ func (d *Service) toSign(c *channel, p releases.Pointer) string {
 // stand tells where a node of a channel stands.
 func (d *Service) stand(c *channel, n *node, now time.Time) api.ChannelNode {
 	out := api.ChannelNode{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
-	if said := d.word(n); said.Digest == c.Digest && said.Channel == c.Channel.Channel {
+	if said := n.word(); said.Digest == c.Digest && said.Channel == c.Channel.Channel {
 		out.At = &said.At
 		out.Phase = said.Phase
 		out.Code = said.Code
@@ -265,7 +265,7 @@ func (d *Service) stand(c *channel, n *node, now time.Time) api.ChannelNode {
 	case !d.there(n, now):
 		out.State = rollout.Offline
 	case n.failed(c.Channel.Channel, c.Digest, 0):
-		out.State = n.said.Phase
+		out.State = n.word().Phase
 	case n.Conflict || d.shut(n, now) != "":
 		out.State = rollout.Held
 	default:
