@@ -3,7 +3,7 @@ package store
 import (
 	"errors"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Sentinels that callers branch on. Everything else is a fault of the machine or of the program.
@@ -11,21 +11,21 @@ var (
 	// ErrNotFound says that no such row exists, or none in the tenant that was asked for.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a condition of the write was not true, so nothing was stored. To learn which one, read again.
-	ErrConflict = sqlite.ErrConflict
+	ErrConflict = engine.ErrConflict
 	// ErrWrongMasterKey says that the database was sealed under another master key.
 	ErrWrongMasterKey = errors.New("the master key is not the one that this database was sealed with")
 	// ErrNewerDatabase says that a newer muster has migrated the database.
-	ErrNewerDatabase = sqlite.ErrNewerDatabase
+	ErrNewerDatabase = engine.ErrNewerDatabase
 	// ErrDamaged says that the database file is damaged, or is no database.
-	ErrDamaged = sqlite.ErrDamaged
+	ErrDamaged = engine.ErrDamaged
 	// ErrBadCursor says that a page's cursor was not made by Nodes.
 	ErrBadCursor = errors.New("bad cursor")
 	// ErrClosed says that the store was closed before the write began.
-	ErrClosed = sqlite.ErrClosed
+	ErrClosed = engine.ErrClosed
 )
 
 // Outage is a write that failed because of the machine, such as a full disk. Nothing of it was stored.
-type Outage = sqlite.Outage
+type Outage = engine.Outage
 
 // notFound turns ErrConflict into ErrNotFound. It is for writes whose only condition is that the row exists.
 func notFound(err error) error {

@@ -3,7 +3,7 @@ package store
 import (
 	"context"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // sealedColumns are all columns with sealed values. A new one must be added here: otherwise Reseal would leave it under the old
@@ -23,7 +23,7 @@ var sealedColumns = [...]struct {
 // keys opens the database. Nobody else may have the database open. This store still seals under the old key, so the caller closes
 // it afterwards.
 func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
-	next, err := sqlite.NewSealer(masterKey)
+	next, err := engine.NewSealer(masterKey)
 	if err != nil {
 		return err
 	}

@@ -4,31 +4,31 @@ import (
 	"context"
 	"time"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // all runs a query and reads every row of it.
 func all[T any](ctx context.Context, s *Store, read func(*row) T, st statement) ([]T, error) {
-	return sqlite.All(ctx, s.db, read, st)
+	return engine.All(ctx, s.db, read, st)
 }
 
 // first is all for a query of which only the first row is wanted; ErrNotFound if there is none.
 func first[T any](ctx context.Context, s *Store, read func(*row) T, st statement) (T, error) {
-	return sqlite.First(ctx, s.db, ErrNotFound, read, st)
+	return engine.First(ctx, s.db, ErrNotFound, read, st)
 }
 
-func millis(t time.Time) int64 { return sqlite.Millis(t) }
+func millis(t time.Time) int64 { return engine.Millis(t) }
 
-func maybeMillis(t *time.Time) any { return sqlite.MaybeMillis(t) }
+func maybeMillis(t *time.Time) any { return engine.MaybeMillis(t) }
 
-func flag(b bool) int64 { return sqlite.Flag(b) }
+func flag(b bool) int64 { return engine.Flag(b) }
 
 // object is the parameter for a map of labels or details.
 func object(m map[string]string) string {
 	if len(m) == 0 {
 		return "{}"
 	}
-	return sqlite.JSON(m)
+	return engine.JSON(m)
 }
 
 // list is the parameter for a list of strings.
@@ -36,5 +36,5 @@ func list(l []string) string {
 	if len(l) == 0 {
 		return "[]"
 	}
-	return sqlite.JSON(l)
+	return engine.JSON(l)
 }

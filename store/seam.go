@@ -3,9 +3,10 @@ package store
 import (
 	"context"
 	"embed"
+	"errors"
 	"io/fs"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // The schema. A step that was released is never changed: the next one corrects it.
@@ -16,9 +17,9 @@ var migrationFiles embed.FS
 func migrations() (fs.FS, error) { return fs.Sub(migrationFiles, "migrations") }
 
 type (
-	statement = sqlite.Statement
-	result    = sqlite.Result
-	row       = sqlite.Row
+	statement = engine.Statement
+	result    = engine.Result
+	row       = engine.Row
 )
 
 // query and batch are all that the other files of this package use of the engine.
@@ -28,19 +29,33 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 	return s.db.Batch(ctx, statements)
 }
 
-func do(text string, args ...any) statement { return sqlite.Do(text, args...) }
+func do(text string, args ...any) statement { return engine.Do(text, args...) }
 
-func guard(condition string, args ...any) statement { return sqlite.Guard(condition, args...) }
+func guard(condition string, args ...any) statement { return engine.Guard(condition, args...) }
+
+// Engine is a database behind the store: package sqlite has one in a file, and package rqlite one of several machines.
+type Engine interface {
+	// Query runs one SELECT on a snapshot of the committed data. The values in the rows are int64, string, []byte or nil. Errors:
+	// engine.ErrDamaged.
+	Query(ctx context.Context, st engine.Statement) ([][]any, error)
+	// Batch runs statements atomically: all of them, in order, or none. When it returns nil, they are safe. Conditions are in the SQL and
+	// fail as constraint errors, which Batch returns as engine.ErrConflict. engine.ErrAnswerLost: they are safe, and the results are lost.
+	Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error)
+	// Backup writes a consistent copy of the database, as a file of SQLite, to a new file with mode 0600. It refuses an existing file.
+	Backup(ctx context.Context, path string) error
+	Outages(tell func(error)) // see engine.Outages
+	Close() error
+}
 
 // Records is the database as the packages of records below this one use it: store/logins, store/registry and store/releases.
 // Nobody else does.
-type Records struct{ *sqlite.DB }
+type Records struct{ Engine }
 
 // Records gives the database to a package of records.
 func (s *Store) Records() Records { return Records{s.db} }
 
 // Change runs a write and adds its events in the same batch: no change is without its event, and no event without its change.
-func (r Records) Change(ctx context.Context, statements []sqlite.Statement, events ...Event) error {
+func (r Records) Change(ctx context.Context, statements []engine.Statement, events ...Event) error {
 	for _, e := range events {
 		statements = append(statements, insertEvent(e))
 	}
@@ -48,5 +63,8 @@ func (r Records) Change(ctx context.Context, statements []sqlite.Statement, even
 		return nil
 	}
 	_, err := r.Batch(ctx, statements)
+	if errors.Is(err, engine.ErrAnswerLost) { // nobody wants it
+		return nil
+	}
 	return err
 }

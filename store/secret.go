@@ -4,11 +4,20 @@ import (
 	"context"
 	"errors"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // canary is a secret whose value is known. It opens only with the right master key.
 const canary = "canary"
+
+// checkKept is checkCanary for a database that another process has made.
+func (s *Store) checkKept(ctx context.Context) error {
+	_, err := s.Secret(ctx, canary)
+	if errors.Is(err, engine.ErrSealed) {
+		return ErrWrongMasterKey
+	}
+	return err
+}
 
 // Secret returns one of the gateway's own secrets, unsealed, or ErrNotFound.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
@@ -50,7 +59,7 @@ func secretPlace(name string) string { return "secrets/value/" + name }
 // a wrong key. A new database gets its canary here.
 func (s *Store) checkCanary(ctx context.Context) error {
 	_, err := s.SecretOnce(ctx, canary, []byte(canary))
-	if errors.Is(err, sqlite.ErrSealed) {
+	if errors.Is(err, engine.ErrSealed) {
 		return ErrWrongMasterKey
 	}
 	return err

@@ -15,12 +15,19 @@ import (
 	"path/filepath"
 	"time"
 
+	"muster/store/engine"
+	"muster/store/rqlite"
 	"muster/store/sqlite"
 )
+
+// Cluster is a database of several machines, which several gateways share.
+type Cluster = rqlite.DB
 
 // Options say where the database is and which key seals its secrets.
 type Options struct {
 	Path      string           // of the database file; created with mode 0600 in a directory that exists
+	Cluster   *Cluster         // in place of the file: the caller holds its lease, or Reads
+	Reads     bool             // only reads the cluster, as a gateway does that stands by: nothing is migrated
 	MasterKey []byte           // 32 bytes; seals keys at rest
 	Now       func() time.Time // nil: time.Now; used by Ready, migrations and Outages alone
 }
@@ -28,17 +35,15 @@ type Options struct {
 // Store is an open database. Its methods may be called from any number of goroutines.
 type Store struct {
 	now  func() time.Time
-	seal sqlite.Sealer
-	db   *sqlite.DB
+	seal engine.Sealer
+	db   Engine
+	file *sqlite.DB // db, where it is a file of this machine; else nil
 }
 
-// Open opens or creates the database, migrates it, and checks the master key. Errors: ErrWrongMasterKey, ErrNewerDatabase.
+// Open opens or creates the database, migrates it, and checks the master key. Errors: ErrWrongMasterKey, ErrNewerDatabase, and with Reads
+// ErrNotFound if there is nothing yet.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	seal, err := sqlite.NewSealer(o.MasterKey)
-	if err != nil {
-		return nil, err
-	}
-	path, err := filepath.Abs(o.Path)
+	seal, err := engine.NewSealer(o.MasterKey)
 	if err != nil {
 		return nil, err
 	}
@@ -49,13 +54,29 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, Migrations: schema, Now: o.Now})
-	if err != nil {
-		return nil, err
+	s := &Store{now: o.Now, seal: seal}
+	name := "the database in rqlite"
+	if o.Reads {
+		s.db = o.Cluster
+		return s, s.checkKept(ctx)
 	}
-	s := &Store{now: o.Now, seal: seal, db: db}
-	if err := s.checkCanary(ctx); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, db.Close()))
+	if o.Cluster != nil {
+		s.db = o.Cluster
+		err = o.Cluster.Migrate(ctx, schema)
+	} else {
+		if name, err = filepath.Abs(o.Path); err != nil {
+			return nil, err
+		}
+		if s.file, err = sqlite.Open(ctx, sqlite.Options{Path: name, Migrations: schema, Now: o.Now}); err != nil {
+			return nil, err
+		}
+		s.db = s.file
+	}
+	if err == nil {
+		err = s.checkCanary(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, errors.Join(err, s.db.Close()))
 	}
 	return s, nil
 }
@@ -78,8 +99,14 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
 // Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free
-// space as the file has. Nobody else may have the database open.
-func (s *Store) Scrub(ctx context.Context) error { return s.db.Scrub(ctx) }
+// space as the file has. Nobody else may have the database open. It does nothing on a cluster: there each node keeps what was written in its
+// own log and copies, until it drops them by itself.
+func (s *Store) Scrub(ctx context.Context) error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Scrub(ctx)
+}
 
 // Outages sets the function that is told about outages. It gets an *Outage when writes begin to fail, once for each reason. It
 // gets nil when writes have succeeded for a minute. tell must return soon, and must not write to the store.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/storetest"
 )
 
 // day is when the tests take place; every time in them is counted from it.
@@ -26,7 +27,7 @@ func masterKey() []byte { return bytes.Repeat([]byte{7}, 32) }
 // open returns a store in a new directory.
 func open(t testing.TB) *store.Store {
 	t.Helper()
-	return openAt(t, filepath.Join(t.TempDir(), "muster.db"))
+	return storetest.Open(t, day)
 }
 
 func openAt(t testing.TB, path string) *store.Store {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 func TestLentSecrets(t *testing.T) {
@@ -52,7 +52,7 @@ func TestResealLentSecrets(t *testing.T) {
 	next := bytes.Repeat([]byte{8}, 32)
 	must(t, s.Reseal(t.Context(), next))
 	_, err := s.LentSecretValue(t.Context(), "a", "x")
-	wantError(t, err, sqlite.ErrSealed)
+	wantError(t, err, engine.ErrSealed)
 	reopened, err := store.Open(t.Context(), store.Options{Path: path, MasterKey: next, Now: day})
 	must(t, err)
 	defer reopened.Close()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/engine"
 	"muster/store/sqlite"
 )
 
@@ -61,7 +62,7 @@ func New(db store.Records) Records { return Records{db} }
 
 const alertColumns = "id, cause, subject, node_id, node_name, tenant, severity, text, since, fired_at, resolved_at, members"
 
-func readAlert(r *sqlite.Row) Alert {
+func readAlert(r *engine.Row) Alert {
 	a := Alert{ID: r.Text(), Cause: r.Text(), Subject: r.Text(), NodeID: r.Text(), NodeName: r.Text(), Tenant: r.Text(), Severity: r.Text(),
 		Text: r.Text(), Since: r.Time(), FiredAt: r.Time(), ResolvedAt: r.Maybe()}
 	r.Document(&a.Members)
@@ -70,27 +71,27 @@ func readAlert(r *sqlite.Row) Alert {
 
 // Alerts are those that are open, and of those that are resolved the newest, so many at most.
 func (r Records) Alerts(ctx context.Context, resolved int) ([]Alert, error) {
-	return sqlite.All(ctx, r.db.DB, readAlert, sqlite.Do("SELECT "+alertColumns+" FROM alerts WHERE resolved_at IS NULL OR id IN "+
+	return engine.All(ctx, r.db, readAlert, engine.Do("SELECT "+alertColumns+" FROM alerts WHERE resolved_at IS NULL OR id IN "+
 		"(SELECT id FROM alerts WHERE resolved_at IS NOT NULL ORDER BY resolved_at DESC LIMIT ?) ORDER BY fired_at, id", int64(resolved)))
 }
 
 // Deliveries are all that are on record.
 func (r Records) Deliveries(ctx context.Context) ([]Delivery, error) {
 	const all = "SELECT alert, receiver, want, told, since, tries, next_at, told_at, error, gave_up FROM alert_deliveries ORDER BY alert"
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Delivery {
+	return engine.All(ctx, r.db, func(r *engine.Row) Delivery {
 		d := Delivery{Alert: r.Text(), Receiver: r.Text(), Want: r.Text(), Told: r.Text(), Since: r.Time(), Tries: int(r.Number()),
 			NextAt: r.Time(), ToldAt: r.Maybe()}
 		d.Error = r.Text()
 		d.GaveUp = r.Flag()
 		return d
-	}, sqlite.Do(all))
+	}, engine.Do(all))
 }
 
 // Contacts are how the last tries to reach the receivers went.
 func (r Records) Contacts(ctx context.Context) ([]Contact, error) {
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Contact {
+	return engine.All(ctx, r.db, func(r *engine.Row) Contact {
 		return Contact{Receiver: r.Text(), SentAt: r.Maybe(), FailedAt: r.Maybe(), Error: r.Text()}
-	}, sqlite.Do("SELECT name, sent_at, failed_at, error FROM alert_receivers"))
+	}, engine.Do("SELECT name, sent_at, failed_at, error FROM alert_receivers"))
 }
 
 // Change is what one write stores.
@@ -105,24 +106,24 @@ func (r Records) Write(ctx context.Context, c Change, events ...store.Event) err
 	return r.db.Change(ctx, c.statements(), events...)
 }
 
-func (c *Change) statements() []sqlite.Statement {
-	var all []sqlite.Statement
+func (c *Change) statements() []engine.Statement {
+	var all []engine.Statement
 	for i := range c.Alerts {
 		all = append(all, putAlert(&c.Alerts[i]))
 	}
 	for i := range c.Deliveries {
 		d := &c.Deliveries[i]
-		all = append(all, sqlite.Do(`INSERT INTO alert_deliveries(alert, receiver, want, told, since, tries, next_at, told_at, error, gave_up)
+		all = append(all, engine.Do(`INSERT INTO alert_deliveries(alert, receiver, want, told, since, tries, next_at, told_at, error, gave_up)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET want = excluded.want, told = excluded.told,
 			since = excluded.since, tries = excluded.tries, next_at = excluded.next_at, told_at = excluded.told_at,
 			error = excluded.error, gave_up = excluded.gave_up`,
-			d.Alert, d.Receiver, d.Want, d.Told, sqlite.Millis(d.Since), int64(d.Tries), sqlite.Millis(d.NextAt),
-			sqlite.MaybeMillis(d.ToldAt), d.Error, sqlite.Flag(d.GaveUp)))
+			d.Alert, d.Receiver, d.Want, d.Told, engine.Millis(d.Since), int64(d.Tries), engine.Millis(d.NextAt),
+			engine.MaybeMillis(d.ToldAt), d.Error, engine.Flag(d.GaveUp)))
 	}
 	for _, k := range c.Contacts {
-		all = append(all, sqlite.Do(`INSERT INTO alert_receivers(name, sent_at, failed_at, error) VALUES (?, ?, ?, ?)
+		all = append(all, engine.Do(`INSERT INTO alert_receivers(name, sent_at, failed_at, error) VALUES (?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET sent_at = excluded.sent_at, failed_at = excluded.failed_at, error = excluded.error`,
-			k.Receiver, sqlite.MaybeMillis(k.SentAt), sqlite.MaybeMillis(k.FailedAt), k.Error))
+			k.Receiver, engine.MaybeMillis(k.SentAt), engine.MaybeMillis(k.FailedAt), k.Error))
 	}
 	return all
 }
@@ -134,7 +135,7 @@ func (r Records) Replace(ctx context.Context, c Change) error {
 		return err
 	}
 	c.Deliveries = slices.DeleteFunc(slices.Clone(c.Deliveries), func(d Delivery) bool { return !slices.Contains(receivers, d.Receiver) })
-	all := []sqlite.Statement{sqlite.Do("DELETE FROM alerts"), sqlite.Do("DELETE FROM alert_deliveries")}
+	all := []engine.Statement{engine.Do("DELETE FROM alerts"), engine.Do("DELETE FROM alert_deliveries")}
 	return r.db.Change(ctx, append(all, c.statements()...))
 }
 
@@ -146,11 +147,11 @@ func Told(ctx context.Context, file string, backupAt time.Time) (*Change, error)
 	}
 	defer db.Close()
 	const meta = "SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?"
-	knows, err := sqlite.All(ctx, db, (*sqlite.Row).Time, sqlite.Do(meta, store.MetaBackupAt))
+	knows, err := engine.All(ctx, db, (*engine.Row).Time, engine.Do(meta, store.MetaBackupAt))
 	if err != nil || len(knows) == 0 || knows[0].Before(backupAt) {
 		return nil, err
 	}
-	r := New(store.Records{DB: db})
+	r := New(store.Records{Engine: db})
 	c := &Change{}
 	if c.Alerts, err = r.Alerts(ctx, mostCarried); err == nil {
 		c.Deliveries, err = r.Deliveries(ctx)
@@ -161,24 +162,24 @@ func Told(ctx context.Context, file string, backupAt time.Time) (*Change, error)
 // mostCarried bounds the resolved alerts that Told reads. The gateway keeps no more.
 const mostCarried = 1000
 
-func putAlert(a *Alert) sqlite.Statement {
+func putAlert(a *Alert) engine.Statement {
 	if a.Members == nil {
 		a.Members = []string{}
 	}
-	return sqlite.Do("INSERT INTO alerts("+alertColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET "+
+	return engine.Do("INSERT INTO alerts("+alertColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET "+
 		`node_name = excluded.node_name, severity = excluded.severity, text = excluded.text, members = excluded.members,
 		resolved_at = coalesce(alerts.resolved_at, excluded.resolved_at)`,
-		a.ID, a.Cause, a.Subject, a.NodeID, a.NodeName, a.Tenant, a.Severity, a.Text, sqlite.Millis(a.Since), sqlite.Millis(a.FiredAt),
-		sqlite.MaybeMillis(a.ResolvedAt), sqlite.JSON(a.Members))
+		a.ID, a.Cause, a.Subject, a.NodeID, a.NodeName, a.Tenant, a.Severity, a.Text, engine.Millis(a.Since), engine.Millis(a.FiredAt),
+		engine.MaybeMillis(a.ResolvedAt), engine.JSON(a.Members))
 }
 
 // Prune deletes alerts that were resolved before a time, all but the newest of the resolved ones, and deliveries whose alert is gone.
 func (r Records) Prune(ctx context.Context, before time.Time, most int) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do(`DELETE FROM alerts WHERE resolved_at IS NOT NULL AND (resolved_at < ? OR id NOT IN
-			(SELECT id FROM alerts WHERE resolved_at IS NOT NULL ORDER BY resolved_at DESC LIMIT ?))`, sqlite.Millis(before), int64(most)),
-		sqlite.Do("DELETE FROM alert_deliveries WHERE alert NOT IN (SELECT id FROM alerts)"),
-		sqlite.Do("DELETE FROM alert_silences WHERE ends_at < ?", sqlite.Millis(before)),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do(`DELETE FROM alerts WHERE resolved_at IS NOT NULL AND (resolved_at < ? OR id NOT IN
+			(SELECT id FROM alerts WHERE resolved_at IS NOT NULL ORDER BY resolved_at DESC LIMIT ?))`, engine.Millis(before), int64(most)),
+		engine.Do("DELETE FROM alert_deliveries WHERE alert NOT IN (SELECT id FROM alerts)"),
+		engine.Do("DELETE FROM alert_silences WHERE ends_at < ?", engine.Millis(before)),
 	})
 }
 
@@ -190,17 +191,17 @@ func SecretName(receiver string) string { return secretPrefix + receiver }
 
 // Receivers are the names of all receivers.
 func (r Records) Receivers(ctx context.Context) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) string { return strings.TrimPrefix(r.Text(), secretPrefix) },
-		sqlite.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", secretPrefix, secretPrefix))
+	return engine.All(ctx, r.db, func(r *engine.Row) string { return strings.TrimPrefix(r.Text(), secretPrefix) },
+		engine.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", secretPrefix, secretPrefix))
 }
 
 // DropReceiver deletes a receiver, and what is kept of it. ErrNotFound if there is none.
 func (r Records) DropReceiver(ctx context.Context, name string, events ...store.Event) error {
-	return notFound(r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", SecretName(name)),
-		sqlite.Do("DELETE FROM secrets WHERE name = ?", SecretName(name)),
-		sqlite.Do("DELETE FROM alert_receivers WHERE name = ?", name),
-		sqlite.Do("DELETE FROM alert_deliveries WHERE receiver = ?", name),
+	return notFound(r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", SecretName(name)),
+		engine.Do("DELETE FROM secrets WHERE name = ?", SecretName(name)),
+		engine.Do("DELETE FROM alert_receivers WHERE name = ?", name),
+		engine.Do("DELETE FROM alert_deliveries WHERE receiver = ?", name),
 	}, events...))
 }
 

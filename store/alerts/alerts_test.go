@@ -11,16 +11,14 @@ import (
 
 	"muster/store"
 	"muster/store/alerts"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) (alerts.Records, *store.Store) {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return start }})
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, func() time.Time { return start })
 	return alerts.New(s.Records()), s
 }
 

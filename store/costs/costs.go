@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Day is the number of a day: whole days since 1970, UTC.
@@ -46,13 +46,13 @@ func (r Records) Save(ctx context.Context, day Day, rows []Row) error {
 	const save = `INSERT INTO costs(day, node_id, watched, idle, idle_cost, cost, price) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET watched = max(watched, excluded.watched), idle = max(idle, excluded.idle),
 		idle_cost = max(idle_cost, excluded.idle_cost), cost = max(cost, excluded.cost), price = excluded.price`
-	statements := make([]sqlite.Statement, 0, len(rows))
+	statements := make([]engine.Statement, 0, len(rows))
 	for _, row := range rows {
 		var price any
 		if row.Price != nil {
 			price = *row.Price
 		}
-		statements = append(statements, sqlite.Do(save, int64(day), row.NodeID, row.Watched, row.Idle, row.IdleCost, row.Cost, price))
+		statements = append(statements, engine.Do(save, int64(day), row.NodeID, row.Watched, row.Idle, row.IdleCost, row.Cost, price))
 	}
 	return r.db.Change(ctx, statements)
 }
@@ -60,20 +60,20 @@ func (r Records) Save(ctx context.Context, day Day, rows []Row) error {
 // OfDay are the rows of one day, by node.
 func (r Records) OfDay(ctx context.Context, day Day) ([]Row, error) {
 	const one = "SELECT node_id, watched, idle, idle_cost, cost, price FROM costs WHERE day = ? ORDER BY node_id"
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Row {
+	return engine.All(ctx, r.db, func(r *engine.Row) Row {
 		return Row{NodeID: r.Text(), Watched: r.Number(), Idle: r.Number(), IdleCost: r.Number(), Cost: r.Number(), Price: r.Integer()}
-	}, sqlite.Do(one, int64(day)))
+	}, engine.Do(one, int64(day)))
 }
 
 // Days are the days of a time that have rows, the first of them included.
 func (r Records) Days(ctx context.Context, from, to Day) ([]Day, error) {
 	const all = "SELECT DISTINCT day FROM costs WHERE day >= ? AND day <= ? ORDER BY day"
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Day { return Day(r.Number()) }, sqlite.Do(all, int64(from), int64(to)))
+	return engine.All(ctx, r.db, func(r *engine.Row) Day { return Day(r.Number()) }, engine.Do(all, int64(from), int64(to)))
 }
 
 // Prune deletes the rows before a day, at most limit, and tells how many.
 func (r Records) Prune(ctx context.Context, before Day, limit int) (int64, error) {
-	done, err := r.db.Batch(ctx, []sqlite.Statement{sqlite.Do(`DELETE FROM costs WHERE (day, node_id) IN
+	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do(`DELETE FROM costs WHERE (day, node_id) IN
 		(SELECT day, node_id FROM costs WHERE day < ? ORDER BY day, node_id LIMIT ?)`, int64(before), int64(limit))})
 	if err != nil {
 		return 0, err

@@ -1,26 +1,21 @@
 package costs_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
-	"muster/store"
 	"muster/store/costs"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func open(t testing.TB) costs.Records {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return start }})
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, func() time.Time { return start })
 	return costs.New(s.Records())
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Place is where a finding belongs: at most one is open there.
@@ -50,9 +50,9 @@ func New(db store.Records) Records { return Records{db} }
 // Findings are all that are open.
 func (r Records) Findings(ctx context.Context) ([]Finding, error) {
 	const all = "SELECT node_id, rule, gpu, since, text FROM findings ORDER BY node_id, since, rule, gpu"
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Finding {
+	return engine.All(ctx, r.db, func(r *engine.Row) Finding {
 		return Finding{Place: Place{NodeID: r.Text(), Rule: r.Text(), GPU: r.Text()}, Since: r.Time(), Text: r.Text()}
-	}, sqlite.Do(all))
+	}, engine.Do(all))
 }
 
 // Change is one change of the findings. With Cured the finding is closed.
@@ -64,41 +64,41 @@ type Change struct {
 // Write opens and closes findings, in this order, in one batch with their events. A finding of a node that is not there or is retired is
 // not stored.
 func (r Records) Write(ctx context.Context, changes []Change, events ...store.Event) error {
-	var statements []sqlite.Statement
+	var statements []engine.Statement
 	for _, c := range changes {
 		if c.Cured {
 			statements = append(statements,
-				sqlite.Do("DELETE FROM findings WHERE node_id = ? AND rule = ? AND gpu = ?", c.NodeID, c.Rule, c.GPU))
+				engine.Do("DELETE FROM findings WHERE node_id = ? AND rule = ? AND gpu = ?", c.NodeID, c.Rule, c.GPU))
 			continue
 		}
-		statements = append(statements, sqlite.Do(`INSERT INTO findings(node_id, rule, gpu, since, text)
+		statements = append(statements, engine.Do(`INSERT INTO findings(node_id, rule, gpu, since, text)
 			SELECT id, ?, ?, ?, ? FROM nodes WHERE id = ? AND retired_at IS NULL
 			ON CONFLICT DO UPDATE SET since = excluded.since, text = excluded.text`,
-			c.Rule, c.GPU, sqlite.Millis(c.Since), c.Text, c.NodeID))
+			c.Rule, c.GPU, engine.Millis(c.Since), c.Text, c.NodeID))
 	}
 	return r.db.Change(ctx, statements, events...)
 }
 
 // Forget drops the findings of nodes that are retired.
 func (r Records) Forget(ctx context.Context) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do("DELETE FROM findings WHERE node_id NOT IN (SELECT id FROM nodes WHERE retired_at IS NULL)"),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("DELETE FROM findings WHERE node_id NOT IN (SELECT id FROM nodes WHERE retired_at IS NULL)"),
 	})
 }
 
 // Notices are what a node last said is wrong on it.
 func (r Records) Notices(ctx context.Context, nodeID string) ([]string, error) {
 	const one = "SELECT notices FROM liveness WHERE node_id = ?"
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, func(r *sqlite.Row) (notices []string) {
+	return engine.First(ctx, r.db, store.ErrNotFound, func(r *engine.Row) (notices []string) {
 		r.Document(&notices)
 		return notices
-	}, sqlite.Do(one, nodeID))
+	}, engine.Do(one, nodeID))
 }
 
 // Settings are all settings, by rule and selector.
 func (r Records) Settings(ctx context.Context) ([]Setting, error) {
 	const all = "SELECT rule, selector, off, bound, held, set_at, set_by FROM health_rules ORDER BY rule, selector"
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Setting {
+	return engine.All(ctx, r.db, func(r *engine.Row) Setting {
 		s := Setting{Rule: r.Text(), Selector: r.Text(), Off: r.Flag()}
 		if text := r.Text(); text != "" {
 			limit, err := strconv.ParseFloat(text, 64)
@@ -111,7 +111,7 @@ func (r Records) Settings(ctx context.Context) ([]Setting, error) {
 		s.SetAt = r.Time()
 		s.SetBy = r.Text()
 		return s
-	}, sqlite.Do(all))
+	}, engine.Do(all))
 }
 
 // Set stores a setting in the place of an earlier one for the same rule and selector. ErrConflict if there are MostSettings already.
@@ -120,20 +120,20 @@ func (r Records) Set(ctx context.Context, s Setting, events ...store.Event) erro
 	if s.Limit != nil {
 		limit = strconv.FormatFloat(*s.Limit, 'g', -1, 64)
 	}
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("(SELECT count(*) FROM health_rules WHERE NOT (rule = ? AND selector = ?)) < ?", s.Rule, s.Selector,
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("(SELECT count(*) FROM health_rules WHERE NOT (rule = ? AND selector = ?)) < ?", s.Rule, s.Selector,
 			int64(MostSettings)),
-		sqlite.Do(`INSERT INTO health_rules(rule, selector, off, bound, held, set_at, set_by) VALUES (?, ?, ?, ?, ?, ?, ?)
+		engine.Do(`INSERT INTO health_rules(rule, selector, off, bound, held, set_at, set_by) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET off = excluded.off, bound = excluded.bound, held = excluded.held,
 				set_at = excluded.set_at, set_by = excluded.set_by`,
-			s.Rule, s.Selector, sqlite.Flag(s.Off), limit, s.For.Milliseconds(), sqlite.Millis(s.SetAt), s.SetBy),
+			s.Rule, s.Selector, engine.Flag(s.Off), limit, s.For.Milliseconds(), engine.Millis(s.SetAt), s.SetBy),
 	}, events...)
 }
 
 // Unset drops a setting. ErrConflict if there is none.
 func (r Records) Unset(ctx context.Context, rule, selector string, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM health_rules WHERE rule = ? AND selector = ?)", rule, selector),
-		sqlite.Do("DELETE FROM health_rules WHERE rule = ? AND selector = ?", rule, selector),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM health_rules WHERE rule = ? AND selector = ?)", rule, selector),
+		engine.Do("DELETE FROM health_rules WHERE rule = ? AND selector = ?", rule, selector),
 	}, events...)
 }

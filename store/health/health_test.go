@@ -1,25 +1,21 @@
 package health_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"muster/store"
 	"muster/store/health"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func open(t *testing.T, nodes ...string) (health.Records, *store.Store) {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return start }})
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, func() time.Time { return start })
 	for _, id := range nodes {
 		must(t, s.CreateNode(t.Context(), store.Node{ID: id, Name: id, Tenant: "platform", CreatedAt: start}, nil))
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"time"
 
+	"muster/store/engine"
 	"muster/store/sqlite"
 )
 
@@ -15,7 +16,7 @@ var scripts embed.FS
 // File is an open file of samples. Its methods may be called from any number of goroutines.
 type File struct{ db *sqlite.DB }
 
-// Open opens the file or makes it. Errors: sqlite.ErrDamaged, sqlite.ErrNewerDatabase.
+// Open opens the file or makes it. Errors: engine.ErrDamaged, engine.ErrNewerDatabase.
 func Open(ctx context.Context, path string, now func() time.Time) (*File, error) {
 	steps, err := fs.Sub(scripts, "migrations")
 	if err != nil {
@@ -50,10 +51,10 @@ type Names struct {
 // that have none.
 func (f *File) Name(ctx context.Context, node string, uuids []string, now time.Time) (Names, error) {
 	const see = `INSERT INTO nodes(id, seen) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET seen = max(seen, excluded.seen)`
-	batch := []sqlite.Statement{sqlite.Do(see,
+	batch := []engine.Statement{engine.Do(see,
 		node, Hours.Number(now))}
 	for _, uuid := range uuids {
-		batch = append(batch, sqlite.Do(`INSERT INTO gpus(node, number, uuid)
+		batch = append(batch, engine.Do(`INSERT INTO gpus(node, number, uuid)
 			SELECT n.number, (SELECT COALESCE(max(g.number), 0) + 1 FROM gpus g WHERE g.node = n.number), ? FROM nodes n
 			WHERE n.id = ? AND (SELECT count(*) FROM gpus g WHERE g.node = n.number) < ? ON CONFLICT DO NOTHING`, uuid, node, int64(mostGPUs)))
 	}
@@ -66,22 +67,22 @@ func (f *File) Name(ctx context.Context, node string, uuids []string, now time.T
 // Named gives the numbers that a node and its GPUs have.
 func (f *File) Named(ctx context.Context, node string) (Names, error) {
 	names := Names{GPUs: map[string]int{}}
-	_, err := sqlite.All(ctx, f.db, func(r *sqlite.Row) int {
+	_, err := engine.All(ctx, f.db, func(r *engine.Row) int {
 		names.Node = r.Number()
 		if number, uuid := r.Integer(), r.Text(); number != nil {
 			names.GPUs[uuid] = int(*number)
 		}
 		return 0
-	}, sqlite.Do("SELECT n.number, g.number, g.uuid FROM nodes n LEFT JOIN gpus g ON g.node = n.number WHERE n.id = ?", node))
+	}, engine.Do("SELECT n.number, g.number, g.uuid FROM nodes n LEFT JOIN gpus g ON g.node = n.number WHERE n.id = ?", node))
 	return names, err
 }
 
 // Forget drops the names of nodes that had no sample since a day. No row of theirs may be left.
 func (f *File) Forget(ctx context.Context, before time.Time) error {
 	day := Hours.Number(before)
-	_, err := f.db.Batch(ctx, []sqlite.Statement{
-		sqlite.Do("DELETE FROM gpus WHERE node IN (SELECT number FROM nodes WHERE seen < ?)", day),
-		sqlite.Do("DELETE FROM nodes WHERE seen < ?", day),
+	_, err := f.db.Batch(ctx, []engine.Statement{
+		engine.Do("DELETE FROM gpus WHERE node IN (SELECT number FROM nodes WHERE seen < ?)", day),
+		engine.Do("DELETE FROM nodes WHERE seen < ?", day),
 	})
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // mostRow is how many bytes of samples a minute of a node may have. A clock that is set back again and again must not fill the file.
@@ -19,12 +19,12 @@ type Minute struct {
 
 // Keep appends samples, and notes that their hours have to be rolled up.
 func (f *File) Keep(ctx context.Context, minutes []Minute) error {
-	batch := make([]sqlite.Statement, 0, 2*len(minutes))
+	batch := make([]engine.Statement, 0, 2*len(minutes))
 	for _, m := range minutes {
 		batch = append(batch,
-			sqlite.Do(`INSERT INTO raw(start, node, data) VALUES (?, ?, ?) ON CONFLICT DO UPDATE
+			engine.Do(`INSERT INTO raw(start, node, data) VALUES (?, ?, ?) ON CONFLICT DO UPDATE
 				SET data = CAST(data || excluded.data AS BLOB) WHERE length(data) < ?`, m.Start, m.Node, EncodeSamples(m.Samples), int64(mostRow)),
-			sqlite.Do("INSERT INTO due(start, node, writes) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET writes = writes + 1",
+			engine.Do("INSERT INTO due(start, node, writes) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET writes = writes + 1",
 				floor(m.Start, 60), m.Node))
 	}
 	_, err := f.db.Batch(ctx, batch)
@@ -40,8 +40,8 @@ type Due struct {
 
 // Due gives hours that ended before a moment and have to be rolled up, the oldest first, at most limit.
 func (f *File) Due(ctx context.Context, before time.Time, limit int) ([]Due, error) {
-	return sqlite.All(ctx, f.db, func(r *sqlite.Row) Due { return Due{Hour: r.Number(), Node: r.Number(), Writes: r.Number()} },
-		sqlite.Do("SELECT start, node, writes FROM due WHERE start < ? ORDER BY start, node LIMIT ?", Minutes.Number(before), int64(limit)))
+	return engine.All(ctx, f.db, func(r *engine.Row) Due { return Due{Hour: r.Number(), Node: r.Number(), Writes: r.Number()} },
+		engine.Do("SELECT start, node, writes FROM due WHERE start < ? ORDER BY start, node LIMIT ?", Minutes.Number(before), int64(limit)))
 }
 
 // DueOf gives the hours of a node, from one to another, that have to be rolled up.
@@ -49,8 +49,8 @@ func (f *File) DueOf(ctx context.Context, node, from, to int64) ([]int64, error)
 	if from > to {
 		return nil, nil
 	}
-	return sqlite.All(ctx, f.db, (*sqlite.Row).Number,
-		sqlite.Do(numbered+"SELECT d.start FROM at CROSS JOIN due d WHERE d.start = at.t AND d.node = ?", from, to, node))
+	return engine.All(ctx, f.db, (*engine.Row).Number,
+		engine.Do(numbered+"SELECT d.start FROM at CROSS JOIN due d WHERE d.start = at.t AND d.node = ?", from, to, node))
 }
 
 // RollUp rolls an hour of a node up: the samples into minutes, the minutes into one hour. What is there of that time already is replaced,
@@ -60,9 +60,9 @@ func (f *File) RollUp(ctx context.Context, d Due) error {
 	if err != nil {
 		return err
 	}
-	batch := []sqlite.Statement{
-		sqlite.Do("DELETE FROM due WHERE start = ? AND node = ? AND writes = ?", d.Hour, d.Node, d.Writes),
-		sqlite.Do("UPDATE nodes SET seen = max(seen, ?) WHERE number = ?", Hours.Number(Minutes.Time(d.Hour)), d.Node),
+	batch := []engine.Statement{
+		engine.Do("DELETE FROM due WHERE start = ? AND node = ? AND writes = ?", d.Hour, d.Node, d.Writes),
+		engine.Do("UPDATE nodes SET seen = max(seen, ?) WHERE number = ?", Hours.Number(Minutes.Time(d.Hour)), d.Node),
 	}
 	if len(minutes) == 0 {
 		_, err := f.db.Batch(ctx, batch)
@@ -74,8 +74,8 @@ func (f *File) RollUp(ctx context.Context, d Due) error {
 	}
 	const put = "(start, node, data) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET data = excluded.data"
 	_, err = f.db.Batch(ctx, append(batch,
-		sqlite.Do("INSERT INTO minutes"+put, d.Hour, d.Node, EncodePoints(minutes)),
-		sqlite.Do("INSERT INTO hours"+put, floor(d.Hour, 24), d.Node, EncodePoints(hours))))
+		engine.Do("INSERT INTO minutes"+put, d.Hour, d.Node, EncodePoints(minutes)),
+		engine.Do("INSERT INTO hours"+put, floor(d.Hour, 24), d.Node, EncodePoints(hours))))
 	return err
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Tier is a table of samples.
@@ -69,13 +69,13 @@ func (f *File) Rows(ctx context.Context, t Tier, node, from, to int64) ([]Row, e
 	if from > to {
 		return nil, nil
 	}
-	return sqlite.All(ctx, f.db, func(r *sqlite.Row) Row { return Row{Start: r.Number(), Data: r.Blob()} },
-		sqlite.Do(numbered+"SELECT r.start, r.data FROM at CROSS JOIN "+t.table()+" r WHERE r.start = at.t AND r.node = ?", from, to, node))
+	return engine.All(ctx, f.db, func(r *engine.Row) Row { return Row{Start: r.Number(), Data: r.Blob()} },
+		engine.Do(numbered+"SELECT r.start, r.data FROM at CROSS JOIN "+t.table()+" r WHERE r.start = at.t AND r.node = ?", from, to, node))
 }
 
 // Oldest is when the oldest row of a tier begins, of any node; zero: there is none.
 func (f *File) Oldest(ctx context.Context, t Tier) (time.Time, error) {
-	start, err := sqlite.First(ctx, f.db, nil, (*sqlite.Row).Integer, sqlite.Do("SELECT min(start) FROM "+t.table()))
+	start, err := engine.First(ctx, f.db, nil, (*engine.Row).Integer, engine.Do("SELECT min(start) FROM "+t.table()))
 	if err != nil || start == nil {
 		return time.Time{}, err
 	}
@@ -91,8 +91,8 @@ func (f *File) Drop(ctx context.Context, t Tier, before time.Time, limit int, un
 	}
 	table := t.table()
 	oldest := "SELECT v.start, v.node FROM " + table + " v WHERE v.start < ?" + stays + " ORDER BY v.start, v.node LIMIT ?"
-	done, err := f.db.Batch(ctx, []sqlite.Statement{
-		sqlite.Do("DELETE FROM "+table+" WHERE (start, node) IN ("+oldest+")", t.Number(before), int64(limit)),
+	done, err := f.db.Batch(ctx, []engine.Statement{
+		engine.Do("DELETE FROM "+table+" WHERE (start, node) IN ("+oldest+")", t.Number(before), int64(limit)),
 	})
 	if err != nil {
 		return 0, err

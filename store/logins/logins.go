@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Session is a browser that is logged in.
@@ -38,23 +38,23 @@ func On(db store.Records) Records { return Records{db} }
 
 const sessionColumns = "hash, account, created_at, seen_at, ends_at, address, browser"
 
-func readSession(r *sqlite.Row) Session {
+func readSession(r *engine.Row) Session {
 	s := Session{Hash: r.Text(), Account: r.Text(), CreatedAt: r.Time(), SeenAt: r.Time(), EndsAt: r.Time()}
 	s.Address = r.Text()
 	s.Browser = r.Text()
 	return s
 }
 
-func insertSession(s Session) sqlite.Statement {
-	return sqlite.Do("INSERT INTO sessions("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)", s.Hash, s.Account,
-		sqlite.Millis(s.CreatedAt), sqlite.Millis(s.SeenAt), sqlite.Millis(s.EndsAt), s.Address, s.Browser)
+func insertSession(s Session) engine.Statement {
+	return engine.Do("INSERT INTO sessions("+sessionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)", s.Hash, s.Account,
+		engine.Millis(s.CreatedAt), engine.Millis(s.SeenAt), engine.Millis(s.EndsAt), s.Address, s.Browser)
 }
 
 // sweep removes the sessions and the codes that have ended.
-func sweep(now time.Time) []sqlite.Statement {
-	return []sqlite.Statement{
-		sqlite.Do("DELETE FROM sessions WHERE ends_at <= ?", sqlite.Millis(now)),
-		sqlite.Do("DELETE FROM login_codes WHERE expires_at <= ?", sqlite.Millis(now)),
+func sweep(now time.Time) []engine.Statement {
+	return []engine.Statement{
+		engine.Do("DELETE FROM sessions WHERE ends_at <= ?", engine.Millis(now)),
+		engine.Do("DELETE FROM login_codes WHERE expires_at <= ?", engine.Millis(now)),
 	}
 }
 
@@ -65,36 +65,36 @@ const (
 )
 
 // trimSessions makes room for a new one, which stays whatever the clock says.
-func trimSessions(s Session) sqlite.Statement {
-	return sqlite.Do("DELETE FROM sessions WHERE account = ? AND hash NOT IN (SELECT hash FROM sessions WHERE account = ? "+
+func trimSessions(s Session) engine.Statement {
+	return engine.Do("DELETE FROM sessions WHERE account = ? AND hash NOT IN (SELECT hash FROM sessions WHERE account = ? "+
 		"ORDER BY hash = ? DESC, seen_at DESC LIMIT ?)", s.Account, s.Account, s.Hash, int64(MostSessions))
 }
 
-func trimCodes(c Code) sqlite.Statement {
-	return sqlite.Do("DELETE FROM login_codes WHERE account = ? AND hash NOT IN (SELECT hash FROM login_codes WHERE account = ? "+
+func trimCodes(c Code) engine.Statement {
+	return engine.Do("DELETE FROM login_codes WHERE account = ? AND hash NOT IN (SELECT hash FROM login_codes WHERE account = ? "+
 		"ORDER BY hash = ? DESC, expires_at DESC LIMIT ?)", c.Account, c.Account, c.Hash, int64(MostCodes))
 }
 
 // AddCode stores a code, and removes what has ended.
 func (r Records) AddCode(ctx context.Context, c Code, now time.Time, events ...store.Event) error {
-	return r.db.Change(ctx, append(sweep(now), sqlite.Do("INSERT INTO login_codes(hash, account, expires_at) VALUES (?, ?, ?)", c.Hash,
-		c.Account, sqlite.Millis(c.ExpiresAt)), trimCodes(c)), events...)
+	return r.db.Change(ctx, append(sweep(now), engine.Do("INSERT INTO login_codes(hash, account, expires_at) VALUES (?, ?, ?)", c.Hash,
+		c.Account, engine.Millis(c.ExpiresAt)), trimCodes(c)), events...)
 }
 
 // Code returns a code that is good at this time. ErrNotFound if there is none.
 func (r Records) Code(ctx context.Context, hash string, now time.Time) (Code, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, func(r *sqlite.Row) Code {
+	return engine.First(ctx, r.db, store.ErrNotFound, func(r *engine.Row) Code {
 		return Code{Hash: r.Text(), Account: r.Text(), ExpiresAt: r.Time()}
-	}, sqlite.Do("SELECT hash, account, expires_at FROM login_codes WHERE hash = ? AND expires_at > ?", hash, sqlite.Millis(now)))
+	}, engine.Do("SELECT hash, account, expires_at FROM login_codes WHERE hash = ? AND expires_at > ?", hash, engine.Millis(now)))
 }
 
 // Redeem ends a code and begins a session of its account. ErrNotFound if the code is not good any more: of several callers at once one
 // succeeds.
 func (r Records) Redeem(ctx context.Context, code string, s Session, events ...store.Event) error {
-	return notFound(r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM login_codes WHERE hash = ? AND account = ? AND expires_at > ?)", code, s.Account,
-			sqlite.Millis(s.CreatedAt)),
-		sqlite.Do("DELETE FROM login_codes WHERE hash = ?", code),
+	return notFound(r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM login_codes WHERE hash = ? AND account = ? AND expires_at > ?)", code, s.Account,
+			engine.Millis(s.CreatedAt)),
+		engine.Do("DELETE FROM login_codes WHERE hash = ?", code),
 		insertSession(s),
 		trimSessions(s),
 	}, events...))
@@ -107,29 +107,29 @@ func (r Records) AddSession(ctx context.Context, s Session, events ...store.Even
 
 // Session returns one by its cookie's hash, also one that has ended. ErrNotFound if there is none.
 func (r Records) Session(ctx context.Context, hash string) (Session, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, readSession,
-		sqlite.Do("SELECT "+sessionColumns+" FROM sessions WHERE hash = ?", hash))
+	return engine.First(ctx, r.db, store.ErrNotFound, readSession,
+		engine.Do("SELECT "+sessionColumns+" FROM sessions WHERE hash = ?", hash))
 }
 
 // Sessions returns the sessions of an account, the newest first.
 func (r Records) Sessions(ctx context.Context, account string) ([]Session, error) {
-	return sqlite.All(ctx, r.db.DB, readSession,
-		sqlite.Do("SELECT "+sessionColumns+" FROM sessions WHERE account = ? ORDER BY created_at DESC, hash", account))
+	return engine.All(ctx, r.db, readSession,
+		engine.Do("SELECT "+sessionColumns+" FROM sessions WHERE account = ? ORDER BY created_at DESC, hash", account))
 }
 
 // Touch notes that a session was used. An older time changes nothing.
 func (r Records) Touch(ctx context.Context, hash string, at time.Time) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do("UPDATE sessions SET seen_at = ? WHERE hash = ? AND seen_at < ?", sqlite.Millis(at), hash, sqlite.Millis(at)),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("UPDATE sessions SET seen_at = ? WHERE hash = ? AND seen_at < ?", engine.Millis(at), hash, engine.Millis(at)),
 	})
 }
 
 // End ends the session of an account whose hash begins so. ErrNotFound if the account has no such session.
 func (r Records) End(ctx context.Context, account, prefix string, events ...store.Event) error {
 	const which = "account = ? AND substr(hash, 1, length(?)) = ?"
-	return notFound(r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM sessions WHERE "+which+")", account, prefix, prefix),
-		sqlite.Do("DELETE FROM sessions WHERE "+which, account, prefix, prefix),
+	return notFound(r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM sessions WHERE "+which+")", account, prefix, prefix),
+		engine.Do("DELETE FROM sessions WHERE "+which, account, prefix, prefix),
 	}, events...))
 }
 

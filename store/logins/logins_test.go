@@ -3,7 +3,6 @@ package logins_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,21 +10,14 @@ import (
 
 	"muster/store"
 	"muster/store/logins"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) (logins.Records, *store.Store) {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := storetest.Open(t, nil)
 	return logins.On(s.Records()), s
 }
 

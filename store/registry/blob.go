@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Blob is one blob on disk.
@@ -25,8 +25,8 @@ type Link struct {
 func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time.Time) error {
 	_, err := r.write(ctx,
 		addRepository(repository, at),
-		sqlite.Do("INSERT INTO registry_blobs(digest, size, stored_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET size = excluded.size",
-			b.Digest, b.Size, sqlite.Millis(at)),
+		engine.Do("INSERT INTO registry_blobs(digest, size, stored_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET size = excluded.size",
+			b.Digest, b.Size, engine.Millis(at)),
 		addLink(repository, b.Digest, at))
 	return err
 }
@@ -34,71 +34,71 @@ func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time
 // MountBlob gives a repository a blob that another one has; from "": that any has. ErrConflict if there is no such blob.
 func (r Records) MountBlob(ctx context.Context, repository, digest, from string, at time.Time) error {
 	_, err := r.write(ctx,
-		sqlite.Guard("EXISTS(SELECT 1 FROM registry_links WHERE digest = ? AND ? IN ('', repository))", digest, from),
+		engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE digest = ? AND ? IN ('', repository))", digest, from),
 		addRepository(repository, at),
 		addLink(repository, digest, at))
 	return err
 }
 
-func addRepository(name string, at time.Time) sqlite.Statement {
-	return sqlite.Do("INSERT INTO registry_repositories(name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING", name, sqlite.Millis(at))
+func addRepository(name string, at time.Time) engine.Statement {
+	return engine.Do("INSERT INTO registry_repositories(name, created_at) VALUES (?, ?) ON CONFLICT DO NOTHING", name, engine.Millis(at))
 }
 
-func addLink(repository, digest string, at time.Time) sqlite.Statement {
-	return sqlite.Do(`INSERT INTO registry_links(repository, digest, used_at) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET used_at = max(used_at, excluded.used_at)`, repository, digest, sqlite.Millis(at))
+func addLink(repository, digest string, at time.Time) engine.Statement {
+	return engine.Do(`INSERT INTO registry_links(repository, digest, used_at) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET used_at = max(used_at, excluded.used_at)`, repository, digest, engine.Millis(at))
 }
 
 // Blob returns a blob that a repository has, or ErrNotFound.
 func (r Records) Blob(ctx context.Context, repository, digest string) (Link, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, func(row *sqlite.Row) Link {
+	return engine.First(ctx, r.db, store.ErrNotFound, func(row *engine.Row) Link {
 		return Link{Blob: readBlob(row), UsedAt: row.Time(), Named: row.Flag()}
-	}, sqlite.Do(`SELECT b.digest, b.size, l.used_at,
+	}, engine.Do(`SELECT b.digest, b.size, l.used_at,
 			EXISTS(SELECT 1 FROM registry_names n WHERE n.repository = l.repository AND n.digest = l.digest)
 		FROM registry_links l JOIN registry_blobs b ON b.digest = l.digest WHERE l.repository = ? AND l.digest = ?`, repository, digest))
 }
 
-func readBlob(row *sqlite.Row) Blob { return Blob{Digest: row.Text(), Size: row.Number()} }
+func readBlob(row *engine.Row) Blob { return Blob{Digest: row.Text(), Size: row.Number()} }
 
 // TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes. ErrConflict where
 // the repository does not have it.
 func (r Records) TouchBlob(ctx context.Context, repository, digest string, at time.Time) error {
-	_, err := r.write(ctx, sqlite.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
-		sqlite.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?", sqlite.Millis(at),
+	_, err := r.write(ctx, engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
+		engine.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?", engine.Millis(at),
 			repository, digest))
 	return err
 }
 
 // DropLink takes a blob from a repository. ErrConflict where the repository does not have it, or a held manifest needs it: see Holder.
 func (r Records) DropLink(ctx context.Context, repository, digest string, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
 		notHeld(repository, digest),
-		sqlite.Do("DELETE FROM registry_links WHERE repository = ? AND digest = ?", repository, digest),
+		engine.Do("DELETE FROM registry_links WHERE repository = ? AND digest = ?", repository, digest),
 	}, events...)
 }
 
 // Stored returns the record of a blob, whichever repository has it, or ErrNotFound.
 func (r Records) Stored(ctx context.Context, digest string) (Blob, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, readBlob,
-		sqlite.Do("SELECT digest, size FROM registry_blobs WHERE digest = ?", digest))
+	return engine.First(ctx, r.db, store.ErrNotFound, readBlob,
+		engine.Do("SELECT digest, size FROM registry_blobs WHERE digest = ?", digest))
 }
 
 // Blobs returns the blobs after a digest, in the order of digests, at most limit.
 func (r Records) Blobs(ctx context.Context, after string, limit int) ([]Blob, error) {
-	return sqlite.All(ctx, r.db.DB, readBlob,
-		sqlite.Do("SELECT digest, size FROM registry_blobs WHERE digest > ? ORDER BY digest LIMIT ?", after, int64(limit)))
+	return engine.All(ctx, r.db, readBlob,
+		engine.Do("SELECT digest, size FROM registry_blobs WHERE digest > ? ORDER BY digest LIMIT ?", after, int64(limit)))
 }
 
 // Collect takes the blobs that no manifest of their repository names, and that were not used since a time, from their repositories.
 // Repositories from before that time that have nothing go too. It returns how many blobs and repositories went.
 func (r Records) Collect(ctx context.Context, before time.Time) (blobs, repositories int64, err error) {
 	done, err := r.write(ctx,
-		sqlite.Do(`DELETE FROM registry_links AS l WHERE l.used_at < ?
-			AND NOT EXISTS(SELECT 1 FROM registry_names n WHERE n.repository = l.repository AND n.digest = l.digest)`, sqlite.Millis(before)),
-		sqlite.Do(`DELETE FROM registry_repositories AS r WHERE r.created_at < ?
+		engine.Do(`DELETE FROM registry_links AS l WHERE l.used_at < ?
+			AND NOT EXISTS(SELECT 1 FROM registry_names n WHERE n.repository = l.repository AND n.digest = l.digest)`, engine.Millis(before)),
+		engine.Do(`DELETE FROM registry_repositories AS r WHERE r.created_at < ?
 			AND NOT EXISTS(SELECT 1 FROM registry_links l WHERE l.repository = r.name)
-			AND NOT EXISTS(SELECT 1 FROM registry_manifests m WHERE m.repository = r.name)`, sqlite.Millis(before)))
+			AND NOT EXISTS(SELECT 1 FROM registry_manifests m WHERE m.repository = r.name)`, engine.Millis(before)))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -109,13 +109,13 @@ const unlinked = "NOT EXISTS(SELECT 1 FROM registry_links l WHERE l.digest = b.d
 
 // Unlinked returns blobs that no repository has, at most limit.
 func (r Records) Unlinked(ctx context.Context, limit int) ([]Blob, error) {
-	return sqlite.All(ctx, r.db.DB, readBlob,
-		sqlite.Do("SELECT b.digest, b.size FROM registry_blobs b WHERE "+unlinked+" ORDER BY b.digest LIMIT ?", int64(limit)))
+	return engine.All(ctx, r.db, readBlob,
+		engine.Do("SELECT b.digest, b.size FROM registry_blobs b WHERE "+unlinked+" ORDER BY b.digest LIMIT ?", int64(limit)))
 }
 
 // DropBlob deletes the record of a blob, unless a repository has it. If it returns true, the file has to go.
 func (r Records) DropBlob(ctx context.Context, digest string) (bool, error) {
-	done, err := r.write(ctx, sqlite.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest))
+	done, err := r.write(ctx, engine.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest))
 	if err != nil {
 		return false, err
 	}

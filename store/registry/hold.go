@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // needed is what held manifests need: themselves, and what they and their manifests name. Each row has one holder. UNION drops rows
@@ -18,8 +18,8 @@ const needed = `WITH RECURSIVE needed(holder, repository, digest) AS (
 	`
 
 // notHeld aborts a batch that deletes what a held manifest needs.
-func notHeld(repository, digest string) sqlite.Statement {
-	return sqlite.Guard("NOT EXISTS("+needed+"SELECT 1 FROM needed WHERE repository = ? AND digest = ?)", repository, digest)
+func notHeld(repository, digest string) engine.Statement {
+	return engine.Guard("NOT EXISTS("+needed+"SELECT 1 FROM needed WHERE repository = ? AND digest = ?)", repository, digest)
 }
 
 // below is the digest of a manifest, and all that it and its manifests name.
@@ -33,20 +33,20 @@ const below = `WITH RECURSIVE below(digest) AS (
 // many others below it.
 func (r Records) Hold(ctx context.Context, repository, digest, holder string, most int) error {
 	_, err := r.write(ctx,
-		sqlite.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
-		sqlite.Guard("("+below+"SELECT count(*) FROM (SELECT 1 FROM below LIMIT ?)) <= ?", digest, repository, int64(most)+2, int64(most)+1),
-		sqlite.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
+		engine.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
+		engine.Guard("("+below+"SELECT count(*) FROM (SELECT 1 FROM below LIMIT ?)) <= ?", digest, repository, int64(most)+2, int64(most)+1),
+		engine.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
 	return err
 }
 
 // LetGo ends all that a holder holds.
 func (r Records) LetGo(ctx context.Context, holder string) error {
-	_, err := r.write(ctx, sqlite.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
+	_, err := r.write(ctx, engine.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
 	return err
 }
 
 // Holder returns who needs a manifest or a blob of a repository, the first of them by name, or ErrNotFound.
 func (r Records) Holder(ctx context.Context, repository, digest string) (string, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Text,
-		sqlite.Do(needed+"SELECT holder FROM needed WHERE repository = ? AND digest = ? ORDER BY holder LIMIT 1", repository, digest))
+	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Text,
+		engine.Do(needed+"SELECT holder FROM needed WHERE repository = ? AND digest = ? ORDER BY holder LIMIT 1", repository, digest))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Manifest is a manifest of a repository. Its body is what was pushed, byte by byte.
@@ -35,28 +35,28 @@ func (r Records) PutManifest(ctx context.Context, m Manifest, tags []string, eve
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("? = '' OR EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", m.Config, m.Repository, m.Config),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("? = '' OR EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", m.Config, m.Repository, m.Config),
 		addRepository(m.Repository, m.PushedAt),
-		sqlite.Do(`INSERT INTO registry_manifests(repository, digest, media_type, size, subject, artifact_type, annotations, pushed_at,
+		engine.Do(`INSERT INTO registry_manifests(repository, digest, media_type, size, subject, artifact_type, annotations, pushed_at,
 				pushed_by, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET media_type = excluded.media_type`,
-			m.Repository, m.Digest, m.MediaType, int64(len(m.Body)), m.Subject, m.ArtifactType, sqlite.JSON(annotations),
-			sqlite.Millis(m.PushedAt), m.PushedBy, sqlite.Base64(m.Body)),
-		sqlite.Do(`INSERT INTO registry_names(repository, manifest, digest) SELECT ?, ?, value FROM json_each(?) WHERE 1
+			m.Repository, m.Digest, m.MediaType, int64(len(m.Body)), m.Subject, m.ArtifactType, engine.JSON(annotations),
+			engine.Millis(m.PushedAt), m.PushedBy, engine.Base64(m.Body)),
+		engine.Do(`INSERT INTO registry_names(repository, manifest, digest) SELECT ?, ?, value FROM json_each(?) WHERE 1
 			ON CONFLICT DO NOTHING`, m.Repository, m.Digest, list(m.Names)),
-		sqlite.Do(`INSERT INTO registry_tags(repository, tag, digest) SELECT ?, value, ? FROM json_each(?) WHERE 1
+		engine.Do(`INSERT INTO registry_tags(repository, tag, digest) SELECT ?, value, ? FROM json_each(?) WHERE 1
 			ON CONFLICT DO UPDATE SET digest = excluded.digest`, m.Repository, m.Digest, list(tags)),
 	}, events...)
 }
 
 // list is the parameter for a list of texts, where nil is an empty list.
-func list(texts []string) string { return sqlite.JSON(append([]string{}, texts...)) }
+func list(texts []string) string { return engine.JSON(append([]string{}, texts...)) }
 
 const manifestColumns = `SELECT m.repository, m.digest, m.media_type, m.body, m.subject, m.artifact_type, m.annotations, m.pushed_at,
 	m.pushed_by FROM registry_manifests m`
 
-func readManifest(row *sqlite.Row) Manifest {
+func readManifest(row *engine.Row) Manifest {
 	m := Manifest{Repository: row.Text(), Digest: row.Text(), MediaType: row.Text(), Body: row.Bytes()}
 	m.Subject = row.Text()
 	m.ArtifactType = row.Text()
@@ -68,42 +68,42 @@ func readManifest(row *sqlite.Row) Manifest {
 
 // Manifest returns a manifest by its digest, without Config and Names, or ErrNotFound.
 func (r Records) Manifest(ctx context.Context, repository, digest string) (Manifest, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, readManifest,
-		sqlite.Do(manifestColumns+" WHERE m.repository = ? AND m.digest = ?", repository, digest))
+	return engine.First(ctx, r.db, store.ErrNotFound, readManifest,
+		engine.Do(manifestColumns+" WHERE m.repository = ? AND m.digest = ?", repository, digest))
 }
 
 // Tagged returns the manifest that a tag points at, without Config and Names, or ErrNotFound.
 func (r Records) Tagged(ctx context.Context, repository, tag string) (Manifest, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, readManifest, sqlite.Do(manifestColumns+`
+	return engine.First(ctx, r.db, store.ErrNotFound, readManifest, engine.Do(manifestColumns+`
 		JOIN registry_tags t ON t.repository = m.repository AND t.digest = m.digest WHERE t.repository = ? AND t.tag = ?`, repository, tag))
 }
 
 // Tags returns the tags of a repository after one, in the order of their bytes, at most limit; -1: all.
 func (r Records) Tags(ctx context.Context, repository, after string, limit int) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text, sqlite.Do(
+	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do(
 		"SELECT tag FROM registry_tags WHERE repository = ? AND tag > ? ORDER BY tag LIMIT ?", repository, after, int64(limit)))
 }
 
 // DropTag deletes a tag. ErrConflict if there is none.
 func (r Records) DropTag(ctx context.Context, repository, tag string, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM registry_tags WHERE repository = ? AND tag = ?)", repository, tag),
-		sqlite.Do("DELETE FROM registry_tags WHERE repository = ? AND tag = ?", repository, tag),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM registry_tags WHERE repository = ? AND tag = ?)", repository, tag),
+		engine.Do("DELETE FROM registry_tags WHERE repository = ? AND tag = ?", repository, tag),
 	}, events...)
 }
 
 // DropManifest deletes a manifest and its tags. ErrConflict if there is none, or it is held: see Holder. What it named counts as used
 // at that time: a client may just have been told that it need not push it again.
 func (r Records) DropManifest(ctx context.Context, repository, digest string, at time.Time, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
 		notHeld(repository, digest),
-		sqlite.Do(`UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ?
-			AND digest IN (SELECT digest FROM registry_names WHERE repository = ? AND manifest = ?)`, sqlite.Millis(at), repository, repository,
+		engine.Do(`UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ?
+			AND digest IN (SELECT digest FROM registry_names WHERE repository = ? AND manifest = ?)`, engine.Millis(at), repository, repository,
 			digest),
-		sqlite.Do("DELETE FROM registry_tags WHERE repository = ? AND digest = ?", repository, digest),
-		sqlite.Do("DELETE FROM registry_names WHERE repository = ? AND manifest = ?", repository, digest),
-		sqlite.Do("DELETE FROM registry_manifests WHERE repository = ? AND digest = ?", repository, digest),
+		engine.Do("DELETE FROM registry_tags WHERE repository = ? AND digest = ?", repository, digest),
+		engine.Do("DELETE FROM registry_names WHERE repository = ? AND manifest = ?", repository, digest),
+		engine.Do("DELETE FROM registry_manifests WHERE repository = ? AND digest = ?", repository, digest),
 	}, events...)
 }
 
@@ -124,9 +124,9 @@ const referrers = `SELECT digest, media_type, size, artifact_type,
 // Referrers lists the manifests of a repository with this subject, by digest; with an artifact type, those of it alone. When their
 // annotations have more than room bytes, the rest comes without.
 func (r Records) Referrers(ctx context.Context, repository, subject, artifactType string, room int64) ([]Referring, error) {
-	return sqlite.All(ctx, r.db.DB, func(row *sqlite.Row) Referring {
+	return engine.All(ctx, r.db, func(row *engine.Row) Referring {
 		m := Referring{Digest: row.Text(), MediaType: row.Text(), Size: row.Number(), ArtifactType: row.Text()}
 		row.Document(&m.Annotations)
 		return m
-	}, sqlite.Do(referrers, room, repository, subject, artifactType))
+	}, engine.Do(referrers, room, repository, subject, artifactType))
 }

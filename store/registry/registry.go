@@ -8,7 +8,7 @@ import (
 	"context"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Records are the records of one registry. Its methods may be called from any number of goroutines.
@@ -21,12 +21,12 @@ const bytesKept = `SELECT (SELECT COALESCE(sum(size), 0) FROM registry_blobs) + 
 
 // Bytes is the size of all blobs and manifests. A blob that several repositories have counts once.
 func (r Records) Bytes(ctx context.Context) (int64, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Number, sqlite.Do(bytesKept))
+	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Number, engine.Do(bytesKept))
 }
 
 // Repositories lists the names of all repositories in their order.
 func (r Records) Repositories(ctx context.Context) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text, sqlite.Do("SELECT name FROM registry_repositories ORDER BY name"))
+	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT name FROM registry_repositories ORDER BY name"))
 }
 
 // Exists tells whether there is a repository of this name.
@@ -35,10 +35,10 @@ func (r Records) Exists(ctx context.Context, repository string) (bool, error) {
 }
 
 func (r Records) is(ctx context.Context, condition string, args ...any) (bool, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Flag, sqlite.Do("SELECT "+condition, args...))
+	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Flag, engine.Do("SELECT "+condition, args...))
 }
 
 // write runs a batch and tells how many rows each statement changed.
-func (r Records) write(ctx context.Context, statements ...sqlite.Statement) ([]sqlite.Result, error) {
+func (r Records) write(ctx context.Context, statements ...engine.Statement) ([]engine.Result, error) {
 	return r.db.Batch(ctx, statements)
 }

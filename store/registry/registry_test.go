@@ -5,15 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/store"
+	"muster/store/engine"
 	"muster/store/registry"
-	"muster/store/sqlite"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -27,15 +27,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := storetest.Open(t, nil)
 	return fixture{registry.On(s.Records()), t, s}
 }
 
@@ -308,7 +300,7 @@ func TestPlans(t *testing.T) {
 	f := newFixture(t)
 	for query, want := range registry.Plans() {
 		args := []any{"a", "b", "c", "d"}[:strings.Count(query, "?")]
-		rows, err := f.store.Records().Query(t.Context(), sqlite.Do("EXPLAIN QUERY PLAN "+query, args...))
+		rows, err := f.store.Records().Query(t.Context(), engine.Do("EXPLAIN QUERY PLAN "+query, args...))
 		f.must(err)
 		if plan := fmt.Sprint(rows); !strings.Contains(plan, want) {
 			t.Errorf("%s\nplan: %s\nwant %s", query, plan, want)

@@ -3,7 +3,7 @@ package registry
 import (
 	"context"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // ForgetBlobs deletes the records of blobs whose files are gone, so that they can be pushed again. Manifests that name them stay.
@@ -11,9 +11,9 @@ func (r Records) ForgetBlobs(ctx context.Context, digests []string) error {
 	if len(digests) == 0 {
 		return nil
 	}
-	list := sqlite.JSON(digests)
+	list := engine.JSON(digests)
 	_, err := r.write(ctx,
-		sqlite.Do("DELETE FROM registry_links WHERE digest IN (SELECT value FROM json_each(?))", list),
-		sqlite.Do("DELETE FROM registry_blobs WHERE digest IN (SELECT value FROM json_each(?))", list))
+		engine.Do("DELETE FROM registry_links WHERE digest IN (SELECT value FROM json_each(?))", list),
+		engine.Do("DELETE FROM registry_blobs WHERE digest IN (SELECT value FROM json_each(?))", list))
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Channel points at a release.
@@ -41,7 +41,7 @@ type Step struct {
 	Rollout *Rollout // begins with the pointer and ends the open one; nil: the same release goes on
 }
 
-func readChannel(r *sqlite.Row) Channel {
+func readChannel(r *engine.Row) Channel {
 	c := Channel{Channel: r.Text(), Digest: r.Text(), Previous: r.Text(), Sequence: r.Number(), Last: r.Number(), UpdatedAt: r.Time(),
 		UpdatedBy: r.Text()}
 	c.Finished = r.Flag()
@@ -52,7 +52,7 @@ func readChannel(r *sqlite.Row) Channel {
 // Channels are all channels, by name.
 func (r Records) Channels(ctx context.Context) ([]Channel, error) {
 	const all = "SELECT channel, digest, previous, seq, last, updated_at, updated_by, finished, reported FROM channels ORDER BY channel"
-	return sqlite.All(ctx, r.db.DB, readChannel, sqlite.Do(all))
+	return engine.All(ctx, r.db, readChannel, engine.Do(all))
 }
 
 // Pointers are those that nodes can be offered now: of the channels, and of pins.
@@ -60,7 +60,7 @@ func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
 	const live = `SELECT channel, seq, digest, key_id, own, signed_at, expires_at, signed_by, envelope FROM pointers p
 		WHERE seq = (SELECT seq FROM channels WHERE channel = p.channel)
 			OR EXISTS(SELECT 1 FROM pins WHERE channel = p.channel AND seq = p.seq AND digest <> '')`
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Pointer {
+	return engine.All(ctx, r.db, func(r *engine.Row) Pointer {
 		p := Pointer{Channel: r.Text(), Sequence: r.Number(), Digest: r.Text(), KeyID: r.Text()}
 		p.Own = r.Flag()
 		p.SignedAt = r.Time()
@@ -68,7 +68,7 @@ func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
 		p.SignedBy = r.Text()
 		p.Envelope = r.Text()
 		return p
-	}, sqlite.Do(live))
+	}, engine.Do(live))
 }
 
 // hasFinished is true if nobody is harmed who is taken back to a channel's present release: its rollout came to its end once, or it is
@@ -85,16 +85,16 @@ const hasFinished = `(finished = 1 AND (previous = '' OR NOT EXISTS(SELECT 1 FRO
 // there is no such release.
 func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error {
 	p := s.Pointer
-	statements := []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
+	statements := []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
 		free(p.Channel, s.Last, p.Sequence),
-		sqlite.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by, finished)
+		engine.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by, finished)
 				VALUES (?, ?, '', ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET previous = CASE WHEN digest = excluded.digest THEN previous WHEN `+hasFinished+` THEN digest
 					WHEN previous = excluded.digest THEN '' ELSE previous END,
 				finished = CASE WHEN digest = excluded.digest THEN finished ELSE previous = excluded.digest END, digest = excluded.digest,
 				seq = excluded.seq, last = excluded.last, updated_at = excluded.updated_at, updated_by = excluded.updated_by, reported = 0`,
-			p.Channel, p.Digest, p.Sequence, p.Sequence, sqlite.Millis(p.SignedAt), p.SignedBy, sqlite.Flag(s.Rollout == nil)),
+			p.Channel, p.Digest, p.Sequence, p.Sequence, engine.Millis(p.SignedAt), p.SignedBy, engine.Flag(s.Rollout == nil)),
 		insertPointer(p),
 	}
 	if s.Rollout != nil {
@@ -106,28 +106,28 @@ func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error
 // Behind notes the highest number that nodes have obeyed on a channel, and that the restored database does not know of. It stays until a
 // person points the channel at something.
 func (r Records) Behind(ctx context.Context, channel string, reported int64, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do("UPDATE channels SET reported = max(reported, ?) WHERE channel = ?", reported, channel),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("UPDATE channels SET reported = max(reported, ?) WHERE channel = ?", reported, channel),
 	}, events...)
 }
 
 // Refresh replaces a pointer by one of the same number and release, which lives longer. ErrConflict if the number stands for another one.
 func (r Records) Refresh(ctx context.Context, p Pointer, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM pointers WHERE channel = ? AND seq = ? AND digest = ? AND own = 1)", p.Channel, p.Sequence,
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM pointers WHERE channel = ? AND seq = ? AND digest = ? AND own = 1)", p.Channel, p.Sequence,
 			p.Digest),
-		sqlite.Do("UPDATE pointers SET key_id = ?, signed_at = ?, expires_at = ?, envelope = ? WHERE channel = ? AND seq = ?", p.KeyID,
-			sqlite.Millis(p.SignedAt), sqlite.Millis(p.ExpiresAt), p.Envelope, p.Channel, p.Sequence),
+		engine.Do("UPDATE pointers SET key_id = ?, signed_at = ?, expires_at = ?, envelope = ? WHERE channel = ? AND seq = ?", p.KeyID,
+			engine.Millis(p.SignedAt), engine.Millis(p.ExpiresAt), p.Envelope, p.Channel, p.Sequence),
 	}, events...)
 }
 
 // free is the guard that the next number of a channel was not taken since last was read, and that the number rises.
-func free(channel string, last, next int64) sqlite.Statement {
-	return sqlite.Guard("COALESCE((SELECT last FROM channels WHERE channel = ?), 0) = ? AND ? > ?", channel, last, next, last)
+func free(channel string, last, next int64) engine.Statement {
+	return engine.Guard("COALESCE((SELECT last FROM channels WHERE channel = ?), 0) = ? AND ? > ?", channel, last, next, last)
 }
 
-func insertPointer(p Pointer) sqlite.Statement {
-	return sqlite.Do(`INSERT INTO pointers(channel, seq, digest, key_id, own, signed_at, expires_at, signed_by, envelope)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.Channel, p.Sequence, p.Digest, p.KeyID, sqlite.Flag(p.Own), sqlite.Millis(p.SignedAt),
-		sqlite.Millis(p.ExpiresAt), p.SignedBy, p.Envelope)
+func insertPointer(p Pointer) engine.Statement {
+	return engine.Do(`INSERT INTO pointers(channel, seq, digest, key_id, own, signed_at, expires_at, signed_by, envelope)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.Channel, p.Sequence, p.Digest, p.KeyID, engine.Flag(p.Own), engine.Millis(p.SignedAt),
+		engine.Millis(p.ExpiresAt), p.SignedBy, p.Envelope)
 }

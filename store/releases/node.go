@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Update is what a node last said of an update.
@@ -45,18 +45,18 @@ type Known struct {
 func (r Records) Known(ctx context.Context) ([]Known, error) {
 	const all = `SELECT n.id, n.name, n.tenant, v.agent, v.last_seen, v.interval_ms FROM nodes n JOIN liveness v ON v.node_id = n.id
 		WHERE n.retired_at IS NULL AND n.enrolment_id <> ''`
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Known {
+	return engine.All(ctx, r.db, func(r *engine.Row) Known {
 		k := Known{ID: r.Text(), Name: r.Text(), Tenant: r.Text(), Agent: r.Text()}
 		k.LastSeen = r.Maybe()
 		k.Interval = time.Duration(r.Number()) * time.Millisecond
 		return k
-	}, sqlite.Do(all))
+	}, engine.Do(all))
 }
 
 // Retired are those of the nodes that are retired.
 func (r Records) Retired(ctx context.Context, ids []string) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text,
-		sqlite.Do("SELECT id FROM nodes WHERE retired_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))", sqlite.JSON(ids)))
+	return engine.All(ctx, r.db, (*engine.Row).Text,
+		engine.Do("SELECT id FROM nodes WHERE retired_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))", engine.JSON(ids)))
 }
 
 // Labels are the values that operators and credentials gave to two labels, of one node ("": of all nodes), by node. A node without both is
@@ -66,13 +66,13 @@ func (r Records) Labels(ctx context.Context, first, second, nodeID string) (map[
 	// + keeps SQLite from reading all labels of all nodes in the order of the primary key.
 	const both = `SELECT node_id, key, value, min(origin) FROM labels WHERE key IN (?, ?) AND origin < 2 AND (? = '' OR node_id = ?)
 		GROUP BY +node_id, key`
-	rows, err := r.db.Query(ctx, sqlite.Do(both, first, second, nodeID, nodeID))
+	rows, err := r.db.Query(ctx, engine.Do(both, first, second, nodeID, nodeID))
 	if err != nil {
 		return nil, err
 	}
 	labels := map[string][2]string{}
 	for _, columns := range rows {
-		row := sqlite.Row{Values: columns}
+		row := engine.Row{Values: columns}
 		id := row.Text()
 		pair := labels[id]
 		if row.Text() == first {
@@ -88,7 +88,7 @@ func (r Records) Labels(ctx context.Context, first, second, nodeID string) (map[
 	return labels, nil
 }
 
-func readUpdate(r *sqlite.Row) Update {
+func readUpdate(r *engine.Row) Update {
 	u := Update{NodeID: r.Text(), Channel: r.Text(), Digest: r.Text(), About: r.Number(), Phase: r.Text(), Code: r.Text()}
 	u.At = r.Time()
 	u.Detail = r.Text()
@@ -99,22 +99,22 @@ func readUpdate(r *sqlite.Row) Update {
 // Updates are what all nodes last said, without their logs.
 func (r Records) Updates(ctx context.Context) ([]Update, error) {
 	const all = "SELECT node_id, channel, digest, about, phase, code, at, detail, '' FROM node_updates"
-	return sqlite.All(ctx, r.db.DB, readUpdate, sqlite.Do(all))
+	return engine.All(ctx, r.db, readUpdate, engine.Do(all))
 }
 
 // Update is what a node last said, or ErrNotFound.
 func (r Records) Update(ctx context.Context, nodeID string) (Update, error) {
 	const one = "SELECT node_id, channel, digest, about, phase, code, at, detail, log FROM node_updates WHERE node_id = ?"
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, readUpdate, sqlite.Do(one, nodeID))
+	return engine.First(ctx, r.db, store.ErrNotFound, readUpdate, engine.Do(one, nodeID))
 }
 
 // Note stores what a node said, and where it stands in a rollout (nil: it is in none).
 func (r Records) Note(ctx context.Context, u Update, in *Node, events ...store.Event) error {
-	statements := []sqlite.Statement{
-		sqlite.Do(`INSERT INTO node_updates(node_id, channel, digest, about, phase, code, at, detail, log) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	statements := []engine.Statement{
+		engine.Do(`INSERT INTO node_updates(node_id, channel, digest, about, phase, code, at, detail, log) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET channel = excluded.channel, digest = excluded.digest, about = excluded.about, phase = excluded.phase,
 				code = excluded.code, at = excluded.at, detail = excluded.detail, log = excluded.log`,
-			u.NodeID, u.Channel, u.Digest, u.About, u.Phase, u.Code, sqlite.Millis(u.At), u.Detail, u.Log),
+			u.NodeID, u.Channel, u.Digest, u.About, u.Phase, u.Code, engine.Millis(u.At), u.Detail, u.Log),
 	}
 	if in != nil {
 		statements = append(statements, putNode(*in))
@@ -124,40 +124,40 @@ func (r Records) Note(ctx context.Context, u Update, in *Node, events ...store.E
 
 // Pins are all pins.
 func (r Records) Pins(ctx context.Context) ([]Pin, error) {
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Pin {
+	return engine.All(ctx, r.db, func(r *engine.Row) Pin {
 		return Pin{NodeID: r.Text(), Digest: r.Text(), Channel: r.Text(), Sequence: r.Number(), At: r.Time(), By: r.Text()}
-	}, sqlite.Do("SELECT node_id, digest, channel, seq, at, pinned_by FROM pins ORDER BY at, node_id"))
+	}, engine.Do("SELECT node_id, digest, channel, seq, at, pinned_by FROM pins ORDER BY at, node_id"))
 }
 
 // Pin pins nodes. With a pointer they get a release of their own, and the pointer takes a number of the channel; last is the highest one
 // before. ErrConflict as for Point.
 func (r Records) Pin(ctx context.Context, pins []Pin, p *Pointer, last int64, events ...store.Event) error {
-	var statements []sqlite.Statement
+	var statements []engine.Statement
 	if p != nil {
 		statements = append(statements, take(*p, last)...)
 	}
 	for _, n := range pins {
-		statements = append(statements, sqlite.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by) VALUES (?, ?, ?, ?, ?, ?)
+		statements = append(statements, engine.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT DO UPDATE SET digest = excluded.digest, channel = excluded.channel, seq = excluded.seq, at = excluded.at,
-				pinned_by = excluded.pinned_by`, n.NodeID, n.Digest, n.Channel, n.Sequence, sqlite.Millis(n.At), n.By))
+				pinned_by = excluded.pinned_by`, n.NodeID, n.Digest, n.Channel, n.Sequence, engine.Millis(n.At), n.By))
 	}
 	return r.db.Change(ctx, statements, events...)
 }
 
 // take takes a number of a channel for a pointer that the channel does not point to itself.
-func take(p Pointer, last int64) []sqlite.Statement {
-	return []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
+func take(p Pointer, last int64) []engine.Statement {
+	return []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
 		free(p.Channel, last, p.Sequence),
-		sqlite.Guard("EXISTS(SELECT 1 FROM channels WHERE channel = ?)", p.Channel),
-		sqlite.Do("UPDATE channels SET last = ? WHERE channel = ?", p.Sequence, p.Channel),
+		engine.Guard("EXISTS(SELECT 1 FROM channels WHERE channel = ?)", p.Channel),
+		engine.Do("UPDATE channels SET last = ? WHERE channel = ?", p.Sequence, p.Channel),
 		insertPointer(p),
 	}
 }
 
 // Unpin lets nodes follow their channel again. Nodes without a pin change nothing.
 func (r Records) Unpin(ctx context.Context, ids []string, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do("DELETE FROM pins WHERE node_id IN (SELECT value FROM json_each(?))", sqlite.JSON(ids)),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("DELETE FROM pins WHERE node_id IN (SELECT value FROM json_each(?))", engine.JSON(ids)),
 	}, events...)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/engine"
 	"muster/store/releases"
-	"muster/store/sqlite"
 )
 
 // TestPrune: what is old and of no use goes, at most so many rows at once, and what a channel, a pin or a node needs stays.
@@ -35,7 +35,7 @@ func TestPrune(t *testing.T) {
 	young.SignedAt = start.Add(time.Hour)
 	must(t, r.Point(ctx, releases.Step{Pointer: young, Last: 5}))
 	left := func(query string) int {
-		rows, err := s.Records().Query(ctx, sqlite.Do(query))
+		rows, err := s.Records().Query(ctx, engine.Do(query))
 		must(t, err)
 		return len(rows)
 	}

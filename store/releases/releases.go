@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Platform is one platform's agent in a release, as the signed pointer names it.
@@ -45,7 +45,7 @@ func New(db store.Records) Records { return Records{db} }
 
 const releaseColumns = "digest, version, size, reference, credential, carried, created_at, created_by, platforms"
 
-func readRelease(r *sqlite.Row) Release {
+func readRelease(r *engine.Row) Release {
 	release := Release{Digest: r.Text(), Version: r.Text(), Size: r.Number(), Reference: r.Text(), Credential: r.Text()}
 	release.Carried = r.Flag()
 	release.CreatedAt = r.Time()
@@ -57,30 +57,30 @@ func readRelease(r *sqlite.Row) Release {
 // Releases are all releases, the newest first.
 func (r Records) Releases(ctx context.Context) ([]Release, error) {
 	const all = "SELECT " + releaseColumns + " FROM releases ORDER BY created_at DESC, digest"
-	return sqlite.All(ctx, r.db.DB, readRelease, sqlite.Do(all))
+	return engine.All(ctx, r.db, readRelease, engine.Do(all))
 }
 
 // AddRelease stores a release. ErrConflict if it is there already.
 func (r Records) AddRelease(ctx context.Context, n Release, events ...store.Event) error {
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Do("INSERT INTO releases("+releaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", n.Digest, n.Version, n.Size, n.Reference,
-			n.Credential, sqlite.Flag(n.Carried), sqlite.Millis(n.CreatedAt), n.CreatedBy, sqlite.JSON(n.Platforms)),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("INSERT INTO releases("+releaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", n.Digest, n.Version, n.Size, n.Reference,
+			n.Credential, engine.Flag(n.Carried), engine.Millis(n.CreatedAt), n.CreatedBy, engine.JSON(n.Platforms)),
 	}, events...)
 }
 
 // DropRelease deletes a release. ErrNotFound if there is none, ErrConflict if a channel or a pin needs it, or a channel would go back
 // to it.
 func (r Records) DropRelease(ctx context.Context, digest string, events ...store.Event) error {
-	err := r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("NOT EXISTS(SELECT 1 FROM channels WHERE digest = ? OR previous = ?)", digest, digest),
-		sqlite.Guard("NOT EXISTS(SELECT 1 FROM pins WHERE digest = ?)", digest),
-		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", digest),
-		sqlite.Do("DELETE FROM releases WHERE digest = ?", digest),
+	err := r.db.Change(ctx, []engine.Statement{
+		engine.Guard("NOT EXISTS(SELECT 1 FROM channels WHERE digest = ? OR previous = ?)", digest, digest),
+		engine.Guard("NOT EXISTS(SELECT 1 FROM pins WHERE digest = ?)", digest),
+		engine.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", digest),
+		engine.Do("DELETE FROM releases WHERE digest = ?", digest),
 	}, events...)
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	there, failed := r.db.Query(ctx, sqlite.Do("SELECT 1 FROM releases WHERE digest = ?", digest))
+	there, failed := r.db.Query(ctx, engine.Do("SELECT 1 FROM releases WHERE digest = ?", digest))
 	if failed == nil && len(there) == 0 {
 		return store.ErrNotFound
 	}
@@ -89,6 +89,6 @@ func (r Records) DropRelease(ctx context.Context, digest string, events ...store
 
 // Secrets are the names of the gateway's own secrets that begin so, in order. Package store keeps their values.
 func (r Records) Secrets(ctx context.Context, prefix string) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text,
-		sqlite.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", prefix, prefix))
+	return engine.All(ctx, r.db, (*engine.Row).Text,
+		engine.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", prefix, prefix))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // States of a rollout.
@@ -55,7 +55,7 @@ type Node struct {
 
 const rolloutColumns = `number, channel, seq, digest, plan, state, why, wave, forgiven, wave_at, still_at, created_at, created_by, ended_at`
 
-func readRollout(r *sqlite.Row) Rollout {
+func readRollout(r *engine.Row) Rollout {
 	o := Rollout{Number: r.Number(), Channel: r.Text(), Sequence: r.Number(), Digest: r.Text(), Plan: r.Text(), State: r.Text(),
 		Why: r.Text()}
 	o.Wave = int(r.Number())
@@ -71,16 +71,16 @@ func readRollout(r *sqlite.Row) Rollout {
 // Rollouts gives the newest rollout of each channel.
 func (r Records) Rollouts(ctx context.Context) ([]Rollout, error) {
 	const newest = "SELECT " + rolloutColumns + " FROM rollouts WHERE number IN (SELECT max(number) FROM rollouts GROUP BY channel)"
-	return sqlite.All(ctx, r.db.DB, readRollout, sqlite.Do(newest))
+	return engine.All(ctx, r.db, readRollout, engine.Do(newest))
 }
 
 // begin ends the open rollout of a channel, and stores the next one.
-func begin(o Rollout) []sqlite.Statement {
-	at := sqlite.Millis(o.CreatedAt)
-	return []sqlite.Statement{
-		sqlite.Do("UPDATE rollouts SET state = ?, why = 'a later one took its place', ended_at = ? WHERE channel = ? AND ended_at IS NULL",
+func begin(o Rollout) []engine.Statement {
+	at := engine.Millis(o.CreatedAt)
+	return []engine.Statement{
+		engine.Do("UPDATE rollouts SET state = ?, why = 'a later one took its place', ended_at = ? WHERE channel = ? AND ended_at IS NULL",
 			replaced, at, o.Channel),
-		sqlite.Do(`INSERT INTO rollouts(channel, seq, digest, plan, state, why, wave_at, created_at, created_by)
+		engine.Do(`INSERT INTO rollouts(channel, seq, digest, plan, state, why, wave_at, created_at, created_by)
 			VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)`, o.Channel, o.Sequence, o.Digest, o.Plan, o.Why, at, at, o.CreatedBy),
 	}
 }
@@ -90,16 +90,16 @@ func (o Rollout) IsLeft() bool { return o.State == Aborted || o.State == TakenBa
 
 // ChangeRollout stores where a rollout stands. ErrConflict unless it is in the given state, and open or done and the channel's newest.
 func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
-	statements := []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND (ended_at IS NULL OR state = ?))", o.Number, from, Done),
-		sqlite.Guard("? = (SELECT max(number) FROM rollouts WHERE channel = ?)", o.Number, o.Channel),
-		sqlite.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ?
+	statements := []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND (ended_at IS NULL OR state = ?))", o.Number, from, Done),
+		engine.Guard("? = (SELECT max(number) FROM rollouts WHERE channel = ?)", o.Number, o.Channel),
+		engine.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ?
 			WHERE number = ?`,
-			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), sqlite.Millis(o.WaveAt), sqlite.MaybeMillis(o.StillAt),
-			sqlite.MaybeMillis(o.EndedAt), o.Number),
+			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), engine.Millis(o.WaveAt), engine.MaybeMillis(o.StillAt),
+			engine.MaybeMillis(o.EndedAt), o.Number),
 	}
 	if o.State == Done {
-		statements = append(statements, sqlite.Do("UPDATE channels SET finished = 1 WHERE channel = ? AND digest = ?", o.Channel, o.Digest))
+		statements = append(statements, engine.Do("UPDATE channels SET finished = 1 WHERE channel = ? AND digest = ?", o.Channel, o.Digest))
 	}
 	for _, n := range nodes {
 		statements = append(statements, putNode(n))
@@ -111,7 +111,7 @@ func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, node
 func (r Records) RolloutNodes(ctx context.Context, number int64) ([]Node, error) {
 	const of = `SELECT rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why
 		FROM rollout_nodes WHERE rollout = ?`
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Node {
+	return engine.All(ctx, r.db, func(r *engine.Row) Node {
 		n := Node{Rollout: r.Number(), NodeID: r.Text()}
 		n.Wave = int(r.Number())
 		n.State = r.Text()
@@ -122,15 +122,15 @@ func (r Records) RolloutNodes(ctx context.Context, number int64) ([]Node, error)
 		n.MemoryKiB = r.Number()
 		n.Why = r.Text()
 		return n
-	}, sqlite.Do(of, number))
+	}, engine.Do(of, number))
 }
 
-func putNode(n Node) sqlite.Statement {
-	return sqlite.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why)
+func putNode(n Node) engine.Statement {
+	return engine.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET wave = excluded.wave, state = excluded.state, changed_at = excluded.changed_at,
 			admitted_at = excluded.admitted_at, tried_at = excluded.tried_at, crashes = excluded.crashes, memory = excluded.memory,
 			why = excluded.why`,
-		n.Rollout, n.NodeID, int64(n.Wave), n.State, sqlite.Millis(n.AdmittedAt), sqlite.Millis(n.ChangedAt), sqlite.MaybeMillis(n.TriedAt),
+		n.Rollout, n.NodeID, int64(n.Wave), n.State, engine.Millis(n.AdmittedAt), engine.Millis(n.ChangedAt), engine.MaybeMillis(n.TriedAt),
 		int64(n.Crashes), n.MemoryKiB, n.Why)
 }

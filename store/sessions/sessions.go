@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Session is one row.
@@ -55,7 +55,7 @@ const columns = `s.number, s.id, s.node_id, n.name, n.tenant, s.type, s.about, s
 
 const tables = " FROM node_sessions s JOIN nodes n ON n.id = s.node_id"
 
-func read(r *sqlite.Row) Session {
+func read(r *engine.Row) Session {
 	s := Session{Number: r.Number(), ID: r.Text(), NodeID: r.Text(), NodeName: r.Text(), Tenant: r.Text(), Type: r.Text()}
 	r.Document(&s.About)
 	s.Account = r.Text()
@@ -84,16 +84,16 @@ func (r Records) Add(ctx context.Context, s Session, events ...store.Event) erro
 	if err != nil {
 		return err
 	}
-	add := sqlite.Do(`INSERT INTO node_sessions(id, node_id, type, about, account, created_by, address, key_id, idle_ms, limit_ms, created_at)
+	add := engine.Do(`INSERT INTO node_sessions(id, node_id, type, about, account, created_by, address, key_id, idle_ms, limit_ms, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.ID, s.NodeID, s.Type, string(about), s.Account, s.CreatedBy, s.Address, s.KeyID,
-		s.Idle.Milliseconds(), s.Limit.Milliseconds(), sqlite.Millis(s.CreatedAt))
-	return r.db.Change(ctx, []sqlite.Statement{add}, events...)
+		s.Idle.Milliseconds(), s.Limit.Milliseconds(), engine.Millis(s.CreatedAt))
+	return r.db.Change(ctx, []engine.Statement{add}, events...)
 }
 
 // Record stores that a session has begun, and is recorded, for the case that its gateway does not live to store its end.
 func (r Records) Record(ctx context.Context, id string, begun time.Time) error {
-	return r.db.Change(ctx, []sqlite.Statement{sqlite.Do("UPDATE node_sessions SET opened_at = ?, recorded = 1 WHERE id = ? AND ended_at IS NULL",
-		sqlite.Millis(begun), id)})
+	return r.db.Change(ctx, []engine.Statement{engine.Do("UPDATE node_sessions SET opened_at = ?, recorded = 1 WHERE id = ? AND ended_at IS NULL",
+		engine.Millis(begun), id)})
 }
 
 // End stores how a session ended, once, with its events. store.ErrConflict: it has ended before, and nothing is stored.
@@ -113,17 +113,17 @@ func (r Records) End(ctx context.Context, s Session, events ...store.Event) erro
 	if s.Uncounted {
 		in, out = lost, lost
 	}
-	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM node_sessions WHERE id = ? AND ended_at IS NULL)", s.ID),
-		sqlite.Do(`UPDATE node_sessions SET opened_at = ?, ended_at = ?, end_reason = ?, exit_code = ?, bytes_in = ?, bytes_out = ?,
-			recorded = ? WHERE id = ? AND ended_at IS NULL`, sqlite.MaybeMillis(s.OpenedAt),
-			sqlite.Millis(*s.EndedAt), s.End, exit, in, out, recorded, s.ID),
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM node_sessions WHERE id = ? AND ended_at IS NULL)", s.ID),
+		engine.Do(`UPDATE node_sessions SET opened_at = ?, ended_at = ?, end_reason = ?, exit_code = ?, bytes_in = ?, bytes_out = ?,
+			recorded = ? WHERE id = ? AND ended_at IS NULL`, engine.MaybeMillis(s.OpenedAt),
+			engine.Millis(*s.EndedAt), s.End, exit, in, out, recorded, s.ID),
 	}, events...)
 }
 
 // Get finds a session of a tenant ("": of any). store.ErrNotFound: there is none.
 func (r Records) Get(ctx context.Context, tenant, id string) (Session, error) {
-	found, err := sqlite.All(ctx, r.db.DB, read, sqlite.Do("SELECT "+columns+tables+" WHERE s.id = ? AND (? = '' OR n.tenant = ?)", id,
+	found, err := engine.All(ctx, r.db, read, engine.Do("SELECT "+columns+tables+" WHERE s.id = ? AND (? = '' OR n.tenant = ?)", id,
 		tenant, tenant))
 	if err != nil {
 		return Session{}, err
@@ -136,7 +136,7 @@ func (r Records) Get(ctx context.Context, tenant, id string) (Session, error) {
 
 // Open are the sessions without an end.
 func (r Records) Open(ctx context.Context) ([]Session, error) {
-	return sqlite.All(ctx, r.db.DB, read, sqlite.Do("SELECT "+columns+tables+" WHERE s.ended_at IS NULL ORDER BY s.number"))
+	return engine.All(ctx, r.db, read, engine.Do("SELECT "+columns+tables+" WHERE s.ended_at IS NULL ORDER BY s.number"))
 }
 
 // Query selects sessions. A zero field does not restrict the result.
@@ -189,7 +189,7 @@ func (r Records) List(ctx context.Context, q Query) (page []Session, next string
 	if q.Ended != nil && !*q.Ended {
 		and("s.ended_at IS NULL")
 	}
-	page, err = sqlite.All(ctx, r.db.DB, read, sqlite.Do(text+" ORDER BY s.number DESC LIMIT ?", append(args, int64(limit+1))...))
+	page, err = engine.All(ctx, r.db, read, engine.Do(text+" ORDER BY s.number DESC LIMIT ?", append(args, int64(limit+1))...))
 	if err != nil {
 		return nil, "", err
 	}
@@ -202,9 +202,9 @@ func (r Records) List(ctx context.Context, q Query) (page []Session, next string
 
 // Prune deletes sessions that ended before a time, the oldest first, at most limit, and tells how many.
 func (r Records) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
-	done, err := r.db.Batch(ctx, []sqlite.Statement{sqlite.Do(`DELETE FROM node_sessions WHERE number IN
+	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do(`DELETE FROM node_sessions WHERE number IN
 		(SELECT number FROM node_sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at, number LIMIT ?)`,
-		sqlite.Millis(before), int64(limit))})
+		engine.Millis(before), int64(limit))})
 	if err != nil {
 		return 0, err
 	}

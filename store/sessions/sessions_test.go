@@ -1,26 +1,22 @@
 package sessions_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
 	"muster/store"
 	"muster/store/sessions"
+	"muster/store/storetest"
 )
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 func open(t *testing.T) (*store.Store, sessions.Records) {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return start }})
-	must(t, err)
-	t.Cleanup(func() { _ = s.Close() })
+	s := storetest.Open(t, func() time.Time { return start })
 	for _, name := range []string{"a", "b"} {
 		must(t, s.CreateNode(t.Context(), store.Node{ID: "id-" + name, Name: name, Tenant: "tenant-" + name, State: store.StateReady,
 			CreatedAt: start}, nil))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Records is the database, for its times.
@@ -39,30 +39,30 @@ var ahead = [...]struct{ table, column string }{
 // before: its end moves by the same amount. The column set_back keeps that amount for SetForward. Events stay as they were written,
 // and so do the dates inside certificates.
 func (r Records) SetBack(ctx context.Context, b Step, events ...store.Event) error {
-	now := sqlite.Millis(b.Now)
+	now := engine.Millis(b.Now)
 	by := max(b.By, 0).Milliseconds()
-	statements := []sqlite.Statement{
-		sqlite.Do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id
+	statements := []engine.Statement{
+		engine.Do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id
 			AND kind = ?) - ?)
 			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,
 			by, b.RecoveryKind, now, now, now, b.RecoveryKind),
-		sqlite.Do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
-		sqlite.Do(`UPDATE certificates SET set_back = set_back + max(?, issued_at - ?), not_after = not_after - max(?, issued_at - ?),
+		engine.Do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
+		engine.Do(`UPDATE certificates SET set_back = set_back + max(?, issued_at - ?), not_after = not_after - max(?, issued_at - ?),
 			issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`, by, now, by, now, by, now, now),
-		sqlite.Do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
+		engine.Do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
 			WHERE token IN (SELECT id FROM tokens WHERE created_at > ?)`, by, now, now),
-		sqlite.Do(`UPDATE tokens SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+		engine.Do(`UPDATE tokens SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
 			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
-		sqlite.Do(`UPDATE accounts SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+		engine.Do(`UPDATE accounts SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
 			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
-		sqlite.Do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
+		engine.Do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
 			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, store.MetaAdoptUntil, now, store.MetaRestoredAt, now),
-		sqlite.Do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
+		engine.Do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
 			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, store.MetaAliveAt, store.MetaBackupAt, now),
 	}
 	for _, a := range ahead {
 		update := "UPDATE " + a.table + " SET " + a.column + " = min(" + a.column + " - ?, ?) WHERE " + a.column + " > ?"
-		statements = append(statements, sqlite.Do(update, by, now, now))
+		statements = append(statements, engine.Do(update, by, now, now))
 	}
 	return r.db.Change(ctx, statements, events...)
 }
@@ -71,9 +71,9 @@ func (r Records) SetBack(ctx context.Context, b Step, events ...store.Event) err
 // before it. So SetForward moves the ends that SetBack moved by the step, but never beyond their first value. It writes nothing if
 // there is no such end and no event.
 func (r Records) SetForward(ctx context.Context, by time.Duration, events ...store.Event) error {
-	var statements []sqlite.Statement
+	var statements []engine.Statement
 	if by > 0 {
-		found, err := r.db.Query(ctx, sqlite.Do(`SELECT 1 WHERE EXISTS(SELECT 1 FROM certificates WHERE set_back > 0)
+		found, err := r.db.Query(ctx, engine.Do(`SELECT 1 WHERE EXISTS(SELECT 1 FROM certificates WHERE set_back > 0)
 			OR EXISTS(SELECT 1 FROM tokens WHERE set_back > 0) OR EXISTS(SELECT 1 FROM accounts WHERE set_back > 0)`))
 		if err != nil {
 			return err
@@ -85,27 +85,27 @@ func (r Records) SetForward(ctx context.Context, by time.Duration, events ...sto
 	return r.db.Change(ctx, statements, events...)
 }
 
-func setForward(by int64) []sqlite.Statement {
-	return []sqlite.Statement{
-		sqlite.Do(`UPDATE bootstraps SET outer_at = outer_at + (SELECT min(set_back, ?) FROM tokens WHERE id = token)
+func setForward(by int64) []engine.Statement {
+	return []engine.Statement{
+		engine.Do(`UPDATE bootstraps SET outer_at = outer_at + (SELECT min(set_back, ?) FROM tokens WHERE id = token)
 			WHERE token IN (SELECT id FROM tokens WHERE set_back > 0)`, by),
-		sqlite.Do(`UPDATE certificates SET not_after = not_after + min(set_back, ?), issued_at = issued_at + min(set_back, ?), overdue_at = NULL,
+		engine.Do(`UPDATE certificates SET not_after = not_after + min(set_back, ?), issued_at = issued_at + min(set_back, ?), overdue_at = NULL,
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
-		sqlite.Do(`UPDATE tokens SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+		engine.Do(`UPDATE tokens SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
-		sqlite.Do(`UPDATE accounts SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+		engine.Do(`UPDATE accounts SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
 			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
 	}
 }
 
 // Ahead is true if a node was heard or a token made later than now. The clock was ahead then.
 func (r Records) Ahead(ctx context.Context, now time.Time) (bool, error) {
-	rows, err := r.db.Query(ctx, sqlite.Do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
+	rows, err := r.db.Query(ctx, engine.Do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
 		OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,
-		sqlite.Millis(now), sqlite.Millis(now)))
+		engine.Millis(now), engine.Millis(now)))
 	if err != nil {
 		return false, err
 	}
-	row := sqlite.Row{Values: rows[0]}
+	row := engine.Row{Values: rows[0]}
 	return row.Flag(), row.Err
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"muster/store"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // Records is the database, for rules.
@@ -25,6 +25,6 @@ func SecretName(rule string) string { return secretPrefix + rule }
 
 // Rules are the names of all rules.
 func (r Records) Rules(ctx context.Context) ([]string, error) {
-	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) string { return strings.TrimPrefix(r.Text(), secretPrefix) },
-		sqlite.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", secretPrefix, secretPrefix))
+	return engine.All(ctx, r.db, func(r *engine.Row) string { return strings.TrimPrefix(r.Text(), secretPrefix) },
+		engine.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", secretPrefix, secretPrefix))
 }

@@ -4,63 +4,41 @@ import (
 	"errors"
 	"fmt"
 
+	"muster/store/engine"
+
 	modernc "modernc.org/sqlite" // its driver is registered as driverName
 	lib "modernc.org/sqlite/lib"
 )
 
 const driverName = "sqlite"
 
-// Sentinels that callers branch on. Everything else is a fault of the machine or of the program.
-var (
-	// ErrConflict says that a condition of the write was not true, so nothing was stored. To learn which one, read again.
-	ErrConflict = errors.New("conflict")
-	// ErrNewerDatabase says that a newer muster has migrated the database.
-	ErrNewerDatabase = errors.New("a newer muster has migrated this database; " +
-		"run that version, or restore a backup from before the upgrade")
-	// ErrDamaged says that the file is no database. Perhaps it was overwritten, cut off or copied badly.
-	ErrDamaged = errors.New("the database file is damaged")
-	// ErrClosed says that the database was closed before the write began.
-	ErrClosed = errors.New("the store is closed")
-	// ErrSealed says that a sealed value was sealed under another master key or for another place, or was changed.
-	ErrSealed = errors.New("a sealed value does not open: it was sealed under another master key, moved, or changed")
-)
-
-// Outage is a write that failed because of the machine: the disk is full or broken, or the file is gone. Nothing of it was stored.
-// Writes succeed again when the cause is gone.
-type Outage struct{ err error }
-
-// Error includes the text of the driver's error.
-func (o *Outage) Error() string { return "the database takes no writes: " + o.err.Error() }
-
-// Unwrap returns the driver's error.
-func (o *Outage) Unwrap() error { return o.err }
-
-// Unavailable is a hint for the client whose request failed. It says what to do.
-func (o *Outage) Unavailable() string {
-	if code(o.err)&0xff == lib.SQLITE_FULL {
-		return "free disk space in the gateway's data directory; it goes on by itself"
+// outage is a commit that failed because of the machine.
+func outage(err error) *engine.Outage {
+	next := "see the gateway's log and the disk under its data directory"
+	if code(err)&0xff == lib.SQLITE_FULL {
+		next = "free disk space in the gateway's data directory; it goes on by itself"
 	}
-	return "see the gateway's log and the disk under its data directory"
+	return &engine.Outage{Err: damaged(err), Next: next}
 }
 
-// conflict turns the constraint errors that conditions of batches cause into ErrConflict. Other constraints (a type, a NOT NULL, a
+// conflict turns the constraint errors that conditions of batches cause into engine.ErrConflict. Other constraints (a type, a NOT NULL, a
 // CHECK) fail only because of a mistake in the program, so they keep their own error.
 func conflict(err error) error {
 	switch code(err) {
 	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_TRIGGER:
-		return fmt.Errorf("%w (%v)", ErrConflict, err)
+		return fmt.Errorf("%w (%v)", engine.ErrConflict, err)
 	}
 	return err
 }
 
-// damaged turns the driver's codes for a file that is no database into ErrDamaged.
+// damaged turns the driver's codes for a file that is no database into engine.ErrDamaged.
 func damaged(err error) error {
-	if errors.Is(err, ErrDamaged) {
+	if errors.Is(err, engine.ErrDamaged) {
 		return err
 	}
 	switch code(err) & 0xff {
 	case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
-		return fmt.Errorf("%w (%w)", ErrDamaged, err)
+		return fmt.Errorf("%w (%w)", engine.ErrDamaged, err)
 	}
 	return err
 }

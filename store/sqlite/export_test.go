@@ -1,9 +1,13 @@
 package sqlite
 
-import "context"
+import (
+	"context"
+
+	"muster/store/engine"
+)
 
 // BatchGroup runs batches, each with its own context, all in one commit, and returns what each caller would have been told.
-func BatchGroup(db *DB, batches [][]Statement, contexts []context.Context) []error {
+func BatchGroup(db *DB, batches [][]engine.Statement, contexts []context.Context) []error {
 	jobs := make([]job, len(batches))
 	channels := make([]chan answer, len(batches))
 	for i, batch := range batches {

@@ -6,41 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"time"
+
+	"muster/store/engine"
 )
-
-// migration is one numbered step of the schema. A step that was released is never changed: the next one corrects it.
-type migration struct {
-	number int
-	name   string
-	script string
-}
-
-// migrations returns the steps in a directory of files named 0001_what.sql. The numbers begin at 1 and have no gap.
-func migrations(dir fs.FS) ([]migration, error) {
-	entries, err := fs.ReadDir(dir, ".") // sorted by name
-	if err != nil {
-		return nil, err
-	}
-	var steps []migration
-	for _, entry := range entries {
-		number, err := strconv.Atoi(entry.Name()[:min(4, len(entry.Name()))])
-		if err != nil || number != len(steps)+1 {
-			return nil, fmt.Errorf("migration %s: its number should be %04d", entry.Name(), len(steps)+1)
-		}
-		script, err := fs.ReadFile(dir, entry.Name())
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, migration{number, entry.Name(), string(script)})
-	}
-	return steps, nil
-}
 
 // migrate brings the database to the newest schema. It runs before the writer's goroutine starts.
 func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
-	steps, err := migrations(dir)
+	steps, err := engine.Migrations(dir)
 	if err != nil {
 		return err
 	}
@@ -50,7 +23,7 @@ func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
 // Schema gives the number of steps that the database in a file has had, and the number that there are. It changes nothing, and another
 // process may have the file open. No file has had none.
 func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err error) {
-	steps, err := migrations(dir)
+	steps, err := engine.Migrations(dir)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -74,7 +47,7 @@ func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err er
 }
 
 // apply runs the steps that the database has not had yet. Each step and the record of its number are one transaction.
-func (w *writer) apply(ctx context.Context, steps []migration, now time.Time) error {
+func (w *writer) apply(ctx context.Context, steps []engine.Migration, now time.Time) error {
 	const table = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT"
 	if _, err := w.conn.ExecContext(ctx, table); err != nil {
 		return err
@@ -84,11 +57,11 @@ func (w *writer) apply(ctx context.Context, steps []migration, now time.Time) er
 		return err
 	}
 	if had > len(steps) {
-		return fmt.Errorf("schema %d, this muster knows %d: %w", had, len(steps), ErrNewerDatabase)
+		return fmt.Errorf("schema %d, this muster knows %d: %w", had, len(steps), engine.ErrNewerDatabase)
 	}
 	for _, step := range steps[had:] {
 		if err := w.step(ctx, step, now); err != nil {
-			return fmt.Errorf("migration %s: %w", step.name, err)
+			return fmt.Errorf("migration %s: %w", step.Name, err)
 		}
 	}
 	return nil
@@ -102,19 +75,19 @@ func (w *writer) migrated(ctx context.Context) (int, error) {
 
 // step applies one migration. Another process may have opened the same file and applied it meanwhile. Then its number is there, and
 // step does nothing.
-func (w *writer) step(ctx context.Context, step migration, now time.Time) error {
+func (w *writer) step(ctx context.Context, step engine.Migration, now time.Time) error {
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	defer w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // without effect after COMMIT
-	if had, err := w.migrated(ctx); err != nil || had >= step.number {
+	if had, err := w.migrated(ctx); err != nil || had >= step.Number {
 		return err
 	}
-	if _, err := w.conn.ExecContext(ctx, step.script); err != nil {
+	if _, err := w.conn.ExecContext(ctx, step.Script); err != nil {
 		return err
 	}
 	const record = "INSERT INTO migrations(number, name, at) VALUES (?, ?, ?)"
-	if _, err := w.conn.ExecContext(ctx, record, step.number, step.name, now.UnixMilli()); err != nil {
+	if _, err := w.conn.ExecContext(ctx, record, step.Number, step.Name, now.UnixMilli()); err != nil {
 		return err
 	}
 	_, err := w.conn.ExecContext(ctx, "COMMIT")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/store/engine"
 	"muster/store/sqlite"
 )
 
@@ -20,7 +21,7 @@ func TestOutages(t *testing.T) {
 	fail := func() {
 		t.Helper()
 		must(t, sqlite.FillDisk(db))
-		var outage *sqlite.Outage
+		var outage *engine.Outage
 		if err := write(t.Context(), db, big); !errors.As(err, &outage) {
 			t.Fatalf("a write to a full disk got %v", err)
 		}

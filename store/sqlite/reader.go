@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+
+	"muster/store/engine"
 )
 
 // maxPrepared bounds the prepared reads. Every selector that a person writes is a new text.
@@ -16,12 +18,12 @@ type reader struct {
 	prepared map[string]*sql.Stmt
 }
 
-func (r *reader) query(ctx context.Context, st Statement) ([][]any, error) {
+func (r *reader) query(ctx context.Context, st engine.Statement) ([][]any, error) {
 	rows, err := r.run(ctx, st)
 	return rows, damaged(err)
 }
 
-func (r *reader) run(ctx context.Context, st Statement) ([][]any, error) {
+func (r *reader) run(ctx context.Context, st engine.Statement) ([][]any, error) {
 	prepared, err := r.prepare(ctx, st.SQL)
 	if err != nil {
 		return nil, err

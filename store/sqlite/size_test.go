@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"muster/store/engine"
 	"muster/store/sqlite"
 )
 
@@ -22,9 +23,9 @@ func lax(t *testing.T, path string) *sqlite.DB {
 // TestShrink: what was deleted becomes free, is counted, and is given back in portions.
 func TestShrink(t *testing.T) {
 	db := lax(t, filepath.Join(t.TempDir(), "lax.db"))
-	_, err := db.Batch(t.Context(), []sqlite.Statement{
-		sqlite.Do("CREATE TABLE b (k INTEGER PRIMARY KEY, data BLOB)"),
-		sqlite.Do("INSERT INTO b VALUES (1, ?)", bytes.Repeat([]byte{7}, 1<<20)),
+	_, err := db.Batch(t.Context(), []engine.Statement{
+		engine.Do("CREATE TABLE b (k INTEGER PRIMARY KEY, data BLOB)"),
+		engine.Do("INSERT INTO b VALUES (1, ?)", bytes.Repeat([]byte{7}, 1<<20)),
 	})
 	must(t, err)
 	full, err := db.Size(t.Context())
@@ -32,7 +33,7 @@ func TestShrink(t *testing.T) {
 	if full.File < 1<<20 || full.Free != 0 {
 		t.Fatalf("%+v with 1 MiB in it", full)
 	}
-	_, err = db.Batch(t.Context(), []sqlite.Statement{sqlite.Do("DELETE FROM b")})
+	_, err = db.Batch(t.Context(), []engine.Statement{engine.Do("DELETE FROM b")})
 	must(t, err)
 	empty, err := db.Size(t.Context())
 	must(t, err)
@@ -55,18 +56,18 @@ func TestShrink(t *testing.T) {
 func TestBlob(t *testing.T) {
 	db := lax(t, filepath.Join(t.TempDir(), "lax.db"))
 	want := []byte{0, 1, 0xff, 0, 0xc3, 0x28}
-	_, err := db.Batch(t.Context(), []sqlite.Statement{
-		sqlite.Do("CREATE TABLE b (k INTEGER PRIMARY KEY, data BLOB)"),
-		sqlite.Do("INSERT INTO b VALUES (1, ?), (2, NULL), (3, 'text')", want),
-		sqlite.Do("UPDATE b SET data = CAST(data || ? AS BLOB) WHERE k = 1", want),
+	_, err := db.Batch(t.Context(), []engine.Statement{
+		engine.Do("CREATE TABLE b (k INTEGER PRIMARY KEY, data BLOB)"),
+		engine.Do("INSERT INTO b VALUES (1, ?), (2, NULL), (3, 'text')", want),
+		engine.Do("UPDATE b SET data = CAST(data || ? AS BLOB) WHERE k = 1", want),
 	})
 	must(t, err)
-	rows, err := sqlite.All(t.Context(), db, (*sqlite.Row).Blob, sqlite.Do("SELECT data FROM b WHERE k < 3 ORDER BY k"))
+	rows, err := engine.All(t.Context(), db, (*engine.Row).Blob, engine.Do("SELECT data FROM b WHERE k < 3 ORDER BY k"))
 	must(t, err)
 	if !bytes.Equal(rows[0], append(want, want...)) || rows[1] != nil {
 		t.Errorf("read %v", rows)
 	}
-	if _, err := sqlite.All(t.Context(), db, (*sqlite.Row).Blob, sqlite.Do("SELECT data FROM b WHERE k = 3")); err == nil {
+	if _, err := engine.All(t.Context(), db, (*engine.Row).Blob, engine.Do("SELECT data FROM b WHERE k = 3")); err == nil {
 		t.Error("text was read as a blob")
 	}
 }
@@ -84,11 +85,11 @@ func TestDamagedLater(t *testing.T) {
 		raw[i] = 0xee
 	}
 	must(t, os.WriteFile(path, raw, 0o600))
-	_, err = db.Query(t.Context(), sqlite.Do("SELECT v FROM t"))
-	wantError(t, err, sqlite.ErrDamaged)
+	_, err = db.Query(t.Context(), engine.Do("SELECT v FROM t"))
+	wantError(t, err, engine.ErrDamaged)
 	err = write(t.Context(), db, "other")
-	wantError(t, err, sqlite.ErrDamaged)
-	var outage *sqlite.Outage
+	wantError(t, err, engine.ErrDamaged)
+	var outage *engine.Outage
 	if !errors.As(err, &outage) {
 		t.Errorf("the write got %v, want an outage", err)
 	}

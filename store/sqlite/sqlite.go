@@ -1,5 +1,4 @@
-// Package sqlite is the store's engine: one SQLite file, the migrations of its schema, one writer, some readers, and the sealing of
-// secrets. It knows no table.
+// Package sqlite is the embedded engine: one SQLite file, the migrations of its schema, one writer and some readers. It knows no table.
 //
 // The records above it use Query and Batch, and nothing else to read and write. A batch is atomic, and its conditions are in its
 // SQL: no Go code looks at the result of one statement before the next one. Parameters and columns are integers and text only. So
@@ -17,6 +16,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"muster/store/engine"
 )
 
 // readers is how many connections serve reads at once. Each may keep a core busy, so more would not help.
@@ -41,7 +42,7 @@ type DB struct {
 	close sync.Once
 }
 
-// Open opens or creates the database and migrates it. Errors: ErrNewerDatabase, ErrDamaged.
+// Open opens or creates the database and migrates it. Errors: engine.ErrNewerDatabase, engine.ErrDamaged.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -66,7 +67,7 @@ func (db *DB) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.outages.now = db.o.Now
+	w.outages.Now = db.o.Now
 	db.write = w
 	if err := w.migrate(ctx, db.o.Migrations, db.o.Now()); err != nil {
 		return err
@@ -110,7 +111,7 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// Close finishes the writes that have begun and closes the database. All other writes get ErrClosed.
+// Close finishes the writes that have begun and closes the database. All other writes get engine.ErrClosed.
 func (db *DB) Close() error {
 	var err error
 	db.close.Do(func() {
@@ -123,3 +124,18 @@ func (db *DB) Close() error {
 	})
 	return err
 }
+
+// Query runs one SELECT on a snapshot of the committed data. The values in the rows are int64, string, []byte
+// or nil. Errors: engine.ErrDamaged.
+func (db *DB) Query(ctx context.Context, st engine.Statement) ([][]any, error) {
+	return db.read.query(ctx, st)
+}
+
+// Batch runs statements atomically: all of them, in order, or none. When it returns nil, they are on disk. Conditions are in the SQL
+// and fail as constraint errors, which Batch returns as engine.ErrConflict.
+func (db *DB) Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error) {
+	return db.write.batch(ctx, statements)
+}
+
+// Outages sets the function that is told about outages, see engine.Outages.
+func (db *DB) Outages(tell func(error)) { db.write.outages.Tell(tell) }

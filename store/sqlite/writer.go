@@ -7,6 +7,8 @@ import (
 	"errors"
 	"runtime"
 	"time"
+
+	"muster/store/engine"
 )
 
 // maxGroup is how many batches share one commit at most.
@@ -15,12 +17,12 @@ const maxGroup = 256
 // job is one caller's batch. After the writer has taken it from the queue, the caller waits for the answer and must not change it.
 type job struct {
 	ctx        context.Context
-	statements []Statement
+	statements []engine.Statement
 	answer     chan<- answer // has room for the one answer, so the writer never waits
 }
 
 type answer struct {
-	results []Result
+	results []engine.Result
 	err     error
 }
 
@@ -34,7 +36,7 @@ type writer struct {
 	closing  chan struct{} // closed by close
 	closed   chan struct{} // closed when the goroutine has ended
 	running  bool          // the goroutine was started
-	outages  outages
+	outages  engine.Outages
 }
 
 func openWriter(ctx context.Context, source string) (*writer, error) {
@@ -43,7 +45,7 @@ func openWriter(ctx context.Context, source string) (*writer, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, queue: make(chan job), closing: make(chan struct{}), closed: make(chan struct{}), outages: outages{now: time.Now}}
+	w := &writer{db: db, queue: make(chan job), closing: make(chan struct{}), closed: make(chan struct{}), outages: engine.Outages{Now: time.Now}}
 	if err := w.connect(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -66,11 +68,11 @@ func (w *writer) connect(ctx context.Context) error {
 
 // batch sends statements to the writer and waits for the answer. If ctx ends before the writer takes them, they are withdrawn. After
 // that the caller waits for the commit, because it must learn whether they were written.
-func (w *writer) batch(ctx context.Context, statements []Statement) ([]Result, error) {
+func (w *writer) batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error) {
 	answers := make(chan answer, 1)
 	select {
 	case <-w.closing:
-		return nil, ErrClosed
+		return nil, engine.ErrClosed
 	default:
 	}
 	select {
@@ -78,7 +80,7 @@ func (w *writer) batch(ctx context.Context, statements []Statement) ([]Result, e
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-w.closing:
-		return nil, ErrClosed
+		return nil, engine.ErrClosed
 	}
 	a := <-answers
 	return a.results, a.err
@@ -121,15 +123,15 @@ func (w *writer) group(first job) []job {
 // commit runs a group in one transaction and answers every caller.
 func (w *writer) commit(jobs []job) {
 	answers := make([]answer, len(jobs))
-	var failed *Outage
+	var failed *engine.Outage
 	if err := w.transaction(jobs, answers); err != nil {
-		failed = &Outage{damaged(err)}
+		failed = outage(err)
 		for i := range answers {
 			answers[i] = answer{err: failed}
 		}
 		w.disconnect()
 	}
-	w.outages.note(failed)
+	w.outages.Note(failed)
 	for i, j := range jobs {
 		j.answer <- answers[i]
 	}
@@ -184,7 +186,7 @@ func (w *writer) attempt(jobs []job, answers []answer, savepoints bool) (failed 
 
 // isolated runs one batch inside a savepoint. If one of its statements fails, the error is in the answer and the other batches go
 // on. The second result is an error of the whole transaction.
-func (w *writer) isolated(statements []Statement) (answer, error) {
+func (w *writer) isolated(statements []engine.Statement) (answer, error) {
 	if err := w.exec("SAVEPOINT batch"); err != nil {
 		return answer{}, err
 	}
@@ -201,8 +203,8 @@ func (w *writer) isolated(statements []Statement) (answer, error) {
 }
 
 // statements runs one batch up to the first statement that fails. Its results are those of isolated.
-func (w *writer) statements(statements []Statement) (answer, error) {
-	results := make([]Result, len(statements))
+func (w *writer) statements(statements []engine.Statement) (answer, error) {
+	results := make([]engine.Result, len(statements))
 	for i, st := range statements {
 		r, err := w.one(st)
 		switch {
@@ -217,25 +219,25 @@ func (w *writer) statements(statements []Statement) (answer, error) {
 	return answer{results: results}, nil
 }
 
-func (w *writer) one(st Statement) (Result, error) {
+func (w *writer) one(st engine.Statement) (engine.Result, error) {
 	prepared, err := w.prepare(st.SQL)
 	if err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	if st.Returns {
 		rows, err := prepared.Query(st.Args...)
 		if err != nil {
-			return Result{}, err
+			return engine.Result{}, err
 		}
 		all, err := collect(rows)
-		return Result{Affected: int64(len(all)), Rows: all}, err
+		return engine.Result{Affected: int64(len(all)), Rows: all}, err
 	}
 	done, err := prepared.Exec(st.Args...)
 	if err != nil {
-		return Result{}, err
+		return engine.Result{}, err
 	}
 	affected, err := done.RowsAffected()
-	return Result{Affected: affected}, err
+	return engine.Result{Affected: affected}, err
 }
 
 func (w *writer) exec(text string) error {

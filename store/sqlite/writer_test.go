@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"muster/store/engine"
 	"muster/store/sqlite"
 )
 
@@ -57,19 +58,19 @@ func wantError(t testing.TB, got, want error) {
 	}
 }
 
-func put(k, v string) sqlite.Statement {
-	return sqlite.Statement{SQL: "INSERT INTO t(k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v", Args: []any{k, v}}
+func put(k, v string) engine.Statement {
+	return engine.Statement{SQL: "INSERT INTO t(k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v", Args: []any{k, v}}
 }
 
 func write(ctx context.Context, db *sqlite.DB, k string) error {
-	_, err := db.Batch(ctx, []sqlite.Statement{put(k, "v")})
+	_, err := db.Batch(ctx, []engine.Statement{put(k, "v")})
 	return err
 }
 
 // stored tells whether the table has a row of this key.
 func stored(t testing.TB, db *sqlite.DB, k string) bool {
 	t.Helper()
-	rows, err := db.Query(t.Context(), sqlite.Statement{SQL: "SELECT v FROM t WHERE k = ?", Args: []any{k}})
+	rows, err := db.Query(t.Context(), engine.Statement{SQL: "SELECT v FROM t WHERE k = ?", Args: []any{k}})
 	must(t, err)
 	return len(rows) > 0
 }
@@ -77,14 +78,14 @@ func stored(t testing.TB, db *sqlite.DB, k string) bool {
 // group writes one row for each key in one commit. The key "" makes a batch that writes "partial" and then fails on a guard;
 // "malformed" one whose statement does not compile.
 func group(db *sqlite.DB, keys []string, contexts []context.Context) []error {
-	batches := make([][]sqlite.Statement, len(keys))
+	batches := make([][]engine.Statement, len(keys))
 	for i, key := range keys {
-		batches[i] = []sqlite.Statement{put(key, "v")}
+		batches[i] = []engine.Statement{put(key, "v")}
 		switch key {
 		case "":
-			batches[i] = []sqlite.Statement{put("partial", "v"), {SQL: "INSERT INTO guards(held) VALUES (0)"}}
+			batches[i] = []engine.Statement{put("partial", "v"), {SQL: "INSERT INTO guards(held) VALUES (0)"}}
 		case "malformed":
-			batches[i] = []sqlite.Statement{put("partial", "v"), {SQL: "INSERT INTO nowhere VALUES (1)"}}
+			batches[i] = []engine.Statement{put("partial", "v"), {SQL: "INSERT INTO nowhere VALUES (1)"}}
 		}
 	}
 	return sqlite.BatchGroup(db, batches, contexts)
@@ -135,11 +136,11 @@ func TestGroupIsolation(t *testing.T) {
 		want  []error
 	}{
 		{"all good", []string{"a", "b", "c"}, -1, []error{nil, nil, nil}},
-		{"one guard fails", []string{"d", "", "e"}, -1, []error{nil, sqlite.ErrConflict, nil}},
-		{"two guards fail", []string{"", "f", ""}, -1, []error{sqlite.ErrConflict, nil, sqlite.ErrConflict}},
-		{"alone and failing", []string{""}, -1, []error{sqlite.ErrConflict}},
+		{"one guard fails", []string{"d", "", "e"}, -1, []error{nil, engine.ErrConflict, nil}},
+		{"two guards fail", []string{"", "f", ""}, -1, []error{engine.ErrConflict, nil, engine.ErrConflict}},
+		{"alone and failing", []string{""}, -1, []error{engine.ErrConflict}},
 		{"a context ended", []string{"g", "withdrawn", "h"}, 1, []error{nil, context.Canceled, nil}},
-		{"a context ended and a guard fails", []string{"withdrawn", "i", ""}, 0, []error{context.Canceled, nil, sqlite.ErrConflict}},
+		{"a context ended and a guard fails", []string{"withdrawn", "i", ""}, 0, []error{context.Canceled, nil, engine.ErrConflict}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			contexts := slices.Repeat([]context.Context{t.Context()}, len(c.keys))
@@ -166,7 +167,7 @@ func TestGroupMalformed(t *testing.T) {
 	if got[0] != nil || got[2] != nil {
 		t.Errorf("neighbours got %v and %v", got[0], got[2])
 	}
-	if got[1] == nil || errors.Is(got[1], sqlite.ErrConflict) {
+	if got[1] == nil || errors.Is(got[1], engine.ErrConflict) {
 		t.Errorf("a statement that does not compile got %v, want an error that is no conflict", got[1])
 	}
 }
@@ -177,7 +178,7 @@ func TestDiskFull(t *testing.T) {
 	contexts := slices.Repeat([]context.Context{t.Context()}, 2)
 	big := strings.Repeat("k", 1<<20)
 	for i, err := range group(db, []string{"small", big}, contexts) {
-		if err == nil || !strings.Contains(err.Error(), "full") || errors.Is(err, sqlite.ErrConflict) {
+		if err == nil || !strings.Contains(err.Error(), "full") || errors.Is(err, engine.ErrConflict) {
 			t.Errorf("caller %d got %v, want an error that says the disk is full", i, err)
 		}
 	}
@@ -218,7 +219,7 @@ func TestReadsDoNotWait(t *testing.T) {
 	other := raw(t, path)
 	execute(t, other, "BEGIN IMMEDIATE")
 	execute(t, other, "UPDATE t SET v = 'uncommitted'")
-	rows, err := db.Query(t.Context(), sqlite.Statement{SQL: "SELECT v FROM t"})
+	rows, err := db.Query(t.Context(), engine.Statement{SQL: "SELECT v FROM t"})
 	if err != nil || len(rows) != 1 || rows[0][0] != "v" {
 		t.Errorf("got %v, %v while another process writes; want the committed value", rows, err)
 	}
@@ -229,7 +230,7 @@ func TestReadCancelled(t *testing.T) {
 	db := open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := db.Query(ctx, sqlite.Statement{SQL: "SELECT v FROM t"})
+	_, err := db.Query(ctx, engine.Statement{SQL: "SELECT v FROM t"})
 	wantError(t, err, context.Canceled)
 	wantError(t, write(ctx, db, "k"), context.Canceled)
 }

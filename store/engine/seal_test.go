@@ -1,18 +1,18 @@
-package sqlite_test
+package engine_test
 
 import (
 	"bytes"
 	"testing"
 
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 func masterKey() []byte { return bytes.Repeat([]byte{7}, 32) }
 
 func TestSeal(t *testing.T) {
-	sealer, err := sqlite.NewSealer(masterKey())
+	sealer, err := engine.NewSealer(masterKey())
 	must(t, err)
-	other, err := sqlite.NewSealer(bytes.Repeat([]byte{9}, 32))
+	other, err := engine.NewSealer(bytes.Repeat([]byte{9}, 32))
 	must(t, err)
 	for _, value := range []string{"", "x", "a longer value"} {
 		sealed := sealer.Seal("t/c/1", []byte(value))
@@ -33,7 +33,7 @@ func TestSeal(t *testing.T) {
 }
 
 func FuzzUnseal(f *testing.F) {
-	sealer, err := sqlite.NewSealer(masterKey())
+	sealer, err := engine.NewSealer(masterKey())
 	must(f, err)
 	good := sealer.Seal("t/c/1", []byte("value"))
 	for _, seed := range []string{"", "v1:", "v1:AAAA", "v2:" + good[3:], good[:len(good)-4], good + "\n", "v1:!!!!", good[3:]} {
@@ -44,4 +44,11 @@ func FuzzUnseal(f *testing.F) {
 			t.Errorf("%q opened as %q", sealed, value)
 		}
 	})
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

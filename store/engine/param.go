@@ -1,4 +1,4 @@
-package sqlite
+package engine
 
 import (
 	"cmp"
@@ -22,8 +22,13 @@ func Guard(condition string, args ...any) Statement {
 	return Do("INSERT INTO guards(held) VALUES ("+condition+")", args...)
 }
 
+// Querier runs queries, as each engine does.
+type Querier interface {
+	Query(ctx context.Context, st Statement) ([][]any, error)
+}
+
 // All runs a query and reads every row of it.
-func All[T any](ctx context.Context, db *DB, read func(*Row) T, st Statement) ([]T, error) {
+func All[T any](ctx context.Context, db Querier, read func(*Row) T, st Statement) ([]T, error) {
 	rows, err := db.Query(ctx, st)
 	if err != nil {
 		return nil, err
@@ -40,7 +45,7 @@ func All[T any](ctx context.Context, db *DB, read func(*Row) T, st Statement) ([
 }
 
 // First is All for a query of which only the first row is wanted; missing if there is none.
-func First[T any](ctx context.Context, db *DB, missing error, read func(*Row) T, st Statement) (T, error) {
+func First[T any](ctx context.Context, db Querier, missing error, read func(*Row) T, st Statement) (T, error) {
 	values, err := All(ctx, db, read, st)
 	if err != nil || len(values) == 0 {
 		var none T

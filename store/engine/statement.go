@@ -1,6 +1,6 @@
-package sqlite
-
-import "context"
+// Package engine is what the store's engines share: statements and their results, rows, errors, the steps of a schema, and the sealing of
+// secrets. It knows no table, and no database.
+package engine
 
 // Statement is one SQL statement with its parameters. They are int64, string or nil, so that it can be sent as JSON. In a file that will
 // never stand behind rqlite, []byte may stand for a BLOB too.
@@ -17,16 +17,4 @@ type Statement struct {
 type Result struct {
 	Affected int64
 	Rows     [][]any // of a statement with Returns
-}
-
-// Query runs one SELECT on a snapshot of the committed data. The values in the rows are int64, string, []byte
-// or nil. Errors: ErrDamaged.
-func (db *DB) Query(ctx context.Context, st Statement) ([][]any, error) {
-	return db.read.query(ctx, st)
-}
-
-// Batch runs statements atomically: all of them, in order, or none. When it returns nil, they are on disk. Conditions are in the SQL
-// and fail as constraint errors, which Batch returns as ErrConflict.
-func (db *DB) Batch(ctx context.Context, statements []Statement) ([]Result, error) {
-	return db.write.batch(ctx, statements)
 }

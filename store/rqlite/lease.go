@@ -1,0 +1,171 @@
+package rqlite
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/store/engine"
+)
+
+const (
+	// renewEvery is between two renewals. Other gateways see each one as a change of Lease.Beat.
+	renewEvery = time.Second
+	// holdsFor is how long a lease counts as held after the sending of the last renewal that succeeded. It is shorter than the time after
+	// which another gateway takes over, because the two clocks are not the same and a request takes its time.
+	holdsFor = 4 * time.Second
+	// TakeAfter is how long the beat must stand still before another gateway takes the lease.
+	TakeAfter = 6 * time.Second
+)
+
+// ErrSilent says that the lease could not be renewed in time. Whether another gateway has it by now is not known.
+var ErrSilent = errors.New("the lease was not renewed in time")
+
+// Lease is the right to write. One gateway has it at a time.
+type Lease struct {
+	Holder string // see Claim.Gateway; "": nobody holds it
+	Next   string // whom the last holder has given it back for; "": for anybody
+	Fence  int64  // goes up with each new holder
+	Beat   int64  // goes up with each renewal
+	URL    string // where the holder is reached by other gateways
+	Wall   time.Time
+	Schema int // of the database, as the holder knows it
+
+	token string // of the holder's process
+}
+
+// Claim is what a gateway says of itself in the lease.
+type Claim struct {
+	Gateway string // its id among the gateways
+	URL     string // where other gateways reach it
+	Schema  int    // the newest that it knows
+}
+
+// Lease reads who holds the lease. With each call it asks the leader, which answers from what it has applied.
+func (db *DB) Lease(ctx context.Context) (Lease, error) {
+	return engine.First(ctx, db, nil, func(r *engine.Row) Lease {
+		return Lease{Holder: r.Text(), Next: r.Text(), token: r.Text(), Fence: r.Number(), Beat: r.Number(), URL: r.Text(), Wall: r.Time(),
+			Schema: int(r.Number())}
+	}, engine.Do("SELECT holder, next, token, fence, beat, url, wall_ms, schema FROM lease"))
+}
+
+// Take takes the lease from a holder whose beat has not changed since seen was read, or from nobody. It is ErrDeposed if the lease has
+// changed meanwhile, and engine.ErrNewerDatabase if a gateway of a newer schema has held it. On success the lease is held, and Hold must be
+// called at once.
+func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
+	if seen.Schema > claim.Schema {
+		return fmt.Errorf("schema %d, this muster knows %d: %w", seen.Schema, claim.Schema, engine.ErrNewerDatabase)
+	}
+	sent := time.Now()
+	token := rand.Text() // so that a lost answer can be told from another one's success
+	wall := engine.Millis(db.o.Now())
+	st := engine.Do(`UPDATE lease SET holder = ?, next = '', token = ?, fence = fence + 1, beat = beat + 1, url = ?, wall_ms = ?,
+		schema = max(schema, ?) WHERE fence = ? AND beat = ?`, claim.Gateway, token, claim.URL, wall, int64(claim.Schema), seen.Fence, seen.Beat)
+	if seen.Fence == 0 {
+		st = engine.Do(`INSERT INTO lease(one, holder, next, token, fence, beat, url, wall_ms, schema) VALUES (1, ?, '', ?, 1, 1, ?, ?, ?)
+			ON CONFLICT DO NOTHING`, claim.Gateway, token, claim.URL, wall, int64(claim.Schema))
+	}
+	if _, err := db.change(ctx, st); err != nil {
+		return fmt.Errorf("take the lease: %w", err)
+	}
+	now, err := db.Lease(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("take the lease: %w", err)
+	case now.token != token:
+		return ErrDeposed
+	}
+	db.fence.Store(now.Fence)
+	db.until.Store(new(sent.Add(holdsFor)))
+	return nil
+}
+
+// change runs a statement outside of a batch. It may be done twice.
+func (db *DB) change(ctx context.Context, st engine.Statement) (affected int64, err error) {
+	r, err := db.settle(ctx, "/db/execute?transaction", []engine.Statement{st}, TakeAfter)
+	if err != nil {
+		return 0, err
+	}
+	if text := r.Results[0].Error; text != "" {
+		return 0, errors.New("rqlite: " + text)
+	}
+	return r.Results[0].Affected, nil
+}
+
+// Hold renews the lease until ctx ends. It returns ErrDeposed or ErrSilent when the lease is lost: then the process must end, since what it
+// knows may be wrong by now. Nothing that it writes afterwards is stored.
+func (db *DB) Hold(ctx context.Context) error {
+	for {
+		sent := time.Now()
+		err := db.renew(ctx)
+		switch {
+		case err == nil:
+			db.until.Store(new(sent.Add(holdsFor)))
+		case errors.Is(err, ErrDeposed):
+			db.until.Store(&time.Time{})
+			return err
+		case ctx.Err() != nil:
+			return nil
+		}
+		if !db.Holds() {
+			return fmt.Errorf("%w: %w", ErrSilent, err)
+		}
+		wait := renewEvery - time.Since(sent)
+		if err != nil {
+			wait = retryPause
+		}
+		if err := db.pause(ctx, max(wait, 0)); err != nil {
+			return nil // ctx or the database has ended, and not the lease
+		}
+	}
+}
+
+// renew sends one renewal, which ends before the lease does.
+func (db *DB) renew(ctx context.Context) error {
+	ctx, cancel := context.WithDeadline(ctx, *db.until.Load())
+	defer cancel()
+	fence := db.fence.Load()
+	body, err := encode([]engine.Statement{
+		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ? WHERE fence = ?", engine.Millis(db.o.Now()), fence),
+		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, db.settled()),
+	})
+	if err != nil {
+		return err
+	}
+	r, err := db.once(ctx, "/db/execute?transaction", body, 2)
+	if err != nil {
+		return err
+	}
+	for i := range r.Results {
+		if text := r.Results[i].Error; text != "" {
+			return errors.New("rqlite: " + text)
+		}
+	}
+	if r.Results[0].Affected == 0 {
+		return ErrDeposed
+	}
+	return nil
+}
+
+// Holds tells whether this process may act: it holds the lease, and no other gateway can have taken it yet. What a process answers is
+// true only while that is so.
+func (db *DB) Holds() bool {
+	until := db.until.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// Fence is that of the lease that this process took; 0: it took none.
+func (db *DB) Fence() int64 { return db.fence.Load() }
+
+// Release gives the lease back, for one gateway or for anybody (""): it has no holder then. ErrDeposed if another process has it.
+func (db *DB) Release(ctx context.Context, next string) error {
+	db.until.Store(&time.Time{})
+	affected, err := db.change(ctx, engine.Do("UPDATE lease SET holder = '', next = ?, beat = beat + 1, fence = fence + 1 WHERE fence = ?",
+		next, db.fence.Load()))
+	if err == nil && affected == 0 {
+		return ErrDeposed
+	}
+	return err
+}

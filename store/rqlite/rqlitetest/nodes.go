@@ -1,0 +1,109 @@
+package rqlitetest
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Program names the variable with the path of rqlited. No package of Debian has it, and the module proxy does not serve it.
+const Program = "RQLITED"
+
+// Nodes are a cluster of the real program.
+type Nodes struct {
+	HTTP []string // HOST:PORT of each
+
+	t       *testing.T
+	program string
+	folder  string
+	raft    []string
+	running []*exec.Cmd
+}
+
+// NewNodes starts so many until the end of the test, and waits for a leader. Without the program the test is skipped.
+func NewNodes(t *testing.T, n int) *Nodes {
+	t.Helper()
+	c := &Nodes{t: t, program: os.Getenv(Program), folder: t.TempDir(), running: make([]*exec.Cmd, n)}
+	if c.program == "" {
+		t.Skip("not run: " + Program + " names no rqlited; make one from its source with go build ./cmd/rqlited")
+	}
+	for range n {
+		c.HTTP = append(c.HTTP, free(t))
+		c.raft = append(c.raft, free(t))
+	}
+	for i := range n {
+		c.Start(i)
+	}
+	t.Cleanup(func() {
+		for i := range n {
+			c.Kill(i)
+		}
+	})
+	c.Leader()
+	return c
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fatal(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Start starts a node that does not run.
+func (c *Nodes) Start(i int) {
+	c.t.Helper()
+	log, err := os.OpenFile(filepath.Join(c.folder, fmt.Sprintf("log%d", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	fatal(c.t, err)
+	q := exec.Command(c.program, "-node-id", fmt.Sprint(i+1), "-http-addr", c.HTTP[i], "-raft-addr", c.raft[i],
+		"-bootstrap-expect", fmt.Sprint(len(c.HTTP)), "-join", strings.Join(c.raft, ","), filepath.Join(c.folder, fmt.Sprint(i)))
+	q.Stdout, q.Stderr = log, log
+	q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	fatal(c.t, q.Start())
+	c.running[i] = q
+	log.Close()
+}
+
+// Kill ends a node at once.
+func (c *Nodes) Kill(i int) {
+	_ = c.running[i].Process.Kill()
+	_ = c.running[i].Wait()
+}
+
+// Leader waits for one, and gives its number.
+func (c *Nodes) Leader() int {
+	c.t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		for i := range c.HTTP {
+			r, err := http.Get("http://" + c.HTTP[i] + "/leader")
+			if err != nil {
+				continue
+			}
+			text, _ := io.ReadAll(r.Body)
+			r.Body.Close()
+			for j, address := range c.HTTP {
+				if strings.Contains(string(text), "http://"+address) && strings.Contains(string(text), `"leader":true`) {
+					return j
+				}
+			}
+		}
+	}
+	c.t.Fatal("no leader")
+	return 0
+}
+
+func fatal(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,62 @@
+// Package storetest opens stores for the tests of this module, over the engine that the environment names. No program imports it.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"muster/store"
+	"muster/store/rqlite"
+	"muster/store/rqlite/rqlitetest"
+)
+
+// Engine is the variable that names the engine: empty is the file, "rqlite" is what stands in for a node of it, and all else is HOST:PORT of
+// a real node, whose database is emptied for each test.
+const Engine = "MUSTER_TEST_ENGINE"
+
+// MasterKey seals the secrets of the stores.
+func MasterKey() []byte { return bytes.Repeat([]byte{7}, 32) }
+
+// Open gives a store with nothing in it, whose clock is now; nil: time.Now. It is closed at the end of the test.
+func Open(t testing.TB, now func() time.Time) *store.Store {
+	t.Helper()
+	o := store.Options{MasterKey: MasterKey(), Now: now}
+	switch name := os.Getenv(Engine); name {
+	case "":
+		o.Path = filepath.Join(t.TempDir(), "muster.db")
+	case "rqlite":
+		o.Cluster = Take(t, "127.0.0.1:4001", rqlitetest.New(t))
+	default:
+		rqlitetest.Empty(t, name)
+		o.Cluster = Take(t, name, nil)
+	}
+	s, err := store.Open(context.WithoutCancel(t.Context()), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// Take opens the cluster at an address, and takes its lease from whoever has it. way is nil for the network. The lease is not renewed.
+func Take(t testing.TB, address string, way http.RoundTripper) *rqlite.DB {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	db, err := rqlite.Open(ctx, rqlite.Options{Endpoints: []string{address}, Transport: way})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := db.Lease(ctx)
+	if err == nil {
+		err = db.Take(ctx, seen, rqlite.Claim{Gateway: "test", Schema: 1 << 20})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
