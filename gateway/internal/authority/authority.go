@@ -103,6 +103,21 @@ func Open(ctx context.Context, c Config) (*Authority, error) {
 	return a, nil
 }
 
+// Read reads what another process has made, and makes nothing: for a gateway that stands by. store.ErrNotFound: nothing was made yet.
+func Read(ctx context.Context, c Config) (*Authority, error) {
+	a := &Authority{config: withDefaults(c)}
+	var err error
+	if a.config.TrustDomain, err = c.Store.Meta(ctx, metaDomain); err != nil {
+		return nil, err
+	}
+	h, err := a.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.held.Store(h)
+	return a, nil
+}
+
 // open makes what is missing at the first start, reads everything, and replaces an intermediate that is worn.
 func (a *Authority) open(ctx context.Context) error {
 	first, err := a.firstSet(ctx)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ type Serving struct {
 	key       *ecdsa.PrivateKey
 	names     []string
 	addresses []net.IP
+	uri       *url.URL // of a gateway among the gateways; nil: this is the certificate for nodes and people
 
 	mu      sync.Mutex
 	current *tls.Certificate
@@ -67,6 +69,17 @@ func NewServing(ctx context.Context, a *Authority, hosts []string) (*Serving, er
 		return nil, err
 	}
 	return s, nil
+}
+
+// NewGateway makes the certificate with which this gateway proves itself to others: spiffe://<trust-domain>/gateway/<id>, with a key that
+// nobody keeps.
+func NewGateway(a *Authority, uri *url.URL) (*Serving, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	s := &Serving{authority: a, key: key, uri: uri}
+	return s, s.renew()
 }
 
 // add adds a host, unless it is there already.
@@ -156,7 +169,7 @@ func (s *Serving) sign(h *held) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	template := &x509.Certificate{
 		SerialNumber: number, NotBefore: from, NotAfter: to,
 		Subject:               pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
 		DNSNames:              s.names,
@@ -165,7 +178,12 @@ func (s *Serving) sign(h *held) (*x509.Certificate, error) {
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 		SubjectKeyId:          keyIdentifier(&s.key.PublicKey),
-	}, parent, &s.key.PublicKey, h.issuing.key)
+	}
+	if s.uri != nil {
+		template.URIs = []*url.URL{s.uri}
+		template.ExtKeyUsage = append(template.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &s.key.PublicKey, h.issuing.key)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,242 @@
+// Package cluster makes a gateway one of several on a shared store. One of them is active: it holds the lease, and it alone writes and
+// decides. The others stand by. A takeover is a restart on another machine: the new one reads all from the store.
+//
+// No wall clock decides who is active. The holder changes the lease's beat each second, and counts as silent 4 s after the last change that
+// it sent and that succeeded. Another gateway takes the lease when it has seen no change for 6 s of its own monotonic clock.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"muster/store"
+	"muster/store/rqlite"
+)
+
+const (
+	// lookEvery is between two looks of a standby at the lease. It bounds how well it sees the holder's clock.
+	lookEvery = 250 * time.Millisecond
+	// lookTime is for one look.
+	lookTime = 5 * time.Second
+	// tellEvery is between two lines in the log about the same trouble.
+	tellEvery = time.Minute
+)
+
+// ErrLost says that the lease is lost. What this process knows may be wrong by now, so it ends.
+var ErrLost = errors.New("this gateway is not the active one any more")
+
+// Member is this gateway among the others.
+type Member struct {
+	DB    *rqlite.DB
+	ID    string
+	claim rqlite.Claim
+	log   *slog.Logger
+	lost  chan error // gets what ended the lease
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
+	handed bool   // another gateway is to take the place of this one; guarded by mu
+}
+
+// Join opens the store. schema is the newest that this program knows.
+func Join(ctx context.Context, s Settings, schema int, log *slog.Logger) (*Member, error) {
+	o, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.id()
+	if err != nil {
+		return nil, err
+	}
+	db, err := rqlite.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return newMember(db, rqlite.Claim{Gateway: id, URL: s.url(id), Schema: schema}, log), nil
+}
+
+func newMember(db *rqlite.DB, claim rqlite.Claim, log *slog.Logger) *Member {
+	return &Member{DB: db, ID: claim.Gateway, claim: claim, log: log, lost: make(chan error, 1)}
+}
+
+// StandBy waits until this gateway holds the lease, which is kept from then on, until Close. seen is called each time that its holder
+// has renewed it, with who that is and where, and its error ends the wait. Other errors: those of ctx, and store.ErrNewerDatabase.
+func (m *Member) StandBy(ctx context.Context, seen func(id, url string) error) error {
+	w := watch{member: m, seen: seen}
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		took, err := w.look(ctx)
+		if err != nil || took {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// hold keeps the lease until Close.
+func (m *Member) hold() {
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	go func() {
+		if err := m.DB.Hold(ctx); err != nil {
+			m.lost <- fmt.Errorf("%w: %w", ErrLost, err)
+		}
+	}()
+}
+
+// Lost gets what has ended the lease, as an ErrLost. Of a gateway that shares no store, m is nil, and nothing comes.
+func (m *Member) Lost() <-chan error {
+	if m == nil {
+		return nil
+	}
+	return m.lost
+}
+
+// Guard answers requests for as long as this gateway is the active one and no other can be it yet. After that it cuts them off: whoever
+// waits for an answer tries another gateway. Of a gateway that shares no store, m is nil, and all are answered.
+func (m *Member) Guard(next http.Handler) http.Handler {
+	if m == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !m.DB.Holds() {
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ErrHandedOver says that this gateway has ended so that another one takes its place.
+var ErrHandedOver = errors.New("another gateway takes the place of this one")
+
+// HandTo says who shall have the lease after Close ("": anybody), and that this gateway ends for that.
+func (m *Member) HandTo(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.next = id
+	m.handed = true
+}
+
+// Handed tells whether HandTo was called.
+func (m *Member) Handed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.handed
+}
+
+// URL is where other gateways reach this one.
+func (m *Member) URL() string { return m.claim.URL }
+
+// Close gives the lease back, so that another gateway takes it at once.
+func (m *Member) Close() error {
+	if m.stop != nil {
+		m.stop()
+		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
+		defer cancel()
+		m.mu.Lock()
+		next := m.next
+		m.mu.Unlock()
+		if err := m.DB.Release(ctx, next); err != nil && !errors.Is(err, rqlite.ErrDeposed) {
+			m.log.Warn("the lease was not given back: another gateway takes it after a few seconds", "error", err)
+		}
+	}
+	return m.DB.Close()
+}
+
+// watch is what a standby has seen of the lease.
+type watch struct {
+	member *Member
+	seen   func(id, url string) error
+	lease  rqlite.Lease
+	since  time.Time // when this beat was first seen; zero: nothing was seen yet
+	before time.Time // when the look before began
+	clock  skew
+	told   time.Time // when the log was last told of trouble
+}
+
+// look reads the lease, and takes it if its holder is gone.
+func (w *watch) look(ctx context.Context) (took bool, err error) {
+	m := w.member
+	began := time.Now()
+	reading, cancel := context.WithTimeout(ctx, lookTime)
+	now, err := m.DB.Lease(reading)
+	cancel()
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil:
+		w.tell("the store does not answer", "error", err)
+		return false, nil
+	}
+	before := w.before
+	w.before = began
+	taken := now.Holder != "" || now.Next != "" && now.Next != m.ID // by its holder, or for another gateway
+	if taken && (w.since.IsZero() || now.Fence != w.lease.Fence || now.Beat != w.lease.Beat) {
+		if !before.IsZero() && now.Holder != "" {
+			w.clock.note(now, before, time.Now())
+		}
+		if now.Fence != w.lease.Fence && now.Holder != "" {
+			m.log.Info("standing by", "active", now.Holder, "at", now.URL)
+			w.clock = skew{}
+		}
+		w.lease = now
+		w.since = time.Now()
+		if now.Holder == "" {
+			return false, nil
+		}
+		return false, w.seen(now.Holder, now.URL)
+	}
+	if taken && time.Since(w.since) < rqlite.TakeAfter || !w.may(now) {
+		return false, nil
+	}
+	return w.take(ctx, now)
+}
+
+func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
+	m := w.member
+	err := m.DB.Take(ctx, now, m.claim)
+	switch {
+	case err == nil:
+		m.hold()
+		m.log.Info("this gateway is the active one", "fence", m.DB.Fence(), "before", now.Holder)
+		return true, nil
+	case errors.Is(err, store.ErrNewerDatabase), ctx.Err() != nil:
+		return false, err
+	case errors.Is(err, rqlite.ErrDeposed): // another one was faster
+	default:
+		w.tell("the lease cannot be taken", "error", err)
+	}
+	w.since = time.Time{}
+	return false, nil
+}
+
+// may tells whether this gateway may take the lease: not with a clock that is far from the holder's.
+func (w *watch) may(now rqlite.Lease) bool {
+	off := w.clock.off()
+	if off.Abs() <= mostSkew {
+		return true
+	}
+	w.tell("this machine's clock is too far from that of the gateway that was active: this one does not take over. Set the clock, and start "+
+		"this gateway again", "off", off, "active", now.Holder)
+	return false
+}
+
+// tell writes a line into the log, once a minute.
+func (w *watch) tell(text string, args ...any) {
+	if time.Since(w.told) < tellEvery {
+		return
+	}
+	w.told = time.Now()
+	w.member.log.Warn(text, args...)
+}

@@ -1,0 +1,177 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Active is where the active gateway is.
+type Active struct {
+	ID  string
+	URL string // https://HOST:PORT of its listener for gateways
+}
+
+// Relay passes connections to the active gateway.
+type Relay struct {
+	Identity func() (Identity, error)
+	Most     int64 // connections at a time
+	Logger   *slog.Logger
+
+	active atomic.Pointer[Active]
+	open   atomic.Int64
+}
+
+// Follow says which gateway is the active one from now on; nil: none is known.
+func (r *Relay) Follow(a *Active) { r.active.Store(a) }
+
+// Serve passes what comes to a listener, until ctx ends. Connections that are passed then go on until one of their ends closes them. The
+// listener stays open.
+func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
+	with, ok := l.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return fmt.Errorf("the listener %s cannot be handed on", l.Addr())
+	}
+	stop := context.AfterFunc(ctx, func() { _ = with.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	for {
+		c, err := l.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				c.Close()
+			}
+			return with.SetDeadline(time.Time{})
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil:
+			r.Logger.Warn("a connection was not accepted", "error", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if r.open.Add(1) > r.Most {
+			r.open.Add(-1)
+			c.Close()
+			continue
+		}
+		go func() {
+			defer r.open.Add(-1)
+			defer c.Close()
+			if err := r.pass(ctx, c, kind); err != nil {
+				r.Logger.Debug("a connection was not passed to the active gateway", "address", c.RemoteAddr(), "error", err)
+			}
+		}()
+	}
+}
+
+// helloEvery is between two hellos of a gateway that stands by.
+const helloEvery = 5 * time.Second
+
+// Tell tells the active gateway that this one stands by, again and again until ctx ends.
+func (r *Relay) Tell(ctx context.Context, of func() Hello) error {
+	ticker := time.NewTicker(helloEvery)
+	defer ticker.Stop()
+	for {
+		own := of()
+		if err := r.say(ctx, header{Kind: hello, Hello: &own}); err != nil {
+			r.Logger.Debug("the active gateway does not hear that this one stands by", "error", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (r *Relay) say(ctx context.Context, h header) error {
+	to, err := r.begin(ctx, h)
+	if err != nil {
+		return err
+	}
+	return to.Close()
+}
+
+// begin opens a connection to the active gateway, and writes what stands before its bytes.
+func (r *Relay) begin(ctx context.Context, h header) (*tls.Conn, error) {
+	line, err := json.Marshal(h)
+	if err != nil {
+		return nil, err
+	}
+	to, err := r.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := to.Write(append(line, '\n')); err != nil {
+		to.Close()
+		return nil, err
+	}
+	return to, nil
+}
+
+// pass passes one connection until both of its ends are done.
+func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
+	to, err := r.begin(ctx, header{Kind: kind, Address: c.RemoteAddr().String()})
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	var both sync.WaitGroup
+	both.Go(func() { pour(to, c) })
+	both.Go(func() { pour(c, to) })
+	both.Wait()
+	return nil
+}
+
+// pour copies until from ends, and says so to to. If to takes no more, from is closed too.
+func pour(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		from.Close()
+	}
+	if half, ok := to.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		return
+	}
+	to.Close()
+}
+
+// errNoActive says that nobody can take a connection.
+var errNoActive = errors.New("no gateway is active")
+
+func (r *Relay) dial(ctx context.Context) (*tls.Conn, error) {
+	active := r.active.Load()
+	if active == nil {
+		return nil, errNoActive
+	}
+	at, err := url.Parse(active.URL)
+	if err != nil {
+		return nil, err
+	}
+	own, err := r.Identity()
+	if err != nil {
+		return nil, err
+	}
+	config := own.config(func(id string) error {
+		if id != active.ID {
+			return fmt.Errorf("at %s is the gateway %s, and the active one is %s", active.URL, id, active.ID)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", at.Host)
+	if err != nil {
+		return nil, err
+	}
+	return c.(*tls.Conn), nil
+}

@@ -1,0 +1,194 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server takes the connections that other gateways pass on, and hands each to the listener of its kind.
+type Server struct {
+	identity func() (Identity, error)
+	log      *slog.Logger
+	listener net.Listener
+	passed   map[string]chan net.Conn
+	closing  chan struct{}
+	close    sync.Once
+
+	mu       sync.Mutex
+	standing map[string]Standing // by id; guarded by mu
+}
+
+// Standing is a gateway that stands by.
+type Standing struct {
+	ID string
+	Hello
+	Heard time.Time
+}
+
+// standsFor is how long a gateway counts as standing by after its last hello.
+const standsFor = 3 * helloEvery
+
+// Standing are the gateways that stand by, by id.
+func (s *Server) Standing() []Standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.standing, func(_ string, g Standing) bool { return time.Since(g.Heard) > standsFor })
+	return slices.SortedFunc(maps.Values(s.standing), func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
+}
+
+func (s *Server) stands(id string, h Hello) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.standing[id] = Standing{ID: id, Hello: h, Heard: time.Now()}
+}
+
+// NewServer serves other gateways on a listener, when Run runs.
+func NewServer(l net.Listener, i func() (Identity, error), log *slog.Logger) *Server {
+	s := &Server{identity: i, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
+		standing: map[string]Standing{}}
+	for _, kind := range []string{TLS, Plain, Socket} {
+		s.passed[kind] = make(chan net.Conn)
+	}
+	return s
+}
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, func() {
+		s.close.Do(func() { close(s.closing) })
+		s.listener.Close()
+	})
+	defer stop()
+	for {
+		c, err := s.listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return err
+		case err != nil: // too many files are open, or the caller has gone
+			s.log.Warn("a connection of another gateway was not accepted", "error", err)
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		go s.take(c)
+	}
+}
+
+// take proves a connection and hands it on.
+func (s *Server) take(c net.Conn) {
+	passed, kind, err := s.proven(c)
+	if err != nil {
+		s.log.Debug("a connection to the listener for gateways is refused", "address", c.RemoteAddr(), "error", err)
+	}
+	if err != nil || kind == hello {
+		c.Close()
+		return
+	}
+	select {
+	case s.passed[kind] <- passed:
+	case <-s.closing:
+		c.Close()
+	}
+}
+
+func (s *Server) proven(c net.Conn) (*Conn, string, error) {
+	var gateway string
+	own, err := s.identity()
+	if err != nil {
+		return nil, "", err
+	}
+	secure := tls.Server(c, own.config(func(id string) error { gateway = id; return nil }))
+	if err := secure.SetDeadline(time.Now().Add(connectTime)); err != nil {
+		return nil, "", err
+	}
+	if err := secure.Handshake(); err != nil {
+		return nil, "", err
+	}
+	h, rest, err := readHeader(secure)
+	if err != nil {
+		return nil, "", err
+	}
+	if h.Kind == hello && h.Hello != nil {
+		s.stands(gateway, *h.Hello)
+		return nil, hello, nil
+	}
+	if s.passed[h.Kind] == nil {
+		return nil, "", fmt.Errorf("no listener is of the kind %.20q", h.Kind)
+	}
+	var address net.Addr = SocketAddr(gateway)
+	if h.Kind != Socket {
+		at, err := netip.ParseAddrPort(h.Address)
+		if err != nil {
+			return nil, "", fmt.Errorf("the caller's address: %w", err)
+		}
+		address = net.TCPAddrFromAddrPort(at)
+	}
+	return &Conn{Conn: secure, rest: rest, address: address, Gateway: gateway}, h.Kind, secure.SetDeadline(time.Time{})
+}
+
+// Joined gives a listener with the connections of its own and those of its kind that other gateways pass on.
+func (s *Server) Joined(own net.Listener, kind string) net.Listener {
+	j := &joined{Listener: own, passed: s.passed[kind], accepted: make(chan accepted), closed: make(chan struct{})}
+	go j.accept()
+	return j
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// joined is one listener out of two.
+type joined struct {
+	net.Listener
+	passed   <-chan net.Conn
+	accepted chan accepted
+	closed   chan struct{}
+	close    sync.Once
+}
+
+func (j *joined) accept() {
+	for {
+		c, err := j.Listener.Accept()
+		select {
+		case j.accepted <- accepted{c, err}:
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+		case <-j.closed:
+			if err == nil {
+				c.Close()
+			}
+			return
+		}
+	}
+}
+
+// Accept gives the next connection of either.
+func (j *joined) Accept() (net.Conn, error) {
+	select {
+	case c := <-j.passed:
+		return c, nil
+	case one := <-j.accepted:
+		return one.conn, one.err
+	case <-j.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close closes the own listener.
+func (j *joined) Close() error {
+	j.close.Do(func() { close(j.closed) })
+	return j.Listener.Close()
+}
