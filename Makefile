@@ -51,6 +51,7 @@ tools:
 
 test:
 	go test ./...
+	MUSTER_TEST_ENGINE=rqlite go test ./store/...
 
 # The programs that tests start look for races too. They write what they find into files, which are shown at the end.
 race:
@@ -62,6 +63,7 @@ race:
 
 siege:
 	go test -run '^($(ALONE))$$' $$(grep -rlE '^func ($(ALONE))\(' --include=*_test.go --exclude-dir=lab agent gateway store | xargs -n1 dirname | sort -u | sed 's,^,./,')
+	MUSTER_TEST_ENGINE=rqlite go test ./store/...
 
 # Machines of the lab wait for most of their time: make -j2 runs the others meanwhile.
 test-real: lab others
@@ -71,7 +73,7 @@ lab: real-tools
 
 others: real-tools
 	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -timeout 40m -run '$(OTHERS)' \
-		./gateway ./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship
+		./gateway ./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship ./store/rqlite
 
 real-tools: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(REAL) >/dev/null 2>&1 || $(call install,$(REAL))

@@ -22,7 +22,7 @@ var (
 	listenerNames = []string{"nodeapi", "adminapi", "console", "oci", "backup"}
 	// partNames are what the gateway is made of.
 	partNames = []string{
-		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "logs", "session", "placement", "maas", "provider",
+		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "logs", "session", "placement", "maas", "provider", "cluster",
 	}
 	// sharedNames is what listeners and parts have in common.
 	sharedNames = []string{
@@ -99,6 +99,19 @@ func TestImportRules(t *testing.T) {
 		{"store", "muster", false},
 		{"store/sqlite", "modernc.org/sqlite", true},
 		{"store/sqlite", "store", false},
+		{"store", "store/rqlite", true},
+		{"store", "store/rqlite/rqlitetest", false},
+		{"store/rqlite", "store/engine", true},
+		{"store/rqlite", "store/sqlite", false},
+		{"store/rqlite", "modernc.org/sqlite", false},
+		{"store/engine", "store", false},
+		{"store/releases", "store/engine", true},
+		{"store/releases", "store/rqlite", false},
+		{g + "cluster", "store/rqlite", true},
+		{g + "cluster", "store/engine", false},
+		{g + "fleet", "store/rqlite", false},
+		{g + "kit", "store/storetest", true},
+		{"gateway", "store/rqlite", false},
 		{"store/releases", "store", true},
 		{"store/releases", "store/registry", false},
 		{"store/history", "modernc.org/sqlite", false},
@@ -197,12 +210,8 @@ func allowed(from, to string) bool {
 		return to == "agent/wire" || to == "agent/disk" || from == "agent/pipe/tree" && to == "agent/pipe"
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
-	case from == "store/sqlite":
-		return to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
-	case from == "store":
-		return to == "store/sqlite"
-	case strings.HasPrefix(from, "store/"):
-		return to == "store" || to == "store/sqlite"
+	case from == "store" || strings.HasPrefix(from, "store/"):
+		return storeEdge(from, to)
 	case from == apiName:
 		return below
 	case from == "gateway":
@@ -210,6 +219,26 @@ func allowed(from, to string) bool {
 	}
 	from, gateway := strings.CutPrefix(from, "gateway/internal/")
 	return gateway && internalEdge(from, to, below, records)
+}
+
+// storeEdge is allowed's table for the store: what engines share, the engines, the store over them, and the records beside it.
+func storeEdge(from, to string) bool {
+	engines := to == "store/engine" || to == "store/sqlite"
+	switch from {
+	case "store/engine":
+		return false
+	case "store/sqlite":
+		return to == "store/engine" || to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
+	case "store/rqlite":
+		return to == "store/engine"
+	case "store/rqlite/rqlitetest":
+		return to == "store/sqlite"
+	case "store":
+		return engines || to == "store/rqlite"
+	case "store/storetest":
+		return to == "store" || strings.HasPrefix(to, "store/rqlite")
+	}
+	return engines || to == "store"
 }
 
 // internalEdge is allowed's table for gateway/internal. A folder uses what lies below it, and the storeys below its own.
@@ -229,12 +258,14 @@ func internalEdge(from, to string, below, records bool) bool {
 		shown := folder == "console" && (target == "cli/help" || target == "cli/screen") // pages of muster help, what a terminal showed
 		asks := target == "client" && folder == "console"
 		return records || own || shown || asks || in(partNames, sharedNames)
+	case folder == "cluster" && to == "store/rqlite":
+		return true
 	case slices.Contains(partNames, folder):
 		return records || room == folder || in(sharedNames)
 	case slices.Contains(sharedNames, folder):
 		return records || in(sharedNames)
 	}
-	return from == "kit" && records // what is below it are programs for tests, such as kit/swarm
+	return from == "kit" && (records || to == "store/storetest") // what is below it are programs for tests, such as kit/swarm
 }
 
 // commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help; the core; what several groups of commands

@@ -9,7 +9,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -252,11 +251,7 @@ func serveAgents(dir string) int {
 		defer stop()
 		err = serve(ctx, s, os.Getenv, os.Stdout, os.Stderr)
 	}
-	if err == nil {
-		return exitDone
-	}
-	fmt.Fprintln(os.Stderr, err)
-	return exitFailed
+	return exitOf(err, os.Stderr)
 }
 
 // noRuntime keeps bootstrap scripts from installing a container runtime where a test is about something else.

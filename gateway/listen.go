@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/httpserver"
 )
 
@@ -41,6 +42,13 @@ func openListeners(g *gateway) (*listeners, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := g.openPeers(); err != nil {
+		socket.Close()
+		return nil, err
+	}
+	if g.peers != nil {
+		socket = g.peers.Joined(socket, peer.Socket)
+	}
 	h := newHandlers(g)
 	l := &listeners{log: g.log}
 	l.add(tls.NewListener(g.limiter.Network(g.tls), tlsConfig(g.serving)), h.server(h.network(true, true)))
@@ -65,7 +73,7 @@ func tlsConfig(serving certificates) *tls.Config {
 // strangers do.
 func (h *handlers) server(routes http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h.limiter.Handler(routes), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
+		Handler: h.limiter.Handler(h.cluster.Guard(routes)), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader,
 		ConnContext:    h.connected, ConnState: httpserver.State, ErrorLog: slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},

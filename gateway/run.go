@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/backup"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/store"
 )
@@ -31,6 +32,7 @@ const (
 	exitDone   = 0
 	exitFailed = 1
 	exitUsage  = 2
+	exitLost   = 75 // another gateway is the active one now: start again, and stand by (EX_TEMPFAIL of sysexits(3))
 )
 
 // run is the whole program: serve is done here, everything else is the operator's command line.
@@ -47,11 +49,19 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		fmt.Fprintf(stderr, "muster serve: %v\n%s serve --help shows every flag\n", err, cli.Program(getenv))
 		return exitUsage
 	}
-	if err := serve(ctx, s, getenv, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "muster serve: %v\n", err)
-		return exitFailed
+	return exitOf(serve(ctx, s, getenv, stdout, stderr), stderr)
+}
+
+// exitOf says how serve ended, and gives the exit code.
+func exitOf(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitDone
 	}
-	return exitDone
+	fmt.Fprintf(stderr, "muster serve: %v\n", err)
+	if errors.Is(err, cluster.ErrLost) || errors.Is(err, cluster.ErrHandedOver) {
+		return exitLost
+	}
+	return exitFailed
 }
 
 // commandLine is every command but serve. It runs in the operator's own process, and reaches the gateway over the admin API.

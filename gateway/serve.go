@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,8 @@ import (
 
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/cluster"
+	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/httpserver/daemon"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/store"
@@ -18,6 +21,8 @@ import (
 type gateway struct {
 	base
 	*parts
+	peers *peer.Server       // the gateways that stand by; nil: there can be none
+	leave context.CancelFunc // ends this gateway
 }
 
 // open builds the gateway. Each phase stands on those before it, and on nothing that comes later. The first account is the last: its token
@@ -37,6 +42,14 @@ func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout 
 		return err
 	}
 	if g.network, err = openNetwork(g.settings, g.log); err != nil {
+		return err
+	}
+	if g.cluster != nil {
+		if err := g.standBy(ctx, g.systemd(getenv), stdout); err != nil {
+			return err
+		}
+	}
+	if err := g.storage.open(ctx, g.settings, g.log); err != nil {
 		return err
 	}
 	if g.trust, err = openTrust(ctx, g.settings, g.log, g.storage, g.network); err != nil {
@@ -72,16 +85,39 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	}
 	log := slog.New(outage.Quiet(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
 	g, err := open(ctx, s, log, getenv, stdout)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was stopped while it stood by
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	defer g.close()
+	ctx, g.leave = context.WithCancel(ctx)
+	defer g.leave()
 	l, err := openListeners(g)
 	if err != nil {
+		g.close()
 		return err
 	}
 	g.greet(stdout)
-	return daemon.Run(ctx, g.work(l, daemon.Notifier{Socket: getenv("NOTIFY_SOCKET"), Logger: log})...)
+	ended := make(chan error, 1)
+	go func() {
+		err := daemon.Run(ctx, g.work(l, g.systemd(getenv))...)
+		g.close()
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+		if g.cluster != nil && g.cluster.Handed() {
+			err = errors.Join(err, cluster.ErrHandedOver)
+		}
+	case err = <-g.cluster.Lost(): // nothing is answered any more, and nothing that is written would be stored
+	}
+	return err
+}
+
+// systemd is told how this gateway is.
+func (g *gateway) systemd(getenv func(string) string) daemon.Notifier {
+	return daemon.Notifier{Socket: getenv("NOTIFY_SOCKET"), Logger: g.log}
 }
 
 // greet says where the gateway is and how to use it. Tests read the addresses out of these lines.
@@ -137,6 +173,9 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 	}...)
 	if g.stepCA != nil {
 		all = append(all, daemon.Part{Name: "step-ca", Run: g.stepCA.Run})
+	}
+	if g.peers != nil {
+		all = append(all, daemon.Part{Name: "other gateways", Run: g.peers.Run})
 	}
 	return append(all, []daemon.Part{
 		{Name: "listeners", Run: l.Run},

@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/paste"
@@ -68,6 +69,7 @@ type settings struct {
 	LogLevel            string
 	RegistryQuota       size // 0: none
 	RegistryMaxBlob     size // 0: none
+	Cluster             cluster.Settings
 
 	publicGiven bool // the public URL is the operator's, not made up from Listen
 	called      *flags.Set
@@ -84,7 +86,8 @@ func usualSettings(getenv func(string) string) settings {
 		Issuer: issuerBuiltIn, Bootstrap: bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io"}, History: 1 << 30,
 		SessionIdle: 30 * time.Minute, SessionLimit: 12 * time.Hour, LogsBuffer: ship.DefaultBound, RecordShells: true,
 		RecordingsKeep: days(90 * 24 * time.Hour), RecordingsQuota: 20 << 30, RecordingMax: 256 << 20, LogLevel: "info",
-		RegistryQuota: 20 << 30, RegistryMaxBlob: 2 << 30, program: cli.Program(getenv), given: map[string]string{}, files: map[string]bool{},
+		RegistryQuota: 20 << 30, RegistryMaxBlob: 2 << 30, Cluster: cluster.Settings{PeerListen: ":7444"},
+		program: cli.Program(getenv), given: map[string]string{}, files: map[string]bool{},
 	}
 }
 
@@ -158,7 +161,7 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return fmt.Errorf("%s %q: write host:port or :port", s.named("listen"), s.Listen)
 	}
-	if err := errors.Join(s.checkIssuer(), s.Bootstrap.Check(s.named)); err != nil {
+	if err := errors.Join(s.checkIssuer(), s.Bootstrap.Check(s.named), s.Cluster.Check(s.named)); err != nil {
 		return err
 	}
 	complete, err := s.reach().Complete(s.named("public-url"))

@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strconv"
 	"time"
 
 	"muster/gateway/internal/adminapi/backup"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
 	"muster/gateway/internal/httpserver/outage"
@@ -27,6 +29,9 @@ type storage struct {
 	info    *reply.Info // with this run's name
 	lock    *os.File
 	store   *store.Store
+	keys    masterkey.Source
+	key     []byte          // that seals the secrets in the database
+	cluster *cluster.Member // among the gateways on a shared store; nil: the database is in the data directory
 	outage  *outage.Watch
 	audit   *audit.Trail
 
@@ -34,21 +39,47 @@ type storage struct {
 }
 
 // openStorage takes the lock first, so that no second gateway opens the database.
-func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(string) string, stdout io.Writer) (*storage, error) {
-	d := &storage{started: time.Now(), info: &reply.Info{Epoch: newEpoch(), Logger: log}}
-	keys := masterkey.Source{Data: s.Data, Named: s.MasterKeyFile, Getenv: getenv, Say: stdout}
-	d.keyWithData = keys.WithData()
-	var err error
+func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(string) string, stdout io.Writer) (d *storage, err error) {
+	d = &storage{started: time.Now(), keys: masterkey.Source{Data: s.Data, Named: s.MasterKeyFile, Getenv: getenv, Say: stdout}}
+	d.keyWithData = d.keys.WithData()
 	d.lock, err = datadir.Lock(s.Data)
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("%w; choose another --data%s", err, keys.AtService())
+		return nil, fmt.Errorf("%w; choose another --data%s", err, d.keys.AtService())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if d.store, err = keys.Open(ctx); err != nil {
-		d.lock.Close()
+	if s.Cluster.Shared() {
+		err = d.join(ctx, s, log)
+	}
+	if err == nil {
+		d.key, err = d.keys.Key()
+	}
+	if err != nil {
+		d.close(log)
 		return nil, err
+	}
+	return d, nil
+}
+
+// join makes this gateway one of those on a shared store.
+func (d *storage) join(ctx context.Context, s settings, log *slog.Logger) error {
+	_, schema, err := store.Schema(ctx, "") // of no file: what this program knows
+	if err != nil {
+		return err
+	}
+	if d.cluster, err = cluster.Join(ctx, s.Cluster, schema, log); err != nil {
+		return err
+	}
+	d.keys.Shared = d.cluster.DB
+	return nil
+}
+
+// open opens the database. On a shared store this gateway is the active one.
+func (d *storage) open(ctx context.Context, s settings, log *slog.Logger) (err error) {
+	d.info = &reply.Info{Epoch: d.newEpoch(), Logger: log}
+	if d.store, err = d.keys.Open(ctx); err != nil {
+		return err
 	}
 	d.outage = outage.Tell(d.store, log)
 	d.audit = audit.New(audit.Config{Store: d.store, Logger: log})
@@ -57,21 +88,33 @@ func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(
 		log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until",
 			restored.AdoptUntil)
 	}
-	return d, nil
+	return nil
 }
 
 // close closes the database before it gives the lock back: until then no other gateway may open the database.
 func (d *storage) close(log *slog.Logger) {
-	if err := d.store.Close(); err != nil {
-		log.Error("the database did not close cleanly", "error", err)
+	if d.store != nil {
+		if err := d.store.Close(); err != nil {
+			log.Error("the database did not close cleanly", "error", err)
+		}
+	}
+	if d.cluster != nil {
+		if err := d.cluster.Close(); err != nil {
+			log.Error("the shared store did not close cleanly", "error", err)
+		}
 	}
 	d.lock.Close()
 }
 
 // newEpoch makes a name for this start of the gateway. Nonces of another start are refused. So no nonce can be used before a restart
-// and again after it, although the gateway keeps no nonces on the disk.
-func newEpoch() string {
+// and again after it, although the gateway keeps no nonces on the disk. On a shared store it begins with the fence of the lease: two
+// gateways never have the same.
+func (d *storage) newEpoch() string {
 	var random [8]byte
 	rand.Read(random[:])
-	return hex.EncodeToString(random[:])
+	epoch := hex.EncodeToString(random[:])
+	if d.cluster != nil {
+		epoch = strconv.FormatInt(d.cluster.DB.Fence(), 16) + "-" + epoch
+	}
+	return epoch
 }

@@ -83,6 +83,8 @@ const (
 	PathEvents       = "events"
 	PathGateway      = "gateway"
 	PathGatewayHost  = "gateway/host"
+	PathGateways     = "gateways"
+	PathHandOver     = "gateways/hand-over"
 	PathCA           = "ca"
 	PathIntermediate = "ca/intermediate"
 	PathRoots        = "ca/roots"

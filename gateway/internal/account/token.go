@@ -23,7 +23,7 @@ const touchEvery = time.Minute
 // authenticate finds out who calls. With an error, the caller is filled in as far as it is known.
 func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 	if g.Socket {
-		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{api.ScopeAll}}, nil
+		return Caller{Actor: store.Actor{Name: "operator:socket", Address: socketOf(r)}, Scopes: []string{api.ScopeAll}}, nil
 	}
 	if g.Within {
 		return g.within(r.Context())
@@ -37,6 +37,15 @@ func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 		return who, err
 	}
 	return g.token(r.Context(), who, text)
+}
+
+// socketOf is where an operator called: on this gateway's socket, or on that of a gateway that passed the call on.
+func socketOf(r *http.Request) string {
+	const own = "socket"
+	if strings.HasPrefix(r.RemoteAddr, own) {
+		return r.RemoteAddr
+	}
+	return own
 }
 
 // token finds out whose API token a text is.

@@ -60,6 +60,7 @@ type API struct {
 	Artifacts *artifact.Registry // nil: a backup has the database alone
 	History   *history.Store     // nil: it is switched off
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
+	Cluster   Cluster
 	Info      *reply.Info
 	Gateway   api.Gateway
 	Ready     func() bool                           // the database takes writes; nil: not known

@@ -145,6 +145,8 @@ func Table() []Route {
 		{"GET", api.PathWhoAmI, tenants(), none, (*server).whoami},
 		{"GET", api.PathGateway, tenants(), none, (*server).showGateway},
 		{"GET", api.PathGatewayHost, fleetWide(api.ScopeNodesRead), none, plain((*server).showHost)},
+		{"GET", api.PathGateways, fleetWide(api.ScopeNodesRead), none, plain((*server).listGateways)},
+		{"POST", api.PathHandOver, fleetWide(api.ScopeKeysWrite), usual, takes((*server).handOver)},
 		{"GET", api.PathCA, fleetWide(api.ScopeNodesRead), none, plain((*server).showCA)},
 		{"POST", api.PathIntermediate, fleetWide(api.ScopeKeysWrite), usual, takes((*server).intermediate)},
 		{"POST", api.PathRoots, fleetWide(api.ScopeKeysWrite), usual, takes((*server).addRoot)},

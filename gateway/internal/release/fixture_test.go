@@ -22,8 +22,8 @@ import (
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
+	"muster/store/engine"
 	"muster/store/releases"
-	"muster/store/sqlite"
 )
 
 var (
@@ -341,7 +341,7 @@ func wantCode(t testing.TB, err error, code string) {
 }
 
 // statement is a query for what no method shows.
-func statement(text string) sqlite.Statement { return sqlite.Do(text) }
+func statement(text string) engine.Statement { return engine.Do(text) }
 
 func storeMove(id, from string, at time.Time) store.Move {
 	return store.Move{NodeID: id, From: from, To: store.StateRetired, At: at}

@@ -13,8 +13,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/session"
 	"muster/store"
+	"muster/store/engine"
 	"muster/store/sessions"
-	"muster/store/sqlite"
 )
 
 // TestLimits: each limit ends a session, says why, and tells both ends.
@@ -369,7 +369,7 @@ func TestEndIsStoredLater(t *testing.T) {
 	h := newHall(t, "box")
 	id := h.ask("box", wire.SessionExec, `{"command":["ls"]}`)
 	change := func(text string) {
-		_, err := h.store.Records().Batch(t.Context(), []sqlite.Statement{sqlite.Do(text)})
+		_, err := h.store.Records().Batch(t.Context(), []engine.Statement{engine.Do(text)})
 		must(t, err)
 	}
 	change("ALTER TABLE node_sessions RENAME COLUMN end_reason TO away")

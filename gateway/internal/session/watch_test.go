@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"muster/agent/pipe"
-	"muster/store/sqlite"
+	"muster/store/engine"
 )
 
 // TestNobodyWatchesUnseen: if it cannot be stored that somebody watches, nobody does.
 func TestNobodyWatchesUnseen(t *testing.T) {
 	h := newHall(t, "box")
 	id, _ := h.shell("box")
-	_, err := h.store.Records().Batch(t.Context(), []sqlite.Statement{sqlite.Do("ALTER TABLE events RENAME COLUMN outcome TO away")})
+	_, err := h.store.Records().Batch(t.Context(), []engine.Statement{engine.Do("ALTER TABLE events RENAME COLUMN outcome TO away")})
 	must(t, err)
 	if w, err := h.Watch(t.Context(), mallory(), id); err == nil {
 		t.Errorf("it is watched without an event: %v", w)

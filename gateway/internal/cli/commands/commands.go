@@ -44,6 +44,7 @@ func All() []cli.Command {
 		gateway.CACommands(),
 		gateway.BackupCommands(),
 		gateway.ServiceCommands(),
+		gateway.ClusterCommands(),
 		health.EventCommands(),
 		status.Commands(),
 		cli.OwnCommands(),

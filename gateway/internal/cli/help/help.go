@@ -42,8 +42,8 @@ func guides() []string {
 func subjects() []string {
 	return []string{"joining", "bootstrap", "fleet", "console", "gpus", "health", "alerts", "conditions", "history", "metrics", "logs",
 		"tasks", "sessions",
-		"accounts", "audit-log", "certificates", "step-ca", "proxies", "releases", "registry", "settings", "backup", "upgrades", "security",
-		"protocol"}
+		"accounts", "audit-log", "certificates", "step-ca", "proxies", "releases", "registry", "settings", "backup", "standby", "upgrades",
+		"security", "protocol"}
 }
 
 // runbooks are the pages about one symptom.

@@ -17,7 +17,7 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := store.Options{Path: s.database(), MasterKey: key}
+	o := store.Options{Path: s.database(), Cluster: s.Shared, MasterKey: key}
 	opened, err := store.Open(ctx, o)
 	if errors.Is(err, store.ErrDamaged) {
 		return nil, fmt.Errorf("%w; bring it back from a backup: muster restore FILE --data %s --force, which keeps this file aside; "+
@@ -25,6 +25,9 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	}
 	if !errors.Is(err, store.ErrWrongMasterKey) {
 		return opened, err
+	}
+	if s.Shared != nil {
+		return nil, s.WrongShared()
 	}
 	before, missing := Read(s.File() + oldSuffix)
 	if missing != nil {
@@ -35,6 +38,12 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	}
 	fmt.Fprintln(s.Say, "finished a rotation of the master key that had been cut off")
 	return store.Open(ctx, o)
+}
+
+// WrongShared is the error of a key that does not open the store of several gateways.
+func (s Source) WrongShared() error {
+	return fmt.Errorf("%w: the key in %s is not that of the gateways that have used this store: name theirs with --master-key-file",
+		store.ErrWrongMasterKey, s.place())
 }
 
 // wrongKey names the key that was tried, and the one that does open the database where it is at hand.

@@ -17,6 +17,7 @@ import (
 
 	"muster/agent/disk"
 	"muster/gateway/internal/datadir"
+	"muster/store"
 )
 
 const (
@@ -34,8 +35,9 @@ type Source struct {
 	Service    bool   // the data are those of the installed service
 	Root       string // stands before the service's paths; a test's machine
 	Getenv     func(string) string
-	Say        io.Writer  // is told of a key that was made and of a change that was ended
-	Disk       disk.Steps // nil: nobody is told; for tests
+	Say        io.Writer      // is told of a key that was made and of a change that was ended
+	Disk       disk.Steps     // nil: nobody is told; for tests
+	Shared     *store.Cluster // the store of several gateways, in place of a database in Data; nil: there is none
 }
 
 // place is where the master key of a data directory is.
@@ -112,6 +114,10 @@ func (s Source) Key() ([]byte, error) {
 	key, err := Read(p.file)
 	if !errors.Is(err, fs.ErrNotExist) || !p.made {
 		return key, err
+	}
+	if s.Shared != nil {
+		return nil, fmt.Errorf("there is no master key: looked for %s. A store that gateways share never gets one made: name the one of the "+
+			"other gateways with --master-key-file. For the first gateway, openssl rand -base64 32 > FILE makes one", s.lookedFor())
 	}
 	if exists(s.database()) { // which another key seals
 		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with " +

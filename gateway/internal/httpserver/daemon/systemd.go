@@ -20,9 +20,12 @@ type Notifier struct {
 	Logger *slog.Logger
 }
 
+// Ready says that the service serves.
+func (n Notifier) Ready() { n.say("READY=1") }
+
 // Run says that the service serves and, when ctx ends, that it stops.
 func (n Notifier) Run(ctx context.Context) error {
-	n.say("READY=1")
+	n.Ready()
 	<-ctx.Done()
 	n.say("STOPPING=1")
 	return nil

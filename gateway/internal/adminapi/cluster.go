@@ -1,0 +1,48 @@
+package adminapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+)
+
+// Cluster is the gateways on one store.
+type Cluster struct {
+	List     func() []api.MemberGateway // the active one first
+	HandOver func(to string)            // has this gateway end when its answers are out; nil: it is by itself
+}
+
+// listGateways says which gateways there are.
+func (s *server) listGateways(*call) (any, error) {
+	return api.GatewayList{Shared: s.Cluster.HandOver != nil, Gateways: s.Cluster.List()}, nil
+}
+
+// handOver ends this gateway, so that another one takes its place.
+func (s *server) handOver(c *call, q api.HandOver) (any, error) {
+	if s.Cluster.HandOver == nil {
+		return nil, wire.Refuse(wire.CodeIllegalMove, "this gateway is by itself: no other one could take its place", "muster help standby")
+	}
+	var ids []string
+	all := s.Cluster.List()
+	for _, g := range all[1:] {
+		ids = append(ids, g.ID)
+	}
+	switch {
+	case len(ids) == 0:
+		return nil, wire.Refuse(wire.CodeIllegalMove, "no gateway stands by",
+			"start one on the same --store first: muster help standby")
+	case q.To != "" && !slices.Contains(ids, q.To):
+		return nil, wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("no gateway of the id %.80q stands by", q.To),
+			"those that do: "+strings.Join(ids, ", "))
+	}
+	event := c.event("gateway.handed_over")
+	event.Detail = map[string]string{"from": all[0].ID, "to": q.To}
+	if err := s.Store.AddEvents(c.r.Context(), event); err != nil {
+		return nil, err
+	}
+	s.Cluster.HandOver(q.To)
+	return api.HandedOver{From: all[0].ID, To: q.To}, nil
+}

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+const (
+	// handOverTime is how long a gateway may take to end and the next one to serve.
+	handOverTime = time.Minute
+	handOverPoll = 500 * time.Millisecond
+	// oddClock is how far apart clocks may be before a list says so.
+	oddClock = 500 * time.Millisecond
+)
+
+// ClusterCommands are those of several gateways on one store.
+func ClusterCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "gateway ls", Flags: []string{"output"}, Run: gatewayList,
+			Summary: "list the gateways on this store: the active one, and those that stand by",
+			Text: "One gateway is active; the others pass connections to it, and one of them takes over when it falls silent. CLOCK is how far " +
+				"the clock of one that stands by is from that of the active one: above a second it does not take over. A gateway whose database " +
+				"is its own is alone in the list. muster help standby says how several are set up.",
+			Examples: []string{"muster gateway ls"}},
+		{Name: "gateway hand-over", Args: "[ID]", Most: 1, Flags: []string{"output"}, Run: handOver,
+			Forms:   []string{cli.FormTable, cli.FormJSON},
+			Summary: "have another gateway take the place of the active one, for an upgrade",
+			Text: "The active gateway answers what it was asked, ends, and starts again as one that stands by (its service does that). " +
+				"The gateway with this ID takes its place, or any that stands by; this waits until it serves. Nodes stay enrolled and their work goes on; " +
+				"sessions end. For an upgrade, give those that stand by the new program first, then hand over, then upgrade the last one.",
+			Examples: []string{"muster gateway hand-over", "muster gateway hand-over gw2"}},
+	}
+}
+
+func gatewayList(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "ID", Least: 8, Most: 40}, {Name: "ROLE"}, {Name: "VERSION", Rank: 2}, {Name: "HEARD", Rank: 1},
+		{Name: "CLOCK"}, {Name: "URL", Rank: 3, Least: 16, Most: 60}}
+	return cli.ShowList(ctx, s, api.PathGateways, nil, columns, func(l api.GatewayList) [][]string {
+		if !l.Shared {
+			fmt.Fprintln(s.Stderr, "This gateway's database is its own, so none can stand by for it: muster help standby")
+		}
+		return cli.Rows(l.Gateways, func(g api.MemberGateway) []string { return gatewayRow(g, s.Now()) })
+	})
+}
+
+func gatewayRow(g api.MemberGateway, now time.Time) []string {
+	heard, clock := "-", "-"
+	if g.HeardAt != nil {
+		heard = screen.Ago(now, *g.HeardAt)
+	}
+	if g.ClockOffMillis != nil {
+		clock = clockText(time.Duration(*g.ClockOffMillis) * time.Millisecond)
+	}
+	return []string{screen.OrUnknown(g.ID), screen.OrUnknown(g.Role), screen.OrUnknown(g.Version), heard, clock, screen.OrUnknown(g.URL)}
+}
+
+func clockText(off time.Duration) string {
+	switch {
+	case off.Abs() < oddClock:
+		return "right"
+	case off > 0:
+		return screen.Age(off) + " ahead"
+	}
+	return screen.Age(-off) + " behind"
+}
+
+func handOver(ctx context.Context, s *cli.Session) error {
+	var q api.HandOver
+	if len(s.Words) > 0 {
+		q.To = s.Words[0]
+	}
+	done, err := cli.Send[api.HandedOver](ctx, s, http.MethodPost, api.PathHandOver, q)
+	if err != nil {
+		return err
+	}
+	now, err := awaitActive(ctx, s, done.From)
+	if err != nil {
+		return err
+	}
+	done.To = now
+	if s.Form == cli.FormJSON {
+		return s.WriteJSON(done)
+	}
+	fmt.Fprintf(s.Stdout, "%s is the active gateway in place of %s\n", screen.Printable(now), screen.Printable(done.From))
+	return nil
+}
+
+// awaitActive waits until another gateway than this one is the active one.
+func awaitActive(ctx context.Context, s *cli.Session, before string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	for {
+		l, err := cli.Get[api.GatewayList](ctx, s, api.PathGateways, nil)
+		if err == nil && len(l.Gateways) > 0 && l.Gateways[0].ID != before {
+			return l.Gateways[0].ID, nil
+		}
+		select {
+		case <-time.After(handOverPoll):
+		case <-ctx.Done():
+			return "", cli.Hinted(fmt.Sprintf("no other gateway serves %s after %s has ended", handOverTime, before), "muster gateway ls")
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return "", ctx.Err()
+		}
+	}
+}
