@@ -64,22 +64,32 @@ type member struct {
 	mu      sync.Mutex
 	process *process // that runs, or ran last
 	ended   []int    // exit codes
+	over    bool     // the test is
 }
 
 // begin starts a gateway.
 func (s *several) begin(id string) *member {
 	s.t.Helper()
 	m := &member{house: s.house(id), id: id}
+	s.t.Cleanup(func() { m.now().kill() })
 	m.run()
+	s.t.Cleanup(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.over = true
+	})
 	return m
 }
 
 // run starts it, and starts it again for as long as it ends with exitLost.
 func (m *member) run() {
-	p := start(m.t, "gateway "+m.id, append([]string{asGateway + "=1"}, m.env...), os.Args[0],
-		append([]string{"serve", "--data", m.data}, m.args...)...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.over {
+		return
+	}
+	p := start(m.t, "gateway "+m.id, append([]string{asGateway + "=1"}, m.env...), os.Args[0],
+		append([]string{"serve", "--data", m.data}, m.args...)...)
 	m.process = p
 	go func() {
 		<-p.done
@@ -114,14 +124,29 @@ func (m *member) lost() (n int) {
 // says runs a command until it succeeds and its output is as it should be.
 func (m *member) says(what string, good func(out string) bool, args ...string) (out string) {
 	m.t.Helper()
-	var stderr string
+	m.tries(what, func(code int, stdout, _ string) bool {
+		out = stdout
+		return code == exitDone && good(stdout)
+	}, args...)
+	return out
+}
+
+// refuses runs a command until it fails with a text.
+func (m *member) refuses(want string, args ...string) {
+	m.t.Helper()
+	m.tries("it says "+want, func(code int, _, stderr string) bool { return code == exitFailed && strings.Contains(stderr, want) }, args...)
+}
+
+// tries runs a command until it ends as it should: a gateway may be slow, and lose its lease.
+func (m *member) tries(what string, good func(code int, stdout, stderr string) bool, args ...string) {
+	m.t.Helper()
 	for end := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
-		var code int
-		if code, out, stderr = m.try(args...); code == exitDone && good(out) {
-			return out
+		code, stdout, stderr := m.try(args...)
+		if good(code, stdout, stderr) {
+			return
 		}
 		if time.Now().After(end) {
-			m.t.Fatalf("not so: %s\n%s%s", what, out, stderr)
+			m.t.Fatalf("not so: %s\n%s%s", what, stdout, stderr)
 		}
 	}
 }
@@ -205,9 +230,7 @@ func standBy(t *testing.T, s *several) {
 	}
 
 	b.listed("the other one stands by", func(l api.GatewayList) bool { return len(l.Gateways) == 2 })
-	if code, _, stderr := b.try("gateway", "hand-over", "gw7"); code != exitFailed || !strings.Contains(stderr, "those that do: "+b.id) {
-		t.Errorf("to nobody: exit %d, %s", code, stderr)
-	}
+	b.refuses("those that do: "+b.id, "gateway", "hand-over", "gw7")
 	before = a.lost()
 	if out := b.muster("gateway", "hand-over"); !strings.Contains(out, b.id+" is the active gateway in place of "+a.id) {
 		t.Errorf("got %s", out)
@@ -219,9 +242,7 @@ func standBy(t *testing.T, s *several) {
 	b.online(2)
 	a.now().kill()
 	b.listed("nobody stands by", func(l api.GatewayList) bool { return len(l.Gateways) == 1 })
-	if code, _, stderr := b.try("gateway", "hand-over"); code != exitFailed || !strings.Contains(stderr, "no gateway stands by") {
-		t.Errorf("nobody stands by: exit %d, %s", code, stderr)
-	}
+	b.refuses("no gateway stands by", "gateway", "hand-over")
 	b.now().stop()
 	if code := b.now().cmd.ProcessState.ExitCode(); code != exitDone {
 		t.Errorf("a gateway that is stopped ends with %d", code)

@@ -16,6 +16,8 @@ const (
 	// holdsFor is how long a lease counts as held after the sending of the last renewal that succeeded. It is shorter than the time after
 	// which another gateway takes over, because the two clocks are not the same and a request takes its time.
 	holdsFor = 4 * time.Second
+	// renewTime is for one try of a renewal. A node that does not answer leaves time for another one to be asked.
+	renewTime = 1500 * time.Millisecond
 	// TakeAfter is how long the beat must stand still before another gateway takes the lease.
 	TakeAfter = 6 * time.Second
 )
@@ -124,7 +126,9 @@ func (db *DB) Hold(ctx context.Context) error {
 
 // renew sends one renewal, which ends before the lease does.
 func (db *DB) renew(ctx context.Context) error {
-	ctx, cancel := context.WithDeadline(ctx, *db.until.Load())
+	ctx, ended := context.WithDeadline(ctx, *db.until.Load())
+	defer ended()
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	fence := db.fence.Load()
 	body, err := encode([]engine.Statement{

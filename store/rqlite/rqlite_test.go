@@ -3,6 +3,7 @@ package rqlite_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -355,4 +356,43 @@ func TestUnauthorized(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "refuses this user") || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// ways are a transport for each node.
+type ways map[string]http.RoundTripper
+
+func (w ways) RoundTrip(r *http.Request) (*http.Response, error) { return w[r.URL.Host].RoundTrip(r) }
+
+// hangs never answers.
+type hangs struct{}
+
+func (hangs) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestNodeHangs: the lease is kept, and writes are done, where the node that was asked so far does not answer any more.
+func TestNodeHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rqlitetest.New(t)
+		_, err := n.DB.Exec(schema)
+		must(t, err)
+		w := ways{"127.0.0.1:4001": n, "127.0.0.1:4002": n}
+		db, err := rqlite.Open(t.Context(), rqlite.Options{Endpoints: []string{"127.0.0.1:4001", "127.0.0.1:4002"}, Transport: w})
+		must(t, err)
+		defer db.Close()
+		must(t, db.Take(t.Context(), rqlite.Lease{}, rqlite.Claim{Gateway: "gw1"}))
+		w["127.0.0.1:4001"] = hangs{}
+		over := make(chan error, 1)
+		go func() { over <- db.Hold(t.Context()) }()
+		time.Sleep(time.Minute)
+		if len(over) > 0 || !db.Holds() {
+			t.Errorf("the lease is lost: %v", <-over)
+		}
+		_, err = db.Batch(t.Context(), []engine.Statement{put("a", "1")})
+		must(t, err)
+		if all := content(t, n); all != "a=1" {
+			t.Errorf("the table has %q", all)
+		}
+	})
 }

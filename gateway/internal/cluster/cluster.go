@@ -37,7 +37,7 @@ type Member struct {
 	claim rqlite.Claim
 	log   *slog.Logger
 	lost  chan error // gets what ended the lease
-	stop  context.CancelFunc
+	stop  func()     // ends the renewals; nil: there were none
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -86,9 +86,14 @@ func (m *Member) StandBy(ctx context.Context, seen func(id, url string) error) e
 
 // hold keeps the lease until Close.
 func (m *Member) hold() {
-	ctx, stop := context.WithCancel(context.Background())
-	m.stop = stop
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	m.stop = func() {
+		cancel()
+		<-over
+	}
 	go func() {
+		defer close(over)
 		if err := m.DB.Hold(ctx); err != nil {
 			m.lost <- fmt.Errorf("%w: %w", ErrLost, err)
 		}
