@@ -42,12 +42,12 @@ func openListeners(g *gateway) (*listeners, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := g.openPeers(); err != nil {
-		socket.Close()
-		return nil, err
-	}
-	if g.peers != nil {
+	if g.peers != nil { // what the others pass on comes to this gateway's own listeners
 		socket = g.peers.Joined(socket, peer.Socket)
+		g.tls = g.peers.Joined(g.tls, peer.TLS)
+		if g.plain != nil {
+			g.plain = g.peers.Joined(g.plain, peer.Plain)
+		}
 	}
 	h := newHandlers(g)
 	l := &listeners{log: g.log}

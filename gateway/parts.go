@@ -41,6 +41,7 @@ type base struct {
 	log      *slog.Logger
 	*storage
 	*network
+	peers *peers // the other gateways; nil: there can be none
 	*trust
 	*sight
 }

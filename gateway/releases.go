@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/build"
@@ -33,8 +31,12 @@ func (p *parts) openReleases(ctx context.Context, b base) (err error) {
 		return err
 	}
 	p.agents = nodeapi.NewAgents(agents, version)
-	p.artifacts, err = artifact.Open(ctx, artifact.Config{Folder: filepath.Join(b.settings.Data, datadir.Registry), Records: b.store.Records(),
-		MaxBlob: int64(b.settings.RegistryMaxBlob), Quota: int64(b.settings.RegistryQuota), Logger: b.log})
+	c := artifact.Config{Folder: b.settings.registryFolder(), Records: b.store.Records(),
+		MaxBlob: int64(b.settings.RegistryMaxBlob), Quota: int64(b.settings.RegistryQuota), Logger: b.log}
+	if b.peers != nil {
+		c.Copy, c.Fetch = b.peers.copyBlob, b.peers.fetchBlob
+	}
+	p.artifacts, err = artifact.Open(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/cluster"
-	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/httpserver/daemon"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/store"
@@ -21,7 +20,6 @@ import (
 type gateway struct {
 	base
 	*parts
-	peers *peer.Server       // the gateways that stand by; nil: there can be none
 	leave context.CancelFunc // ends this gateway
 }
 
@@ -44,6 +42,9 @@ func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout 
 	if g.network, err = openNetwork(g.settings, g.log); err != nil {
 		return err
 	}
+	if err := g.openPeers(); err != nil {
+		return err
+	}
 	if g.cluster != nil {
 		if err := g.standBy(ctx, g.systemd(getenv), stdout); err != nil {
 			return err
@@ -54,6 +55,11 @@ func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout 
 	}
 	if g.trust, err = openTrust(ctx, g.settings, g.log, g.storage, g.network); err != nil {
 		return err
+	}
+	if g.peers != nil {
+		if err := g.peers.prove(g.authority); err != nil {
+			return err
+		}
 	}
 	if g.sight, err = openSight(ctx, g.settings, g.log, g.storage); err != nil {
 		return err
@@ -66,6 +72,9 @@ func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout 
 
 // close closes what stays open when run has ended. The lock goes back last.
 func (g *gateway) close() {
+	if g.peers != nil {
+		g.peers.stop()
+	}
 	if g.network != nil {
 		g.network.close()
 	}
@@ -173,9 +182,6 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 	}...)
 	if g.stepCA != nil {
 		all = append(all, daemon.Part{Name: "step-ca", Run: g.stepCA.Run})
-	}
-	if g.peers != nil {
-		all = append(all, daemon.Part{Name: "other gateways", Run: g.peers.Run})
 	}
 	return append(all, []daemon.Part{
 		{Name: "listeners", Run: l.Run},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -197,6 +198,9 @@ func (s *settings) reach() reach.Reach {
 		OwnCertificate: s.TLSCert == "", Proxied: len(s.TrustedProxy) > 0,
 	}
 }
+
+// registryFolder is where the registry's blobs lie.
+func (s *settings) registryFolder() string { return filepath.Join(s.Data, datadir.Registry) }
 
 // muster is how an operator on this machine calls the program for this gateway, from whatever directory.
 func (s *settings) muster() string {

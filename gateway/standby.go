@@ -11,8 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/gateway/api"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/cluster/peer"
@@ -29,16 +28,10 @@ type standby struct {
 	*gateway
 	key     []byte // that seals the secrets in the store
 	relay   peer.Relay
-	self    atomic.Pointer[proof]
-	read    time.Time // when self was
-	active  string    // the gateway that was last said to be active
+	copying atomic.Bool // blobs are being copied
+	read    time.Time   // when the CA was
+	active  string      // the gateway that was last said to be active
 	serving sync.WaitGroup
-}
-
-// proof is what a gateway proves itself with to another one, and judges the other one by.
-type proof struct {
-	authority *authority.Authority
-	own       *authority.Serving
 }
 
 // standBy returns when this gateway is the active one. Until then it passes connections to the one that is.
@@ -49,7 +42,7 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	}
 	defer socket.Close()
 	b := &standby{gateway: g, key: g.storage.key}
-	b.relay = peer.Relay{Identity: b.identity, Most: int64(httpserver.Descriptors() / 4), Logger: g.log}
+	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Logger: g.log}
 	passing, stop := context.WithCancel(ctx)
 	defer b.serving.Wait()
 	defer stop()
@@ -60,28 +53,32 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 			b.active = id
 			fmt.Fprintf(stdout, "muster %s stands by as %s: %s is the active gateway\n", version, g.cluster.ID, id)
 		}
-		b.relay.Follow(&peer.Active{ID: id, URL: url})
-		return b.follow(passing, socket)
+		active := peer.Gateway{ID: id, URL: url}
+		b.relay.Follow(&active)
+		return b.follow(passing, socket, active)
 	})
 }
 
-// follow reads the CA, now and then again, and passes connections from the first time on that it could. A wrong master key is an error:
-// this gateway could not stand in for the active one.
-func (b *standby) follow(ctx context.Context, socket net.Listener) error {
+// follow reads the CA, now and then again, and copies the blobs that are missing here. It passes connections from the first time on that it
+// could. A wrong master key is an error: this gateway could not stand in for the active one.
+func (b *standby) follow(ctx context.Context, socket net.Listener, active peer.Gateway) error {
 	if time.Since(b.read) < rereadEvery {
 		return nil
 	}
-	first := b.self.Load() == nil
-	next, err := b.prove(ctx)
+	first := b.read.IsZero()
+	s, err := store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
+	if err == nil {
+		err = b.prove(ctx, s)
+	}
+	if errors.Is(err, store.ErrWrongMasterKey) {
+		return b.keys.WrongShared()
+	}
 	if err != nil {
 		b.log.Debug("the CA cannot be read from the store", "error", err)
-		if errors.Is(err, store.ErrWrongMasterKey) {
-			return b.keys.WrongShared()
-		}
 		return nil
 	}
 	b.read = time.Now()
-	b.self.Store(next)
+	b.copyBlobs(ctx, s.Records(), active)
 	if !first {
 		return nil
 	}
@@ -91,6 +88,34 @@ func (b *standby) follow(ctx context.Context, socket net.Listener) error {
 		b.pass(ctx, b.plain, peer.Plain)
 	}
 	return nil
+}
+
+func (b *standby) prove(ctx context.Context, s *store.Store) error {
+	a, err := authority.Read(ctx, authority.Config{Store: s})
+	if err != nil {
+		return err
+	}
+	return b.peers.prove(a)
+}
+
+// copyBlobs has the blobs copied that the active gateway has and this one has not, unless that goes on already.
+func (b *standby) copyBlobs(ctx context.Context, records store.Records, active peer.Gateway) {
+	if b.copying.Swap(true) {
+		return
+	}
+	b.serving.Go(func() {
+		defer b.copying.Store(false)
+		n, err := artifact.Mirror(ctx, records, b.settings.registryFolder(), func(blob artifact.Info) (io.ReadCloser, error) {
+			own, err := b.peers.identity()
+			if err != nil {
+				return nil, err
+			}
+			return peer.Fetch(ctx, own, active, blob)
+		})
+		if err != nil && ctx.Err() == nil {
+			b.log.Warn("not all blobs of the registry could be copied from the active gateway", "copied", n, "error", err)
+		}
+	})
 }
 
 func (b *standby) hello() peer.Hello {
@@ -103,76 +128,4 @@ func (b *standby) pass(ctx context.Context, l net.Listener, kind string) {
 			b.log.Error("no connections are passed to the active gateway any more", "listener", l.Addr(), "error", err)
 		}
 	})
-}
-
-func (b *standby) prove(ctx context.Context) (*proof, error) {
-	s, err := store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
-	if err != nil {
-		return nil, err
-	}
-	a, err := authority.Read(ctx, authority.Config{Store: s})
-	if err != nil {
-		return nil, err
-	}
-	own, err := authority.NewGateway(a, peer.URI(a.TrustDomain(), b.cluster.ID))
-	return &proof{a, own}, err
-}
-
-func (b *standby) identity() (peer.Identity, error) {
-	p := b.self.Load()
-	if p == nil {
-		return peer.Identity{}, errors.New("nothing was read from the store yet")
-	}
-	return p.identity()
-}
-
-func (p *proof) identity() (peer.Identity, error) {
-	certificate, err := p.own.GetCertificate(nil)
-	return peer.Identity{Domain: p.authority.TrustDomain(), Certificate: certificate, Roots: p.authority.Roots()}, err
-}
-
-// openPeers serves the gateways that stand by, if there can be some: what they pass on comes to this gateway's own listeners.
-func (g *gateway) openPeers() error {
-	if g.cluster == nil {
-		return nil
-	}
-	l, err := net.Listen("tcp", g.settings.Cluster.PeerListen)
-	if err != nil {
-		return fmt.Errorf("%w; choose another address with --peer-listen", err)
-	}
-	own, err := authority.NewGateway(g.authority, peer.URI(g.authority.TrustDomain(), g.cluster.ID))
-	if err != nil {
-		l.Close()
-		return err
-	}
-	g.peers = peer.NewServer(l, (&proof{g.authority, own}).identity, g.log)
-	g.tls = g.peers.Joined(g.tls, peer.TLS)
-	if g.plain != nil {
-		g.plain = g.peers.Joined(g.plain, peer.Plain)
-	}
-	return nil
-}
-
-// gateways is what the admin API knows of the gateways on this store.
-func (g *gateway) gateways() adminapi.Cluster {
-	if g.cluster == nil {
-		return adminapi.Cluster{List: func() []api.MemberGateway {
-			return []api.MemberGateway{{Role: api.RoleActive, URL: g.reach.PublicURL, Version: version}}
-		}}
-	}
-	return adminapi.Cluster{
-		List: func() []api.MemberGateway {
-			all := []api.MemberGateway{{ID: g.cluster.ID, Role: api.RoleActive, URL: g.cluster.URL(), Version: version}}
-			for _, one := range g.peers.Standing() {
-				off := one.At.Sub(one.Heard).Milliseconds()
-				all = append(all, api.MemberGateway{ID: one.ID, Role: api.RoleStandby, URL: one.URL, Version: one.Version, HeardAt: &one.Heard,
-					ClockOffMillis: &off})
-			}
-			return all
-		},
-		HandOver: func(to string) {
-			g.cluster.HandTo(to)
-			g.leave()
-		},
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -207,8 +208,15 @@ func standBy(t *testing.T, s *several) {
 		t.Errorf("nobody says on which gateway the operator called:\n%s", log)
 	}
 
+	pushed := a.says("a release is pushed", func(string) bool { return true }, "release", "push", "linux/"+runtime.GOARCH+"="+agentBinary(t),
+		"--version", "9.9.9")
+
 	a.now().kill()
 	b.active(b.id)
+	copied := b.says("the blobs are there", func(string) bool { return true }, "backup", filepath.Join(t.TempDir(), "backup.tar"))
+	if !strings.Contains(copied, ", and 2 blobs of the registry with ") {
+		t.Errorf("the other gateway has not what was pushed: %s\n%s", pushed, copied)
+	}
 	a.run()
 	a.active(b.id)
 	b.online(2)

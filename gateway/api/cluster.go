@@ -26,11 +26,11 @@ type MemberGateway struct {
 
 // HandOver is the body of POST gateways/hand-over.
 type HandOver struct {
-	To string `json:"to"` // id of the gateway that shall be the active one; empty: any that stands by
+	To string `json:"to"` // id of the gateway that shall be the active one; empty: one that stands by
 }
 
 // HandedOver answers it. The active gateway ends after that, and another one takes its place.
 type HandedOver struct {
 	From string `json:"from"`
-	To   string `json:"to"` // empty: any
+	To   string `json:"to"`
 }

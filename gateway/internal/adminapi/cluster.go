@@ -38,6 +38,9 @@ func (s *server) handOver(c *call, q api.HandOver) (any, error) {
 		return nil, wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("no gateway of the id %.80q stands by", q.To),
 			"those that do: "+strings.Join(ids, ", "))
 	}
+	if q.To == "" { // else this one may be the first to take the lease again, when its service has started it
+		q.To = ids[0]
+	}
 	event := c.event("gateway.handed_over")
 	event.Detail = map[string]string{"from": all[0].ID, "to": q.To}
 	if err := s.Store.AddEvents(c.r.Context(), event); err != nil {

@@ -16,6 +16,7 @@ package artifact
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"sync"
@@ -40,6 +41,11 @@ type Config struct {
 	Quota   int64            // bytes of all blobs, uploads and manifests; 0: no limit
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: nothing is logged
+
+	// Copy has another gateway keep a copy of a blob, before its push is acknowledged; nil: no other gateway has this registry's records.
+	Copy func(ctx context.Context, blob Info, content *io.SectionReader) error
+	// Fetch gives the bytes of a blob that is on record and not here, from another gateway; nil as Copy.
+	Fetch func(ctx context.Context, blob Info) (io.ReadCloser, error)
 }
 
 // Registry is an open registry. Its methods may be called from any number of goroutines.

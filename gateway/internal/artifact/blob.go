@@ -34,15 +34,42 @@ func (r *Registry) Blob(ctx context.Context, repository, digest string) (Blob, e
 	if err != nil {
 		return Blob{}, err
 	}
-	return r.openBlob(Info(link.Blob))
+	return r.openBlob(ctx, Info(link.Blob))
 }
 
-func (r *Registry) openBlob(info Info) (Blob, error) {
+// openBlob opens a blob that is on record. One that is not here is fetched from another gateway, where there is one.
+func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	file, err := r.folder.open(info)
+	if r.config.Fetch != nil && Is(err, CodeBlobUnknown) {
+		file, err = r.fetch(ctx, info, err)
+	}
 	if err != nil {
 		return Blob{}, err
 	}
 	return Blob{info, file}, nil
+}
+
+// fetch fetches a blob. If no gateway has it, it gives the error of before.
+func (r *Registry) fetch(ctx context.Context, info Info, before error) (*os.File, error) {
+	d, err := ParseDigest(info.Digest)
+	if err != nil {
+		return nil, err
+	}
+	lock := r.lock(d)
+	lock.Lock()
+	defer lock.Unlock()
+	if file, err := r.folder.open(info); err == nil { // another caller has fetched it
+		return file, nil
+	}
+	content, err := r.config.Fetch(ctx, info)
+	if err == nil {
+		err = errors.Join(r.folder.take(info, content), content.Close())
+	}
+	if err != nil {
+		r.log.Warn("a blob is not here, and no other gateway gives it", "digest", info.Digest, "error", err)
+		return nil, before
+	}
+	return r.folder.open(info)
 }
 
 // link finds a blob of a repository.
@@ -149,10 +176,14 @@ func (r *Registry) Mount(ctx context.Context, repository, digest, from string) (
 
 // Each gives every blob, whichever repository has it, in the order of their digests, until the function returns an error.
 func (r *Registry) Each(ctx context.Context, do func(Info) error) error {
+	return each(ctx, r.records, do)
+}
+
+func each(ctx context.Context, records registry.Records, do func(Info) error) error {
 	const page = 1000
 	after := ""
 	for {
-		blobs, err := r.records.Blobs(ctx, after, page)
+		blobs, err := records.Blobs(ctx, after, page)
 		if err != nil {
 			return err
 		}
@@ -190,7 +221,7 @@ func (r *Registry) Raw(ctx context.Context, digest string) (Blob, error) {
 	if err != nil {
 		return Blob{}, err
 	}
-	blob, err := r.openBlob(Info(stored))
+	blob, err := r.openBlob(ctx, Info(stored))
 	if err != nil {
 		return blob, err
 	}

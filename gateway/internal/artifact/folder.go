@@ -164,15 +164,23 @@ func (f folder) remove(path string) error {
 	return nil
 }
 
-// Import writes a blob into the folder of a registry that is not open. It is for restores: the database knows the blob already. A
-// blob that is there already is replaced.
-func Import(steps disk.Steps, path string, blob Info, content io.Reader) (err error) {
-	d, err := ParseDigest(blob.Digest)
-	if err != nil {
-		return err
-	}
+// Import writes a blob into the folder of a registry that is not open: for a restore, or for a gateway that stands by. A blob that is there
+// already is replaced.
+func Import(steps disk.Steps, path string, blob Info, content io.Reader) error {
 	f := folder{path: path, disk: steps}
 	if err := f.make(); err != nil {
+		return err
+	}
+	return f.take(blob, content)
+}
+
+// File opens a blob in the folder of a registry that is not open. BLOB_UNKNOWN if it is not there, or has another size than it should have.
+func File(path string, blob Info) (*os.File, error) { return folder{path: path}.open(blob) }
+
+// take writes a blob, and makes sure of its bytes.
+func (f folder) take(blob Info, content io.Reader) (err error) {
+	d, err := ParseDigest(blob.Digest)
+	if err != nil {
 		return err
 	}
 	id := uploadID("")
@@ -194,7 +202,7 @@ func Import(steps disk.Steps, path string, blob Info, content io.Reader) (err er
 		return diskError(err)
 	}
 	if size != blob.Size || sumOf(d.Algorithm, sum) != d {
-		return refuse(CodeDigestInvalid, "the bytes of the backup are not those of the blob", blob.Digest)
+		return refuse(CodeDigestInvalid, "the bytes are not those of the blob", blob.Digest)
 	}
 	return f.publish(file, id, blob)
 }

@@ -255,12 +255,28 @@ func (r *Registry) seal(ctx context.Context, repository string, u *upload, file 
 		err = refuse(CodeDigestInvalid, "the bytes have the digest "+got.String(), d.String())
 	}
 	if err == nil {
+		err = r.copy(ctx, Info{d.String(), u.size}, file)
+	}
+	if err == nil {
 		err = r.publish(ctx, repository, u, file, d)
 	}
 	if err != nil {
 		return errors.Join(err, file.Close(), r.end(u))
 	}
 	return file.Close()
+}
+
+// copy has another gateway keep a copy, where there is one.
+func (r *Registry) copy(ctx context.Context, blob Info, file io.ReaderAt) error {
+	if r.config.Copy == nil {
+		return nil
+	}
+	err := r.config.Copy(ctx, blob, io.NewSectionReader(file, 0, blob.Size))
+	if err != nil {
+		return fmt.Errorf("%w (%w)", &Error{Code: CodeUnavailable,
+			Message: "no gateway that stands by could keep a copy: push again"}, err)
+	}
+	return nil
 }
 
 // publish renames and records under the lock of the digest, so that nobody removes the file in between.

@@ -14,6 +14,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"muster/gateway/internal/artifact"
 )
 
 // Kinds of connections, by the listener that they came to.
@@ -21,7 +23,11 @@ const (
 	TLS    = "tls"
 	Plain  = "plain"
 	Socket = "socket"
-	hello  = "hello" // no caller's: a gateway that stands by says that it does
+
+	// These are no caller's.
+	hello = "hello" // a gateway that stands by says that it does
+	keeps = "keep"  // a copy of a blob follows
+	gives = "give"  // a copy of a blob is asked for
 )
 
 const (
@@ -84,9 +90,10 @@ func (i Identity) verify(chain []*x509.Certificate) (string, error) {
 
 // header stands before the bytes of a connection, as a line of JSON.
 type header struct {
-	Kind    string `json:"kind"`
-	Address string `json:"address,omitempty"` // of the caller, as the gateway that stands by saw it
-	Hello   *Hello `json:"hello,omitempty"`
+	Kind    string         `json:"kind"`
+	Address string         `json:"address,omitempty"` // of the caller, as the gateway that stands by saw it
+	Hello   *Hello         `json:"hello,omitempty"`
+	Blob    *artifact.Info `json:"blob,omitempty"`
 }
 
 // Hello is what a gateway that stands by says of itself.

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/kit"
@@ -41,13 +43,18 @@ func newSite(t *testing.T) *site {
 	a, err := authority.Open(t.Context(), authority.Config{Store: kit.Store(t, nil)})
 	must(t, err)
 	s := &site{t: t, authority: a}
+	folder := t.TempDir()
+	copies := peer.Copies{
+		Keep: func(blob artifact.Info, content io.Reader) error { return artifact.Import(nil, folder, blob, content) },
+		Open: func(blob artifact.Info) (io.ReadCloser, error) { return artifact.File(folder, blob) },
+	}
 	l := listen(t)
 	s.address = l.Addr().String()
-	s.server = peer.NewServer(l, s.identity("gw1"), quiet())
+	s.server = peer.NewServer(l, s.identity("gw1"), copies, quiet())
 	s.run(func(ctx context.Context) error { return s.server.Run(ctx) })
 	s.shows(s.identity("gw2"))
 	s.relay = &peer.Relay{Identity: func() (peer.Identity, error) { return (*s.shown.Load())() }, Most: 8, Logger: quiet()}
-	s.relay.Follow(&peer.Active{ID: "gw1", URL: "https://" + s.address})
+	s.relay.Follow(&peer.Gateway{ID: "gw1", URL: "https://" + s.address})
 	return s
 }
 
@@ -235,7 +242,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	s.shows(good)
-	for name, active := range map[string]*peer.Active{"another one": {ID: "gw3", URL: "https://" + s.address}, "none": nil,
+	for name, active := range map[string]*peer.Gateway{"another one": {ID: "gw3", URL: "https://" + s.address}, "none": nil,
 		"nowhere": {ID: "gw1", URL: "https://127.0.0.1:1"}, "no URL": {ID: "gw1", URL: "://"},
 		"of another CA": {ID: "gw1", URL: "https://" + other.address}} {
 		s.relay.Follow(active)
@@ -243,7 +250,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("to %s: %q", name, got)
 		}
 	}
-	s.relay.Follow(&peer.Active{ID: "gw1", URL: "https://" + s.address})
+	s.relay.Follow(&peer.Gateway{ID: "gw1", URL: "https://" + s.address})
 	if got, _ := say(t, through, "x"); got == "" {
 		t.Error("nothing is passed any more")
 	}
@@ -322,5 +329,56 @@ func TestStanding(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("nobody is heard")
 		}
+	}
+}
+
+// TestCopies: blobs go to another gateway and come back, whole or not at all.
+func TestCopies(t *testing.T) {
+	s := newSite(t)
+	own, err := s.identity("gw2")()
+	must(t, err)
+	to := peer.Gateway{ID: "gw1", URL: "https://" + s.address}
+	content := strings.Repeat("0123456789", 300_000)
+	blob := artifact.Info{Digest: artifact.DigestOf([]byte(content)), Size: int64(len(content))}
+	keep := func(blob artifact.Info, content string) error {
+		return peer.Keep(t.Context(), own, to, blob, strings.NewReader(content))
+	}
+	fetch := func(ctx context.Context, blob artifact.Info) (string, error) {
+		from, err := peer.Fetch(ctx, own, to, blob)
+		if err != nil {
+			return "", err
+		}
+		defer from.Close()
+		all, err := io.ReadAll(from)
+		return string(all), err
+	}
+	if text, err := fetch(t.Context(), blob); err == nil {
+		t.Errorf("%d bytes of what is not there", len(text))
+	}
+	must(t, keep(blob, content))
+	if text, err := fetch(t.Context(), blob); err != nil || text != content {
+		t.Errorf("%d bytes came back, %v", len(text), err)
+	}
+	empty := artifact.Info{Digest: artifact.DigestOf(nil)}
+	must(t, keep(empty, ""))
+	other := artifact.Info{Digest: artifact.DigestOf([]byte("x")), Size: 1}
+	if err := keep(other, "y"); err == nil || !strings.Contains(err.Error(), "the bytes are not those of the blob") {
+		t.Errorf("other bytes: %v", err)
+	}
+	if _, err := fetch(t.Context(), other); err == nil {
+		t.Error("other bytes are kept")
+	}
+	if err := keep(artifact.Info{Digest: "sha256:../../x", Size: 1}, "x"); err == nil {
+		t.Error("a name that is no digest is taken")
+	}
+	ended, end := context.WithCancel(t.Context())
+	from, err := peer.Fetch(ended, own, to, blob)
+	must(t, err)
+	end()
+	if _, err := io.ReadAll(from); err == nil {
+		t.Error("a copy goes on after its end")
+	}
+	if err := from.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
 	}
 }

@@ -3,7 +3,6 @@ package peer
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,8 @@ import (
 	"time"
 )
 
-// Active is where the active gateway is.
-type Active struct {
+// Gateway is where another gateway is.
+type Gateway struct {
 	ID  string
 	URL string // https://HOST:PORT of its listener for gateways
 }
@@ -28,12 +27,12 @@ type Relay struct {
 	Most     int64 // connections at a time
 	Logger   *slog.Logger
 
-	active atomic.Pointer[Active]
+	active atomic.Pointer[Gateway]
 	open   atomic.Int64
 }
 
 // Follow says which gateway is the active one from now on; nil: none is known.
-func (r *Relay) Follow(a *Active) { r.active.Store(a) }
+func (r *Relay) Follow(a *Gateway) { r.active.Store(a) }
 
 // Serve passes what comes to a listener, until ctx ends. Connections that are passed then go on until one of their ends closes them. The
 // listener stays open.
@@ -104,19 +103,27 @@ func (r *Relay) say(ctx context.Context, h header) error {
 
 // begin opens a connection to the active gateway, and writes what stands before its bytes.
 func (r *Relay) begin(ctx context.Context, h header) (*tls.Conn, error) {
-	line, err := json.Marshal(h)
+	active := r.active.Load()
+	if active == nil {
+		return nil, errNoActive
+	}
+	own, err := r.Identity()
 	if err != nil {
 		return nil, err
 	}
-	to, err := r.dial(ctx)
+	return begin(ctx, own, *active, h)
+}
+
+// begin opens a connection to another gateway, and writes what stands before its bytes.
+func begin(ctx context.Context, own Identity, to Gateway, h header) (*tls.Conn, error) {
+	c, err := dial(ctx, own, to)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := to.Write(append(line, '\n')); err != nil {
-		to.Close()
-		return nil, err
+	if err := writeLine(c, h); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
-	return to, nil
+	return c, nil
 }
 
 // pass passes one connection until both of its ends are done.
@@ -148,22 +155,14 @@ func pour(to, from net.Conn) {
 // errNoActive says that nobody can take a connection.
 var errNoActive = errors.New("no gateway is active")
 
-func (r *Relay) dial(ctx context.Context) (*tls.Conn, error) {
-	active := r.active.Load()
-	if active == nil {
-		return nil, errNoActive
-	}
-	at, err := url.Parse(active.URL)
-	if err != nil {
-		return nil, err
-	}
-	own, err := r.Identity()
+func dial(ctx context.Context, own Identity, to Gateway) (*tls.Conn, error) {
+	at, err := url.Parse(to.URL)
 	if err != nil {
 		return nil, err
 	}
 	config := own.config(func(id string) error {
-		if id != active.ID {
-			return fmt.Errorf("at %s is the gateway %s, and the active one is %s", active.URL, id, active.ID)
+		if id != to.ID {
+			return fmt.Errorf("at %s is the gateway %s, and not %s", to.URL, id, to.ID)
 		}
 		return nil
 	})

@@ -18,6 +18,7 @@ import (
 // Server takes the connections that other gateways pass on, and hands each to the listener of its kind.
 type Server struct {
 	identity func() (Identity, error)
+	copies   Copies
 	log      *slog.Logger
 	listener net.Listener
 	passed   map[string]chan net.Conn
@@ -26,6 +27,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	standing map[string]Standing // by id; guarded by mu
+	taken    map[string]bool     // kinds that have a listener: this gateway is the active one; guarded by mu
 }
 
 // Standing is a gateway that stands by.
@@ -53,9 +55,9 @@ func (s *Server) stands(id string, h Hello) {
 }
 
 // NewServer serves other gateways on a listener, when Run runs.
-func NewServer(l net.Listener, i func() (Identity, error), log *slog.Logger) *Server {
-	s := &Server{identity: i, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
-		standing: map[string]Standing{}}
+func NewServer(l net.Listener, i func() (Identity, error), copies Copies, log *slog.Logger) *Server {
+	s := &Server{identity: i, copies: copies, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
+		standing: map[string]Standing{}, taken: map[string]bool{}}
 	for _, kind := range []string{TLS, Plain, Socket} {
 		s.passed[kind] = make(chan net.Conn)
 	}
@@ -85,60 +87,82 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 }
 
-// take proves a connection and hands it on.
+// take proves a connection, and does what it is for.
 func (s *Server) take(c net.Conn) {
-	passed, kind, err := s.proven(c)
+	passed, h, err := s.proven(c)
+	handed := false
+	if err == nil {
+		handed, err = s.serve(passed, h)
+	}
 	if err != nil {
-		s.log.Debug("a connection to the listener for gateways is refused", "address", c.RemoteAddr(), "error", err)
+		s.log.Debug("a connection of another gateway failed", "address", c.RemoteAddr(), "error", err)
 	}
-	if err != nil || kind == hello {
-		c.Close()
-		return
-	}
-	select {
-	case s.passed[kind] <- passed:
-	case <-s.closing:
+	if !handed {
 		c.Close()
 	}
 }
 
-func (s *Server) proven(c net.Conn) (*Conn, string, error) {
-	var gateway string
-	own, err := s.identity()
-	if err != nil {
-		return nil, "", err
+// serve does what a connection is for. handed: somebody else closes it.
+func (s *Server) serve(c *Conn, h header) (handed bool, err error) {
+	switch {
+	case h.Kind == hello && h.Hello != nil:
+		s.stands(c.Gateway, *h.Hello)
+		return false, nil
+	case h.Kind == keeps && h.Blob != nil:
+		return false, s.copies.keep(c, *h.Blob)
+	case h.Kind == gives && h.Blob != nil:
+		return false, s.copies.give(c, *h.Blob)
+	case !s.takes(h.Kind):
+		return false, fmt.Errorf("nothing listens for connections of the kind %.20q: this gateway is not the active one, or is another version",
+			h.Kind)
 	}
-	secure := tls.Server(c, own.config(func(id string) error { gateway = id; return nil }))
-	if err := secure.SetDeadline(time.Now().Add(connectTime)); err != nil {
-		return nil, "", err
-	}
-	if err := secure.Handshake(); err != nil {
-		return nil, "", err
-	}
-	h, rest, err := readHeader(secure)
-	if err != nil {
-		return nil, "", err
-	}
-	if h.Kind == hello && h.Hello != nil {
-		s.stands(gateway, *h.Hello)
-		return nil, hello, nil
-	}
-	if s.passed[h.Kind] == nil {
-		return nil, "", fmt.Errorf("no listener is of the kind %.20q", h.Kind)
-	}
-	var address net.Addr = SocketAddr(gateway)
+	c.address = SocketAddr(c.Gateway)
 	if h.Kind != Socket {
 		at, err := netip.ParseAddrPort(h.Address)
 		if err != nil {
-			return nil, "", fmt.Errorf("the caller's address: %w", err)
+			return false, fmt.Errorf("the caller's address: %w", err)
 		}
-		address = net.TCPAddrFromAddrPort(at)
+		c.address = net.TCPAddrFromAddrPort(at)
 	}
-	return &Conn{Conn: secure, rest: rest, address: address, Gateway: gateway}, h.Kind, secure.SetDeadline(time.Time{})
+	select {
+	case s.passed[h.Kind] <- c:
+		return true, nil
+	case <-s.closing:
+		return false, nil
+	}
+}
+
+func (s *Server) takes(kind string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taken[kind]
+}
+
+func (s *Server) proven(c net.Conn) (passed *Conn, h header, err error) {
+	own, err := s.identity()
+	if err != nil {
+		return nil, h, err
+	}
+	passed = &Conn{}
+	secure := tls.Server(c, own.config(func(id string) error { passed.Gateway = id; return nil }))
+	passed.Conn = secure
+	if err := secure.SetDeadline(time.Now().Add(connectTime)); err != nil {
+		return nil, h, err
+	}
+	if err := secure.Handshake(); err != nil {
+		return nil, h, err
+	}
+	if h, passed.rest, err = readHeader(secure); err != nil {
+		return nil, h, err
+	}
+	return passed, h, secure.SetDeadline(time.Time{})
 }
 
 // Joined gives a listener with the connections of its own and those of its kind that other gateways pass on.
 func (s *Server) Joined(own net.Listener, kind string) net.Listener {
+	s.mu.Lock()
+	s.taken[kind] = true
+	s.mu.Unlock()
 	j := &joined{Listener: own, passed: s.passed[kind], accepted: make(chan accepted), closed: make(chan struct{})}
 	go j.accept()
 	return j

@@ -1,0 +1,143 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"muster/gateway/internal/artifact"
+)
+
+// Copies is what a gateway has of the registry's blobs, for the others.
+type Copies struct {
+	// Keep stores a blob whose bytes come from another gateway, and verifies it by its digest.
+	Keep func(blob artifact.Info, content io.Reader) error
+	// Open opens a blob that is here.
+	Open func(blob artifact.Info) (io.ReadCloser, error)
+}
+
+// stallTime is how long a copy may stand still.
+const stallTime = 30 * time.Second
+
+// answer is what stands before the bytes of an answer, as a line of JSON.
+type answer struct {
+	Error string `json:"error,omitempty"`
+}
+
+// keep takes a copy from another gateway, and says how that went.
+func (c Copies) keep(from *Conn, blob artifact.Info) error {
+	lively := stalling{from.Conn}
+	err := c.Keep(blob, io.LimitReader(io.MultiReader(io.LimitReader(from.rest, int64(from.rest.Buffered())), lively), blob.Size))
+	return errors.Join(err, writeLine(lively, answered(err)))
+}
+
+// give sends a copy to another gateway.
+func (c Copies) give(to *Conn, blob artifact.Info) error {
+	lively := stalling{to.Conn}
+	file, err := c.Open(blob)
+	if err != nil {
+		return errors.Join(err, writeLine(lively, answered(err)))
+	}
+	defer file.Close()
+	if err := writeLine(lively, answer{}); err != nil {
+		return err
+	}
+	_, err = io.Copy(lively, file)
+	return err
+}
+
+func answered(err error) answer {
+	if err != nil {
+		return answer{err.Error()}
+	}
+	return answer{}
+}
+
+func writeLine(to io.Writer, v any) error {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = to.Write(append(line, '\n'))
+	}
+	return err
+}
+
+// readAnswer reads what stands before the bytes of an answer.
+func readAnswer(from *bufio.Reader) error {
+	line, err := from.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("the other gateway's answer: %w", err)
+	}
+	var a answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return fmt.Errorf("the other gateway's answer: %w", err)
+	}
+	if a.Error != "" {
+		return errors.New("the other gateway: " + a.Error)
+	}
+	return nil
+}
+
+// Keep has another gateway keep a copy of a blob. When it returns nil, the copy is on that gateway's disk, and verified.
+func Keep(ctx context.Context, own Identity, to Gateway, blob artifact.Info, content io.Reader) error {
+	c, err := begin(ctx, own, to, header{Kind: keeps, Blob: &blob})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	lively := stalling{c}
+	if _, err := io.Copy(lively, content); err != nil {
+		return err
+	}
+	return readAnswer(bufio.NewReaderSize(lively, mostHeader))
+}
+
+// Fetch gives the bytes of a blob that another gateway has, until ctx ends. Who reads them verifies them.
+func Fetch(ctx context.Context, own Identity, from Gateway, blob artifact.Info) (io.ReadCloser, error) {
+	c, err := begin(ctx, own, from, header{Kind: gives, Blob: &blob})
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	rest := bufio.NewReaderSize(stalling{c}, mostHeader)
+	if err := readAnswer(rest); err != nil {
+		stop()
+		return nil, errors.Join(err, c.Close())
+	}
+	return fetched{io.LimitReader(rest, blob.Size), c, stop}, nil
+}
+
+// fetched is a blob on its way.
+type fetched struct {
+	io.Reader
+	conn net.Conn
+	stop func() bool
+}
+
+// Close ends the way.
+func (f fetched) Close() error {
+	f.stop()
+	return f.conn.Close()
+}
+
+// stalling is a connection that fails when it stands still.
+type stalling struct{ net.Conn }
+
+func (s stalling) Read(p []byte) (int, error) {
+	if err := s.SetReadDeadline(time.Now().Add(stallTime)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Read(p)
+}
+
+func (s stalling) Write(p []byte) (int, error) {
+	if err := s.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
+		return 0, err
+	}
+	return s.Conn.Write(p)
+}

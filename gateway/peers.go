@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/cluster/peer"
+)
+
+// peers is this gateway towards the others on the same store, whether or not it is the active one.
+type peers struct {
+	*peer.Server
+	id   string
+	self atomic.Pointer[proof]
+	stop context.CancelFunc
+}
+
+// proof is what a gateway proves itself with to another one, and judges the other one by.
+type proof struct {
+	authority *authority.Authority
+	own       *authority.Serving
+}
+
+// openPeers serves the other gateways, if there can be some.
+func (g *gateway) openPeers() error {
+	if g.cluster == nil {
+		return nil
+	}
+	l, err := net.Listen("tcp", g.settings.Cluster.PeerListen)
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --peer-listen", err)
+	}
+	p := &peers{id: g.cluster.ID}
+	folder := g.settings.registryFolder()
+	p.Server = peer.NewServer(l, p.identity, peer.Copies{
+		Keep: func(blob artifact.Info, content io.Reader) error { return artifact.Import(nil, folder, blob, content) },
+		Open: func(blob artifact.Info) (io.ReadCloser, error) { return artifact.File(folder, blob) },
+	}, g.log)
+	ctx, stop := context.WithCancel(context.Background())
+	p.stop = stop
+	g.peers = p
+	go func() {
+		if err := p.Run(ctx); err != nil {
+			g.log.Error("the other gateways are not served any more", "error", err)
+		}
+	}()
+	return nil
+}
+
+// prove has this gateway prove itself with a certificate of the CA, as it is now.
+func (p *peers) prove(a *authority.Authority) error {
+	own, err := authority.NewGateway(a, peer.URI(a.TrustDomain(), p.id))
+	if err == nil {
+		p.self.Store(&proof{a, own})
+	}
+	return err
+}
+
+func (p *peers) identity() (peer.Identity, error) {
+	now := p.self.Load()
+	if now == nil {
+		return peer.Identity{}, errors.New("the CA was not read from the store yet")
+	}
+	certificate, err := now.own.GetCertificate(nil)
+	return peer.Identity{Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
+}
+
+// copyBlob has one of the gateways that stand by keep a copy of a blob. Where none does, there is nobody to ask.
+func (p *peers) copyBlob(ctx context.Context, blob artifact.Info, content *io.SectionReader) error {
+	var failed error
+	for _, one := range p.Standing() {
+		own, err := p.identity()
+		if err == nil {
+			_, err = content.Seek(0, io.SeekStart)
+		}
+		if err == nil {
+			err = peer.Keep(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob, content)
+		}
+		if err == nil {
+			return nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
+	}
+	return failed
+}
+
+// fetchBlob gives a blob that one of the gateways that stand by has.
+func (p *peers) fetchBlob(ctx context.Context, blob artifact.Info) (io.ReadCloser, error) {
+	failed := errors.New("no gateway stands by")
+	for i, one := range p.Standing() {
+		own, err := p.identity()
+		if err == nil {
+			var content io.ReadCloser
+			if content, err = peer.Fetch(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob); err == nil {
+				return content, nil
+			}
+		}
+		if i == 0 {
+			failed = nil
+		}
+		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
+	}
+	return nil, failed
+}
+
+// gateways is what the admin API knows of the gateways on this store.
+func (g *gateway) gateways() adminapi.Cluster {
+	if g.cluster == nil {
+		return adminapi.Cluster{List: func() []api.MemberGateway {
+			return []api.MemberGateway{{Role: api.RoleActive, URL: g.reach.PublicURL, Version: version}}
+		}}
+	}
+	return adminapi.Cluster{
+		List: func() []api.MemberGateway {
+			all := []api.MemberGateway{{ID: g.cluster.ID, Role: api.RoleActive, URL: g.cluster.URL(), Version: version}}
+			for _, one := range g.peers.Standing() {
+				off := one.At.Sub(one.Heard).Milliseconds()
+				all = append(all, api.MemberGateway{ID: one.ID, Role: api.RoleStandby, URL: one.URL, Version: one.Version, HeardAt: &one.Heard,
+					ClockOffMillis: &off})
+			}
+			return all
+		},
+		HandOver: func(to string) {
+			g.cluster.HandTo(to)
+			g.leave()
+		},
+	}
+}
