@@ -24,7 +24,9 @@ type member struct {
 	t    testing.TB
 	log  *text
 	took chan error
-	seen []string // the active gateways, beat by beat
+
+	mu   sync.Mutex
+	seen []string // the active gateways, beat by beat; guarded by mu
 }
 
 // text is a log that several goroutines write.
@@ -60,6 +62,8 @@ func join(t testing.TB, n *rqlitetest.Node, id string, ahead time.Duration) *mem
 func (m *member) stand(ctx context.Context) {
 	go func() {
 		m.took <- m.StandBy(ctx, func(id, url string) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
 			m.seen = append(m.seen, id+" at "+url)
 			return nil
 		})
@@ -104,9 +108,11 @@ func TestTakeover(t *testing.T) {
 		second.stand(t.Context())
 		time.Sleep(time.Hour)
 		second.waits()
+		second.mu.Lock()
 		if l := second.seen[len(second.seen)-1]; l != "gw1 at https://gw1:7444" || len(second.seen) < 3600 {
 			t.Errorf("it has seen %d beats, the last %s", len(second.seen), l)
 		}
+		second.mu.Unlock()
 		first.stop() // as if its process hung
 		silent := time.Now()
 		for first.DB.Holds() {

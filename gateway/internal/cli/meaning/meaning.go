@@ -67,7 +67,9 @@ func Phrases() []Meaning {
 		{"tags|labels", "node label {NAME} {KEY=VALUE}|ls -o wide"},
 		{"docs|man", "help pages"},
 		{"adduser|useradd", "account create {NAME}|task run NODE provision_user username={NAME}"},
-		{"gateway|daemon|gateway status", "status|doctor"},
+		{"daemon|gateway status", "status|doctor"},
+		{"cluster|cluster ls|standby|failover|ha|leader", "gateway ls"},
+		{"handover|gateway handover|gateway failover|gateway promote|switchover", "gateway hand-over"},
 		{"init|setup|install|start|up", "serve|service install"},
 		{"down|uninstall|shutdown", "service uninstall"},
 		{"dump|snapshot", "backup {FILE}"},
@@ -132,7 +134,7 @@ func Nouns() []Meaning {
 		{"secrets", "secret"},
 		{"keys", "key"},
 		{"cert|certs|certificate|certificates|root|roots", "ca"},
-		{"gateway|daemon", "service"},
+		{"daemon", "service"},
 	}
 }
 
