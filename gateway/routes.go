@@ -28,7 +28,12 @@ type handlers struct {
 // newHandlers makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
 func newHandlers(g *gateway) *handlers {
 	h := &handlers{gateway: g, room: &metrics.Room{}}
+	role := ""
+	if g.cluster != nil {
+		role = api.RoleActive
+	}
 	h.nodes = nodeapi.New(nodeapi.Config{
+		Role:  role,
 		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Sessions: g.sessions, Releases: g.releases, Newcomer: g.newcomer,
 		Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info, Address: g.origin.Address,
 		Interval: g.settings.HeartbeatInterval, RenewEvery: g.settings.CertTTL / 100, RequireMTLS: g.settings.RequireMTLS,

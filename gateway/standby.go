@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/httpserver/daemon"
@@ -28,9 +32,10 @@ type standby struct {
 	*gateway
 	key     []byte // that seals the secrets in the store
 	relay   peer.Relay
-	copying atomic.Bool // blobs are being copied
-	read    time.Time   // when the CA was
-	active  string      // the gateway that was last said to be active
+	copying atomic.Bool  // blobs are being copied
+	read    time.Time    // when the CA was
+	active  string       // the gateway that was last said to be active
+	heard   atomic.Int64 // when it was, in Unix milliseconds
 	serving sync.WaitGroup
 }
 
@@ -42,7 +47,7 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	}
 	defer socket.Close()
 	b := &standby{gateway: g, key: g.storage.key}
-	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Logger: g.log}
+	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Own: b.own, Logger: g.log}
 	passing, stop := context.WithCancel(ctx)
 	defer b.serving.Wait()
 	defer stop()
@@ -53,6 +58,7 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 			b.active = id
 			fmt.Fprintf(stdout, "muster %s stands by as %s: %s is the active gateway\n", version, g.cluster.ID, id)
 		}
+		b.heard.Store(time.Now().UnixMilli())
 		active := peer.Gateway{ID: id, URL: url}
 		b.relay.Follow(&active)
 		return b.follow(passing, socket, active)
@@ -116,6 +122,20 @@ func (b *standby) copyBlobs(ctx context.Context, records store.Records, active p
 			b.log.Warn("not all blobs of the registry could be copied from the active gateway", "copied", n, "error", err)
 		}
 	})
+}
+
+// own says how this gateway is, which is asked of itself: all else is for the active one.
+func (b *standby) own(path string) (status int, body string, own bool) {
+	switch path {
+	case wire.PathHealth:
+		return http.StatusOK, `{"status":"ok"}` + "\n", true
+	case wire.PathReady:
+		if time.Since(time.UnixMilli(b.heard.Load())) < cluster.Silent {
+			return http.StatusOK, `{"role":"` + api.RoleStandby + `","status":"ready"}` + "\n", true
+		}
+		return http.StatusServiceUnavailable, `{"role":"` + api.RoleStandby + `","status":"no gateway is active"}` + "\n", true
+	}
+	return 0, "", false
 }
 
 func (b *standby) hello() peer.Hello {

@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/store/rqlite/rqlitetest"
 )
@@ -69,9 +72,10 @@ type member struct {
 }
 
 // begin starts a gateway.
-func (s *several) begin(id string) *member {
+func (s *several) begin(id string, more ...string) *member {
 	s.t.Helper()
 	m := &member{house: s.house(id), id: id}
+	m.args = append(m.args, more...)
 	s.t.Cleanup(func() { m.now().kill() })
 	m.run()
 	s.t.Cleanup(func() {
@@ -175,6 +179,24 @@ func (m *member) online(n int) {
 		"node", "ls", "-o", "json")
 }
 
+// ready waits until a gateway says so of itself.
+func ready(t *testing.T, plain, want string) {
+	t.Helper()
+	var last string
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+		r, err := http.Get("http://" + plain + wire.PathReady)
+		if err != nil {
+			continue
+		}
+		text, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		if last = strings.TrimSpace(string(text)); last == want && r.StatusCode == http.StatusOK {
+			return
+		}
+	}
+	t.Errorf("it says %s, and not %s", last, want)
+}
+
 func (m *member) audit(kind string) string {
 	m.t.Helper()
 	return m.says("the audit is read", func(string) bool { return true }, "audit", "--kind", kind)
@@ -190,7 +212,8 @@ func TestStandBy(t *testing.T) {
 func standBy(t *testing.T, s *several) {
 	a := s.begin("gw1")
 	a.active("gw1")
-	b := s.begin("gw2")
+	plain := free(t)
+	b := s.begin("gw2", "--plain-listen", plain)
 	token := func(m *member) string {
 		var made api.NewToken
 		m.says("a token is made", func(out string) bool { return json.Unmarshal([]byte(out), &made) == nil && made.Token != "" },
@@ -201,7 +224,9 @@ func standBy(t *testing.T, s *several) {
 	b.agent("b", token(a))
 	a.online(2)
 	l := b.listed("the other one stands by", func(l api.GatewayList) bool { return len(l.Gateways) == 2 })
-	if l.Gateways[0].ID != "gw1" { // it was slow, and the other one took over
+	if l.Gateways[0].ID == "gw1" {
+		ready(t, plain, `{"role":"standby","status":"ready"}`)
+	} else { // it was slow, and the other one took over
 		a, b = b, a
 	}
 	if log := b.audit("token.created"); !strings.Contains(log, "socket of gw") {
@@ -213,6 +238,9 @@ func standBy(t *testing.T, s *several) {
 
 	a.now().kill()
 	b.active(b.id)
+	if b.id == "gw2" {
+		ready(t, plain, `{"role":"active","status":"ready"}`)
+	}
 	copied := b.says("the blobs are there", func(string) bool { return true }, "backup", filepath.Join(t.TempDir(), "backup.tar"))
 	if !strings.Contains(copied, ", and 2 blobs of the registry with ") {
 		t.Errorf("the other gateway has not what was pushed: %s\n%s", pushed, copied)

@@ -27,6 +27,9 @@ const (
 	tellEvery = time.Minute
 )
 
+// Silent is how long the active gateway may go without a renewal before another one takes its place.
+const Silent = rqlite.TakeAfter
+
 // ErrLost says that the lease is lost. What this process knows may be wrong by now, so it ends.
 var ErrLost = errors.New("this gateway is not the active one any more")
 

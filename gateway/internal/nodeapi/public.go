@@ -25,7 +25,11 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 		a.Info.WriteError(w, wire.Refuse(wire.CodeUnavailable, "the database takes no writes", "see the gateway's log and the disk's free space"))
 		return
 	}
-	reply.Write(w, http.StatusOK, reply.JSON(map[string]string{"status": "ready"}))
+	answer := map[string]string{"status": "ready"}
+	if a.Role != "" {
+		answer["role"] = a.Role
+	}
+	reply.Write(w, http.StatusOK, reply.JSON(answer))
 }
 
 func (a *API) version(w http.ResponseWriter, _ *http.Request) {

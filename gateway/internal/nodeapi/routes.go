@@ -45,6 +45,7 @@ type Config struct {
 	Now         func() time.Time           // nil: time.Now
 	Interval    time.Duration              // between heartbeats, as the gateway wishes it
 	RenewEvery  time.Duration              // a node may renew once in it, and some times in a row; 0: no bound
+	Role        string                     // among the gateways on one store; empty: it is by itself
 	RequireMTLS bool                       // signatures are good for renewal alone
 	Agents      *Agents                    // that this gateway carries; nil: none
 	Version     string                     // of this gateway

@@ -382,3 +382,22 @@ func TestCopies(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOwn: a gateway that stands by answers what is its own, on listeners without TLS, and passes all else from its first byte on.
+func TestOwn(t *testing.T) {
+	s := newSite(t)
+	s.relay.Own = func(path string) (int, string, bool) { return http.StatusOK, `{"role":"standby"}`, path == "/readyz" }
+	s.echo(s.server.Joined(listen(t), peer.Plain))
+	through := s.passes(peer.Plain)
+	r, err := http.Get("http://" + through + "/readyz")
+	must(t, err)
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusOK || string(body) != `{"role":"standby"}` || !r.Close {
+		t.Errorf("%s %s %v", r.Status, body, err)
+	}
+	for _, line := range []string{"GET /readyz/x HTTP/1.1", "GET /other HTTP/1.1", "POST /readyz HTTP/1.1", "x", "G", "GET /" + strings.Repeat("x", 200)} {
+		if got, from := say(t, through, line); got != line+" from "+from {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+}

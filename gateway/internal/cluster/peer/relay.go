@@ -25,7 +25,9 @@ type Gateway struct {
 type Relay struct {
 	Identity func() (Identity, error)
 	Most     int64 // connections at a time
-	Logger   *slog.Logger
+	// Own answers a request for a path of this gateway's own, which is not passed: only on listeners without TLS. nil: all are passed.
+	Own    func(path string) (status int, body string, own bool)
+	Logger *slog.Logger
 
 	active atomic.Pointer[Gateway]
 	open   atomic.Int64
@@ -128,6 +130,13 @@ func begin(ctx context.Context, own Identity, to Gateway, h header) (*tls.Conn, 
 
 // pass passes one connection until both of its ends are done.
 func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
+	if r.Own != nil && kind != TLS {
+		var done bool
+		var err error
+		if c, done, err = r.peek(c); done || err != nil {
+			return err
+		}
+	}
 	to, err := r.begin(ctx, header{Kind: kind, Address: c.RemoteAddr().String()})
 	if err != nil {
 		return err

@@ -1,0 +1,71 @@
+package peer
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// peekTime is for the first line of a request.
+	peekTime = 10 * time.Second
+	// mostLine bounds what is looked at of it, in bytes: the paths of a gateway's own are short.
+	mostLine = 64
+)
+
+// peeked is a connection of which the first bytes were looked at.
+type peeked struct {
+	net.Conn
+	rest *bufio.Reader
+}
+
+func (p peeked) Read(b []byte) (int, error) { return p.rest.Read(b) }
+
+// CloseWrite ends what is sent.
+func (p peeked) CloseWrite() error {
+	half, ok := p.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return p.Conn.Close()
+	}
+	return half.CloseWrite()
+}
+
+// peek answers a connection whose first request is for a path of this gateway's own. Else it gives the connection as it was.
+func (r *Relay) peek(c net.Conn) (whole net.Conn, answered bool, err error) {
+	if err := c.SetReadDeadline(time.Now().Add(peekTime)); err != nil {
+		return c, false, err
+	}
+	p := peeked{c, bufio.NewReaderSize(c, mostLine)}
+	path, err := p.path()
+	if err != nil {
+		return p, false, err
+	}
+	if status, body, own := r.Own(path); own {
+		answer := http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)),
+			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+		return p, true, answer.Write(c)
+	}
+	return p, false, c.SetReadDeadline(time.Time{})
+}
+
+// path is that of a request by GET; "": it is another one, or none of HTTP.
+func (p peeked) path() (string, error) {
+	for n := 1; n <= mostLine; n++ {
+		begin, err := p.rest.Peek(n)
+		if err != nil {
+			return "", fmt.Errorf("a request's first line: %w", err)
+		}
+		if rest, get := bytes.CutPrefix(begin, []byte("GET ")); get && bytes.HasSuffix(rest, []byte(" ")) {
+			return string(bytes.TrimSuffix(rest, []byte(" "))), nil
+		}
+		if line := "GET /"; !strings.HasPrefix(line, string(begin)) && !bytes.HasPrefix(begin, []byte(line)) {
+			return "", nil
+		}
+	}
+	return "", nil
+}
