@@ -115,6 +115,7 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 	keeper := audit.Keeper{Store: g.store, Events: time.Duration(g.settings.EventsRetention), Logger: g.log}
 	all := []daemon.Part{
 		{Name: "garbage collection", Run: daemon.Collect},
+		{Name: "state of the database", Run: g.seen.Run},
 		{Name: "overview", Run: g.overview.Run},
 		{Name: "costs", Run: g.costs.Run},
 		{Name: "health", Run: g.health.Run},

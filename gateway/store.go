@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
+	"muster/gateway/internal/datadir/seen"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -27,6 +28,7 @@ type storage struct {
 	info    *reply.Info // with this run's name
 	lock    *os.File
 	store   *store.Store
+	seen    *seen.Watch
 	outage  *outage.Watch
 	audit   *audit.Trail
 
@@ -48,6 +50,10 @@ func openStorage(ctx context.Context, s settings, log *slog.Logger, getenv func(
 	}
 	if d.store, err = keys.Open(ctx); err != nil {
 		d.lock.Close()
+		return nil, err
+	}
+	if d.seen, err = seen.Open(ctx, s.Data, d.store, log); err != nil {
+		d.close(log)
 		return nil, err
 	}
 	d.outage = outage.Tell(d.store, log)
