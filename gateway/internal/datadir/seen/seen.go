@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/agent/disk"
+	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/paste"
 	"muster/store"
 	"muster/store/instance"
@@ -88,9 +89,9 @@ func Open(ctx context.Context, data string, db *store.Store, log *slog.Logger) (
 }
 
 func (w *Watch) refuse(why string) error {
-	database := filepath.Join(w.data, "muster.db")
-	return fmt.Errorf("the database %s cannot be used as it is: %s. What happened since would be undone in silence, so bring it in as a restore: "+
-		"move it away (mv %s /tmp/copy.db), and give muster restore /tmp/copy.db --data %s; muster help restore", database, why,
+	database := filepath.Join(w.data, datadir.Database)
+	return fmt.Errorf("the database %s cannot be used as it is: %s. What happened since would be undone in silence, so bring it in as a "+
+		"restore: move it away (mv %s /tmp/copy.db), and give muster restore /tmp/copy.db --data %s; muster help backup", database, why,
 		paste.Quote(database), paste.Quote(w.data))
 }
 
