@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
+	"muster/gateway/internal/datadir/seen"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -32,6 +33,7 @@ type storage struct {
 	keys    masterkey.Source
 	key     []byte          // that seals the secrets in the database
 	cluster *cluster.Member // among the gateways on a shared store; nil: the database is in the data directory
+	seen    *seen.Watch     // of the database in the data directory; nil: it is on a shared store
 	outage  *outage.Watch
 	audit   *audit.Trail
 
@@ -80,6 +82,11 @@ func (d *storage) open(ctx context.Context, s settings, log *slog.Logger) (err e
 	d.info = &reply.Info{Epoch: d.newEpoch(), Logger: log}
 	if d.store, err = d.keys.Open(ctx); err != nil {
 		return err
+	}
+	if d.cluster == nil {
+		if d.seen, err = seen.Open(ctx, s.Data, d.store, log); err != nil {
+			return err
+		}
 	}
 	d.outage = outage.Tell(d.store, log)
 	d.audit = audit.New(audit.Config{Store: d.store, Logger: log})

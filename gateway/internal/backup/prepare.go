@@ -10,8 +10,10 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/datadir/seen"
 	"muster/store"
 	"muster/store/alerts"
+	"muster/store/instance"
 )
 
 // restoreSets is how often the newest trust set is published again after a restore. Nodes take no set with a lower number than the one
@@ -30,6 +32,9 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 		return datadir.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	done, err := note(ctx, copied, r)
+	if err == nil {
+		err = instance.New(copied.Records()).Fork(ctx, seen.Pulse(s.keys.Data))
+	}
 	if err == nil {
 		done.AlertsAway, err = s.carryAlerts(ctx, copied, done.BackupAt)
 	}
@@ -66,12 +71,13 @@ func (s *site) carryAlerts(ctx context.Context, copied *store.Store, made time.T
 	return false, nil
 }
 
-// note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.
+// note writes the restore into the copy. The copy is of when a gateway last wrote to it: muster backup notes that, and each gateway every
+// few seconds. A file without any such date is refused.
 func note(ctx context.Context, s *store.Store, r datadir.Restore) (datadir.Restored, error) {
 	at := time.Now().UTC()
-	made, err := s.BackupAt(ctx)
+	made, err := instance.New(s.Records()).WrittenAt(ctx)
 	if errors.Is(err, store.ErrNotFound) {
-		return datadir.Restored{}, errors.New("muster backup did not make this file: it has no date in it")
+		return datadir.Restored{}, errors.New("this is no database that a gateway has written to: it has no date in it")
 	}
 	if err != nil {
 		return datadir.Restored{}, err

@@ -1,0 +1,66 @@
+// Package instance keeps what a database is recognised by: its name, and a number that only grows. A copy of the database has the same
+// name. A copy from before has a smaller number.
+package instance
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"muster/store"
+	"muster/store/engine"
+)
+
+// Keys of meta values.
+const (
+	metaName  = "instance"
+	metaPulse = "pulse"
+)
+
+// Records is the database, for what it is recognised by.
+type Records struct{ db store.Records }
+
+// New makes Records.
+func New(db store.Records) Records { return Records{db} }
+
+// Read gives the name ("": it has none yet) and the number (0: none was written yet).
+func (r Records) Read(ctx context.Context) (name string, pulse int64, err error) {
+	type both struct {
+		name  string
+		pulse int64
+	}
+	got, err := engine.First(ctx, r.db, store.ErrNotFound, func(row *engine.Row) both { return both{row.Text(), row.Number()} },
+		engine.Do(`SELECT (SELECT value FROM meta WHERE key = ?), (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?)`, metaName, metaPulse))
+	return got.name, got.pulse, err
+}
+
+// Name gives the database its name. store.ErrConflict if it has one.
+func (r Records) Name(ctx context.Context, name string) error {
+	return r.db.Change(ctx, []engine.Statement{engine.Do("INSERT INTO meta(key, value) VALUES (?, ?)", metaName, name)})
+}
+
+// Pulse writes the number.
+func (r Records) Pulse(ctx context.Context, pulse int64) error {
+	return r.db.Change(ctx, []engine.Statement{setPulse(pulse)})
+}
+
+func setPulse(pulse int64) engine.Statement {
+	return engine.Do("INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", metaPulse,
+		strconv.FormatInt(pulse, 10))
+}
+
+// Fork makes a copy a database of its own, as a restore does: it loses its name, and its number is above this one.
+func (r Records) Fork(ctx context.Context, above int64) error {
+	_, pulse, err := r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	return r.db.Change(ctx, []engine.Statement{engine.Do("DELETE FROM meta WHERE key = ?", metaName), setPulse(max(pulse, above) + 1)})
+}
+
+// WrittenAt is when a gateway last wrote to the database, as it says itself. store.ErrNotFound: none ever did.
+func (r Records) WrittenAt(ctx context.Context) (time.Time, error) {
+	millis, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Number,
+		engine.Do("SELECT max(CAST(value AS INTEGER)) FROM meta WHERE key IN (?, ?) HAVING count(*) > 0", store.MetaAliveAt, store.MetaBackupAt))
+	return time.UnixMilli(millis).UTC(), err
+}
