@@ -25,11 +25,8 @@ func (s *server) handOver(c *call, q api.HandOver) (any, error) {
 	if s.Cluster.HandOver == nil {
 		return nil, wire.Refuse(wire.CodeIllegalMove, "this gateway is by itself: no other one could take its place", "muster help standby")
 	}
-	var ids []string
 	all := s.Cluster.List()
-	for _, g := range all[1:] {
-		ids = append(ids, g.ID)
-	}
+	ids := api.Each(all[1:], func(g api.MemberGateway) string { return g.ID })
 	switch {
 	case len(ids) == 0:
 		return nil, wire.Refuse(wire.CodeIllegalMove, "no gateway stands by",
