@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+
+	"muster/store/engine"
 )
 
 const setMeta = "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
@@ -44,7 +47,11 @@ func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error)
 
 // once runs an insert that keeps an earlier row, and returns the value of the kept row.
 func (s *Store) once(ctx context.Context, insert, key, value string) (string, error) {
-	results, err := s.batch(ctx, []statement{{SQL: insert, Args: []any{key, value}, Returns: true}})
+	statements := []statement{{SQL: insert, Args: []any{key, value}, Returns: true}}
+	results, err := s.batch(ctx, statements)
+	if errors.Is(err, engine.ErrAnswerLost) { // the row is there by now, and is kept
+		results, err = s.batch(ctx, statements)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -23,7 +23,7 @@ type Link struct {
 
 // AddBlob records a blob whose file is there, and that a repository has it.
 func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time.Time) error {
-	_, err := r.write(ctx,
+	err := r.write(ctx,
 		addRepository(repository, at),
 		engine.Do("INSERT INTO registry_blobs(digest, size, stored_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET size = excluded.size",
 			b.Digest, b.Size, engine.Millis(at)),
@@ -33,7 +33,7 @@ func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time
 
 // MountBlob gives a repository a blob that another one has; from "": that any has. ErrConflict if there is no such blob.
 func (r Records) MountBlob(ctx context.Context, repository, digest, from string, at time.Time) error {
-	_, err := r.write(ctx,
+	err := r.write(ctx,
 		engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE digest = ? AND ? IN ('', repository))", digest, from),
 		addRepository(repository, at),
 		addLink(repository, digest, at))
@@ -63,7 +63,7 @@ func readBlob(row *engine.Row) Blob { return Blob{Digest: row.Text(), Size: row.
 // TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes. ErrConflict where
 // the repository does not have it.
 func (r Records) TouchBlob(ctx context.Context, repository, digest string, at time.Time) error {
-	_, err := r.write(ctx, engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
+	err := r.write(ctx, engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
 		engine.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?", engine.Millis(at),
 			repository, digest))
 	return err
@@ -93,12 +93,12 @@ func (r Records) Blobs(ctx context.Context, after string, limit int) ([]Blob, er
 // Collect takes the blobs that no manifest of their repository names, and that were not used since a time, from their repositories.
 // Repositories from before that time that have nothing go too. It returns how many blobs and repositories went.
 func (r Records) Collect(ctx context.Context, before time.Time) (blobs, repositories int64, err error) {
-	done, err := r.write(ctx,
+	done, err := r.db.Batch(ctx, []engine.Statement{
 		engine.Do(`DELETE FROM registry_links AS l WHERE l.used_at < ?
 			AND NOT EXISTS(SELECT 1 FROM registry_names n WHERE n.repository = l.repository AND n.digest = l.digest)`, engine.Millis(before)),
 		engine.Do(`DELETE FROM registry_repositories AS r WHERE r.created_at < ?
 			AND NOT EXISTS(SELECT 1 FROM registry_links l WHERE l.repository = r.name)
-			AND NOT EXISTS(SELECT 1 FROM registry_manifests m WHERE m.repository = r.name)`, engine.Millis(before)))
+			AND NOT EXISTS(SELECT 1 FROM registry_manifests m WHERE m.repository = r.name)`, engine.Millis(before))})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -115,7 +115,7 @@ func (r Records) Unlinked(ctx context.Context, limit int) ([]Blob, error) {
 
 // DropBlob deletes the record of a blob, unless a repository has it. If it returns true, the file has to go.
 func (r Records) DropBlob(ctx context.Context, digest string) (bool, error) {
-	done, err := r.write(ctx, engine.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest))
+	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest)})
 	if err != nil {
 		return false, err
 	}

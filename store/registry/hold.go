@@ -32,7 +32,7 @@ const below = `WITH RECURSIVE below(digest) AS (
 // Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there, or has more than so
 // many others below it.
 func (r Records) Hold(ctx context.Context, repository, digest, holder string, most int) error {
-	_, err := r.write(ctx,
+	err := r.write(ctx,
 		engine.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
 		engine.Guard("("+below+"SELECT count(*) FROM (SELECT 1 FROM below LIMIT ?)) <= ?", digest, repository, int64(most)+2, int64(most)+1),
 		engine.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
@@ -41,7 +41,7 @@ func (r Records) Hold(ctx context.Context, repository, digest, holder string, mo
 
 // LetGo ends all that a holder holds.
 func (r Records) LetGo(ctx context.Context, holder string) error {
-	_, err := r.write(ctx, engine.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
+	err := r.write(ctx, engine.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
 	return err
 }
 

@@ -38,7 +38,5 @@ func (r Records) is(ctx context.Context, condition string, args ...any) (bool, e
 	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Flag, engine.Do("SELECT "+condition, args...))
 }
 
-// write runs a batch and tells how many rows each statement changed.
-func (r Records) write(ctx context.Context, statements ...engine.Statement) ([]engine.Result, error) {
-	return r.db.Batch(ctx, statements)
-}
+// write runs a batch of which nobody wants the results.
+func (r Records) write(ctx context.Context, statements ...engine.Statement) error { return r.db.Change(ctx, statements) }
