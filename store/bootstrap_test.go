@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/retention"
 )
 
 // bootstrapped makes a node that waits and a bootstrap token for it, good for an hour and for ten minutes after its first fetch.
@@ -186,7 +187,7 @@ func TestPruneEvents(t *testing.T) {
 	}
 	note := store.Event{At: day().Add(5 * time.Hour), Kind: "events.pruned"}
 	for _, want := range []int{2, 1, 0} {
-		n, err := s.PruneEvents(t.Context(), day().Add(3*time.Hour), 2, note)
+		n, err := retention.New(s.Records()).Events(t.Context(), day().Add(3*time.Hour), 2, note)
 		if err != nil || n != want {
 			t.Errorf("got %d, %v; want %d", n, err, want)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"time"
 )
 
 // TaskQuery selects tasks. A zero field does not restrict the result.
@@ -113,18 +112,4 @@ func (s *Store) LostTasks(ctx context.Context) ([]Task, error) {
 	return all(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+`
 		WHERE t.repeats > 0 AND `+taskRepeatable+` AND n.enrolment_id = t.enrolment_id AND n.retired_at IS NULL
 		ORDER BY t.number LIMIT ?`, int64(sweepLimit)))
-}
-
-// PruneTasks deletes tasks that ended and expired before a time, with all that they wrote, at most limit of them. It returns how many. One
-// that has not expired stays: without its row, the same signed task could be queued a second time.
-func (s *Store) PruneTasks(ctx context.Context, before time.Time, limit int) (int, error) {
-	const ended = "SELECT id FROM tasks WHERE finished_at < ? AND expires_at < ? ORDER BY finished_at, id LIMIT ?"
-	results, err := s.batch(ctx, []statement{
-		do("DELETE FROM task_pieces WHERE task IN ("+ended+")", millis(before), millis(before), int64(limit)),
-		do("DELETE FROM tasks WHERE id IN ("+ended+")", millis(before), millis(before), int64(limit)),
-	})
-	if err != nil {
-		return 0, err
-	}
-	return int(results[1].Affected), nil
 }

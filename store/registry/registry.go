@@ -39,4 +39,6 @@ func (r Records) is(ctx context.Context, condition string, args ...any) (bool, e
 }
 
 // write runs a batch of which nobody wants the results.
-func (r Records) write(ctx context.Context, statements ...engine.Statement) error { return r.db.Change(ctx, statements) }
+func (r Records) write(ctx context.Context, statements ...engine.Statement) error {
+	return r.db.Change(ctx, statements)
+}

@@ -10,6 +10,7 @@ import (
 
 	"muster/store"
 	"muster/store/releases"
+	"muster/store/retention"
 	"muster/store/sessions"
 )
 
@@ -74,11 +75,12 @@ func (k Keeper) prune(ctx context.Context, now time.Time) {
 
 // pruneEnded deletes events, tasks and sessions that are older than they are kept. Each batch of events is an event itself.
 func (k Keeper) pruneEnded(ctx context.Context, before, now time.Time) {
+	records := retention.New(k.Store.Records())
 	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
 	k.report(ctx, "old events are not deleted", inBatches(batch, func() (int, error) {
-		return k.Store.PruneEvents(ctx, before, batch, note)
+		return records.Events(ctx, before, batch, note)
 	}))
-	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return k.Store.PruneTasks(ctx, before, tasks) }))
+	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return records.Tasks(ctx, before, tasks) }))
 	rows := sessions.New(k.Store.Records())
 	k.report(ctx, "old sessions are not deleted", inBatches(batch, func() (int, error) { return rows.Prune(ctx, before, batch) }))
 }
