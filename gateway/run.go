@@ -58,7 +58,7 @@ func exitOf(err error, stderr io.Writer) int {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "muster serve: %v\n", err)
-	if errors.Is(err, cluster.ErrLost) || errors.Is(err, cluster.ErrHandedOver) {
+	if cluster.Ended(err) {
 		return exitLost
 	}
 	return exitFailed

@@ -48,7 +48,11 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	defer socket.Close()
 	b := &standby{gateway: g, key: g.storage.key}
 	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Own: b.own, Logger: g.log}
+	if err := b.check(ctx); err != nil {
+		return err
+	}
 	passing, stop := context.WithCancel(ctx)
+	defer b.relay.Follow(nil)
 	defer b.serving.Wait()
 	defer stop()
 	b.serving.Go(func() { _ = b.relay.Tell(passing, b.hello) })
@@ -92,6 +96,15 @@ func (b *standby) follow(ctx context.Context, socket net.Listener, active peer.G
 	b.pass(ctx, socket, peer.Socket)
 	if b.plain != nil {
 		b.pass(ctx, b.plain, peer.Plain)
+	}
+	return nil
+}
+
+// check refuses a wrong master key before this gateway takes a lease that nobody has. An empty store has none yet.
+func (b *standby) check(ctx context.Context) error {
+	_, err := store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
+	if errors.Is(err, store.ErrWrongMasterKey) {
+		return b.keys.WrongShared()
 	}
 	return nil
 }

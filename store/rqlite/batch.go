@@ -18,8 +18,10 @@ var ErrDeposed = errors.New("another gateway holds the lease")
 const (
 	// fencedText is what the trigger of the table batches says.
 	fencedText = "another gateway holds the lease"
-	// againText is what SQLite says of a batch that is sent a second time and was stored the first time.
-	againText = "UNIQUE constraint failed: batches.fence, batches.number"
+	// againText is what SQLite says of a batch that comes a second time and was stored the first time: this process has sent it again, or a
+	// node that passes it to the leader has. settledText is what a trigger says of one that comes when its outcome is long known.
+	againText   = "UNIQUE constraint failed: batches.fence, batches.number"
+	settledText = "the outcome of this batch is known already"
 	// writeTime is how long a batch is tried that was certainly not stored.
 	writeTime = 15 * time.Second
 )
@@ -95,7 +97,7 @@ func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Resul
 		var failed *failure
 		switch {
 		case err == nil:
-			return done(r, unknown)
+			return done(r)
 		case errors.As(err, &failed):
 			unknown = unknown || failed.unknown
 		}
@@ -108,15 +110,15 @@ func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Resul
 	}
 }
 
-// done reads the answer to a batch. again: it was sent before, without an answer.
-func done(r reply, again bool) ([]engine.Result, error) {
+// done reads the answer to a batch.
+func done(r reply) ([]engine.Result, error) {
 	for i := range r.Results {
 		text := r.Results[i].Error
 		switch {
 		case text == "":
 		case i == 0 && strings.Contains(text, fencedText):
 			return nil, ErrDeposed
-		case i == 0 && again && strings.Contains(text, againText):
+		case i == 0 && (strings.Contains(text, againText) || strings.Contains(text, settledText)):
 			return nil, engine.ErrAnswerLost
 		default:
 			return nil, conflict(text)
@@ -138,10 +140,16 @@ func done(r reply, again bool) ([]engine.Result, error) {
 	return results, nil
 }
 
-// conflict turns the text of an error of SQLite into engine.ErrConflict, if a condition of a batch has caused it.
+// conflict turns the text of an error of SQLite into engine.ErrConflict, if a condition of a batch has caused it, and into an Outage, if a
+// node's machine has.
 func conflict(text string) error {
 	if strings.Contains(text, "UNIQUE constraint failed") || strings.Contains(text, guardText) {
 		return fmt.Errorf("%w (%s)", engine.ErrConflict, text)
+	}
+	for _, machine := range []string{"database or disk is full", "disk I/O error", "readonly database"} {
+		if strings.Contains(text, machine) {
+			return &engine.Outage{Err: errors.New("rqlite: " + text), Next: "see the disk of the leader of rqlite; it goes on by itself"}
+		}
 	}
 	return errors.New("rqlite: " + text)
 }

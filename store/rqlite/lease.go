@@ -63,10 +63,11 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 	sent := time.Now()
 	token := rand.Text() // so that a lost answer can be told from another one's success
 	wall := engine.Millis(db.o.Now())
-	st := engine.Do(`UPDATE lease SET holder = ?, next = '', token = ?, fence = fence + 1, beat = beat + 1, url = ?, wall_ms = ?,
+	st := engine.Do(`UPDATE lease SET holder = ?, next = '', token = ?, settled = 0, fence = fence + 1, beat = beat + 1, url = ?, wall_ms = ?,
 		schema = max(schema, ?) WHERE fence = ? AND beat = ?`, claim.Gateway, token, claim.URL, wall, int64(claim.Schema), seen.Fence, seen.Beat)
 	if seen.Fence == 0 {
-		st = engine.Do(`INSERT INTO lease(one, holder, next, token, fence, beat, url, wall_ms, schema) VALUES (1, ?, '', ?, 1, 1, ?, ?, ?)
+		st = engine.Do(`INSERT INTO lease(one, holder, next, token, settled, fence, beat, url, wall_ms, schema)
+			VALUES (1, ?, '', ?, 0, 1, 1, ?, ?, ?)
 			ON CONFLICT DO NOTHING`, claim.Gateway, token, claim.URL, wall, int64(claim.Schema))
 	}
 	if _, err := db.change(ctx, st); err != nil {
@@ -130,10 +131,10 @@ func (db *DB) renew(ctx context.Context) error {
 	defer ended()
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
-	fence := db.fence.Load()
+	fence, settled := db.fence.Load(), db.settled()
 	body, err := encode([]engine.Statement{
-		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ? WHERE fence = ?", engine.Millis(db.o.Now()), fence),
-		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, db.settled()),
+		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = ? WHERE fence = ?", engine.Millis(db.o.Now()), settled, fence),
+		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled),
 	})
 	if err != nil {
 		return err

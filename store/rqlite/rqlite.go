@@ -3,7 +3,7 @@
 //
 // One gateway at a time writes. Each of its batches begins with a row of the lease's fence and the batch's own number. A trigger refuses
 // the row if another gateway holds the lease by now. So a batch whose answer was lost can be sent again, too: either it was not done, or
-// its row is there already.
+// its row is there already. A copy of a batch that arrives late, when its row is gone, has a number below those that are still in use.
 package rqlite
 
 import (
@@ -112,10 +112,12 @@ func ownTables() []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS lease (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), holder TEXT NOT NULL, token TEXT NOT NULL,
 			next TEXT NOT NULL, fence INTEGER NOT NULL, beat INTEGER NOT NULL, url TEXT NOT NULL, wall_ms INTEGER NOT NULL,
-			schema INTEGER NOT NULL) STRICT`,
+			schema INTEGER NOT NULL, settled INTEGER NOT NULL) STRICT`,
 		`CREATE TABLE IF NOT EXISTS batches (fence INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (fence, number)) STRICT, WITHOUT ROWID`,
 		`CREATE TRIGGER IF NOT EXISTS batches_fenced BEFORE INSERT ON batches WHEN NEW.fence IS NOT (SELECT fence FROM lease)
 			BEGIN SELECT RAISE(ABORT, '` + fencedText + `'); END`,
+		`CREATE TRIGGER IF NOT EXISTS batches_settled BEFORE INSERT ON batches WHEN NEW.number < (SELECT settled FROM lease)
+			BEGIN SELECT RAISE(ABORT, '` + settledText + `'); END`,
 	}
 }
 

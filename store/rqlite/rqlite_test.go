@@ -396,3 +396,49 @@ func TestNodeHangs(t *testing.T) {
 		}
 	})
 }
+
+// TestSentTwice: a node that passes a batch to the leader may send it twice by itself. It is stored once, and is no conflict.
+func TestSentTwice(t *testing.T) {
+	db, n := active(t)
+	n.Set(rqlitetest.Twice)
+	if _, err := db.Batch(t.Context(), []engine.Statement{put("a", "1")}); !errors.Is(err, engine.ErrAnswerLost) {
+		t.Errorf("got %v", err)
+	}
+	if all := content(t, n); all != "a=1" {
+		t.Errorf("the table has %q", all)
+	}
+}
+
+// TestLateCopy: a copy of a batch that the network has held back does nothing, however late it comes.
+func TestLateCopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, n := active(t)
+		_, err := db.Batch(t.Context(), []engine.Statement{engine.Do("INSERT INTO t(k, v) VALUES ('n', '1') ON CONFLICT DO UPDATE SET v = v || '1'")})
+		must(t, err)
+		late := n.Last()
+		go func() { _ = db.Hold(t.Context()) }()
+		for range 3 {
+			if said := n.Again(late); !strings.Contains(said, "error") {
+				t.Errorf("the late copy was done: %s", said)
+			}
+			time.Sleep(time.Minute)
+		}
+		if all := content(t, n); all != "n=1" {
+			t.Errorf("the table has %q", all)
+		}
+		must(t, db.Close())
+	})
+}
+
+// TestDiskFull: a full disk of a node is an outage, and no conflict.
+func TestDiskFull(t *testing.T) {
+	db, n := active(t)
+	told := 0
+	db.Outages(func(error) { told++ })
+	n.Set(rqlitetest.Full)
+	_, err := db.Batch(t.Context(), []engine.Statement{put("a", "1")})
+	var outage *engine.Outage
+	if !errors.As(err, &outage) || told != 1 || !strings.Contains(outage.Unavailable(), "disk") {
+		t.Errorf("got %v, told %d times", err, told)
+	}
+}

@@ -118,11 +118,43 @@ func (m *Member) Guard(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !m.DB.Holds() {
-			panic(http.ErrAbortHandler)
-		}
-		next.ServeHTTP(w, r)
+		answer := held{w, m}
+		answer.check()
+		next.ServeHTTP(answer, r)
+		answer.check()
 	})
+}
+
+// held is an answer of the active gateway: nothing of it goes out once the lease may be another one's.
+type held struct {
+	http.ResponseWriter
+	member *Member
+}
+
+func (h held) check() {
+	if !h.member.DB.Holds() {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// WriteHeader sends the header of the answer.
+func (h held) WriteHeader(status int) {
+	h.check()
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a part of the answer.
+func (h held) Write(p []byte) (int, error) {
+	h.check()
+	return h.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (h held) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// Ended tells whether a gateway ended because another one is, or shall be, the active one.
+func Ended(err error) bool {
+	return errors.Is(err, ErrLost) || errors.Is(err, ErrHandedOver) || errors.Is(err, rqlite.ErrDeposed)
 }
 
 // ErrHandedOver says that this gateway has ended so that another one takes its place.

@@ -283,10 +283,24 @@ func TestGuard(t *testing.T) {
 		if answer() {
 			t.Error("the active one does not answer")
 		}
+		late := httptest.NewRecorder()
+		began := make(chan bool)
+		cut := make(chan bool)
+		go func() {
+			defer func() { cut <- recover() == http.ErrAbortHandler }()
+			m.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				<-began
+				_, _ = w.Write([]byte("of before"))
+			})).ServeHTTP(late, httptest.NewRequest(http.MethodGet, "/", nil))
+		}()
 		m.stop()
 		time.Sleep(5 * time.Second)
 		if !answer() {
 			t.Error("it answers without the lease")
+		}
+		began <- true
+		if !<-cut || late.Body.Len() > 0 {
+			t.Errorf("an answer that began before goes out afterwards: %s", late.Body)
 		}
 		must(t, m.Close())
 		var none *Member

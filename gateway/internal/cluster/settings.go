@@ -62,11 +62,12 @@ func (s Settings) Check(named func(flag string) string) error {
 			}
 		}
 	}
-	if _, port, err := net.SplitHostPort(s.PeerListen); err != nil || port == "" {
+	host, port, err := net.SplitHostPort(s.PeerListen)
+	if ip := net.ParseIP(host); err != nil || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("%s %q: write HOST:PORT, under which the other gateways reach this one", named("peer-listen"), s.PeerListen)
 	}
-	if strings.ContainsAny(s.GatewayID, "/?#@: \t\n") || len(s.GatewayID) > 63 {
-		return fmt.Errorf("%s %.80q: write a name of letters, digits, dots and dashes, 63 at most", named("gateway-id"), s.GatewayID)
+	if s.GatewayID != "" && !isID(s.GatewayID) {
+		return fmt.Errorf("%s %.80q: %s", named("gateway-id"), s.GatewayID, idForm)
 	}
 	return nil
 }
@@ -141,7 +142,18 @@ func (s Settings) id() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w; name this gateway with --gateway-id", err)
 	}
+	if !isID(name) {
+		return "", fmt.Errorf("this machine's name %.80q is none for a gateway: name it with --gateway-id; %s", name, idForm)
+	}
 	return name, nil
+}
+
+const idForm = "write a name of letters, digits, dots and dashes, 63 at most"
+
+// isID tells whether a name stands in a certificate as it is.
+func isID(name string) bool {
+	odd := strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")
+	return name != "" && odd == "" && len(name) <= 63
 }
 
 // url is where other gateways reach this one.

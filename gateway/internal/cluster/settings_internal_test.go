@@ -27,6 +27,9 @@ func TestSettings(t *testing.T) {
 		"a certificate alone":  {func(s *Settings) { s.StoreCert = "x"; s.StoreKey = "y" }, "needs a --store-ca"},
 		"a user alone":         {func(s *Settings) { s.Store = "rqlite://me@127.0.0.1:1" }, "belong together"},
 		"no peer port":         {func(s *Settings) { s.PeerListen = "gw1" }, "write HOST:PORT"},
+		"every address":        {func(s *Settings) { s.PeerListen = "0.0.0.0:7444" }, "write HOST:PORT"},
+		"any port":             {func(s *Settings) { s.PeerListen = "10.0.0.1:0" }, "write HOST:PORT"},
+		"another alphabet":     {func(s *Settings) { s.GatewayID = "gw\u00e9%41" }, "write a name"},
 		"an odd name":          {func(s *Settings) { s.GatewayID = "a/b" }, "write a name"},
 		"a long name":          {func(s *Settings) { s.GatewayID = strings.Repeat("a", 64) }, "write a name"},
 	} {

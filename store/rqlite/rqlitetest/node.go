@@ -33,6 +33,21 @@ type Node struct {
 	mu    sync.Mutex
 	fault Fault
 	paths []string
+	last  []byte // the newest request that was done
+}
+
+// Again has the newest request done once more, as a network does it that held a copy of it back. It gives the answer that nobody hears.
+func (n *Node) Again(last []byte) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.run("/db/execute", last)
+}
+
+// Last is the body of the newest request that was done.
+func (n *Node) Last() []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.last)
 }
 
 // Fault is what goes wrong with the next requests.
@@ -49,6 +64,8 @@ const (
 	InBody    // status 200 and an error of Raft
 	Short     // status 200 and too few results, or half of a backup
 	CutBatch  // as CutAfter, of batches alone
+	Twice     // a node that passes it to the leader sends it a second time, and its answer is that of the second
+	Full      // the disk of the leader is
 	Unauthorized
 	BackupText // status 200 and an error's text in place of a backup
 )
@@ -115,7 +132,14 @@ func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/db/backup" {
 		return n.backup(), nil
 	}
+	if n.fault == Full {
+		return answer(http.StatusOK, `{"results":[{"error":"database or disk is full"}]}`), nil
+	}
 	text := n.run(r.URL.Path, body)
+	if n.fault == Twice {
+		text = n.run(r.URL.Path, body)
+	}
+	n.last = body
 	switch n.fault {
 	case CutAfter:
 		return nil, io.ErrUnexpectedEOF

@@ -29,21 +29,47 @@ type Relay struct {
 	Own    func(path string) (status int, body string, own bool)
 	Logger *slog.Logger
 
-	active atomic.Pointer[Gateway]
+	active atomic.Pointer[target]
 	open   atomic.Int64
 }
 
-// Follow says which gateway is the active one from now on; nil: none is known.
-func (r *Relay) Follow(a *Gateway) { r.active.Store(a) }
+// target is the active gateway. ctx ends when another one is.
+type target struct {
+	Gateway
+	ctx  context.Context
+	stop context.CancelFunc
+}
 
-// Serve passes what comes to a listener, until ctx ends. Connections that are passed then go on until one of their ends closes them. The
-// listener stays open.
+// Follow says which gateway is the active one from now on; nil: none is known. What is passed to another one ends: it may hang there. It is
+// not for concurrent use.
+func (r *Relay) Follow(a *Gateway) {
+	before := r.active.Load()
+	if before != nil && a != nil && before.Gateway == *a {
+		return
+	}
+	var next *target
+	if a != nil {
+		next = &target{Gateway: *a}
+		next.ctx, next.stop = context.WithCancel(context.Background())
+	}
+	r.active.Store(next)
+	if before != nil {
+		before.stop()
+	}
+}
+
+// Serve passes what comes to a listener, until ctx ends. Connections that are passed then go on until one of their ends closes them, or
+// Follow is told of another gateway. The listener stays open.
 func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 	with, ok := l.(interface{ SetDeadline(time.Time) error })
 	if !ok {
 		return fmt.Errorf("the listener %s cannot be handed on", l.Addr())
 	}
-	stop := context.AfterFunc(ctx, func() { _ = with.SetDeadline(time.Unix(1, 0)) })
+	woken := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		_ = with.SetDeadline(time.Unix(1, 0))
+		close(woken)
+	})
 	defer stop()
 	for {
 		c, err := l.Accept()
@@ -52,6 +78,7 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 			if err == nil {
 				c.Close()
 			}
+			<-woken // else it could set its deadline after this one
 			return with.SetDeadline(time.Time{})
 		case errors.Is(err, net.ErrClosed):
 			return err
@@ -113,7 +140,7 @@ func (r *Relay) begin(ctx context.Context, h header) (*tls.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return begin(ctx, own, *active, h)
+	return begin(ctx, own, active.Gateway, h)
 }
 
 // begin opens a connection to another gateway, and writes what stands before its bytes.
@@ -137,17 +164,31 @@ func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
 			return err
 		}
 	}
+	active := r.active.Load()
+	if active == nil {
+		return errNoActive
+	}
 	to, err := r.begin(ctx, header{Kind: kind, Address: c.RemoteAddr().String()})
 	if err != nil {
 		return err
 	}
 	defer to.Close()
+	defer context.AfterFunc(active.ctx, func() {
+		to.Close()
+		c.Close()
+	})()
 	var both sync.WaitGroup
 	both.Go(func() { pour(to, c) })
-	both.Go(func() { pour(c, to) })
+	both.Go(func() {
+		pour(c, to)
+		_ = c.SetReadDeadline(time.Now().Add(lingerTime)) // a caller who says nothing more must not keep its place
+	})
 	both.Wait()
 	return nil
 }
+
+// lingerTime is how long a caller may go on after the active gateway has said all.
+const lingerTime = 10 * time.Second
 
 // pour copies until from ends, and says so to to. If to takes no more, from is closed too.
 func pour(to, from net.Conn) {

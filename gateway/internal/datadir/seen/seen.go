@@ -74,6 +74,9 @@ func Open(ctx context.Context, data string, db *store.Store, log *slog.Logger) (
 		return nil, w.refuse("it was copied here: this directory has never had it")
 	case name != "" && had.Instance != "" && had.Instance != name:
 		return nil, w.refuse("it is that of another gateway")
+	case name == "" && pulse == 0 && had.Pulse > 0:
+		return nil, fmt.Errorf("the database of %s is gone, and an empty one is in its place: bring a backup back with muster restore FILE "+
+			"--data %s --force, or remove %s to begin anew", data, paste.Quote(data), filepath.Join(data, file))
 	case pulse < had.Pulse:
 		return nil, w.refuse(fmt.Sprintf("it is a copy from before %s, when this directory's own was last written",
 			had.At.UTC().Format(time.RFC3339)))

@@ -125,6 +125,20 @@ func TestForked(t *testing.T) {
 	})
 }
 
+// TestGone: where the database was removed, an empty one is not taken in silence.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateway{t, t.TempDir()}
+		must(t, g.starts(time.Minute))
+		for _, end := range []string{"", "-wal", "-shm"} {
+			_ = os.Remove(g.database() + end)
+		}
+		g.refused("is gone")
+		must(t, os.Remove(filepath.Join(g.data, "muster.seen")))
+		must(t, g.starts(0))
+	})
+}
+
 // TestPowerCuts: a file that is empty, and one that was not written yet, say nothing; a first start that was cut between the file and the
 // database goes on.
 func TestPowerCuts(t *testing.T) {
