@@ -26,10 +26,11 @@ func (d *Service) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, ch
 		return "", "", 0, err
 	}
 	if said := d.hear(n, u); said != nil {
-		if err := d.note(ctx, n.ID, said); err != nil {
-			if u.Phase != "" { // the node says it again; else it waits for the next heartbeat
-				d.noted(n.ID, said)
-			}
+		err := d.note(ctx, n.ID, *said)
+		if err == nil || u.Phase != "" { // after an error the node says it again; if it does not say it now, the word waits on
+			d.noted(n.ID, said)
+		}
+		if err != nil {
 			return "", "", 0, err
 		}
 	}
@@ -161,10 +162,9 @@ func (d *Service) noted(nodeID string, later *releases.Update) {
 
 // note records what a node says of an update, and where that leaves it in its channel's rollout. Until that is done the word waits: a
 // round of the rollout may go on meanwhile, and must see it.
-func (d *Service) note(ctx context.Context, nodeID string, later *releases.Update) error {
+func (d *Service) note(ctx context.Context, nodeID string, said releases.Update) error {
 	d.changing.RLock()
 	defer d.changing.RUnlock()
-	said := *later
 	d.mu.Lock()
 	k := d.nodes[nodeID]
 	if k == nil {
@@ -185,9 +185,6 @@ func (d *Service) note(ctx context.Context, nodeID string, later *releases.Updat
 	defer d.mu.Unlock()
 	said.Log = ""
 	k.said = said
-	if k.later == later {
-		k.later = nil
-	}
 	if c := d.channels[k.channel]; row != nil && c != nil {
 		c.rows[nodeID] = *row
 		d.stop(c)
