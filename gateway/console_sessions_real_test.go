@@ -73,7 +73,8 @@ func (s *showcase) playBack(c *chromium, id string) {
 func (s *showcase) endOne(t *testing.T, c *chromium) {
 	t.Helper()
 	who := session.Caller{Actor: store.Actor{Name: "account:ada", Address: "192.0.2.7"}, May: func(string) error { return nil }}
-	made, err := s.sessions.Open(t.Context(), who, session.Ask{Node: "h200-01", Type: wire.SessionShell, Params: json.RawMessage(`{"user":"ada"}`)})
+	made, err := s.sessions.Open(t.Context(), who, session.Ask{Node: "h200-01", Type: wire.SessionShell,
+		Params: json.RawMessage(`{"user":"ada"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,13 +96,16 @@ func (s *showcase) visits(t *testing.T, nodes []exhibit) string {
 	records := sessions.New(s.store.Records())
 	hostile := `<script>document.title = "taken"</script><img src=x onerror="document.title = 'taken'">`
 	kinds := []sessions.Session{
-		{Type: wire.SessionShell, About: map[string]string{"user": "ada"}, Recorded: true, End: "the program ended with status 0", In: 812, Out: 48_211},
+		{Type: wire.SessionShell, About: map[string]string{"user": "ada"}, Recorded: true, End: "the program ended with status 0", In: 812,
+			Out: 48_211},
 		{Type: wire.SessionExec, About: map[string]string{"user": "root", "program": "nvidia-smi", "arguments": "3"}, Out: 4096,
 			End: "the program ended with status 3"},
 		{Type: wire.SessionForward, About: map[string]string{"port": "8888"}, In: 5 << 20, Out: 3 << 30, End: "the operator ended it"},
-		{Type: wire.SessionCopy, About: map[string]string{"path": "/srv/models/" + strings.Repeat("llama-", 12) + "70b.safetensors", "write": "true"},
+		{Type: wire.SessionCopy, About: map[string]string{"path": "/srv/models/" + strings.Repeat("llama-", 12) + "70b.safetensors",
+			"write": "true"},
 			In: 140 << 30, End: "nothing went over it for 30 minutes"},
-		{Type: wire.SessionShell, Recorded: true, Out: 900, About: map[string]string{"program": "tmux", "arguments": "4"}, End: hostile + "\x1b[31m\u202e"},
+		{Type: wire.SessionShell, Recorded: true, Out: 900, About: map[string]string{"program": "tmux", "arguments": "4"},
+			End: hostile + "\x1b[31m\u202e"},
 	}
 	shell := ""
 	for i := range 14 {

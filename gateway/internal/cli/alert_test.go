@@ -118,12 +118,14 @@ func TestNoAlert(t *testing.T) {
 		}, "none of the alerts that were asked for fires, but look at 1 node with findings (muster health ls); "},
 	} {
 		step.change()
-		if code, out, says := h.muster("alert", "ls", "--cause", "node_stale"); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(says, step.want) {
+		if code, out, says := h.muster("alert", "ls", "--cause", "node_stale"); code != 0 || strings.Count(out, "\n") != 1 ||
+			!strings.Contains(says, step.want) {
 			t.Errorf("code %d, out %q, says %q, want %q", code, out, says, step.want)
 		}
 	}
 	h.now = h.now.Add(24 * time.Hour)
-	if _, _, says := h.muster("alert", "ls", "--cause", "node_stale"); !strings.Contains(says, "stale nodes (muster node ls) and 1 node with") {
+	if _, _, says := h.muster("alert", "ls", "--cause", "node_stale"); !strings.Contains(says,
+		"stale nodes (muster node ls) and 1 node with") {
 		t.Errorf("with stale nodes: %q", says)
 	}
 }

@@ -78,7 +78,8 @@ func TestSessionsPage(t *testing.T) {
 	b := h.operator()
 	one := h.enrolled("gpu-1", "platform", nil)
 	two := h.enrolled("gpu-2", "platform", nil)
-	if got := b.get("/ui/sessions"); !strings.Contains(got.body, "Nobody is on a node now") || !strings.Contains(got.body, "No session has ended") {
+	if got := b.get("/ui/sessions"); !strings.Contains(got.body, "Nobody is on a node now") ||
+		!strings.Contains(got.body, "No session has ended") {
 		t.Errorf("without a session: %d", got.status)
 	}
 	old := h.opened(one, wire.SessionExec, wire.ExecParams{User: "ada", Command: []string{"/usr/bin/nvidia-smi", "-L"}})
@@ -108,7 +109,8 @@ func TestSessionsPage(t *testing.T) {
 		}
 		whole(t, query, got)
 	}
-	for query, want := range map[string]string{"node=nowhere": "nowhere", "type=session.tea": "session.tea", "node=" + url.QueryEscape(hostile): "script"} {
+	for query, want := range map[string]string{"node=nowhere": "nowhere", "type=session.tea": "session.tea",
+		"node=" + url.QueryEscape(hostile): "script"} {
 		got := b.get("/ui/sessions?" + query)
 		if got.status/100 != 4 || !strings.Contains(got.body, `role="alert"`) || !strings.Contains(got.body, `role="search"`) ||
 			!strings.Contains(got.body, want) {
@@ -130,7 +132,8 @@ func TestSessionsPage(t *testing.T) {
 	if e := killed[len(killed)-1]; e.Actor != "account:operator" && killed[0].Actor != "account:operator" {
 		t.Errorf("who has ended it: %+v", killed)
 	}
-	if page := b.get("/ui/sessions/" + shell); !strings.Contains(page.body, "ended by account:operator") || strings.Contains(page.body, "/end\"") {
+	if page := b.get("/ui/sessions/" + shell); !strings.Contains(page.body, "ended by account:operator") ||
+		strings.Contains(page.body, "/end\"") {
 		t.Error("its page does not say how it ended, or offers to end it")
 	}
 	if again := b.post("/ui/sessions/"+shell+"/end", "sure", "yes"); again.status != http.StatusConflict && again.status != http.StatusGone ||
@@ -161,7 +164,8 @@ func TestSessionsPages(t *testing.T) {
 	if n := strings.Count(first.body, "ended by"); n != 100 || !strings.Contains(older, "node=gpu-1") {
 		t.Errorf("the first page has %d, and leads to %s", n, older)
 	}
-	if n := strings.Count(second.body, "ended by"); n != 5 || strings.Contains(second.body, live) || !strings.Contains(second.body, ">Newest</a>") {
+	if n := strings.Count(second.body, "ended by"); n != 5 || strings.Contains(second.body, live) ||
+		!strings.Contains(second.body, ">Newest</a>") {
 		t.Errorf("the second page has %d, or what goes on", n)
 	}
 	whole(t, "second", second)
@@ -185,7 +189,8 @@ func TestSessionScopes(t *testing.T) {
 		strings.Contains(got.body, ">session.shell<") || !strings.Contains(got.body, ">session.copy<") {
 		t.Errorf("a part of the scope: %d", got.status)
 	}
-	if got := part.get("/ui/nodes/gpu-1"); strings.Contains(got.body, "muster node shell") || !strings.Contains(got.body, "muster node exec gpu-1") ||
+	if got := part.get("/ui/nodes/gpu-1"); strings.Contains(got.body, "muster node shell") ||
+		!strings.Contains(got.body, "muster node exec gpu-1") ||
 		strings.Contains(got.body, shell) || !strings.Contains(got.body, exec) {
 		t.Error("the page of a node shows more than the part, or less")
 	}
@@ -268,7 +273,8 @@ func TestRecordingPage(t *testing.T) {
 	node := h.enrolled("gpu-1", "platform", nil)
 	id := h.opened(node, wire.SessionShell, wire.ShellParams{User: "ada"}, says(t, "$ ls\r\n", "\x1b[1;34msrc\x1b[0m\r\n",
 		"$ vim\r\n\x1b[?1049hfour hundred lines", "\x1b[?1049l$ clear\r\n\x1b[H\x1b[2J$ exit\r\n"))
-	if page := b.get("/ui/sessions/" + id); !strings.Contains(page.body, "/recording") || !strings.Contains(page.body, "muster session watch "+id) ||
+	if page := b.get("/ui/sessions/" + id); !strings.Contains(page.body, "/recording") ||
+		!strings.Contains(page.body, "muster session watch "+id) ||
 		len(h.events("session.played")) != 0 {
 		t.Error("the page of the session does not lead to its recording, or plays it")
 	}
@@ -287,7 +293,8 @@ func TestRecordingPage(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if strings.Contains(got.body, "four hundred lines") || strings.Contains(got.body, "[1;34m") || strings.Contains(got.body, "The session goes on.") {
+	if strings.Contains(got.body, "four hundred lines") || strings.Contains(got.body, "[1;34m") ||
+		strings.Contains(got.body, "The session goes on.") {
 		t.Error("the page has more than the text of the terminal")
 	}
 	cast := b.get("/ui/sessions/" + id + "/cast")
@@ -301,7 +308,8 @@ func TestRecordingPage(t *testing.T) {
 		t.Errorf("%d events: %+v", len(played), played)
 	}
 	exec := h.opened(node, wire.SessionExec, wire.ExecParams{Command: []string{"true"}})
-	if none := b.get("/ui/sessions/" + exec + "/recording"); none.status != http.StatusNotFound || !strings.Contains(none.body, "there is no recording") {
+	if none := b.get("/ui/sessions/" + exec + "/recording"); none.status != http.StatusNotFound ||
+		!strings.Contains(none.body, "there is no recording") {
 		t.Errorf("what is not recorded: %d", none.status)
 	}
 	if page := b.get("/ui/sessions/" + exec); strings.Contains(page.body, "/recording") || !strings.Contains(page.body, "shells alone are") {
@@ -321,13 +329,15 @@ func TestLongRecording(t *testing.T) {
 	id := h.opened(node, wire.SessionShell, wire.ShellParams{}, says(t, text.String()))
 	path := "/ui/sessions/" + id + "/recording"
 	first := b.get(path)
-	if !strings.Contains(first.body, "line 1999.") || strings.Contains(first.body, "line 2000.") || strings.Contains(first.body, ">Earlier<") ||
+	if !strings.Contains(first.body, "line 1999.") || strings.Contains(first.body, "line 2000.") ||
+		strings.Contains(first.body, ">Earlier<") ||
 		!strings.Contains(first.body, `href="`+path+`?from=2000" rel="next">Later`) {
 		t.Errorf("the first part: %d", first.status)
 	}
 	second := b.get(path + "?from=2000")
 	whole(t, "second", second)
-	if strings.Contains(second.body, "line 1999.") || !strings.Contains(second.body, "line 2499.") || strings.Contains(second.body, ">Later<") ||
+	if strings.Contains(second.body, "line 1999.") || !strings.Contains(second.body, "line 2499.") ||
+		strings.Contains(second.body, ">Later<") ||
 		!strings.Contains(second.body, ">Earlier<") {
 		t.Errorf("the second part: %d", second.status)
 	}

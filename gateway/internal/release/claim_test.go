@@ -1,9 +1,11 @@
 package release_test
 
 import (
+	"context"
 	"testing"
 
 	"muster/agent/wire"
+	"muster/store"
 	"muster/store/releases"
 )
 
@@ -42,6 +44,23 @@ func TestTrialNotRecorded(t *testing.T) {
 	h.sayOf(n, wanted, wire.UpdateCommitted, "")
 	must(t, h.Look(t.Context()))
 	h.state(releases.Done)
+}
+
+// TestTrialBeingRecorded: a round of the rollout that comes while the word is being recorded sees it.
+func TestTrialBeingRecorded(t *testing.T) {
+	h := newHall(t, names(1)...)
+	h.config.CountAgain = func(context.Context, store.Event) bool { // is asked in the midst of it
+		if phase := h.Updating("id-n000").Phase; phase != wire.UpdateRolledBack {
+			t.Errorf("the node has gone back, and is seen as %q", phase)
+		}
+		return false
+	}
+	h.point(h.release("v1"), nil) // this opens the service with it
+	h.look()
+	h.say("n000", wire.UpdateRolledBack, wire.UpdateHung)
+	if len(h.events("release.rolled_back")) != 1 {
+		t.Error("nothing was recorded")
+	}
 }
 
 // TestAfterwards: when a rollout is done, a late node gets its release too: in its window alone, and not again if it failed, until a

@@ -26,10 +26,11 @@ func (d *Service) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, ch
 		return "", "", 0, err
 	}
 	if said := d.hear(n, u); said != nil {
-		if err := d.note(ctx, n.ID, *said); err != nil {
-			if u.Phase == "" { // the node has said it before, and does not say it again
-				d.keep(n.ID, said)
-			}
+		err := d.note(ctx, n.ID, *said)
+		if err == nil || u.Phase != "" { // after an error the node says it again; if it does not say it now, the word waits on
+			d.noted(n.ID, said)
+		}
+		if err != nil {
 			return "", "", 0, err
 		}
 	}
@@ -121,9 +122,7 @@ func (d *Service) hear(n Node, u *wire.Update) *releases.Update {
 	if k.later == nil || !k.notes.Take(d.Now(), notePause) && !d.ends(k, *k.later) {
 		return nil
 	}
-	said := k.later
-	k.later = nil
-	return said
+	return k.later
 }
 
 // word is the newest that a node said of an update, also if that is not recorded yet.
@@ -152,16 +151,17 @@ func (d *Service) update(nodeID string, u wire.Update) releases.Update {
 		Log: clean(u.Log, wire.MaxUpdateLog)}
 }
 
-// keep keeps for the next heartbeat what could not be recorded with this one.
-func (d *Service) keep(nodeID string, said *releases.Update) {
+// noted ends the wait of a word, unless the node has said another one meanwhile.
+func (d *Service) noted(nodeID string, later *releases.Update) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if k := d.nodes[nodeID]; k != nil && k.later == nil {
-		k.later = said
+	if k := d.nodes[nodeID]; k != nil && k.later == later {
+		k.later = nil
 	}
 }
 
-// note records what a node says of an update, and where that leaves it in its channel's rollout.
+// note records what a node says of an update, and where that leaves it in its channel's rollout. Until that is done the word waits: a
+// round of the rollout may go on meanwhile, and must see it.
 func (d *Service) note(ctx context.Context, nodeID string, said releases.Update) error {
 	d.changing.RLock()
 	defer d.changing.RUnlock()

@@ -28,10 +28,12 @@ func TestEvents(t *testing.T) {
 		{map[string]string{"text": "a", "reason": "b", "uses": "3"}, "b; a", "[uses=3 ]", ""},
 		{map[string]string{"gpu_probe_failed": "nvidia-smi ended with 18, which nobody understands here"},
 			"nvidia-smi ended with 18, which nobody understands here", "", ""},
-		{map[string]string{"release": digest, "a": "1", "b": "2", "c": "3", "tags": ""}, "", "[a=1 ][b=2 ][c=3 ][release=sha256:e7c815cdcee9 " + digest + "]", ""},
+		{map[string]string{"release": digest, "a": "1", "b": "2", "c": "3", "tags": ""}, "",
+			"[a=1 ][b=2 ][c=3 ][release=sha256:e7c815cdcee9 " + digest + "]", ""},
 		{map[string]string{"release": digest, "a": "1", "b": "22", "c": "333", "d": "4444"}, "", "[a=1 ][b=22 ][c=333 ][d=4444 ]",
 			"[release=sha256:e7c815cdcee9 " + digest + "]"},
-		{map[string]string{"release": digest, "reference": "registry.example/muster/agent:1.4.0"}, "", "[release=sha256:e7c815cdcee9 " + digest + "]",
+		{map[string]string{"release": digest, "reference": "registry.example/muster/agent:1.4.0"}, "",
+			"[release=sha256:e7c815cdcee9 " + digest + "]",
 			"[reference=registry.example/muster/agent:1.4.0 ]"},
 		{map[string]string{"set.\x1b": "\x1b[2J"}, "", `[set.\u001b=\u001b[2J ]`, ""},
 	} {
@@ -46,7 +48,8 @@ func TestEvents(t *testing.T) {
 func TestEventsSayOnce(t *testing.T) {
 	const fault = "nvidia-smi ended with 18: the driver was updated while it was in use"
 	events := []api.Event{{Kind: "alert.fired", Detail: map[string]string{"text": "gpu-1 is unavailable; " + fault}},
-		{Kind: "health.found", Detail: map[string]string{"text": fault}}, {Kind: "node.failed", Detail: map[string]string{"gpu_probe_failed": fault}},
+		{Kind: "health.found", Detail: map[string]string{"text": fault}},
+		{Kind: "node.failed", Detail: map[string]string{"gpu_probe_failed": fault}},
 		{Kind: "node.drained", Detail: map[string]string{"reason": "repair"}}}
 	texts := func(told ...string) (all string) {
 		for _, e := range picture.EventsOf(events, told...) {

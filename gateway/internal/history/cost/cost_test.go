@@ -41,8 +41,9 @@ func newHouse(t testing.TB, nodes ...*api.NodeRow) *house {
 }
 
 func (h *house) restart() {
-	h.Service = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes },
-		Now: func() time.Time { return h.now }, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
+	h.Service = cost.New(cost.Config{Records: h.records, Ready: func() bool { return h.ready },
+		Nodes: func() []*api.NodeRow { return h.nodes },
+		Now:   func() time.Time { return h.now }, Logger: slog.New(slog.NewTextHandler(&h.log, nil))})
 }
 
 func (h *house) must(err error) {
@@ -200,7 +201,8 @@ func TestMidnight(t *testing.T) {
 	sums, err := h.Sums(t.Context(), h.now.Add(-24*time.Hour), h.now, func(string) bool { return true })
 	h.must(err)
 	a := sums["a"]
-	if a.Days != 2 || a.WatchedSeconds != 13*3600 || a.IdleGPUSeconds != 13*3600 || math.Abs(*a.Cost-13) > 0.01 || math.Abs(*a.IdleCost-13) > 0.01 ||
+	if a.Days != 2 || a.WatchedSeconds != 13*3600 || a.IdleGPUSeconds != 13*3600 || math.Abs(*a.Cost-13) > 0.01 ||
+		math.Abs(*a.IdleCost-13) > 0.01 ||
 		len(a.Prices) != 1 || *a.Prices[0].PricePerHour != 1 {
 		t.Errorf("%+v", a)
 	}
@@ -223,7 +225,8 @@ func TestSums(t *testing.T) {
 			text += fmt.Sprint(*p.PricePerHour, ", ")
 		}
 	}
-	if len(sums) != 1 || sums["a"].Days != 5 || *sums["a"].Cost != 5 || *sums["a"].IdleCost != 0 || text != "100 none, 101 2, 103 3, 104 none, " {
+	if len(sums) != 1 || sums["a"].Days != 5 || *sums["a"].Cost != 5 || *sums["a"].IdleCost != 0 ||
+		text != "100 none, 101 2, 103 3, 104 none, " {
 		t.Errorf("%d nodes, %+v, prices %s", len(sums), sums["a"], text)
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,9 @@ import (
 	"muster/store/releases"
 )
 
+// changes are what is different from a node that is well.
+type changes []func(*View, *releases.Node, *Standing)
+
 // TestUnwell has what speaks against a release on a node that has taken it, and for how long.
 func TestUnwell(t *testing.T) {
 	commit := now.Add(-30 * time.Second) // as view has it
@@ -22,50 +25,51 @@ func TestUnwell(t *testing.T) {
 	crashed := func(v *View, _ *releases.Node, n *Standing) { n.Vitals = Vitals{Crashes: 1, Crashed: "panic: luck"} }
 	long := func(v *View, row *releases.Node, _ *Standing) { row.ChangedAt = now.Add(-2 * time.Hour) }
 	for name, c := range map[string]struct {
-		change []func(*View, *releases.Node, *Standing)
+		change changes
 		want   string // "": it is well
 	}{
 		"well":    {nil, ""},
-		"crashed": {[]func(*View, *releases.Node, *Standing){crashed}, "since then its agent ended by itself (1): panic: luck"},
-		"crashed, no word": {[]func(*View, *releases.Node, *Standing){func(_ *View, _ *releases.Node, n *Standing) { n.Crashes = 2 }},
+		"crashed": {changes{crashed}, "since then its agent ended by itself (1): panic: luck"},
+		"crashed, no word": {changes{func(_ *View, _ *releases.Node, n *Standing) { n.Crashes = 2 }},
 			"since then its agent ended by itself (2), and left no word"},
-		"crashed before": {[]func(*View, *releases.Node, *Standing){crashed, func(_ *View, row *releases.Node, _ *Standing) { row.Crashes = 1 }}, ""},
-		"crashed before and since": {[]func(*View, *releases.Node, *Standing){func(_ *View, row *releases.Node, n *Standing) {
+		"crashed before": {changes{crashed, func(_ *View, row *releases.Node, _ *Standing) { row.Crashes = 1 }}, ""},
+		"crashed before and since": {changes{func(_ *View, row *releases.Node, n *Standing) {
 			row.Crashes = 1
 			n.Crashes = 3
 		}}, "since then its agent ended by itself (2), and left no word"},
-		"crashed, and those before are forgotten": {[]func(*View, *releases.Node, *Standing){crashed,
+		"crashed, and those before are forgotten": {changes{crashed,
 			func(_ *View, row *releases.Node, n *Standing) {
 				row.Crashes = 5
 				row.ChangedAt = now.Add(-wire.StartsWindow - 2*time.Minute)
 			}}, "since then its agent ended by itself (1): panic: luck"},
-		"a finding": {[]func(*View, *releases.Node, *Standing){func(_ *View, _ *releases.Node, n *Standing) { n.Severe = "probe_failed" }},
+		"a finding": {changes{func(_ *View, _ *releases.Node, n *Standing) { n.Severe = "probe_failed" }},
 			"with it came probe_failed"},
-		"memory": {[]func(*View, *releases.Node, *Standing){func(_ *View, row *releases.Node, n *Standing) {
+		"memory": {changes{func(_ *View, row *releases.Node, n *Standing) {
 			row.MemoryKiB = 13 << 10
 			n.MemoryKiB = 100 << 10
 		}}, "its agent's memory grew from 13 to 100 MiB"},
-		"little memory": {[]func(*View, *releases.Node, *Standing){func(_ *View, row *releases.Node, n *Standing) {
+		"little memory": {changes{func(_ *View, row *releases.Node, n *Standing) {
 			row.MemoryKiB = 10 << 10
 			n.MemoryKiB = 99 << 10
 		}}, ""},
-		"much memory before": {[]func(*View, *releases.Node, *Standing){func(_ *View, row *releases.Node, n *Standing) {
+		"much memory before": {changes{func(_ *View, row *releases.Node, n *Standing) {
 			row.MemoryKiB = 60 << 10
 			n.MemoryKiB = 240 << 10
 		}}, ""},
-		"memory of before is unknown": {[]func(*View, *releases.Node, *Standing){func(_ *View, _ *releases.Node, n *Standing) {
+		"memory of before is unknown": {changes{func(_ *View, _ *releases.Node, n *Standing) {
 			n.MemoryKiB = 900 << 10
 		}}, ""},
-		"an earlier wave":       {[]func(*View, *releases.Node, *Standing){crashed, func(v *View, _ *releases.Node, _ *Standing) { v.Rollout.Wave = 1 }}, "since then its agent ended by itself (1): panic: luck"},
-		"an hour after the end": {[]func(*View, *releases.Node, *Standing){crashed, long, ended(59 * time.Minute)}, "since then its agent ended by itself (1): panic: luck"},
-		"more than that":        {[]func(*View, *releases.Node, *Standing){crashed, long, ended(61 * time.Minute)}, ""},
-		"it came later":         {[]func(*View, *releases.Node, *Standing){crashed, ended(61 * time.Minute)}, "since then its agent ended by itself (1): panic: luck"},
-		"aborted": {[]func(*View, *releases.Node, *Standing){crashed, ended(0), func(v *View, _ *releases.Node, _ *Standing) {
+		"an earlier wave": {changes{crashed, func(v *View, _ *releases.Node, _ *Standing) { v.Rollout.Wave = 1 }},
+			"since then its agent ended by itself (1): panic: luck"},
+		"an hour after the end": {changes{crashed, long, ended(59 * time.Minute)}, "since then its agent ended by itself (1): panic: luck"},
+		"more than that":        {changes{crashed, long, ended(61 * time.Minute)}, ""},
+		"it came later":         {changes{crashed, ended(61 * time.Minute)}, "since then its agent ended by itself (1): panic: luck"},
+		"aborted": {changes{crashed, ended(0), func(v *View, _ *releases.Node, _ *Standing) {
 			v.Rollout.State = releases.Aborted
 		}}, ""},
-		"pinned":              {[]func(*View, *releases.Node, *Standing){crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Belongs = false }}, ""},
-		"runs something else": {[]func(*View, *releases.Node, *Standing){crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Runs = false }}, ""},
-		"not heard yet":       {[]func(*View, *releases.Node, *Standing){crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Heard = false }}, ""},
+		"pinned":              {changes{crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Belongs = false }}, ""},
+		"runs something else": {changes{crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Runs = false }}, ""},
+		"not heard yet":       {changes{crashed, func(_ *View, _ *releases.Node, n *Standing) { n.Heard = false }}, ""},
 	} {
 		v := view(Committed)
 		row, n := v.Rows["n"], v.Nodes["n"]
