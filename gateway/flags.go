@@ -56,6 +56,7 @@ func flagTable() []flags.Flag {
 		{Name: "events-retention", Value: "DURATION", Zero: true,
 			Usage: "how long events are kept, a DURATION such as 90d; 0: for ever"},
 		{Name: "gateway-id", Value: "NAME", Usage: "NAME of this gateway among those on one --store; without it the machine's"},
+		{Name: "any-clock", Usage: "take the place of the active gateway even if its clock is more than 1s from this machine's"},
 		{Name: "heartbeat-interval", Value: "duration", Usage: "how often nodes are asked to report, 5s to 10m"},
 		{Name: "history", Value: "SIZE",
 			Usage: "how large the file with the nodes' history may get, a SIZE such as 5GiB; 0: keep none"},

@@ -28,6 +28,9 @@ type gateway struct {
 func open(ctx context.Context, s settings, log *slog.Logger, getenv func(string) string, stdout io.Writer) (*gateway, error) {
 	g := &gateway{base: base{settings: s, log: log}}
 	err := g.build(ctx, getenv, stdout)
+	if cluster.Ended(err) { // a phase may be at work still, and the process ends
+		return nil, err
+	}
 	if err != nil {
 		g.close()
 		return nil, err
@@ -35,7 +38,22 @@ func open(ctx context.Context, s settings, log *slog.Logger, getenv func(string)
 	return g, nil
 }
 
-func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout io.Writer) (err error) {
+func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	if err := g.begin(ctx, getenv, stdout); err != nil {
+		return err
+	}
+	built := make(chan error, 1)
+	go func() { built <- g.finish(ctx, getenv, stdout) }()
+	select {
+	case err := <-built:
+		return err
+	case err := <-g.cluster.Lost(): // it may wait for a store that does not answer
+		return err
+	}
+}
+
+// begin ends when this gateway is the active one.
+func (g *gateway) begin(ctx context.Context, getenv func(string) string, stdout io.Writer) (err error) {
 	if g.storage, err = openStorage(ctx, g.settings, g.log, getenv, stdout); err != nil {
 		return err
 	}
@@ -45,11 +63,14 @@ func (g *gateway) build(ctx context.Context, getenv func(string) string, stdout 
 	if err := g.openPeers(); err != nil {
 		return err
 	}
-	if g.cluster != nil {
-		if err := g.standBy(ctx, g.systemd(getenv), stdout); err != nil {
-			return err
-		}
+	if g.cluster == nil {
+		return nil
 	}
+	return g.standBy(ctx, g.systemd(getenv), stdout)
+}
+
+// finish builds what stands on the database.
+func (g *gateway) finish(ctx context.Context, getenv func(string) string, stdout io.Writer) (err error) {
 	if err := g.storage.open(ctx, g.settings, g.log); err != nil {
 		return err
 	}

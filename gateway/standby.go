@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,12 +31,11 @@ const rereadEvery = time.Minute
 // standby is a gateway that is not the active one: it passes on what comes to its listeners.
 type standby struct {
 	*gateway
+	socket  net.Listener
 	key     []byte // that seals the secrets in the store
 	relay   peer.Relay
-	copying atomic.Bool  // blobs are being copied
-	read    time.Time    // when the CA was
-	active  string       // the gateway that was last said to be active
-	heard   atomic.Int64 // when it was, in Unix milliseconds
+	active  atomic.Pointer[peer.Gateway] // that was last said to be active; nil: none was yet
+	heard   atomic.Int64                 // when it was, in Unix milliseconds
 	serving sync.WaitGroup
 }
 
@@ -46,70 +46,67 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 		return err
 	}
 	defer socket.Close()
-	b := &standby{gateway: g, key: g.storage.key}
+	b := &standby{gateway: g, socket: socket, key: g.storage.key}
 	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Own: b.own, Logger: g.log}
 	if err := b.check(ctx); err != nil {
 		return err
 	}
-	passing, stop := context.WithCancel(ctx)
+	passing, stop := context.WithCancelCause(ctx)
 	defer b.relay.Follow(nil)
 	defer b.serving.Wait()
-	defer stop()
+	defer stop(nil)
 	b.serving.Go(func() { _ = b.relay.Tell(passing, b.hello) })
+	b.serving.Go(func() { stop(b.follow(passing)) })
 	systemd.Ready()
-	return g.cluster.StandBy(ctx, func(id, url string) error {
-		if id != b.active {
-			b.active = id
+	err = g.cluster.StandBy(passing, func(id, url string) {
+		active := peer.Gateway{ID: id, URL: url}
+		if before := b.active.Swap(&active); before == nil || *before != active {
 			fmt.Fprintf(stdout, "muster %s stands by as %s: %s is the active gateway\n", version, g.cluster.ID, id)
 		}
 		b.heard.Store(time.Now().UnixMilli())
-		active := peer.Gateway{ID: id, URL: url}
 		b.relay.Follow(&active)
-		return b.follow(passing, socket, active)
 	})
+	if err != nil && ctx.Err() == nil {
+		err = cmp.Or(context.Cause(passing), err)
+	}
+	return err
 }
 
-// follow reads the CA, now and then again, and copies the blobs that are missing here. It passes connections from the first time on that it
-// could. A wrong master key is an error: this gateway could not stand in for the active one.
-func (b *standby) follow(ctx context.Context, socket net.Listener, active peer.Gateway) error {
-	if time.Since(b.read) < rereadEvery {
-		return nil
+// follow reads the CA again and again. It passes connections, and copies blobs, from when it has read the CA and a gateway is active. A wrong master key is an error: this gateway could not stand in for the active one.
+func (b *standby) follow(ctx context.Context) error {
+	passing := false
+	for {
+		wait := time.Second
+		err := b.read(ctx)
+		switch {
+		case errors.Is(err, store.ErrWrongMasterKey):
+			return b.keys.WrongShared()
+		case err != nil:
+			b.log.Debug("the CA cannot be read from the store", "error", err)
+		case b.active.Load() != nil:
+			wait = rereadEvery
+			if !passing {
+				b.pass(ctx)
+				b.serving.Go(func() { b.mirror(ctx) })
+			}
+			passing = true
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	first := b.read.IsZero()
-	s, err := store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
-	if err == nil {
-		err = b.prove(ctx, s)
-	}
-	if errors.Is(err, store.ErrWrongMasterKey) {
-		return b.keys.WrongShared()
-	}
+}
+
+// read reads the CA, and proves this gateway to the others by it.
+func (b *standby) read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, rereadEvery)
+	defer cancel()
+	s, err := b.open(ctx)
 	if err != nil {
-		b.log.Debug("the CA cannot be read from the store", "error", err)
-		return nil
+		return err
 	}
-	b.read = time.Now()
-	b.copyBlobs(ctx, s.Records(), active)
-	if !first {
-		return nil
-	}
-	b.pass(ctx, b.tls, peer.TLS)
-	b.pass(ctx, socket, peer.Socket)
-	if b.plain != nil {
-		b.pass(ctx, b.plain, peer.Plain)
-	}
-	return nil
-}
-
-// check refuses a wrong master key before this gateway takes a lease that nobody has. An empty store has none yet.
-func (b *standby) check(ctx context.Context) error {
-	_, err := store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
-	if errors.Is(err, store.ErrWrongMasterKey) {
-		return b.keys.WrongShared()
-	}
-	return nil
-}
-
-func (b *standby) prove(ctx context.Context, s *store.Store) error {
 	a, err := authority.Read(ctx, authority.Config{Store: s})
 	if err != nil {
 		return err
@@ -117,24 +114,41 @@ func (b *standby) prove(ctx context.Context, s *store.Store) error {
 	return b.peers.prove(a)
 }
 
-// copyBlobs has the blobs copied that the active gateway has and this one has not, unless that goes on already.
-func (b *standby) copyBlobs(ctx context.Context, records store.Records, active peer.Gateway) {
-	if b.copying.Swap(true) {
-		return
+func (b *standby) open(ctx context.Context) (*store.Store, error) {
+	return store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
+}
+
+// check refuses a wrong master key before this gateway takes a lease that nobody has. An empty store has none yet.
+func (b *standby) check(ctx context.Context) error {
+	if _, err := b.open(ctx); errors.Is(err, store.ErrWrongMasterKey) {
+		return b.keys.WrongShared()
 	}
-	b.serving.Go(func() {
-		defer b.copying.Store(false)
-		n, err := artifact.Mirror(ctx, records, b.settings.registryFolder(), func(blob artifact.Info) (io.ReadCloser, error) {
-			own, err := b.peers.identity()
-			if err != nil {
-				return nil, err
-			}
-			return peer.Fetch(ctx, own, active, blob)
-		})
+	return nil
+}
+
+// mirror copies the blobs that the active gateway has and this one has not, again and again.
+func (b *standby) mirror(ctx context.Context) {
+	for {
+		n, err := artifact.Mirror(ctx, store.Records{Engine: b.cluster.DB}, b.settings.registryFolder(), b.fetch(ctx))
 		if err != nil && ctx.Err() == nil {
-			b.log.Warn("not all blobs of the registry could be copied from the active gateway", "copied", n, "error", err)
+			b.log.Warn("this gateway has not all blobs that the active one has", "copied", n, "error", err)
 		}
-	})
+		select {
+		case <-time.After(rereadEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *standby) fetch(ctx context.Context) func(artifact.Info) (io.ReadCloser, error) {
+	return func(blob artifact.Info) (io.ReadCloser, error) {
+		own, err := b.peers.identity()
+		if err != nil {
+			return nil, err
+		}
+		return peer.Fetch(ctx, own, *b.active.Load(), blob)
+	}
 }
 
 // own says how this gateway is, which is asked of itself: all else is for the active one.
@@ -155,10 +169,17 @@ func (b *standby) hello() peer.Hello {
 	return peer.Hello{URL: b.cluster.URL(), Version: version, At: time.Now()}
 }
 
-func (b *standby) pass(ctx context.Context, l net.Listener, kind string) {
-	b.serving.Go(func() {
-		if err := b.relay.Serve(ctx, l, kind); err != nil {
-			b.log.Error("no connections are passed to the active gateway any more", "listener", l.Addr(), "error", err)
-		}
-	})
+// pass passes what comes to the listeners, until ctx ends.
+func (b *standby) pass(ctx context.Context) {
+	listeners := map[string]net.Listener{peer.TLS: b.tls, peer.Socket: b.socket}
+	if b.plain != nil {
+		listeners[peer.Plain] = b.plain
+	}
+	for kind, l := range listeners {
+		b.serving.Go(func() {
+			if err := b.relay.Serve(ctx, l, kind); err != nil {
+				b.log.Error("no connections are passed to the active gateway any more", "listener", l.Addr(), "error", err)
+			}
+		})
+	}
 }

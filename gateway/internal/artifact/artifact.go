@@ -60,6 +60,7 @@ type Registry struct {
 	wake    chan struct{} // has room for one: something was deleted
 
 	locks    [64]sync.Mutex // by digest: a file and its record change together under one
+	fetches  [64]sync.Mutex // by digest: one caller fetches a blob from another gateway, and those that want it too wait
 	keeping  sync.RWMutex   // held while files are removed, and for reading while none may be
 	counting sync.Mutex
 
@@ -116,6 +117,4 @@ func (r *Registry) resume() error {
 }
 
 // lock is the lock of a digest, and of others.
-func (r *Registry) lock(d Digest) *sync.Mutex {
-	return &r.locks[(int(d.Hex[0])*16+int(d.Hex[1]))%len(r.locks)]
-}
+func (r *Registry) lock(d Digest) *sync.Mutex { return &r.locks[d.number()%len(r.locks)] }

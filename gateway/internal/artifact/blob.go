@@ -49,13 +49,14 @@ func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	return Blob{info, file}, nil
 }
 
-// fetch fetches a blob. If no gateway has it, it gives the error of before.
+// fetch fetches a blob. If no gateway has it, it gives the error of before. If the record goes meanwhile, the file is an orphan: the next
+// sweep removes it.
 func (r *Registry) fetch(ctx context.Context, info Info, before error) (*os.File, error) {
 	d, err := ParseDigest(info.Digest)
 	if err != nil {
 		return nil, err
 	}
-	lock := r.lock(d)
+	lock := &r.fetches[d.number()%len(r.fetches)]
 	lock.Lock()
 	defer lock.Unlock()
 	if file, err := r.folder.open(info); err == nil { // another caller has fetched it

@@ -44,6 +44,9 @@ type Digest struct {
 // String is the digest as it is written in manifests and paths, such as sha256:<64 hex>.
 func (d Digest) String() string { return d.Algorithm + ":" + d.Hex }
 
+// number is the same for the same digest, and any number from 0 for others.
+func (d Digest) number() int { return int(d.Hex[0])*16 + int(d.Hex[1]) }
+
 // ParseDigest reads a digest. Every other algorithm and every other form is refused: DIGEST_INVALID.
 func ParseDigest(text string) (Digest, error) {
 	algorithm, digits, _ := strings.Cut(text, ":")

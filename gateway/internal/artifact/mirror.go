@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
 
 	"muster/store"
 	"muster/store/registry"
@@ -14,8 +18,9 @@ import (
 // mostFailed is how many blobs in a row may fail before a mirror gives up: then it is the way that fails, and not a blob.
 const mostFailed = 5
 
-// Mirror fetches the blobs that are on record and not in the folder of a registry that is not open, as that of a gateway that stands by. It
-// goes on after a blob that cannot be fetched, and tells how many it has fetched. The error is that of the first which it could not.
+// Mirror makes the folder of a registry that is not open, as that of a gateway that stands by, the same as the records say. It fetches the
+// blobs that are missing, and removes what has no record any more. It goes on after a blob that cannot be fetched, and tells how many it has
+// fetched. The error is that of the first which it could not.
 func Mirror(ctx context.Context, records store.Records, path string, fetch func(Info) (io.ReadCloser, error)) (fetched int, err error) {
 	f := folder{path: path}
 	if err := f.make(); err != nil {
@@ -23,7 +28,9 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 	}
 	var first error
 	row := 0 // failures
+	known := map[string]bool{}
 	err = each(ctx, registry.On(records), func(blob Info) error {
+		known[blob.Digest] = true
 		if f.has(blob) {
 			return ctx.Err()
 		}
@@ -42,5 +49,40 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 		}
 		return ctx.Err()
 	})
-	return fetched, errors.Join(first, err)
+	if err != nil { // known is not all
+		return fetched, errors.Join(first, err)
+	}
+	// What is new stays: the active gateway records a blob when a copy of it is here already.
+	return fetched, errors.Join(first, f.forget(known, time.Now().Add(-grace)))
+}
+
+// forget removes the blobs that are not known, and the uploads, that were written before a time.
+func (f folder) forget(known map[string]bool, before time.Time) error {
+	var failed error
+	for _, algorithm := range []string{SHA256, SHA512} {
+		failed = errors.Join(failed, f.forgetIn(f.algorithm(algorithm), before, func(name string) bool {
+			digest := algorithm + ":" + name
+			_, err := ParseDigest(digest)
+			return err == nil && !known[digest]
+		}))
+	}
+	return errors.Join(failed, f.forgetIn(f.uploads(), before, isUpload))
+}
+
+func (f folder) forgetIn(dir string, before time.Time, gone func(name string) bool) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if !gone(entry.Name()) {
+			continue
+		}
+		info, failed := entry.Info()
+		switch {
+		case errors.Is(failed, fs.ErrNotExist):
+		case failed != nil:
+			err = errors.Join(err, failed)
+		case info.ModTime().Before(before):
+			err = errors.Join(err, f.remove(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return err
 }

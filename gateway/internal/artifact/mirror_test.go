@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/gateway/internal/artifact"
 )
@@ -104,3 +105,39 @@ func TestMirror(t *testing.T) {
 		f.must(file.Close())
 	}
 }
+
+// TestMirrorForgets: what has no record goes, unless it is new: its record may be on the way.
+func TestMirrorForgets(t *testing.T) {
+	f, o := withOther(t)
+	folder := filepath.Join(t.TempDir(), "registry")
+	kept := f.put("app", "kept")
+	mirror := func() []string {
+		t.Helper()
+		_, err := artifact.Mirror(t.Context(), f.store.Records(), folder, o.fetch)
+		f.must(err)
+		var all []string
+		for _, dir := range []string{"blobs/sha256", "uploads"} {
+			entries, err := os.ReadDir(filepath.Join(folder, dir))
+			f.must(err)
+			for _, entry := range entries {
+				all = append(all, entry.Name())
+			}
+		}
+		return all
+	}
+	mirror()
+	old := digestOf("old")
+	f.must(artifact.Import(nil, folder, artifact.Info{Digest: old, Size: 3}, strings.NewReader("old")))
+	upload := filepath.Join(folder, "uploads", strings.Repeat("ab", 32))
+	f.must(os.WriteFile(upload, nil, 0o600))
+	f.same("new ones", nil, len(mirror()), 3)
+	long := time.Now().Add(-25 * time.Hour)
+	for _, path := range []string{filepath.Join(folder, "blobs/sha256", hexOf(kept)), filepath.Join(folder, "blobs/sha256", hexOf(old)), upload} {
+		f.must(os.Chtimes(path, long, long))
+	}
+	if got := mirror(); len(got) != 1 || got[0] != hexOf(kept) {
+		t.Errorf("these are left: %q", got)
+	}
+}
+
+func hexOf(digest string) string { return strings.TrimPrefix(digest, "sha256:") }

@@ -273,8 +273,9 @@ func (r *Registry) copy(ctx context.Context, blob Info, file io.ReaderAt) error 
 	}
 	err := r.config.Copy(ctx, blob, io.NewSectionReader(file, 0, blob.Size))
 	if err != nil {
+		r.log.Warn("a push was refused, because no other gateway could keep a copy", "digest", blob.Digest, "error", err)
 		return fmt.Errorf("%w (%w)", &Error{Code: CodeUnavailable,
-			Message: "no gateway that stands by could keep a copy: push again"}, err)
+			Message: "no gateway that stands by could keep a copy, so the push is not safe: see the gateway's log, and push again"}, err)
 	}
 	return nil
 }

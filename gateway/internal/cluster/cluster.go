@@ -38,6 +38,7 @@ type Member struct {
 	DB    *rqlite.DB
 	ID    string
 	claim rqlite.Claim
+	clock bool // how far this machine's clock is from that of the active gateway does not matter
 	log   *slog.Logger
 	lost  chan error // gets what ended the lease
 	stop  func()     // ends the renewals; nil: there were none
@@ -61,7 +62,9 @@ func Join(ctx context.Context, s Settings, schema int, log *slog.Logger) (*Membe
 	if err != nil {
 		return nil, err
 	}
-	return newMember(db, rqlite.Claim{Gateway: id, URL: s.url(id), Schema: schema}, log), nil
+	m := newMember(db, rqlite.Claim{Gateway: id, URL: s.url(id), Schema: schema}, log)
+	m.clock = s.AnyClock
+	return m, nil
 }
 
 func newMember(db *rqlite.DB, claim rqlite.Claim, log *slog.Logger) *Member {
@@ -69,8 +72,8 @@ func newMember(db *rqlite.DB, claim rqlite.Claim, log *slog.Logger) *Member {
 }
 
 // StandBy waits until this gateway holds the lease, which is kept from then on, until Close. seen is called each time that its holder
-// has renewed it, with who that is and where, and its error ends the wait. Other errors: those of ctx, and store.ErrNewerDatabase.
-func (m *Member) StandBy(ctx context.Context, seen func(id, url string) error) error {
+// has renewed it, with who that is and where, and must return at once. Errors: those of ctx, and store.ErrNewerDatabase.
+func (m *Member) StandBy(ctx context.Context, seen func(id, url string)) error {
 	w := watch{member: m, seen: seen}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -197,7 +200,7 @@ func (m *Member) Close() error {
 // watch is what a standby has seen of the lease.
 type watch struct {
 	member *Member
-	seen   func(id, url string) error
+	seen   func(id, url string)
 	lease  rqlite.Lease
 	since  time.Time // when this beat was first seen; zero: nothing was seen yet
 	before time.Time // when the look before began
@@ -226,16 +229,19 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 		if !before.IsZero() && now.Holder != "" {
 			w.clock.note(now, before, time.Now())
 		}
+		if now.Holder == m.ID && now.Fence == w.lease.Fence {
+			w.tell("another gateway with this one's id is active: give each its own --gateway-id", "id", m.ID, "at", now.URL)
+		}
 		if now.Fence != w.lease.Fence && now.Holder != "" {
 			m.log.Info("standing by", "active", now.Holder, "at", now.URL)
 			w.clock = skew{}
 		}
 		w.lease = now
 		w.since = time.Now()
-		if now.Holder == "" {
-			return false, nil
+		if now.Holder != "" {
+			w.seen(now.Holder, now.URL)
 		}
-		return false, w.seen(now.Holder, now.URL)
+		return false, nil
 	}
 	if taken && time.Since(w.since) < rqlite.TakeAfter || !w.may(now) {
 		return false, nil
@@ -264,11 +270,11 @@ func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 // may tells whether this gateway may take the lease: not with a clock that is far from the holder's.
 func (w *watch) may(now rqlite.Lease) bool {
 	off := w.clock.off()
-	if off.Abs() <= mostSkew {
+	if off.Abs() <= mostSkew || w.member.clock {
 		return true
 	}
 	w.tell("this machine's clock is too far from that of the gateway that was active: this one does not take over. Set the clock, and start "+
-		"this gateway again", "off", off, "active", now.Holder)
+		"this gateway again; if this clock is the right one, start it with --any-clock", "off", off, "active", now.Holder)
 	return false
 }
 

@@ -61,11 +61,10 @@ func join(t testing.TB, n *rqlitetest.Node, id string, ahead time.Duration) *mem
 // stand has it stand by.
 func (m *member) stand(ctx context.Context) {
 	go func() {
-		m.took <- m.StandBy(ctx, func(id, url string) error {
+		m.took <- m.StandBy(ctx, func(id, url string) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			m.seen = append(m.seen, id+" at "+url)
-			return nil
 		})
 	}()
 }
@@ -196,9 +195,11 @@ func TestOne(t *testing.T) {
 func TestClocks(t *testing.T) {
 	for _, c := range []struct {
 		ahead time.Duration
+		any   bool // it is told that clocks do not matter
 		takes bool
-	}{{5 * time.Second, false}, {-5 * time.Second, false}, {1500 * time.Millisecond, false}, {-1500 * time.Millisecond, false},
-		{400 * time.Millisecond, true}, {-400 * time.Millisecond, true}} {
+	}{{5 * time.Second, false, false}, {-5 * time.Second, false, false}, {1500 * time.Millisecond, false, false},
+		{-1500 * time.Millisecond, false, false}, {400 * time.Millisecond, false, true}, {-400 * time.Millisecond, false, true},
+		{5 * time.Second, true, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			n := rqlitetest.New(t)
 			first := join(t, n, "gw1", c.ahead)
@@ -206,6 +207,7 @@ func TestClocks(t *testing.T) {
 			first.takes()
 			ctx, cancel := context.WithCancel(t.Context())
 			second := join(t, n, "gw2", 0)
+			second.clock = c.any
 			second.stand(ctx)
 			time.Sleep(time.Minute)
 			first.stop()
@@ -248,6 +250,27 @@ func TestStoreAway(t *testing.T) {
 		second.takes()
 		must(t, first.Close())
 		must(t, second.Close())
+	})
+}
+
+// TestTwin: a gateway whose id the active one has too says so.
+func TestTwin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rqlitetest.New(t)
+		first := join(t, n, "gw1", 0)
+		first.stand(t.Context())
+		first.takes()
+		ctx, cancel := context.WithCancel(t.Context())
+		second := join(t, n, "gw1", 0)
+		second.stand(ctx)
+		time.Sleep(150 * time.Second)
+		if got := strings.Count(second.log.String(), "another gateway with this one's id is active"); got != 3 {
+			t.Errorf("it is said %d times: %s", got, second.log.String())
+		}
+		cancel()
+		must(t, first.Close())
+		must(t, second.Close())
+		synctest.Wait()
 	})
 }
 

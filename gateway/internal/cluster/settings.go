@@ -26,6 +26,7 @@ type Settings struct {
 	StorePasswordFile string // file with the password of USER
 	PeerListen        string // HOST:PORT on which this gateway serves the others, as they reach it; without HOST the GatewayID is it
 	GatewayID         string // name among the gateways; empty: the machine's
+	AnyClock          bool   // take over even if this machine's clock is far from that of the gateway that was active
 }
 
 // Shared tells whether the store is one that several gateways share.

@@ -102,17 +102,24 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 	}
 }
 
-// helloEvery is between two hellos of a gateway that stands by.
-const helloEvery = 5 * time.Second
+const (
+	// helloEvery is between two hellos of a gateway that stands by.
+	helloEvery = 5 * time.Second
+	// complainEvery is between two lines in the log that say that they do not arrive.
+	complainEvery = time.Minute
+)
 
 // Tell tells the active gateway that this one stands by, again and again until ctx ends.
 func (r *Relay) Tell(ctx context.Context, of func() Hello) error {
 	ticker := time.NewTicker(helloEvery)
 	defer ticker.Stop()
+	var told time.Time
 	for {
 		own := of()
-		if err := r.say(ctx, header{Kind: hello, Hello: &own}); err != nil {
-			r.Logger.Debug("the active gateway does not hear that this one stands by", "error", err)
+		err := r.say(ctx, header{Kind: hello, Hello: &own})
+		if err != nil && ctx.Err() == nil && r.active.Load() != nil && time.Since(told) > complainEvery {
+			told = time.Now()
+			r.Logger.Warn("the active gateway cannot be reached: nodes and operators who come here are not served", "error", err)
 		}
 		select {
 		case <-ticker.C:

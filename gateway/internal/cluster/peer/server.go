@@ -22,12 +22,14 @@ type Server struct {
 	log      *slog.Logger
 	listener net.Listener
 	passed   map[string]chan net.Conn
+	proving  chan struct{} // has room for as many connections as may prove themselves at a time
 	closing  chan struct{}
 	close    sync.Once
 
 	mu       sync.Mutex
 	standing map[string]Standing // by id; guarded by mu
 	taken    map[string]bool     // kinds that have a listener: this gateway is the active one; guarded by mu
+	told     time.Time           // when the log was last told of two gateways with one id; guarded by mu
 }
 
 // Standing is a gateway that stands by.
@@ -36,6 +38,9 @@ type Standing struct {
 	Hello
 	Heard time.Time
 }
+
+// mostProving bounds the connections that have not proven yet whose they are. Anybody can open one.
+const mostProving = 256
 
 // standsFor is how long a gateway counts as standing by after its last hello.
 const standsFor = 3 * helloEvery
@@ -51,13 +56,18 @@ func (s *Server) Standing() []Standing {
 func (s *Server) stands(id string, h Hello) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before, ok := s.standing[id]
+	if ok && before.URL != h.URL && time.Since(s.told) > time.Minute {
+		s.told = time.Now()
+		s.log.Warn("two gateways have the same id: give each its own --gateway-id", "id", id, "at", before.URL, "and", h.URL)
+	}
 	s.standing[id] = Standing{ID: id, Hello: h, Heard: time.Now()}
 }
 
 // NewServer serves other gateways on a listener, when Run runs.
 func NewServer(l net.Listener, i func() (Identity, error), copies Copies, log *slog.Logger) *Server {
 	s := &Server{identity: i, copies: copies, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
-		standing: map[string]Standing{}, taken: map[string]bool{}}
+		standing: map[string]Standing{}, taken: map[string]bool{}, proving: make(chan struct{}, mostProving)}
 	for _, kind := range []string{TLS, Plain, Socket} {
 		s.passed[kind] = make(chan net.Conn)
 	}
@@ -83,13 +93,19 @@ func (s *Server) Run(ctx context.Context) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		go s.take(c)
+		select {
+		case s.proving <- struct{}{}:
+			go s.take(c)
+		default:
+			c.Close()
+		}
 	}
 }
 
 // take proves a connection, and does what it is for.
 func (s *Server) take(c net.Conn) {
 	passed, h, err := s.proven(c)
+	<-s.proving
 	handed := false
 	if err == nil {
 		handed, err = s.serve(passed, h)

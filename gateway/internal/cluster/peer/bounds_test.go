@@ -1,0 +1,94 @@
+package peer_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/cluster/peer"
+)
+
+// TestUnproven: connections that prove nothing are few at a time, and leave room again when their time is over.
+func TestUnproven(t *testing.T) {
+	s := newSite(t)
+	const most = 256
+	var open []net.Conn
+	for range most + 20 {
+		c, err := net.Dial("tcp", s.address)
+		must(t, err)
+		defer c.Close()
+		open = append(open, c)
+	}
+	closed := 0
+	for _, c := range open[most:] {
+		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
+		if _, err := c.Read(make([]byte, 1)); err != nil && !strings.Contains(err.Error(), "timeout") {
+			closed++
+		}
+	}
+	if closed == 0 {
+		t.Error("all of them are kept")
+	}
+	through := s.passes(peer.Plain)
+	s.echo(s.server.Joined(listen(t), peer.Plain))
+	for end := time.Now().Add(20 * time.Second); ; {
+		if got, _ := say(t, through, "hello"); got != "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("nothing is passed afterwards")
+		}
+	}
+}
+
+// lines is a log that several goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(of string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), of)
+}
+
+// TestTwins: of two gateways with one id the active one says where they are, and not with each hello.
+func TestTwins(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	l := listen(t)
+	server := peer.NewServer(l, s.identity("gw1"), peer.Copies{}, slog.New(slog.NewTextHandler(&log, nil)))
+	s.run(server.Run)
+	s.relay.Follow(&peer.Gateway{ID: "gw1", URL: "https://" + l.Addr().String()})
+	for range 3 {
+		for _, at := range []string{"https://10.0.0.2:7444", "https://10.0.0.3:7444"} {
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- s.relay.Tell(ctx, func() peer.Hello { return peer.Hello{URL: at} }) }()
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+				if all := server.Standing(); len(all) == 1 && all[0].URL == at {
+					break
+				}
+				if time.Now().After(end) {
+					t.Fatal("it is not heard")
+				}
+			}
+			stop()
+			must(t, <-done)
+		}
+	}
+	if n := log.count("two gateways have the same id"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, log.text.String())
+	}
+}
