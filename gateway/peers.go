@@ -7,12 +7,14 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cluster/peer"
+	"muster/gateway/internal/history"
 )
 
 // peers is this gateway towards the others on the same store, whether or not it is the active one.
@@ -20,6 +22,7 @@ type peers struct {
 	*peer.Server
 	id   string
 	self atomic.Pointer[proof]
+	past atomic.Pointer[history.Store] // keeps minutes that the active gateway gives; nil: this one is active, or keeps none
 	stop context.CancelFunc
 }
 
@@ -43,6 +46,7 @@ func (g *gateway) openPeers() error {
 	p.Server = peer.NewServer(l, p.identity, peer.Copies{
 		Keep: func(blob artifact.Info, content io.Reader) error { return artifact.Import(nil, folder, blob, content) },
 		Open: func(blob artifact.Info) (io.ReadCloser, error) { return artifact.File(folder, blob) },
+		Note: p.keepMinutes,
 	}, g.log)
 	ctx, stop := context.WithCancel(context.Background())
 	p.stop = stop
@@ -90,6 +94,39 @@ func (p *peers) copyBlob(ctx context.Context, blob artifact.Info, content *io.Se
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
 	}
 	return failed
+}
+
+// minutesTime is how long a gateway that stands by may take to keep minutes of the history.
+const minutesTime = 5 * time.Second
+
+// copyMinutes gives minutes of the history to all gateways that stand by; nil: there are no others.
+func (p *peers) copyMinutes() func(ctx context.Context, minutes []history.Minute) error {
+	if p == nil {
+		return nil
+	}
+	return func(ctx context.Context, minutes []history.Minute) (failed error) {
+		for _, one := range p.Standing() {
+			own, err := p.identity()
+			if err == nil {
+				ctx, cancel := context.WithTimeout(ctx, minutesTime)
+				err = peer.Note(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, minutes)
+				cancel()
+			}
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
+			}
+		}
+		return failed
+	}
+}
+
+// keepMinutes keeps minutes that the active gateway gives.
+func (p *peers) keepMinutes(minutes []history.Minute) error {
+	past := p.past.Load()
+	if past == nil {
+		return errors.New("this gateway keeps no history now")
+	}
+	return past.Put(minutes)
 }
 
 // fetchBlob gives a blob that one of the gateways that stand by has.

@@ -82,7 +82,7 @@ func (g *gateway) finish(ctx context.Context, getenv func(string) string, stdout
 			return err
 		}
 	}
-	if g.sight, err = openSight(ctx, g.settings, g.log, g.storage); err != nil {
+	if g.sight, err = openSight(ctx, g.settings, g.log, g.storage, g.peers.copyMinutes()); err != nil {
 		return err
 	}
 	if g.parts, err = openParts(ctx, g.base); err != nil {

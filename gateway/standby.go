@@ -56,6 +56,11 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	defer b.serving.Wait()
 	defer stop(nil)
 	b.serving.Go(func() { _ = b.relay.Tell(passing, b.hello) })
+	if past := newHistory(g.settings, g.log, nil); past != nil {
+		g.peers.past.Store(past)
+		defer g.peers.past.Store(nil)
+		b.serving.Go(func() { _ = past.Run(passing) })
+	}
 	b.serving.Go(func() { stop(b.follow(passing)) })
 	systemd.Ready()
 	err = g.cluster.StandBy(passing, func(id, url string) {

@@ -30,7 +30,7 @@ type sight struct {
 }
 
 // openSight finds the end of the log of events before anything can happen to nodes.
-func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage) (*sight, error) {
+func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage, copy func(context.Context, []history.Minute) error) (*sight, error) {
 	v := &sight{tally: &metrics.Tally{}, feed: view.NewFeed(view.FeedConfig{Logger: log}), streams: livestream.New()}
 	var err error
 	if v.tail, err = audit.OpenTail(ctx, audit.TailConfig{Store: d.store, Logger: log}); err != nil {
@@ -48,9 +48,16 @@ func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage) (*
 	v.feed.Add(v.overview.Take)
 	v.costs = cost.New(cost.Config{Records: costs.New(d.store.Records()), Ready: v.overview.Ready, Nodes: v.overview.Nodes, Logger: log})
 	v.overview.ShowCosts(v.costs.Today)
-	if s.History > 0 {
-		v.history = history.New(history.Config{Path: filepath.Join(s.Data, datadir.History), Bound: int64(s.History), Logger: log})
+	if v.history = newHistory(s, log, copy); v.history != nil {
 		v.feed.Add(v.history.Take)
 	}
 	return v, nil
+}
+
+// newHistory makes what keeps the samples; nil: none are kept. copy gives them to other gateways.
+func newHistory(s settings, log *slog.Logger, copy func(context.Context, []history.Minute) error) *history.Store {
+	if s.History == 0 {
+		return nil
+	}
+	return history.New(history.Config{Path: filepath.Join(s.Data, datadir.History), Bound: int64(s.History), Logger: log, Copy: copy})
 }

@@ -26,6 +26,9 @@ type Config struct {
 	Bound  int64            // bytes of the file
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger
+
+	// Copy gives minutes that were written to the other gateways on the same database; nil: there are none.
+	Copy func(ctx context.Context, minutes []Minute) error
 }
 
 // Store is safe for concurrent use.

@@ -43,12 +43,7 @@ func (b *Store) Take(_ context.Context, samples []view.Sample) {
 	defer b.mu.Unlock()
 	for i := range samples {
 		s := &samples[i]
-		n := b.nodes[s.NodeID]
-		if n == nil {
-			n = &node{id: s.NodeID, places: map[string]int{}}
-			b.nodes[s.NodeID] = n
-		}
-		n.heard = s.At
+		n := b.node(s.NodeID, s.At)
 		start := history.Raw.Number(s.At)
 		if start != n.minute.Start {
 			b.end(n)
@@ -58,6 +53,17 @@ func (b *Store) Take(_ context.Context, samples []view.Sample) {
 		b.waiting++
 	}
 	b.makeRoom()
+}
+
+// node finds a node in memory, or puts it there. The caller holds the lock.
+func (b *Store) node(id string, heard time.Time) *node {
+	n := b.nodes[id]
+	if n == nil {
+		n = &node{id: id, places: map[string]int{}}
+		b.nodes[id] = n
+	}
+	n.heard = heard
+	return n
 }
 
 // end hands a node's minute to those that are written next. The caller holds the lock.

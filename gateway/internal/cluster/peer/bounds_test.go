@@ -2,14 +2,18 @@ package peer_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"muster/gateway/internal/cluster/peer"
+	"muster/gateway/internal/history"
 )
 
 // TestUnproven: connections that prove nothing are few at a time, and leave room again when their time is over.
@@ -90,5 +94,30 @@ func TestTwins(t *testing.T) {
 	}
 	if n := log.count("two gateways have the same id"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, log.text.String())
+	}
+}
+
+// TestNotes: minutes of the history go to another gateway, which says why it does not keep them.
+func TestNotes(t *testing.T) {
+	s := newSite(t)
+	var kept []history.Minute
+	var fails error
+	l := listen(t)
+	server := peer.NewServer(l, s.identity("gw3"), peer.Copies{Note: func(m []history.Minute) error { kept = m; return fails }}, quiet())
+	s.run(server.Run)
+	own, err := s.identity("gw1")()
+	must(t, err)
+	to := peer.Gateway{ID: "gw3", URL: "https://" + l.Addr().String()}
+	minutes := make([]history.Minute, 2000)
+	for i := range minutes {
+		minutes[i] = history.Minute{Node: fmt.Sprint("n", i), GPUs: []string{"GPU-1"}, Start: int64(i), Samples: []byte("of any kind")}
+	}
+	must(t, peer.Note(t.Context(), own, to, minutes))
+	if !reflect.DeepEqual(kept, minutes) {
+		t.Errorf("it has %d minutes", len(kept))
+	}
+	fails = errors.New("it keeps none")
+	if err := peer.Note(t.Context(), own, to, minutes); err == nil || !strings.Contains(err.Error(), "it keeps none") {
+		t.Errorf("got %v", err)
 	}
 }

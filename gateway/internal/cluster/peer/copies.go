@@ -11,15 +11,21 @@ import (
 	"time"
 
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/history"
 )
 
-// Copies is what a gateway has of the registry's blobs, for the others.
+// Copies is what a gateway has for the others: blobs of the registry, and minutes of the history.
 type Copies struct {
 	// Keep stores a blob whose bytes come from another gateway, and verifies it by its digest.
 	Keep func(blob artifact.Info, content io.Reader) error
 	// Open opens a blob that is here.
 	Open func(blob artifact.Info) (io.ReadCloser, error)
+	// Note keeps minutes of the history.
+	Note func(minutes []history.Minute) error
 }
+
+// mostNotes bounds a message with minutes of the history, in bytes.
+const mostNotes = 64 << 20
 
 // stallTime is how long a copy may stand still.
 const stallTime = 30 * time.Second
@@ -29,10 +35,15 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
+// all is what comes after the header: first what was read with it.
+func (c *Conn) all(rest io.Reader) io.Reader {
+	return io.MultiReader(io.LimitReader(c.rest, int64(c.rest.Buffered())), rest)
+}
+
 // keep takes a copy from another gateway, and says how that went.
 func (c Copies) keep(from *Conn, blob artifact.Info) error {
 	lively := stalling{from.Conn}
-	err := c.Keep(blob, io.LimitReader(io.MultiReader(io.LimitReader(from.rest, int64(from.rest.Buffered())), lively), blob.Size))
+	err := c.Keep(blob, io.LimitReader(from.all(lively), blob.Size))
 	return errors.Join(err, writeLine(lively, answered(err)))
 }
 
@@ -49,6 +60,32 @@ func (c Copies) give(to *Conn, blob artifact.Info) error {
 	}
 	_, err = io.Copy(lively, file)
 	return err
+}
+
+// note takes minutes of the history from another gateway, and says how that went.
+func (c Copies) note(from *Conn) error {
+	lively := stalling{from.Conn}
+	var minutes []history.Minute
+	err := json.NewDecoder(io.LimitReader(from.all(lively), mostNotes)).Decode(&minutes)
+	if err == nil {
+		err = c.Note(minutes)
+	}
+	return errors.Join(err, writeLine(lively, answered(err)))
+}
+
+// Note gives another gateway minutes of the history.
+func Note(ctx context.Context, own Identity, to Gateway, minutes []history.Minute) error {
+	c, err := begin(ctx, own, to, header{Kind: notes})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	lively := stalling{c}
+	if err := writeLine(lively, minutes); err != nil {
+		return err
+	}
+	return readAnswer(bufio.NewReaderSize(lively, mostHeader))
 }
 
 func answered(err error) answer {

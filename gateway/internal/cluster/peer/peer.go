@@ -28,6 +28,7 @@ const (
 	hello = "hello" // a gateway that stands by says that it does
 	keeps = "keep"  // a copy of a blob follows
 	gives = "give"  // a copy of a blob is asked for
+	notes = "notes" // minutes of the history follow
 )
 
 const (

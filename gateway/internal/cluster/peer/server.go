@@ -128,6 +128,8 @@ func (s *Server) serve(c *Conn, h header) (handed bool, err error) {
 		return false, s.copies.keep(c, *h.Blob)
 	case h.Kind == gives && h.Blob != nil:
 		return false, s.copies.give(c, *h.Blob)
+	case h.Kind == notes:
+		return false, s.copies.note(c)
 	case !s.takes(h.Kind):
 		return false, fmt.Errorf("nothing listens for connections of the kind %.20q: this gateway is not the active one, or is another version",
 			h.Kind)
