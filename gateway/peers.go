@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -121,10 +122,14 @@ func (p *peers) copyMinutes() func(ctx context.Context, minutes []history.Minute
 }
 
 // keepMinutes keeps minutes that the active gateway gives.
-func (p *peers) keepMinutes(minutes []history.Minute) error {
+func (p *peers) keepMinutes(in io.Reader) error {
 	past := p.past.Load()
 	if past == nil {
 		return errors.New("this gateway keeps no history now")
+	}
+	var minutes []history.Minute
+	if err := json.NewDecoder(in).Decode(&minutes); err != nil {
+		return err
 	}
 	return past.Put(minutes)
 }

@@ -238,6 +238,9 @@ func standBy(t *testing.T, s *several) {
 
 	a.now().kill()
 	b.active(b.id)
+	if log := b.audit("gateway.active"); !strings.Contains(log, "gateway="+b.id+" in_place_of="+a.id) {
+		t.Errorf("the audit does not say who took over:\n%s", log)
+	}
 	if b.id == "gw2" {
 		ready(t, plain, `{"role":"active","status":"ready"}`)
 	}

@@ -83,6 +83,13 @@ func (d *storage) open(ctx context.Context, s settings, log *slog.Logger) (err e
 	if d.store, err = d.keys.Open(ctx); err != nil {
 		return err
 	}
+	if d.cluster != nil {
+		err = d.store.AddEvents(ctx, store.Event{At: time.Now(), Kind: "gateway.active", Actor: "gateway", Outcome: store.OutcomeOK, Security: true,
+			Detail: map[string]string{"gateway": d.cluster.ID, "in_place_of": d.cluster.After()}})
+		if err != nil {
+			return err
+		}
+	}
 	if d.cluster == nil {
 		if d.seen, err = seen.Open(ctx, s.Data, d.store, log); err != nil {
 			return err

@@ -42,6 +42,7 @@ type Member struct {
 	log   *slog.Logger
 	lost  chan error // gets what ended the lease
 	stop  func()     // ends the renewals; nil: there were none
+	after string     // whose place this gateway took, when it became the active one; "": nobody's
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -178,6 +179,9 @@ func (m *Member) Handed() bool {
 	return m.handed
 }
 
+// After is the gateway whose place this active one has taken, without having been given it; "": nobody's.
+func (m *Member) After() string { return m.after }
+
 // URL is where other gateways reach this one.
 func (m *Member) URL() string { return m.claim.URL }
 
@@ -254,6 +258,7 @@ func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 	err := m.DB.Take(ctx, now, m.claim)
 	switch {
 	case err == nil:
+		m.after = now.Holder
 		m.hold()
 		m.log.Info("this gateway is the active one", "fence", m.DB.Fence(), "before", now.Holder)
 		return true, nil

@@ -1,9 +1,12 @@
 package peer_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"reflect"
@@ -13,7 +16,6 @@ import (
 	"time"
 
 	"muster/gateway/internal/cluster/peer"
-	"muster/gateway/internal/history"
 )
 
 // TestUnproven: connections that prove nothing are few at a time, and leave room again when their time is over.
@@ -100,17 +102,19 @@ func TestTwins(t *testing.T) {
 // TestNotes: minutes of the history go to another gateway, which says why it does not keep them.
 func TestNotes(t *testing.T) {
 	s := newSite(t)
-	var kept []history.Minute
+	var kept []string
 	var fails error
 	l := listen(t)
-	server := peer.NewServer(l, s.identity("gw3"), peer.Copies{Note: func(m []history.Minute) error { kept = m; return fails }}, quiet())
+	server := peer.NewServer(l, s.identity("gw3"), peer.Copies{Note: func(in io.Reader) error {
+		return cmp.Or(json.NewDecoder(in).Decode(&kept), fails)
+	}}, quiet())
 	s.run(server.Run)
 	own, err := s.identity("gw1")()
 	must(t, err)
 	to := peer.Gateway{ID: "gw3", URL: "https://" + l.Addr().String()}
-	minutes := make([]history.Minute, 2000)
+	minutes := make([]string, 2000)
 	for i := range minutes {
-		minutes[i] = history.Minute{Node: fmt.Sprint("n", i), GPUs: []string{"GPU-1"}, Start: int64(i), Samples: []byte("of any kind")}
+		minutes[i] = fmt.Sprint("the minute ", i, " of some node")
 	}
 	must(t, peer.Note(t.Context(), own, to, minutes))
 	if !reflect.DeepEqual(kept, minutes) {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/history"
 )
 
 // Copies is what a gateway has for the others: blobs of the registry, and minutes of the history.
@@ -20,8 +19,8 @@ type Copies struct {
 	Keep func(blob artifact.Info, content io.Reader) error
 	// Open opens a blob that is here.
 	Open func(blob artifact.Info) (io.ReadCloser, error)
-	// Note keeps minutes of the history.
-	Note func(minutes []history.Minute) error
+	// Note keeps minutes of the history: one value of JSON.
+	Note func(minutes io.Reader) error
 }
 
 // mostNotes bounds a message with minutes of the history, in bytes.
@@ -65,16 +64,12 @@ func (c Copies) give(to *Conn, blob artifact.Info) error {
 // note takes minutes of the history from another gateway, and says how that went.
 func (c Copies) note(from *Conn) error {
 	lively := stalling{from.Conn}
-	var minutes []history.Minute
-	err := json.NewDecoder(io.LimitReader(from.all(lively), mostNotes)).Decode(&minutes)
-	if err == nil {
-		err = c.Note(minutes)
-	}
+	err := c.Note(io.LimitReader(from.all(lively), mostNotes))
 	return errors.Join(err, writeLine(lively, answered(err)))
 }
 
-// Note gives another gateway minutes of the history.
-func Note(ctx context.Context, own Identity, to Gateway, minutes []history.Minute) error {
+// Note gives another gateway minutes of the history, as JSON.
+func Note(ctx context.Context, own Identity, to Gateway, minutes any) error {
 	c, err := begin(ctx, own, to, header{Kind: notes})
 	if err != nil {
 		return err
