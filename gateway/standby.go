@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	}
 	defer socket.Close()
 	b := &standby{gateway: g, socket: socket, key: g.storage.key}
-	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Own: b.own, Logger: g.log}
+	b.relay = peer.Relay{Identity: g.peers.identity, Most: int64(httpserver.Descriptors() / 4), Own: b.own, Away: away(), Logger: g.log}
 	if err := b.check(ctx); err != nil {
 		return err
 	}
@@ -168,6 +169,16 @@ func (b *standby) own(path string) (status int, body string, own bool) {
 		return http.StatusServiceUnavailable, `{"role":"` + api.RoleStandby + `","status":"no gateway is active"}` + "\n", true
 	}
 	return 0, "", false
+}
+
+// away is what callers hear while no gateway is the active one.
+func away() string {
+	text, err := json.Marshal(wire.Error{Error: *wire.Refuse(wire.CodeUnavailable, "no gateway is active now",
+		"wait some seconds and ask again; if that stays so, see the logs of the gateways and of rqlite: muster help standby")})
+	if err != nil {
+		panic(err) // of texts alone
+	}
+	return string(text)
 }
 
 func (b *standby) hello() peer.Hello {

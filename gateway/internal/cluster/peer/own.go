@@ -3,6 +3,7 @@ package peer
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +17,9 @@ const (
 	peekTime = 10 * time.Second
 	// mostLine bounds what is looked at of it, in bytes: the paths of a gateway's own are short.
 	mostLine = 64
+	// endTime is for an answer and the caller's end, and mostUnread how much a caller may send meanwhile, in bytes.
+	endTime    = 2 * time.Second
+	mostUnread = 1 << 20
 )
 
 // peeked is a connection of which the first bytes were looked at.
@@ -46,11 +50,23 @@ func (r *Relay) peek(c net.Conn) (whole net.Conn, answered bool, err error) {
 		return p, false, err
 	}
 	if status, body, own := r.Own(path); own {
-		answer := http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)),
-			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
-		return p, true, answer.Write(c)
+		return p, true, answerHTTP(c, status, body)
 	}
 	return p, false, c.SetReadDeadline(time.Time{})
+}
+
+// answerHTTP answers a request of which not all was read. It waits for a moment until the caller ends: bytes that were not read would have
+// the connection reset, and perhaps the answer lost.
+func answerHTTP(c net.Conn, status int, body string) error {
+	answer := http.Response{StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Close: true, ContentLength: int64(len(body)),
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
+	if err := errors.Join(c.SetDeadline(time.Now().Add(endTime)), answer.Write(c)); err != nil {
+		return err
+	}
+	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(c, mostUnread))
+	}
+	return nil
 }
 
 // path is that of a request by GET; "": it is another one, or none of HTTP.

@@ -401,3 +401,25 @@ func TestOwn(t *testing.T) {
 		}
 	}
 }
+
+// TestAway: while no gateway is active a request is answered, and not cut off, though it has a long body; a connection of TLS is closed.
+func TestAway(t *testing.T) {
+	s := newSite(t)
+	s.relay.Own = func(string) (int, string, bool) { return 0, "", false }
+	s.relay.Away = `{"error":{"code":"unavailable"}}`
+	for _, gone := range []*peer.Gateway{{ID: "gw9", URL: "https://127.0.0.1:1"}, nil} {
+		s.relay.Follow(gone)
+		for range 20 {
+			r, err := http.Post("http://"+s.passes(peer.Plain)+"/api", "text/plain", strings.NewReader(strings.Repeat("x", 300<<10)))
+			must(t, err)
+			body, err := io.ReadAll(r.Body)
+			must(t, errors.Join(err, r.Body.Close()))
+			if r.StatusCode != http.StatusServiceUnavailable || string(body) != s.relay.Away {
+				t.Errorf("%s %s", r.Status, body)
+			}
+		}
+		if got, _ := say(t, s.passes(peer.TLS), "hello"); got != "" {
+			t.Errorf("got %q", got)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"sync"
@@ -26,7 +27,9 @@ type Relay struct {
 	Identity func() (Identity, error)
 	Most     int64 // connections at a time
 	// Own answers a request for a path of this gateway's own, which is not passed: only on listeners without TLS. nil: all are passed.
-	Own    func(path string) (status int, body string, own bool)
+	Own func(path string) (status int, body string, own bool)
+	// Away is the body of the answer, with the status 503, to a request that cannot be passed. It needs Own.
+	Away   string
 	Logger *slog.Logger
 
 	active atomic.Pointer[target]
@@ -130,7 +133,7 @@ func (r *Relay) Tell(ctx context.Context, of func() Hello) error {
 }
 
 func (r *Relay) say(ctx context.Context, h header) error {
-	to, err := r.begin(ctx, h)
+	to, err := r.begin(ctx, r.active.Load(), h)
 	if err != nil {
 		return err
 	}
@@ -138,8 +141,7 @@ func (r *Relay) say(ctx context.Context, h header) error {
 }
 
 // begin opens a connection to the active gateway, and writes what stands before its bytes.
-func (r *Relay) begin(ctx context.Context, h header) (*tls.Conn, error) {
-	active := r.active.Load()
+func (r *Relay) begin(ctx context.Context, active *target, h header) (*tls.Conn, error) {
 	if active == nil {
 		return nil, errNoActive
 	}
@@ -164,7 +166,8 @@ func begin(ctx context.Context, own Identity, to Gateway, h header) (*tls.Conn, 
 
 // pass passes one connection until both of its ends are done.
 func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
-	if r.Own != nil && kind != TLS {
+	talks := r.Own != nil && kind != TLS
+	if talks {
 		var done bool
 		var err error
 		if c, done, err = r.peek(c); done || err != nil {
@@ -172,10 +175,10 @@ func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
 		}
 	}
 	active := r.active.Load()
-	if active == nil {
-		return errNoActive
+	to, err := r.begin(ctx, active, header{Kind: kind, Address: c.RemoteAddr().String()})
+	if err != nil && talks {
+		return errors.Join(err, answerHTTP(c, http.StatusServiceUnavailable, r.Away))
 	}
-	to, err := r.begin(ctx, header{Kind: kind, Address: c.RemoteAddr().String()})
 	if err != nil {
 		return err
 	}
