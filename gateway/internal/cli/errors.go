@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/url"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"muster/agent/flags"
 	"muster/agent/wire"
@@ -67,6 +70,7 @@ func (s *Session) Explain(ctx context.Context, err error) (message, hint string)
 	var detail *wire.ErrorDetail
 	var socket *client.SocketError
 	var usage *flags.Error
+	var request *url.Error
 	switch {
 	case errors.As(err, &usage):
 		return usage.Message, usage.Hint
@@ -78,6 +82,13 @@ func (s *Session) Explain(ctx context.Context, err error) (message, hint string)
 		return err.Error(), s.Sudo(filepath.Dir(socket.Path)) + "; or reach the gateway by --url, with an API token"
 	case errors.Is(err, fs.ErrPermission) && s.files != "" && s.Machine.UID() != 0:
 		return err.Error(), s.Sudo(s.files)
+	case errors.As(err, &request) && cutOff(request.Err):
+		return "the gateway ended the connection before it answered: whether it did this is not known",
+			"it stops, or another one takes its place; see what is there in some seconds, and ask again"
 	}
 	return err.Error(), ""
+}
+
+func cutOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,6 +112,31 @@ func TestWhoAnswers(t *testing.T) {
 		if code, errs := c.run(t, c.args...); code != 2 || !strings.Contains(errs, "name the gateway's directory") {
 			t.Errorf("%s: code %d\n%s", name, code, errs)
 		}
+	}
+}
+
+// TestCutOff: a gateway that ends before it answers is named as such, and the next step.
+func TestCutOff(t *testing.T) {
+	d := desk{root: t.TempDir()}
+	dir := t.TempDir()
+	l, err := net.Listen("unix", filepath.Join(dir, "muster.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	code, errs := d.run(t, "--data", dir, "node", "ls")
+	errs = strings.Join(strings.Fields(errs), " ")
+	if code != 1 || !strings.Contains(errs, "the gateway ended the connection before it answered") || !strings.Contains(errs, "ask again") {
+		t.Errorf("code %d: %s", code, errs)
 	}
 }
 
