@@ -153,7 +153,7 @@ func serve(args []string, getenv func(string) string) (cli.ServeFlags, error) {
 	for name, to := range map[string]*string{"data": &f.Data, "listen": &f.Listen, "plain-listen": &f.PlainListen,
 		"public-url": &f.PublicURL,
 		"tls-cert":   new(string), "tls-key": new(string), "master-key-file": new(string), "step-ca-key": new(string),
-		"credential": new(string)} {
+		"credential": new(string), "store": new(string)} {
 		value := getenv("MUSTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		for i, arg := range args {
 			if arg == "--"+name && i+1 < len(args) {
@@ -311,6 +311,9 @@ func TestServiceKey(t *testing.T) {
 		{"two keys", map[string]string{"/var/lib/muster/master.key": other, "/etc/muster/master.key": zeroKey}, nil, 1,
 			"two different keys", zeroKey},
 		{"a database without", map[string]string{"/var/lib/muster/muster.db": ""}, nil, 1, "no master key that opens it", ""},
+		{"a shared store", nil, []string{"--store", "rqlite://127.0.0.1:4001"}, 1, "never gets a master key made", ""},
+		{"a shared store's key", map[string]string{"/mnt/key": other}, []string{"--store", "rqlite://127.0.0.1:4001", "--master-key-file", "/mnt/key"}, 0,
+			"copied from /mnt/key", other},
 		{"no key in it", map[string]string{"/etc/muster/master.key": "key"}, nil, 1, "is not 32 bytes", "key"},
 		{"empty", map[string]string{"/etc/muster/master.key": ""}, nil, 1, "is not 32 bytes", ""},
 	} {

@@ -85,6 +85,10 @@ func (s *service) masterKey(settings *serviceSettings) error {
 		return cli.Hinted("there is a database in "+settings.flags.Data+", and no master key that opens it",
 			"restore "+datadir.ServiceKey+", or name the file with --master-key-file")
 	}
+	if key == nil && settings.flags.Given["store"] != "" {
+		return cli.Hinted("a gateway on a shared --store never gets a master key made: all gateways on it need the same one",
+			"name the file with it: --master-key-file FILE; muster help standby")
+	}
 	return s.keepKey(key, from, inData)
 }
 
