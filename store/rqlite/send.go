@@ -51,6 +51,9 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 		return reply{}, &failure{err: err, unknown: !refused(err)}
 	}
 	defer response.Body.Close()
+	if err := tooOld(response.Header); err != nil {
+		return reply{}, &failure{err: err, unknown: true, final: true}
+	}
 	raw, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer+1))
 	switch {
 	case err != nil:
