@@ -152,7 +152,7 @@ func (b *standby) own(path string) (status int, body string, own bool) {
 }
 
 func (b *standby) hello() peer.Hello {
-	return peer.Hello{URL: b.cluster.URL(), Version: version, At: time.Now()}
+	return peer.Hello{URL: b.cluster.URL(), Nodes: b.nodeURL(), Version: version, At: time.Now()}
 }
 
 func (b *standby) pass(ctx context.Context, l net.Listener, kind string) {
