@@ -107,7 +107,7 @@ func (c *Client) carryTo(ctx context.Context, d *door, try func(via Way) (attemp
 	}
 	b, failed := try(Curl)
 	if failed == nil && b.arrived() {
-		c.changed(d, why)
+		c.changed(d, why, errors.Is(err, errHandshake))
 		return b, nil
 	}
 	c.cfg.Logger.Debug("curl does not get through either", "host", d.base.Host, "direct", why, "error", failed)
@@ -133,19 +133,29 @@ func (c *Client) lookSoon() {
 
 func (c *Client) backToDirect(d *door) {
 	c.mu.Lock()
+	sure := c.route.pause > 0
 	c.route = route{}
 	c.mu.Unlock()
+	if !sure {
+		return
+	}
 	c.cfg.Logger.Info("the direct way works again: curl is not needed any more", "host", d.base.Host)
 }
 
-// changed notes that curl got through where the direct way did not.
-func (c *Client) changed(d *door, why string) {
+// changed notes that curl got through where the direct way did not. A handshake that was cut may have been one of a gateway that was just
+// not there, as while another one takes its place. So the next request looks whether that happens again.
+func (c *Client) changed(d *door, why string, cut bool) {
 	c.mu.Lock()
-	fresh := !c.route.curl
-	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
+	sure := c.route.curl || !cut
+	fresh := c.route.pause == 0
 	c.route.curl = true
-	c.route.look = c.cfg.Now().Add(c.route.pause)
 	d.mutual = false
+	if !sure {
+		c.mu.Unlock()
+		return
+	}
+	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
+	c.route.look = c.cfg.Now().Add(c.route.pause)
 	c.mu.Unlock()
 	if fresh {
 		c.cfg.Logger.Warn("something between stops this agent and lets curl through: going through curl, and looking now and then whether "+
