@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/cluster/nodeurl"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/alert"
@@ -41,7 +42,8 @@ type base struct {
 	log      *slog.Logger
 	*storage
 	*network
-	peers *peers // the other gateways; nil: there can be none
+	peers    *peers        // the other gateways; nil: there can be none
+	nodeURLs *nodeurl.List // of all gateways; nil: there is one
 	*trust
 	*sight
 }

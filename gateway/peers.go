@@ -14,6 +14,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/cluster/nodeurl"
 	"muster/gateway/internal/cluster/peer"
 	"muster/gateway/internal/history"
 )
@@ -67,6 +68,30 @@ func (p *peers) prove(a *authority.Authority) error {
 		p.self.Store(&proof{a, own})
 	}
 	return err
+}
+
+// openActive is what the active gateway of several begins with: it proves itself to the others, and tells nodes of all of them.
+func (g *gateway) openActive(ctx context.Context) (err error) {
+	if err = g.peers.prove(g.authority); err != nil {
+		return err
+	}
+	g.nodeURLs, err = nodeurl.Open(ctx, nodeurl.Config{
+		Store: g.store, ID: g.cluster.ID, URL: g.nodeURL(), Standing: g.peers.Standing, Logger: g.log,
+		Changed: func(hosts []string) {
+			if err := g.serving.Cover(hosts); err != nil && !g.reach.Proxied {
+				g.log.Warn("the gateway's certificate is not for all gateways' hosts, and nodes that come there do not believe it", "error", err)
+			}
+		},
+	})
+	return err
+}
+
+// nodeURL is where nodes reach this gateway itself; empty: the operator gave no URL, and one that is made up may lead nowhere.
+func (g *gateway) nodeURL() string {
+	if !g.reach.PublicGiven {
+		return ""
+	}
+	return g.reach.PublicURL
 }
 
 func (p *peers) identity() (peer.Identity, error) {

@@ -37,7 +37,7 @@ func newHandlers(g *gateway) *handlers {
 		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Sessions: g.sessions, Releases: g.releases, Newcomer: g.newcomer,
 		Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info, Address: g.origin.Address,
 		Interval: g.settings.HeartbeatInterval, RenewEvery: g.settings.CertTTL / 100, RequireMTLS: g.settings.RequireMTLS,
-		Logs: g.shipping.Wanted,
+		Logs: g.shipping.Wanted, Gateways: g.nodeURLs.URLs,
 		More: []nodeapi.Route{{Method: "POST", Path: wire.LogsPath("{id}"), Proof: nodeapi.Identity, Purpose: fleet.ForAnything,
 			MaxBody: wire.MaxBody, Node: func(ctx context.Context, c nodeapi.Call) (any, error) {
 				return g.shipping.Take(ctx, c.Identity.NodeID, c.Body)

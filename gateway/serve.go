@@ -78,7 +78,7 @@ func (g *gateway) finish(ctx context.Context, getenv func(string) string, stdout
 		return err
 	}
 	if g.peers != nil {
-		if err := g.peers.prove(g.authority); err != nil {
+		if err := g.openActive(ctx); err != nil {
 			return err
 		}
 	}
@@ -187,6 +187,9 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 		{Name: "alerts", Run: g.alerts.Run},
 		{Name: "log shipping", Run: g.shipping.Run},
 		{Name: "tail", Run: g.tail.Run},
+	}
+	if g.nodeURLs != nil {
+		all = append(all, daemon.Part{Name: "gateways' URLs", Run: g.nodeURLs.Run})
 	}
 	if g.seen != nil {
 		all = append(all, daemon.Part{Name: "state of the database", Run: g.seen.Run})

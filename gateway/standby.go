@@ -182,7 +182,7 @@ func away() string {
 }
 
 func (b *standby) hello() peer.Hello {
-	return peer.Hello{URL: b.cluster.URL(), Version: version, At: time.Now()}
+	return peer.Hello{URL: b.cluster.URL(), Nodes: b.nodeURL(), Version: version, At: time.Now()}
 }
 
 // pass passes what comes to the listeners, until ctx ends.

@@ -22,6 +22,7 @@ type trust struct {
 type certificates interface {
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	PinnedPublicKey() string
+	Cover(hosts []string) error // which it should be for too
 }
 
 // openTrust opens the CA, the issuer of the nodes' certificates and the gateway's own serving certificate. The last two need the CA.

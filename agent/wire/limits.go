@@ -54,6 +54,8 @@ const (
 	MaxUnshippedWhy = 200     // bytes of one of them
 	MaxEpoch        = 64      // characters
 	MaxNodeID       = 64      // characters
+	MaxGateways     = 16      // URLs in a list of gateways
+	MaxGatewayURL   = 300     // bytes of one of them
 )
 
 // StartsWindow is the time in which Starts counts.

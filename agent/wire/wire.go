@@ -72,6 +72,8 @@ type Welcome struct {
 	IntervalSeconds int             `json:"interval_seconds"`
 	GPUsExpected    int             `json:"gpus_expected,omitempty"` // 0: the credential names no number
 	Time            time.Time       `json:"time"`
+
+	Gateways []string `json:"gateways,omitempty"` // as in a HeartbeatAnswer
 }
 
 // HeartbeatRequest reports that the agent is alive and, when it has a reading, what it saw. RunID is random per start of
@@ -146,6 +148,10 @@ type HeartbeatAnswer struct {
 	GPUsExpected *int `json:"gpus_expected,omitempty"`
 
 	Logs *LogShipping `json:"logs,omitempty"` // nil: the node ships nothing
+
+	// Gateways are URLs that lead to this gateway, through others too. A node that cannot reach it by one of them tries the next one. The
+	// list is the whole one, so that it replaces what the node knew. Without it the node knows only the URL that it has joined with.
+	Gateways []string `json:"gateways,omitempty"`
 }
 
 // RenewRequest asks for the certificate of the next generation. Its key is a new one, saved before the request.

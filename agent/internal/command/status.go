@@ -109,7 +109,7 @@ func printStatus(to io.Writer, s identity.Status, running bool, record update.Re
 	for _, line := range [][2]string{
 		{"status", phase}, {"away", absence},
 		{"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
-		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
+		{"gateway", s.Gateway}, {"through", s.Through}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
 		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"started", s.Since.Format(time.RFC3339)},
 		{"version", s.Version}, {"channel", channelWords(record)}, {"update", updateWords(record.Last)},
 		{"notices", strings.Join(s.Notices, "; ")},

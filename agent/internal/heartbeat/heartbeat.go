@@ -251,7 +251,7 @@ func (l *Loop) again(least time.Duration) time.Duration {
 // trial.
 func (l *Loop) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
 	if pace := l.pace(); pace > 0 && l.backoff != (transport.Backoff{}) {
-		return context.WithTimeout(ctx, pace)
+		return context.WithTimeoutCause(ctx, pace, transport.ErrSilent)
 	}
 	return ctx, func() {}
 }

@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"errors"
 	mathrand "math/rand/v2"
 	"slices"
@@ -17,7 +18,7 @@ const refusedPause = 5 * time.Minute
 // accepted notes that the gateway took a heartbeat. It ends every state of the phase: refused, swapped, adopted.
 func (l *Loop) accepted(answer wire.HeartbeatAnswer) {
 	if l.report.status.Phase != identity.PhaseOnline {
-		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
+		l.Logger.Info("online", "gateway", cmp.Or(l.Client.Through(), l.Client.Gateway()), "node", l.State.NodeID, "transport", l.Client.Mode())
 	}
 	if answer.GPUsExpected != nil && l.Expect != nil {
 		l.Expect(*answer.GPUsExpected)
@@ -27,12 +28,25 @@ func (l *Loop) accepted(answer wire.HeartbeatAnswer) {
 	l.tellState(answer)
 	changed := !slices.Equal(l.report.status.Reasons, answer.StateReasons)
 	l.report.online(answer)
-	changed = l.named(answer.Name) || changed
+	changed = l.kept(answer) || changed
 	l.saveStatus(changed)
 }
 
-// named keeps the name that the gateway gives this node now, and reports whether it is another one. If it cannot be saved, the next
-// save of the state or the next start brings it.
+// kept saves what an accepted heartbeat says of this node's name and of the gateways, and reports whether any of it is new. What cannot
+// be saved comes with the next save of the state, or after the next start.
+func (l *Loop) kept(answer wire.HeartbeatAnswer) bool {
+	renamed := l.named(answer.Name)
+	moved := l.led(wire.Gateways(answer.Gateways))
+	if !renamed && !moved {
+		return false
+	}
+	if err := l.Directory.Save(l.State); err != nil {
+		l.Logger.Warn("the node's new name, or the list of gateways, could not be saved", "error", err)
+	}
+	return true
+}
+
+// named takes over the name that the gateway gives this node now, and reports whether it is another one.
 func (l *Loop) named(name string) bool {
 	before := l.State.Name
 	if name == before || wire.CheckName(name) != nil {
@@ -41,9 +55,19 @@ func (l *Loop) named(name string) bool {
 	l.State.Name = name
 	l.report.status.Name = name
 	l.Logger.Info("an operator has renamed this node", "from", before, "to", name)
-	if err := l.Directory.Save(l.State); err != nil {
-		l.Logger.Warn("the node's new name could not be saved", "error", err)
+	return true
+}
+
+// led takes over the URLs of all gateways, and which of them has answered. It reports whether any of that is new.
+func (l *Loop) led(gateways []string) bool {
+	known := &l.State.Gateway
+	last := l.Client.Through()
+	if slices.Equal(known.Gateways, gateways) && known.Last == last {
+		return false
 	}
+	known.Gateways = gateways
+	known.Last = last
+	l.Client.Follow(gateways)
 	return true
 }
 

@@ -76,6 +76,7 @@ func (l *Loop) saveStatus(force bool) {
 		return
 	}
 	r.status.Gateway = l.Client.Gateway()
+	r.status.Through = l.Client.Through()
 	r.status.Transport = l.Client.Mode()
 	r.status.SkewMillis = l.Client.Offset().Milliseconds()
 	r.status.Notices = l.notices()

@@ -38,6 +38,7 @@ func (s State) Transport() (transport.Identity, error) {
 	}
 	return transport.Identity{
 		Certificate: pair, Roots: roots, RootsPEM: s.Gateway.Roots, AnswerKeys: answerKeys,
+		Home: s.Gateway.URL, Gateways: s.Gateway.Gateways, Last: s.Gateway.Last,
 		Signer: sign.Signer{Key: pair.PrivateKey.(*ecdsa.PrivateKey), Fingerprint: Fingerprint(pair.Leaf)},
 	}, nil
 }

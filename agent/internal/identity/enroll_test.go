@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -67,13 +68,15 @@ func (b *bench) run(ctx context.Context) (identity.State, error) {
 func TestEnrols(t *testing.T) {
 	b := newBench(t, nil)
 	b.cfg.Hardware = func() json.RawMessage { return json.RawMessage(`{"gpus":[]}`) }
+	b.g.Welcome = func(w *wire.Welcome) { w.Gateways = []string{"https://gw1", "http://gw2", "https://gw3"} }
 	state, err := b.run(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	stored, err := b.directory.Load()
 	if err != nil || stored.NodeID != gatewaytest.NodeID || stored.Current.Key != state.Current.Key || stored.Pending != "" ||
-		stored.InstanceID != "7" || stored.Gateway.URL != "http://gateway.test" {
+		stored.InstanceID != "7" || stored.Gateway.URL != "http://gateway.test" ||
+		!slices.Equal(stored.Gateway.Gateways, []string{"https://gw1", "https://gw3"}) {
 		t.Errorf("stored %+v, %v", stored, err)
 	}
 	var sent wire.RegisterRequest

@@ -75,6 +75,8 @@ type Gateway struct {
 	Channel         string          `json:"channel,omitempty"`
 	ChannelSequence int64           `json:"channel_sequence,omitempty"`
 	IntervalSeconds int             `json:"interval_seconds,omitempty"`
+	Gateways        []string        `json:"gateways,omitempty"`     // URLs of all gateways that lead to this one
+	Last            string          `json:"last_gateway,omitempty"` // the one of them where the node was heard last; empty: URL
 }
 
 // formatVersion grows when an older agent would misread the file.

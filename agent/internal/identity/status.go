@@ -27,6 +27,7 @@ type Status struct {
 	Name        string     `json:"name,omitempty"`
 	Tenant      string     `json:"tenant,omitempty"`
 	Gateway     string     `json:"gateway"`
+	Through     string     `json:"through,omitempty"`       // the gateway that leads to it now, if that is another one
 	Transport   string     `json:"transport,omitempty"`     // mtls, signed, or curl (signed, through that)
 	State       string     `json:"state,omitempty"`         // of the node, as the gateway said last
 	Reasons     []string   `json:"state_reasons,omitempty"` // what holds it there

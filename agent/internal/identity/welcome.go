@@ -50,6 +50,7 @@ func (e *enrolling) accept(ctx context.Context, w wire.Welcome) error {
 	next.Gateway = Gateway{
 		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
+		Gateways: wire.Gateways(w.Gateways),
 	}
 	next.Previous = nil         // it belongs to the former identity
 	if e.state.Current != nil { // the identity was good until now, and a person may want it back

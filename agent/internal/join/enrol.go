@@ -126,6 +126,7 @@ func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 	}
 	defer directory.Close()
 	state.Gateway.URL = j.GatewayURL()
+	state.Gateway.Last = ""
 	return state, directory.Save(state)
 }
 

@@ -25,6 +25,7 @@ type attempt struct {
 	via      Way // the way that carried it
 	nonce    string
 	strict   bool // the certificate's dates were checked
+	door     *door
 }
 
 // Facts are what every proven answer may carry. From an answer that is not proven they count for nothing.
@@ -75,7 +76,7 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	case errors.As(err, &refusal) && refusal.Status == http.StatusRequestedRangeNotSatisfiable && q.Into != nil:
 		return Answer{}, q.Into.spoilt(err)
 	case t.life.Err() != nil && ctx.Err() == nil && refusal == nil:
-		return Answer{}, fmt.Errorf("speak to %s: %w", c.base.Host, ErrIdentityChanged)
+		return Answer{}, fmt.Errorf("speak to %s: %w", c.at(t).base.Host, ErrIdentityChanged)
 	}
 	return Answer{}, err
 }
@@ -88,7 +89,7 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 		if err != nil {
 			return Answer{}, err
 		}
-		again, err := c.judge(t, a)
+		again, err := c.judge(a)
 		if again {
 			last = err
 			continue
@@ -98,21 +99,22 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 		}
 		return a.Answer, err
 	}
-	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, last)
+	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.at(t).base.Host, maxAttempts, last)
 }
 
 // attempt sends the request on the way that is in use, and once more on the other one where carry says so. If only the dates of the
 // gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
-	return c.carry(ctx, func(via Way) (attempt, error) {
-		signed := via == Curl || !c.isMutual(t) || q.Into.needsSignature()
-		a, err := c.send(ctx, c.over(t, via, strict), t, q, signed)
+	return c.carry(ctx, t, func(d *door, via Way) (attempt, error) {
+		signed := via == Curl || !c.isMutual(d) || q.Into.needsSignature()
+		a, err := c.send(ctx, d.over(via, strict), t, q, signed)
 		a.strict = true
 		if errors.Is(err, errDates) {
-			c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", c.base.Host)
-			a, err = c.send(ctx, c.over(t, via, lenient), t, q, true)
-			c.over(t, via, lenient).close()
+			c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", d.base.Host)
+			a, err = c.send(ctx, d.over(via, lenient), t, q, true)
+			d.over(via, lenient).close()
 		}
+		a.door = d
 		return a, err
 	})
 }
@@ -150,17 +152,17 @@ func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err er
 }
 
 // judge decides what an answer means. The error is nil for a proven success. again says that the request has to be sent anew.
-func (c *Client) judge(t *tenure, a attempt) (again bool, err error) {
+func (c *Client) judge(a attempt) (again bool, err error) {
 	if !c.proven(a) {
 		if !a.signed { // since the last exchange something else answers: sign from now on
-			c.setMutual(t, false)
+			c.setMutual(a.door, false)
 			return true, a.Unproven()
 		}
 		return false, a.Unproven()
 	}
 	said := c.learn(a)
 	if a.Status >= 200 && a.Status < 300 {
-		c.setMutual(t, a.chained && a.strict)
+		c.setMutual(a.door, a.chained && a.strict)
 		return false, nil
 	}
 	refusal := a.refusal(said.Error)
@@ -168,11 +170,11 @@ func (c *Client) judge(t *tenure, a attempt) (again bool, err error) {
 	case wire.CodeClockSkew, wire.CodeStaleNonce, wire.CodeReplayed:
 		return true, refusal
 	case wire.CodeNoIdentity:
-		c.setMutual(t, false)
+		c.setMutual(a.door, false)
 		return !a.signed, refusal
 	case wire.CodeMTLSRequired:
-		c.setMutual(t, a.signed && a.chained)
-		return c.isMutual(t), refusal
+		c.setMutual(a.door, a.signed && a.chained)
+		return c.isMutual(a.door), refusal
 	}
 	return false, refusal
 }

@@ -61,7 +61,7 @@ func post(c *Client, header http.Header, body []byte) (Answer, error) {
 func raw(ctx context.Context, c *Client, q Request, header http.Header) (Answer, error) {
 	o := c.outgoing(q)
 	o.header = header
-	return c.curl[strict].exchange(ctx, o)
+	return c.at(c.tenure).curl[strict].exchange(ctx, o)
 }
 
 func TestCurlCarriesEveryByte(t *testing.T) {

@@ -58,7 +58,7 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("fetch from %s: no byte within %s", u.Host, stallTime)) })
 	into.alive = func() { stalled.Reset(stallTime) }
-	answer, err := other.carry(ctx, func(via Way) (attempt, error) {
+	answer, err := other.carry(ctx, nil, func(d *door, via Way) (attempt, error) {
 		o := other.outgoing(Request{Path: u.RequestURI(), Timeout: maxWhole, Into: into})
 		if authorization != "" {
 			o.header.Set("Authorization", authorization)
@@ -66,7 +66,7 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 		if into.got > 0 {
 			o.header.Set("Range", fmt.Sprintf("bytes=%d-", into.got))
 		}
-		answer, err := other.over(nil, via, first).exchange(ctx, o)
+		answer, err := d.over(via, first).exchange(ctx, o)
 		return attempt{Answer: answer, via: via}, err
 	})
 	return answer.Answer, cmp.Or(context.Cause(ctx), err)

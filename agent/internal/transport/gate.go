@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 )
 
@@ -21,7 +22,6 @@ const (
 // call runs in two of them.
 type tenure struct {
 	identity Identity
-	direct   [roles]exchanger // only strict and lenient
 	lines    lines
 	life     context.Context // done when the calls are cut
 	cut      context.CancelFunc
@@ -29,16 +29,13 @@ type tenure struct {
 	// Under the client's lock:
 	calls   int
 	drained chan struct{} // closed when the last call has left; nil: nobody waits for that
-	asked   bool          // the last handshake asked for a client certificate
-	chained bool          // the last handshake chained to muster's root
-	mutual  bool          // the client certificate is proof enough, so requests go unsigned
+	door    *door         // in use
 }
 
-func (c *Client) newTenure(id Identity) *tenure {
+func (c *Client) newTenure(id Identity, to *url.URL) *tenure {
 	t := &tenure{identity: id}
 	t.life, t.cut = context.WithCancel(context.Background())
-	t.direct[strict] = newDirect(c, t, c.verifyNode(id, false))
-	t.direct[lenient] = newDirect(c, t, c.verifyNode(id, true))
+	t.door = c.newDoor(to, t)
 	return t
 }
 
@@ -57,9 +54,9 @@ func (c *Client) Use(id Identity) {
 		left := id.Certificate.Leaf.NotAfter.Sub(c.Now())
 		c.end(old, min(drainTime, left/10))
 	}
-	t := c.newTenure(id)
 	c.mu.Lock()
-	c.tenure = t
+	c.follow(id.Gateways)
+	c.tenure = c.newTenure(id, c.begin(id))
 	c.changing = nil
 	c.mu.Unlock()
 	close(next)
@@ -75,10 +72,10 @@ func (c *Client) end(t *tenure, drain time.Duration) {
 	}
 	c.mu.Unlock()
 	if !within(drained, drain) {
-		c.cfg.Logger.Info("calls under the identity before are cut: they begin anew under the new one", "host", c.base.Host)
+		c.cfg.Logger.Info("calls under the identity before are cut: they begin anew under the new one", "host", c.at(t).base.Host)
 	}
 	t.cut()
-	t.close()
+	c.at(t).close()
 	t.lines.cut()
 	within(drained, cutTime) // a curl is killed by another goroutine
 }
@@ -130,23 +127,4 @@ func (c *Client) leave(t *tenure) {
 	if t.calls == 0 && t.drained != nil {
 		close(t.drained)
 	}
-}
-
-// close closes the connections that nobody uses.
-func (t *tenure) close() {
-	t.direct[strict].close()
-	t.direct[lenient].close()
-}
-
-func (c *Client) isMutual(t *tenure) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return t.mutual
-}
-
-// setMutual says whether requests go unsigned. They do so only on a connection that asked for the certificate and chains to muster's root.
-func (c *Client) setMutual(t *tenure, on bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t.mutual = on && t.asked && t.chained
 }

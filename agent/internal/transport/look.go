@@ -36,12 +36,12 @@ type Sight struct {
 func (c *Client) Look(ctx context.Context) (Sight, error) {
 	sight := Sight{Certificate: CertificateNone, Proxy: c.proxy()}
 	var chain []*x509.Certificate
-	d := newDirect(c, nil, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
+	d := newDirect(c, c.door, nil, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
 	defer d.close()
-	answer, err := c.carry(ctx, func(via Way) (attempt, error) {
+	answer, err := c.carry(ctx, nil, func(at *door, via Way) (attempt, error) {
 		through := exchanger(d)
 		if via == Curl {
-			through = c.over(nil, Curl, anyone)
+			through = at.over(Curl, anyone)
 		}
 		answer, err := through.exchange(ctx, c.get(wire.PathHealth))
 		return attempt{Answer: answer, via: via}, err

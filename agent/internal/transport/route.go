@@ -50,17 +50,6 @@ const (
 	roles
 )
 
-// over is the exchanger of a role on a way. t is the caller's tenure, nil for the roles that need no identity.
-func (c *Client) over(t *tenure, via Way, r role) exchanger {
-	switch {
-	case via == Curl:
-		return c.curl[r]
-	case t != nil:
-		return t.direct[r]
-	}
-	return c.direct[r]
-}
-
 // Pauses between looks whether the direct way works again. The first pause is short, because the trouble may pass soon.
 const (
 	firstLook = 5 * time.Minute
@@ -75,9 +64,19 @@ type route struct {
 	lacking bool          // the log says already that there is no curl
 }
 
-// carry makes one try on the way that is in use. If an edge stops the direct one, it makes another try through curl. try must sign
-// its request anew each time.
-func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) (attempt, error) {
+// carry makes one try at the gateway that is in use, which may be the next one afterwards. t is the caller's tenure; nil: it needs no
+// identity. try must sign its request anew each time.
+func (c *Client) carry(ctx context.Context, t *tenure, try func(d *door, via Way) (attempt, error)) (attempt, error) {
+	d := c.at(t)
+	a, err := c.carryTo(ctx, d, func(via Way) (attempt, error) { return try(d, via) })
+	if unreached(ctx, err) {
+		c.move(t, d, err)
+	}
+	return a, err
+}
+
+// carryTo makes one try on the way that is in use. If an edge stops the direct one, it makes another try through curl.
+func (c *Client) carryTo(ctx context.Context, d *door, try func(via Way) (attempt, error)) (attempt, error) {
 	if c.cfg.Way != Auto {
 		return try(c.cfg.Way)
 	}
@@ -92,14 +91,14 @@ func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) 
 	a, err := try(Direct)
 	why := stopped(a.Answer, err)
 	if onCurl && err == nil && a.arrived() {
-		c.backToDirect()
+		c.backToDirect(d)
 		return a, nil
 	}
 	if why == "" && !onCurl || ctx.Err() != nil {
 		return a, err
 	}
-	if _, missing := c.findCurl(); missing != nil {
-		c.lacks(why, missing)
+	if _, missing := d.findCurl(c.cfg.Curl); missing != nil {
+		c.lacks(d, why, missing)
 		a.noCurl = true
 		if err != nil {
 			err = fmt.Errorf("%w; %s", err, needsCurl)
@@ -108,10 +107,10 @@ func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) 
 	}
 	b, failed := try(Curl)
 	if failed == nil && b.arrived() {
-		c.changed(why)
+		c.changed(d, why, errors.Is(err, errHandshake))
 		return b, nil
 	}
-	c.cfg.Logger.Debug("curl does not get through either", "host", c.base.Host, "direct", why, "error", failed)
+	c.cfg.Logger.Debug("curl does not get through either", "host", d.base.Host, "direct", why, "error", failed)
 	if onCurl {
 		return b, failed
 	}
@@ -132,39 +131,47 @@ func (c *Client) lookSoon() {
 	c.route.look = time.Time{}
 }
 
-func (c *Client) backToDirect() {
+func (c *Client) backToDirect(d *door) {
 	c.mu.Lock()
+	sure := c.route.pause > 0
 	c.route = route{}
 	c.mu.Unlock()
-	c.cfg.Logger.Info("the direct way works again: curl is not needed any more", "host", c.base.Host)
+	if !sure {
+		return
+	}
+	c.cfg.Logger.Info("the direct way works again: curl is not needed any more", "host", d.base.Host)
 }
 
-// changed notes that curl got through where the direct way did not.
-func (c *Client) changed(why string) {
+// changed notes that curl got through where the direct way did not. A handshake that was cut may have been one of a gateway that was just
+// not there, as while another one takes its place. So the next request looks whether that happens again.
+func (c *Client) changed(d *door, why string, cut bool) {
 	c.mu.Lock()
-	fresh := !c.route.curl
-	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
+	sure := c.route.curl || !cut
+	fresh := c.route.pause == 0
 	c.route.curl = true
-	c.route.look = c.cfg.Now().Add(c.route.pause)
-	if c.tenure != nil {
-		c.tenure.mutual = false
+	d.mutual = false
+	if !sure {
+		c.mu.Unlock()
+		return
 	}
+	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
+	c.route.look = c.cfg.Now().Add(c.route.pause)
 	c.mu.Unlock()
 	if fresh {
 		c.cfg.Logger.Warn("something between stops this agent and lets curl through: going through curl, and looking now and then whether "+
-			"that is still needed (--transport curl or direct fixes it)", "host", c.base.Host, "why", why)
+			"that is still needed (--transport curl or direct fixes it)", "host", d.base.Host, "why", why)
 	}
 }
 
 // lacks logs once that there is no curl to try.
-func (c *Client) lacks(why string, missing error) {
+func (c *Client) lacks(d *door, why string, missing error) {
 	c.mu.Lock()
 	said := c.route.lacking
 	c.route.lacking = true
 	c.mu.Unlock()
 	if !said {
 		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it (apt-get install curl)", "host",
-			c.base.Host, "why", why, "error", missing)
+			d.base.Host, "why", why, "error", missing)
 	}
 }
 
@@ -210,10 +217,10 @@ func (a Answer) page() bool {
 }
 
 // findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
-func (c *Client) findCurl() (string, error) {
-	program, err := exec.LookPath(c.cfg.Curl)
+func (d *door) findCurl(program string) (string, error) {
+	program, err := exec.LookPath(program)
 	if err != nil {
-		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
+		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", d.base.Host,
 			err)
 	}
 	return program, nil

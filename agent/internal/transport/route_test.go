@@ -335,6 +335,31 @@ func TestBackFromCurlTheCertificateCountsAgain(t *testing.T) {
 	}
 }
 
+// TestCutOffOnce: a handshake that is cut only once, as while a gateway takes over, does not keep the agent on curl.
+func TestCutOffOnce(t *testing.T) {
+	g := gatewaytest.New(t)
+	var handshakes atomic.Int32
+	url := pickyServer(t, g, func() bool { return handshakes.Add(1) == 1 }, func(c net.Conn) error { return c.Close() })
+	var said bytes.Buffer
+	client := curlClient(t, url, nil, func(cfg *transport.Config) {
+		cfg.Way = transport.Auto
+		cfg.Logger = slog.New(slog.NewTextHandler(&said, nil))
+	})
+	client.Use(g.Identity(t))
+	for range 3 {
+		if _, err := call(client); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var by []string
+	for _, q := range g.Requests("") {
+		by = append(by, strings.SplitN(q.Header.Get("User-Agent"), "/", 2)[0])
+	}
+	if got := strings.Join(by, " "); got != "curl muster-agent muster-agent muster-agent" || client.Mode() != "mtls" || said.Len() > 0 {
+		t.Errorf("requests of %s, mode %s, and it says:\n%s", got, client.Mode(), &said)
+	}
+}
+
 func TestEnrolsPastAnEdge(t *testing.T) {
 	e := &edge{g: gatewaytest.New(t)}
 	e.up.Store(true)

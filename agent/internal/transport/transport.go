@@ -60,19 +60,22 @@ type Identity struct {
 	Roots       *x509.CertPool      // muster's, pinned at enrolment
 	RootsPEM    string              // the same in PEM, for curl; empty: curl believes the system's roots alone
 	AnswerKeys  []ed25519.PublicKey // any of them proves an answer
+
+	Home     string   // URL of the gateway that the node has joined
+	Gateways []string // URLs of all gateways, as wire.Gateways gives them; nil: only the client's own is known
+	Last     string   // the one of them to begin with, for a client of Home; empty: the client's own
 }
 
-// Client talks to one gateway. It is safe for concurrent use.
+// Client talks to one gateway, or to one of several that lead to the same one. It is safe for concurrent use.
 type Client struct {
 	cfg  Config
-	base *url.URL
-
-	direct [roles]exchanger // only first and anyone: the others belong to a tenure
-	curl   [roles]exchanger
+	base *url.URL // of the gateway that it was made for
+	door *door    // to that one, for calls that need no identity before there is one
 
 	using sync.Mutex // one change of the identity at a time
 
 	mu       sync.Mutex
+	others   []string            // URLs of all gateways
 	tenure   *tenure             // of the identity in use; nil: none yet
 	changing chan struct{}       // closed when the next tenure is there; nil: the one that is there stays
 	pinned   []*x509.Certificate // the roots behind the pins, once seen
@@ -97,11 +100,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	c := &Client{cfg: cfg, base: base}
-	c.direct[first] = newDirect(c, nil, c.verifyFirst)
-	c.direct[anyone] = newDirect(c, nil, func([]*x509.Certificate) (bool, error) { return false, nil })
-	for r := range roles {
-		c.curl[r] = &curl{client: c, role: r}
-	}
+	c.door = c.newDoor(base, nil)
 	return c, nil
 }
 
@@ -122,15 +121,14 @@ func parseGateway(text string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// Gateway is the URL in use.
+// Gateway is the URL that the client was made for.
 func (c *Client) Gateway() string { return c.base.String() }
 
 // Close closes the connections that nobody uses. The client stays usable.
 func (c *Client) Close() {
-	c.direct[first].close()
-	c.direct[anyone].close()
+	c.door.close()
 	if t := c.current(); t != nil {
-		t.close()
+		c.at(t).close()
 	}
 }
 
@@ -141,7 +139,7 @@ func (c *Client) Mode() string {
 	switch {
 	case c.cfg.Way == Curl || c.route.curl:
 		return "curl"
-	case c.tenure != nil && c.tenure.mutual:
+	case c.tenure != nil && c.tenure.door.mutual:
 		return "mtls"
 	}
 	return "signed"

@@ -66,13 +66,13 @@ func (p Pins) String() string {
 
 // verifyNode judges the gateway's chain after enrolment. A chain to muster's root is good for every host name, and chained says so. A
 // chain to one of the system's roots must be for the host that was dialled, and then each answer needs a signature.
-func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certificate) (bool, error) {
+func (c *Client) verifyNode(host string, id Identity, ignoreDates bool) func([]*x509.Certificate) (bool, error) {
 	return func(chain []*x509.Certificate) (bool, error) {
 		own := verifyChain(chain, id.Roots, "", c.Now(), ignoreDates)
 		if own == nil {
 			return true, nil
 		}
-		system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), ignoreDates)
+		system := verifyChain(chain, c.cfg.SystemRoots, host, c.Now(), ignoreDates)
 		switch {
 		case system == nil:
 			return false, nil
@@ -82,7 +82,7 @@ func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certific
 		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts "+
 			"for %s; if a proxy before the gateway has a certificate of your own CA, set SSL_CERT_FILE to the file of that "+
 			"CA in the agent's environment; if the gateway was set up anew, join it again with a new token and --force (%w)",
-			ErrUntrusted, c.base.Hostname(), system)
+			ErrUntrusted, host, system)
 	}
 }
 

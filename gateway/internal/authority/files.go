@@ -38,6 +38,15 @@ func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // PinnedPublicKey is the key of the certificate in use, as curl's --pinnedpubkey takes it.
 func (f *Files) PinnedPublicKey() string { return pinnedPublicKey(f.pair.Current().Leaf) }
 
+// Cover returns an error if the certificate is not for one of these hosts: whoever has it has to say so in a new one.
+func (f *Files) Cover(hosts []string) (err error) {
+	leaf := f.pair.Current().Leaf
+	for _, host := range hosts {
+		err = errors.Join(err, leaf.VerifyHostname(host))
+	}
+	return err
+}
+
 func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 	certificate, err := os.ReadFile(certFile)
 	if err != nil {

@@ -111,6 +111,17 @@ func TestFilesReload(t *testing.T) {
 	}
 }
 
+// TestFilesCover: the hosts that the operator's certificate is not for are named.
+func TestFilesCover(t *testing.T) {
+	f := newFolder(t)
+	f.putPair(newPair(t, 1, newKey(t)))
+	files := f.open(newClock(), &recorder{})
+	if err := files.Cover([]string{"gw.example.com"}); err != nil {
+		t.Error(err)
+	}
+	wantError(t, files.Cover([]string{"gw.example.com", "gw2.example.org", "192.0.2.8"}), "gw2.example.org", "192.0.2.8")
+}
+
 // TestFilesNoticeEveryChange changes one thing at a time that tells files apart.
 func TestFilesNoticeEveryChange(t *testing.T) {
 	key := newKey(t)

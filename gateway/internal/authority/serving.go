@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -100,6 +101,20 @@ func (s *Serving) add(host string) error {
 		s.names = append(s.names, name)
 	}
 	return nil
+}
+
+// Cover makes the certificate be for these hosts too, from the next handshake on. The error names those that cannot stand in it.
+func (s *Serving) Cover(hosts []string) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := len(s.names) + len(s.addresses)
+	for _, host := range hosts {
+		err = errors.Join(err, s.add(host))
+	}
+	if len(s.names)+len(s.addresses) > before {
+		s.renewAt = time.Time{}
+	}
+	return err
 }
 
 // validHost accepts DNS names of RFC 1123, and underscores. The first label may be a wildcard.

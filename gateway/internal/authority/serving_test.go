@@ -106,6 +106,26 @@ func TestServingHandshake(t *testing.T) {
 	}
 }
 
+// TestServingCovers: hosts that become known later stand in the next certificate, which has the same key.
+func TestServingCovers(t *testing.T) {
+	_, s := openServing(t, newStore(t), newClock(), &recorder{}, "gw1.example.com")
+	first := served(t, s)
+	pin := s.PinnedPublicKey()
+	if err := s.Cover([]string{"gw1.example.com"}); err != nil || served(t, s) != first {
+		t.Errorf("a known host makes another certificate, %v", err)
+	}
+	wantError(t, s.Cover([]string{"gw2.example.com", "a..b", "192.0.2.8"}), "a..b", "cannot stand in a certificate")
+	leaf := served(t, s).Leaf
+	for _, host := range []string{"gw1.example.com", "gw2.example.com", "192.0.2.8", "localhost"} {
+		if err := leaf.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	if served(t, s).Leaf != leaf || s.PinnedPublicKey() != pin {
+		t.Error("the certificate changes again, or its key has changed")
+	}
+}
+
 func TestServingRenews(t *testing.T) {
 	c := newClock()
 	log := &recorder{}

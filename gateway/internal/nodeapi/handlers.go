@@ -25,7 +25,7 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.Identity),
 		GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 		Tasks: a.waiting(c.Identity.NodeID), Enrolment: c.Identity.Enrolment,
-		Name: c.Identity.Name,
+		Name: c.Identity.Name, Gateways: a.Gateways(),
 	}
 	if a.Logs != nil {
 		answer.Logs = a.Logs(c.Identity.NodeID, b.Unshipped)

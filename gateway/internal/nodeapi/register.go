@@ -228,6 +228,7 @@ func (a *API) welcome(ctx context.Context, ad fleet.Admission) wire.Welcome {
 		TrustKey: sign.EncodeKey(pinned.Key), Trust: pinned.Set,
 		AnswerKey: sign.EncodeKey(pinned.AnswerKey), Epoch: a.Info.Epoch,
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
+		Gateways: a.Gateways(),
 	}
 	if a.Releases != nil {
 		welcome.Channel, welcome.ChannelSequence = a.Releases.Floor(ctx, ad.Node.ID)

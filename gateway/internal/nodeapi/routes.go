@@ -54,9 +54,10 @@ type Config struct {
 	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
 	Installer func(wire.Manifest, *http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
 	// Logs is what a node is to ship; nil, or nil from it: nothing. It is told which sources are not shipped, and why. It must not wait.
-	Logs   func(nodeID string, unshipped map[string]string) *wire.LogShipping
-	More   []Route // routes beside this package's own, with the proof Identity
-	Logger *slog.Logger
+	Logs     func(nodeID string, unshipped map[string]string) *wire.LogShipping
+	Gateways func() []string // URLs of all gateways; nil, or none from it: there is one
+	More     []Route         // routes beside this package's own, with the proof Identity
+	Logger   *slog.Logger
 }
 
 // API is safe for concurrent use.
@@ -75,6 +76,9 @@ func New(c Config) *API {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Gateways == nil {
+		c.Gateways = func() []string { return nil }
 	}
 	if c.BodyTime == 0 {
 		c.BodyTime = usualBodyTime

@@ -2,11 +2,13 @@ package nodeapi_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +67,22 @@ func TestHeartbeatAnswer(t *testing.T) {
 		`","name":"box","channel":"stable","epoch":"epoch1","time":"2026-11-21T12:00:00Z","trust":1}`
 	if strings.TrimSpace(string(a.body)) != want {
 		t.Errorf("got %s, want %s", a.body, want)
+	}
+}
+
+// TestGateways: a node hears of all gateways when it joins and with each heartbeat.
+func TestGateways(t *testing.T) {
+	all := []string{"https://gw1:7443", "https://gw2:7443"}
+	s := newSite(t, func(c *nodeapi.Config) { c.Gateways = func() []string { return all } })
+	a := s.register(s.token(nil), encode(t, s.application("other", newKey(t))))
+	if w := s.welcome(a); !slices.Equal(w.Gateways, all) {
+		t.Errorf("the welcome says %s", a.body)
+	}
+	n := s.enrol("box")
+	a = s.plainly(n, wire.HeartbeatPath(n.id), beat(1))
+	var answer wire.HeartbeatAnswer
+	if err := json.Unmarshal(a.body, &answer); err != nil || !slices.Equal(answer.Gateways, all) {
+		t.Errorf("the heartbeat's answer says %s, %v", a.body, err)
 	}
 }
 

@@ -181,6 +181,8 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxInstanceID":   fmt.Sprintf("instance id | %d characters", wire.MaxInstanceID),
 		"MaxNodeID":       fmt.Sprintf("node id | %d characters", wire.MaxNodeID),
 		"MaxEpoch":        fmt.Sprintf("epoch | %d characters", wire.MaxEpoch),
+		"MaxGateways":     fmt.Sprintf("`gateways` | %d URLs", wire.MaxGateways),
+		"MaxGatewayURL":   fmt.Sprintf("one of them | %d bytes", wire.MaxGatewayURL),
 		"MinRunID":        fmt.Sprintf("run id | %d to %d characters", wire.MinRunID, wire.MaxRunID),
 		"MaxRunID":        fmt.Sprintf("run id | %d to %d characters", wire.MinRunID, wire.MaxRunID),
 		"MaxPace":         "interval in a heartbeat | " + seconds(wire.MaxPace),

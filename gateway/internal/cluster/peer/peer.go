@@ -99,7 +99,8 @@ type header struct {
 
 // Hello is what a gateway that stands by says of itself.
 type Hello struct {
-	URL     string    `json:"url"` // where other gateways reach it
+	URL     string    `json:"url"`             // where other gateways reach it
+	Nodes   string    `json:"nodes,omitempty"` // where nodes reach it; empty: nobody gave a URL
 	Version string    `json:"version"`
 	At      time.Time `json:"at"` // its clock
 }
