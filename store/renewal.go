@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"time"
+
+	"muster/store/engine"
 )
 
 // sweepLimit bounds how many rows one write or one answer of a sweep has.
-const sweepLimit = 500
+const sweepLimit = engine.Piece
 
 // dueRenewals selects the current certificates whose renewal is overdue, which are not marked yet, and whose nodes are not retired.
 // Overdue is 43/60 of the life: agents renew at two thirds (40/60), and have a twentieth (3/60) more. The index
