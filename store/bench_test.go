@@ -121,3 +121,38 @@ func BenchmarkFleet(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBeats stores one round of 10,000 nodes, as the fleet does it: 500 beats in a batch. A whole one has the report of a node with
+// eight GPUs, and "gpus" their rows too.
+func BenchmarkBeats(b *testing.B) {
+	const nodes = 10_000
+	s := fleet(b, nodes)
+	var rows []store.GPU
+	for i := range 8 {
+		rows = append(rows, store.GPU{UUID: fmt.Sprint("GPU-", i), Name: "NVIDIA H100 80GB HBM3", BusID: "00000000:01:00.0", Index: i})
+	}
+	round := 0
+	for name, kind := range map[string]func(*store.Beat){
+		"alive": func(b *store.Beat) { b.Alive = true },
+		"whole": func(*store.Beat) {},
+		"gpus":  func(b *store.Beat) { b.GPUs = rows },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				round++
+				for first := 0; first < nodes; first += 500 {
+					var beats []store.Beat
+					for i := range 500 {
+						one := beat(fmt.Sprintf("id-node-%08d", first+i))
+						one.At = after(time.Hour + time.Duration(round)*time.Second)
+						one.Hardware = hardware(8)
+						kind(&one)
+						beats = append(beats, one)
+					}
+					must(b, s.SaveBeats(b.Context(), beats, after(time.Hour)))
+				}
+			}
+			perSecond(b, "rows", nodes*b.N)
+		})
+	}
+}

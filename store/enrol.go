@@ -132,7 +132,7 @@ func (e Enrolment) takeOver() []statement {
 		do(`UPDATE nodes SET provider = ?, instance_id = ?, state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
 			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, gpus_said = 0, recovery_until = NULL WHERE id = ?`,
 			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
-		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, address = ?, agent = ?, cost = '', notices = ?,
+		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, reported_at = NULL, address = ?, agent = ?, cost = '', notices = ?,
 			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,
 			e.Address, e.Agent, list(e.Notices), e.Hardware, e.Hardware, e.Node.ID),
 		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),

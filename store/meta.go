@@ -2,11 +2,7 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
-
-	"muster/store/engine"
 )
 
 const setMeta = "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
@@ -42,24 +38,16 @@ func (s *Store) AddMeta(ctx context.Context, key, value string, events ...Event)
 // MetaOnce stores a value unless the key has one, and returns the value that the key has now. Of several callers at once, all get
 // the same value.
 func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error) {
-	return s.once(ctx, "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value", key, value)
+	return s.once(ctx, do("INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO NOTHING", key, value),
+		do("SELECT value FROM meta WHERE key = ?", key))
 }
 
 // once runs an insert that keeps an earlier row, and returns the value of the kept row.
-func (s *Store) once(ctx context.Context, insert, key, value string) (string, error) {
-	statements := []statement{{SQL: insert, Args: []any{key, value}, Returns: true}}
-	results, err := s.batch(ctx, statements)
-	if errors.Is(err, engine.ErrAnswerLost) { // the row is there by now, and is kept
-		results, err = s.batch(ctx, statements)
-	}
-	if err != nil {
+func (s *Store) once(ctx context.Context, insert, kept statement) (string, error) {
+	if err := s.change(ctx, []statement{insert}, nil); err != nil {
 		return "", err
 	}
-	if len(results[0].Rows) != 1 {
-		return "", fmt.Errorf("insert of %s returned %d rows", key, len(results[0].Rows))
-	}
-	r := row{Values: results[0].Rows[0]}
-	return r.Text(), r.Err
+	return s.value(ctx, kept)
 }
 
 // Ready returns nil if the database can be written. It finds out by writing.

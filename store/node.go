@@ -45,10 +45,11 @@ type Node struct {
 	Recoveries    int // how many certificates were issued when the earlier one had expired
 
 	LastSeen   *time.Time
-	Interval   time.Duration // between heartbeats, as the agent says
 	RunID      string
 	Counter    uint64
 	SkewMillis *int64
+	ReportedAt *time.Time    // when it said what follows, if that is older than LastSeen; nil: it is not
+	Interval   time.Duration // between heartbeats, as the agent says
 	Address    string
 	Agent      string // JSON
 	Cost       string // JSON
@@ -69,6 +70,7 @@ const (
 	nodeColumns = `n.id, n.name, n.tenant, n.provider, n.instance_id, n.state, n.state_since, ` + nodeReasons + `, ` + nodeLabels + `,
 		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
 		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
+		CASE WHEN v.reported_at < v.last_seen THEN v.reported_at END,
 		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries, n.gpus_said`
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
 		LEFT JOIN certificates k ON k.fingerprint = COALESCE(` + nodeCurrent + `, ` + nodePending + `)`
@@ -100,6 +102,7 @@ func readNode(r *row) Node {
 	n.Cost = r.Text()
 	r.Document(&n.Notices)
 	n.Hardware = r.Text()
+	n.ReportedAt = r.Maybe()
 	n.Certificate.Fingerprint = r.Text()
 	if notAfter := r.Maybe(); notAfter != nil {
 		n.Certificate.NotAfter = *notAfter

@@ -243,3 +243,37 @@ func TestRenameNode(t *testing.T) {
 		t.Errorf("got %d events, want one for each rename and none for a refused one", got)
 	}
 }
+
+// TestAlive: a sign of life changes the time, the run with its counter, and the skew alone, and tells that the rest is older.
+func TestAlive(t *testing.T) {
+	s := enrolled(t, "n", "m", "late")
+	ctx := t.Context()
+	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 7, Interval: time.Minute, SkewMillis: -250,
+		Address: "192.0.2.9", Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`}
+	late := full
+	late.NodeID = "id-late"
+	must(t, s.SaveBeats(ctx, []store.Beat{full, late}, day()))
+	want := node(t, s, "n")
+	alive := func(id string, at time.Time) store.Beat {
+		return store.Beat{NodeID: id, At: at, RunID: "r2", Counter: 1<<64 - 1, SkewMillis: 12, Alive: true, Address: "not written"}
+	}
+	must(t, s.SaveBeats(ctx, []store.Beat{alive("id-n", after(2*time.Hour)), alive("id-none", after(2*time.Hour)),
+		alive("id-m", after(2*time.Hour)), alive("id-late", after(30*time.Minute))}, day()))
+	skew := int64(12)
+	seen := after(2 * time.Hour)
+	want.LastSeen, want.ReportedAt, want.RunID, want.Counter, want.SkewMillis = &seen, want.LastSeen, "r2", 1<<64-1, &skew
+	if got := node(t, s, "n"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := node(t, s, "m"); got.LastSeen == nil || !got.LastSeen.Equal(seen) || got.RunID != "r2" || got.ReportedAt != nil {
+		t.Errorf("a node that was never heard before: %+v", got)
+	}
+	if got := node(t, s, "late"); !got.LastSeen.Equal(full.At) || got.RunID != "r1" || got.Counter != 7 || got.ReportedAt != nil {
+		t.Errorf("an older sign of life: %+v", got)
+	}
+	full.At = after(3 * time.Hour)
+	must(t, s.SaveBeats(ctx, []store.Beat{full}, day()))
+	if got := node(t, s, "n"); got.ReportedAt != nil || got.RunID != "r1" {
+		t.Errorf("a whole heartbeat after it: %+v", got)
+	}
+}

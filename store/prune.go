@@ -11,10 +11,6 @@ const longEnded = "SELECT fingerprint FROM certificates WHERE ended_at IS NOT NU
 // the largest part of a row. Nobody is given an ended certificate again, so nobody needs its chain. The rest of the row is never
 // deleted: with it no key is certified twice, and a copy of an old identity is recognised however late it comes.
 func (s *Store) DropChains(ctx context.Context, before time.Time, limit int) (int, error) {
-	results, err := s.batch(ctx, []statement{do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before),
-		int64(limit))})
-	if err != nil {
-		return 0, err
-	}
-	return int(results[0].Affected), nil
+	return s.Records().Most(ctx, limit, do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before),
+		int64(limit)))
 }

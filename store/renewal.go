@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"time"
+
+	"muster/store/engine"
 )
 
 // sweepLimit bounds how many rows one write or one answer of a sweep has.
-const sweepLimit = 500
+const sweepLimit = engine.Piece
 
 // dueRenewals selects the current certificates whose renewal is overdue, which are not marked yet, and whose nodes are not retired.
 // Overdue is 43/60 of the life: agents renew at two thirds (40/60), and have a twentieth (3/60) more. The index
@@ -24,9 +26,9 @@ const expiredNodes = `SELECT n.id FROM certificates c JOIN nodes n ON n.id = c.n
 	ORDER BY c.not_after, n.id LIMIT ?`
 
 // MarkOverdue marks certificates whose renewal is overdue, and adds an event of this kind for each, in one batch. Each certificate
-// is marked once. A call marks sweepLimit at most, and returns how many: so the caller repeats it until it returns 0.
+// is marked once. A call marks sweepLimit at most, and returns how many, as Most does.
 func (s *Store) MarkOverdue(ctx context.Context, now time.Time, kind, actor string) (int, error) {
-	results, err := s.batch(ctx, []statement{
+	return s.Records().Most(ctx, sweepLimit, []statement{
 		do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
 			SELECT ?, ?, ?, n.id, n.name, n.tenant, '', 'ok',
 				json_object('fingerprint', c.fingerprint, 'generation', CAST(c.generation AS TEXT),
@@ -34,11 +36,7 @@ func (s *Store) MarkOverdue(ctx context.Context, now time.Time, kind, actor stri
 			FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint IN (`+dueRenewals+`) ORDER BY n.name`,
 			millis(now), kind, actor, millis(now), int64(sweepLimit)),
 		do("UPDATE certificates SET overdue_at = ? WHERE fingerprint IN ("+dueRenewals+")", millis(now), millis(now), int64(sweepLimit)),
-	})
-	if err != nil {
-		return 0, err
-	}
-	return int(results[1].Affected), nil
+	}...)
 }
 
 // OverdueExists is true if MarkOverdue would find a certificate. It does not write, and most sweeps find none.

@@ -68,3 +68,16 @@ func (r Records) Change(ctx context.Context, statements []engine.Statement, even
 	}
 	return err
 }
+
+// Most runs a write that is made again until it finds less than it may change at once, and tells how many rows its last statement has
+// changed: most, if the answer was lost.
+func (r Records) Most(ctx context.Context, most int, statements ...engine.Statement) (int, error) {
+	results, err := r.Batch(ctx, statements)
+	switch {
+	case errors.Is(err, engine.ErrAnswerLost):
+		return most, nil
+	case err != nil:
+		return 0, err
+	}
+	return int(results[len(results)-1].Affected), nil
+}

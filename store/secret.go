@@ -31,8 +31,9 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 // SecretOnce seals and stores a secret unless the name has one, and returns the secret that the name has now. Of several callers at
 // once, all get the same secret.
 func (s *Store) SecretOnce(ctx context.Context, name string, value []byte) ([]byte, error) {
-	const insert = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value"
-	kept, err := s.once(ctx, insert, name, s.seal.Seal(secretPlace(name), value))
+	kept, err := s.once(ctx,
+		do("INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO NOTHING", name, s.seal.Seal(secretPlace(name), value)),
+		do("SELECT value FROM secrets WHERE name = ?", name))
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -34,30 +35,37 @@ func (c TaskClaim) args() []any {
 		int64(c.Deliveries)}
 }
 
-// Claimable is true if ClaimTask would find a task now. It does not write.
-func (s *Store) Claimable(ctx context.Context, c TaskClaim) (bool, error) {
-	rows, err := s.query(ctx, do(claimable, c.args()...))
-	return len(rows) > 0, err
+// claimTries bounds how often a claim chooses again, when another one has taken the task that it had chosen.
+const claimTries = 10
+
+// ClaimTask gives a node its next task, and binds the task to the certificate that asked. ErrNotFound if there is none; then it does not
+// write. Only ID, Payload, Signature, SigningKeyID and Deliveries of the task are filled in.
+//
+// It chooses the task first. The write checks every condition, and that this task is the next one still. So two claims never get the same
+// task, and a claim knows what it got also if the answer to the write is lost.
+func (s *Store) ClaimTask(ctx context.Context, c TaskClaim) (Task, error) {
+	for try := 1; ; try++ {
+		t, err := first(ctx, s, readClaimable, do("SELECT number, id, payload, signature, signing_key_id, deliveries FROM tasks WHERE number = ("+
+			claimable+")", c.args()...))
+		if err != nil {
+			return Task{}, err
+		}
+		err = s.change(ctx, []statement{
+			guard("? = ("+claimable+")", append([]any{t.Number}, c.args()...)...),
+			do(`UPDATE tasks SET status = 'dispatched', claim_fingerprint = ?, claimed_at = COALESCE(claimed_at, ?), delivered_at = ?,
+				deliveries = deliveries + 1 WHERE number = ?`, c.Fingerprint, millis(c.At), millis(c.At), t.Number),
+		}, nil)
+		if err == nil || !errors.Is(err, ErrConflict) || try == claimTries {
+			t.Deliveries++
+			t.Number = 0
+			return t, err
+		}
+	}
 }
 
-// ClaimTask gives a node its next task, and binds the task to the certificate that asked. One statement finds the task, checks every
-// condition and stores the claim, so two claims never get the same task. ErrNotFound if there is none. Only ID, Payload, Signature,
-// SigningKeyID and Deliveries of the task are filled in.
-func (s *Store) ClaimTask(ctx context.Context, c TaskClaim) (Task, error) {
-	claim := statement{SQL: `UPDATE tasks SET status = 'dispatched', claim_fingerprint = ?, claimed_at = COALESCE(claimed_at, ?),
-			delivered_at = ?, deliveries = deliveries + 1 WHERE number = (` + claimable + `)
-		RETURNING id, payload, signature, signing_key_id, deliveries`,
-		Args: append([]any{c.Fingerprint, millis(c.At), millis(c.At)}, c.args()...), Returns: true}
-	results, err := s.batch(ctx, []statement{claim})
-	if err != nil {
-		return Task{}, err
-	}
-	if len(results[0].Rows) == 0 {
-		return Task{}, ErrNotFound
-	}
-	r := row{Values: results[0].Rows[0]}
-	t := Task{ID: r.Text(), Payload: r.Bytes(), Signature: r.Bytes(), SigningKeyID: r.Text(), Deliveries: int(r.Number())}
-	return t, r.Err
+func readClaimable(r *row) Task {
+	return Task{Number: r.Number(), ID: r.Text(), Payload: r.Bytes(), Signature: r.Bytes(), SigningKeyID: r.Text(),
+		Deliveries: int(r.Number())}
 }
 
 // StartTask notes that the claimer begins. ErrConflict if this certificate has no claim on it, or if the task is not dispatched any

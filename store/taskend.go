@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Kinds of events that the store itself adds, because its statements alone know which tasks they are about.
@@ -44,18 +46,15 @@ func (e ending) numbers() string {
 // with gives parameters that come before those of numbers.
 func (e ending) with(args ...any) []any { return append(append(args, e.args...), e.most) }
 
-// statements end with the one that ends the tasks. Its rows are those of an EndedTask.
 func (e ending) statements() []statement {
-	end := do("UPDATE tasks SET status = ?, finished_at = ?, error = ?, repeats = CASE WHEN ? THEN 0 ELSE repeats END "+
-		"WHERE number IN ("+e.numbers()+") RETURNING id, node_id", e.with(e.status, millis(e.at), e.why, flag(e.final))...)
-	end.Returns = true
 	return []statement{
 		do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
 			SELECT ?, ?, ?, n.id, n.name, n.tenant, '', ?, json_object('task', t.id, 'type', t.type, 'was', t.status, 'why', ?), ?`+taskTables+
 			" WHERE t.number IN ("+e.numbers()+") ORDER BY t.number",
 			e.with(millis(e.at), e.kind, byGateway, e.status, e.why, flag(e.kind == taskCanceled))...),
 		do("DELETE FROM task_pieces WHERE file <> '' AND task IN (SELECT id FROM tasks WHERE number IN ("+e.numbers()+"))", e.with()...),
-		end,
+		do("UPDATE tasks SET status = ?, finished_at = ?, error = ?, repeats = CASE WHEN ? THEN 0 ELSE repeats END "+
+			"WHERE number IN ("+e.numbers()+")", e.with(e.status, millis(e.at), e.why, flag(e.final))...),
 	}
 }
 
@@ -118,30 +117,33 @@ func (q TaskSweep) endings() []ending {
 			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
 }
 
-// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only if there are some.
+// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only if there are some. It
+// chooses them first, and asks afterwards which of them it has ended: so it knows them also if the answer to the write is lost.
 func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
 	var ended []EndedTask
 	for _, e := range q.endings() {
 		e.at = q.At
 		e.most = sweepLimit
-		found, err := s.query(ctx, do("SELECT 1 WHERE EXISTS("+e.numbers()+")", e.with()...))
+		found, err := all(ctx, s, (*row).Number, do(e.numbers(), e.with()...))
 		if err != nil {
 			return ended, err
 		}
 		if len(found) == 0 {
 			continue
 		}
-		results, err := s.batch(ctx, e.statements())
+		chosen := engine.JSON(found)
+		e.where = "t.number IN (SELECT value FROM json_each(?)) AND " + e.where
+		e.args = append([]any{chosen}, e.args...)
+		if err := s.change(ctx, e.statements(), nil); err != nil {
+			return ended, err
+		}
+		of, err := all(ctx, s, func(r *row) EndedTask { return EndedTask{r.Text(), r.Text()} },
+			do("SELECT id, node_id FROM tasks WHERE number IN (SELECT value FROM json_each(?)) AND finished_at = ? AND status = ?",
+				chosen, millis(e.at), e.status))
 		if err != nil {
 			return ended, err
 		}
-		for _, values := range results[2].Rows {
-			r := row{Values: values}
-			ended = append(ended, EndedTask{r.Text(), r.Text()})
-			if r.Err != nil {
-				return ended, r.Err
-			}
-		}
+		ended = append(ended, of...)
 	}
 	return ended, nil
 }

@@ -72,11 +72,7 @@ func (r Records) Days(ctx context.Context, from, to Day) ([]Day, error) {
 }
 
 // Prune deletes the rows before a day, at most limit, and tells how many.
-func (r Records) Prune(ctx context.Context, before Day, limit int) (int64, error) {
-	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do(`DELETE FROM costs WHERE (day, node_id) IN
-		(SELECT day, node_id FROM costs WHERE day < ? ORDER BY day, node_id LIMIT ?)`, int64(before), int64(limit))})
-	if err != nil {
-		return 0, err
-	}
-	return done[0].Affected, nil
+func (r Records) Prune(ctx context.Context, before Day, limit int) (int, error) {
+	return r.db.Most(ctx, limit, engine.Do(`DELETE FROM costs WHERE (day, node_id) IN
+		(SELECT day, node_id FROM costs WHERE day < ? ORDER BY day, node_id LIMIT ?)`, int64(before), int64(limit)))
 }

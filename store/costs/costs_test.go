@@ -63,7 +63,7 @@ func TestPrune(t *testing.T) {
 	for day := costs.Day(1); day <= 3; day++ {
 		must(t, r.Save(t.Context(), day, []costs.Row{{NodeID: "a"}, {NodeID: "b"}}))
 	}
-	for _, want := range []int64{3, 1, 0} {
+	for _, want := range []int{3, 1, 0} {
 		if n, err := r.Prune(t.Context(), 3, 3); err != nil || n != want {
 			t.Errorf("%d rows went, %v: want %d", n, err, want)
 		}

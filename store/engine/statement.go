@@ -18,3 +18,7 @@ type Result struct {
 	Affected int64
 	Rows     [][]any // of a statement with Returns
 }
+
+// Piece is how many rows one batch has at most, if it writes a number of rows that grows with the fleet: others wait for it meanwhile, and a
+// cluster of machines sends it around as one message.
+const Piece = 500

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"muster/store"
@@ -91,7 +92,8 @@ func (r Records) Blobs(ctx context.Context, after string, limit int) ([]Blob, er
 }
 
 // Collect takes the blobs that no manifest of their repository names, and that were not used since a time, from their repositories.
-// Repositories from before that time that have nothing go too. It returns how many blobs and repositories went.
+// Repositories from before that time that have nothing go too. It returns how many blobs and repositories went: 0 if the answer to the write
+// was lost, and that is not known any more.
 func (r Records) Collect(ctx context.Context, before time.Time) (blobs, repositories int64, err error) {
 	done, err := r.db.Batch(ctx, []engine.Statement{
 		engine.Do(`DELETE FROM registry_links AS l WHERE l.used_at < ?
@@ -99,6 +101,9 @@ func (r Records) Collect(ctx context.Context, before time.Time) (blobs, reposito
 		engine.Do(`DELETE FROM registry_repositories AS r WHERE r.created_at < ?
 			AND NOT EXISTS(SELECT 1 FROM registry_links l WHERE l.repository = r.name)
 			AND NOT EXISTS(SELECT 1 FROM registry_manifests m WHERE m.repository = r.name)`, engine.Millis(before))})
+	if errors.Is(err, engine.ErrAnswerLost) {
+		return 0, 0, nil
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -116,6 +121,12 @@ func (r Records) Unlinked(ctx context.Context, limit int) ([]Blob, error) {
 // DropBlob deletes the record of a blob, unless a repository has it. If it returns true, the file has to go.
 func (r Records) DropBlob(ctx context.Context, digest string) (bool, error) {
 	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do("DELETE FROM registry_blobs AS b WHERE b.digest = ? AND "+unlinked, digest)})
+	if errors.Is(err, engine.ErrAnswerLost) {
+		if _, err = r.Stored(ctx, digest); errors.Is(err, store.ErrNotFound) {
+			return true, nil
+		}
+		return false, err
+	}
 	if err != nil {
 		return false, err
 	}

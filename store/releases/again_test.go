@@ -22,7 +22,7 @@ func TestNodeGoesOn(t *testing.T) {
 		{Rollout: o.Number, NodeID: "n", State: "begun", AdmittedAt: start, ChangedAt: start},
 		{Rollout: o.Number, NodeID: "n", Wave: 1, State: "failed", AdmittedAt: at, ChangedAt: at, TriedAt: &at, Crashes: 3, MemoryKiB: 4, Why: "w"},
 	} {
-		must(t, r.ChangeRollout(ctx, o, releases.Running, []releases.Node{n}))
+		must(t, r.ChangeRollout(ctx, o, o, []releases.Node{n}))
 		if got, err := r.RolloutNodes(ctx, o.Number); err != nil || !reflect.DeepEqual(got, []releases.Node{n}) {
 			t.Errorf("got %+v, %v, want %+v", got, err, n)
 		}

@@ -65,7 +65,7 @@ func bring(t *testing.T, r releases.Records, state string) {
 	all, err := r.Rollouts(t.Context())
 	must(t, err)
 	o := all[0]
-	from := o.State
+	from := o
 	o.State = state
 	o.EndedAt = nil
 	if state == releases.Done {
@@ -99,7 +99,7 @@ func TestFinished(t *testing.T) {
 	all, err := r.Rollouts(ctx)
 	must(t, err)
 	must(t, r.Point(ctx, releases.Step{Pointer: pointer("stable", "b", 4), Last: 3, Rollout: rollout("stable", "b", 4)}))
-	wantError(t, r.ChangeRollout(ctx, all[0], releases.Done, nil), store.ErrConflict)
+	wantError(t, r.ChangeRollout(ctx, all[0], all[0], nil), store.ErrConflict)
 }
 
 // TestAbortedAfterItsEnd: what finished and was halted or aborted later is not gone back to, unless there is nothing else.

@@ -130,18 +130,21 @@ func (r Records) Pins(ctx context.Context) ([]Pin, error) {
 }
 
 // Pin pins nodes. With a pointer they get a release of their own, and the pointer takes a number of the channel; last is the highest one
-// before. ErrConflict as for Point.
+// before. ErrConflict as for Point. After a stop between two pieces some of them are pinned.
 func (r Records) Pin(ctx context.Context, pins []Pin, p *Pointer, last int64, events ...store.Event) error {
-	var statements []engine.Statement
-	if p != nil {
-		statements = append(statements, take(*p, last)...)
+	write := func(piece []Pin, first, _ bool) []engine.Statement {
+		var statements []engine.Statement
+		if p != nil && first {
+			statements = append(statements, take(*p, last)...)
+		}
+		for _, n := range piece {
+			statements = append(statements, engine.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by) VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT DO UPDATE SET digest = excluded.digest, channel = excluded.channel, seq = excluded.seq, at = excluded.at,
+					pinned_by = excluded.pinned_by`, n.NodeID, n.Digest, n.Channel, n.Sequence, engine.Millis(n.At), n.By))
+		}
+		return statements
 	}
-	for _, n := range pins {
-		statements = append(statements, engine.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET digest = excluded.digest, channel = excluded.channel, seq = excluded.seq, at = excluded.at,
-				pinned_by = excluded.pinned_by`, n.NodeID, n.Digest, n.Channel, n.Sequence, engine.Millis(n.At), n.By))
-	}
-	return r.db.Change(ctx, statements, events...)
+	return inPieces(ctx, r.db, pins, func(n Pin) string { return n.NodeID }, write, events)
 }
 
 // take takes a number of a channel for a pointer that the channel does not point to itself.
@@ -157,7 +160,10 @@ func take(p Pointer, last int64) []engine.Statement {
 
 // Unpin lets nodes follow their channel again. Nodes without a pin change nothing.
 func (r Records) Unpin(ctx context.Context, ids []string, events ...store.Event) error {
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Do("DELETE FROM pins WHERE node_id IN (SELECT value FROM json_each(?))", engine.JSON(ids)),
-	}, events...)
+	write := func(piece []string, _, _ bool) []engine.Statement {
+		return []engine.Statement{
+			engine.Do("DELETE FROM pins WHERE node_id IN (SELECT value FROM json_each(?))", engine.JSON(piece)),
+		}
+	}
+	return inPieces(ctx, r.db, ids, func(id string) string { return id }, write, events)
 }

@@ -156,6 +156,7 @@ func TestChangeRollout(t *testing.T) {
 	all, err := r.Rollouts(ctx)
 	must(t, err)
 	o := all[0]
+	was := o
 	o.State = releases.Halted
 	o.Why = "too many"
 	o.Wave = 1
@@ -164,8 +165,10 @@ func TestChangeRollout(t *testing.T) {
 	o.WaveAt = at
 	o.StillAt = &at
 	node := releases.Node{Rollout: o.Number, NodeID: "n", Wave: 1, State: "begun", AdmittedAt: start, ChangedAt: at}
-	wantError(t, r.ChangeRollout(ctx, o, releases.Paused, []releases.Node{node}), store.ErrConflict)
-	must(t, r.ChangeRollout(ctx, o, releases.Running, []releases.Node{node}))
+	for _, stale := range []releases.Rollout{{State: releases.Paused}, {State: releases.Running, Wave: 1}} {
+		wantError(t, r.ChangeRollout(ctx, o, stale, []releases.Node{node}), store.ErrConflict)
+	}
+	must(t, r.ChangeRollout(ctx, o, was, []releases.Node{node}))
 	all, err = r.Rollouts(ctx)
 	if err != nil || !reflect.DeepEqual(all[0], o) {
 		t.Errorf("got %+v, %v", all, err)
@@ -175,8 +178,9 @@ func TestChangeRollout(t *testing.T) {
 		t.Errorf("got %+v, %v", nodes, err)
 	}
 	o.EndedAt = &at
-	must(t, r.ChangeRollout(ctx, o, releases.Halted, nil))
-	wantError(t, r.ChangeRollout(ctx, o, releases.Halted, nil), store.ErrConflict) // it has ended
+	wantError(t, r.ChangeRollout(ctx, o, was, nil), store.ErrConflict)
+	must(t, r.ChangeRollout(ctx, o, o, nil))
+	wantError(t, r.ChangeRollout(ctx, o, o, nil), store.ErrConflict) // it has ended
 }
 
 func TestNote(t *testing.T) {

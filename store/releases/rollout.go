@@ -88,23 +88,37 @@ func begin(o Rollout) []engine.Statement {
 // IsLeft tells whether the release of a rollout is to be left: a person has aborted it, or the gateway has.
 func (o Rollout) IsLeft() bool { return o.State == Aborted || o.State == TakenBack }
 
-// ChangeRollout stores where a rollout stands. ErrConflict unless it is in the given state, and open or done and the channel's newest.
-func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
-	statements := []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND (ended_at IS NULL OR state = ?))", o.Number, from, Done),
-		engine.Guard("? = (SELECT max(number) FROM rollouts WHERE channel = ?)", o.Number, o.Channel),
-		engine.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ?
-			WHERE number = ?`,
-			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), engine.Millis(o.WaveAt), engine.MaybeMillis(o.StillAt),
-			engine.MaybeMillis(o.EndedAt), o.Number),
+// ChangeRollout stores where a rollout stands. ErrConflict unless it is in the state and the wave of from, and open or done and the channel's
+// newest.
+//
+// The rollout itself is stored with the last piece of its nodes. After a stop between two pieces it stands where it stood, and whoever looks
+// at it again comes to the same.
+func (r Records) ChangeRollout(ctx context.Context, o, from Rollout, nodes []Node, events ...store.Event) error {
+	write := func(piece []Node, _, last bool) []engine.Statement {
+		statements := []engine.Statement{
+			engine.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND wave = ? AND (ended_at IS NULL OR state = ?))",
+				o.Number, from.State, int64(from.Wave), Done),
+			engine.Guard("? = (SELECT max(number) FROM rollouts WHERE channel = ?)", o.Number, o.Channel),
+		}
+		if last {
+			statements = append(statements, o.update()...)
+		}
+		for _, n := range piece {
+			statements = append(statements, putNode(n))
+		}
+		return statements
 	}
+	return inPieces(ctx, r.db, nodes, func(n Node) string { return n.NodeID }, write, events)
+}
+
+func (o Rollout) update() []engine.Statement {
+	statements := []engine.Statement{engine.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?,
+		ended_at = ? WHERE number = ?`, o.State, o.Why, int64(o.Wave), int64(o.Forgiven), engine.Millis(o.WaveAt),
+		engine.MaybeMillis(o.StillAt), engine.MaybeMillis(o.EndedAt), o.Number)}
 	if o.State == Done {
 		statements = append(statements, engine.Do("UPDATE channels SET finished = 1 WHERE channel = ? AND digest = ?", o.Channel, o.Digest))
 	}
-	for _, n := range nodes {
-		statements = append(statements, putNode(n))
-	}
-	return r.db.Change(ctx, statements, events...)
+	return statements
 }
 
 // RolloutNodes are the nodes of a rollout.

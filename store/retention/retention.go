@@ -35,12 +35,7 @@ func (r Records) Events(ctx context.Context, before time.Time, limit int, note s
 // that has not expired stays: without its row, the same signed task could be queued a second time.
 func (r Records) Tasks(ctx context.Context, before time.Time, limit int) (int, error) {
 	const ended = "SELECT id FROM tasks WHERE finished_at < ? AND expires_at < ? ORDER BY finished_at, id LIMIT ?"
-	results, err := r.db.Batch(ctx, []engine.Statement{
+	return r.db.Most(ctx, limit,
 		engine.Do("DELETE FROM task_pieces WHERE task IN ("+ended+")", engine.Millis(before), engine.Millis(before), int64(limit)),
-		engine.Do("DELETE FROM tasks WHERE id IN ("+ended+")", engine.Millis(before), engine.Millis(before), int64(limit)),
-	})
-	if err != nil {
-		return 0, err
-	}
-	return int(results[1].Affected), nil
+		engine.Do("DELETE FROM tasks WHERE id IN ("+ended+")", engine.Millis(before), engine.Millis(before), int64(limit)))
 }

@@ -202,11 +202,7 @@ func (r Records) List(ctx context.Context, q Query) (page []Session, next string
 
 // Prune deletes sessions that ended before a time, the oldest first, at most limit, and tells how many.
 func (r Records) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
-	done, err := r.db.Batch(ctx, []engine.Statement{engine.Do(`DELETE FROM node_sessions WHERE number IN
+	return r.db.Most(ctx, limit, engine.Do(`DELETE FROM node_sessions WHERE number IN
 		(SELECT number FROM node_sessions WHERE ended_at IS NOT NULL AND ended_at < ? ORDER BY ended_at, number LIMIT ?)`,
-		engine.Millis(before), int64(limit))})
-	if err != nil {
-		return 0, err
-	}
-	return int(done[0].Affected), nil
+		engine.Millis(before), int64(limit)))
 }

@@ -43,6 +43,20 @@ func Open(t testing.TB, now func() time.Time) *store.Store {
 	return s
 }
 
+// OpenLost is Open over what stands in for a node of rqlite, on a way that loses the answer to each write: what the write did is never known.
+func OpenLost(t testing.TB, now func() time.Time) *store.Store {
+	t.Helper()
+	node := rqlitetest.New(t)
+	s, err := store.Open(context.WithoutCancel(t.Context()), store.Options{MasterKey: MasterKey(), Now: now,
+		Cluster: Take(t, "127.0.0.1:4001", node)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node.Set(rqlitetest.Twice)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // Take opens the cluster at an address, and takes its lease from whoever has it. way is nil for the network. The lease is not renewed.
 func Take(t testing.TB, address string, way http.RoundTripper) *rqlite.DB {
 	t.Helper()

@@ -87,6 +87,10 @@ func (f *Fleet) take(beat view.Sample, raise int, leftOut string) {
 	if beat.Hardware == nil && l.dirty {
 		beat.Hardware = l.beat.Hardware
 	}
+	if beat.Hardware != nil {
+		l.reading = beat.Hardware
+	}
+	l.behind = true
 	beat.At = f.now() // read while the lock is held, so that last_seen never goes back
 	l.beat = beat
 	l.raise = raise

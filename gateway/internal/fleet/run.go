@@ -77,6 +77,11 @@ type live struct {
 	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
 	gpuRun string        // the run whose GPU rows were last written; empty: none
 
+	reading  *wire.Hardware // the last one, also after it was written; nil: none came
+	report   digest         // of the report that the database has
+	reportAt time.Duration  // when that was written, in the clock's up time
+	behind   bool           // beat is newer than that report
+
 	runs    clash.Runs
 	touched time.Duration // when the node was last heard, in the clock's up time
 

@@ -161,11 +161,11 @@ func (d *Service) advance(ctx context.Context, name string) error {
 	if same {
 		return nil
 	}
-	return d.save(ctx, c, out, from.State)
+	return d.save(ctx, c, out, from)
 }
 
 // save stores what came of a look, and then puts it into memory.
-func (d *Service) save(ctx context.Context, c *channel, out rollout.Outcome, from string) error {
+func (d *Service) save(ctx context.Context, c *channel, out rollout.Outcome, from releases.Rollout) error {
 	d.mu.Lock()
 	events := d.happened(out)
 	d.mu.Unlock()

@@ -157,9 +157,9 @@ func (d *Service) change(ctx context.Context, name string, t turn, by store.Acto
 		d.mu.Unlock()
 		return api.Channel{}, err
 	}
-	was := c.rollout.State
+	was := *c.rollout
 	if c.halting != nil {
-		was = c.halting.State
+		was = *c.halting
 	}
 	out := t.change(d.seen(c))
 	d.mu.Unlock()

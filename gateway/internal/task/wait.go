@@ -176,17 +176,10 @@ func (d *Service) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error
 	now := d.Now()
 	q := store.TaskClaim{NodeID: c.NodeID, EnrolmentID: c.Enrolment, Fingerprint: c.Fingerprint, At: now, Active: wire.StateActive,
 		Without: wire.ReasonConflict, Again: now.Add(-again), Deliveries: deliveries}
-	found, err := d.Store.Claimable(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		_, err := d.count(ctx, c.NodeID) // it is the wait itself that asks: without the bell
-		return nil, err
-	}
 	t, err := d.Store.ClaimTask(ctx, q)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		_, err := d.count(ctx, c.NodeID) // it is the wait itself that asks: without the bell
+		return nil, err
 	}
 	if err != nil {
 		return nil, err

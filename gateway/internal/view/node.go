@@ -8,6 +8,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -43,7 +44,12 @@ func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 	case earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.knows(row, ref.Now):
 		n.keep(earlier)
 	default:
-		n.hear(sampleOf(row))
+		s := sampleOf(row)
+		if earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.hasReport(row) { // only the sign of life is newer
+			n.keep(earlier)
+			s.Hardware = nil
+		}
+		n.hear(s)
 	}
 	n.look(ref)
 	return n
@@ -53,6 +59,12 @@ func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
 func (n *node) knows(row *store.Node, now time.Time) bool {
 	heard := n.row.LastSeen
 	return heard != nil && !heard.After(now.Add(time.Minute)) && row.LastSeen != nil && !heard.Before(*row.LastSeen)
+}
+
+// hasReport is true if the view has heard the report that the row has, or a later one.
+func (n *node) hasReport(row *store.Node) bool {
+	heard := n.row.LastSeen
+	return heard != nil && row.ReportedAt != nil && !heard.Before(*row.ReportedAt)
 }
 
 func rowOf(row *store.Node) *api.NodeRow {
@@ -86,6 +98,9 @@ func sampleOf(row *store.Node) Sample {
 	}
 	if row.SkewMillis != nil {
 		s.SkewMillis = *row.SkewMillis
+	}
+	if row.ReportedAt != nil && s.Hardware != nil {
+		s.Hardware = reading.Past(s.Hardware)
 	}
 	return s
 }

@@ -1,7 +1,9 @@
 package view_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,5 +47,45 @@ func TestUnheard(t *testing.T) {
 	h.reload()
 	if g := h.row("a"); g.Status != wire.StatusStale || g.Unheard {
 		t.Errorf("after the grace: %+v", g)
+	}
+}
+
+// TestSignOfLifeAlone: the database may have a newer sign of life than the view, with a reading that is older than the view's: that one stays.
+func TestSignOfLifeAlone(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+	h.beat("a", h.reading(gpu(0, 1)))
+	h.reload()
+	h.now = h.now.Add(time.Minute)
+	sample := view.Sample{NodeID: "id-a", At: h.now, RunID: "r", Interval: 30 * time.Second}
+	h.must(json.Unmarshal([]byte(h.reading(gpu(0, 77))), &sample.Hardware))
+	alive := store.Beat{NodeID: "id-a", At: h.now, RunID: "r", Alive: true}
+	h.must(h.store.SaveBeats(t.Context(), []store.Beat{alive}, h.now))
+	h.picture.Take(t.Context(), []view.Sample{sample})
+	h.now = h.now.Add(time.Second)
+	alive.At = h.now
+	h.must(h.store.SaveBeats(t.Context(), []store.Beat{alive}, h.now))
+	h.reload()
+	if g := h.row("a"); !g.LastSeen.Equal(h.now) || *g.GPUs[0].UtilizationPercent != 77 || !g.ReadAt.Equal(sample.At) {
+		t.Errorf("seen %v, reading %+v of %v", g.LastSeen, g.GPUs[0], g.ReadAt)
+	}
+}
+
+// TestPastReading: what a view that begins reads of an earlier heartbeat shows no figures of the machine, which do not say how old they are.
+func TestPastReading(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+	text := strings.Replace(h.reading(gpu(0, 1)), `"cpus"`, `"load1":3,"cpus"`, 1)
+	beat := store.Beat{NodeID: "id-a", At: h.now, RunID: "r", Interval: 30 * time.Second, Hardware: text}
+	h.must(h.store.SaveBeats(t.Context(), []store.Beat{beat}, h.now))
+	for _, past := range []bool{false, true} {
+		if past {
+			h.must(h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-a", At: h.now.Add(time.Second), RunID: "r", Alive: true}}, h.now))
+		}
+		h.picture = view.Open(h.picture.Config)
+		h.picture.Load(t.Context())
+		if g := h.row("a"); (g.Load1 == nil) != past || len(g.GPUs) != 1 || *g.CPUs != 64 {
+			t.Errorf("past %v: load %v, %d GPUs, %v CPUs", past, g.Load1, len(g.GPUs), g.CPUs)
+		}
 	}
 }
