@@ -56,8 +56,8 @@ type killing struct {
 	ended    chan struct{} // closed when no more work is to begin
 }
 
-// TestRealKills kills gateways, nodes of rqlite and agents again and again, while tokens are made and used, tasks are done, and the registry
-// is pushed to. What was acknowledged is there at the end, on each gateway, once.
+// TestRealKills kills gateways, nodes of rqlite and agents again and again, while tokens are made and used, tasks are done, and the
+// registry is pushed to. What was acknowledged is there at the end, on each gateway, once.
 func TestRealKills(t *testing.T) {
 	number, err := strconv.Atoi(cmp.Or(os.Getenv(killsNumber), strconv.Itoa(killUsually)))
 	if err != nil {
@@ -221,8 +221,8 @@ func (k *killing) roles() (active *member, standing []*member) {
 	return active, standing
 }
 
-// goesOn waits until there are more acknowledgements than before. For a task's result it does not wait: an agent that has found nobody for a
-// while comes again after a longer one.
+// goesOn waits until there are more acknowledgements than before. For a task's result it does not wait: an agent that has found nobody
+// for a while comes again after a longer one.
 func (k *killing) goesOn(what string, before map[string]int) {
 	k.t.Helper()
 	for end := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
