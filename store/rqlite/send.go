@@ -59,12 +59,9 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 		return reply{}, &failure{err: err, unknown: true}
 	case len(raw) > mostAnswer:
 		return reply{}, &failure{err: errors.New("rqlite's answer is too long"), unknown: true, final: true}
-	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		return reply{}, &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
-	case response.StatusCode == http.StatusServiceUnavailable && bytes.Contains(raw, []byte("leader not found")):
-		return reply{}, &failure{err: errors.New("rqlite has no leader")}
-	case response.StatusCode != http.StatusOK:
-		return reply{}, &failure{err: fmt.Errorf("rqlite answered with status %d: %.200q", response.StatusCode, raw), unknown: true}
+	}
+	if failed := refusal(response.StatusCode, raw); failed != nil {
+		return reply{}, failed
 	}
 	r, err := decode(raw, statements)
 	switch {
@@ -74,6 +71,19 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 		return r, &failure{err: errors.New("rqlite: " + r.Error), unknown: true}
 	}
 	return r, nil
+}
+
+// refusal is what an answer says that is none of the database's; nil: it is one.
+func refusal(status int, raw []byte) error {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
+	case status == http.StatusServiceUnavailable && bytes.Contains(raw, []byte("leader not found")):
+		return &failure{err: errors.New("rqlite has no leader")}
+	case status != http.StatusOK:
+		return &failure{err: fmt.Errorf("rqlite answered with status %d: %.200q", status, raw), unknown: true}
+	}
+	return nil
 }
 
 func newClient(o Options) *http.Client {

@@ -129,8 +129,15 @@ func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 	case InBody:
 		return answer(http.StatusOK, `{"results":[],"error":"leadership lost while committing log"}`), nil
 	}
-	if r.URL.Path == "/db/backup" {
+	switch r.URL.Path {
+	case "/db/backup":
 		return n.backup(), nil
+	case "/db/load":
+		n.load(body)
+		if n.fault == CutAfter {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return answer(http.StatusOK, `{"results":[]}`), nil
 	}
 	if n.fault == Full {
 		return answer(http.StatusOK, `{"results":[{"error":"database or disk is full"}]}`), nil
@@ -177,6 +184,71 @@ func (n *Node) backup() *http.Response {
 		raw = []byte("dial tcp 127.0.0.1:4002: connect: connection refused\n")
 	}
 	return answer(http.StatusOK, string(raw))
+}
+
+// load takes the tables of a file in the place of its own. A test that holds DB goes on with it.
+func (n *Node) load(raw []byte) {
+	file := filepath.Join(n.t.TempDir(), "load.db")
+	err := os.WriteFile(file, raw, 0o600)
+	if err == nil {
+		err = n.replace(file)
+	}
+	if err != nil {
+		n.t.Error(err)
+	}
+}
+
+func (n *Node) replace(file string) error {
+	list := func(schema string) (all [][3]string, err error) {
+		rows, err := n.DB.Query("SELECT type, name, sql FROM " + schema + `.sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\_%' ESCAPE '\'
+			ORDER BY type = 'trigger', type = 'view', type = 'index', name`)
+		if err != nil {
+			return nil, err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var one [3]string
+			if err := rows.Scan(&one[0], &one[1], &one[2]); err != nil {
+				return nil, err
+			}
+			all = append(all, one)
+		}
+		return all, rows.Err()
+	}
+	old, err := list("main")
+	if err != nil {
+		return err
+	}
+	statements := []string{"ATTACH '" + file + "' AS loaded"}
+	for _, one := range slices.Backward(old) {
+		statements = append(statements, "DROP "+one[0]+` IF EXISTS main."`+one[1]+`"`)
+	}
+	for _, statement := range statements {
+		if _, err := n.DB.Exec(statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	fresh, err := list("loaded")
+	if err != nil {
+		return err
+	}
+	statements = nil
+	for _, one := range fresh {
+		if one[0] == "table" {
+			statements = append(statements, one[2], `INSERT INTO main."`+one[1]+`" SELECT * FROM loaded."`+one[1]+`"`)
+		}
+	}
+	for _, one := range fresh {
+		if one[0] != "table" {
+			statements = append(statements, one[2])
+		}
+	}
+	for _, statement := range append(statements, "DETACH loaded") {
+		if _, err := n.DB.Exec(statement); err != nil {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+	return nil
 }
 
 type result map[string]any
