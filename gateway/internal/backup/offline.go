@@ -77,6 +77,11 @@ func (o Offline) enter(files datadir.Files) (*site, error) {
 	return s, nil
 }
 
+// runsError says that the directory's gateway runs.
+type runsError struct{ text string }
+
+func (e *runsError) Error() string { return e.text }
+
 // entering says how to stop a gateway that runs.
 func (s *site) entering(err error) error {
 	var served *datadir.ServedError
@@ -84,9 +89,9 @@ func (s *site) entering(err error) error {
 	case !errors.As(err, &served):
 		return err
 	case s.keys.Service:
-		return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: systemctl stop muster", s.keys.Data)
+		return &runsError{fmt.Sprintf("the gateway has to be stopped for this, and it serves %s: systemctl stop muster", s.keys.Data)}
 	}
-	return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: stop that process", s.keys.Data)
+	return &runsError{fmt.Sprintf("the gateway has to be stopped for this, and it serves %s: stop that process", s.keys.Data)}
 }
 
 // serviceKey is the file of the service's key, where that may be the key of these data; else empty. For data that are not the service's
@@ -125,7 +130,10 @@ func (s *site) leave() error {
 	if s.store != nil {
 		err = s.store.Close()
 	}
-	return errors.Join(err, ownAll(s.keys.Data), s.lock.Close())
+	if s.lock != nil {
+		defer s.lock.Close()
+	}
+	return errors.Join(err, ownAll(s.keys.Data))
 }
 
 // ownAll gives the files of a directory, and the registry in it, to the directory's owner. Root may have made new ones, which the
