@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -33,7 +34,8 @@ type Offline struct {
 	Say    io.Writer // is told of a master key that was made
 	Root   string    // stands before the service's paths; a test's machine
 
-	disk disk.Steps // nil: nobody is told; for tests
+	disk disk.Steps        // nil: nobody is told; for tests
+	way  http.RoundTripper // to a shared store; nil: the network; for tests
 }
 
 // site is a data directory that no gateway serves now.
@@ -42,6 +44,7 @@ type site struct {
 	lock  *os.File
 	store *store.Store // nil until open
 	disk  disk.Steps
+	way   http.RoundTripper
 }
 
 // source says where the master key of a data directory can be.
@@ -62,7 +65,7 @@ func there(data string) error {
 
 // enter takes the data directory's lock, and makes the directory if there is none.
 func (o Offline) enter(files datadir.Files) (*site, error) {
-	s := &site{keys: o.source(files), disk: o.disk}
+	s := &site{keys: o.source(files), disk: o.disk, way: o.way}
 	fresh := !exists(files.Data)
 	var err error
 	if s.lock, err = datadir.Lock(files.Data); err != nil {

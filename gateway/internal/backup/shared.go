@@ -79,7 +79,7 @@ func (o Offline) beside(files datadir.Files) (*site, error) {
 	s, err := o.enter(files)
 	var runs *runsError
 	if errors.As(err, &runs) {
-		s = &site{keys: o.source(files), disk: o.disk}
+		s = &site{keys: o.source(files), disk: o.disk, way: o.way}
 		s.keys.ServiceKey = serviceKey(s.keys)
 		return s, nil
 	}
@@ -88,7 +88,7 @@ func (o Offline) beside(files datadir.Files) (*site, error) {
 
 // attach opens a shared store, and refuses a key that does not open what is there.
 func (s *site) attach(ctx context.Context, at datadir.SharedStore, key []byte) (held *cluster.Seized, there bool, err error) {
-	if held, err = cluster.Attach(ctx, at, s.keys.Say); err != nil {
+	if held, err = cluster.Attach(ctx, at, s.keys.Say, s.way); err != nil {
 		return nil, false, err
 	}
 	empty, err := held.Empty(ctx)
@@ -163,7 +163,7 @@ func (o Offline) rotateShared(ctx context.Context, files datadir.Files, at datad
 		return "", errors.New("all gateways on a shared store need the new key: have it written with --master-key-out FILE, and put it on each " +
 			"gateway's machine")
 	}
-	held, err := cluster.Attach(ctx, at, s.keys.Say)
+	held, err := cluster.Attach(ctx, at, s.keys.Say, s.way)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"muster/gateway/internal/datadir"
@@ -27,8 +28,8 @@ type Seized struct {
 	stop  context.CancelFunc // ends the renewals; nil: there are none
 }
 
-// Attach opens a shared store. say is told what is waited for.
-func Attach(ctx context.Context, at datadir.SharedStore, say io.Writer) (*Seized, error) {
+// Attach opens a shared store. say is told what is waited for. through is nil for the network, and another way in tests.
+func Attach(ctx context.Context, at datadir.SharedStore, say io.Writer, through http.RoundTripper) (*Seized, error) {
 	flags := Settings{Store: at.Store, StoreCA: at.StoreCA, StoreCert: at.StoreCert, StoreKey: at.StoreKey,
 		StorePasswordFile: at.StorePasswordFile}
 	if err := flags.checkStore(func(flag string) string { return "--" + flag }); err != nil {
@@ -38,6 +39,7 @@ func Attach(ctx context.Context, at datadir.SharedStore, say io.Writer) (*Seized
 	if err != nil {
 		return nil, err
 	}
+	o.Transport = through
 	_, schema, err := store.Schema(ctx, "")
 	if err != nil {
 		return nil, err
