@@ -187,12 +187,10 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 		{Name: "alerts", Run: g.alerts.Run},
 		{Name: "log shipping", Run: g.shipping.Run},
 		{Name: "tail", Run: g.tail.Run},
+		{Name: "state of the database", Run: g.seen.Run},
 	}
 	if g.nodeURLs != nil {
 		all = append(all, daemon.Part{Name: "gateways' URLs", Run: g.nodeURLs.Run})
-	}
-	if g.seen != nil {
-		all = append(all, daemon.Part{Name: "state of the database", Run: g.seen.Run})
 	}
 	if g.history != nil {
 		all = append(all, daemon.Part{Name: "history", Run: g.history.Run}) // it ends after the feed has handed it the last heartbeats

@@ -21,6 +21,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/cluster/peer"
+	"muster/gateway/internal/datadir/seen"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/httpserver/daemon"
 	"muster/store"
@@ -124,10 +125,14 @@ func (b *standby) open(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, store.Options{Cluster: b.cluster.DB, Reads: true, MasterKey: b.key})
 }
 
-// check refuses a wrong master key before this gateway takes a lease that nobody has. An empty store has none yet.
+// check refuses a wrong master key, and a store that is not the one that this gateway knows, before this gateway takes a lease that nobody
+// has. An empty store has none yet.
 func (b *standby) check(ctx context.Context) error {
 	if _, err := b.open(ctx); errors.Is(err, store.ErrWrongMasterKey) {
 		return b.keys.WrongShared()
+	}
+	if err := b.cluster.CheckNow(ctx); errors.Is(err, seen.ErrOther) {
+		return err
 	}
 	return nil
 }
@@ -163,6 +168,10 @@ func (b *standby) own(path string) (status int, body string, own bool) {
 	case wire.PathHealth:
 		return http.StatusOK, `{"status":"ok"}` + "\n", true
 	case wire.PathReady:
+		if b.cluster.Refused() {
+			return http.StatusServiceUnavailable, `{"role":"` + api.RoleStandby + `","status":"the store is not the one that this gateway knows"}` +
+				"\n", true
+		}
 		if time.Since(time.UnixMilli(b.heard.Load())) < cluster.Silent {
 			return http.StatusOK, `{"role":"` + api.RoleStandby + `","status":"ready"}` + "\n", true
 		}

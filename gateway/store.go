@@ -33,7 +33,8 @@ type storage struct {
 	keys    masterkey.Source
 	key     []byte          // that seals the secrets in the database
 	cluster *cluster.Member // among the gateways on a shared store; nil: the database is in the data directory
-	seen    *seen.Watch     // of the database in the data directory; nil: it is on a shared store
+	shared  *seen.Shared    // what this gateway knows of the shared store; nil: there is none
+	seen    *seen.Watch     // of the database
 	outage  *outage.Watch
 	audit   *audit.Trail
 
@@ -74,24 +75,34 @@ func (d *storage) join(ctx context.Context, s settings, log *slog.Logger) error 
 		return err
 	}
 	d.keys.Shared = d.cluster.DB
+	d.shared = seen.Share(s.Data, d.cluster.DB, log)
+	d.cluster.Judge = d.shared.Judge
 	return nil
 }
 
 // open opens the database. On a shared store this gateway is the active one.
 func (d *storage) open(ctx context.Context, s settings, log *slog.Logger) (err error) {
 	d.info = &reply.Info{Epoch: d.newEpoch(), Logger: log}
+	if d.shared == nil {
+		if d.seen, err = seen.Look(ctx, s.Data, log); err != nil {
+			return err
+		}
+	}
 	if d.store, err = d.keys.Open(ctx); err != nil {
+		return err
+	}
+	if d.shared == nil {
+		err = d.seen.Begin(ctx, d.store)
+	} else {
+		d.seen, err = d.shared.Begin(ctx, d.store, d.cluster.Seen)
+	}
+	if err != nil {
 		return err
 	}
 	if d.cluster != nil {
 		err = d.store.AddEvents(ctx, store.Event{At: time.Now(), Kind: "gateway.active", Actor: "gateway", Outcome: store.OutcomeOK, Security: true,
 			Detail: map[string]string{"gateway": d.cluster.ID, "in_place_of": d.cluster.After()}})
 		if err != nil {
-			return err
-		}
-	}
-	if d.cluster == nil {
-		if d.seen, err = seen.Open(ctx, s.Data, d.store, log); err != nil {
 			return err
 		}
 	}

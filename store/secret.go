@@ -19,6 +19,18 @@ func (s *Store) checkKept(ctx context.Context) error {
 	return err
 }
 
+// checkMade is checkKept for a database that may be empty: a wrong key is found out before anything is changed.
+func (s *Store) checkMade(ctx context.Context) error {
+	rows, err := s.query(ctx, do("SELECT 1 FROM sqlite_master WHERE name = 'secrets'"))
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if err := s.checkKept(ctx); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
 // Secret returns one of the gateway's own secrets, unsealed, or ErrNotFound.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	sealed, err := s.value(ctx, do("SELECT value FROM secrets WHERE name = ?", name))

@@ -62,7 +62,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	if o.Cluster != nil {
 		s.db = o.Cluster
-		err = o.Cluster.Migrate(ctx, schema)
+		if err = s.checkMade(ctx); err == nil {
+			err = o.Cluster.Migrate(ctx, schema)
+		}
 	} else {
 		if name, err = filepath.Abs(o.Path); err != nil {
 			return nil, err

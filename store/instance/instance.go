@@ -4,11 +4,15 @@ package instance
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"strconv"
 	"time"
 
 	"muster/store"
 	"muster/store/engine"
+	"muster/store/sqlite"
 )
 
 // Keys of meta values.
@@ -32,6 +36,28 @@ func (r Records) Read(ctx context.Context) (name string, pulse int64, err error)
 	got, err := engine.First(ctx, r.db, store.ErrNotFound, func(row *engine.Row) both { return both{row.Text(), row.Number()} },
 		engine.Do(`SELECT (SELECT value FROM meta WHERE key = ?), (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?)`, metaName, metaPulse))
 	return got.name, got.pulse, err
+}
+
+// Find is Read for a database that may have no tables yet.
+func (r Records) Find(ctx context.Context) (name string, pulse int64, err error) {
+	rows, err := r.db.Query(ctx, engine.Do("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
+	if err != nil || len(rows) == 0 {
+		return "", 0, err
+	}
+	return r.Read(ctx)
+}
+
+// InFile is Find for the database in a file that nobody has open, if there is one. It changes nothing. Errors: store.ErrDamaged.
+func InFile(ctx context.Context, path string) (name string, pulse int64, err error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", 0, nil
+	}
+	db, err := sqlite.OpenStill(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer db.Close()
+	return New(store.Records{Engine: db}).Find(ctx)
 }
 
 // Name gives the database its name. store.ErrConflict if it has one.

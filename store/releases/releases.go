@@ -80,7 +80,7 @@ func (r Records) DropRelease(ctx context.Context, digest string, events ...store
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	there, failed := r.db.Query(ctx, engine.Do("SELECT 1 FROM releases WHERE digest = ?", digest))
+	there, failed := r.db.Query(store.Fresh(ctx), engine.Do("SELECT 1 FROM releases WHERE digest = ?", digest))
 	if failed == nil && len(there) == 0 {
 		return store.ErrNotFound
 	}

@@ -157,12 +157,24 @@ func conflict(text string) error {
 // guardText is what the trigger of the view guards says.
 const guardText = "a condition of the write did not hold"
 
+// weak is for a read at the leader, as far as that has applied what is stored. fresh is for one that waits until all of it is applied, see
+// engine.Fresh. The first such read after an election goes through the log as a write does, and all writes wait for it: so it has little
+// time, and is for single rows.
+const (
+	weak  = "/db/query?level=weak"
+	fresh = "/db/query?level=linearizable&linearizable_timeout=2s&db_timeout=2s"
+)
+
 // Query runs one SELECT at the leader. The values in the rows are int64, string or nil.
 func (db *DB) Query(ctx context.Context, st engine.Statement) ([][]any, error) {
 	if db.closed() {
 		return nil, engine.ErrClosed
 	}
-	r, err := db.settle(ctx, weak, []engine.Statement{st}, readTime)
+	path := weak
+	if engine.IsFresh(ctx) {
+		path = fresh
+	}
+	r, err := db.settle(ctx, path, []engine.Statement{st}, readTime)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 	if seen.Schema > claim.Schema {
 		return fmt.Errorf("schema %d, this muster knows %d: %w", seen.Schema, claim.Schema, engine.ErrNewerDatabase)
 	}
-	sent := time.Now()
+	sent := db.now()
 	token := rand.Text() // so that a lost answer can be told from another one's success
 	wall := engine.Millis(db.o.Now())
 	st := engine.Do(`UPDATE lease SET holder = ?, next = '', token = ?, settled = 0, fence = fence + 1, beat = beat + 1, url = ?, wall_ms = ?,
@@ -73,7 +73,7 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 	if _, err := db.change(ctx, st); err != nil {
 		return fmt.Errorf("take the lease: %w", err)
 	}
-	now, err := db.Lease(ctx)
+	now, err := db.Lease(engine.Fresh(ctx))
 	switch {
 	case err != nil:
 		return fmt.Errorf("take the lease: %w", err)
@@ -81,7 +81,8 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 		return ErrDeposed
 	}
 	db.fence.Store(now.Fence)
-	db.until.Store(new(sent.Add(holdsFor)))
+	db.beat.Store(now.Beat)
+	db.hold(sent)
 	return nil
 }
 
@@ -101,13 +102,14 @@ func (db *DB) change(ctx context.Context, st engine.Statement) (affected int64, 
 // knows may be wrong by now. Nothing that it writes afterwards is stored.
 func (db *DB) Hold(ctx context.Context) error {
 	for {
-		sent := time.Now()
+		sent := db.now()
 		err := db.renew(ctx)
 		switch {
 		case err == nil:
-			db.until.Store(new(sent.Add(holdsFor)))
+			db.beat.Add(1)
+			db.hold(sent)
 		case errors.Is(err, ErrDeposed):
-			db.until.Store(&time.Time{})
+			db.until.Store(&instant{})
 			return err
 		case ctx.Err() != nil:
 			return nil
@@ -115,7 +117,7 @@ func (db *DB) Hold(ctx context.Context) error {
 		if !db.Holds() {
 			return fmt.Errorf("%w: %w", ErrSilent, err)
 		}
-		wait := renewEvery - time.Since(sent)
+		wait := renewEvery - time.Since(sent.steady)
 		if err != nil {
 			wait = retryPause
 		}
@@ -125,15 +127,17 @@ func (db *DB) Hold(ctx context.Context) error {
 	}
 }
 
-// renew sends one renewal, which ends before the lease does.
+// renew sends one renewal, which ends before the lease does. A beat that is lower than one that was there is of nodes that somebody has put
+// back to what they were: what this process knows is not what they have.
 func (db *DB) renew(ctx context.Context) error {
-	ctx, ended := context.WithDeadline(ctx, *db.until.Load())
+	ctx, ended := context.WithDeadline(ctx, db.until.Load().steady)
 	defer ended()
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	fence, settled := db.fence.Load(), db.settled()
 	body, err := encode([]engine.Statement{
-		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = ? WHERE fence = ?", engine.Millis(db.o.Now()), settled, fence),
+		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = ? WHERE fence = ? AND beat >= ?", engine.Millis(db.o.Now()), settled,
+			fence, db.beat.Load()),
 		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled),
 	})
 	if err != nil {
@@ -158,15 +162,30 @@ func (db *DB) renew(ctx context.Context) error {
 // true only while that is so.
 func (db *DB) Holds() bool {
 	until := db.until.Load()
-	return until != nil && time.Now().Before(*until)
+	now := db.now()
+	return until != nil && now.steady.Before(until.steady) && now.wall.Before(until.wall)
+}
+
+// instant is a moment on both clocks. The steady one may stand still while a virtual machine is suspended, and the wall clock may be set: so
+// either ends the lease, and neither makes it longer.
+type instant struct{ steady, wall time.Time }
+
+func (db *DB) now() instant { return instant{time.Now(), db.o.Now().Round(0)} }
+
+// hold notes that a change of the lease that was sent then has succeeded.
+func (db *DB) hold(sent instant) {
+	db.until.Store(&instant{sent.steady.Add(holdsFor), sent.wall.Add(holdsFor)})
 }
 
 // Fence is that of the lease that this process took; 0: it took none.
 func (db *DB) Fence() int64 { return db.fence.Load() }
 
+// Beat is one that the lease which this process took has had, and none of the last few.
+func (db *DB) Beat() int64 { return db.beat.Load() }
+
 // Release gives the lease back, for one gateway or for anybody (""): it has no holder then. ErrDeposed if another process has it.
 func (db *DB) Release(ctx context.Context, next string) error {
-	db.until.Store(&time.Time{})
+	db.until.Store(&instant{})
 	affected, err := db.change(ctx, engine.Do("UPDATE lease SET holder = '', next = ?, beat = beat + 1, fence = fence + 1 WHERE fence = ?",
 		next, db.fence.Load()))
 	if err == nil && affected == 0 {

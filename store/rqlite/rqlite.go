@@ -38,7 +38,7 @@ type Options struct {
 	TLS       *tls.Config // nil: plain HTTP, which Open refuses but to loopback
 	User      string      // empty: the cluster asks for nobody
 	Password  string
-	Now       func() time.Time  // nil: time.Now; used by migrations, Outages, and what the lease tells of this machine's clock
+	Now       func() time.Time  // nil: time.Now; this machine's wall clock
 	Transport http.RoundTripper // nil: the network; for tests
 }
 
@@ -48,8 +48,9 @@ type DB struct {
 	http    *http.Client
 	base    []string // URLs of the nodes
 	next    atomic.Int64
-	fence   atomic.Int64              // of the lease that this process holds; 0: it holds none
-	until   atomic.Pointer[time.Time] // when it ends, unless it is renewed; nil: it was never held
+	fence   atomic.Int64            // of the lease that this process holds; 0: it holds none
+	beat    atomic.Int64            // one that the lease has had since
+	until   atomic.Pointer[instant] // when it ends, unless it is renewed; nil: it was never held
 	outages engine.Outages
 
 	failures atomic.Int64 // requests that no node has answered
@@ -88,14 +89,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		}
 		db.base = append(db.base, (&url.URL{Scheme: scheme, Host: endpoint}).String())
 	}
-	transport := &http.Transport{TLSClientConfig: o.TLS, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext,
-		TLSHandshakeTimeout: connectTime, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute}
-	var through http.RoundTripper = transport
-	if o.Transport != nil {
-		through = o.Transport
-	}
-	// A redirect would carry the password to whoever a node names.
-	db.http = &http.Client{Transport: through, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	db.http = newClient(o)
 	for _, table := range ownTables() {
 		if _, err := db.settle(ctx, "/db/execute?transaction", []engine.Statement{engine.Do(table)}, readTime); err != nil {
 			return nil, fmt.Errorf("open rqlite at %s: %w", strings.Join(o.Endpoints, ", "), errors.Join(err, db.Close()))

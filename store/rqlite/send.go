@@ -3,11 +3,13 @@ package rqlite
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"muster/store/engine"
@@ -61,12 +63,9 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 		return reply{}, &failure{err: err, unknown: true}
 	case len(raw) > mostAnswer:
 		return reply{}, &failure{err: errors.New("rqlite's answer is too long"), unknown: true, final: true}
-	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		return reply{}, &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
-	case response.StatusCode == http.StatusServiceUnavailable && bytes.Contains(raw, []byte("leader not found")):
-		return reply{}, &failure{err: errors.New("rqlite has no leader")}
-	case response.StatusCode != http.StatusOK:
-		return reply{}, &failure{err: fmt.Errorf("rqlite answered with status %d: %.200q", response.StatusCode, raw), unknown: true}
+	}
+	if failed := refusal(response.StatusCode, raw); failed != nil {
+		return reply{}, failed
 	}
 	r, err := decode(raw, statements)
 	switch {
@@ -78,6 +77,31 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 	return r, nil
 }
 
+// refusal is what an answer says that is none of the database's; nil: it is one.
+func refusal(status int, raw []byte) error {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
+	case status == http.StatusServiceUnavailable && bytes.Contains(raw, []byte("leader not found")):
+		return &failure{err: errors.New("rqlite has no leader")}
+	case status != http.StatusOK:
+		return &failure{err: fmt.Errorf("rqlite answered with status %d: %.200q", status, raw), unknown: true}
+	}
+	return nil
+}
+
+func newClient(o Options) *http.Client {
+	dialer := net.Dialer{Timeout: connectTime}
+	var through http.RoundTripper = &http.Transport{DialContext: unsent(dialer.DialContext),
+		DialTLSContext:      unsent((&tls.Dialer{NetDialer: &dialer, Config: o.TLS}).DialContext),
+		MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute}
+	if o.Transport != nil {
+		through = o.Transport
+	}
+	// A redirect would carry the password to whoever a node names.
+	return &http.Client{Transport: through, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
 // do sends a request with what proves who asks.
 func (db *DB) do(request *http.Request) (*http.Response, error) {
 	if db.o.User != "" {
@@ -86,10 +110,36 @@ func (db *DB) do(request *http.Request) (*http.Response, error) {
 	return db.http.Do(request)
 }
 
-// refused tells whether a request has certainly not left this machine.
+// unsentError is of a connection that was not made, so that nothing went over it.
+type unsentError struct{ error }
+
+func (e unsentError) Unwrap() error { return e.error }
+
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// unsent marks the errors of new connections, the handshake of TLS included.
+func unsent(make dial) dial {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, 2*connectTime)
+		defer cancel()
+		c, err := make(ctx, network, address)
+		if err != nil {
+			return nil, unsentError{err}
+		}
+		return c, nil
+	}
+}
+
+// refused tells whether a node has certainly not read a request. That is so if there was no connection. With TLS 1.3 a client has made its
+// connection before it hears that its certificate is refused: the alert comes in place of an answer, and a node that sends such an alert
+// reads no request. Where it comes as a connection that is cut, nothing is known.
 func refused(err error) bool {
+	var none unsentError
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	if errors.As(err, &none) {
+		return true
+	}
+	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"))
 }
 
 // settle asks the nodes one after the other until one of them answers, for so long at most; 0: until ctx or the database ends. Whoever asks

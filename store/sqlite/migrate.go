@@ -30,7 +30,7 @@ func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err er
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return 0, len(steps), nil
 	}
-	db, err := openToRead(path)
+	db, err := openToRead(path, "")
 	if err != nil {
 		return 0, 0, err
 	}

@@ -85,19 +85,31 @@ func (db *DB) open(ctx context.Context) error {
 
 // OpenToRead opens the database in a file for queries alone. It migrates nothing, and writes nothing into the file.
 func OpenToRead(path string) (*DB, error) {
-	pool, err := openToRead(path)
+	pool, err := openToRead(path, "")
 	if err != nil {
 		return nil, err
 	}
 	return &DB{read: &reader{db: pool, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
-func openToRead(path string) (*sql.DB, error) {
+// OpenStill is OpenToRead for a file that nobody has open: no file is made beside it, unless one with writes that are not in it yet is there.
+func OpenStill(path string) (*DB, error) {
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return OpenToRead(path)
+	}
+	pool, err := openToRead(path, "&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	return &DB{read: &reader{db: pool, prepared: map[string]*sql.Stmt{}}}, nil
+}
+
+func openToRead(path, more string) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	source := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(10000)"}
+	source := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(10000)" + more}
 	return sql.Open(driverName, source.String())
 }
 

@@ -115,7 +115,7 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	kept, err := b.store.Bootstrap(ctx, v.Token.ID) // it ended after Visited looked: find out why
+	kept, err := b.store.Bootstrap(store.Fresh(ctx), v.Token.ID) // it ended after Visited looked: find out why
 	if err != nil {
 		return err
 	}

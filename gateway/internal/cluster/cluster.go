@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/store"
@@ -35,14 +36,19 @@ var ErrLost = errors.New("this gateway is not the active one any more")
 
 // Member is this gateway among the others.
 type Member struct {
-	DB    *rqlite.DB
-	ID    string
+	DB *rqlite.DB
+	ID string
+	// Judge refuses a store whose lease says that it is not the one that this gateway knows; sure: look at more than the lease. nil: take any.
+	Judge func(ctx context.Context, fence, beat int64, sure bool) error
+
 	claim rqlite.Claim
 	clock bool // how far this machine's clock is from that of the active gateway does not matter
 	log   *slog.Logger
 	lost  chan error // gets what ended the lease
 	stop  func()     // ends the renewals; nil: there were none
 	after string     // whose place this gateway took, when it became the active one; "": nobody's
+
+	refused atomic.Pointer[error] // what Judge said of the lease as it was last read; nil: all is well
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -201,6 +207,43 @@ func (m *Member) Close() error {
 	return m.DB.Close()
 }
 
+// Check has Judge look at the lease. A leader that was elected just now may know less than is stored: so a refusal is looked at again.
+func (m *Member) Check(ctx context.Context, now rqlite.Lease, sure bool) error {
+	if m.Judge == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	err := m.Judge(ctx, now.Fence, now.Beat, sure)
+	if err != nil {
+		ctx = store.Fresh(ctx)
+		if now, err = m.DB.Lease(ctx); err == nil {
+			err = m.Judge(ctx, now.Fence, now.Beat, true)
+		}
+	}
+	if err == nil {
+		m.refused.Store(nil)
+	} else {
+		m.refused.Store(&err)
+	}
+	return err
+}
+
+// CheckNow is Check of the lease as it is.
+func (m *Member) CheckNow(ctx context.Context) error {
+	now, err := m.DB.Lease(store.Fresh(ctx))
+	if err != nil {
+		return err
+	}
+	return m.Check(ctx, now, true)
+}
+
+// Refused tells whether this gateway does not take over because of the store.
+func (m *Member) Refused() bool { return m.refused.Load() != nil }
+
+// Seen is what the lease that this gateway holds has had.
+func (m *Member) Seen() (fence, beat int64) { return m.DB.Fence(), m.DB.Beat() }
+
 // watch is what a standby has seen of the lease.
 type watch struct {
 	member *Member
@@ -224,6 +267,11 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 		return false, ctx.Err()
 	case err != nil:
 		w.tell("the store does not answer", "error", err)
+		return false, nil
+	}
+	if err := m.Check(ctx, now, false); err != nil {
+		w.tell("this gateway does not take over", "error", err)
+		w.since = time.Time{}
 		return false, nil
 	}
 	before := w.before
@@ -255,7 +303,10 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 
 func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 	m := w.member
-	err := m.DB.Take(ctx, now, m.claim)
+	err := m.Check(ctx, now, true)
+	if err == nil {
+		err = m.DB.Take(ctx, now, m.claim)
+	}
 	switch {
 	case err == nil:
 		m.after = now.Holder

@@ -74,7 +74,7 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 		"generation": strconv.Itoa(c.Generation)}
 	err = f.store.Adopt(ctx, restored, c, now, e)
 	if errors.Is(err, store.ErrConflict) {
-		return f.adoptedBefore(ctx, c)
+		return f.adoptedBefore(store.Fresh(ctx), c)
 	}
 	if err != nil {
 		return 0, err

@@ -27,7 +27,7 @@ func (f *Fleet) Create(ctx context.Context, q api.CreateNodeRequest, by store.Ac
 	e.Security = true
 	err := f.store.CreateNode(ctx, row, q.Labels, e)
 	if errors.Is(err, store.ErrConflict) {
-		return Node{}, f.nameTaken(ctx, q)
+		return Node{}, f.nameTaken(store.Fresh(ctx), q)
 	}
 	if err != nil {
 		return Node{}, err

@@ -49,6 +49,7 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 		}
 		done, err := once(ctx, a)
 		if errors.Is(err, store.ErrConflict) { // something changed meanwhile: decide again, so that a refusal has the right code
+			ctx = store.Fresh(ctx)
 			if a.Identity, err = f.stillGood(ctx, a.Identity); err != nil {
 				return Admission{}, err
 			}

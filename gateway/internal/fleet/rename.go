@@ -30,7 +30,7 @@ func (f *Fleet) Rename(ctx context.Context, tenant, idOrName, name string, by st
 	err = f.store.RenameNode(ctx, node.ID, node.Name, name, e)
 	f.Forget(node.ID)
 	if errors.Is(err, store.ErrConflict) {
-		err = f.notRenamed(ctx, node, name)
+		err = f.notRenamed(store.Fresh(ctx), node, name)
 	}
 	if err != nil {
 		return Node{}, err

@@ -65,7 +65,7 @@ func (d *Service) Create(ctx context.Context, tenant string, q Request, by store
 	}
 	err = d.Store.CreateTask(ctx, t, d.created(t, node, by))
 	if errors.Is(err, store.ErrConflict) {
-		return d.lostRace(ctx, tenant, o, node)
+		return d.lostRace(store.Fresh(ctx), tenant, o, node)
 	}
 	if err != nil {
 		return t, false, err

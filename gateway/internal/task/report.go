@@ -20,6 +20,7 @@ func (d *Service) Started(ctx context.Context, c Claimer, taskID string) (wire.T
 	if !errors.Is(err, store.ErrConflict) {
 		return wire.TaskProgress{}, err
 	}
+	ctx = store.Fresh(ctx)
 	work, err := d.work(ctx, taskID, "")
 	if err != nil {
 		return wire.TaskProgress{}, err

@@ -44,7 +44,7 @@ func (d *Service) Result(ctx context.Context, c Claimer, taskID string, body []b
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	known, err := d.judge(ctx, c, taskID, q.Status, digest)
+	known, err := d.judge(store.Fresh(ctx), c, taskID, q.Status, digest)
 	if !known && err == nil {
 		return wire.Refuse(wire.CodeUnavailable, "the task changed while this came", "send it again")
 	}

@@ -49,7 +49,7 @@ func (d *Service) Secrets(ctx context.Context, c Claimer, taskID string) (wire.T
 		NodeName: work.NodeName, Tenant: work.Tenant, Address: c.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"task": taskID, "type": work.Type, "secrets": strings.Join(names, ","), "fingerprint": c.Fingerprint}})
 	if errors.Is(err, store.ErrConflict) {
-		err = d.notLent(ctx, c, taskID)
+		err = d.notLent(store.Fresh(ctx), c, taskID)
 	}
 	if err != nil {
 		return wire.TaskSecrets{}, err // nothing is lent that is not on record

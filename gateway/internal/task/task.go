@@ -195,7 +195,7 @@ func (d *Service) Cancel(ctx context.Context, tenant, id string, by store.Actor)
 	}
 	err = d.Store.AskCancel(ctx, id, d.Now(), by)
 	if errors.Is(err, store.ErrConflict) {
-		if t, err = d.Task(ctx, tenant, id); err == nil && t.Status != wire.TaskCanceled {
+		if t, err = d.Task(store.Fresh(ctx), tenant, id); err == nil && t.Status != wire.TaskCanceled {
 			err = wire.Refuse(wire.CodeTaskFinished, "this task has ended already: "+t.Status, "muster task show "+id)
 		}
 		return t, err

@@ -129,8 +129,15 @@ func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 	case InBody:
 		return answer(http.StatusOK, `{"results":[],"error":"leadership lost while committing log"}`), nil
 	}
-	if r.URL.Path == "/db/backup" {
+	switch r.URL.Path {
+	case "/db/backup":
 		return n.backup(), nil
+	case "/db/load":
+		n.load(body)
+		if n.fault == CutAfter {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return answer(http.StatusOK, `{"results":[]}`), nil
 	}
 	if n.fault == Full {
 		return answer(http.StatusOK, `{"results":[{"error":"database or disk is full"}]}`), nil

@@ -79,6 +79,36 @@ func (c *Nodes) Kill(i int) {
 	_ = c.running[i].Wait()
 }
 
+// Save kills all nodes, keeps what they have in a folder, and starts them again.
+func (c *Nodes) Save() (kept string) {
+	c.t.Helper()
+	kept = c.t.TempDir()
+	c.all(c.Kill)
+	fatal(c.t, os.CopyFS(kept, os.DirFS(c.folder)))
+	c.all(c.Start)
+	c.Leader()
+	return kept
+}
+
+// PutBack kills all nodes and starts them with what they had when it was saved.
+func (c *Nodes) PutBack(kept string) {
+	c.t.Helper()
+	c.all(c.Kill)
+	c.all(func(i int) { fatal(c.t, os.RemoveAll(filepath.Join(c.folder, fmt.Sprint(i)))) })
+	c.all(func(i int) {
+		name := fmt.Sprint(i)
+		fatal(c.t, os.CopyFS(filepath.Join(c.folder, name), os.DirFS(filepath.Join(kept, name))))
+	})
+	c.all(c.Start)
+	c.Leader()
+}
+
+func (c *Nodes) all(do func(i int)) {
+	for i := range c.HTTP {
+		do(i)
+	}
+}
+
 // Leader waits for one, and gives its number.
 func (c *Nodes) Leader() int {
 	c.t.Helper()

@@ -3,6 +3,9 @@ package seen_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -27,12 +30,13 @@ func (g gateway) database() string { return filepath.Join(g.data, "muster.db") }
 // starts opens the database as a start does, and works with it for so long.
 func (g gateway) starts(works time.Duration) error {
 	g.t.Helper()
-	db := g.store(g.database())
-	defer db.Close()
-	w, err := seen.Open(g.t.Context(), g.data, db, slog.New(slog.DiscardHandler))
+	w, err := seen.Look(g.t.Context(), g.data, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
+	db := g.store(g.database())
+	defer db.Close()
+	must(g.t, w.Begin(g.t.Context(), db))
 	ctx, stop := context.WithTimeout(g.t.Context(), works)
 	defer stop()
 	must(g.t, w.Run(ctx))
@@ -56,14 +60,19 @@ func (g gateway) copied() string {
 	return path
 }
 
-// puts puts a copy in the place of the database.
-func (g gateway) puts(path string) {
+func (g gateway) gone() {
 	g.t.Helper()
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(g.database() + end); err != nil && !os.IsNotExist(err) {
 			g.t.Fatal(err)
 		}
 	}
+}
+
+// puts puts a copy in the place of the database.
+func (g gateway) puts(path string) {
+	g.t.Helper()
+	g.gone()
 	content, err := os.ReadFile(path)
 	must(g.t, err)
 	must(g.t, os.WriteFile(g.database(), content, 0o600))
@@ -76,8 +85,31 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// files are those beside the database, each with its content and time.
+func (g gateway) files() string {
+	g.t.Helper()
+	var all strings.Builder
+	entries, err := os.ReadDir(g.data)
+	must(g.t, err)
+	for _, entry := range entries {
+		info, err := entry.Info()
+		must(g.t, err)
+		content, err := os.ReadFile(filepath.Join(g.data, entry.Name()))
+		must(g.t, err)
+		fmt.Fprintf(&all, "%s %x %s\n", entry.Name(), sha256.Sum256(content), info.ModTime())
+	}
+	return all.String()
+}
+
+// refused also sees to it that a database that is refused stays as it is.
 func (g gateway) refused(want string) {
 	g.t.Helper()
+	before := g.files()
+	defer func() {
+		if after := g.files(); after != before {
+			g.t.Errorf("%s: there was\n%s\nand there is\n%s", want, before, after)
+		}
+	}()
 	if err := g.starts(0); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "muster restore") {
 		g.t.Errorf("got %v, want %q", err, want)
 	}
@@ -106,6 +138,33 @@ func TestRecognised(t *testing.T) {
 	})
 }
 
+// TestWithLog: of a copy whose newest writes are in the file beside it, those count, and both files stay as they are.
+func TestWithLog(t *testing.T) {
+	g, other := gateway{t, t.TempDir()}, gateway{t, t.TempDir()}
+	must(t, g.starts(0))
+	must(t, other.starts(0))
+	db := g.store(g.database())
+	must(t, instance.New(db.Records()).Pulse(t.Context(), 7))
+	for _, end := range []string{"", "-wal"} {
+		content, err := os.ReadFile(g.database() + end)
+		must(t, err)
+		must(t, os.WriteFile(other.database()+end, content, 0o600))
+	}
+	must(t, db.Close())
+	before := other.files()
+	if name, pulse, err := instance.InFile(t.Context(), other.database()); name == "" || pulse != 7 || err != nil {
+		t.Errorf("got %s, %d, %v", name, pulse, err)
+	}
+	for line := range strings.Lines(before) {
+		if !strings.Contains(other.files(), line) {
+			t.Errorf("it has changed: %s", line)
+		}
+	}
+	if err := other.starts(0); !errors.Is(err, seen.ErrOther) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestForked: a copy that a restore has prepared is the directory's own from then on, and copies from before that are not.
 func TestForked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -130,9 +189,7 @@ func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateway{t, t.TempDir()}
 		must(t, g.starts(time.Minute))
-		for _, end := range []string{"", "-wal", "-shm"} {
-			_ = os.Remove(g.database() + end)
-		}
+		g.gone()
 		g.refused("is gone")
 		must(t, os.Remove(filepath.Join(g.data, "muster.seen")))
 		must(t, g.starts(0))

@@ -1,0 +1,71 @@
+package seen
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"muster/agent/disk"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/paste"
+	"muster/store"
+	"muster/store/instance"
+)
+
+// Pulse is the number that the database in a data directory has had at least; 0: that is not known.
+func Pulse(data string) int64 {
+	n, _ := place{data: data}.read()
+	return n.Pulse
+}
+
+// Look recognises the database in a data directory, before anybody opens it, and changes nothing. It refuses one that was copied there.
+func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
+	w := &Watch{place: place{data: data}, log: log}
+	name, pulse, err := instance.InFile(ctx, filepath.Join(data, datadir.Database))
+	if errors.Is(err, store.ErrDamaged) { // who opens it says more
+		return w, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.now = note{Instance: name, Pulse: pulse, At: time.Now()}
+	had, there := w.place.read()
+	if name == "" && pulse == 0 && had.Pulse > 0 {
+		return nil, fmt.Errorf("the database of %s is gone, and an empty one is in its place: bring a backup back with muster restore FILE "+
+			"--data %s --force, or remove %s to begin anew", data, paste.Quote(data), filepath.Join(data, file))
+	}
+	why := had.differs(w.now)
+	if name != "" && !there {
+		why = "it was copied here: this directory has never had it"
+	}
+	if why != "" {
+		database := filepath.Join(data, datadir.Database)
+		return nil, fmt.Errorf("%s: %w: %s. What happened since would be undone in silence, so bring it in as a restore: move it away "+
+			"(mv %s /tmp/copy.db), and give muster restore /tmp/copy.db --data %s; muster help backup", database, ErrOther, why,
+			paste.Quote(database), paste.Quote(data))
+	}
+	return w, nil
+}
+
+// Begin works with the database that Look has recognised, and gives it a name if it has none.
+func (w *Watch) Begin(ctx context.Context, db *store.Store) error {
+	records := instance.New(db.Records())
+	w.next = func(ctx context.Context, now note) (note, error) {
+		now.Pulse++
+		return now, records.Pulse(ctx, now.Pulse)
+	}
+	if w.now.Instance != "" {
+		return w.place.write(w.now, disk.ReplaceSoon)
+	}
+	had, _ := w.place.read()
+	w.now.Instance = cmp.Or(had.Instance, rand.Text())
+	if err := w.place.write(w.now, disk.Replace); err != nil { // first the file: a database with a name and without a file counts as a copy
+		return err
+	}
+	return records.Name(ctx, w.now.Instance)
+}
