@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/authority"
 	"muster/store/rqlite/rqlitetest"
 )
 
@@ -69,6 +72,33 @@ func TestStandByURLs(t *testing.T) {
 	a.active("gw1")
 	knows("it talks to the one that it has joined with again", a)
 	a.online(1)
+}
+
+// TestCover: the log says for which gateway's host the operator's certificate is not. Behind a proxy that may be right.
+func TestCover(t *testing.T) {
+	args, _ := publicCertificate(t)
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	files, err := authority.OpenFiles(args[1], args[3], nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said.Reset()
+	g := gateway{base: base{log: log, trust: &trust{serving: files}, network: &network{}}}
+	g.cover([]string{"127.0.0.1"})
+	if said.Len() > 0 {
+		t.Errorf("said:\n%s", &said)
+	}
+	g.cover([]string{"127.0.0.1", "gw2.example"})
+	if !strings.Contains(said.String(), "gw2.example") {
+		t.Errorf("said:\n%s", &said)
+	}
+	said.Reset()
+	g.reach.Proxied = true
+	g.cover([]string{"gw2.example"})
+	if said.Len() > 0 {
+		t.Errorf("said:\n%s", &said)
+	}
 }
 
 // shows is the certificate that a gateway shows as soon as it answers.
