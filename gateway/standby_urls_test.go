@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"os"
@@ -41,10 +42,12 @@ func TestStandByURLs(t *testing.T) {
 			return through && strings.Contains(said, `"phase": "online"`) && strings.Contains(said, `"gateway": "`+a.url+`"`)
 		})
 	}
-	a.until("the node knows both gateways", func() bool {
-		file, err := os.ReadFile(filepath.Join(a.stateOf("desk"), "identity.json"))
-		return err == nil && strings.Contains(string(file), a.url) && strings.Contains(string(file), b.url)
-	})
+	told := func() bool {
+		var file struct{ Gateway struct{ Gateways []string } }
+		raw, err := os.ReadFile(filepath.Join(a.stateOf("desk"), "identity.json"))
+		return err == nil && json.Unmarshal(raw, &file) == nil && len(file.Gateway.Gateways) == 2
+	}
+	a.until("the node knows both gateways", told)
 	both := func(m *member) {
 		t.Helper()
 		c := m.shows()
@@ -64,6 +67,9 @@ func TestStandByURLs(t *testing.T) {
 	b.active("gw2")
 	knows("it talks through the other one", b)
 	b.online(1)
+	if !told() {
+		t.Error("the gateway that took over does not tell nodes of both")
+	}
 
 	a.run()
 	a.active("gw2")
