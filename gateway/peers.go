@@ -77,10 +77,12 @@ func (g *gateway) openActive(ctx context.Context) (err error) {
 	return err
 }
 
-// cover has the certificate be for the hosts of all gateways: TLS ends here, whichever one a node comes to. Behind a proxy it may end there.
+// cover has the certificate be for the hosts of all gateways: TLS ends here, whichever one a node comes to. Behind a proxy it may end at
+// the proxy.
 func (g *gateway) cover(hosts []string) {
 	if err := g.serving.Cover(hosts); err != nil && !g.reach.Proxied {
-		g.log.Warn("the gateway's certificate is not for the hosts of all gateways: nodes that come to the others do not believe it", "error", err)
+		g.log.Warn("the gateway's certificate is not for the hosts of all gateways: nodes that come to the others do not believe it",
+			"error", err)
 	}
 }
 
