@@ -77,13 +77,18 @@ func (g *gateway) openActive(ctx context.Context) (err error) {
 	}
 	g.nodeURLs, err = nodeurl.Open(ctx, nodeurl.Config{
 		Store: g.store, ID: g.cluster.ID, URL: g.nodeURL(), Standing: g.peers.Standing, Logger: g.log,
-		Changed: func(hosts []string) {
-			if err := g.serving.Cover(hosts); err != nil && !g.reach.Proxied {
-				g.log.Warn("the gateway's certificate is not for all gateways' hosts, and nodes that come there do not believe it", "error", err)
-			}
-		},
+		Changed: g.cover,
 	})
 	return err
+}
+
+// cover has the certificate be for the hosts of all gateways: TLS ends here, whichever one a node comes to. Behind a proxy it may end at
+// the proxy.
+func (g *gateway) cover(hosts []string) {
+	if err := g.serving.Cover(hosts); err != nil && !g.reach.Proxied {
+		g.log.Warn("the gateway's certificate is not for the hosts of all gateways: nodes that come to the others do not believe it",
+			"error", err)
+	}
 }
 
 // nodeURL is where nodes reach this gateway itself; empty: the operator gave no URL, and one that is made up may lead nowhere.
