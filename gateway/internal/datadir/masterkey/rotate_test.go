@@ -48,7 +48,7 @@ func TestRotation(t *testing.T) {
 		if ended := strings.Contains(said.String(), "finished a rotation"); ended != (stop == 3) {
 			t.Errorf("after %d steps: said %q", stop, said.String())
 		}
-		rotated(t, s, stop)
+		afterRotation(t, s, stop)
 	}
 }
 
@@ -73,7 +73,7 @@ func sealed(t *testing.T, s Source, secret string) []byte {
 }
 
 // rotated changes the key, and looks for what it leaves.
-func rotated(t *testing.T, s Source, stop int) {
+func afterRotation(t *testing.T, s Source, stop int) {
 	t.Helper()
 	before, _ := os.ReadFile(s.own())
 	if file, err := s.Rotate(t.Context(), ""); err != nil || file != s.own() {
