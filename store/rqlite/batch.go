@@ -93,11 +93,15 @@ func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Resul
 	}
 	unknown := false // a try before may have been stored
 	for begun := time.Now(); ; {
-		r, err := db.once(ctx, "/db/execute?transaction", body, len(all))
+		r, err := db.once(ctx, execute, body, len(all))
 		var failed *failure
 		switch {
 		case err == nil:
-			return done(r)
+			results, err := done(r)
+			if unknown && err != nil && !errors.Is(err, engine.ErrAnswerLost) && !errors.Is(err, ErrDeposed) {
+				err = db.bar(ctx, all[0], err)
+			}
+			return results, err
 		case errors.As(err, &failed):
 			unknown = unknown || failed.unknown
 		}
@@ -108,6 +112,29 @@ func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Resul
 			return nil, fmt.Errorf("whether the write is stored is not known (%w): %w", err, closed)
 		}
 	}
+}
+
+// bar keeps a copy of a batch that may be on its way still from being done, after a copy was refused because of why. It gives why, or
+// engine.ErrAnswerLost if the copy on its way was faster. It may be sent more than once: the row says who wrote it.
+func (db *DB) bar(ctx context.Context, number engine.Statement, why error) error {
+	st := engine.Returning(`INSERT INTO batches(fence, number, barred) VALUES (?, ?, 1)
+		ON CONFLICT DO UPDATE SET barred = barred RETURNING barred`, number.Args...)
+	r, err := db.settle(ctx, execute, []engine.Statement{st}, 0)
+	if err != nil {
+		return fmt.Errorf("whether the write is stored is not known: %w", err)
+	}
+	if r.Results[0].Error != "" {
+		_, err := done(r)
+		return err
+	}
+	rows, err := r.Results[0].rows()
+	switch {
+	case err != nil:
+		return err
+	case len(rows) == 1 && rows[0][0] == int64(0):
+		return engine.ErrAnswerLost
+	}
+	return why
 }
 
 // done reads the answer to a batch.
@@ -156,6 +183,9 @@ func conflict(text string) error {
 
 // guardText is what the trigger of the view guards says.
 const guardText = "a condition of the write did not hold"
+
+// execute is for statements that are done all or none.
+const execute = "/db/execute?transaction"
 
 // weak is for a read at the leader, as far as that has applied what is stored. fresh is for one that waits until all of it is applied, see
 // engine.Fresh. The first such read after an election goes through the log as a write does, and all writes wait for it: so it has little

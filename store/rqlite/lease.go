@@ -70,7 +70,7 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 			VALUES (1, ?, '', ?, 0, 1, 1, ?, ?, ?)
 			ON CONFLICT DO NOTHING`, claim.Gateway, token, claim.URL, wall, int64(claim.Schema))
 	}
-	if _, err := db.change(ctx, st); err != nil {
+	if _, err := db.change(ctx, st, TakeAfter); err != nil {
 		return fmt.Errorf("take the lease: %w", err)
 	}
 	now, err := db.Lease(engine.Fresh(ctx))
@@ -87,8 +87,8 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 }
 
 // change runs a statement outside of a batch. It may be done twice.
-func (db *DB) change(ctx context.Context, st engine.Statement) (affected int64, err error) {
-	r, err := db.settle(ctx, "/db/execute?transaction", []engine.Statement{st}, TakeAfter)
+func (db *DB) change(ctx context.Context, st engine.Statement, within time.Duration) (affected int64, err error) {
+	r, err := db.settle(ctx, execute, []engine.Statement{st}, within)
 	if err != nil {
 		return 0, err
 	}
@@ -136,14 +136,14 @@ func (db *DB) renew(ctx context.Context) error {
 	defer cancel()
 	fence, settled := db.fence.Load(), db.settled()
 	body, err := encode([]engine.Statement{
-		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = ? WHERE fence = ? AND beat >= ?", engine.Millis(db.o.Now()), settled,
+		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = max(settled, ?) WHERE fence = ? AND beat >= ?", engine.Millis(db.o.Now()), settled,
 			fence, db.beat.Load()),
 		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled),
 	})
 	if err != nil {
 		return err
 	}
-	r, err := db.once(ctx, "/db/execute?transaction", body, 2)
+	r, err := db.once(ctx, execute, body, 2)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (db *DB) Beat() int64 { return db.beat.Load() }
 func (db *DB) Release(ctx context.Context, next string) error {
 	db.until.Store(&instant{})
 	affected, err := db.change(ctx, engine.Do("UPDATE lease SET holder = '', next = ?, beat = beat + 1, fence = fence + 1 WHERE fence = ?",
-		next, db.fence.Load()))
+		next, db.fence.Load()), TakeAfter)
 	if err == nil && affected == 0 {
 		return ErrDeposed
 	}

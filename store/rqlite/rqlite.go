@@ -3,7 +3,8 @@
 //
 // One gateway at a time writes. Each of its batches begins with a row of the lease's fence and the batch's own number. A trigger refuses
 // the row if another gateway holds the lease by now. So a batch whose answer was lost can be sent again, too: either it was not done, or
-// its row is there already. A copy of a batch that arrives late, when its row is gone, has a number below those that are still in use.
+// its row is there already. A copy of a batch that arrives late, when its row is gone, has a number below those that are still in use. If a
+// copy may be on its way of a batch whose conditions did not hold, its number is barred.
 package rqlite
 
 import (
@@ -91,7 +92,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	db.http = newClient(o)
 	for _, table := range ownTables() {
-		if _, err := db.settle(ctx, "/db/execute?transaction", []engine.Statement{engine.Do(table)}, readTime); err != nil {
+		if _, err := db.change(ctx, engine.Do(table), readTime); err != nil {
 			return nil, fmt.Errorf("open rqlite at %s: %w", strings.Join(o.Endpoints, ", "), errors.Join(err, db.Close()))
 		}
 	}
@@ -110,10 +111,12 @@ func ownTables() []string {
 		`CREATE TABLE IF NOT EXISTS lease (one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1), holder TEXT NOT NULL, token TEXT NOT NULL,
 			next TEXT NOT NULL, fence INTEGER NOT NULL, beat INTEGER NOT NULL, url TEXT NOT NULL, wall_ms INTEGER NOT NULL,
 			schema INTEGER NOT NULL, settled INTEGER NOT NULL) STRICT`,
-		`CREATE TABLE IF NOT EXISTS batches (fence INTEGER NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (fence, number)) STRICT, WITHOUT ROWID`,
+		`CREATE TABLE IF NOT EXISTS batches (fence INTEGER NOT NULL, number INTEGER NOT NULL, barred INTEGER NOT NULL DEFAULT 0,
+			PRIMARY KEY (fence, number)) STRICT, WITHOUT ROWID`,
 		`CREATE TRIGGER IF NOT EXISTS batches_fenced BEFORE INSERT ON batches WHEN NEW.fence IS NOT (SELECT fence FROM lease)
 			BEGIN SELECT RAISE(ABORT, '` + fencedText + `'); END`,
-		`CREATE TRIGGER IF NOT EXISTS batches_settled BEFORE INSERT ON batches WHEN NEW.number < (SELECT settled FROM lease)
+		`CREATE TRIGGER IF NOT EXISTS batches_settled BEFORE INSERT ON batches
+			WHEN NEW.fence IS (SELECT fence FROM lease) AND NEW.number < (SELECT settled FROM lease)
 			BEGIN SELECT RAISE(ABORT, '` + settledText + `'); END`,
 	}
 }
