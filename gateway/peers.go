@@ -171,7 +171,7 @@ func (p *peers) fetchBlob(ctx context.Context, blob artifact.Info) (io.ReadClose
 		own, err := p.identity()
 		if err == nil {
 			var content io.ReadCloser
-			if content, err = peer.Fetch(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob); err == nil {
+			if content, err = fetchFrom(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob); err == nil {
 				return content, nil
 			}
 		}
@@ -181,6 +181,15 @@ func (p *peers) fetchBlob(ctx context.Context, blob artifact.Info) (io.ReadClose
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
 	}
 	return nil, failed
+}
+
+// fetchFrom gives a blob that another gateway has. The error is an artifact.ErrNotThere if it has answered that it has not.
+func fetchFrom(ctx context.Context, own peer.Identity, from peer.Gateway, blob artifact.Info) (io.ReadCloser, error) {
+	content, err := peer.Fetch(ctx, own, from, blob)
+	if refusal := peer.Refusal(""); errors.As(err, &refusal) {
+		err = fmt.Errorf("%w: %w", artifact.ErrNotThere, err)
+	}
+	return content, err
 }
 
 // gateways is what the admin API knows of the gateways on this store.
@@ -196,7 +205,7 @@ func (g *gateway) gateways() adminapi.Cluster {
 			for _, one := range g.peers.Standing() {
 				off := one.At.Sub(one.Heard).Milliseconds()
 				all = append(all, api.MemberGateway{ID: one.ID, Role: api.RoleStandby, URL: one.URL, Version: one.Version, HeardAt: &one.Heard,
-					ClockOffMillis: &off})
+					ClockOffMillis: &off, Refuses: one.Refuses})
 			}
 			return all
 		},

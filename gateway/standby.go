@@ -158,7 +158,7 @@ func (b *standby) fetch(ctx context.Context) func(artifact.Info) (io.ReadCloser,
 		if err != nil {
 			return nil, err
 		}
-		return peer.Fetch(ctx, own, *b.active.Load(), blob)
+		return fetchFrom(ctx, own, *b.active.Load(), blob)
 	}
 }
 
@@ -191,7 +191,7 @@ func away() string {
 }
 
 func (b *standby) hello() peer.Hello {
-	return peer.Hello{URL: b.cluster.URL(), Nodes: b.nodeURL(), Version: version, At: time.Now()}
+	return peer.Hello{URL: b.cluster.URL(), Nodes: b.nodeURL(), Version: version, At: time.Now(), Refuses: b.cluster.Refuses()}
 }
 
 // pass passes what comes to the listeners, until ctx ends.

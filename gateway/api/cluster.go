@@ -20,8 +20,9 @@ type MemberGateway struct {
 	Role           string     `json:"role"`
 	URL            string     `json:"url"` // where the other gateways reach it
 	Version        string     `json:"version"`
-	HeardAt        *time.Time `json:"heard_at"`     // when it last said that it stands by; null: it is the active one
-	ClockOffMillis *int64     `json:"clock_off_ms"` // its clock against that of the active one, ahead is positive; null: it is the active one
+	HeardAt        *time.Time `json:"heard_at"`          // when it last said that it stands by; null: it is the active one
+	Refuses        string     `json:"refuses,omitempty"` // why it would not take over; empty: it would
+	ClockOffMillis *int64     `json:"clock_off_ms"`      // its clock against that of the active one, ahead is positive; null: it is the active one
 }
 
 // HandOver is the body of POST gateways/hand-over.

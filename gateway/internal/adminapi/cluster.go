@@ -27,6 +27,7 @@ func (s *server) handOver(c *call, q api.HandOver) (any, error) {
 	}
 	all := s.Cluster.List()
 	ids := api.Each(all[1:], func(g api.MemberGateway) string { return g.ID })
+	to := slices.IndexFunc(all[1:], func(g api.MemberGateway) bool { return g.ID == q.To || q.To == "" && g.Refuses == "" }) + 1
 	switch {
 	case len(ids) == 0:
 		return nil, wire.Refuse(wire.CodeIllegalMove, "no gateway stands by",
@@ -34,10 +35,13 @@ func (s *server) handOver(c *call, q api.HandOver) (any, error) {
 	case q.To != "" && !slices.Contains(ids, q.To):
 		return nil, wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("no gateway of the id %.80q stands by", q.To),
 			"those that do: "+strings.Join(ids, ", "))
+	case to == 0:
+		return nil, wire.Refuse(wire.CodeIllegalMove, "no gateway that stands by would take over", "muster gateway ls says why")
+	case all[to].Refuses != "":
+		return nil, wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("the gateway %s would not take over: %s", q.To, all[to].Refuses),
+			"set that right first; muster help standby")
 	}
-	if q.To == "" { // else this one may be the first to take the lease again, when its service has started it
-		q.To = ids[0]
-	}
+	q.To = all[to].ID // if it were anybody, this one could be the first to take the lease again, when its service has started it
 	event := c.event("gateway.handed_over")
 	event.Detail = map[string]string{"from": all[0].ID, "to": q.To}
 	if err := s.Store.AddEvents(c.r.Context(), event); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"muster/store"
 	"muster/store/registry"
@@ -42,13 +43,18 @@ func (r *Registry) Blob(ctx context.Context, repository, digest string) (Blob, e
 func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	file, err := r.folder.open(info)
 	if r.config.Fetch != nil && Is(err, CodeBlobUnknown) {
-		file, err = r.fetch(ctx, info)
+		if file, err = r.fetch(ctx, info); err != nil {
+			r.log.Warn("a blob is not here, and no other gateway gives it", "digest", info.Digest, "error", err)
+		}
 	}
 	if err != nil {
 		return Blob{}, err
 	}
 	return Blob{info, file}, nil
 }
+
+// fetchTime is for one blob that another gateway has.
+const fetchTime = 30 * time.Minute
 
 // fetch fetches a blob. If no gateway gives it now, that is no word about whether there is one: soon after a takeover nobody stands by yet.
 // If the record goes meanwhile, the file is an orphan: the next sweep removes it.
@@ -63,12 +69,14 @@ func (r *Registry) fetch(ctx context.Context, info Info) (*os.File, error) {
 	if file, err := r.folder.open(info); err == nil { // another caller has fetched it
 		return file, nil
 	}
+	// For all who want it, and for the next one to ask, if this caller goes.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTime)
+	defer cancel()
 	content, err := r.config.Fetch(ctx, info)
 	if err == nil {
 		err = errors.Join(r.folder.take(info, content), content.Close())
 	}
 	if err != nil {
-		r.log.Warn("a blob is not here, and no other gateway gives it", "digest", info.Digest, "error", err)
 		return nil, fmt.Errorf("%w (%w)", &Error{Code: CodeUnavailable,
 			Message: "this blob is on record, and no gateway gives it now: ask again, and see the gateway's log"}, err)
 	}

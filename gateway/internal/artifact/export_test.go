@@ -12,7 +12,10 @@ func OpenSteps(ctx context.Context, c Config, steps disk.Steps) (*Registry, erro
 }
 
 // Sweep is one round of Run.
-func (r *Registry) Sweep(ctx context.Context) error { return r.sweep(ctx) }
+func (r *Registry) Sweep(ctx context.Context) error {
+	_, err := r.sweep(ctx)
+	return err
+}
 
 // Bounds that tests know.
 const (

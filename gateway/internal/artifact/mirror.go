@@ -15,6 +15,9 @@ import (
 	"muster/store/registry"
 )
 
+// ErrNotThere says that another gateway has answered, and that it does not have a blob.
+var ErrNotThere = errors.New("it is not there")
+
 // mostFailed is how many blobs in a row may fail before a mirror gives up: then it is the way that fails, and not a blob.
 const mostFailed = 5
 
@@ -27,6 +30,7 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 		return 0, err
 	}
 	var first error
+	old := time.Now().Add(-grace)
 	row := 0 // failures
 	known := map[string]bool{}
 	err = each(ctx, registry.On(records), func(blob Info) error {
@@ -44,7 +48,10 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 			return ctx.Err()
 		}
 		first = cmp.Or(first, fmt.Errorf("%s: %w", blob.Digest, err))
-		if row++; row == mostFailed {
+		if row++; errors.Is(err, ErrNotThere) {
+			row = 0
+		}
+		if row == mostFailed {
 			return errors.New("the next ones failed too")
 		}
 		return ctx.Err()
@@ -53,7 +60,7 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 		return fetched, errors.Join(first, err)
 	}
 	// What is new stays: the active gateway records a blob when a copy of it is here already.
-	return fetched, errors.Join(first, f.forget(known, time.Now().Add(-grace)))
+	return fetched, errors.Join(first, f.forget(known, old))
 }
 
 // forget removes the blobs that are not known, and the uploads, that were written before a time.

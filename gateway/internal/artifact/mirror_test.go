@@ -17,6 +17,7 @@ import (
 type other struct {
 	blobs map[string]string // by digest
 	fails error
+	away  bool
 }
 
 func (o *other) copy(_ context.Context, blob artifact.Info, content *io.SectionReader) error {
@@ -30,8 +31,11 @@ func (o *other) copy(_ context.Context, blob artifact.Info, content *io.SectionR
 
 func (o *other) fetch(blob artifact.Info) (io.ReadCloser, error) {
 	text, ok := o.blobs[blob.Digest]
+	if o.away {
+		return nil, errors.New("nobody answers")
+	}
 	if !ok {
-		return nil, errors.New("it is not here")
+		return nil, artifact.ErrNotThere
 	}
 	return io.NopCloser(strings.NewReader(text)), nil
 }
@@ -105,6 +109,49 @@ func TestMirror(t *testing.T) {
 		f.same(text, err, string(got), text)
 		f.must(file.Close())
 	}
+}
+
+// TestMirrorGoesOn: blobs that the other gateway lacks do not keep those behind them from being copied. If nobody answers the round ends.
+func TestMirrorGoesOn(t *testing.T) {
+	f, o := withOther(t)
+	folder := filepath.Join(t.TempDir(), "registry")
+	for i := range 20 {
+		digest := f.put("app", strings.Repeat("x", i+1))
+		if i != 19 {
+			delete(o.blobs, digest)
+		}
+	}
+	n, err := artifact.Mirror(t.Context(), f.store.Records(), folder, o.fetch)
+	if n != 1 || err == nil || strings.Contains(err.Error(), "the next ones failed too") {
+		t.Errorf("%d are fetched, %v", n, err)
+	}
+	o.away = true
+	_, err = artifact.Mirror(t.Context(), f.store.Records(), filepath.Join(t.TempDir(), "other"), o.fetch)
+	if err == nil || !strings.Contains(err.Error(), "the next ones failed too") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestSweepFetches: a gateway that took over fetches by itself what only another one has.
+func TestSweepFetches(t *testing.T) {
+	f, o := withOther(t)
+	var lost []string
+	for i := range 8 {
+		digest := f.put("app", strings.Repeat("x", i+1))
+		f.must(os.Remove(f.file(digest)))
+		lost = append(lost, digest)
+	}
+	last := o.blobs[lost[7]]
+	delete(o.blobs, lost[7])
+	o.away = true
+	f.must(f.Sweep(t.Context()))
+	f.same("nobody answers", nil, len(f.files("blobs", "sha256")), 0)
+	o.away = false
+	f.must(f.Sweep(t.Context()))
+	f.same("all but one", nil, len(f.files("blobs", "sha256")), 7)
+	o.blobs[lost[7]] = last
+	f.must(f.Sweep(t.Context()))
+	f.same("all", nil, len(f.files("blobs", "sha256")), 8)
 }
 
 // TestMirrorForgets: what has no record goes, unless it is new: its record may be on the way.

@@ -11,33 +11,38 @@ import (
 // Times of the rounds of Run.
 const (
 	round = time.Hour
+	// refetch is between two tries to fetch what only other gateways have.
+	refetch = time.Minute
 	// grace is how long a blob that no manifest names stays after it was pushed, mounted or asked for. The next blob of the same push may
 	// be on its way for as long as an upload lives, and its manifest comes last.
 	grace = uploadLife
 )
 
 // Run removes every hour, and soon after a blob was deleted, what nobody needs: uploads that ended, blobs that no manifest of their
-// repository names, and files of blobs that no repository has. It returns when ctx ends.
+// repository names, and files of blobs that no repository has. It fetches blobs that only other gateways have. It returns when ctx ends.
 //
 // No manifest is removed unless somebody deletes it, so whatever a manifest names stays, held or not.
 func (r *Registry) Run(ctx context.Context) error {
-	ticker := time.NewTicker(round)
-	defer ticker.Stop()
 	for {
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil {
+		missing, err := r.sweep(ctx)
+		if err != nil && ctx.Err() == nil {
 			r.log.Error("the registry was not swept: it tries again in an hour", "error", err)
+		}
+		wait := round
+		if missing > 0 && r.config.Fetch != nil { // soon after a takeover the other gateways are not known yet
+			wait = refetch
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-time.After(wait):
 		case <-r.wake:
 		}
 	}
 }
 
 // sweep is one round. A step that fails does not keep the others from their work.
-func (r *Registry) sweep(ctx context.Context) error {
+func (r *Registry) sweep(ctx context.Context) (missing int64, err error) {
 	ended, err := r.endUploads()
 	blobs, repositories, errCollect := r.records.Collect(ctx, r.now().Add(-grace))
 	files, errUnlinked := r.dropUnlinked(ctx)
@@ -50,7 +55,7 @@ func (r *Registry) sweep(ctx context.Context) error {
 	if missing > 0 {
 		r.log.Error("files of blobs are not there: restore them from a backup, or push them again", "blobs", missing)
 	}
-	return errors.Join(err, errCollect, errUnlinked, errOrphans, errMissing)
+	return missing, errors.Join(err, errCollect, errUnlinked, errOrphans, errMissing)
 }
 
 // endUploads removes the uploads that nobody has added anything to for long.
@@ -174,14 +179,24 @@ func (r *Registry) sweepFile(ctx context.Context, digest string) (bool, error) {
 	return r.removing(d, func() (bool, error) { return r.dropOrphan(ctx, d) })
 }
 
-// missing counts the blobs whose files are not there.
+// missing counts the blobs whose files are not there, and which no other gateway gives.
 func (r *Registry) missing(ctx context.Context) (missing int64, err error) {
+	row := 0 // failures
 	err = r.Each(ctx, func(blob Info) error {
 		if r.folder.has(blob) {
 			return nil
 		}
+		if r.config.Fetch != nil && row < mostFailed {
+			file, err := r.fetch(ctx, blob)
+			if err == nil {
+				return file.Close()
+			}
+			if row++; errors.Is(err, ErrNotThere) {
+				row = 0
+			}
+		}
 		missing++
-		return nil
+		return ctx.Err()
 	})
 	return missing, err
 }

@@ -48,7 +48,8 @@ type Member struct {
 	stop  func()     // ends the renewals; nil: there were none
 	after string     // whose place this gateway took, when it became the active one; "": nobody's
 
-	refused atomic.Pointer[error] // what Judge said of the lease as it was last read; nil: all is well
+	refused atomic.Pointer[error]  // what Judge said of the lease as it was last read; nil: all is well
+	why     atomic.Pointer[string] // what else speaks against a takeover; "" or nil: nothing
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -241,6 +242,17 @@ func (m *Member) CheckNow(ctx context.Context) error {
 // Refused tells whether this gateway does not take over because of the store.
 func (m *Member) Refused() bool { return m.refused.Load() != nil }
 
+// Refuses says why this gateway would not take over now; "": it would.
+func (m *Member) Refuses() string {
+	if m.Refused() {
+		return "the store is not the one that it knows"
+	}
+	if why := m.why.Load(); why != nil {
+		return *why
+	}
+	return ""
+}
+
 // Seen is what the lease that this gateway holds has had.
 func (m *Member) Seen() (fence, beat int64) { return m.DB.Fence(), m.DB.Beat() }
 
@@ -274,6 +286,7 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 		w.since = time.Time{}
 		return false, nil
 	}
+	m.why.Store(new(w.why(now)))
 	before := w.before
 	w.before = began
 	taken := now.Holder != "" || now.Next != "" && now.Next != m.ID // by its holder, or for another gateway
@@ -290,7 +303,7 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 		}
 		w.lease = now
 		w.since = time.Now()
-		if now.Holder != "" {
+		if now.Holder != "" && (now.Holder != m.ID || now.URL != m.claim.URL) { // else this gateway has crashed, and is back
 			w.seen(now.Holder, now.URL)
 		}
 		return false, nil
@@ -321,6 +334,16 @@ func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 	}
 	w.since = time.Time{}
 	return false, nil
+}
+
+func (w *watch) why(now rqlite.Lease) string {
+	switch off := w.clock.off(); {
+	case now.Schema > w.member.claim.Schema:
+		return "its program is older than the database"
+	case off.Abs() > mostSkew && !w.member.clock:
+		return "its clock is " + off.Abs().Round(100*time.Millisecond).String() + " from that of the active gateway"
+	}
+	return ""
 }
 
 // may tells whether this gateway may take the lease: not with a clock that is far from the holder's.

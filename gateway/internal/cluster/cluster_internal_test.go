@@ -210,6 +210,9 @@ func TestClocks(t *testing.T) {
 			second.clock = c.any
 			second.stand(ctx)
 			time.Sleep(time.Minute)
+			if why := second.Refuses(); (why == "") != c.takes || why != "" && !strings.Contains(why, "its clock is") {
+				t.Errorf("%s: it says that %q speaks against it", c.ahead, why)
+			}
 			first.stop()
 			time.Sleep(time.Minute)
 			if took := len(second.took) > 0; took != c.takes {
@@ -253,6 +256,24 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
+// TestBackFromCrash: a gateway that is back after a crash does not follow itself.
+func TestBackFromCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rqlitetest.New(t)
+		first := join(t, n, "gw1", 0)
+		first.stand(t.Context())
+		first.takes()
+		first.stop()
+		again := join(t, n, "gw1", 0)
+		again.stand(t.Context())
+		if took := again.takes(); len(again.seen) > 0 || took > 8*time.Second {
+			t.Errorf("it takes the lease after %s, and has followed %q", took, again.seen)
+		}
+		must(t, again.Close())
+		must(t, first.Close())
+	})
+}
+
 // TestTwin: a gateway whose id the active one has too says so.
 func TestTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -285,7 +306,7 @@ func TestOlderEnds(t *testing.T) {
 		must(t, first.Close())
 		second := join(t, n, "gw2", 0)
 		second.stand(t.Context())
-		if err := <-second.took; !errors.Is(err, engine.ErrNewerDatabase) {
+		if err := <-second.took; !errors.Is(err, engine.ErrNewerDatabase) || second.Refuses() != "its program is older than the database" {
 			t.Errorf("got %v", err)
 		}
 		must(t, second.Close())

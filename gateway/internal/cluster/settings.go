@@ -63,7 +63,7 @@ func (s Settings) Check(named func(flag string) string) error {
 func (s Settings) checkStore(named func(flag string) string) error {
 	user, endpoints, err := s.address()
 	if err != nil {
-		return fmt.Errorf("%s %q: %w", named("store"), s.Store, err)
+		return fmt.Errorf("%s: %w", named("store"), err) // without the value: a password may stand in it
 	}
 	switch {
 	case (s.StoreCert == "") != (s.StoreKey == ""):

@@ -26,7 +26,7 @@ func ClusterCommands() []cli.Command {
 		{Name: "gateway ls", Flags: []string{"output"}, Run: gatewayList,
 			Summary: "list the gateways on this store: the active one, and those that stand by",
 			Text: "One gateway is active; the others pass connections to it, and one of them takes over when it falls silent. CLOCK is how far " +
-				"the clock of one that stands by is from that of the active one: above a second it does not take over. A gateway whose database " +
+				"the clock of one that stands by is from that of the active one. If one would not take over, it says why. A gateway whose database " +
 				"is its own is alone in the list. muster help standby says how several are set up.",
 			Examples: []string{"muster gateway ls"}},
 		{Name: "gateway hand-over", Args: "[ID]", Most: 1, Flags: []string{"output"}, Run: handOver,
@@ -45,6 +45,11 @@ func gatewayList(ctx context.Context, s *cli.Session) error {
 	return cli.ShowList(ctx, s, api.PathGateways, nil, columns, func(l api.GatewayList) [][]string {
 		if !l.Shared {
 			fmt.Fprintln(s.Stderr, "This gateway's database is its own, so none can stand by for it: muster help standby")
+		}
+		for _, g := range l.Gateways {
+			if g.Refuses != "" {
+				fmt.Fprintf(s.Stderr, "%s would not take over: %s\n", screen.Printable(g.ID), screen.Printable(g.Refuses))
+			}
 		}
 		return cli.Rows(l.Gateways, func(g api.MemberGateway) []string { return gatewayRow(g, s.Now()) })
 	})

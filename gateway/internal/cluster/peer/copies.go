@@ -109,10 +109,15 @@ func readAnswer(from *bufio.Reader) error {
 		return fmt.Errorf("the other gateway's answer: %w", err)
 	}
 	if a.Error != "" {
-		return errors.New("the other gateway: " + a.Error)
+		return Refusal(a.Error)
 	}
 	return nil
 }
+
+// Refusal is why another gateway does not do what it was asked.
+type Refusal string
+
+func (r Refusal) Error() string { return "the other gateway: " + string(r) }
 
 // Keep has another gateway keep a copy of a blob. When it returns nil, the copy is on that gateway's disk, and verified.
 func Keep(ctx context.Context, own Identity, to Gateway, blob artifact.Info, content io.Reader) error {

@@ -102,7 +102,8 @@ type Hello struct {
 	URL     string    `json:"url"`             // where other gateways reach it
 	Nodes   string    `json:"nodes,omitempty"` // where nodes reach it; empty: nobody gave a URL
 	Version string    `json:"version"`
-	At      time.Time `json:"at"` // its clock
+	At      time.Time `json:"at"`                // its clock
+	Refuses string    `json:"refuses,omitempty"` // why it would not take over
 }
 
 func readHeader(c net.Conn) (h header, rest *bufio.Reader, err error) {
