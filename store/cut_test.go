@@ -49,7 +49,7 @@ func cut(t *testing.T, node *rqlitetest.Node, key []byte, writes int, run func(c
 	return run(t.Context(), s)
 }
 
-// TestResealInPieces: resealing that is stopped between two pieces goes on with the same again, and until then the old key opens the database.
+// TestResealInPieces: resealing that is stopped between two pieces goes on when it is done again, and until then the old key opens the store.
 func TestResealInPieces(t *testing.T) {
 	node := rqlitetest.New(t)
 	next := bytes.Repeat([]byte{9}, 32)

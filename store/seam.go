@@ -29,6 +29,9 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 	return s.db.Batch(ctx, statements)
 }
 
+// Piece is how many rows one write has at most that grows with the fleet.
+const Piece = engine.Piece
+
 func do(text string, args ...any) statement { return engine.Do(text, args...) }
 
 func guard(condition string, args ...any) statement { return engine.Guard(condition, args...) }

@@ -120,13 +120,13 @@ func (q TaskSweep) endings() []ending {
 			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
 }
 
-// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only if there are some. It
+// SweepTasks ends the tasks that are overdue, engine.Piece of each kind at most, and returns them. It writes only if there are some. It
 // chooses them first, and asks afterwards which of them it has ended: so it knows them also if the answer to the write is lost.
 func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
 	var ended []EndedTask
 	for _, e := range q.endings() {
 		e.at = q.At
-		e.most = sweepLimit
+		e.most = engine.Piece
 		found, err := all(ctx, s, (*row).Number, do(e.numbers(), e.with()...))
 		if err != nil {
 			return ended, err
