@@ -38,7 +38,7 @@ var formatNames = []string{
 
 // recordNames are packages of records beside package store. They use its engine and its events.
 var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/instance", "store/logins",
-	"store/registry", "store/releases", "store/retention", "store/sessions", "store/setback", "store/shipping"}
+	"store/registry", "store/releases", "store/renewals", "store/retention", "store/sessions", "store/setback", "store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
 var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/pipe/tree", "agent/spool", "agent/disk"}

@@ -13,7 +13,7 @@ type Bootstrap struct {
 	Window       time.Duration // how long it lives after the first fetch
 	OuterAt      time.Time     // the latest end, whenever it is fetched
 	FirstFetchAt *time.Time    // nil: not fetched yet
-	Script       string        // without the fetch part and the secret; empty: see DropScripts
+	Script       string        // without the fetch part and the secret; empty: it was dropped, see package retention
 	Registry     string        // HOST[:PORT] that the script logs in to; empty: none
 	FetchSHA256  string        // hex, of the script with the fetch part
 	WholeSHA256  string        // hex, of the script with the whole token
@@ -67,13 +67,4 @@ func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, eve
 func endBootstraps(nodeID, credential string, at time.Time) statement {
 	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at),
 		nodeID, credential)
-}
-
-// DropScripts empties the scripts of bootstrap tokens that ended before a time. The rest of the rows stays.
-func (s *Store) DropScripts(ctx context.Context, ended time.Time) error {
-	return s.change(ctx, []statement{
-		do(`UPDATE bootstraps SET script = '' WHERE script <> '' AND EXISTS(
-			SELECT 1 FROM tokens t WHERE t.id = bootstraps.token AND (t.expires_at < ? OR t.revoked_at < ?))`, millis(ended),
-			millis(ended)),
-	}, nil)
 }

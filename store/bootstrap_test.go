@@ -159,7 +159,7 @@ func TestDropScripts(t *testing.T) {
 		{day().Add(time.Hour), map[string]bool{"msb_old1": true, "msb_revoked1": false, "msb_live1": true}},
 		{day().Add(time.Hour + time.Second), map[string]bool{"msb_old1": false, "msb_revoked1": false, "msb_live1": false}},
 	} {
-		must(t, s.DropScripts(t.Context(), c.ended))
+		must(t, retention.New(s.Records()).Scripts(t.Context(), c.ended))
 		for id, want := range c.left {
 			if got, err := s.Bootstrap(t.Context(), id); err != nil || (got.Script != "") != want || got.FetchHash != "f"+id {
 				t.Errorf("%s, ended by %s: %+v, %v", id, c.ended, got, err)

@@ -177,3 +177,14 @@ func (s *Store) BannedKey(ctx context.Context, keyHash string) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Certificates returns the newest eight certificates of a node's present enrolment, newest first, and the current and the pending one
+// where they are older than those. An operator chooses from them when two machines use the identity. An earlier choice may have made an
+// old generation the current one.
+func (s *Store) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
+	const newest = ` ORDER BY c.generation DESC, c.issued_at DESC, c.fingerprint`
+	const ofEnrolment = ` FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE n.id = ? AND c.enrolment_id = n.enrolment_id`
+	return all(ctx, s, readCertificate, do("SELECT "+certificateColumns+ofEnrolment+
+		" AND (c.status IN ('current', 'pending') OR c.fingerprint IN (SELECT c.fingerprint"+ofEnrolment+newest+" LIMIT 8))"+newest,
+		nodeID, nodeID))
+}

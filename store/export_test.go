@@ -18,10 +18,3 @@ func ReadAll(values ...any) error {
 	r.Document(&document)
 	return r.Err
 }
-
-// The queries of the sweeps, for their plans.
-const (
-	DueRenewals       = dueRenewals
-	ExpiredNodesQuery = expiredNodes
-	LongEnded         = longEnded
-)

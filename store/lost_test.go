@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/renewals"
 	"muster/store/storetest"
 )
 
@@ -46,8 +47,9 @@ func TestSweepLost(t *testing.T) {
 	}
 	q := store.TaskSweep{At: after(time.Hour), Begun: day(), Delivered: day(), Deliveries: 10}
 	ended, err := s.SweepTasks(t.Context(), q)
-	if got := fmt.Sprint(ended); err != nil || got != "[{of-n id-n} {of-m id-m}]" || countEvents(t, s, store.EventQuery{Kind: "task.expired"}) != 2 {
-		t.Errorf("got %s, %v", got, err)
+	told := countEvents(t, s, store.EventQuery{Kind: "task.expired"})
+	if got := fmt.Sprint(ended); err != nil || got != "[{of-n id-n} {of-m id-m}]" || told != 2 {
+		t.Errorf("got %s, %v, with %d events", got, err, told)
 	}
 	if ended, err := s.SweepTasks(t.Context(), q); err != nil || len(ended) != 0 {
 		t.Errorf("again: got %v, %v", ended, err)
@@ -57,11 +59,11 @@ func TestSweepLost(t *testing.T) {
 // TestMostLost: what is repeated until there is nothing left goes on.
 func TestMostLost(t *testing.T) {
 	s := lost(t, "n")
-	n, err := s.MarkOverdue(t.Context(), after(20*time.Hour), "renewal.overdue", "gateway")
+	n, err := renewals.New(s.Records()).Mark(t.Context(), after(20*time.Hour), "renewal.overdue", "gateway")
 	if err != nil || n == 0 || countEvents(t, s, store.EventQuery{Kind: "renewal.overdue"}) != 1 {
 		t.Errorf("got %d, %v", n, err)
 	}
-	if due, err := s.OverdueExists(t.Context(), after(20*time.Hour)); err != nil || due {
+	if due, err := renewals.New(s.Records()).Due(t.Context(), after(20*time.Hour)); err != nil || due {
 		t.Errorf("it is due still: %v, %v", due, err)
 	}
 }

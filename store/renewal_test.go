@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"errors"
-	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"muster/store"
+	"muster/store/renewals"
 )
 
 // TestMarkOverdue: two thirds and a twentieth of a life that began with the issue; each certificate once.
@@ -24,9 +22,9 @@ func TestMarkOverdue(t *testing.T) {
 		at   time.Time
 		want int
 	}{{due, 0}, {due.Add(time.Millisecond), 1}, {due.Add(time.Hour), 0}, {after(39 * time.Hour), 1}} {
-		exists, err := s.OverdueExists(ctx, c.at)
+		exists, err := renewals.New(s.Records()).Due(ctx, c.at)
 		must(t, err)
-		got, err := s.MarkOverdue(ctx, c.at, "renewal.overdue", "gateway")
+		got, err := renewals.New(s.Records()).Mark(ctx, c.at, "renewal.overdue", "gateway")
 		if err != nil || got != c.want || exists != (c.want > 0) {
 			t.Errorf("at %v: got %d (%v), %v; want %d", c.at, got, exists, err, c.want)
 		}
@@ -47,20 +45,20 @@ func TestExpiredNodes(t *testing.T) {
 	s := enrolled(t, "n", "gone")
 	ctx := t.Context()
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
-	_, err := s.MarkOverdue(ctx, after(20*time.Hour), "x", "gateway")
+	_, err := renewals.New(s.Records()).Mark(ctx, after(20*time.Hour), "x", "gateway")
 	must(t, err)
 	for _, c := range []struct {
 		at   time.Duration
 		want int
 	}{{24 * time.Hour, 0}, {24*time.Hour + time.Millisecond, 1}} {
-		got, err := s.ExpiredNodes(ctx, after(c.at), "expired")
+		got, err := renewals.New(s.Records()).Expired(ctx, after(c.at), "expired")
 		if err != nil || len(got) != c.want {
 			t.Errorf("after %v: got %v, %v; want %d", c.at, got, err, c.want)
 		}
 	}
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: day(),
 		AddReasons: []store.Reason{{Reason: "expired"}}}))
-	if got, err := s.ExpiredNodes(ctx, after(48*time.Hour), "expired"); err != nil || len(got) != 0 {
+	if got, err := renewals.New(s.Records()).Expired(ctx, after(48*time.Hour), "expired"); err != nil || len(got) != 0 {
 		t.Errorf("with the reason: got %v, %v", got, err)
 	}
 }
@@ -180,30 +178,6 @@ func TestSuccessorUse(t *testing.T) {
 		second.Fingerprint: after(33 * time.Hour)} {
 		if got := successor(fingerprint); got == nil || !got.Equal(want) {
 			t.Errorf("%s: got %v, want %v", fingerprint, got, want)
-		}
-	}
-}
-
-// TestSweepsUseTheirIndexes: what is looked for every few seconds must not read the whole table.
-func TestSweepsUseTheirIndexes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "muster.db")
-	must(t, openAt(t, path).Close())
-	db := raw(t, path)
-	for index, sql := range map[string]string{"certificates_renewal": store.DueRenewals, "certificates_overdue": store.ExpiredNodesQuery,
-		"certificates_ended": store.LongEnded} {
-		args := make([]any, strings.Count(sql, "?"))
-		rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sql, args...)
-		must(t, err)
-		var plan []string
-		for rows.Next() {
-			var id, parent, unused int
-			var detail string
-			must(t, rows.Scan(&id, &parent, &unused, &detail))
-			plan = append(plan, detail)
-		}
-		must(t, errors.Join(rows.Err(), rows.Close()))
-		if text := strings.Join(plan, "\n"); !strings.Contains(text, "USING INDEX "+index) {
-			t.Errorf("the plan is\n%s\nwant it to use %s", text, index)
 		}
 	}
 }

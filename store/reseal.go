@@ -19,15 +19,18 @@ var sealedColumns = [...]struct {
 	{"SELECT id, value FROM lent_secrets", "UPDATE lent_secrets SET value = ? WHERE id = ? AND value = ?", lentPlace},
 }
 
-// Reseal seals everything under another master key of 32 bytes. It does so in one batch, so at every moment exactly one of the two
-// keys opens the database. Nobody else may have the database open. This store still seals under the old key, so the caller closes
-// it afterwards.
+// Reseal seals everything under another master key of 32 bytes. Nobody else may have the database open. This store still seals under the
+// old key, so the caller closes it afterwards.
+//
+// A file gets one batch, so at every moment exactly one of the two keys opens it: it is at rest, and nobody waits. A cluster gets pieces.
+// What tells which key opens the database is sealed with the last one. So after a stop between two pieces the old key still opens it, and the
+// same again, which knows what is done, comes to the end. Until then neither key opens all that is in it.
 func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
 	next, err := engine.NewSealer(masterKey)
 	if err != nil {
 		return err
 	}
-	var statements []statement
+	var statements, last []statement
 	for _, column := range sealedColumns {
 		rows, err := s.query(ctx, do(column.list))
 		if err != nil {
@@ -40,12 +43,27 @@ func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) e
 			if r.Err != nil {
 				return r.Err
 			}
-			value, err := s.seal.Open(column.place(id), sealed)
+			place := column.place(id)
+			value, err := s.seal.Open(place, sealed)
 			if err != nil {
+				if _, isDone := next.Open(place, sealed); isDone == nil {
+					continue
+				}
 				return err
 			}
-			statements = append(statements, do(column.set, next.Seal(column.place(id), value), id, sealed))
+			st := do(column.set, next.Seal(place, value), id, sealed)
+			if place == secretPlace(canary) {
+				last = append(last, st)
+			} else {
+				statements = append(statements, st)
+			}
 		}
 	}
-	return s.change(ctx, statements, events)
+	for s.file == nil && len(statements) > engine.Piece {
+		if err := s.change(ctx, statements[:engine.Piece:engine.Piece], nil); err != nil {
+			return err
+		}
+		statements = statements[engine.Piece:]
+	}
+	return s.change(ctx, append(statements, last...), events)
 }

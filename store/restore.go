@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Meta keys that backups and restores write. Their values are in Unix milliseconds.
@@ -48,16 +50,28 @@ func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {
 // NoteRestore records a restore. It revokes every token that could still be used, because nobody knows which uses were taken after
 // the backup. It ends every open task as lost, because it may have been done after the backup. It ends all logins to the console: a code
 // may have been used, and a session ended, after the backup.
+//
+// Tasks and tokens end in pieces. The restore is on record with the last one: if it is not, the same again comes to the end.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
 	text := func(t time.Time) string { return strconv.FormatInt(millis(t), 10) }
-	return s.change(ctx, append(loseAll(r.At), []statement{
-		do("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL AND expires_at > ?", millis(r.At), millis(r.At)),
+	const usable = "SELECT id FROM tokens WHERE revoked_at IS NULL AND expires_at > ? LIMIT ?"
+	for _, piece := range append(loseAll(r.At), []statement{
+		do("UPDATE tokens SET revoked_at = ? WHERE id IN ("+usable+")", millis(r.At), millis(r.At), int64(engine.Piece)),
+	}) {
+		for n := engine.Piece; n == engine.Piece; {
+			var err error
+			if n, err = s.Records().Most(ctx, engine.Piece, piece...); err != nil {
+				return err
+			}
+		}
+	}
+	return s.change(ctx, []statement{
 		do("DELETE FROM sessions"),
 		do("DELETE FROM login_codes"),
 		do(setMeta, MetaRestoredAt, text(r.At)),
 		do(setMeta, metaRestoredOf, text(r.BackupAt)),
 		do(setMeta, MetaAdoptUntil, text(r.AdoptUntil)),
-	}...), events)
+	}, events)
 }
 
 // Restoration returns the last restore, or ErrNotFound.

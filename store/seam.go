@@ -32,6 +32,9 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 // Fresh marks the reads with a context as those that a write's decision stands on, such as why a write was ErrConflict: see engine.Fresh.
 func Fresh(ctx context.Context) context.Context { return engine.Fresh(ctx) }
 
+// Piece is how many rows one write has at most that grows with the fleet.
+const Piece = engine.Piece
+
 func do(text string, args ...any) statement { return engine.Do(text, args...) }
 
 func guard(condition string, args ...any) statement { return engine.Guard(condition, args...) }

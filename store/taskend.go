@@ -74,11 +74,14 @@ func loseClaims(nodeID, kept string, at time.Time, why string) []statement {
 }
 
 // loseAll ends every open task after a restore: each may have been done after the backup, also one that was queued then, and undone
-// again. So none is queued anew without a person, also none that was lost before.
-func loseAll(at time.Time) []statement {
-	return append(
-		ending{at: at, kind: taskLost, status: TaskLost, why: "the gateway was restored from a backup", most: -1, where: "1"}.statements(),
-		do("UPDATE tasks SET repeats = 0 WHERE status = 'lost' AND repeats > 0"))
+// again. So none is queued anew without a person, also none that was lost before. Each of the two writes is one piece.
+func loseAll(at time.Time) [][]statement {
+	const repeated = "SELECT number FROM tasks WHERE status = 'lost' AND repeats > 0 LIMIT ?"
+	return [][]statement{
+		ending{at: at, kind: taskLost, status: TaskLost, why: "the gateway was restored from a backup", most: engine.Piece,
+			where: "1"}.statements(),
+		{do("UPDATE tasks SET repeats = 0 WHERE number IN ("+repeated+")", int64(engine.Piece))},
+	}
 }
 
 // TaskSweep says which open tasks are overdue.
@@ -117,13 +120,13 @@ func (q TaskSweep) endings() []ending {
 			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
 }
 
-// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only if there are some. It
+// SweepTasks ends the tasks that are overdue, engine.Piece of each kind at most, and returns them. It writes only if there are some. It
 // chooses them first, and asks afterwards which of them it has ended: so it knows them also if the answer to the write is lost.
 func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
 	var ended []EndedTask
 	for _, e := range q.endings() {
 		e.at = q.At
-		e.most = sweepLimit
+		e.most = engine.Piece
 		found, err := all(ctx, s, (*row).Number, do(e.numbers(), e.with()...))
 		if err != nil {
 			return ended, err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"muster/store/engine"
 )
 
 // TaskQuery selects tasks. A zero field does not restrict the result.
@@ -106,10 +108,10 @@ func (s *Store) OpenTasks(ctx context.Context) (map[string]int, error) {
 	return counts(rows)
 }
 
-// LostTasks returns lost tasks that may be queued anew without a person, and whose nodes are still in the same enrolment. sweepLimit of
+// LostTasks returns lost tasks that may be queued anew without a person, and whose nodes are still in the same enrolment. engine.Piece of
 // them at most.
 func (s *Store) LostTasks(ctx context.Context) ([]Task, error) {
 	return all(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+`
 		WHERE t.repeats > 0 AND `+taskRepeatable+` AND n.enrolment_id = t.enrolment_id AND n.retired_at IS NULL
-		ORDER BY t.number LIMIT ?`, int64(sweepLimit)))
+		ORDER BY t.number LIMIT ?`, int64(engine.Piece)))
 }

@@ -19,6 +19,6 @@ type Result struct {
 	Rows     [][]any // of a statement with Returns
 }
 
-// Piece is how many rows one batch has at most, if it writes a number of rows that grows with the fleet: others wait for it meanwhile, and a
-// cluster of machines sends it around as one message.
+// Piece is how many rows one batch has at most, if it writes a number of rows that grows with the fleet: others wait for it meanwhile, and
+// a cluster of machines sends it around as one message.
 const Piece = 500

@@ -138,8 +138,8 @@ func (r Records) Pin(ctx context.Context, pins []Pin, p *Pointer, last int64, ev
 			statements = append(statements, take(*p, last)...)
 		}
 		for _, n := range piece {
-			statements = append(statements, engine.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by) VALUES (?, ?, ?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET digest = excluded.digest, channel = excluded.channel, seq = excluded.seq, at = excluded.at,
+			statements = append(statements, engine.Do(`INSERT INTO pins(node_id, digest, channel, seq, at, pinned_by)
+				VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET digest = excluded.digest, channel = excluded.channel, seq = excluded.seq, at = excluded.at,
 					pinned_by = excluded.pinned_by`, n.NodeID, n.Digest, n.Channel, n.Sequence, engine.Millis(n.At), n.By))
 		}
 		return statements

@@ -7,8 +7,8 @@ import (
 	"muster/store/engine"
 )
 
-// inPieces stores what concerns many nodes in pieces of engine.Piece, each an atomic batch with the events of its nodes. The last one has all
-// other events. It writes at least once. An error leaves the pieces before it stored, so write must be good to repeat.
+// inPieces stores what concerns many nodes in pieces of engine.Piece, each an atomic batch with the events of its nodes. The last one has
+// all other events. It writes at least once. An error leaves the pieces before it stored, so write must be good to repeat.
 func inPieces[T any](ctx context.Context, db store.Records, of []T, node func(T) string,
 	write func(piece []T, first, last bool) []engine.Statement, events []store.Event) error {
 	for first := true; first || len(of) > 0; first = false {

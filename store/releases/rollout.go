@@ -88,11 +88,11 @@ func begin(o Rollout) []engine.Statement {
 // IsLeft tells whether the release of a rollout is to be left: a person has aborted it, or the gateway has.
 func (o Rollout) IsLeft() bool { return o.State == Aborted || o.State == TakenBack }
 
-// ChangeRollout stores where a rollout stands. ErrConflict unless it is in the state and the wave of from, and open or done and the channel's
-// newest.
+// ChangeRollout stores where a rollout stands. ErrConflict unless it is in the state and the wave of from, and open or done and the
+// channel's newest.
 //
-// The rollout itself is stored with the last piece of its nodes. After a stop between two pieces it stands where it stood, and whoever looks
-// at it again comes to the same.
+// The rollout itself is stored with the last piece of its nodes. After a stop between two pieces it stands where it stood, and whoever
+// looks at it again comes to the same.
 func (r Records) ChangeRollout(ctx context.Context, o, from Rollout, nodes []Node, events ...store.Event) error {
 	write := func(piece []Node, _, last bool) []engine.Statement {
 		statements := []engine.Statement{

@@ -39,3 +39,23 @@ func (r Records) Tasks(ctx context.Context, before time.Time, limit int) (int, e
 		engine.Do("DELETE FROM task_pieces WHERE task IN ("+ended+")", engine.Millis(before), engine.Millis(before), int64(limit)),
 		engine.Do("DELETE FROM tasks WHERE id IN ("+ended+")", engine.Millis(before), engine.Millis(before), int64(limit)))
 }
+
+// longEnded selects certificates that ended before a time, and still have their chain.
+const longEnded = "SELECT fingerprint FROM certificates WHERE ended_at IS NOT NULL AND chain <> '' AND ended_at < ? LIMIT ?"
+
+// Chains empties the chains of certificates that ended before a time, at most limit of them, and returns how many. A chain is
+// the largest part of a row. Nobody is given an ended certificate again, so nobody needs its chain. The rest of the row is never
+// deleted: with it no key is certified twice, and a copy of an old identity is recognised however late it comes.
+func (r Records) Chains(ctx context.Context, before time.Time, limit int) (int, error) {
+	return r.db.Most(ctx, limit, engine.Do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", engine.Millis(before),
+		int64(limit)))
+}
+
+// Scripts empties the scripts of bootstrap tokens that ended before a time. The rest of the rows stays.
+func (r Records) Scripts(ctx context.Context, ended time.Time) error {
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do(`UPDATE bootstraps SET script = '' WHERE script <> '' AND EXISTS(
+			SELECT 1 FROM tokens t WHERE t.id = bootstraps.token AND (t.expires_at < ? OR t.revoked_at < ?))`, engine.Millis(ended),
+			engine.Millis(ended)),
+	})
+}

@@ -7,6 +7,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/nodeid"
+	"muster/gateway/internal/fleet/report"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -214,7 +215,7 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: proposed,
-		Certificate: Certificate(p.node, issued, 1), Agent: textOf(&a.Request.Agent), Hardware: textOf(a.Hardware),
+		Certificate: Certificate(p.node, issued, 1), Agent: report.Text(&a.Request.Agent), Hardware: report.Text(a.Hardware),
 		Notices: a.Notices,
 	}
 	e.Certificate.IssuedAt = e.At

@@ -8,7 +8,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/reading"
-	"muster/store"
 )
 
 // illPause is the time between two events about the rows of one node, after the first few.
@@ -48,15 +47,4 @@ func (f *Fleet) newIlls(nodeID string, h *wire.Hardware) (before, now map[string
 	}
 	l.ills = now
 	return before, now, true
-}
-
-// gpuRows are the GPUs of a reading by which a node can be found. Rows without a usable UUID are left out.
-func gpuRows(h *wire.Hardware) []store.GPU {
-	var rows []store.GPU
-	for _, g := range h.GPUs {
-		if g.UUID != "" && len(g.UUID) <= 80 {
-			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
-		}
-	}
-	return rows
 }

@@ -6,7 +6,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/view"
-	"muster/store"
 )
 
 // TestLookupBeforeADrop: a lookup that began before a drop cannot put back what was dropped. The order cannot be forced
@@ -46,24 +45,5 @@ func TestGiveBackBesideANewerBeat(t *testing.T) {
 	r.giveBack(again) // a take-over forgot the node meanwhile
 	if len(r.takeDirty()) != 0 {
 		t.Error("a beat came back that a take-over had dropped")
-	}
-}
-
-// TestPastCost: of an agent's cost in an earlier heartbeat, the starts alone still count.
-func TestPastCost(t *testing.T) {
-	at := time.Now()
-	for _, c := range []struct {
-		reported *time.Time
-		cost     bool // of the database
-		want     string
-	}{
-		{&at, true, `{"rss_kib":null,"cpu_ms":null,"probe_ms":null,"starts":{"recent":2,"crashes":null}}`},
-		{&at, false, `{"rss_kib":6400,"starts":{"recent":2}}`},
-		{nil, true, `{"rss_kib":6400,"starts":{"recent":2}}`},
-	} {
-		n := store.Node{ReportedAt: c.reported, Cost: `{"rss_kib":6400,"starts":{"recent":2}}`}
-		if past(&n, c.cost); n.Cost != c.want || n.Hardware != "" {
-			t.Errorf("got %s, want %s", n.Cost, c.want)
-		}
 	}
 }

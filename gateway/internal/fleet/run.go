@@ -7,6 +7,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
+	"muster/gateway/internal/fleet/report"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
@@ -78,7 +79,7 @@ type live struct {
 	gpuRun string        // the run whose GPU rows were last written; empty: none
 
 	reading  *wire.Hardware // the last one, also after it was written; nil: none came
-	report   digest         // of the report that the database has
+	digest   report.Digest  // of the report that the database has
 	reportAt time.Duration  // when that was written, in the clock's up time
 	behind   bool           // beat is newer than that report
 

@@ -50,7 +50,7 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// TestSignOfLifeAlone: the database may have a newer sign of life than the view, with a reading that is older than the view's: that one stays.
+// TestSignOfLifeAlone: where the database has a newer sign of life than the view, and an older reading, the view keeps its reading.
 func TestSignOfLifeAlone(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
@@ -71,7 +71,7 @@ func TestSignOfLifeAlone(t *testing.T) {
 	}
 }
 
-// TestPastReading: what a view that begins reads of an earlier heartbeat shows no figures of the machine, which do not say how old they are.
+// TestPastReading: a view that begins shows no figures of the machine from an earlier heartbeat: they do not say how old they are.
 func TestPastReading(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
@@ -80,7 +80,8 @@ func TestPastReading(t *testing.T) {
 	h.must(h.store.SaveBeats(t.Context(), []store.Beat{beat}, h.now))
 	for _, past := range []bool{false, true} {
 		if past {
-			h.must(h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-a", At: h.now.Add(time.Second), RunID: "r", Alive: true}}, h.now))
+			alive := store.Beat{NodeID: "id-a", At: h.now.Add(time.Second), RunID: "r", Alive: true}
+			h.must(h.store.SaveBeats(t.Context(), []store.Beat{alive}, h.now))
 		}
 		h.picture = view.Open(h.picture.Config)
 		h.picture.Load(t.Context())
