@@ -134,7 +134,7 @@ func (k *killing) works(agent string) {
 			continue
 		}
 		k.note("tasks", func() { k.work[id] = name })
-		for end := time.Now().Add(2 * patience); ; <-time.After(workPause) { // an agent that finds nobody for a while waits for minutes
+		for end := time.Now().Add(5 * patience); ; <-time.After(workPause) { // an agent that finds nobody for a while waits for minutes
 			t := read[api.Task](k.script, api.At(api.PathTask, id), nil)
 			if wire.TaskEnded(t.Status) {
 				k.note(ackResult, func() { k.results[id] = t.Status })
