@@ -35,6 +35,7 @@ type applicant struct {
 
 	nodeID, epoch string
 	signer        sign.Signer
+	certificate   tls.Certificate
 }
 
 func newApplicant(t *testing.T, client *http.Client, url, token, name string) *applicant {
@@ -93,6 +94,7 @@ func (a *applicant) register() error {
 	a.nodeID = w.NodeID
 	a.epoch = w.Epoch
 	a.signer = sign.Signer{Key: a.key, Fingerprint: hex.EncodeToString(sum[:])}
+	a.certificate = tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: a.key}
 	return nil
 }
 

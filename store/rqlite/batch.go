@@ -162,7 +162,7 @@ func (db *DB) Query(ctx context.Context, st engine.Statement) ([][]any, error) {
 	if db.closed() {
 		return nil, engine.ErrClosed
 	}
-	r, err := db.settle(ctx, "/db/query?level=weak", []engine.Statement{st}, readTime)
+	r, err := db.settle(ctx, weak, []engine.Statement{st}, readTime)
 	if err != nil {
 		return nil, err
 	}

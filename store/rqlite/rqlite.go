@@ -52,6 +52,9 @@ type DB struct {
 	until   atomic.Pointer[time.Time] // when it ends, unless it is renewed; nil: it was never held
 	outages engine.Outages
 
+	failures atomic.Int64 // requests that no node has answered
+	current  atomic.Int64 // of these, those after which the leader has applied all
+
 	mu     sync.Mutex     // guards what is below
 	number int64          // of the last batch
 	flying map[int64]bool // numbers of the batches whose outcome is not known yet

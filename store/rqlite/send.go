@@ -35,6 +35,7 @@ func (db *DB) once(ctx context.Context, path string, body []byte, statements int
 	defer cancel()
 	r, err := db.ask(ctx, db.base[at]+path, body, statements)
 	if err != nil {
+		db.failures.Add(1)
 		db.next.CompareAndSwap(int64(at), int64((at+1)%len(db.base)))
 	}
 	return r, err
@@ -100,7 +101,7 @@ func (db *DB) settle(ctx context.Context, path string, statements []engine.State
 	}
 	limit := time.Now().Add(within)
 	for {
-		r, err := db.once(ctx, path, body, len(statements))
+		r, err := db.onceCurrent(ctx, path, body, len(statements))
 		var failed *failure
 		switch {
 		case err == nil:

@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -41,7 +42,7 @@ func (r *Registry) Blob(ctx context.Context, repository, digest string) (Blob, e
 func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	file, err := r.folder.open(info)
 	if r.config.Fetch != nil && Is(err, CodeBlobUnknown) {
-		file, err = r.fetch(ctx, info, err)
+		file, err = r.fetch(ctx, info)
 	}
 	if err != nil {
 		return Blob{}, err
@@ -49,9 +50,9 @@ func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	return Blob{info, file}, nil
 }
 
-// fetch fetches a blob. If no gateway has it, it gives the error of before. If the record goes meanwhile, the file is an orphan: the next
-// sweep removes it.
-func (r *Registry) fetch(ctx context.Context, info Info, before error) (*os.File, error) {
+// fetch fetches a blob. If no gateway gives it now, that is no word about whether there is one: soon after a takeover nobody stands by yet. If
+// the record goes meanwhile, the file is an orphan: the next sweep removes it.
+func (r *Registry) fetch(ctx context.Context, info Info) (*os.File, error) {
 	d, err := ParseDigest(info.Digest)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,8 @@ func (r *Registry) fetch(ctx context.Context, info Info, before error) (*os.File
 	}
 	if err != nil {
 		r.log.Warn("a blob is not here, and no other gateway gives it", "digest", info.Digest, "error", err)
-		return nil, before
+		return nil, fmt.Errorf("%w (%w)", &Error{Code: CodeUnavailable,
+			Message: "this blob is on record, and no gateway gives it now: ask again, and see the gateway's log"}, err)
 	}
 	return r.folder.open(info)
 }

@@ -20,7 +20,7 @@ const (
 	CodeDenied              = "DENIED"       // over the quota, or held
 	CodeTooManyRequests     = "TOOMANYREQUESTS"
 	CodeRangeInvalid        = "RANGE_INVALID" // a chunk at the wrong place; the upload goes on: status 416
-	CodeUnavailable         = "UNAVAILABLE"   // the disk is full or broken: status 503
+	CodeUnavailable         = "UNAVAILABLE"   // the disk is full or broken, or another gateway is not there: status 503
 )
 
 // Error is what the registry answers when it does not do what it was asked. Every other error is a fault of the machine, whose text

@@ -59,24 +59,25 @@ func TestCopied(t *testing.T) {
 	f.same("uploads", nil, len(f.files("uploads")), 0)
 }
 
-// TestFetched: a blob that is on record and not here is fetched once, and what is not its bytes is not taken.
+// TestFetched: a blob that is on record and not here is fetched once, and what is not its bytes is not taken. A blob that nobody gives now is
+// no unknown blob.
 func TestFetched(t *testing.T) {
 	f, o := withOther(t)
 	digest := f.put("app", "hello")
 	f.must(os.Remove(f.file(digest)))
 	o.blobs[digest] = "hallo"
 	_, err := f.Blob(t.Context(), "app", digest)
-	f.want("other bytes", err, artifact.CodeBlobUnknown)
+	f.want("other bytes", err, artifact.CodeUnavailable)
 	o.blobs[digest] = "hello and more"
 	_, err = f.Blob(t.Context(), "app", digest)
-	f.want("more bytes", err, artifact.CodeBlobUnknown)
+	f.want("more bytes", err, artifact.CodeUnavailable)
 	o.blobs[digest] = "hello"
 	f.same("the blob", nil, f.read("app", digest), "hello")
 	delete(o.blobs, digest)
 	f.same("here by now", nil, f.read("app", digest), "hello")
 	f.must(os.Remove(f.file(digest)))
 	_, err = f.Blob(t.Context(), "app", digest)
-	f.want("nowhere", err, artifact.CodeBlobUnknown)
+	f.want("nowhere", err, artifact.CodeUnavailable)
 	_, err = f.Blob(t.Context(), "app", digestOf("never"))
 	f.want("not on record", err, artifact.CodeBlobUnknown)
 }

@@ -1,0 +1,26 @@
+package rqlite
+
+import (
+	"context"
+)
+
+// barrier is a read of nothing that is answered when the leader has applied all that was acknowledged before. The first one after an election
+// goes through the log as a write does. It has little time, since writes wait for it.
+const (
+	barrier     = "/db/query?level=linearizable&linearizable_timeout=2s&db_timeout=2s"
+	barrierBody = `[["SELECT 1"]]`
+	weak        = "/db/query?level=weak"
+)
+
+// onceCurrent is once, and a weak read misses nothing that was acknowledged before. For a moment after its election a leader has not applied
+// all that the one before it has acknowledged, and it answers weak reads all the same. No leader is elected unnoticed: requests fail while
+// there is none, and this process sends one each second. So the first read after a failure waits at the barrier.
+func (db *DB) onceCurrent(ctx context.Context, path string, body []byte, statements int) (reply, error) {
+	if failures := db.failures.Load(); path == weak && db.current.Load() < failures {
+		if _, err := db.once(ctx, barrier, []byte(barrierBody), 1); err != nil {
+			return reply{}, err
+		}
+		db.current.Store(failures)
+	}
+	return db.once(ctx, path, body, statements)
+}
