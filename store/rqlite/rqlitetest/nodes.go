@@ -23,7 +23,7 @@ const Program = "RQLITED"
 type Nodes struct {
 	HTTP []string // HOST:PORT of each
 
-	t       *testing.T
+	t       testing.TB
 	program string
 	folder  string
 	places  []Place
@@ -48,13 +48,13 @@ type Secure struct {
 
 // NewNodes starts so many until the end of the test, and waits for a leader. Without the program the test is skipped, in CI too: where it
 // is not at hand there is no way to install it.
-func NewNodes(t *testing.T, n int) *Nodes {
+func NewNodes(t testing.TB, n int) *Nodes {
 	t.Helper()
 	return NewNodesAt(t, Secure{}, make([]Place, n)...)
 }
 
 // NewNodesAt is NewNodes, with a node in each of the places.
-func NewNodesAt(t *testing.T, secure Secure, places ...Place) *Nodes {
+func NewNodesAt(t testing.TB, secure Secure, places ...Place) *Nodes {
 	t.Helper()
 	n := len(places)
 	c := &Nodes{t: t, program: os.Getenv(Program), folder: t.TempDir(), places: places, secure: secure, scheme: "http://",
@@ -88,7 +88,7 @@ func NewNodesAt(t *testing.T, secure Secure, places ...Place) *Nodes {
 	return c
 }
 
-func free(t *testing.T) string {
+func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal(t, err)
