@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +44,8 @@ func (m *bench) sharedFlags(nodes *rqlitetest.Nodes, key, id string) []string {
 }
 
 func (m *bench) sharedWrites(t *table, key string) {
-	ours := m.open(filepath.Join(m.dir, "shared"), m.sharedFlags(rqlitetest.NewNodes(m, 3), key, "gw0")...)
+	nodes := rqlitetest.NewNodes(m, 3)
+	ours := m.open(filepath.Join(m.dir, "shared"), m.sharedFlags(nodes, key, "gw0")...)
 	theirs := m.open(filepath.Join(m.dir, "embedded"))
 	for _, g := range []*running{ours, theirs} {
 		m.must2(g.store.Records().Batch(m.Context(), []engine.Statement{engine.Do("CREATE TABLE bench (k INTEGER PRIMARY KEY, v TEXT) STRICT")}))
@@ -62,6 +64,9 @@ func (m *bench) sharedWrites(t *table, key string) {
 		"readings, costs and agents, which are stored when they change")
 	ours.stop()
 	theirs.stop()
+	for i := range nodes.HTTP {
+		nodes.Kill(i)
+	}
 }
 
 func (m *bench) must2(_ []engine.Result, err error) {
@@ -122,7 +127,7 @@ func (m *bench) takeovers(t *table, key string) {
 		active = next
 	}
 	t.bound(fmt.Sprintf("takeover after kill -9, until the other gateway answers, %d times", takeovers), " s", median(took), takeoverMost,
-		fmt.Sprintf("from %.1f to %.1f s", min(took[0], took[len(took)-1]), max(took[0], took[len(took)-1])), "")
+		fmt.Sprintf("from %.1f to %.1f s", slices.Min(took), slices.Max(took)), "")
 	m.crowdTakenOver(t, active, m.standing(nodes, key, "gw-last"))
 }
 
