@@ -50,8 +50,8 @@ func (r *Registry) openBlob(ctx context.Context, info Info) (Blob, error) {
 	return Blob{info, file}, nil
 }
 
-// fetch fetches a blob. If no gateway gives it now, that is no word about whether there is one: soon after a takeover nobody stands by yet. If
-// the record goes meanwhile, the file is an orphan: the next sweep removes it.
+// fetch fetches a blob. If no gateway gives it now, that is no word about whether there is one: soon after a takeover nobody stands by yet.
+// If the record goes meanwhile, the file is an orphan: the next sweep removes it.
 func (r *Registry) fetch(ctx context.Context, info Info) (*os.File, error) {
 	d, err := ParseDigest(info.Digest)
 	if err != nil {
