@@ -53,6 +53,13 @@ func (m *bench) seed(dir string, nodes int) {
 	m.Helper()
 	g := m.open(dir)
 	defer g.stop()
+	m.enrolSeeds(g, nodes)
+	m.seedBeats(g, nodes)
+}
+
+// enrolSeeds enrols nodes that share one key.
+func (m *bench) enrolSeeds(g *running, nodes int) {
+	m.Helper()
 	_, psk, err := g.bootstrap.GeneratePSK(m.Context(), store.Actor{Name: "bench"})
 	m.must(err)
 	key := m.newKey()
@@ -79,7 +86,6 @@ func (m *bench) seed(dir string, nodes int) {
 	for range cap(failed) {
 		m.must(<-failed)
 	}
-	m.seedBeats(g, nodes)
 }
 
 // seeded is one node. Its certificate is only bytes that name it: no such node ever calls, so nothing checks them.
@@ -100,6 +106,8 @@ func seeded(i int, psk string, public []byte, issuer string) store.Enrolment {
 	}
 }
 
+func seededID(i int) string { return fmt.Sprintf("n-seed-%06d", i) }
+
 func (m *bench) seedBeats(g *running, nodes int) {
 	m.Helper()
 	const batch = 500
@@ -107,7 +115,7 @@ func (m *bench) seedBeats(g *running, nodes int) {
 		beats := make([]store.Beat, 0, batch)
 		for i := first; i < min(first+batch, nodes); i++ {
 			beats = append(beats, store.Beat{
-				NodeID: fmt.Sprintf("n-seed-%06d", i), At: time.Now(), RunID: "0123456789abcdef", Counter: 1, Interval: 30 * time.Second,
+				NodeID: seededID(i), At: time.Now(), RunID: "0123456789abcdef", Counter: 1, Interval: 30 * time.Second,
 				Address: "127.0.0.1", Agent: `{"version":"v1","os":"linux","arch":"amd64"}`,
 				Cost:     `{"rss_kib":6400,"cpu_ms":250,"probe_ms":41}`,
 				Hardware: seededHardware,

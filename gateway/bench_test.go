@@ -52,6 +52,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"fleet", (*bench).fleet},
 		{"page", (*bench).page},
 		{"history", (*bench).history},
+		{"shared", (*bench).shared},
 		{"agent", (*bench).agent},
 	} {
 		b.Run(part.name, func(b *testing.B) {
@@ -107,9 +108,9 @@ type running struct {
 }
 
 // open starts a gateway in this process, with the parts and the order of serve.
-func (m *bench) open(dir string) *running {
+func (m *bench) open(dir string, more ...string) *running {
 	m.Helper()
-	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, io.Discard)
+	s, err := parseSettings(append([]string{"--data", dir, "--listen", "127.0.0.1:0"}, more...), func(string) string { return "" }, io.Discard)
 	m.must(err)
 	s.agents = fstest.MapFS{} // else the agents would go over to the release that this gateway carries, and run beside a launcher
 	ctx, cancel := context.WithCancel(context.Background())

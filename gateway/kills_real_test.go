@@ -7,11 +7,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -68,8 +76,56 @@ func TestRealKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%s=%d %s=%d", killsNumber, number, killsSeed, seed)
-	k := newKilling(t, seed)
+	k := newKilling(t, seed, func(node string) string { return node })
 	began := time.Now()
+	k.while(func() { k.kill(number) })
+	t.Logf("%d kills in %s: %v", number, time.Since(began).Round(time.Second), k.kills)
+	k.judge()
+}
+
+// TestRealSwallowed: of each five answers to a write, one is lost on its way from rqlite, after the write. Nothing is done twice, and
+// nothing is lost.
+func TestRealSwallowed(t *testing.T) {
+	const enough = 10
+	var swallowed atomic.Int64
+	k := newKilling(t, 1, func(node string) string { return swallows(t, node, &swallowed) })
+	k.while(func() {
+		for end := time.Now().Add(patience); ; <-time.After(50 * time.Millisecond) {
+			now := k.count()
+			if min(now[ackToken], now[ackNode], now[ackResult], now[ackPush]) >= enough {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("it takes too long: %v", now)
+			}
+		}
+	})
+	t.Logf("%d answers were swallowed", swallowed.Load())
+	if swallowed.Load() < enough {
+		t.Error("these are too few")
+	}
+	k.judge()
+}
+
+// swallows is the way to a node of rqlite that loses answers, and gives HOST:PORT.
+func swallows(t *testing.T, node string, swallowed *atomic.Int64) string {
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: node})
+	forward.ErrorLog = log.New(io.Discard, "", 0)
+	var writes atomic.Int64
+	forward.ModifyResponse = func(r *http.Response) error {
+		if strings.HasPrefix(r.Request.URL.Path, "/db/execute") && writes.Add(1)%5 == 0 {
+			swallowed.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		return nil
+	}
+	server := httptest.NewServer(forward)
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://")
+}
+
+// while has all work go on until do ends, and then waits for the end of what has begun.
+func (k *killing) while(do func()) {
 	var work sync.WaitGroup
 	for worker := range 2 {
 		work.Go(func() { k.joins(worker) })
@@ -78,17 +134,20 @@ func TestRealKills(t *testing.T) {
 		work.Go(func() { k.works(agentName(i)) })
 	}
 	work.Go(func() { k.pushesBlobs(0) })
-	k.kill(number)
+	do()
 	close(k.ended)
 	work.Wait()
-	t.Logf("%d kills in %s: %v", number, time.Since(began).Round(time.Second), k.kills)
-	t.Logf("acknowledged: %v; %d requests had no answer", k.acks, k.lost)
-	k.judge()
+	k.t.Logf("acknowledged: %v; %d requests had no answer", k.acks, k.ledger.lost)
 }
 
-func newKilling(t *testing.T, seed uint64) *killing {
+// newKilling has three gateways at work, which reach the nodes of rqlite through something.
+func newKilling(t *testing.T, seed uint64, through func(node string) string) *killing {
 	nodes := rqlitetest.NewNodes(t, 3)
-	k := &killing{several: newSeveral(t, nodes.HTTP...), ledger: newLedger(), rqlite: nodes, engine: podman(t),
+	var endpoints []string
+	for _, node := range nodes.HTTP {
+		endpoints = append(endpoints, through(node))
+	}
+	k := &killing{several: newSeveral(t, endpoints...), ledger: newLedger(), rqlite: nodes, engine: podman(t),
 		chance: rand.New(rand.NewPCG(seed, 0)), kills: map[string]int{}, ended: make(chan struct{})}
 	for i := range 3 {
 		k.gateways = append(k.gateways, k.begin(fmt.Sprintf("gw%d", i+1)))
@@ -126,6 +185,12 @@ func (k *killing) hire(i int, token string) *process {
 		h.data+"/agent", "--interval", "2s", "--no-gpu")
 }
 
+func (k *killing) rehire(i int) {
+	k.agents[i].kill()
+	k.agents[i] = k.hire(i, "")
+	k.kills[killAgent]++
+}
+
 func (k *killing) over() bool {
 	select {
 	case <-k.ended:
@@ -142,11 +207,14 @@ func (k *killing) kill(number int) {
 	for i := range number {
 		what := weights[k.chance.IntN(len(weights))]
 		before := k.count()
-		k.kills[what]++
+		k.t.Logf("%d: %s", i+1, what)
 		k.strike(what)
 		if k.chance.IntN(4) > 0 || i == number-1 {
 			k.goesOn(what, before)
 		}
+	}
+	for i := range k.agents { // one that has found nobody for a while would come again after minutes
+		k.rehire(i)
 	}
 }
 
@@ -156,6 +224,9 @@ func (k *killing) strike(what string) {
 	other := k.chance.IntN(100)
 	active, standing := k.roles()
 	leader := k.rqlite.Leader()
+	if what != killAgent {
+		k.kills[what]++
+	}
 	switch what {
 	case killLeader:
 		k.fell(leader, away)
@@ -170,9 +241,7 @@ func (k *killing) strike(what string) {
 		k.fell(leader, away)
 		active.run()
 	case killAgent:
-		i := other % len(k.agents)
-		k.agents[i].kill()
-		k.agents[i] = k.hire(i, "")
+		k.rehire(other % len(k.agents))
 	case killPaused:
 		k.pause(active)
 	}

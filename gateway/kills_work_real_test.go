@@ -134,16 +134,26 @@ func (k *killing) works(agent string) {
 			continue
 		}
 		k.note("tasks", func() { k.work[id] = name })
-		for end := time.Now().Add(2 * patience); ; <-time.After(workPause) { // an agent that finds nobody for a while waits for minutes
-			t := read[api.Task](k.script, api.At(api.PathTask, id), nil)
-			if wire.TaskEnded(t.Status) {
-				k.note(ackResult, func() { k.results[id] = t.Status })
-				break
-			}
-			if time.Now().After(end) {
-				k.t.Errorf("the task for %s has not ended: %+v", name, t)
-				break
-			}
+		k.waits(name, id)
+	}
+}
+
+// waits waits for the end of a task. An agent that finds nobody for a while waits for minutes: there is no limit as long as there are
+// kills.
+func (k *killing) waits(name, id string) {
+	var limit time.Time
+	for ; ; <-time.After(workPause) {
+		t := read[api.Task](k.script, api.At(api.PathTask, id), nil)
+		if wire.TaskEnded(t.Status) {
+			k.note(ackResult, func() { k.results[id] = t.Status })
+			return
+		}
+		if limit.IsZero() && k.over() {
+			limit = time.Now().Add(patience)
+		}
+		if !limit.IsZero() && time.Now().After(limit) {
+			k.t.Errorf("the task for %s has not ended: it is %s", name, t.Status)
+			return
 		}
 	}
 }

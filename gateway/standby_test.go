@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,10 +61,11 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// member is a gateway that is started again when it ends as one that lost its lease, as a service does it.
+// member is a gateway that is started again when it ends with an error, as one that lost its lease does, as a service does it.
 type member struct {
 	*house
-	id string
+	id    string
+	enter []string // runs the command that follows it in a place of its own
 
 	mu      sync.Mutex
 	process *process // that runs, or ran last
@@ -76,9 +78,14 @@ func (s *several) begin(id string, more ...string) *member {
 	s.t.Helper()
 	m := &member{house: s.house(id), id: id}
 	m.args = append(m.args, more...)
-	s.t.Cleanup(func() { m.now().kill() })
+	return m.begin()
+}
+
+func (m *member) begin() *member {
+	m.t.Helper()
+	m.t.Cleanup(func() { m.now().kill() })
 	m.run()
-	s.t.Cleanup(func() {
+	m.t.Cleanup(func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.over = true
@@ -86,15 +93,15 @@ func (s *several) begin(id string, more ...string) *member {
 	return m
 }
 
-// run starts it, and starts it again for as long as it ends with exitLost.
+// run starts it, and starts it again for as long as it ends by itself with an error.
 func (m *member) run() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
 		return
 	}
-	p := start(m.t, "gateway "+m.id, append([]string{asGateway + "=1"}, m.env...), os.Args[0],
-		append([]string{"serve", "--data", m.data}, m.args...)...)
+	words := slices.Concat(m.enter, []string{os.Args[0], "serve", "--data", m.data}, m.args)
+	p := start(m.t, "gateway "+m.id, append([]string{asGateway + "=1"}, m.env...), words[0], words[1:]...)
 	m.process = p
 	go func() {
 		<-p.done
@@ -102,7 +109,10 @@ func (m *member) run() {
 		m.mu.Lock()
 		m.ended = append(m.ended, code)
 		m.mu.Unlock()
-		if code == exitLost {
+		if code == exitFailed {
+			<-time.After(2 * time.Second)
+		}
+		if code == exitLost || code == exitFailed {
 			m.run()
 		}
 	}()

@@ -48,7 +48,7 @@ func (b *text) String() string {
 }
 
 // join makes a gateway on a node, whose clock is ahead by so much.
-func join(t testing.TB, n *rqlitetest.Node, id string, ahead time.Duration) *member {
+func join(t testing.TB, n http.RoundTripper, id string, ahead time.Duration) *member {
 	t.Helper()
 	db, err := rqlite.Open(t.Context(), rqlite.Options{Endpoints: []string{"127.0.0.1:4001"}, Transport: n,
 		Now: func() time.Time { return time.Now().Add(ahead) }})

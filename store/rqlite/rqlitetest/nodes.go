@@ -1,6 +1,7 @@
 package rqlitetest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,23 +23,58 @@ const Program = "RQLITED"
 type Nodes struct {
 	HTTP []string // HOST:PORT of each
 
-	t       *testing.T
+	t       testing.TB
 	program string
 	folder  string
+	places  []Place
 	raft    []string
+	secure  Secure
+	scheme  string
+	client  *http.Client
 	running []*exec.Cmd
 }
 
-// NewNodes starts so many until the end of the test, and waits for a leader. Without the program the test is skipped.
-func NewNodes(t *testing.T, n int) *Nodes {
+// Place is where a node runs. The zero value is this machine, on free ports of loopback.
+type Place struct {
+	Host  string   // its address
+	Enter []string // runs the command that follows it there
+}
+
+// Secure is how nodes speak TLS. The zero value is without.
+type Secure struct {
+	Flags  []string    // of rqlited
+	Client *tls.Config // that the nodes believe
+}
+
+// NewNodes starts so many until the end of the test, and waits for a leader. Without the program the test is skipped, in CI too: where it
+// is not at hand there is no way to install it.
+func NewNodes(t testing.TB, n int) *Nodes {
 	t.Helper()
-	c := &Nodes{t: t, program: os.Getenv(Program), folder: t.TempDir(), running: make([]*exec.Cmd, n)}
+	return NewNodesAt(t, Secure{}, make([]Place, n)...)
+}
+
+// NewNodesAt is NewNodes, with a node in each of the places.
+func NewNodesAt(t testing.TB, secure Secure, places ...Place) *Nodes {
+	t.Helper()
+	n := len(places)
+	c := &Nodes{t: t, program: os.Getenv(Program), folder: t.TempDir(), places: places, secure: secure, scheme: "http://",
+		client:  &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: secure.Client}},
+		running: make([]*exec.Cmd, n)}
+	t.Cleanup(c.client.CloseIdleConnections)
 	if c.program == "" {
 		t.Skip("not run: " + Program + " names no rqlited; make one from its source with go build ./cmd/rqlited")
 	}
-	for range n {
-		c.HTTP = append(c.HTTP, free(t))
-		c.raft = append(c.raft, free(t))
+	if secure.Client != nil {
+		c.scheme = "https://"
+	}
+	for _, p := range places {
+		if p.Host == "" {
+			c.HTTP = append(c.HTTP, free(t))
+			c.raft = append(c.raft, free(t))
+		} else {
+			c.HTTP = append(c.HTTP, net.JoinHostPort(p.Host, "4001"))
+			c.raft = append(c.raft, net.JoinHostPort(p.Host, "4002"))
+		}
 	}
 	for i := range n {
 		c.Start(i)
@@ -51,7 +88,7 @@ func NewNodes(t *testing.T, n int) *Nodes {
 	return c
 }
 
-func free(t *testing.T) string {
+func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	fatal(t, err)
@@ -64,8 +101,10 @@ func (c *Nodes) Start(i int) {
 	c.t.Helper()
 	log, err := os.OpenFile(filepath.Join(c.folder, fmt.Sprintf("log%d", i)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	fatal(c.t, err)
-	q := exec.Command(c.program, "-node-id", fmt.Sprint(i+1), "-http-addr", c.HTTP[i], "-raft-addr", c.raft[i],
-		"-bootstrap-expect", fmt.Sprint(len(c.HTTP)), "-join", strings.Join(c.raft, ","), filepath.Join(c.folder, fmt.Sprint(i)))
+	words := append(slices.Clone(c.places[i].Enter), c.program, "-node-id", fmt.Sprint(i+1), "-http-addr", c.HTTP[i], "-raft-addr", c.raft[i],
+		"-bootstrap-expect", fmt.Sprint(len(c.HTTP)), "-join", strings.Join(c.raft, ","))
+	words = append(append(words, c.secure.Flags...), filepath.Join(c.folder, fmt.Sprint(i)))
+	q := exec.Command(words[0], words[1:]...)
 	q.Stdout, q.Stderr = log, log
 	q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	fatal(c.t, q.Start())
@@ -114,14 +153,14 @@ func (c *Nodes) Leader() int {
 	c.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		for i := range c.HTTP {
-			r, err := http.Get("http://" + c.HTTP[i] + "/leader")
+			r, err := c.client.Get(c.scheme + c.HTTP[i] + "/leader")
 			if err != nil {
 				continue
 			}
 			text, _ := io.ReadAll(r.Body)
 			r.Body.Close()
 			for j, address := range c.HTTP {
-				if strings.Contains(string(text), "http://"+address) && strings.Contains(string(text), `"leader":true`) {
+				if strings.Contains(string(text), c.scheme+address) && strings.Contains(string(text), `"leader":true`) {
 					return j
 				}
 			}
