@@ -29,9 +29,9 @@ type Engine interface {
 	Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error)
 }
 
-// Furnish prepares a database for Load: it has the tables of this package then, and a lease that nobody holds, whose fence is far above this
+// Furnish prepares a database for Load: it has the tables of this package then, and a lease of who loads it, whose fence is far above this
 // one and above that which the database may have had. It gives that fence.
-func Furnish(ctx context.Context, db Engine, above int64, schema int) (fence int64, err error) {
+func Furnish(ctx context.Context, db Engine, above int64, claim Claim) (fence int64, err error) {
 	had, err := db.Query(ctx, engine.Do("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'lease'"))
 	if err == nil && len(had) > 0 {
 		fence, err = engine.First(ctx, db, nil, (*engine.Row).Number, engine.Do("SELECT coalesce(max(fence), 0) FROM lease"))
@@ -45,7 +45,7 @@ func Furnish(ctx context.Context, db Engine, above int64, schema int) (fence int
 		all = append(all, engine.Do(table))
 	}
 	all = append(all, engine.Do(`INSERT INTO lease(one, holder, next, token, settled, fence, beat, url, wall_ms, schema)
-		VALUES (1, '', '', '', 0, ?, 1, '', 0, ?)`, fence, int64(schema)))
+		VALUES (1, ?, '', '', 0, ?, 1, ?, 0, ?)`, claim.Gateway, fence, claim.URL, int64(claim.Schema)))
 	_, err = db.Batch(ctx, all)
 	return fence, err
 }
@@ -95,7 +95,7 @@ func Same(ctx context.Context, db engine.Querier, want map[string]int64) error {
 }
 
 // Load puts the database in a file, which Furnish has prepared, in the place of the one that the nodes have, on all of them at once. Whoever
-// held the lease is deposed by that. It is sent once alone: a second copy that comes late would undo what was written meanwhile. So where
+// held the lease is deposed by that, and this process has it: Hold must be called at once. It is sent once alone: a second copy that comes late would undo what was written meanwhile. So where
 // the answer is lost, the fence says whether it is there.
 func (db *DB) Load(ctx context.Context, path string, fence int64) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
@@ -117,6 +117,9 @@ func (db *DB) Load(ctx context.Context, path string, fence int64) error {
 	if missing := db.loaded(ctx, fence); missing != nil {
 		return errors.Join(missing, err)
 	}
+	db.fence.Store(fence)
+	db.beat.Store(0)
+	db.hold(db.now())
 	return nil
 }
 

@@ -24,7 +24,7 @@ func file(t *testing.T, above int64) (path string, fence int64, counts map[strin
 	must(t, err)
 	must(t, s.SetMeta(t.Context(), "of", "the file"))
 	for range 2 { // what an earlier load left in it counts
-		fence, err = rqlite.Furnish(t.Context(), s.Records(), above, 3)
+		fence, err = rqlite.Furnish(t.Context(), s.Records(), above, rqlite.Claim{Gateway: "loader", Schema: 3})
 		must(t, err)
 	}
 	counts, err = rqlite.Counts(t.Context(), s.Records())
@@ -37,7 +37,8 @@ func file(t *testing.T, above int64) (path string, fence int64, counts map[strin
 // another one takes it. A lost answer is no failure, and nothing is sent twice.
 func TestLoad(t *testing.T) {
 	for _, fault := range []rqlitetest.Fault{rqlitetest.None, rqlitetest.CutAfter} {
-		db, n := active(t)
+		before, n := active(t)
+		db := open(t, n)
 		path, fence, counts := file(t, 100)
 		if fence < 200_000 {
 			t.Errorf("the fence is %d", fence)
@@ -56,8 +57,11 @@ func TestLoad(t *testing.T) {
 			t.Errorf("it was sent %d times", loads)
 		}
 		must(t, rqlite.Same(t.Context(), db, counts))
-		if _, err := db.Batch(t.Context(), []engine.Statement{engine.Do("SELECT 1")}); !errors.Is(err, rqlite.ErrDeposed) {
+		if _, err := before.Batch(t.Context(), []engine.Statement{engine.Do("SELECT 1")}); !errors.Is(err, rqlite.ErrDeposed) {
 			t.Errorf("the holder from before: %v", err)
+		}
+		if _, err := db.Batch(t.Context(), []engine.Statement{engine.Do("SELECT 1")}); err != nil || !db.Holds() {
+			t.Errorf("who has loaded it: %v", err)
 		}
 		next := storetest.Take(t, "127.0.0.1:4001", n)
 		if next.Fence() != fence+1 {

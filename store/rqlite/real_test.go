@@ -135,3 +135,27 @@ func TestRealLeaderKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "copy.db")
 	must(t, db.Backup(t.Context(), path))
 }
+
+// TestRealLoad: a database is loaded through a node that does not lead, and all nodes have it, also one that was away.
+func TestRealLoad(t *testing.T) {
+	c := rqlitetest.NewNodes(t, 3)
+	leader := c.Leader()
+	follower, away := (leader+1)%3, (leader+2)%3
+	c.Kill(away)
+	path, fence, counts := file(t, 1)
+	db, err := rqlite.Open(t.Context(), rqlite.Options{Endpoints: c.HTTP[follower : follower+1]})
+	must(t, err)
+	defer db.Close()
+	must(t, db.Take(t.Context(), rqlite.Lease{}, rqlite.Claim{Gateway: "gw1"}))
+	must(t, db.Load(t.Context(), path, fence))
+	must(t, rqlite.Same(t.Context(), db, counts))
+	_, err = db.Batch(t.Context(), []engine.Statement{engine.Do("INSERT INTO meta(key, value) VALUES ('since', 'x')")})
+	must(t, err)
+	c.Start(away)
+	c.Kill(leader)
+	counts["meta"]++
+	other, err := rqlite.Open(t.Context(), rqlite.Options{Endpoints: []string{c.HTTP[away], c.HTTP[follower]}})
+	must(t, err)
+	defer other.Close()
+	must(t, rqlite.Same(t.Context(), other, counts))
+}

@@ -28,6 +28,9 @@ type Settings struct {
 	GatewayID         string // name among the gateways; empty: the machine's
 }
 
+// IsStore tells whether a text is the address of a shared store, and no directory.
+func IsStore(text string) bool { return strings.HasPrefix(text, scheme+"://") }
+
 // Shared tells whether the store is one that several gateways share.
 func (s Settings) Shared() bool { return s.Store != "" }
 
@@ -42,6 +45,21 @@ func (s Settings) Check(named func(flag string) string) error {
 		}
 		return nil
 	}
+	if err := s.checkStore(named); err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(s.PeerListen)
+	if ip := net.ParseIP(host); err != nil || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("%s %q: write HOST:PORT, under which the other gateways reach this one", named("peer-listen"), s.PeerListen)
+	}
+	if s.GatewayID != "" && !isID(s.GatewayID) {
+		return fmt.Errorf("%s %.80q: %s", named("gateway-id"), s.GatewayID, idForm)
+	}
+	return nil
+}
+
+// checkStore is Check for what leads to the store.
+func (s Settings) checkStore(named func(flag string) string) error {
 	user, endpoints, err := s.address()
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", named("store"), s.Store, err)
@@ -61,13 +79,6 @@ func (s Settings) Check(named func(flag string) string) error {
 					endpoint)
 			}
 		}
-	}
-	host, port, err := net.SplitHostPort(s.PeerListen)
-	if ip := net.ParseIP(host); err != nil || port == "" || port == "0" || ip != nil && ip.IsUnspecified() {
-		return fmt.Errorf("%s %q: write HOST:PORT, under which the other gateways reach this one", named("peer-listen"), s.PeerListen)
-	}
-	if s.GatewayID != "" && !isID(s.GatewayID) {
-		return fmt.Errorf("%s %.80q: %s", named("gateway-id"), s.GatewayID, idForm)
 	}
 	return nil
 }

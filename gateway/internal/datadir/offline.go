@@ -8,11 +8,39 @@ type Files struct {
 	MasterKeyFile string // empty: where the gateway itself looks
 }
 
+// SharedStore says where a store is that several gateways share, as the flags of serve do.
+type SharedStore struct {
+	Store             string // empty: there is none
+	StoreCA           string
+	StoreCert         string
+	StoreKey          string
+	StorePasswordFile string
+}
+
+// Copy says what to copy where: one of the two is a data directory, and the other one the address of a shared store.
+type Copy struct {
+	From, To      string `flag:"-"`
+	MasterKeyFile string // the one key of both; empty: where a gateway looks that has the directory
+	Force         bool   // replace what is there
+	Way           SharedStore
+}
+
+// Copied says what came of it.
+type Copied struct {
+	Rows, Tables int
+	Already      bool   // it was there already
+	Aside        string // where that is which was there before; empty: nothing was
+	KeyFile      string // as in Restored
+	KeyAside     string
+	KeyToName    string
+}
+
 // Restore says what to bring back.
 type Restore struct {
 	Files
-	File         string `flag:"-"`
-	Force        bool   // move a database aside that is there
+	Shared       SharedStore // the store that is brought back; without it the database in Data is
+	File         string      `flag:"-"`
+	Force        bool        // move a database aside that is there
 	AdoptFor     time.Duration
 	TrustKeyFile string `flag:"trust-key"` // if the trust key is kept elsewhere
 }

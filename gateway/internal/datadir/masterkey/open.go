@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"muster/gateway/internal/paste"
 	"muster/store"
@@ -79,8 +78,7 @@ func reseal(ctx context.Context, path string, before, key []byte) error {
 	if err != nil {
 		return err
 	}
-	event := store.Event{At: time.Now(), Kind: "master_key.rotated", Actor: "operator:offline", Outcome: store.OutcomeOK, Security: true}
-	if err := errors.Join(s.Reseal(ctx, key, event), s.Close()); err != nil {
+	if err := errors.Join(s.Reseal(ctx, key, rotatedEvent()), s.Close()); err != nil {
 		return err
 	}
 	if s, err = store.Open(ctx, store.Options{Path: path, MasterKey: key}); err != nil {

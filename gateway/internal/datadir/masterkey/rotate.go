@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
+
+	"muster/store"
 )
 
 // rotation puts another key in the place of the one that seals the database. After each of its steps one of two files opens the
@@ -90,4 +93,40 @@ func (s Source) rotateInto(ctx context.Context, before []byte, out string) error
 		return err
 	}
 	return reseal(ctx, s.database(), before, key)
+}
+
+// RotateShared seals the store of several gateways under a new key in a file of its own. Nobody else may use the store meanwhile. If the file
+// is there, an earlier try wrote it, and it goes on from there.
+func (s Source) RotateShared(ctx context.Context, out string) error {
+	before, err := s.Key()
+	if err != nil {
+		return err
+	}
+	if !exists(out) {
+		if err := s.Disk.Create(out, 0o600, encode(random())); err != nil {
+			return err
+		}
+	}
+	key, err := Read(out)
+	if err != nil {
+		return err
+	}
+	open := func(key []byte) (*store.Store, error) {
+		return store.Open(ctx, store.Options{Cluster: s.Shared, Reads: true, MasterKey: key})
+	}
+	db, err := open(before)
+	if errors.Is(err, store.ErrWrongMasterKey) {
+		if _, err := open(key); err == nil {
+			return nil // an earlier try came to its end
+		}
+		return s.WrongShared()
+	}
+	if err != nil {
+		return err
+	}
+	return db.Reseal(ctx, key, rotatedEvent())
+}
+
+func rotatedEvent() store.Event {
+	return store.Event{At: time.Now(), Kind: "master_key.rotated", Actor: "operator:offline", Outcome: store.OutcomeOK, Security: true}
 }
