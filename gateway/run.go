@@ -103,7 +103,7 @@ func defaultData(getenv func(string) string) string { return datadir.Default(get
 func local(getenv func(string) string, say io.Writer) cli.Local {
 	o := backup.Offline{Getenv: getenv, Say: say}
 	return cli.Local{
-		InitCA: o.InitCA, RotateMaster: o.RotateMaster, ExportTrust: o.ExportTrust, ImportTrust: o.ImportTrust, Restore: o.Restore,
+		InitCA: o.InitCA, RotateMaster: o.RotateMaster, ExportTrust: o.ExportTrust, ImportTrust: o.ImportTrust, Restore: o.Restore, Copy: o.Copy,
 		NewRoot: func(dir, domain string) (string, error) { return authority.NewRootDir(dir, domain, nil) },
 		SignIntermediate: func(dir, request, domain string) (string, error) {
 			return authority.SignIntermediate(dir, request, domain, nil)

@@ -49,7 +49,10 @@ func (o Offline) moveTrust(ctx context.Context, files datadir.Files, kind string
 
 // RotateMaster seals the database under a new master key and gives the key's file: that of the key before or, where out names one, a
 // new file.
-func (o Offline) RotateMaster(ctx context.Context, files datadir.Files, out string) (string, error) {
+func (o Offline) RotateMaster(ctx context.Context, files datadir.Files, at datadir.SharedStore, out string) (string, error) {
+	if at.Store != "" {
+		return o.rotateShared(ctx, files, at, out)
+	}
 	if err := there(files.Data); err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -33,7 +34,8 @@ type Offline struct {
 	Say    io.Writer // is told of a master key that was made
 	Root   string    // stands before the service's paths; a test's machine
 
-	disk disk.Steps // nil: nobody is told; for tests
+	disk disk.Steps        // nil: nobody is told; for tests
+	way  http.RoundTripper // to a shared store; nil: the network; for tests
 }
 
 // site is a data directory that no gateway serves now.
@@ -42,6 +44,7 @@ type site struct {
 	lock  *os.File
 	store *store.Store // nil until open
 	disk  disk.Steps
+	way   http.RoundTripper
 }
 
 // source says where the master key of a data directory can be.
@@ -62,7 +65,7 @@ func there(data string) error {
 
 // enter takes the data directory's lock, and makes the directory if there is none.
 func (o Offline) enter(files datadir.Files) (*site, error) {
-	s := &site{keys: o.source(files), disk: o.disk}
+	s := &site{keys: o.source(files), disk: o.disk, way: o.way}
 	fresh := !exists(files.Data)
 	var err error
 	if s.lock, err = datadir.Lock(files.Data); err != nil {
@@ -77,6 +80,11 @@ func (o Offline) enter(files datadir.Files) (*site, error) {
 	return s, nil
 }
 
+// runsError says that the directory's gateway runs.
+type runsError struct{ text string }
+
+func (e *runsError) Error() string { return e.text }
+
 // entering says how to stop a gateway that runs.
 func (s *site) entering(err error) error {
 	var served *datadir.ServedError
@@ -84,9 +92,9 @@ func (s *site) entering(err error) error {
 	case !errors.As(err, &served):
 		return err
 	case s.keys.Service:
-		return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: systemctl stop muster", s.keys.Data)
+		return &runsError{fmt.Sprintf("the gateway has to be stopped for this, and it serves %s: systemctl stop muster", s.keys.Data)}
 	}
-	return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: stop that process", s.keys.Data)
+	return &runsError{fmt.Sprintf("the gateway has to be stopped for this, and it serves %s: stop that process", s.keys.Data)}
 }
 
 // serviceKey is the file of the service's key, where that may be the key of these data; else empty. For data that are not the service's
@@ -125,7 +133,10 @@ func (s *site) leave() error {
 	if s.store != nil {
 		err = s.store.Close()
 	}
-	return errors.Join(err, ownAll(s.keys.Data), s.lock.Close())
+	if s.lock != nil {
+		defer s.lock.Close()
+	}
+	return errors.Join(err, ownAll(s.keys.Data))
 }
 
 // ownAll gives the files of a directory, and the registry in it, to the directory's owner. Root may have made new ones, which the

@@ -190,7 +190,7 @@ func TestMistypedData(t *testing.T) {
 		}, "no database in "},
 		"key import": {func(o backup.Offline, d datadir.Files) error { return o.ImportTrust(t.Context(), d, settings) }, "no database in "},
 		"key rotate": {func(o backup.Offline, d datadir.Files) error {
-			_, err := o.RotateMaster(t.Context(), d, "")
+			_, err := o.RotateMaster(t.Context(), d, datadir.SharedStore{}, "")
 			return err
 		}, "no database in "},
 		"restore":          {func(o backup.Offline, d datadir.Files) error { return e.restore(d.Data, settings, "").err }, "there is no "},

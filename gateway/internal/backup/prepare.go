@@ -5,12 +5,10 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/datadir/seen"
 	"muster/store"
 	"muster/store/alerts"
 	"muster/store/instance"
@@ -22,7 +20,8 @@ const restoreSets = 8
 
 // prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
 // of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
-func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.Restore, b backup) (datadir.Restored, error) {
+func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.Restore, b backup, before string,
+	last func(*store.Store) error) (datadir.Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
 		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
@@ -33,16 +32,16 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 	}
 	done, err := note(ctx, copied, r)
 	if err == nil {
-		err = instance.New(copied.Records()).Fork(ctx, seen.Pulse(s.keys.Data))
+		done.AlertsAway, err = carryAlerts(ctx, copied, before, done.BackupAt)
 	}
-	if err == nil {
-		done.AlertsAway, err = s.carryAlerts(ctx, copied, done.BackupAt)
-	}
-	if err == nil {
-		done.Blobs = len(b.blobs)
+	done.Blobs = len(b.blobs)
+	if err == nil && (r.Shared.Store == "" || b.blobs != nil) { // a gateway that shares its store fetches what it lacks from another one
 		if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
 			err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 		}
+	}
+	if err == nil {
+		err = last(copied)
 	}
 	err = errors.Join(err, copied.Close())
 	if err == nil && exists(file+"-wal") {
@@ -53,8 +52,7 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.R
 
 // carryAlerts takes over what receivers were told since the backup, from the database that is there. So they hear of no alert twice, and
 // of each one that began since they hear the end. away: that cannot be taken over.
-func (s *site) carryAlerts(ctx context.Context, copied *store.Store, made time.Time) (away bool, err error) {
-	file := filepath.Join(s.keys.Data, datadir.Database)
+func carryAlerts(ctx context.Context, copied *store.Store, file string, made time.Time) (away bool, err error) {
 	if !exists(file) {
 		return false, nil
 	}

@@ -13,8 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
+	"muster/gateway/internal/datadir/seen"
+	"muster/store"
+	"muster/store/instance"
 )
 
 // asideTime is the form of the time that ends the names of what a restore moves aside.
@@ -29,6 +33,9 @@ const workPrefix = "restore-"
 func (o Offline) Restore(ctx context.Context, r datadir.Restore) (datadir.Restored, error) {
 	if err := o.restorable(r); err != nil {
 		return datadir.Restored{}, err
+	}
+	if r.Shared.Store != "" {
+		return o.restoreShared(ctx, r)
 	}
 	s, err := o.enter(r.Files)
 	if err != nil {
@@ -71,19 +78,17 @@ func keyThere(keys masterkey.Source) error {
 func (s *site) restore(ctx context.Context, r datadir.Restore) (datadir.Restored, error) {
 	data := s.keys.Data
 	database := filepath.Join(data, datadir.Database)
-	if exists(database) && !r.Force {
-		return datadir.Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one "+
-			"aside", data)
+	if err := s.free(r.Force, "restore into another --data"); err != nil {
+		return datadir.Restored{}, err
 	}
 	if err := keyThere(s.keys); err != nil {
 		return datadir.Restored{}, err
 	}
-	removeWork(data)
-	work, err := os.MkdirTemp(data, workPrefix)
+	work, remove, err := s.work()
 	if err != nil {
 		return datadir.Restored{}, err
 	}
-	defer os.RemoveAll(work)
+	defer remove()
 	copied := filepath.Join(work, datadir.Database)
 	b, err := take(s.disk, r.File, copied)
 	if err != nil {
@@ -93,29 +98,66 @@ func (s *site) restore(ctx context.Context, r datadir.Restore) (datadir.Restored
 	if err != nil {
 		return datadir.Restored{}, err
 	}
-	done, err := s.prepare(ctx, copied, key, r, b)
-	if err == nil {
-		err = s.disk.SyncFolder("the database", copied)
-	}
+	done, err := s.prepare(ctx, copied, key, r, b, database, func(copied *store.Store) error {
+		return s.own(ctx, copied)
+	})
 	if err != nil {
 		return done, err
+	}
+	at, err := s.place(copied, key, func() error { return b.place(s.disk, folderOf(data)) })
+	done.Aside, done.KeyFile, done.KeyAside, done.KeyToName = at.aside, at.keyFile, at.keyAside, at.keyToName
+	return done, err
+}
+
+// free refuses to replace a database without force.
+func (s *site) free(force bool, other string) error {
+	if force || !exists(filepath.Join(s.keys.Data, datadir.Database)) {
+		return nil
+	}
+	return fmt.Errorf("there is a database in %s already: %s, or add --force, which moves that one aside", s.keys.Data, other)
+}
+
+// work makes a folder in the data directory, after it has removed what was left of those before.
+func (s *site) work() (folder string, remove func(), err error) {
+	if s.lock != nil { // else it may be that of another command
+		removeWork(s.keys.Data)
+	}
+	folder, err = os.MkdirTemp(s.keys.Data, workPrefix)
+	return folder, func() { os.RemoveAll(folder) }, err
+}
+
+// own makes a copy the database of this directory alone.
+func (s *site) own(ctx context.Context, copied *store.Store) error {
+	if err := cluster.Strip(ctx, copied.Records()); err != nil {
+		return err
+	}
+	return instance.New(copied.Records()).Fork(ctx, seen.Pulse(s.keys.Data))
+}
+
+// placed says where things are after place, as datadir.Restored does.
+type placed struct{ aside, keyFile, keyAside, keyToName string }
+
+// place puts a database that is complete, and its key, in the place of what is there. first does what must come before.
+func (s *site) place(copied string, key []byte, first func() error) (at placed, err error) {
+	if err := s.disk.SyncFolder("the database", copied); err != nil {
+		return at, err
 	}
 	placeKey, err := s.prepareKey(key)
 	if err != nil {
-		return done, err
+		return at, err
 	}
-	if err := b.place(s.disk, folderOf(data)); err != nil {
-		return done, fmt.Errorf("the blobs of the registry: %w", err)
+	if err := first(); err != nil {
+		return at, fmt.Errorf("the blobs of the registry: %w", err)
 	}
-	if done.Aside, err = s.setAside(); err != nil {
-		return done, err
+	if at.aside, err = s.setAside(); err != nil {
+		return at, err
 	}
-	if err := s.disk.Rename(copied, database); err != nil {
-		return done, err
+	if err := s.disk.Rename(copied, filepath.Join(s.keys.Data, datadir.Database)); err != nil {
+		return at, err
 	}
-	done.KeyFile, done.KeyAside, err = placeKey()
-	done.KeyToName = s.keyToName(key)
-	return done, err
+	at.keyFile, at.keyAside, err = placeKey()
+	at.keyToName = s.keyToName(key)
+	return at, err
 }
 
 // removeWork removes what restores left that were killed: folders with nothing but a database, or with nothing.

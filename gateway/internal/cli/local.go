@@ -19,11 +19,13 @@ type Local struct {
 	SignIntermediate func(dir, request, domain string) (certificate string, err error)
 	// SignSet signs a trust set with the key in a file.
 	SignSet func(file string, payload []byte) (sign.Envelope, error)
-	// RotateMaster seals the database under a new master key and gives the file where that is.
-	RotateMaster func(ctx context.Context, data datadir.Files, out string) (file string, err error)
+	// RotateMaster seals the database, or the shared store at an address, under a new master key and gives the file where that is.
+	RotateMaster func(ctx context.Context, data datadir.Files, at datadir.SharedStore, out string) (file string, err error)
 	ExportTrust  func(ctx context.Context, data datadir.Files, file string) error
 	ImportTrust  func(ctx context.Context, data datadir.Files, file string) error
 	Restore      func(ctx context.Context, r datadir.Restore) (datadir.Restored, error)
+	// Copy copies a database between a data directory and a shared store.
+	Copy func(ctx context.Context, c datadir.Copy) (datadir.Copied, error)
 	// Schema gives the number of the schema of the database in a data directory, 0 if there is none, and of the one that this program
 	// knows. A gateway may serve it meanwhile.
 	Schema func(ctx context.Context, data string) (has, known int, err error)

@@ -167,7 +167,7 @@ func TestLocalCommands(t *testing.T) {
 			got = append(got, data.MasterKeyFile, domain, out)
 			return "sha256:77", nil
 		},
-		RotateMaster: func(_ context.Context, _ datadir.Files, out string) (string, error) {
+		RotateMaster: func(_ context.Context, _ datadir.Files, _ datadir.SharedStore, out string) (string, error) {
 			got = append(got, out)
 			return "K", nil
 		},
@@ -223,7 +223,7 @@ func TestKeyForService(t *testing.T) {
 		said       bool
 	}{{data, "/root/new.key", true}, {data, key, false}, {t.TempDir(), "/root/new.key", false}} {
 		var out, errs strings.Builder
-		local := cli.Local{RotateMaster: func(context.Context, datadir.Files, string) (string, error) { return c.file, nil }}
+		local := cli.Local{RotateMaster: func(context.Context, datadir.Files, datadir.SharedStore, string) (string, error) { return c.file, nil }}
 		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data},
 			Getenv: func(string) string { return "" },
 			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}}, commands.All())

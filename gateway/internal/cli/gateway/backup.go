@@ -34,8 +34,8 @@ func BackupCommands() []cli.Command {
 				"The secrets in the backup are sealed: it is of use only with the master key, which is NOT in it. " +
 				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
 			Examples: []string{"muster backup /backup/muster-$(date +%F).tar"}},
-		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"},
-			Run:     restore,
+		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Run: restore,
+			Flags:   []string{"force", "adopt-for", "master-key-file", "trust-key", "store", "store-ca", "store-cert", "store-key", "store-password-file"},
 			Summary: "bring a gateway back from a backup",
 			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name " +
 				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. If the " +
@@ -44,8 +44,22 @@ func BackupCommands() []cli.Command {
 				"back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once " +
 				"for a node, with an event. Machines that joined since the backup need a new token. " +
 				"What was retired, banned or revoked since the backup is good again, accounts and their API tokens too: look through " +
-				"nodes and accounts before others reach the gateway.",
-			Examples: []string{"muster restore /backup/muster-2026-11-21.tar", "muster restore backup.tar --data /var/lib/muster --force"}},
+				"nodes and accounts before others reach the gateway.\n\n" +
+				"With --store it brings back the store that several gateways share, and no gateway has to be stopped: the active one loses its " +
+				"lease and ends, its service starts it again, and one of them serves what was restored. --data is that of the gateway here.",
+			Examples: []string{"muster restore /backup/muster-2026-11-21.tar", "muster restore backup.tar --data /var/lib/muster --force",
+				"muster restore backup.tar --store rqlite://10.0.0.1:4001,10.0.0.2:4001,10.0.0.3:4001 --store-ca ca.crt --force"}},
+		{Name: "store copy", Args: "FROM TO", Least: 2, Most: 2, Run: storeCopy,
+			Flags:   []string{"force", "master-key-file", "store-ca", "store-cert", "store-key", "store-password-file"},
+			Summary: "copy a gateway's database to rqlite, or back",
+			Text: "FROM and TO are a gateway's data directory and the address of a store that several gateways share, as muster serve --store has " +
+				"it. No gateway may run on either. Both have the same master key: it has to open FROM, and what is at TO. It refuses to replace a " +
+				"database; with --force it keeps that one. FROM stays as it is, and is the older one from then on.\n\n" +
+				"The number of rows of each table is compared at the end. If the command is cut off, give it again. It copies the database alone: " +
+				"what was pushed to the registry, recordings and samples stay in the data directory, so start the first gateway on the store with " +
+				"that --data. muster help standby says more.",
+			Examples: []string{"muster store copy /var/lib/muster rqlite://10.0.0.1:4001,10.0.0.2:4001 --store-ca ca.crt",
+				"muster store copy rqlite://127.0.0.1:4001 ./new --master-key-file master.key"}},
 	}
 }
 
@@ -145,6 +159,7 @@ func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer
 func restore(ctx context.Context, s *cli.Session) error {
 	r := datadir.Restore{File: s.Words[0], AdoptFor: usualAdoption}
 	var err error
+	next, withRegistry := "Start the gateway", ", with its registry"
 	if r.Files, err = s.DataFiles(); err != nil {
 		return err
 	}
@@ -155,7 +170,13 @@ func restore(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(r.Data), screen.Stamp(&done.BackupAt))
+	where := r.Data
+	if r.Shared.Store != "" {
+		where = r.Shared.Store
+		withRegistry = ""
+		next = "Wait until a gateway is active (muster gateway ls)"
+	}
+	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(where), screen.Stamp(&done.BackupAt))
 	if done.Blobs > 0 {
 		fmt.Fprintf(s.Stdout, "The registry has the %d blobs of the backup.\n", done.Blobs)
 	}
@@ -164,14 +185,14 @@ func restore(ctx context.Context, s *cli.Session) error {
 			"muster release ls.\n", done.LostBlobs)
 	}
 	if done.Aside != "" {
-		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))
+		fmt.Fprintf(s.Stdout, "The database that was there is in %s%s.\n", screen.Printable(done.Aside), withRegistry)
 	}
 	if done.AlertsAway {
 		fmt.Fprintln(s.Stdout, "What receivers of alerts were told since the backup cannot be taken over from there, so they may hear of an "+
 			"alert twice, and miss the end of one.")
 	}
 	restoredKey(s, r.Data, done)
-	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+
+	s.Printf("Certificates that were issued since then are taken over until %s.\n"+next+", and look through muster account ls "+
 		"and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))
 	if done.TrustKeyAway {
 		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again "+

@@ -23,7 +23,7 @@ func keyCommands() []cli.Command {
 				"trust key signs the sets that name all the others.",
 			Examples: []string{"muster key ls"}},
 		{Name: "key rotate", Flags: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file",
-			"master-key-out"}, Run: cli.With(keyRotate),
+			"master-key-out", "store", "store-ca", "store-cert", "store-key", "store-password-file"}, Run: cli.With(keyRotate),
 			Summary: "replace one of the keys",
 			Text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the " +
 				"one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have " +
@@ -32,8 +32,10 @@ func keyCommands() []cli.Command {
 				"--master seals all secrets of the database under a new master key. " + cli.OfflineText +
 				" The new key takes the place of the one before; where that is not a file that can be replaced, --master-key-out " +
 				"FILE says where it goes. A crash at any point loses nothing: the same command, or the next start, goes on. " +
-				"Older backups need the key from before: keep a copy of it for them.",
+				"Older backups need the key from before: keep a copy of it for them. With --store it is the store that several gateways share: " +
+				"stop all of them, name a new file with --master-key-out, and put that on each gateway's machine.",
 			Examples: []string{"muster key rotate --answer", "muster key rotate --answer --now", "muster key rotate --master",
+				"muster key rotate --master --store rqlite://10.0.0.1:4001 --store-ca ca.crt --master-key-out new.key",
 				"muster key rotate --release --trust-key /media/usb/trust.key"}},
 		{Name: "key drop", Args: "ID", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: keyDrop,
 			Summary:  "make nodes stop trusting a key",
@@ -97,12 +99,19 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	var o struct{ MasterKeyOut string }
-	if err := s.Flags.Into(&o); err != nil {
+	var at datadir.SharedStore
+	if err := s.Flags.Into(&o, &at); err != nil {
 		return err
 	}
-	file, err := s.Local.RotateMaster(ctx, data, o.MasterKeyOut)
+	file, err := s.Local.RotateMaster(ctx, data, at, o.MasterKeyOut)
 	if err != nil {
 		return err
+	}
+	if at.Store != "" {
+		fmt.Fprintf(s.Stdout, "The shared store is sealed under the new master key in %s.\nPut that key on each gateway's machine, then start the "+
+			"gateways. Keep a copy of it on another machine. Older backups need the key from before. The nodes of rqlite keep what was sealed under "+
+			"that one in their logs, until they drop them by themselves.\n", screen.Printable(file))
+		return nil
 	}
 	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. "+
 		"Older backups need the key from before.\n", screen.Printable(data.Data), screen.Printable(file))
