@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"muster/gateway/internal/datadir/seen"
 	"muster/store"
 	"muster/store/rqlite"
 )
@@ -46,7 +47,7 @@ type Member struct {
 	lost  chan error // gets what ended the lease
 	stop  func()     // ends the renewals; nil: there were none
 
-	refused atomic.Pointer[error] // what Judge said of the lease as it was last read; nil: all is well
+	refused atomic.Bool // Judge did not know the store when the lease was last read
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -214,11 +215,7 @@ func (m *Member) Check(ctx context.Context, now rqlite.Lease, sure bool) error {
 			err = m.Judge(ctx, now.Fence, now.Beat, true)
 		}
 	}
-	if err == nil {
-		m.refused.Store(nil)
-	} else {
-		m.refused.Store(&err)
-	}
+	m.refused.Store(errors.Is(err, seen.ErrOther))
 	return err
 }
 
@@ -232,7 +229,7 @@ func (m *Member) CheckNow(ctx context.Context) error {
 }
 
 // Refused tells whether this gateway does not take over because of the store.
-func (m *Member) Refused() bool { return m.refused.Load() != nil }
+func (m *Member) Refused() bool { return m.refused.Load() }
 
 // Seen is what the lease that this gateway holds has had.
 func (m *Member) Seen() (fence, beat int64) { return m.DB.Fence(), m.DB.Beat() }
@@ -264,7 +261,6 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 	}
 	if err := m.Check(ctx, now, false); err != nil {
 		w.tell("this gateway does not take over", "error", err)
-		w.since = time.Time{}
 		return false, nil
 	}
 	before := w.before
@@ -293,10 +289,11 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 
 func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 	m := w.member
-	err := m.Check(ctx, now, true)
-	if err == nil {
-		err = m.DB.Take(ctx, now, m.claim)
+	if err := m.Check(ctx, now, true); err != nil {
+		w.tell("this gateway does not take over", "error", err)
+		return false, nil
 	}
+	err := m.DB.Take(ctx, now, m.claim)
 	switch {
 	case err == nil:
 		m.hold()

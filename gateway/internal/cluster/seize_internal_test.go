@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/datadir/seen"
 	"muster/store/rqlite/rqlitetest"
 )
 
@@ -25,7 +27,7 @@ func TestJudge(t *testing.T) {
 		bad.Store(true)
 		m.Judge = func(_ context.Context, fence, beat int64, _ bool) error {
 			if bad.Load() || once.Swap(false) {
-				return errors.New("it is that of another gateway")
+				return fmt.Errorf("%w: it is that of another gateway", seen.ErrOther)
 			}
 			return nil
 		}
