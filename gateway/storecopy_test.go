@@ -57,7 +57,7 @@ func storeMoves(t *testing.T, s *several) {
 	a.refuses("is the active gateway on this store", "store", "copy", s.store, filepath.Join(h.data, "none"), "--master-key-file", s.key)
 
 	file := filepath.Join(t.TempDir(), "backup.tar")
-	a.says("a backup is made", func(string) bool { return true }, "backup", file)
+	b.says("a backup is made", func(string) bool { return true }, "backup", file) // through the one that stands by
 	since := a.says("a token is made", func(string) bool { return true }, "token", "create", "-o", "json")
 	restore := []string{"restore", file, "--store", s.store, "--master-key-file", s.key}
 	a.refuses("add --force", restore...)

@@ -52,12 +52,18 @@ func InFile(ctx context.Context, path string) (name string, pulse int64, err err
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", 0, nil
 	}
-	db, err := sqlite.OpenStill(path)
+	db, err := Still(path)
 	if err != nil {
 		return "", 0, err
 	}
 	defer db.Close()
-	return New(store.Records{Engine: db}).Find(ctx)
+	return New(db).Find(ctx)
+}
+
+// Still opens the database in a file that nobody has open, to read it as it is.
+func Still(path string) (store.Records, error) {
+	db, err := sqlite.OpenStill(path)
+	return store.Records{Engine: db}, err
 }
 
 // Name gives the database its name. store.ErrConflict if it has one.

@@ -29,7 +29,9 @@ func TestHandOver(t *testing.T) {
 	} {
 		handed := ""
 		h.api.Cluster = adminapi.Cluster{
-			List:     func() []api.MemberGateway { return append([]api.MemberGateway{{ID: "gw1", Role: api.RoleActive}}, c.standing...) },
+			List: func() []api.MemberGateway {
+				return append([]api.MemberGateway{{ID: "gw1", Role: api.RoleActive}}, c.standing...)
+			},
 			HandOver: func(to string) { handed = to },
 		}
 		status, body := h.ask("POST", "gateways/hand-over", "", `{"to":"`+c.to+`"}`)

@@ -125,10 +125,10 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 	if err != nil {
 		return done, err
 	}
+	if err := same(ctx, copied, counts); err != nil {
+		return done, err
+	}
 	next, err := prepared(ctx, copied, key, func(copied *store.Store) (next state, err error) {
-		if err := cluster.Same(ctx, copied.Records(), counts); err != nil {
-			return next, err
-		}
 		if err := s.own(ctx, copied); err != nil {
 			return next, err
 		}
@@ -151,6 +151,16 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 	at, err := s.place(copied, key, func() error { return nil })
 	done.Aside, done.KeyFile, done.KeyAside, done.KeyToName = at.aside, at.keyFile, at.keyAside, at.keyToName
 	return done, err
+}
+
+// same is cluster.Same of a file, before anybody migrates it.
+func same(ctx context.Context, file string, counts map[string]int64) error {
+	db, err := instance.Still(file)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return cluster.Same(ctx, db, counts)
 }
 
 // prepared does on a copy what makes it a database of its own.

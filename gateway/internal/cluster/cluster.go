@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"muster/gateway/internal/datadir/seen"
 	"muster/store"
 	"muster/store/rqlite"
 )
@@ -48,7 +49,7 @@ type Member struct {
 	stop  func()     // ends the renewals; nil: there were none
 	after string     // whose place this gateway took, when it became the active one; "": nobody's
 
-	refused atomic.Pointer[error]  // what Judge said of the lease as it was last read; nil: all is well
+	refused atomic.Bool            // Judge did not know the store when the lease was last read
 	why     atomic.Pointer[string] // what else speaks against a takeover; "" or nil: nothing
 
 	mu     sync.Mutex
@@ -222,11 +223,7 @@ func (m *Member) Check(ctx context.Context, now rqlite.Lease, sure bool) error {
 			err = m.Judge(ctx, now.Fence, now.Beat, true)
 		}
 	}
-	if err == nil {
-		m.refused.Store(nil)
-	} else {
-		m.refused.Store(&err)
-	}
+	m.refused.Store(errors.Is(err, seen.ErrOther))
 	return err
 }
 
@@ -240,7 +237,7 @@ func (m *Member) CheckNow(ctx context.Context) error {
 }
 
 // Refused tells whether this gateway does not take over because of the store.
-func (m *Member) Refused() bool { return m.refused.Load() != nil }
+func (m *Member) Refused() bool { return m.refused.Load() }
 
 // Refuses says why this gateway would not take over now; "": it would.
 func (m *Member) Refuses() string {
@@ -283,7 +280,6 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 	}
 	if err := m.Check(ctx, now, false); err != nil {
 		w.tell("this gateway does not take over", "error", err)
-		w.since = time.Time{}
 		return false, nil
 	}
 	m.why.Store(new(w.why(now)))
@@ -316,10 +312,11 @@ func (w *watch) look(ctx context.Context) (took bool, err error) {
 
 func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 	m := w.member
-	err := m.Check(ctx, now, true)
-	if err == nil {
-		err = m.DB.Take(ctx, now, m.claim)
+	if err := m.Check(ctx, now, true); err != nil {
+		w.tell("this gateway does not take over", "error", err)
+		return false, nil
 	}
+	err := m.DB.Take(ctx, now, m.claim)
 	switch {
 	case err == nil:
 		m.after = now.Holder

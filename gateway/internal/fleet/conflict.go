@@ -121,7 +121,6 @@ func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q ap
 		if !errors.Is(err, store.ErrConflict) {
 			return Node{}, err
 		}
-		ctx = store.Fresh(ctx)
 	}
 	return Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast", "try again")
 }

@@ -60,7 +60,6 @@ func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node,
 		if !errors.Is(err, store.ErrConflict) {
 			return store.Node{}, err
 		}
-		ctx = store.Fresh(ctx)
 	}
 	return store.Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast to be moved", "try again")
 }

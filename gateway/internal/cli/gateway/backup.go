@@ -58,7 +58,7 @@ func BackupCommands() []cli.Command {
 				"The number of rows of each table is compared at the end. If the command is cut off, give it again. It copies the database alone: " +
 				"what was pushed to the registry, recordings and samples stay in the data directory, so start the first gateway on the store with " +
 				"that --data. muster help standby says more.",
-			Examples: []string{"muster store copy /var/lib/muster rqlite://10.0.0.1:4001,10.0.0.2:4001,10.0.0.3:4001 --store-ca ca.crt",
+			Examples: []string{"muster store copy /var/lib/muster rqlite://10.0.0.1:4001,10.0.0.2:4001 --store-ca ca.crt",
 				"muster store copy rqlite://127.0.0.1:4001 ./new --master-key-file master.key"}},
 	}
 }

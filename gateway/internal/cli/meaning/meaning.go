@@ -88,6 +88,7 @@ func Phrases() []Meaning {
 		{"account reset|account rotate|account token|account renew|account key", "account revoke {NAME}|account create {NAME} --role ROLE"},
 		{"account show|account get|account info", "account whoami|account ls"},
 		{"recover|import", "restore {FILE}"},
+		{"migrate|store migrate|store move|store export|store import|store ls", "store copy {FROM} {TO}|help standby"},
 	}
 }
 

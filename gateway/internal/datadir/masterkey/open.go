@@ -78,7 +78,7 @@ func reseal(ctx context.Context, path string, before, key []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.Reseal(ctx, key, rotated()), s.Close()); err != nil {
+	if err := errors.Join(s.Reseal(ctx, key, rotatedEvent()), s.Close()); err != nil {
 		return err
 	}
 	if s, err = store.Open(ctx, store.Options{Path: path, MasterKey: key}); err != nil {

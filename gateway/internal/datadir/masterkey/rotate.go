@@ -124,9 +124,9 @@ func (s Source) RotateShared(ctx context.Context, out string) error {
 	if err != nil {
 		return err
 	}
-	return db.Reseal(ctx, key, rotated())
+	return db.Reseal(ctx, key, rotatedEvent())
 }
 
-func rotated() store.Event {
+func rotatedEvent() store.Event {
 	return store.Event{At: time.Now(), Kind: "master_key.rotated", Actor: "operator:offline", Outcome: store.OutcomeOK, Security: true}
 }

@@ -73,7 +73,7 @@ func (s *Shared) Judge(ctx context.Context, fence, beat int64, sure bool) error 
 func (s *Shared) Begin(ctx context.Context, db *store.Store, lease func() (fence, beat int64)) (*Watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, _, err := s.records.Read(ctx)
+	name, _, err := s.records.Read(store.Fresh(ctx))
 	if err != nil {
 		return nil, err
 	}
