@@ -105,7 +105,7 @@ func (p *peers) identity() (peer.Identity, error) {
 		return peer.Identity{}, errors.New("the CA was not read from the store yet")
 	}
 	certificate, err := now.own.GetCertificate(nil)
-	return peer.Identity{Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
+	return peer.Identity{ID: p.id, Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
 }
 
 // copyBlob has one of the gateways that stand by keep a copy of a blob. Where none does, there is nobody to ask.

@@ -12,9 +12,11 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/cluster/peer"
 )
 
@@ -96,6 +98,51 @@ func TestTwins(t *testing.T) {
 	}
 	if n := log.count("two gateways have the same id"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, log.text.String())
+	}
+}
+
+// TestOwnID: a gateway that has this one's id does not count as another one, and keeps nothing here. The log names twins once, and is silent
+// about a gateway that came to itself: it was the active one before it was started again.
+func TestOwnID(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	l := listen(t)
+	itself := s.identity("gw1")
+	var kept atomic.Int32
+	copies := peer.Copies{
+		Keep: func(artifact.Info, io.Reader) error { kept.Add(1); return nil },
+		Note: func(io.Reader) error { kept.Add(1); return nil },
+	}
+	server := peer.NewServer(l, itself, copies, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s.run(server.Run)
+	to := peer.Gateway{ID: "gw1", URL: "https://" + l.Addr().String()}
+	s.relay.Follow(&to)
+	asks := func(identity func() (peer.Identity, error), heard func() bool) error {
+		s.shows(identity)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.relay.Tell(ctx, func() peer.Hello { return peer.Hello{URL: to.URL} }) }()
+		own, err := identity()
+		must(t, err)
+		err = peer.Keep(t.Context(), own, to, artifact.Info{Digest: artifact.DigestOf(nil)}, strings.NewReader(""))
+		err = errors.Join(err, peer.Note(t.Context(), own, to, []string{"a minute"}))
+		for end := time.Now().Add(20 * time.Second); !heard(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it is not heard")
+			}
+		}
+		stop()
+		must(t, <-done)
+		return err
+	}
+	for i, one := range []func() (peer.Identity, error){itself, s.identity("gw1"), s.identity("gw1")} {
+		err := asks(one, func() bool { return log.count("the gateway has this one's id") == 3*(i+1) })
+		if err == nil || len(server.Standing()) > 0 || kept.Load() > 0 || log.count("the same id") != min(i, 1) {
+			t.Errorf("%d: %v; %v stand by; %s", i, err, server.Standing(), log.text.String())
+		}
+	}
+	if err := asks(s.identity("gw2"), func() bool { return len(server.Standing()) == 1 }); err != nil || kept.Load() != 2 {
+		t.Errorf("another one: %v, %d copies are kept", err, kept.Load())
 	}
 }
 

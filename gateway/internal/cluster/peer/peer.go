@@ -40,6 +40,7 @@ const (
 
 // Identity is a gateway towards the others, as it is now.
 type Identity struct {
+	ID          string // of this gateway
 	Domain      string // trust domain
 	Certificate *tls.Certificate
 	Roots       []*x509.Certificate
@@ -123,6 +124,8 @@ type Conn struct {
 	rest    *bufio.Reader
 	address net.Addr
 	Gateway string // that passes it
+	own     bool   // that gateway has this one's id
+	self    bool   // it shows this one's certificate
 }
 
 // Read reads what the caller sends.

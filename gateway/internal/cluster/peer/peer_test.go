@@ -94,7 +94,7 @@ func (s *site) identity(id string) func() (peer.Identity, error) {
 	must(s.t, err)
 	return func() (peer.Identity, error) {
 		c, err := own.GetCertificate(nil)
-		return peer.Identity{Domain: s.authority.TrustDomain(), Certificate: c, Roots: s.authority.Roots()}, err
+		return peer.Identity{ID: id, Domain: s.authority.TrustDomain(), Certificate: c, Roots: s.authority.Roots()}, err
 	}
 }
 

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -56,12 +57,32 @@ func (s *Server) Standing() []Standing {
 func (s *Server) stands(id string, h Hello) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, ok := s.standing[id]
-	if ok && before.URL != h.URL && time.Since(s.told) > time.Minute {
-		s.told = time.Now()
-		s.log.Warn("two gateways have the same id: give each its own --gateway-id", "id", id, "at", before.URL, "and", h.URL)
+	if before, ok := s.standing[id]; ok && before.URL != h.URL {
+		s.tellTwins("id", id, "at", before.URL, "and", h.URL)
 	}
 	s.standing[id] = Standing{ID: id, Hello: h, Heard: time.Now()}
+}
+
+// tellTwins has the log say once a minute that two gateways have one id. The caller holds the lock.
+func (s *Server) tellTwins(who ...any) {
+	if time.Since(s.told) > complainEvery {
+		s.told = time.Now()
+		s.log.Warn("two gateways have the same id: give each its own --gateway-id", who...)
+	}
+}
+
+// ownID refuses a gateway with this one's id: it must not count as another one. It may be this one itself, which was the active one before it
+// was started again.
+func (s *Server) ownID(c *Conn) error {
+	if !c.own {
+		return nil
+	}
+	if !c.self {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tellTwins("id", c.Gateway, "from", c.Conn.RemoteAddr())
+	}
+	return fmt.Errorf("the gateway has this one's id %s", c.Gateway)
 }
 
 // NewServer serves other gateways on a listener, when Run runs.
@@ -120,6 +141,11 @@ func (s *Server) take(c net.Conn) {
 
 // serve does what a connection is for. handed: somebody else closes it.
 func (s *Server) serve(c *Conn, h header) (handed bool, err error) {
+	if h.Kind == hello || h.Kind == keeps || h.Kind == notes {
+		if err := s.ownID(c); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case h.Kind == hello && h.Hello != nil:
 		s.stands(c.Gateway, *h.Hello)
@@ -173,6 +199,8 @@ func (s *Server) proven(c net.Conn) (passed *Conn, h header, err error) {
 	if h, passed.rest, err = readHeader(secure); err != nil {
 		return nil, h, err
 	}
+	passed.own = passed.Gateway == own.ID
+	passed.self = bytes.Equal(secure.ConnectionState().PeerCertificates[0].Raw, own.Certificate.Certificate[0])
 	return passed, h, secure.SetDeadline(time.Time{})
 }
 
