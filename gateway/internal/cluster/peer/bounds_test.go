@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -20,36 +21,57 @@ import (
 	"muster/gateway/internal/cluster/peer"
 )
 
-// TestUnproven: connections that prove nothing are few at a time, and leave room again when their time is over.
+// from opens a connection from an address of this machine.
+func from(t *testing.T, own, to string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(own)}}).Dial("tcp", to)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// closed tells whether the other end closes a connection within some seconds.
+func closed(t *testing.T, c net.Conn, within time.Duration) bool {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(within)))
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// TestUnproven: connections that prove nothing are few at a time from one address, and nobody else feels them. Those of many addresses
+// together do not shut out a gateway that has called before.
 func TestUnproven(t *testing.T) {
 	s := newSite(t)
-	const most = 256
-	var open []net.Conn
-	for range most + 20 {
-		c, err := net.Dial("tcp", s.address)
-		must(t, err)
-		defer c.Close()
-		open = append(open, c)
-	}
-	closed := 0
-	for _, c := range open[most:] {
-		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-		if _, err := c.Read(make([]byte, 1)); err != nil && !strings.Contains(err.Error(), "timeout") {
-			closed++
-		}
-	}
-	if closed == 0 {
-		t.Error("all of them are kept")
-	}
-	through := s.passes(peer.Plain)
 	s.echo(s.server.Joined(listen(t), peer.Plain))
-	for end := time.Now().Add(20 * time.Second); ; {
-		if got, _ := say(t, through, "hello"); got != "" {
-			return
+	through := s.passes(peer.Plain)
+	for range 300 {
+		from(t, "127.0.0.2", s.address)
+	}
+	if !closed(t, from(t, "127.0.0.2", s.address), time.Second) {
+		t.Error("one address may hold 300 connections")
+	}
+	if got, _ := say(t, through, "hello"); got == "" {
+		t.Error("one address shuts out all others")
+	}
+	var strangers []net.Conn
+	for i := range 32 {
+		for range 8 {
+			strangers = append(strangers, from(t, fmt.Sprint("127.0.1.", i+1), s.address))
 		}
-		if time.Now().After(end) {
-			t.Fatal("nothing is passed afterwards")
+	}
+	if !closed(t, from(t, "127.0.2.1", s.address), time.Second) {
+		t.Error("all together may hold 257 connections")
+	}
+	if got, _ := say(t, through, "hello"); got == "" {
+		t.Error("strangers shut out a gateway that has called before")
+	}
+	for _, c := range strangers {
+		if !closed(t, c, 20*time.Second) {
+			t.Fatal("a stranger may stay")
 		}
+	}
+	if closed(t, from(t, "127.0.2.1", s.address), 100*time.Millisecond) {
+		t.Error("no room is made when the time of strangers is over")
 	}
 }
 
