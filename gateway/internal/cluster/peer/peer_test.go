@@ -177,6 +177,23 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// TestSocketsEnd: the own end of a connection to another gateway's socket is that socket. Package account goes by it.
+func TestSocketsEnd(t *testing.T) {
+	s := newSite(t)
+	l := s.server.Joined(listen(t), peer.Socket)
+	c, err := net.Dial("tcp", s.passes(peer.Socket))
+	must(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("x"))
+	must(t, err)
+	passed, err := l.Accept()
+	must(t, errors.Join(err, l.Close()))
+	defer passed.Close()
+	if at := passed.LocalAddr(); at != peer.SocketAddr("gw2") {
+		t.Errorf("it is %v", at)
+	}
+}
+
 // TestCertificatesStay: TLS goes through, and the client's certificate reaches the active gateway.
 func TestCertificatesStay(t *testing.T) {
 	s := newSite(t)
