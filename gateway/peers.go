@@ -105,7 +105,7 @@ func (p *peers) identity() (peer.Identity, error) {
 		return peer.Identity{}, errors.New("the CA was not read from the store yet")
 	}
 	certificate, err := now.own.GetCertificate(nil)
-	return peer.Identity{Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
+	return peer.Identity{ID: p.id, Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
 }
 
 // copyBlob has one of the gateways that stand by keep a copy of a blob. Where none does, there is nobody to ask.
@@ -128,15 +128,23 @@ func (p *peers) copyBlob(ctx context.Context, blob artifact.Info, content *io.Se
 }
 
 // minutesTime is how long a gateway that stands by may take to keep minutes of the history.
-const minutesTime = 5 * time.Second
+const minutesTime = 3 * time.Second
 
-// copyMinutes gives minutes of the history to all gateways that stand by; nil: there are no others.
+// restTime is how long a gateway that took no minutes is left alone: the others must not wait for it each time.
+const restTime = 20 * time.Second
+
+// copyMinutes gives minutes of the history to all gateways that stand by; nil: there are no others. It is not for concurrent use.
 func (p *peers) copyMinutes() func(ctx context.Context, minutes []history.Minute) error {
 	if p == nil {
 		return nil
 	}
+	rests := map[string]time.Time{} // since when, by id
 	return func(ctx context.Context, minutes []history.Minute) (failed error) {
 		for _, one := range p.Standing() {
+			if time.Since(rests[one.ID]) < restTime {
+				failed = errors.Join(failed, fmt.Errorf("%s took none some seconds ago", one.ID))
+				continue
+			}
 			own, err := p.identity()
 			if err == nil {
 				ctx, cancel := context.WithTimeout(ctx, minutesTime)
@@ -144,6 +152,7 @@ func (p *peers) copyMinutes() func(ctx context.Context, minutes []history.Minute
 				cancel()
 			}
 			if err != nil {
+				rests[one.ID] = time.Now()
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
 			}
 		}

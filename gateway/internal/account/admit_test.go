@@ -1,8 +1,12 @@
 package account_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +15,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/cluster/peer"
 	"muster/store"
 )
 
@@ -82,6 +87,40 @@ func TestSocket(t *testing.T) {
 	}
 	if w, code := d.call(request("GET", "/things?t=msa_ab12_x"), all(), nil); w.Code != 400 || code != wire.CodePlaintextSecret {
 		t.Errorf("with a token in the query: got %d %s", w.Code, w.Body)
+	}
+}
+
+// TestSocketOf: the log says which gateway passed an operator's call on. A caller here cannot have it say so by the name of the own end.
+func TestSocketOf(t *testing.T) {
+	d := newFixture(t)
+	gate := d.open(true)
+	t.Chdir(t.TempDir())
+	l, err := net.Listen("unix", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := gate.Admit(r, all())
+		fmt.Fprint(w, who.Actor.Address, err)
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+	own := net.Dialer{LocalAddr: &net.UnixAddr{Name: "socket of gw9", Net: "unix"}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return own.DialContext(ctx, "unix", "s")
+	}}}
+	answer, err := client.Get("http://gateway/things")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "socket<nil>" {
+		t.Errorf("a caller with a name of its own: %s, %v", text, err)
+	}
+	r := request("GET", "/things")
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, peer.SocketAddr("gw9")))
+	if who, err := gate.Admit(r, all()); err != nil || who.Actor.Address != "socket of gw9" {
+		t.Errorf("a call that another gateway passed on: %v, %v", who.Actor, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -39,13 +40,16 @@ func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 	return g.token(r.Context(), who, text)
 }
 
-// socketOf is where an operator called: on this gateway's socket, or on that of a gateway that passed the call on.
+// passed is the network of a connection to another gateway's socket, which that gateway passed on.
+const passed = "gateway"
+
+// socketOf is where an operator called: on this gateway's socket, or on that of a gateway that passed the call on. It is the connection's
+// own end, which the gateway sets: the other end has the name that a caller gave it.
 func socketOf(r *http.Request) string {
-	const own = "socket"
-	if strings.HasPrefix(r.RemoteAddr, own) {
-		return r.RemoteAddr
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && at.Network() == passed {
+		return at.String()
 	}
-	return own
+	return "socket"
 }
 
 // token finds out whose API token a text is.

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"muster/store/history"
@@ -16,8 +17,22 @@ type Minute struct {
 	Samples []byte   `json:"samples"` // as history.EncodeSamples writes them
 }
 
-// copy gives minutes that were written to the other gateways. One that they do not take is missing there.
-func (b *Store) copy(ctx context.Context, part []ended) {
+const (
+	mostCopies = 64              // portions that wait for the other gateways
+	lastCopies = 5 * time.Second // for all of them, at the end
+	copiesTold = time.Minute     // between two lines in the log that say that some are missing
+)
+
+// copies are minutes on their way to the other gateways. Nothing waits for them: what does not arrive is missing there.
+type copies struct {
+	waiting chan []Minute
+	lost    atomic.Int64 // minutes that had no room
+	missing int64        // minutes that the log was not told of; only the goroutine that gives them uses it
+	told    time.Time    // and this
+}
+
+// copy has minutes that were written go to the other gateways. If too many wait, the oldest do not.
+func (b *Store) copy(part []ended) {
 	if b.Copy == nil {
 		return
 	}
@@ -27,9 +42,46 @@ func (b *Store) copy(ctx context.Context, part []ended) {
 		minutes = append(minutes, Minute{Node: e.node.id, GPUs: e.node.uuids, Start: e.Start, Samples: history.EncodeSamples(e.Samples)})
 	}
 	b.mu.Unlock()
-	if err := b.Copy(ctx, minutes); err != nil && ctx.Err() == nil {
-		b.Logger.Debug("history: other gateways do not have these minutes", "minutes", len(minutes), "error", err)
+	for {
+		select {
+		case b.copies.waiting <- minutes:
+			return
+		default:
+		}
+		select {
+		case oldest := <-b.copies.waiting:
+			b.copies.lost.Add(int64(len(oldest)))
+		default:
+		}
 	}
+}
+
+// giveCopies gives the other gateways what waits for them, until nothing more comes.
+func (b *Store) giveCopies(ctx context.Context) {
+	for minutes := range b.copies.waiting {
+		b.give(ctx, minutes)
+	}
+}
+
+func (b *Store) give(ctx context.Context, minutes []Minute) {
+	err := b.Copy(ctx, minutes)
+	b.copies.missing += b.copies.lost.Swap(0)
+	if err != nil {
+		b.copies.missing += int64(len(minutes))
+	}
+	if now := b.Now(); b.copies.missing > 0 && now.Sub(b.copies.told).Abs() >= copiesTold {
+		b.Logger.Warn("history: other gateways do not have some minutes of nodes", "minutes", b.copies.missing, "error", err)
+		b.copies.told = now
+		b.copies.missing = 0
+	}
+}
+
+// endCopies gives what waits at the end, for a short time: another gateway waits to take over.
+func (b *Store) endCopies(stop context.CancelFunc, given <-chan struct{}) {
+	close(b.copies.waiting)
+	defer time.AfterFunc(lastCopies, stop).Stop()
+	<-given
+	stop()
 }
 
 // Put keeps minutes that another gateway has written. A minute may come twice: of each moment one sample counts.

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/gateway/api"
@@ -62,6 +63,93 @@ func TestCopyFails(t *testing.T) {
 	q := api.SeriesQuery{Metric: "load1", Since: noon(), Until: d.now.Add(-2 * time.Minute), Step: 60}
 	if got := text(d.series(q).Series[0]); !strings.HasPrefix(got, "1.25 1.25") || asked < 8 || asked > 10 {
 		t.Errorf("asked %d times; the series is %s", asked, got)
+	}
+}
+
+// TestCopiesWait: another gateway that takes nothing does not keep this one from its own work, and not for long from its end.
+func TestCopiesWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fixture{TB: t}
+		asked := 0
+		d.Store = history.New(history.Config{Path: filepath.Join(t.TempDir(), "h.db"), Bound: 1 << 30,
+			Copy: func(ctx context.Context, _ []history.Minute) error {
+				asked++
+				<-ctx.Done()
+				return ctx.Err()
+			}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		for range 20 {
+			d.now = time.Now()
+			d.Take(ctx, []view.Sample{d.beat("n", 1)})
+			time.Sleep(30 * time.Second)
+		}
+		synctest.Wait()
+		q := api.SeriesQuery{Metric: "load1", Since: time.Now().Add(-8 * time.Minute), Until: time.Now().Add(-2 * time.Minute), Step: 60}
+		if got := text(d.series(q).Series[0]); strings.Contains(got, "-") || asked != 1 {
+			t.Errorf("asked %d times; the series is %s", asked, got)
+		}
+		stop()
+		before := time.Now()
+		must(t, <-done)
+		if took := time.Since(before); took != 5*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+	})
+}
+
+// TestCopiesAtTheEnd: what still waits at the end goes to the other gateways.
+func TestCopiesAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &fixture{TB: t, now: time.Now()}
+		passed := 0
+		d.Store = history.New(history.Config{Path: filepath.Join(t.TempDir(), "h.db"), Bound: 1 << 30,
+			Copy: func(_ context.Context, minutes []history.Minute) error {
+				time.Sleep(time.Second)
+				passed += len(minutes)
+				return nil
+			}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- d.Run(ctx) }()
+		d.Take(ctx, []view.Sample{d.beat("n", 1)})
+		synctest.Wait()
+		stop()
+		must(t, <-done)
+		if passed != 1 || time.Since(d.now) != time.Second {
+			t.Errorf("%d minutes are passed after %v", passed, time.Since(d.now))
+		}
+	})
+}
+
+// TestTooManyCopies: if too many minutes wait for other gateways, the oldest are missing there. The log says how many, and not each time.
+func TestTooManyCopies(t *testing.T) {
+	d := newStore(t, 1<<30)
+	var starts []int64
+	d.Copy = func(_ context.Context, minutes []history.Minute) error {
+		starts = append(starts, minutes[0].Start)
+		return errors.New("it is away")
+	}
+	for range 71 {
+		d.Take(t.Context(), []view.Sample{d.beat("n", 1)})
+		d.Turn(t.Context())
+		d.now = d.now.Add(time.Minute)
+	}
+	d.GiveCopies(t.Context())
+	first := noon().Unix()/60 + 6
+	if len(starts) != 64 || starts[0] != first || starts[63] != first+63 {
+		t.Errorf("%d are passed: %v", len(starts), starts)
+	}
+	if said := d.log.String(); strings.Count(said, "some minutes of nodes") != 1 || !strings.Contains(said, "minutes=7 ") {
+		t.Errorf("the log says: %s", said)
+	}
+	d.Take(t.Context(), []view.Sample{d.beat("n", 1)})
+	d.now = d.now.Add(time.Minute)
+	d.Turn(t.Context())
+	d.GiveCopies(t.Context())
+	if said := d.log.String(); strings.Count(said, "some minutes of nodes") != 2 || !strings.Contains(said, "minutes=65 ") {
+		t.Errorf("a minute later the log says: %s", said)
 	}
 }
 

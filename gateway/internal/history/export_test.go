@@ -27,3 +27,10 @@ func (b *Store) Waiting() (waiting, dropped int) {
 func Steady(before time.Duration, last, now time.Time, passed time.Duration) time.Duration {
 	return steady(before, last, now, passed)
 }
+
+// GiveCopies gives what waits for other gateways, as Run does beside its own work.
+func (b *Store) GiveCopies(ctx context.Context) {
+	for len(b.copies.waiting) > 0 {
+		b.give(ctx, <-b.copies.waiting)
+	}
+}

@@ -27,7 +27,8 @@ type Config struct {
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger
 
-	// Copy gives minutes that were written to the other gateways on the same database; nil: there are none.
+	// Copy gives minutes that were written to the other gateways on the same database; nil: there are none. Run calls it beside its own
+	// work, one call at a time, and it must end when ctx does.
 	Copy func(ctx context.Context, minutes []Minute) error
 }
 
@@ -48,6 +49,7 @@ type Store struct {
 	trouble string        // why the file does not open, as the log said it last
 	swept   time.Time     // when the file was last looked through for what is too old
 	steady  time.Duration // for how long the clock was not set
+	copies  copies
 }
 
 // ended is a minute that is over. Its samples name GPUs by their places in the node's list.
@@ -64,15 +66,21 @@ func New(c Config) *Store {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Store{Config: c, nodes: map[string]*node{}}
+	return &Store{Config: c, nodes: map[string]*node{}, copies: copies{waiting: make(chan []Minute, mostCopies)}}
 }
 
 // pace is the time between two turns.
 const pace = 5 * time.Second
 
-// Run writes until ctx ends, and then what still waits.
+// Run writes until ctx ends, and then what still waits. It runs once.
 func (b *Store) Run(ctx context.Context) error {
 	rest := context.WithoutCancel(ctx)
+	copying, stop := context.WithCancel(rest)
+	given := make(chan struct{})
+	go func() {
+		defer close(given)
+		b.giveCopies(copying)
+	}()
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
 	for {
@@ -82,7 +90,9 @@ func (b *Store) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			b.endAll(time.Time{})
 			b.write(rest)
-			return b.close()
+			err := b.close()
+			b.endCopies(stop, given)
+			return err
 		}
 	}
 }

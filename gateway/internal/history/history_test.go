@@ -90,6 +90,7 @@ func (d *fixture) live(span time.Duration, gpus int, change func(*view.Sample)) 
 		}
 		d.Take(d.Context(), []view.Sample{s})
 		d.Turn(d.Context())
+		d.GiveCopies(d.Context())
 	}
 }
 

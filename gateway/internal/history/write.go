@@ -41,7 +41,7 @@ func (b *Store) write(ctx context.Context) {
 			return
 		}
 		b.done(before + len(part))
-		b.copy(ctx, part)
+		b.copy(part)
 	}
 }
 

@@ -9,45 +9,69 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/cluster/peer"
 )
 
-// TestUnproven: connections that prove nothing are few at a time, and leave room again when their time is over.
+// from opens a connection from an address of this machine.
+func from(t *testing.T, own, to string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(own)}}).Dial("tcp", to)
+	must(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// closed tells whether the other end closes a connection within some seconds.
+func closed(t *testing.T, c net.Conn, within time.Duration) bool {
+	t.Helper()
+	must(t, c.SetDeadline(time.Now().Add(within)))
+	_, err := c.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// TestUnproven: connections that prove nothing are few at a time from one address, and nobody else feels them. Those of many addresses
+// together do not shut out a gateway that has called before.
 func TestUnproven(t *testing.T) {
 	s := newSite(t)
-	const most = 256
-	var open []net.Conn
-	for range most + 20 {
-		c, err := net.Dial("tcp", s.address)
-		must(t, err)
-		defer c.Close()
-		open = append(open, c)
-	}
-	closed := 0
-	for _, c := range open[most:] {
-		must(t, c.SetDeadline(time.Now().Add(20*time.Second)))
-		if _, err := c.Read(make([]byte, 1)); err != nil && !strings.Contains(err.Error(), "timeout") {
-			closed++
-		}
-	}
-	if closed == 0 {
-		t.Error("all of them are kept")
-	}
-	through := s.passes(peer.Plain)
 	s.echo(s.server.Joined(listen(t), peer.Plain))
-	for end := time.Now().Add(20 * time.Second); ; {
-		if got, _ := say(t, through, "hello"); got != "" {
-			return
+	through := s.passes(peer.Plain)
+	for range 300 {
+		from(t, "127.0.0.2", s.address)
+	}
+	if !closed(t, from(t, "127.0.0.2", s.address), time.Second) {
+		t.Error("one address may hold 300 connections")
+	}
+	if got, _ := say(t, through, "hello"); got == "" {
+		t.Error("one address shuts out all others")
+	}
+	var strangers []net.Conn
+	for i := range 32 {
+		for range 8 {
+			strangers = append(strangers, from(t, fmt.Sprint("127.0.1.", i+1), s.address))
 		}
-		if time.Now().After(end) {
-			t.Fatal("nothing is passed afterwards")
+	}
+	if !closed(t, from(t, "127.0.2.1", s.address), time.Second) {
+		t.Error("all together may hold 257 connections")
+	}
+	if got, _ := say(t, through, "hello"); got == "" {
+		t.Error("strangers shut out a gateway that has called before")
+	}
+	for _, c := range strangers {
+		if !closed(t, c, 20*time.Second) {
+			t.Fatal("a stranger may stay")
 		}
+	}
+	if closed(t, from(t, "127.0.2.1", s.address), 100*time.Millisecond) {
+		t.Error("no room is made when the time of strangers is over")
 	}
 }
 
@@ -96,6 +120,51 @@ func TestTwins(t *testing.T) {
 	}
 	if n := log.count("two gateways have the same id"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, log.text.String())
+	}
+}
+
+// TestOwnID: a gateway that has this one's id does not count as another one, and keeps nothing here. The log names twins once, and is silent
+// about a gateway that came to itself: it was the active one before it was started again.
+func TestOwnID(t *testing.T) {
+	s := newSite(t)
+	var log lines
+	l := listen(t)
+	itself := s.identity("gw1")
+	var kept atomic.Int32
+	copies := peer.Copies{
+		Keep: func(artifact.Info, io.Reader) error { kept.Add(1); return nil },
+		Note: func(io.Reader) error { kept.Add(1); return nil },
+	}
+	server := peer.NewServer(l, itself, copies, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s.run(server.Run)
+	to := peer.Gateway{ID: "gw1", URL: "https://" + l.Addr().String()}
+	s.relay.Follow(&to)
+	asks := func(identity func() (peer.Identity, error), heard func() bool) error {
+		s.shows(identity)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.relay.Tell(ctx, func() peer.Hello { return peer.Hello{URL: to.URL} }) }()
+		own, err := identity()
+		must(t, err)
+		err = peer.Keep(t.Context(), own, to, artifact.Info{Digest: artifact.DigestOf(nil)}, strings.NewReader(""))
+		err = errors.Join(err, peer.Note(t.Context(), own, to, []string{"a minute"}))
+		for end := time.Now().Add(20 * time.Second); !heard(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("it is not heard")
+			}
+		}
+		stop()
+		must(t, <-done)
+		return err
+	}
+	for i, one := range []func() (peer.Identity, error){itself, s.identity("gw1"), s.identity("gw1")} {
+		err := asks(one, func() bool { return log.count("the gateway has this one's id") == 3*(i+1) })
+		if err == nil || len(server.Standing()) > 0 || kept.Load() > 0 || log.count("the same id") != min(i, 1) {
+			t.Errorf("%d: %v; %v stand by; %s", i, err, server.Standing(), log.text.String())
+		}
+	}
+	if err := asks(s.identity("gw2"), func() bool { return len(server.Standing()) == 1 }); err != nil || kept.Load() != 2 {
+		t.Errorf("another one: %v, %d copies are kept", err, kept.Load())
 	}
 }
 

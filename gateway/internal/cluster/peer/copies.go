@@ -29,6 +29,9 @@ const mostNotes = 64 << 20
 // stallTime is how long a copy may stand still.
 const stallTime = 30 * time.Second
 
+// storeTime is how long another gateway may take to say that it has a blob, after the last byte: it waits until gigabytes are on its disk.
+const storeTime = 5 * time.Minute
+
 // answer is what stands before the bytes of an answer, as a line of JSON.
 type answer struct {
 	Error string `json:"error,omitempty"`
@@ -127,11 +130,17 @@ func Keep(ctx context.Context, own Identity, to Gateway, blob artifact.Info, con
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	lively := stalling{c}
-	if _, err := io.Copy(lively, content); err != nil {
+	return sendBlob(c, content)
+}
+
+func sendBlob(c net.Conn, content io.Reader) error {
+	if _, err := io.Copy(stalling{c}, content); err != nil {
 		return err
 	}
-	return readAnswer(bufio.NewReaderSize(lively, mostHeader))
+	if err := c.SetReadDeadline(time.Now().Add(storeTime)); err != nil {
+		return err
+	}
+	return readAnswer(bufio.NewReaderSize(c, mostHeader))
 }
 
 // Fetch gives the bytes of a blob that another gateway has, until ctx ends. Who reads them verifies them.

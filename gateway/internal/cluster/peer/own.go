@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// peekTime is for the first line of a request.
+	// peekTime is for the first byte of a connection, and for the first line of a request.
 	peekTime = 10 * time.Second
 	// mostLine bounds what is looked at of it, in bytes: the paths of a gateway's own are short.
 	mostLine = 64
@@ -39,12 +39,19 @@ func (p peeked) CloseWrite() error {
 	return half.CloseWrite()
 }
 
-// peek answers a connection whose first request is for a path of this gateway's own. Else it gives the connection as it was.
-func (r *Relay) peek(c net.Conn) (whole net.Conn, answered bool, err error) {
+// peek waits until a caller has begun to say something. If it talks HTTP, its first request is answered if that is for a path of this
+// gateway's own. Else the connection is as it was.
+func (r *Relay) peek(c net.Conn, talks bool) (whole net.Conn, answered bool, err error) {
 	if err := c.SetReadDeadline(time.Now().Add(peekTime)); err != nil {
 		return c, false, err
 	}
 	p := peeked{c, bufio.NewReaderSize(c, mostLine)}
+	if _, err := p.rest.Peek(1); err != nil {
+		return p, false, err
+	}
+	if !talks {
+		return p, false, c.SetReadDeadline(time.Time{})
+	}
 	path, err := p.path()
 	if err != nil {
 		return p, false, err

@@ -40,6 +40,7 @@ const (
 
 // Identity is a gateway towards the others, as it is now.
 type Identity struct {
+	ID          string // of this gateway
 	Domain      string // trust domain
 	Certificate *tls.Certificate
 	Roots       []*x509.Certificate
@@ -124,6 +125,8 @@ type Conn struct {
 	rest    *bufio.Reader
 	address net.Addr
 	Gateway string // that passes it
+	own     bool   // that gateway has this one's id
+	self    bool   // it shows this one's certificate
 }
 
 // Read reads what the caller sends.
@@ -132,10 +135,18 @@ func (c *Conn) Read(p []byte) (int, error) { return c.rest.Read(p) }
 // RemoteAddr is the caller's address, as the other gateway saw it. Of a caller on its socket it is a SocketAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.address }
 
+// LocalAddr is where the caller called: of a caller on the socket of another gateway that is a SocketAddr.
+func (c *Conn) LocalAddr() net.Addr {
+	if at, ok := c.address.(SocketAddr); ok {
+		return at
+	}
+	return c.Conn.LocalAddr()
+}
+
 // SocketAddr is the address of an operator on the socket of another gateway: the id of that.
 type SocketAddr string
 
-// Network is "gateway".
+// Network is "gateway". Package account, which says who called, knows it by that.
 func (a SocketAddr) Network() string { return "gateway" }
 
 // String is what the audit says of it.

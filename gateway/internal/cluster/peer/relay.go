@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"sync"
@@ -25,7 +26,9 @@ type Gateway struct {
 // Relay passes connections to the active gateway.
 type Relay struct {
 	Identity func() (Identity, error)
-	Most     int64 // connections at a time
+	Most     int // connections at a time of one listener
+	// Place gives the address under which a caller's connections count. One address has a part of the places, unless it carries many callers.
+	Place func(net.Addr) (address netip.Addr, many bool)
 	// Own answers a request for a path of this gateway's own, which is not passed: only on listeners without TLS. nil: all are passed.
 	Own func(path string) (status int, body string, own bool)
 	// Away is the body of the answer, with the status 503, to a request that cannot be passed. It needs Own.
@@ -33,7 +36,6 @@ type Relay struct {
 	Logger *slog.Logger
 
 	active atomic.Pointer[target]
-	open   atomic.Int64
 }
 
 // target is the active gateway. ctx ends when another one is.
@@ -74,6 +76,7 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 		close(woken)
 	})
 	defer stop()
+	room := newRoom(r)
 	for {
 		c, err := l.Accept()
 		switch {
@@ -90,13 +93,13 @@ func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		if r.open.Add(1) > r.Most {
-			r.open.Add(-1)
+		leave, err := room.enter(c)
+		if err != nil {
 			c.Close()
 			continue
 		}
 		go func() {
-			defer r.open.Add(-1)
+			defer leave()
 			defer c.Close()
 			if err := r.pass(ctx, c, kind); err != nil {
 				r.Logger.Debug("a connection was not passed to the active gateway", "address", c.RemoteAddr(), "error", err)
@@ -164,15 +167,12 @@ func begin(ctx context.Context, own Identity, to Gateway, h header) (*tls.Conn, 
 	return c, nil
 }
 
-// pass passes one connection until both of its ends are done.
+// pass passes one connection until both of its ends are done. It calls the active gateway when the caller has begun to say something.
 func (r *Relay) pass(ctx context.Context, c net.Conn, kind string) error {
 	talks := r.Own != nil && kind != TLS
-	if talks {
-		var done bool
-		var err error
-		if c, done, err = r.peek(c); done || err != nil {
-			return err
-		}
+	c, done, err := r.peek(c, talks)
+	if done || err != nil {
+		return err
 	}
 	active := r.active.Load()
 	to, err := r.begin(ctx, active, header{Kind: kind, Address: c.RemoteAddr().String()})

@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -13,6 +14,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/limit"
 )
 
 // Server takes the connections that other gateways pass on, and hands each to the listener of its kind.
@@ -22,13 +26,15 @@ type Server struct {
 	log      *slog.Logger
 	listener net.Listener
 	passed   map[string]chan net.Conn
-	proving  chan struct{} // has room for as many connections as may prove themselves at a time
+	proving  limit.Places // of connections that have not proven yet whose they are, by address
+	again    limit.Places // the same, of addresses in known
 	closing  chan struct{}
 	close    sync.Once
 
 	mu       sync.Mutex
 	standing map[string]Standing // by id; guarded by mu
 	taken    map[string]bool     // kinds that have a listener: this gateway is the active one; guarded by mu
+	known    map[netip.Addr]bool // where a gateway called from; guarded by mu
 	told     time.Time           // when the log was last told of two gateways with one id; guarded by mu
 }
 
@@ -39,8 +45,14 @@ type Standing struct {
 	Heard time.Time
 }
 
-// mostProving bounds the connections that have not proven yet whose they are. Anybody can open one.
-const mostProving = 256
+// Anybody can open a connection. These bound those that have not proven yet whose they are. Addresses from which a gateway has called have
+// places of their own: through a gateway many nodes may come at once.
+const (
+	mostProving   = 256
+	mostOfAddress = 8
+	mostAgain     = 1024
+	mostOfGateway = 256
+)
 
 // standsFor is how long a gateway counts as standing by after its last hello.
 const standsFor = 3 * helloEvery
@@ -56,18 +68,38 @@ func (s *Server) Standing() []Standing {
 func (s *Server) stands(id string, h Hello) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, ok := s.standing[id]
-	if ok && before.URL != h.URL && time.Since(s.told) > time.Minute {
-		s.told = time.Now()
-		s.log.Warn("two gateways have the same id: give each its own --gateway-id", "id", id, "at", before.URL, "and", h.URL)
+	if before, ok := s.standing[id]; ok && before.URL != h.URL {
+		s.tellTwins("id", id, "at", before.URL, "and", h.URL)
 	}
 	s.standing[id] = Standing{ID: id, Hello: h, Heard: time.Now()}
+}
+
+// tellTwins has the log say once a minute that two gateways have one id. The caller holds the lock.
+func (s *Server) tellTwins(who ...any) {
+	if time.Since(s.told) > complainEvery {
+		s.told = time.Now()
+		s.log.Warn("two gateways have the same id: give each its own --gateway-id", who...)
+	}
+}
+
+// ownID refuses a gateway with this one's id: it must not count as another one. It may be this one itself, which was the active one before it
+// was started again.
+func (s *Server) ownID(c *Conn) error {
+	if !c.own {
+		return nil
+	}
+	if !c.self {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.tellTwins("id", c.Gateway, "from", c.Conn.RemoteAddr())
+	}
+	return fmt.Errorf("the gateway has this one's id %s", c.Gateway)
 }
 
 // NewServer serves other gateways on a listener, when Run runs.
 func NewServer(l net.Listener, i func() (Identity, error), copies Copies, log *slog.Logger) *Server {
 	s := &Server{identity: i, copies: copies, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
-		standing: map[string]Standing{}, taken: map[string]bool{}, proving: make(chan struct{}, mostProving)}
+		standing: map[string]Standing{}, taken: map[string]bool{}, known: map[netip.Addr]bool{}}
 	for _, kind := range []string{TLS, Plain, Socket} {
 		s.passed[kind] = make(chan net.Conn)
 	}
@@ -93,19 +125,37 @@ func (s *Server) Run(ctx context.Context) error {
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
-		select {
-		case s.proving <- struct{}{}:
-			go s.take(c)
-		default:
+		leave, err := s.enter(c)
+		if err != nil {
 			c.Close()
+			continue
 		}
+		go s.take(c, leave)
 	}
 }
 
+// enter takes a place for a connection that has not proven yet whose it is.
+func (s *Server) enter(c net.Conn) (leave func(), err error) {
+	at := site(c)
+	s.mu.Lock()
+	known := s.known[at]
+	s.mu.Unlock()
+	if known {
+		return s.again.Enter(at.String(), 1, mostOfGateway, mostAgain)
+	}
+	return s.proving.Enter(at.String(), 1, mostOfAddress, mostProving)
+}
+
+// site is the address under which a connection counts.
+func site(c net.Conn) netip.Addr {
+	at, _ := origin.Resolver{}.Place(c.RemoteAddr())
+	return at
+}
+
 // take proves a connection, and does what it is for.
-func (s *Server) take(c net.Conn) {
+func (s *Server) take(c net.Conn, leave func()) {
 	passed, h, err := s.proven(c)
-	<-s.proving
+	leave()
 	handed := false
 	if err == nil {
 		handed, err = s.serve(passed, h)
@@ -120,6 +170,11 @@ func (s *Server) take(c net.Conn) {
 
 // serve does what a connection is for. handed: somebody else closes it.
 func (s *Server) serve(c *Conn, h header) (handed bool, err error) {
+	if h.Kind == hello || h.Kind == keeps || h.Kind == notes {
+		if err := s.ownID(c); err != nil {
+			return false, err
+		}
+	}
 	switch {
 	case h.Kind == hello && h.Hello != nil:
 		s.stands(c.Gateway, *h.Hello)
@@ -170,9 +225,14 @@ func (s *Server) proven(c net.Conn) (passed *Conn, h header, err error) {
 	if err := secure.Handshake(); err != nil {
 		return nil, h, err
 	}
+	s.mu.Lock()
+	s.known[site(c)] = true
+	s.mu.Unlock()
 	if h, passed.rest, err = readHeader(secure); err != nil {
 		return nil, h, err
 	}
+	passed.own = passed.Gateway == own.ID
+	passed.self = bytes.Equal(secure.ConnectionState().PeerCertificates[0].Raw, own.Certificate.Certificate[0])
 	return passed, h, secure.SetDeadline(time.Time{})
 }
 
