@@ -1,7 +1,8 @@
 // Package fleet keeps the fleet's nodes: who they are, which state they are in, and when they were last heard.
 //
 // The database is the truth. Two things live in memory beside it. Heartbeats wait there for the next flush, a few seconds
-// at most. A crash loses these seconds of last_seen and nothing else. Identities are cached because every request of a node
+// at most. Readings are stored when more than their figures has changed, or after ten minutes: see package report. A crash loses
+// these seconds of last_seen, the figures of these minutes, and nothing else. Identities are cached because every request of a node
 // needs one. Each change of a node drops its entries before the change is answered.
 //
 // Locks nest in one order: flushing first, then the lock of beats or of the cache. Nobody calls watch while holding a lock,
