@@ -163,6 +163,9 @@ func holds(t *testing.T, node *rqlitetest.Node, schema int, ahead time.Duration)
 func (h *holder) beats(t *testing.T, more int64) {
 	t.Helper()
 	first, err := h.Lease(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for end := time.Now().Add(patience); ; <-time.After(100 * time.Millisecond) {
 		var now rqlite.Lease
 		if now, err = h.Lease(t.Context()); err == nil && now.Beat >= first.Beat+more {

@@ -18,16 +18,10 @@ func migrations() (fs.FS, error) { return fs.Sub(migrationFiles, "migrations") }
 
 type (
 	statement = engine.Statement
-	result    = engine.Result
 	row       = engine.Row
 )
 
-// query and batch are all that the other files of this package use of the engine.
 func (s *Store) query(ctx context.Context, st statement) ([][]any, error) { return s.db.Query(ctx, st) }
-
-func (s *Store) batch(ctx context.Context, statements []statement) ([]result, error) {
-	return s.db.Batch(ctx, statements)
-}
 
 // Fresh marks the reads with a context as those that a write's decision stands on, such as why a write was ErrConflict: see engine.Fresh.
 func Fresh(ctx context.Context) context.Context { return engine.Fresh(ctx) }

@@ -1,6 +1,11 @@
 package api
 
-import "time"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Roles of a gateway among those on one store.
 const (
@@ -12,6 +17,25 @@ const (
 type GatewayList struct {
 	Shared   bool            `json:"shared"` // the store is one that several gateways can share
 	Gateways []MemberGateway `json:"gateways"`
+}
+
+// Successor gives the gateway that can take the place of the active one, which is the first in the list: the one that is named, or without a
+// name the first that would. If there is none, it says why, and what to do next.
+func (l GatewayList) Successor(named string) (id, why, next string) {
+	standing := l.Gateways[1:]
+	ids := Each(standing, func(g MemberGateway) string { return g.ID })
+	at := slices.IndexFunc(standing, func(g MemberGateway) bool { return g.ID == named || named == "" && g.Refuses == "" })
+	switch {
+	case len(standing) == 0:
+		return "", "no gateway stands by", "start one on the same --store first: muster help standby"
+	case at < 0 && named != "":
+		return "", fmt.Sprintf("no gateway of the id %.80q stands by", named), "those that do: " + strings.Join(ids, ", ")
+	case at < 0:
+		return "", "no gateway that stands by would take over", "muster gateway ls says why"
+	case standing[at].Refuses != "":
+		return "", "the gateway " + named + " would not take over: " + standing[at].Refuses, "set that right first; muster help standby"
+	}
+	return standing[at].ID, "", "" // not anybody: the one that hands over could be the first to take the lease again
 }
 
 // MemberGateway is one of the gateways on a store.
