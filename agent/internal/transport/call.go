@@ -25,7 +25,7 @@ type attempt struct {
 	via      Way // the way that carried it
 	nonce    string
 	strict   bool // the certificate's dates were checked
-	door     *door
+	endpoint     *endpoint
 }
 
 // Facts are what every proven answer may carry. From an answer that is not proven they count for nothing.
@@ -105,7 +105,7 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 // attempt sends the request on the way that is in use, and once more on the other one where carry says so. If only the dates of the
 // gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
-	return c.carry(ctx, t, func(d *door, via Way) (attempt, error) {
+	return c.carry(ctx, t, func(d *endpoint, via Way) (attempt, error) {
 		signed := via == Curl || !c.isMutual(d) || q.Into.needsSignature()
 		a, err := c.send(ctx, d.over(via, strict), t, q, signed)
 		a.strict = true
@@ -114,7 +114,7 @@ func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, er
 			a, err = c.send(ctx, d.over(via, lenient), t, q, true)
 			d.over(via, lenient).close()
 		}
-		a.door = d
+		a.endpoint = d
 		return a, err
 	})
 }
@@ -155,14 +155,14 @@ func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err er
 func (c *Client) judge(a attempt) (again bool, err error) {
 	if !c.proven(a) {
 		if !a.signed { // since the last exchange something else answers: sign from now on
-			c.setMutual(a.door, false)
+			c.setMutual(a.endpoint, false)
 			return true, a.Unproven()
 		}
 		return false, a.Unproven()
 	}
 	said := c.learn(a)
 	if a.Status >= 200 && a.Status < 300 {
-		c.setMutual(a.door, a.chained && a.strict)
+		c.setMutual(a.endpoint, a.chained && a.strict)
 		return false, nil
 	}
 	refusal := a.refusal(said.Error)
@@ -170,11 +170,11 @@ func (c *Client) judge(a attempt) (again bool, err error) {
 	case wire.CodeClockSkew, wire.CodeStaleNonce, wire.CodeReplayed:
 		return true, refusal
 	case wire.CodeNoIdentity:
-		c.setMutual(a.door, false)
+		c.setMutual(a.endpoint, false)
 		return !a.signed, refusal
 	case wire.CodeMTLSRequired:
-		c.setMutual(a.door, a.signed && a.chained)
-		return c.isMutual(a.door), refusal
+		c.setMutual(a.endpoint, a.signed && a.chained)
+		return c.isMutual(a.endpoint), refusal
 	}
 	return false, refusal
 }

@@ -18,7 +18,7 @@ import (
 // proves it. curl also verifies the gateway's certificate, by this machine's clock.
 type curl struct {
 	client *Client
-	door   *door
+	endpoint   *endpoint
 	role   role
 
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ func (t *curl) fences() []fence {
 	c.mu.Unlock()
 	roots := ""
 	switch {
-	case t.door.base.Scheme == "http":
+	case t.endpoint.base.Scheme == "http":
 		return []fence{{trust: ofSystem}}
 	case enrolled != nil:
 		roots = enrolled.identity.RootsPEM
@@ -79,7 +79,7 @@ func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	c := t.client
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	program, err := t.door.findCurl(c.cfg.Curl)
+	program, err := t.endpoint.findCurl(c.cfg.Curl)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -88,7 +88,7 @@ func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	for _, f := range fences {
 		config, err := t.config(ctx, f, o)
 		if err != nil {
-			return Answer{}, fmt.Errorf("reach %s through curl: %w", t.door.base.Host, err)
+			return Answer{}, fmt.Errorf("reach %s through curl: %w", t.endpoint.base.Host, err)
 		}
 		out := invocation{program, curlEnvironment(c.environ()), config, []byte(f.roots), o}.run(ctx)
 		answer, err := t.read(ctx, o, out)
@@ -110,7 +110,7 @@ func (t *curl) close() {}
 
 // config is what curl reads from its standard input. Nothing of it stands in the arguments, which every user of the machine can read.
 func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error) {
-	url := *t.door.base
+	url := *t.endpoint.base
 	var b curlConfig
 	b.flag("silent")
 	b.flag("show-error")
@@ -130,9 +130,9 @@ func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error)
 		b.set("capath", noRoots)
 	}
 	if f.trust == ofLocal {
-		b.set("connect-to", "::"+hostPort(t.door.base))
-		b.header("Host", t.door.base.Host)
-		url.Host = "localhost:" + port(t.door.base)
+		b.set("connect-to", "::"+hostPort(t.endpoint.base))
+		b.header("Host", t.endpoint.base.Host)
+		url.Host = "localhost:" + port(t.endpoint.base)
 	}
 	b.request(o.method, url.String()+o.path)
 	if o.body != nil {
@@ -153,7 +153,7 @@ func limit(ctx context.Context) time.Duration {
 
 // read turns what a run of curl left behind into an answer or an error.
 func (t *curl) read(ctx context.Context, o *outgoing, out outcome) (Answer, error) {
-	host := t.door.base.Host
+	host := t.endpoint.base.Host
 	switch {
 	case errors.Is(out.err, ErrVoid):
 		return Answer{}, fmt.Errorf("read the answer of %s: %w", host, out.err)

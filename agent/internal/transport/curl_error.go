@@ -11,10 +11,10 @@ import (
 
 // explain turns a failed run of curl into an error that says what to look at.
 func (t *curl) explain(ctx context.Context, out outcome, within time.Duration) error {
-	host := t.door.base.Host
+	host := t.endpoint.base.Host
 	switch { // 28 is curl's exit status for a limit of time, and 51, 60 and 77 are those for certificates
 	case out.code == 28 && strings.Contains(out.stderr, "Resolving timed out"):
-		return t.door.silent(lookingUp, within, context.DeadlineExceeded)
+		return t.endpoint.silent(lookingUp, within, context.DeadlineExceeded)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), out.code == 28:
 		return fmt.Errorf("reach %s through curl: no answer within %s: %w", host, within, context.DeadlineExceeded)
 	case ctx.Err() != nil:
@@ -62,7 +62,7 @@ func reason(code int) string {
 // step depends on what the node could have believed.
 func (t *curl) untrusted(ownRoots bool, said []string) error {
 	c := t.client
-	host := t.door.base.Hostname()
+	host := t.endpoint.base.Hostname()
 	words := strings.Join(said, "; ")
 	enrolled := c.current() != nil
 	const clock = "if it was trusted before, check this machine's clock, which curl goes by"

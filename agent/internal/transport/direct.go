@@ -31,7 +31,7 @@ type Answer struct {
 // direct exchanges through net/http. It keeps few idle connections open. It is safe for concurrent use.
 type direct struct {
 	client    *Client
-	door      *door
+	endpoint      *endpoint
 	tenure    *tenure // whose connections these are; nil: nobody's, so that no certificate is shown
 	verify    func([]*x509.Certificate) (chained bool, err error)
 	transport *http.Transport
@@ -47,8 +47,8 @@ type verdict struct {
 	chained bool
 }
 
-func newDirect(c *Client, at *door, t *tenure, verify func([]*x509.Certificate) (bool, error)) *direct {
-	d := &direct{client: c, door: at, tenure: t, verify: verify}
+func newDirect(c *Client, at *endpoint, t *tenure, verify func([]*x509.Certificate) (bool, error)) *direct {
+	d := &direct{client: c, endpoint: at, tenure: t, verify: verify}
 	dial := c.cfg.Dial
 	if t != nil {
 		dial = t.lines.dialer(dial)
@@ -78,7 +78,7 @@ func newDirect(c *Client, at *door, t *tenure, verify func([]*x509.Certificate) 
 // judge looks at a handshake. A handshake for another name than the gateway's is one with an https proxy.
 func (d *direct) judge(state tls.ConnectionState) error {
 	c := d.client
-	if state.ServerName != "" && !strings.EqualFold(state.ServerName, d.door.base.Hostname()) {
+	if state.ServerName != "" && !strings.EqualFold(state.ServerName, d.endpoint.base.Hostname()) {
 		return verifyChain(state.PeerCertificates, c.cfg.SystemRoots, state.ServerName, c.cfg.Now(), false)
 	}
 	chained, err := d.verify(state.PeerCertificates)
@@ -87,8 +87,8 @@ func (d *direct) judge(state tls.ConnectionState) error {
 	}
 	if d.tenure != nil {
 		c.mu.Lock()
-		d.door.chained = chained
-		d.door.asked = false
+		d.endpoint.chained = chained
+		d.endpoint.asked = false
 		c.mu.Unlock()
 	}
 	d.mu.Lock()
@@ -121,17 +121,17 @@ func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 	t := d.tenure
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t == nil || !d.door.chained {
+	if t == nil || !d.endpoint.chained {
 		return &tls.Certificate{}, nil
 	}
-	d.door.asked = true
+	d.endpoint.asked = true
 	return &t.identity.Certificate, nil
 }
 
 // exchange sends one request and reads the answer. It follows no redirect, because the signature is for this path alone, and because
 // anybody between could choose where the node goes.
 func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
-	host := d.door.base.Host
+	host := d.endpoint.base.Host
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	var cut atomic.Bool
@@ -176,7 +176,7 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 }
 
 func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.method, d.door.base.String()+o.path, loan.of(o.body))
+	r, err := http.NewRequestWithContext(ctx, o.method, d.endpoint.base.String()+o.path, loan.of(o.body))
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ const (
 )
 
 // silent is the error for an exchange whose time is up. It says who has not answered.
-func (d *door) silent(at stage, within time.Duration, err error) error {
+func (d *endpoint) silent(at stage, within time.Duration, err error) error {
 	switch at {
 	case lookingUp:
 		name := &net.DNSError{Err: "no DNS server has answered", Name: d.base.Hostname(), IsTimeout: true}
@@ -235,7 +235,7 @@ func (d *door) silent(at stage, within time.Duration, err error) error {
 }
 
 func (d *direct) explain(err error, at stage, within time.Duration) error {
-	host := d.door.base.Host
+	host := d.endpoint.base.Host
 	var record tls.RecordHeaderError
 	switch {
 	case errors.Is(err, ErrUntrusted), errors.Is(err, errDates):
@@ -243,7 +243,7 @@ func (d *direct) explain(err error, at stage, within time.Duration) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("reach %s: it does not speak TLS on this port; check the port, or use http:// (%w)", host, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return d.door.silent(at, within, err)
+		return d.endpoint.silent(at, within, err)
 	}
 	return fmt.Errorf("reach %s: %w", host, err)
 }

@@ -58,7 +58,7 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 	defer cancel(nil)
 	stalled := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("fetch from %s: no byte within %s", u.Host, stallTime)) })
 	into.alive = func() { stalled.Reset(stallTime) }
-	answer, err := other.carry(ctx, nil, func(d *door, via Way) (attempt, error) {
+	answer, err := other.carry(ctx, nil, func(d *endpoint, via Way) (attempt, error) {
 		o := other.outgoing(Request{Path: u.RequestURI(), Timeout: maxWhole, Into: into})
 		if authorization != "" {
 			o.header.Set("Authorization", authorization)

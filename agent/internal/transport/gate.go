@@ -29,13 +29,13 @@ type tenure struct {
 	// Under the client's lock:
 	calls   int
 	drained chan struct{} // closed when the last call has left; nil: nobody waits for that
-	door    *door         // in use
+	endpoint    *endpoint         // in use
 }
 
 func (c *Client) newTenure(id Identity, to *url.URL) *tenure {
 	t := &tenure{identity: id}
 	t.life, t.cut = context.WithCancel(context.Background())
-	t.door = c.newDoor(to, t)
+	t.endpoint = c.newEndpoint(to, t)
 	return t
 }
 

@@ -36,9 +36,9 @@ type Sight struct {
 func (c *Client) Look(ctx context.Context) (Sight, error) {
 	sight := Sight{Certificate: CertificateNone, Proxy: c.proxy()}
 	var chain []*x509.Certificate
-	d := newDirect(c, c.door, nil, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
+	d := newDirect(c, c.endpoint, nil, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
 	defer d.close()
-	answer, err := c.carry(ctx, nil, func(at *door, via Way) (attempt, error) {
+	answer, err := c.carry(ctx, nil, func(at *endpoint, via Way) (attempt, error) {
 		through := exchanger(d)
 		if via == Curl {
 			through = at.over(Curl, anyone)

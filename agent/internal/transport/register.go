@@ -20,7 +20,7 @@ func (c *Client) Register(ctx context.Context, authorization string, own *sign.S
 		return Answer{}, fmt.Errorf("%w: every node has a pre-shared key, so that it does not prove the gateway, and plain http shows no "+
 			"certificate: use the https address, or join with an enrollment token", ErrUntrusted)
 	}
-	send := func(d *door, via Way) (attempt, error) {
+	send := func(d *endpoint, via Way) (attempt, error) {
 		o := c.outgoing(Request{Path: wire.PathRegister, Body: Bytes(kindJSON, body)})
 		o.header.Set("Authorization", authorization)
 		if own != nil {
@@ -31,7 +31,7 @@ func (c *Client) Register(ctx context.Context, authorization string, own *sign.S
 		answer, err := d.over(via, first).exchange(ctx, o)
 		return attempt{Answer: answer}, err
 	}
-	a, err := c.carry(ctx, nil, func(d *door, via Way) (attempt, error) {
+	a, err := c.carry(ctx, nil, func(d *endpoint, via Way) (attempt, error) {
 		a, err := send(d, via)
 		// The chain may lack the pinned root: fetch the roots, and try once more.
 		if errors.Is(err, ErrUntrusted) && c.fetchPinned(ctx, via) {
@@ -49,7 +49,7 @@ func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	if c.cfg.First.Pins == nil {
 		return false
 	}
-	through := c.door.over(via, anyone)
+	through := c.endpoint.over(via, anyone)
 	answer, err := through.exchange(ctx, c.get(wire.PathRoots))
 	through.close()
 	if err != nil || answer.Status != http.StatusOK {

@@ -66,7 +66,7 @@ type route struct {
 
 // carry makes one try at the gateway that is in use, which may be the next one afterwards. t is the caller's tenure; nil: it needs no
 // identity. try must sign its request anew each time.
-func (c *Client) carry(ctx context.Context, t *tenure, try func(d *door, via Way) (attempt, error)) (attempt, error) {
+func (c *Client) carry(ctx context.Context, t *tenure, try func(d *endpoint, via Way) (attempt, error)) (attempt, error) {
 	d := c.at(t)
 	a, err := c.carryTo(ctx, d, func(via Way) (attempt, error) { return try(d, via) })
 	if unreached(ctx, err) {
@@ -76,7 +76,7 @@ func (c *Client) carry(ctx context.Context, t *tenure, try func(d *door, via Way
 }
 
 // carryTo makes one try on the way that is in use. If an edge stops the direct one, it makes another try through curl.
-func (c *Client) carryTo(ctx context.Context, d *door, try func(via Way) (attempt, error)) (attempt, error) {
+func (c *Client) carryTo(ctx context.Context, d *endpoint, try func(via Way) (attempt, error)) (attempt, error) {
 	if c.cfg.Way != Auto {
 		return try(c.cfg.Way)
 	}
@@ -131,7 +131,7 @@ func (c *Client) lookSoon() {
 	c.route.look = time.Time{}
 }
 
-func (c *Client) backToDirect(d *door) {
+func (c *Client) backToDirect(d *endpoint) {
 	c.mu.Lock()
 	sure := c.route.pause > 0
 	c.route = route{}
@@ -144,7 +144,7 @@ func (c *Client) backToDirect(d *door) {
 
 // changed notes that curl got through where the direct way did not. A handshake that was cut may have been one of a gateway that was just
 // not there, as while another one takes its place. So the next request looks whether that happens again.
-func (c *Client) changed(d *door, why string, cut bool) {
+func (c *Client) changed(d *endpoint, why string, cut bool) {
 	c.mu.Lock()
 	sure := c.route.curl || !cut
 	fresh := c.route.pause == 0
@@ -164,7 +164,7 @@ func (c *Client) changed(d *door, why string, cut bool) {
 }
 
 // lacks logs once that there is no curl to try.
-func (c *Client) lacks(d *door, why string, missing error) {
+func (c *Client) lacks(d *endpoint, why string, missing error) {
 	c.mu.Lock()
 	said := c.route.lacking
 	c.route.lacking = true
@@ -217,7 +217,7 @@ func (a Answer) page() bool {
 }
 
 // findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
-func (d *door) findCurl(program string) (string, error) {
+func (d *endpoint) findCurl(program string) (string, error) {
 	program, err := exec.LookPath(program)
 	if err != nil {
 		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", d.base.Host,

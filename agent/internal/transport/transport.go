@@ -70,7 +70,7 @@ type Identity struct {
 type Client struct {
 	cfg  Config
 	base *url.URL // of the gateway that it was made for
-	door *door    // to that one, for calls that need no identity before there is one
+	endpoint *endpoint    // to that one, for calls that need no identity before there is one
 
 	using sync.Mutex // one change of the identity at a time
 
@@ -100,7 +100,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.Dial = new(net.Dialer).DialContext
 	}
 	c := &Client{cfg: cfg, base: base}
-	c.door = c.newDoor(base, nil)
+	c.endpoint = c.newEndpoint(base, nil)
 	return c, nil
 }
 
@@ -126,7 +126,7 @@ func (c *Client) Gateway() string { return c.base.String() }
 
 // Close closes the connections that nobody uses. The client stays usable.
 func (c *Client) Close() {
-	c.door.close()
+	c.endpoint.close()
 	if t := c.current(); t != nil {
 		c.at(t).close()
 	}
@@ -139,7 +139,7 @@ func (c *Client) Mode() string {
 	switch {
 	case c.cfg.Way == Curl || c.route.curl:
 		return "curl"
-	case c.tenure != nil && c.tenure.door.mutual:
+	case c.tenure != nil && c.tenure.endpoint.mutual:
 		return "mtls"
 	}
 	return "signed"

@@ -13,7 +13,7 @@ const mostTrust = 8 << 20
 // FetchTrust fetches the gateway's chain of trust sets. Anybody may have answered: only the signatures in the chain prove anything. The
 // error is an *Unproven where the answer does not look like a gateway's.
 func (c *Client) FetchTrust(ctx context.Context) ([]byte, error) {
-	a, err := c.carry(ctx, c.current(), func(d *door, via Way) (attempt, error) {
+	a, err := c.carry(ctx, c.current(), func(d *endpoint, via Way) (attempt, error) {
 		through := d.over(via, anyone)
 		defer through.close()
 		answer, err := through.exchange(ctx, c.outgoing(Request{Path: wire.PathTrust, Most: mostTrust}))

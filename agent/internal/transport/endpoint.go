@@ -10,9 +10,9 @@ import (
 	"muster/agent/wire"
 )
 
-// door is one gateway, and what carries requests to it. Several gateways may lead to the same one: what a node learns at one door is true
+// endpoint is one gateway, and what carries requests to it. Several gateways may lead to the same one: what a node learns at one endpoint is true
 // at the others too, but for what their connections prove.
-type door struct {
+type endpoint struct {
 	base   *url.URL
 	direct [roles]exchanger // strict and lenient only with an identity
 	curl   [roles]exchanger
@@ -23,11 +23,11 @@ type door struct {
 	mutual  bool // the client certificate is proof enough, so requests go unsigned
 }
 
-// newDoor makes a door for an identity's tenure; nil: there is no identity. It connects to nothing yet.
-func (c *Client) newDoor(base *url.URL, t *tenure) *door {
-	d := &door{base: base}
+// newEndpoint makes an endpoint for an identity's tenure; nil: there is no identity. It connects to nothing yet.
+func (c *Client) newEndpoint(base *url.URL, t *tenure) *endpoint {
+	d := &endpoint{base: base}
 	for r := range roles {
-		d.curl[r] = &curl{client: c, door: d, role: r}
+		d.curl[r] = &curl{client: c, endpoint: d, role: r}
 	}
 	d.direct[first] = newDirect(c, d, nil, c.verifyFirst)
 	d.direct[anyone] = newDirect(c, d, nil, func([]*x509.Certificate) (bool, error) { return false, nil })
@@ -39,7 +39,7 @@ func (c *Client) newDoor(base *url.URL, t *tenure) *door {
 }
 
 // over is the exchanger of a role on a way.
-func (d *door) over(via Way, r role) exchanger {
+func (d *endpoint) over(via Way, r role) exchanger {
 	if via == Curl {
 		return d.curl[r]
 	}
@@ -47,7 +47,7 @@ func (d *door) over(via Way, r role) exchanger {
 }
 
 // close closes the connections that nobody uses.
-func (d *door) close() {
+func (d *endpoint) close() {
 	for _, e := range d.direct {
 		if e != nil {
 			e.close()
@@ -55,24 +55,24 @@ func (d *door) close() {
 	}
 }
 
-// at is the door in use for a tenure; nil: for calls before there is one.
-func (c *Client) at(t *tenure) *door {
+// at is the endpoint in use for a tenure; nil: for calls before there is one.
+func (c *Client) at(t *tenure) *endpoint {
 	if t == nil {
-		return c.door
+		return c.endpoint
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return t.door
+	return t.endpoint
 }
 
-func (c *Client) isMutual(d *door) bool {
+func (c *Client) isMutual(d *endpoint) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return d.mutual
 }
 
 // setMutual says whether requests go unsigned. They do so only on a connection that asked for the certificate and chains to muster's root.
-func (c *Client) setMutual(d *door, on bool) {
+func (c *Client) setMutual(d *endpoint, on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d.mutual = on && d.asked && d.chained
@@ -99,17 +99,17 @@ func (c *Client) follow(gateways []string) {
 func (c *Client) Through() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tenure == nil || c.tenure.door.base.String() == c.base.String() {
+	if c.tenure == nil || c.tenure.endpoint.base.String() == c.base.String() {
 		return ""
 	}
-	return c.tenure.door.base.String()
+	return c.tenure.endpoint.base.String()
 }
 
 // begin is where the tenure of an identity begins: where the one before was, and at first where the node was heard last. The caller holds
 // the lock.
 func (c *Client) begin(id Identity) *url.URL {
 	if c.tenure != nil {
-		return c.tenure.door.base
+		return c.tenure.endpoint.base
 	}
 	if slices.Contains(c.others, id.Last) && id.Home == c.base.String() {
 		if u, err := url.Parse(id.Last); err == nil {
@@ -134,9 +134,9 @@ func unreached(ctx context.Context, err error) bool {
 
 // move goes on to the next gateway after one that was not reached, unless another call has done so. The URL that the client was made for
 // is the first of them. Calls that are still under way at the one before may end there.
-func (c *Client) move(t *tenure, from *door, why error) {
+func (c *Client) move(t *tenure, from *endpoint, why error) {
 	c.mu.Lock()
-	if t == nil || t.door != from {
+	if t == nil || t.endpoint != from {
 		c.mu.Unlock()
 		return
 	}
@@ -147,7 +147,7 @@ func (c *Client) move(t *tenure, from *door, why error) {
 		c.mu.Unlock()
 		return
 	}
-	t.door = c.newDoor(next, t)
+	t.endpoint = c.newEndpoint(next, t)
 	c.mu.Unlock()
 	from.close()
 	c.cfg.Logger.Info("a gateway was not reached: trying the next one", "host", from.base.Host, "next", next.Host, "error", why)
