@@ -83,7 +83,8 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	return err
 }
 
-// follow reads the CA again and again. It passes connections, and copies blobs, from when it has read the CA and a gateway is active. A wrong master key is an error: this gateway could not stand in for the active one.
+// follow reads the CA again and again. It passes connections, and copies blobs, from when it has read the CA and a gateway is active. A
+// wrong master key is an error: this gateway could not stand in for the active one.
 func (b *standby) follow(ctx context.Context) error {
 	passing := false
 	for {

@@ -136,8 +136,8 @@ func (db *DB) renew(ctx context.Context) error {
 	defer cancel()
 	fence, settled := db.fence.Load(), db.settled()
 	body, err := encode([]engine.Statement{
-		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = max(settled, ?) WHERE fence = ? AND beat >= ?", engine.Millis(db.o.Now()), settled,
-			fence, db.beat.Load()),
+		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = max(settled, ?) WHERE fence = ? AND beat >= ?",
+			engine.Millis(db.o.Now()), settled, fence, db.beat.Load()),
 		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled),
 	})
 	if err != nil {

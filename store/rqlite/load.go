@@ -95,8 +95,8 @@ func Same(ctx context.Context, db engine.Querier, want map[string]int64) error {
 }
 
 // Load puts the database in a file, which Furnish has prepared, in the place of the one that the nodes have, on all of them at once. Whoever
-// held the lease is deposed by that, and this process has it: Hold must be called at once. It is sent once alone: a second copy that comes late would undo what was written meanwhile. So where
-// the answer is lost, the fence says whether it is there.
+// held the lease is deposed by that, and this process has it: Hold must be called at once. It is sent once alone: a second copy that
+// comes late would undo what was written meanwhile. So where the answer is lost, the fence says whether it is there.
 func (db *DB) Load(ctx context.Context, path string, fence int64) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()

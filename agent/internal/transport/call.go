@@ -25,7 +25,7 @@ type attempt struct {
 	via      Way // the way that carried it
 	nonce    string
 	strict   bool // the certificate's dates were checked
-	endpoint     *endpoint
+	endpoint *endpoint
 }
 
 // Facts are what every proven answer may carry. From an answer that is not proven they count for nothing.

@@ -17,9 +17,9 @@ import (
 // their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, and only the signature of an answer
 // proves it. curl also verifies the gateway's certificate, by this machine's clock.
 type curl struct {
-	client *Client
-	endpoint   *endpoint
-	role   role
+	client   *Client
+	endpoint *endpoint
+	role     role
 
 	mu    sync.Mutex
 	works trust // the trust of the fence that let the last exchange through

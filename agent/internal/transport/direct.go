@@ -31,7 +31,7 @@ type Answer struct {
 // direct exchanges through net/http. It keeps few idle connections open. It is safe for concurrent use.
 type direct struct {
 	client    *Client
-	endpoint      *endpoint
+	endpoint  *endpoint
 	tenure    *tenure // whose connections these are; nil: nobody's, so that no certificate is shown
 	verify    func([]*x509.Certificate) (chained bool, err error)
 	transport *http.Transport

@@ -10,8 +10,8 @@ import (
 	"muster/agent/wire"
 )
 
-// endpoint is one gateway, and what carries requests to it. Several gateways may lead to the same one: what a node learns at one endpoint is true
-// at the others too, but for what their connections prove.
+// endpoint is one gateway, and what carries requests to it. Several gateways may lead to the same one: what a node learns at one endpoint
+// is true at the others too, but for what their connections prove.
 type endpoint struct {
 	base   *url.URL
 	direct [roles]exchanger // strict and lenient only with an identity

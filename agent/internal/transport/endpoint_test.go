@@ -73,8 +73,9 @@ func (s *site) fails(host string, down bool) {
 // client is a node's that joined at a URL, with what it knows.
 func (s *site) client(t *testing.T, home string, change func(*transport.Identity)) *transport.Client {
 	t.Helper()
-	client, err := transport.New(transport.Config{Gateway: home, Version: "1", Dial: s.dial, SystemRoots: gatewaytest.NewCA(t, time.Now()).Pool(),
-		Timeout: 10 * time.Second})
+	client, err := transport.New(transport.Config{Gateway: home, Version: "1", Dial: s.dial,
+		SystemRoots: gatewaytest.NewCA(t, time.Now()).Pool(),
+		Timeout:     10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

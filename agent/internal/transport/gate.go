@@ -27,9 +27,9 @@ type tenure struct {
 	cut      context.CancelFunc
 
 	// Under the client's lock:
-	calls   int
-	drained chan struct{} // closed when the last call has left; nil: nobody waits for that
-	endpoint    *endpoint         // in use
+	calls    int
+	drained  chan struct{} // closed when the last call has left; nil: nobody waits for that
+	endpoint *endpoint     // in use
 }
 
 func (c *Client) newTenure(id Identity, to *url.URL) *tenure {

@@ -68,9 +68,9 @@ type Identity struct {
 
 // Client talks to one gateway, or to one of several that lead to the same one. It is safe for concurrent use.
 type Client struct {
-	cfg  Config
-	base *url.URL // of the gateway that it was made for
-	endpoint *endpoint    // to that one, for calls that need no identity before there is one
+	cfg      Config
+	base     *url.URL  // of the gateway that it was made for
+	endpoint *endpoint // to that one, for calls that need no identity before there is one
 
 	using sync.Mutex // one change of the identity at a time
 

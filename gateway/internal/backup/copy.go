@@ -18,7 +18,8 @@ import (
 func (o Offline) Copy(ctx context.Context, c datadir.Copy) (done datadir.Copied, err error) {
 	from, to := cluster.IsStore(c.From), cluster.IsStore(c.To)
 	if from == to {
-		return done, errors.New("one of the two is a data directory, and the other one a shared store: write muster store copy DIR rqlite://HOST:PORT,... " +
+		return done, errors.New("one of the two is a data directory, and the other one a shared store: " +
+			"write muster store copy DIR rqlite://HOST:PORT,... " +
 			"or muster store copy rqlite://HOST:PORT,... DIR")
 	}
 	files := datadir.Files{Data: c.From, MasterKeyFile: c.MasterKeyFile}

@@ -33,8 +33,8 @@ func ClusterCommands() []cli.Command {
 			Forms:   []string{cli.FormTable, cli.FormJSON},
 			Summary: "have another gateway take the place of the active one, for an upgrade",
 			Text: "The active gateway answers what it was asked, ends, and starts again as one that stands by (its service does that). " +
-				"The gateway with this ID takes its place, or any that stands by; this waits until it serves. Nodes stay enrolled and their work goes on; " +
-				"sessions end. For an upgrade, give those that stand by the new program first, then hand over, then upgrade the last one.",
+				"The gateway with this ID takes its place, or any that stands by; this waits until it serves. Nodes stay enrolled and " +
+				"their work goes on; sessions end. For an upgrade, give those that stand by the new program first, then hand over, then upgrade the last one.",
 			Examples: []string{"muster gateway hand-over", "muster gateway hand-over gw2"}},
 	}
 }
