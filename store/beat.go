@@ -72,12 +72,14 @@ const setAlive = `UPDATE OR FAIL liveness SET last_seen = b.value ->> 1, run_id 
 
 func (b Beat) update() statement {
 	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost,
-		list(b.Notices), millis(b.At)}
+		list(b.Notices)}
 	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?,
-		notices = ?, reported_at = ?`
+		notices = ?, `
 	if b.Hardware != "" {
-		set = set + ", hardware = ?"
-		args = append(args, b.Hardware)
+		set += "reported_at = ?, hardware = ?"
+		args = append(args, millis(b.At), b.Hardware)
+	} else { // the reading stays as old as it is
+		set += "reported_at = COALESCE(reported_at, last_seen)"
 	}
 	return do(set+" WHERE node_id = ? AND COALESCE(last_seen, 0) <= ?", append(args, b.NodeID, millis(b.At))...)
 }

@@ -21,11 +21,10 @@ import (
 type holding struct {
 	*rqlitetest.Node
 
+	mu      sync.Mutex
 	barring func() // is called when a number is about to be barred
-
-	mu    sync.Mutex
-	holds bool
-	kept  [][]byte
+	holds   bool
+	kept    [][]byte
 }
 
 func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -34,8 +33,11 @@ func (h *holding) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if h.barring != nil && bytes.Contains(body, []byte("RETURNING barred")) {
-		h.barring()
+	h.mu.Lock()
+	barring := h.barring
+	h.mu.Unlock()
+	if barring != nil && bytes.Contains(body, []byte("RETURNING barred")) {
+		barring()
 	}
 	h.mu.Lock()
 	held := h.holds && strings.HasPrefix(r.URL.Path, "/db/execute")
@@ -98,9 +100,11 @@ func TestLateRenewal(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
+		h.mu.Lock()
 		if len(h.kept) < 2 {
-			t.Fatalf("%d requests are held back", len(h.kept))
+			t.Errorf("%d requests are held back", len(h.kept))
 		}
+		h.mu.Unlock()
 		h.arrive()
 		if all := content(t, h.Node); all != "a=!" {
 			t.Errorf("the table has %q", all)
@@ -138,7 +142,6 @@ func TestLateConflict(t *testing.T) {
 				done <- err
 			}()
 			synctest.Wait()
-			h.hold(false)
 			another := func() {
 				_, err := h.DB.Exec("INSERT INTO t(k, v) VALUES ('other', '1')")
 				must(t, err)
@@ -147,8 +150,11 @@ func TestLateConflict(t *testing.T) {
 			want, rows := engine.ErrConflict, "other=1"
 			if faster {
 				want, rows = engine.ErrAnswerLost, "mine=1 other=1"
+				h.mu.Lock()
 				h.barring = another
+				h.mu.Unlock()
 			}
+			h.hold(false)
 			if err := <-done; !errors.Is(err, want) {
 				t.Errorf("got %v", err)
 			}

@@ -33,10 +33,10 @@ func (f *failure) Unwrap() error { return f.err }
 // once asks one node. The error is a *failure.
 func (db *DB) once(ctx context.Context, path string, body []byte, statements int) (reply, error) {
 	at := int(db.next.Load()) % len(db.base)
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	asking, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	r, err := db.ask(ctx, db.base[at]+path, body, statements)
-	if err != nil {
+	r, err := db.ask(asking, db.base[at]+path, body, statements)
+	if err != nil && !errors.Is(ctx.Err(), context.Canceled) { // a caller who goes says nothing about the node
 		db.failures.Add(1)
 		db.next.CompareAndSwap(int64(at), int64((at+1)%len(db.base)))
 	}

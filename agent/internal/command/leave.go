@@ -193,6 +193,21 @@ func say(ctx context.Context, client *transport.Client, state identity.State) er
 		return err
 	}
 	client.Use(id)
-	var answer wire.LeaveAnswer
-	return client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
+	return eachGateway(ctx, state, func() error {
+		var answer wire.LeaveAnswer
+		return client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
+	})
+}
+
+// eachGateway calls until one of the gateways that are known has given a verdict, or all were asked: the client goes on to the next one
+// itself.
+func eachGateway(ctx context.Context, state identity.State, call func() error) (err error) {
+	for range 1 + len(state.Gateway.Gateways) {
+		err = call()
+		var refusal *transport.Refusal
+		if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
 }

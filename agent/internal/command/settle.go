@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	callTime  = 8 * time.Second  // of the one call: less than service.SettleTime by what the rest takes
+	callTime  = 8 * time.Second  // of the one call, to whichever gateway: less than service.SettleTime by what the rest takes
 	judgeTime = 10 * time.Second // of all that settle does
 )
 
@@ -146,16 +146,22 @@ func (j judge) call(ctx context.Context) error {
 	client.Use(id)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	if err := answers(ctx, client); err != nil {
-		return err
+	within := callTime
+	if len(state.Gateway.Gateways) > 1 { // time for another one
+		within /= 2
 	}
-	return writes(ctx, client)
+	return eachGateway(ctx, state, func() error {
+		if err := answers(ctx, client, within); err != nil {
+			return err
+		}
+		return writes(ctx, client, within)
+	})
 }
 
 // answers asks for something that only a node may read. A provable refusal is an answer too, whatever it says of this node: the gateway is
 // there. It is none where the gateway says that it has trouble itself.
-func answers(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Path: wire.PathRelease, Timeout: callTime})
+func answers(ctx context.Context, client *transport.Client, within time.Duration) error {
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathRelease, Timeout: within})
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests {
 		return nil
@@ -165,8 +171,8 @@ func answers(ctx context.Context, client *transport.Client) error {
 
 // writes asks whether the gateway can write, because one with a full disk goes on to answer what it only reads. Anybody may ask that, so
 // the answer need not be proven. It counts only if it says that the gateway cannot: a proxy may keep the path to itself.
-func writes(ctx context.Context, client *transport.Client) error {
-	_, err := client.Do(ctx, transport.Request{Path: wire.PathReady, Timeout: callTime})
+func writes(ctx context.Context, client *transport.Client, within time.Duration) error {
+	_, err := client.Do(ctx, transport.Request{Path: wire.PathReady, Timeout: within})
 	var refusal *transport.Refusal
 	var unproven *transport.Unproven
 	switch {

@@ -90,8 +90,10 @@ func TestFollowsTheGateways(t *testing.T) {
 		hour("", both, both, "https://gw2.test", "gw2.test")
 		hour("gw2.test", both, both, "", "gw1.test")
 		hour("gw1.test", both, both, "https://gw2.test", "gw2.test")
-		hour("", nil, nil, "https://gw2.test", "gw2.test")
-		hour("", both, both, "", "gw1.test")
+		second := both[1:]
+		hour("", nil, second, "https://gw2.test", "gw2.test")
+		hour("gw1.test", nil, second, "https://gw2.test", "gw2.test")
+		hour("", both, both, "https://gw2.test", "gw2.test")
 	})
 }
 

@@ -58,10 +58,14 @@ func (l *Loop) named(name string) bool {
 	return true
 }
 
-// led takes over the URLs of all gateways, and which of them has answered. It reports whether any of that is new.
+// led takes over the URLs of all gateways, and which of them has answered. It reports whether any of that is new. The one that has answered
+// stays in the list: the URL that the node has joined with may lead nowhere any more.
 func (l *Loop) led(gateways []string) bool {
 	known := &l.State.Gateway
 	last := l.Client.Through()
+	if last != "" && !slices.Contains(gateways, last) {
+		gateways = append(gateways, last)
+	}
 	if slices.Equal(known.Gateways, gateways) && known.Last == last {
 		return false
 	}

@@ -94,6 +94,9 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 			last = err
 			continue
 		}
+		if unproven := (*Unproven)(nil); errors.As(err, &unproven) { // something between talks, as when the gateway behind it is gone
+			c.move(t, a.endpoint, err)
+		}
 		if err != nil && a.digest != "" {
 			err = q.Into.spoilt(err)
 		}

@@ -25,6 +25,9 @@ type backup struct {
 	lacks int              // blobs that the gateway had lost when it made the backup
 }
 
+// logEnd ends the name of the log that SQLite has beside a database.
+const logEnd = "-wal"
+
 // take reads a backup to its end, and writes its database into a new file. Nothing of a backup that is damaged or cut off is used.
 func take(steps disk.Steps, path, database string) (backup, error) {
 	b := backup{path: path}
@@ -34,6 +37,11 @@ func take(steps disk.Steps, path, database string) (backup, error) {
 	}
 	defer file.Close()
 	if archive.IsDatabase(file) {
+		if log, err := os.Stat(path + logEnd); err == nil && log.Size() > 0 { // of a gateway that was killed: the newest is there alone
+			if err := steps.Copy(path+logEnd, database+logEnd); err != nil {
+				return b, err
+			}
+		}
 		return b, steps.Copy(path, database)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -122,7 +130,10 @@ func keepBlobs(steps disk.Steps, folder, aside string) error {
 			made = append(made, to)
 			return steps.MakeFolders(to, 0o700)
 		}
-		return os.Link(path, to)
+		if err := os.Link(path, to); !errors.Is(err, fs.ErrNotExist) { // a gateway that runs has removed it
+			return err
+		}
+		return nil
 	})
 	for _, folder := range made {
 		err = errors.Join(err, steps.SyncFolder("the old blobs", folder))

@@ -81,7 +81,7 @@ func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied st
 	}
 	if there {
 		_, pulse, err := instance.New(store.Records{Engine: held.DB}).Read(ctx)
-		if err == nil && pulse == next.pulse && cluster.Same(ctx, store.Records{Engine: held.DB}, next.counts) == nil {
+		if err == nil && pulse == next.pulse && cluster.SameRows(ctx, store.Records{Engine: held.DB}, next.counts) == nil {
 			done.Already = true
 			return done, nil
 		}
@@ -91,6 +91,9 @@ func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied st
 		if done.Aside, _, err = s.keepShared(ctx, held); err != nil {
 			return done, err
 		}
+	}
+	if err := same(ctx, copied, next.counts); err != nil {
+		return done, err
 	}
 	fmt.Fprintln(s.keys.Say, "loading it into the nodes of rqlite ...")
 	return done, held.Load(ctx, copied, next.fence, next.counts)
@@ -141,11 +144,6 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 	if err != nil {
 		return done, err
 	}
-	name, pulse, err := instance.InFile(ctx, filepath.Join(s.keys.Data, datadir.Database))
-	if err == nil && name == "" && pulse == next.pulse {
-		done.Already = true
-		return done, nil
-	}
 	if err := s.free(c.Force, "copy into another directory"); err != nil {
 		return done, err
 	}
@@ -154,7 +152,7 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 	return done, err
 }
 
-// same is cluster.Same of a file, before anybody migrates it.
+// same is cluster.Same of a file that nobody has open.
 func same(ctx context.Context, file string, counts map[string]int64) error {
 	db, err := instance.Still(file)
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/datadir/masterkey"
+	"muster/gateway/internal/datadir/seen"
 	"muster/store"
 )
 
@@ -55,10 +56,10 @@ func (o Offline) source(files datadir.Files) masterkey.Source {
 	return s
 }
 
-// there refuses a directory without a database, before anything is made in it: a mistyped path must not become a new gateway.
+// there refuses a directory without a database, or whose gateway has used a shared store since, before anything is made in it: a mistyped path must not become a new gateway.
 func there(data string) error {
 	if _, err := os.Lstat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
-		return nil // another error is for whoever opens it
+		return seen.Moved(data) // another error is for whoever opens it
 	}
 	return fmt.Errorf("there is no database in %s: name the gateway's directory with --data", data)
 }

@@ -56,6 +56,76 @@ func (e *estate) init(data, key string) error {
 	return err
 }
 
+// TestRestoreLog: of a bare database of a gateway that was killed, what is in the log beside it counts, too. A log that lies in the directory
+// without its database is not read as that of the one that comes.
+func TestRestoreLog(t *testing.T) {
+	e := newEstate(t)
+	key := filepath.Join(e.root, datadir.ServiceKey)
+	from, to, copied := t.TempDir(), t.TempDir(), t.TempDir()
+	fatal := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(data string) *store.Store {
+		t.Helper()
+		s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(data, datadir.Database), MasterKey: bytes.Repeat([]byte{'s'}, 32)})
+		fatal(err)
+		return s
+	}
+	fatal(e.init(from, key))
+	s := open(from)
+	fatal(s.SetMeta(t.Context(), store.MetaAliveAt, "1767225600000"))
+	fatal(s.SetMeta(t.Context(), "newest", "here"))
+	for _, end := range []string{"", "-wal"} {
+		raw, err := os.ReadFile(filepath.Join(from, datadir.Database+end))
+		fatal(err)
+		fatal(os.WriteFile(filepath.Join(copied, datadir.Database+end), raw, 0o600))
+		if end != "" {
+			fatal(os.WriteFile(filepath.Join(to, datadir.Database+end), raw, 0o600))
+		}
+	}
+	fatal(s.SetMeta(t.Context(), "newest", "later"))
+	fatal(s.Close())
+	_, err := e.offline().Restore(t.Context(), datadir.Restore{File: filepath.Join(copied, datadir.Database),
+		Files: datadir.Files{Data: to, MasterKeyFile: key}})
+	fatal(err)
+	if left, err := os.Stat(filepath.Join(to, datadir.Database+"-wal")); err == nil && left.Size() > 0 {
+		t.Error("the log that lay there is there still")
+	}
+	s = open(to)
+	defer s.Close()
+	if got, err := s.Meta(t.Context(), "newest"); err != nil || got != "here" {
+		t.Errorf("the newest write: %q, %v", got, err)
+	}
+}
+
+// TestMovedData: the keys of a database that is from before its gateway went to a shared store are not touched.
+func TestMovedData(t *testing.T) {
+	e := newEstate(t)
+	data := t.TempDir()
+	key := filepath.Join(e.root, datadir.ServiceKey)
+	if err := e.init(data, key); err != nil {
+		t.Fatal(err)
+	}
+	note := `{"instance":"A","pulse":1,"at":"2026-01-01T00:00:00Z","shared":{"instance":"B","fence":3,"pulse":9,"at":"2026-01-02T00:00:00Z"}}`
+	if err := os.WriteFile(filepath.Join(data, "muster.seen"), []byte(note), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := datadir.Files{Data: data, MasterKeyFile: key}
+	_, rotated := e.offline().RotateMaster(t.Context(), files, datadir.SharedStore{}, "")
+	for what, err := range map[string]error{
+		"rotate": rotated,
+		"export": e.offline().ExportTrust(t.Context(), files, filepath.Join(t.TempDir(), "trust.key")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "shares with others until 2026-01-02") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	e.opens(data, key)
+}
+
 // opens expects that the key in a file is the one of the database.
 func (e *estate) opens(data, file string) {
 	e.t.Helper()

@@ -155,6 +155,9 @@ func (s *site) place(copied string, key []byte, first func() error) (at placed, 
 	if err := s.disk.Rename(copied, filepath.Join(s.keys.Data, datadir.Database)); err != nil {
 		return at, err
 	}
+	if err := seen.Own(s.keys.Data); err != nil {
+		return at, err
+	}
 	at.keyFile, at.keyAside, err = placeKey()
 	at.keyToName = s.keyToName(key)
 	return at, err
@@ -214,7 +217,9 @@ func (s *site) keyToName(key []byte) string {
 // directory: it must not be read as the log of the database that comes. The old database stays in its place until the rename replaces it.
 func (s *site) setAside() (string, error) {
 	data := s.keys.Data
-	if !exists(filepath.Join(data, datadir.Database)) {
+	log := [...]string{datadir.Database + logEnd, datadir.Database + "-shm"}
+	all := append(log[:], datadir.Database)
+	if !slices.ContainsFunc(all, func(name string) bool { return exists(filepath.Join(data, name)) }) {
 		return "", nil
 	}
 	aside := filepath.Join(data, "before-restore-"+time.Now().UTC().Format(asideTime))
@@ -224,8 +229,7 @@ func (s *site) setAside() (string, error) {
 	if err := keepBlobs(s.disk, folderOf(data), folderOf(aside)); err != nil {
 		return "", err
 	}
-	log := [...]string{datadir.Database + "-wal", datadir.Database + "-shm"}
-	for _, name := range append(log[:], datadir.Database) {
+	for _, name := range all {
 		if err := s.disk.At("link " + name); err != nil {
 			return "", err
 		}

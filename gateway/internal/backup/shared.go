@@ -107,7 +107,7 @@ func (s *site) attach(ctx context.Context, at datadir.SharedStore, key []byte) (
 	return held, !empty, nil
 }
 
-// keepShared keeps a copy of what a shared store has.
+// keepShared keeps a copy of what a shared store has, and this directory's blobs of the registry.
 func (s *site) keepShared(ctx context.Context, held *cluster.Seized) (folder, file string, err error) {
 	folder = filepath.Join(s.keys.Data, "before-restore-"+time.Now().UTC().Format(asideTime))
 	file = filepath.Join(folder, datadir.Database)
@@ -115,6 +115,9 @@ func (s *site) keepShared(ctx context.Context, held *cluster.Seized) (folder, fi
 		return "", "", err
 	}
 	fmt.Fprintf(s.keys.Say, "keeping a copy of what is there in %s ...\n", folder)
+	if err := keepBlobs(s.disk, folderOf(s.keys.Data), folderOf(folder)); err != nil {
+		return "", "", err
+	}
 	return folder, file, held.DB.Backup(ctx, file)
 }
 

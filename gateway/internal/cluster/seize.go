@@ -141,7 +141,7 @@ func (s *Seized) Load(ctx context.Context, path string, fence int64, counts map[
 	}
 	_ = s.letGo() // of the lease that is gone
 	s.hold()
-	return rqlite.Same(ctx, s.DB, counts)
+	return rqlite.SameRows(ctx, s.DB, counts)
 }
 
 // Close gives the lease back, and closes the store.
@@ -151,7 +151,9 @@ func (s *Seized) Close() error {
 	if held && lost == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 		defer cancel()
-		lost = s.DB.Release(ctx, "")
+		if lost = s.DB.Release(ctx, ""); errors.Is(lost, rqlite.ErrDeposed) { // perhaps by a copy of this release
+			lost = nil
+		}
 	}
 	return errors.Join(lost, s.DB.Close())
 }
@@ -164,6 +166,11 @@ func Counts(ctx context.Context, db store.Records) (map[string]int64, error) {
 // Same is nil if a database is sound, and its tables have so many rows.
 func Same(ctx context.Context, db store.Records, counts map[string]int64) error {
 	return rqlite.Same(ctx, db, counts)
+}
+
+// SameRows is nil if the tables of a database have so many rows.
+func SameRows(ctx context.Context, db store.Records, counts map[string]int64) error {
+	return rqlite.SameRows(ctx, db, counts)
 }
 
 // Strip takes the lease out of a copy that is to be no shared store.

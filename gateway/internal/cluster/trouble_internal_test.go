@@ -80,8 +80,9 @@ func TestStoreSlow(t *testing.T) {
 		first := join(t, way, "gw1", 0)
 		first.stand(t.Context())
 		first.takes()
+		ctx, cancel := context.WithCancel(t.Context())
 		second := join(t, way, "gw2", 0)
-		second.stand(t.Context())
+		second.stand(ctx)
 		time.Sleep(10 * time.Second)
 		way.on.Store(true)
 		for range 600 {
@@ -95,11 +96,15 @@ func TestStoreSlow(t *testing.T) {
 		}
 		way.on.Store(false)
 		third := join(t, way, "gw3", 0)
-		third.stand(t.Context())
+		third.stand(ctx)
 		for end := time.Now().Add(20 * time.Second); !second.DB.Holds() && !third.DB.Holds(); time.Sleep(100 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("nobody takes over")
 			}
+		}
+		cancel()
+		for _, m := range []*member{second, third} {
+			<-m.took // one of them took over, and the other one was told to end
 		}
 		for _, m := range []*member{first, second, third} {
 			must(t, m.Close())

@@ -154,7 +154,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // ctx has ended already
 			defer cancel()
-			return errors.Join(f.Flush(last), f.keepAbsences(last))
+			return errors.Join(f.flushNow(last, true), f.keepAbsences(last))
 		}
 	}
 }

@@ -25,11 +25,14 @@ type unwritten struct {
 // Flush writes the heartbeats that wait. When it returns nil, everything that was heard before the call is in the database, but for the
 // newest figures of reports that have not changed: they follow within ten minutes, and memory has them.
 // It writes at least once, also if no heartbeat waits: each write records that the gateway is at work.
-func (f *Fleet) Flush(ctx context.Context) error {
+func (f *Fleet) Flush(ctx context.Context) error { return f.flushNow(ctx, false) }
+
+// flushNow is Flush. all: with the newest figures of all reports.
+func (f *Fleet) flushNow(ctx context.Context, all bool) error {
 	f.watch(ctx)
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
-	waiting := f.takeDirty()
+	waiting := f.takeDirty(all)
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), store.Piece)
 		rows := make([]store.Beat, n)
@@ -74,13 +77,13 @@ func (f *Fleet) reported(written []unwritten) {
 }
 
 // takeDirty returns the heartbeats that wait, and marks them as written. giveBack undoes that.
-func (f *Fleet) takeDirty() []unwritten {
+func (f *Fleet) takeDirty(all bool) []unwritten {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	var waiting []unwritten
 	up := f.clock.Up()
 	for id, l := range f.beats.live {
-		late := up-l.reportAt >= refresh
+		late := all || up-l.reportAt >= refresh
 		again := !l.dirty && l.behind && late // the node has been silent since, or is about to be
 		if !l.dirty && !again {
 			if up-l.touched > forgetLive {

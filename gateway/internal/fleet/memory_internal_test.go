@@ -33,17 +33,17 @@ func TestGiveBackBesideANewerBeat(t *testing.T) {
 	r := &Fleet{now: func() time.Time { return now }}
 	first := view.Sample{NodeID: "n-1", At: now, Counter: 1, Hardware: &wire.Hardware{}}
 	r.beats.live = map[string]*live{"n-1": {beat: first, dirty: true}}
-	waiting := r.takeDirty()
+	waiting := r.takeDirty(false)
 	r.beats.live["n-1"].beat = view.Sample{NodeID: "n-1", At: now, Counter: 2}
 	r.beats.live["n-1"].dirty = true
 	r.giveBack(waiting)
-	again := r.takeDirty()
+	again := r.takeDirty(false)
 	if len(again) != 1 || again[0].Counter != 2 || again[0].Hardware != first.Hardware {
 		t.Errorf("got %+v, want the newer beat with the older reading", again)
 	}
 	r.beats.live = map[string]*live{}
 	r.giveBack(again) // a take-over forgot the node meanwhile
-	if len(r.takeDirty()) != 0 {
+	if len(r.takeDirty(false)) != 0 {
 		t.Error("a beat came back that a take-over had dropped")
 	}
 }

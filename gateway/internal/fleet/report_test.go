@@ -144,7 +144,32 @@ func TestPastFigures(t *testing.T) {
 		t.Errorf("figures of the heartbeat before: %s, %s", n.Hardware, n.Cost)
 	}
 	f.beat(ad, 4, nil) // no reading
-	if n := f.seen("box"); n.Hardware != written(past) || n.Counter != 4 {
-		t.Errorf("a heartbeat without a reading: %+v", n)
+	for _, what := range []string{"heard", "written"} {
+		if n := f.seen("box"); n.Hardware != written(past) || n.Counter != 4 {
+			t.Errorf("a heartbeat without a reading, %s: %+v", what, n)
+		}
+		f.flush()
+	}
+}
+
+// TestReportsAtTheEnd: a gateway that stops writes the newest figures of all nodes.
+func TestReportsAtTheEnd(t *testing.T) {
+	f := newFleet(t)
+	ad := f.enrolled("box")
+	f.beat(ad, 1, hardware(loaded(1, 10, 0)))
+	f.flush()
+	f.clock.Forward(time.Minute)
+	f.beat(ad, 2, hardware(loaded(2, 20, 0)))
+	f.flush()
+	if n := f.stored("box"); n.Hardware != written(loaded(1, 10, 0)) {
+		t.Errorf("before the end: %+v", n)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ended); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.stored("box"); n.Hardware != written(loaded(2, 20, 0)) || n.ReportedAt != nil {
+		t.Errorf("at the end: %+v", n)
 	}
 }

@@ -173,8 +173,8 @@ func (d *Service) save(ctx context.Context, c *channel, out rollout.Outcome, fro
 	if errors.Is(err, store.ErrConflict) {
 		return d.reload(ctx)
 	}
-	if err != nil {
-		return err
+	if err != nil { // a part of it may be stored
+		return errors.Join(err, d.reload(ctx))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,6 +25,9 @@ func Pulse(data string) int64 {
 
 // Look recognises the database in a data directory, before anybody opens it, and changes nothing. It refuses one that was copied there.
 func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
+	if err := Moved(data); err != nil {
+		return nil, err
+	}
 	w := &Watch{place: place{data: data}, log: log}
 	name, pulse, err := instance.InFile(ctx, filepath.Join(data, datadir.Database))
 	if errors.Is(err, store.ErrDamaged) { // who opens it says more
@@ -45,11 +48,32 @@ func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
 	}
 	if why != "" {
 		database := filepath.Join(data, datadir.Database)
-		return nil, fmt.Errorf("%s: %w: %s. What happened since would be undone in silence, so bring it in as a restore: move it away "+
-			"(mv %s /tmp/copy.db), and give muster restore /tmp/copy.db --data %s; muster help backup", database, ErrOther, why,
-			paste.Quote(database), paste.Quote(data))
+		return nil, fmt.Errorf("%s: %w: %s. What happened since would be undone in silence, so bring it in as a restore: move it away with "+
+			"the files beside it (mkdir /tmp/copy && mv %s* /tmp/copy), and give muster restore /tmp/copy/%s --data %s; muster help backup",
+			database, ErrOther, why, paste.Quote(database), datadir.Database, paste.Quote(data))
 	}
 	return w, nil
+}
+
+// Moved is an ErrOther if the gateway of a directory has used a shared store since it used the database there. That one is from before.
+func Moved(data string) error {
+	c, _ := read(data)
+	if c.Shared == nil || !c.Shared.At.After(c.At) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: this gateway has used a store that it shares with others until %s, and what is here is from before. Add --store "+
+		"as it was; or bring the store back into this directory (muster store copy rqlite://... %s --force). If the store is gone, remove %s. "+
+		"muster help standby", data, ErrOther, c.Shared.At.UTC().Format(time.RFC3339), paste.Quote(data), filepath.Join(data, file))
+}
+
+// Own notes that the database in a directory is its gateway's from now on, and no shared store.
+func Own(data string) error {
+	c, there := read(data)
+	if !there || c.Shared == nil {
+		return nil
+	}
+	c.Shared = nil
+	return write(data, c, disk.Replace)
 }
 
 // Begin works with the database that Look has recognised, and gives it a name if it has none.

@@ -76,11 +76,15 @@ func (p place) write(n note, how func(path string, content []byte, mode os.FileM
 	} else {
 		c.note = n
 	}
+	return write(p.data, c, how)
+}
+
+func write(data string, c content, how func(path string, content []byte, mode os.FileMode) error) error {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return how(filepath.Join(p.data, file), append(text, '\n'), 0o600)
+	return how(filepath.Join(data, file), append(text, '\n'), 0o600)
 }
 
 // differs says why a database that is so now is not the one that was seen; "": it can be that one.

@@ -55,8 +55,9 @@ func (s *Shared) Judge(ctx context.Context, fence, beat int64, sure bool) error 
 		now.Instance = name
 	}
 	if why := s.now.differs(now); why != "" {
-		return fmt.Errorf("%w: %s. What happened since would be undone in silence, so bring it in as a restore, with the copy that the nodes "+
-			"of rqlite were put back from: muster restore FILE --force, with the --store flags of this gateway. If this is another store, and it "+
+		return fmt.Errorf("%w: %s. What happened since would be undone in silence, and no gateway takes over. If one node of rqlite was put "+
+			"back, or had a full disk, stop that node, empty its directory, and let it join again. If all of them were put back, bring in the "+
+			"copy that they were put back from: muster restore FILE --force, with the --store flags of this gateway. If this is another store, and it "+
 			"shall be used, remove %s. muster help standby", ErrOther, why, filepath.Join(s.place.data, file))
 	}
 	now.Instance = cmp.Or(now.Instance, s.now.Instance)

@@ -88,6 +88,25 @@ func TestShared(t *testing.T) {
 	})
 }
 
+// TestMoved: a directory whose gateway has used a shared store since does not start with its own database, until that is its own again.
+func TestMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateway{t, t.TempDir()}
+		must(t, g.starts(time.Minute))
+		time.Sleep(time.Second)
+		must(t, gateway{t, t.TempDir()}.shares(g.data).Judge(t.Context(), 5, 1, true))
+		for range 2 {
+			if err := g.starts(time.Minute); !errors.Is(err, seen.ErrOther) || !strings.Contains(err.Error(), "muster store copy") {
+				t.Errorf("got %v", err)
+			}
+		}
+		must(t, seen.Own(g.data))
+		must(t, seen.Own(g.data))
+		must(t, g.starts(time.Minute))
+		must(t, seen.Own(t.TempDir()))
+	})
+}
+
 // TestBothNotes: what a directory knows of its own database and of a shared store stand beside each other.
 func TestBothNotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,12 +21,13 @@ type Digest [sha256.Size]byte
 func Of(s *view.Sample, last *wire.Hardware) Digest {
 	part := struct {
 		Interval time.Duration
+		Skew     int64 // in minutes
 		Address  string
 		Agent    *wire.AgentInfo
 		Starts   *wire.Starts
 		Notices  []string
 		Hardware *wire.Hardware
-	}{s.Interval, s.Address, s.Agent, nil, s.Notices, reading.Steady(last)}
+	}{s.Interval, s.SkewMillis / time.Minute.Milliseconds(), s.Address, s.Agent, nil, s.Notices, reading.Steady(last)}
 	if s.Cost != nil {
 		part.Starts = s.Cost.Starts
 	}
