@@ -52,7 +52,10 @@ func (r *Registry) sweep(ctx context.Context) (missing int64, err error) {
 	if ended+blobs+repositories+files+orphans > 0 {
 		r.log.Info("the registry was swept", "uploads", ended, "unused", blobs, "repositories", repositories, "files", files+orphans)
 	}
-	if missing > 0 {
+	switch {
+	case missing > 0 && r.config.Fetch != nil:
+		r.log.Warn("files of blobs are not here, and no other gateway gives them now: it is tried again each minute", "blobs", missing)
+	case missing > 0:
 		r.log.Error("files of blobs are not there: restore them from a backup, or push them again", "blobs", missing)
 	}
 	return missing, errors.Join(err, errCollect, errUnlinked, errOrphans, errMissing)

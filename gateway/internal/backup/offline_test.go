@@ -124,6 +124,19 @@ func TestMovedData(t *testing.T) {
 		}
 	}
 	e.opens(data, key)
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(data, datadir.Database), MasterKey: bytes.Repeat([]byte{'s'}, 32)})
+	if err == nil {
+		err = errors.Join(s.SetMeta(t.Context(), store.MetaAliveAt, "1767225600000"), s.Close())
+	}
+	if err == nil {
+		_, err = e.offline().Restore(t.Context(), datadir.Restore{File: filepath.Join(data, datadir.Database), Files: files, Force: true})
+	}
+	if err == nil {
+		_, err = e.offline().RotateMaster(t.Context(), files, datadir.SharedStore{}, filepath.Join(t.TempDir(), "new.key"))
+	}
+	if err != nil {
+		t.Errorf("after a restore of what is there: %v", err)
+	}
 }
 
 // opens expects that the key in a file is the one of the database.

@@ -62,8 +62,9 @@ func Moved(data string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: this gateway has used a store that it shares with others until %s, and what is here is from before. Add --store "+
-		"as it was; or bring the store back into this directory (muster store copy rqlite://... %s --force). If the store is gone, remove %s. "+
-		"muster help standby", data, ErrOther, c.Shared.At.UTC().Format(time.RFC3339), paste.Quote(data), filepath.Join(data, file))
+		"as it was; or bring the store back into this directory (muster store copy rqlite://... %s --force). If the store is gone, bring in what "+
+		"is here as a restore (muster restore %s --data %s --force). muster help standby", data, ErrOther,
+		c.Shared.At.UTC().Format(time.RFC3339), paste.Quote(data), paste.Quote(filepath.Join(data, datadir.Database)), paste.Quote(data))
 }
 
 // Own notes that the database in a directory is its gateway's from now on, and no shared store.
