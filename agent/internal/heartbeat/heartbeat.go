@@ -235,7 +235,7 @@ func (l *Loop) pace() time.Duration {
 // again is the wait after a failure. On trial it is at most half the pace, whatever the back-off says: a gateway that comes back late in a
 // trial must be heard before the trial ends. What the gateway asks for counts as far as the trial has the time to spare.
 func (l *Loop) again(least time.Duration) time.Duration {
-	wait := max(l.backoff.Next(), least)
+	wait := max(l.backoff.NextOf(len(l.State.Gateway.Gateways)), least)
 	pace := l.pace()
 	if pace == 0 {
 		return wait

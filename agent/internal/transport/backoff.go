@@ -21,8 +21,11 @@ type Backoff struct {
 }
 
 // Next is how long to wait before the next try: at random up to a bound that doubles with each call and ends at MaxWait.
-func (b *Backoff) Next() time.Duration {
-	bound := min(firstWait<<min(b.failures, 20), MaxWait)
+func (b *Backoff) Next() time.Duration { return b.NextOf(1) }
+
+// NextOf is Next for a caller whose tries go to so many gateways by turns: the bound doubles when each of them was tried.
+func (b *Backoff) NextOf(gateways int) time.Duration {
+	bound := min(firstWait<<min(b.failures/max(gateways, 1), 20), MaxWait)
 	b.failures++
 	return leastWait + rand.N(bound-leastWait)
 }

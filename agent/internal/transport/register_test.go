@@ -115,6 +115,15 @@ func TestParsePin(t *testing.T) {
 	}
 }
 
+func TestBackoffOfSeveral(t *testing.T) {
+	var b transport.Backoff
+	for i := range 12 {
+		if wait, most := b.NextOf(3), 2*time.Second<<(i/3); wait < 200*time.Millisecond || wait > most {
+			t.Errorf("wait %d is %s, want at most %s", i, wait, most)
+		}
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	var b transport.Backoff
 	bound := 2 * time.Second
