@@ -30,7 +30,8 @@ import (
 // rereadEvery is how often a gateway that stands by reads the CA again.
 const rereadEvery = time.Minute
 
-// passedPart is the part of the descriptors for the connections of one listener that are passed: each has two, and there are three listeners.
+// passedPart is the part of the descriptors for the connections of one listener that are passed. Each has two, and there are three
+// listeners.
 const passedPart = 8
 
 // standby is a gateway that is not the active one: it passes on what comes to its listeners.
@@ -52,8 +53,8 @@ func (g *gateway) standBy(ctx context.Context, systemd daemon.Notifier, stdout i
 	}
 	defer socket.Close()
 	b := &standby{gateway: g, socket: socket, key: g.storage.key}
-	b.relay = peer.Relay{Identity: g.peers.identity, Most: httpserver.Descriptors() / passedPart, Place: g.origin.Place, Own: b.own, Away: away(),
-		Logger: g.log}
+	b.relay = peer.Relay{Identity: g.peers.identity, Most: httpserver.Descriptors() / passedPart, Place: g.origin.Place, Own: b.own,
+		Away: away(), Logger: g.log}
 	if err := b.check(ctx); err != nil {
 		return err
 	}
