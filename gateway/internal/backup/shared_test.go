@@ -70,7 +70,16 @@ func (c *common) active(key []byte) (db *rqlite.DB, s *store.Store, over chan er
 		c.t.Fatal(err)
 	}
 	over = make(chan error, 1)
-	go func() { over <- db.Hold(context.Background()) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		over <- db.Hold(ctx)
+	}()
+	c.t.Cleanup(func() { // before the node ends
+		cancel()
+		<-ended
+	})
 	return db, s, over
 }
 
