@@ -25,6 +25,7 @@ const (
 	takeovers    = 10
 	takeoverMost = 10 // seconds
 	lastGateway  = "gw-last"
+	joinedWithin = 5 * time.Minute
 )
 
 // shared compares a store in three nodes of rqlite on this machine with the embedded one, and measures takeovers.
@@ -172,7 +173,15 @@ func (m *bench) crowdTakenOver(t *table, active, next *served) {
 	}
 	p := m.player(next.url(), "-nodes", decimal(benchNodes), "-keep", keep, "-transport", "signed", "-conns", decimal(signedConns), "-insist",
 		"-rate", strconv.FormatFloat(benchNodes/usualPace.Seconds(), 'f', 1, 64))
-	p.turn("-duration", usualPace.String())
+	operator := m.operator(active)
+	for begun := time.Now(); m.heard(operator, begun) < benchNodes; { // the first heartbeat of each moves it: that is no part of a takeover
+		if time.Since(begun) > joinedWithin {
+			p.leave()
+			t.notRun(figure, fmt.Sprintf("the nodes were not online after %s", joinedWithin))
+			return
+		}
+		p.turn("-duration", (4 * usualPace).String())
+	}
 	var at, first time.Time
 	all := make(chan time.Time, 1)
 	go func() {

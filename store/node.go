@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"muster/store/engine"
 )
 
 // StateRetired is the one state with a meaning in the store: the node's name is free, and lists leave the node out.
@@ -150,6 +152,12 @@ func (s *Store) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 		WHERE (n.id = ? OR n.name = ?) AND (n.tenant = ? OR ? = '')
 		ORDER BY n.name = ? AND n.retired_at IS NULL DESC, n.id = ? DESC, n.created_at DESC, n.id DESC LIMIT 1`,
 		idOrName, idOrName, tenant, tenant, idOrName, idOrName))
+}
+
+// NodesByID returns the nodes with these ids, in no order. One that is not there is left out.
+func (s *Store) NodesByID(ctx context.Context, ids []string) ([]Node, error) {
+	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+" WHERE n.id IN (SELECT value FROM json_each(?))",
+		engine.JSON(ids)))
 }
 
 // NodesByGPU returns the nodes that have reported this GPU, the latest to report it first.

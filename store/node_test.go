@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -184,6 +185,18 @@ func TestBeats(t *testing.T) {
 		t.Errorf("a node without a beat has %v, %v", got.LastSeen, got.SkewMillis)
 	}
 	must(t, s.SaveBeats(ctx, nil, after(3*time.Hour))) // alone, it is the gateway's own sign of life
+}
+
+func TestNodesByID(t *testing.T) {
+	s := enrolled(t, "a", "b", "c")
+	for want, named := range map[string][]string{"[id-a id-c]": {"id-a", "id-none", "id-c", "id-a", "b"}, "[]": nil} {
+		nodes, err := s.NodesByID(t.Context(), named)
+		got := ids(nodes)
+		slices.Sort(got)
+		if fmt.Sprint(got) != want || err != nil {
+			t.Errorf("%q: got %s, %v; want %s", named, got, err, want)
+		}
+	}
 }
 
 func TestNodesByGPU(t *testing.T) {

@@ -2,6 +2,7 @@ package rqlite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -31,20 +32,56 @@ const (
 //
 // Before the batch is sent ctx may withdraw it. After that the caller waits, because it must learn whether the batch was stored.
 func (db *DB) Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error) {
-	fence := db.fence.Load()
-	if fence == 0 {
+	if db.fence.Load() == 0 {
 		return nil, ErrDeposed
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	number, err := db.begin()
+	lines, err := encode(statements...)
 	if err != nil {
 		return nil, err
 	}
+	outcomes, err := db.wait(ctx, &db.writes, lines, false)
+	if err != nil {
+		return nil, err
+	}
+	return results(outcomes)
+}
+
+// writeGroup stores batches that share one transaction, and so one round of Raft. A batch that is refused goes by itself after the others:
+// its answer is then of what is stored, and not of what might have been.
+func (db *DB) writeGroup(group []call) {
+	var alone []call
+	for {
+		outcomes, err := db.write(lines(group))
+		var wrong *refused
+		if !errors.As(err, &wrong) || len(group) == 1 {
+			answerAll(group, outcomes, err)
+			break
+		}
+		at := wrong.at
+		i := slices.IndexFunc(group, func(c call) bool {
+			at -= len(c.lines)
+			return at < 0
+		})
+		alone = append(alone, group[i])
+		group = slices.Delete(group, i, i+1)
+	}
+	for _, c := range alone {
+		db.writeGroup([]call{c})
+	}
+}
+
+// write stores one transaction under a number of its own.
+func (db *DB) write(lines [][]any) ([]outcome, error) {
+	number := db.begin()
 	defer db.end(number)
-	all := append([]engine.Statement{engine.Do("INSERT INTO batches(fence, number) VALUES (?, ?)", fence, number)}, statements...)
-	results, err := db.batch(context.WithoutCancel(ctx), all)
+	first, err := encode(engine.Do("INSERT INTO batches(fence, number) VALUES (?, ?)", db.fence.Load(), number))
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := db.store(append(first, lines...))
 	var outage *engine.Outage
 	switch {
 	case err == nil:
@@ -52,27 +89,22 @@ func (db *DB) Batch(ctx context.Context, statements []engine.Statement) ([]engin
 	case errors.As(err, &outage):
 		db.outages.Note(outage)
 	}
-	return results, err
+	return outcomes, err
 }
 
-// begin gives the number of the next batch.
-func (db *DB) begin() (int64, error) {
+// begin gives the number of the next transaction.
+func (db *DB) begin() int64 {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if db.closed() {
-		return 0, engine.ErrClosed
-	}
-	db.batches.Add(1)
 	db.number++
 	db.flying[db.number] = true
-	return db.number, nil
+	return db.number
 }
 
 func (db *DB) end(number int64) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	delete(db.flying, number)
-	db.batches.Done()
 }
 
 // settled is the number below which no batch is sent again.
@@ -85,23 +117,24 @@ func (db *DB) settled() int64 {
 	return slices.Min(slices.Collect(maps.Keys(db.flying)))
 }
 
-// batch sends a batch until its outcome is known.
-func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Result, error) {
-	body, err := encode(all)
+// store sends a transaction until its outcome is known.
+func (db *DB) store(all [][]any) ([]outcome, error) {
+	body, err := json.Marshal(all)
 	if err != nil {
 		return nil, err
 	}
-	unknown := false // a try before may have been stored
+	ctx := context.Background() // whoever asked must learn the outcome
+	unknown := false            // a try before may have been stored
 	for begun := time.Now(); ; {
 		r, err := db.once(ctx, execute, body, len(all))
 		var failed *failure
 		switch {
 		case err == nil:
-			results, err := done(r)
+			err := refusal(r)
 			if unknown && err != nil && !errors.Is(err, engine.ErrAnswerLost) && !errors.Is(err, ErrDeposed) {
 				err = db.bar(ctx, all[0], err)
 			}
-			return results, err
+			return r.Results[1:], err
 		case errors.As(err, &failed):
 			unknown = unknown || failed.unknown
 		}
@@ -114,18 +147,19 @@ func (db *DB) batch(ctx context.Context, all []engine.Statement) ([]engine.Resul
 	}
 }
 
-// bar keeps a copy of a batch that may be on its way still from being done, after a copy was refused because of why. It gives why, or
+// bar keeps a copy of a transaction that may be on its way still from being done, after a copy was refused because of why. It gives why, or
 // engine.ErrAnswerLost if the copy on its way was faster. It may be sent more than once: the row says who wrote it.
-func (db *DB) bar(ctx context.Context, number engine.Statement, why error) error {
-	st := engine.Returning(`INSERT INTO batches(fence, number, barred) VALUES (?, ?, 1)
-		ON CONFLICT DO UPDATE SET barred = barred RETURNING barred`, number.Args...)
-	r, err := db.settle(ctx, execute, []engine.Statement{st}, 0)
+func (db *DB) bar(ctx context.Context, number []any, why error) error {
+	const text = `INSERT INTO batches(fence, number, barred) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET barred = barred RETURNING barred`
+	r, err := db.settle(ctx, execute, [][]any{append([]any{text}, number[1:]...)}, 0)
 	if err != nil {
 		return fmt.Errorf("whether the write is stored is not known: %w", err)
 	}
-	if r.Results[0].Error != "" {
-		_, err := done(r)
+	switch err := refusal(r); {
+	case errors.Is(err, ErrDeposed), errors.Is(err, engine.ErrAnswerLost):
 		return err
+	case err != nil:
+		return fmt.Errorf("whether the write is stored is not known (it was refused: %v): %v", why, err)
 	}
 	rows, err := r.Results[0].rows()
 	switch {
@@ -137,23 +171,38 @@ func (db *DB) bar(ctx context.Context, number engine.Statement, why error) error
 	return why
 }
 
-// done reads the answer to a batch.
-func done(r reply) ([]engine.Result, error) {
+// refused is why a transaction was not stored: a condition of the statement at this place, counted without the number, did not hold, or
+// the statement is wrong.
+type refused struct {
+	at  int
+	err error
+}
+
+func (r *refused) Error() string { return r.err.Error() }
+func (r *refused) Unwrap() error { return r.err }
+
+// refusal reads whether a transaction was stored.
+func refusal(r reply) error {
 	for i := range r.Results {
 		text := r.Results[i].Error
 		switch {
 		case text == "":
 		case i == 0 && strings.Contains(text, fencedText):
-			return nil, ErrDeposed
+			return ErrDeposed
 		case i == 0 && (strings.Contains(text, againText) || strings.Contains(text, settledText)):
-			return nil, engine.ErrAnswerLost
+			return engine.ErrAnswerLost
 		default:
-			return nil, conflict(text)
+			return conflict(i-1, text)
 		}
 	}
-	results := make([]engine.Result, 0, len(r.Results))
-	for i := range r.Results[1:] {
-		o := &r.Results[1+i]
+	return nil
+}
+
+// results are those of a batch that was stored.
+func results(outcomes []outcome) ([]engine.Result, error) {
+	all := make([]engine.Result, 0, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
 		rows, err := o.rows()
 		if err != nil {
 			return nil, err
@@ -162,23 +211,23 @@ func done(r reply) ([]engine.Result, error) {
 		if o.Columns != nil {
 			affected = int64(len(rows))
 		}
-		results = append(results, engine.Result{Affected: affected, Rows: rows})
+		all = append(all, engine.Result{Affected: affected, Rows: rows})
 	}
-	return results, nil
+	return all, nil
 }
 
 // conflict turns the text of an error of SQLite into engine.ErrConflict, if a condition of a batch has caused it, and into an Outage, if a
 // node's machine has.
-func conflict(text string) error {
-	if strings.Contains(text, "UNIQUE constraint failed") || strings.Contains(text, guardText) {
-		return fmt.Errorf("%w (%s)", engine.ErrConflict, text)
-	}
+func conflict(at int, text string) error {
 	for _, machine := range []string{"database or disk is full", "disk I/O error", "readonly database"} {
 		if strings.Contains(text, machine) {
 			return &engine.Outage{Err: errors.New("rqlite: " + text), Next: "see the disk of the leader of rqlite; it goes on by itself"}
 		}
 	}
-	return errors.New("rqlite: " + text)
+	if strings.Contains(text, "UNIQUE constraint failed") || strings.Contains(text, guardText) {
+		return &refused{at, fmt.Errorf("%w (%s)", engine.ErrConflict, text)}
+	}
+	return &refused{at, errors.New("rqlite: " + text)}
 }
 
 // guardText is what the trigger of the view guards says.
@@ -186,30 +235,3 @@ const guardText = "a condition of the write did not hold"
 
 // execute is for statements that are done all or none.
 const execute = "/db/execute?transaction"
-
-// weak is for a read at the leader, as far as that has applied what is stored. fresh is for one that waits until all of it is applied, see
-// engine.Fresh. The first such read after an election goes through the log as a write does, and all writes wait for it: so it has little
-// time, and is for single rows.
-const (
-	weak  = "/db/query?level=weak"
-	fresh = "/db/query?level=linearizable&linearizable_timeout=2s&db_timeout=2s"
-)
-
-// Query runs one SELECT at the leader. The values in the rows are int64, string or nil.
-func (db *DB) Query(ctx context.Context, st engine.Statement) ([][]any, error) {
-	if db.closed() {
-		return nil, engine.ErrClosed
-	}
-	path := weak
-	if engine.IsFresh(ctx) {
-		path = fresh
-	}
-	r, err := db.settle(ctx, path, []engine.Statement{st}, readTime)
-	if err != nil {
-		return nil, err
-	}
-	if text := r.Results[0].Error; text != "" {
-		return nil, errors.New("rqlite: " + text)
-	}
-	return r.Results[0].rows()
-}

@@ -3,6 +3,7 @@ package rqlite
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -88,7 +89,7 @@ func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 
 // change runs a statement outside of a batch. It may be done twice.
 func (db *DB) change(ctx context.Context, st engine.Statement, within time.Duration) (affected int64, err error) {
-	r, err := db.settle(ctx, execute, []engine.Statement{st}, within)
+	r, err := db.one(ctx, st, within)
 	if err != nil {
 		return 0, err
 	}
@@ -135,11 +136,14 @@ func (db *DB) renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
 	fence, settled := db.fence.Load(), db.settled()
-	body, err := encode([]engine.Statement{
+	lines, err := encode(
 		engine.Do("UPDATE lease SET beat = beat + 1, wall_ms = ?, settled = max(settled, ?) WHERE fence = ? AND beat >= ?",
 			engine.Millis(db.o.Now()), settled, fence, db.beat.Load()),
-		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled),
-	})
+		engine.Do("DELETE FROM batches WHERE fence < ? OR fence = ? AND number < ?", fence, fence, settled))
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(lines)
 	if err != nil {
 		return err
 	}

@@ -147,14 +147,14 @@ func (db *DB) loadAt(ctx context.Context, base, path string) error {
 	request.Header.Set("Content-Type", "application/octet-stream")
 	response, err := db.do(request)
 	if err != nil {
-		return &failure{err: err, unknown: !refused(err)}
+		return &failure{err: err, unknown: !unread(err)}
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
 	if err != nil {
 		return &failure{err: err, unknown: true}
 	}
-	if failed := refusal(response.StatusCode, raw); failed != nil {
+	if failed := faulty(response.StatusCode, raw); failed != nil {
 		return failed
 	}
 	r, err := decode(raw, 0)

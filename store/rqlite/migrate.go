@@ -17,7 +17,7 @@ func (db *DB) Migrate(ctx context.Context, dir fs.FS) error {
 		return err
 	}
 	const table = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT"
-	if err := db.store(ctx, engine.Do(table)); err != nil {
+	if err := db.batch(ctx, engine.Do(table)); err != nil {
 		return err
 	}
 	had, err := engine.First(ctx, db, nil, (*engine.Row).Number, engine.Do("SELECT COALESCE(max(number), 0) FROM migrations"))
@@ -29,15 +29,15 @@ func (db *DB) Migrate(ctx context.Context, dir fs.FS) error {
 	}
 	for _, step := range steps[had:] {
 		record := engine.Do("INSERT INTO migrations(number, name, at) VALUES (?, ?, ?)", int64(step.Number), step.Name, engine.Millis(db.o.Now()))
-		if err := db.store(ctx, engine.Do(step.Script), record); err != nil {
+		if err := db.batch(ctx, engine.Do(step.Script), record); err != nil {
 			return fmt.Errorf("migration %s: %w", step.Name, err)
 		}
 	}
 	return nil
 }
 
-// store is Batch for a caller that wants no results.
-func (db *DB) store(ctx context.Context, statements ...engine.Statement) error {
+// batch is Batch for a caller that wants no results.
+func (db *DB) batch(ctx context.Context, statements ...engine.Statement) error {
 	_, err := db.Batch(ctx, statements)
 	if errors.Is(err, engine.ErrAnswerLost) {
 		return nil

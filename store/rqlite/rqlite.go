@@ -61,8 +61,12 @@ type DB struct {
 	number int64          // of the last batch
 	flying map[int64]bool // numbers of the batches whose outcome is not known yet
 
-	closing chan struct{} // closed when the database is; batches are those under way
-	batches sync.WaitGroup
+	reads  queue
+	writes queue
+
+	open  context.Context // ends when the database is closed
+	close context.CancelFunc
+	calls sync.WaitGroup // requests of the queues that are on their way
 }
 
 // Open makes the tables of this package, if they are not there. It needs a leader for that. Nothing else is read or written: the schema is
@@ -74,7 +78,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db := &DB{o: o, flying: map[int64]bool{}, closing: make(chan struct{})}
+	db := &DB{o: o, flying: map[int64]bool{}}
+	db.reads = queue{most: mostReading, send: db.readGroup}
+	db.writes = queue{most: mostWriting, send: db.writeGroup}
+	db.open, db.close = context.WithCancel(context.Background())
 	db.outages.Now = o.Now
 	scheme := "https"
 	if o.TLS == nil {
@@ -124,23 +131,14 @@ func ownTables() []string {
 // Close finishes what has been sent. What waits for an answer of another node, and all that comes later, gets engine.ErrClosed.
 func (db *DB) Close() error {
 	db.mu.Lock()
-	if !db.closed() {
-		close(db.closing)
-	}
+	db.close()
 	db.mu.Unlock()
-	db.batches.Wait()
+	db.calls.Wait()
 	db.http.CloseIdleConnections()
 	return nil
 }
 
-func (db *DB) closed() bool {
-	select {
-	case <-db.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (db *DB) closed() bool { return db.open.Err() != nil }
 
 // Outages sets the function that is told about outages, see engine.Outages.
 func (db *DB) Outages(tell func(error)) { db.outages.Tell(tell) }

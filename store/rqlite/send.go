@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 	request.Header.Set("Content-Type", "application/json")
 	response, err := db.do(request)
 	if err != nil {
-		return reply{}, &failure{err: err, unknown: !refused(err)}
+		return reply{}, &failure{err: err, unknown: !unread(err)}
 	}
 	defer response.Body.Close()
 	if err := tooOld(response.Header); err != nil {
@@ -64,7 +65,7 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 	case len(raw) > mostAnswer:
 		return reply{}, &failure{err: errors.New("rqlite's answer is too long"), unknown: true, final: true}
 	}
-	if failed := refusal(response.StatusCode, raw); failed != nil {
+	if failed := faulty(response.StatusCode, raw); failed != nil {
 		return reply{}, failed
 	}
 	r, err := decode(raw, statements)
@@ -77,8 +78,8 @@ func (db *DB) ask(ctx context.Context, address string, body []byte, statements i
 	return r, nil
 }
 
-// refusal is what an answer says that is none of the database's; nil: it is one.
-func refusal(status int, raw []byte) error {
+// faulty is what an answer says that is none of the database's; nil: it is one.
+func faulty(status int, raw []byte) error {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
@@ -130,10 +131,10 @@ func unsent(make dial) dial {
 	}
 }
 
-// refused tells whether a node has certainly not read a request. That is so if there was no connection. With TLS 1.3 a client has made its
+// unread tells whether a node has certainly not read a request. That is so if there was no connection. With TLS 1.3 a client has made its
 // connection before it hears that its certificate is refused: the alert comes in place of an answer, and a node that sends such an alert
 // reads no request. Where it comes as a connection that is cut, nothing is known.
-func refused(err error) bool {
+func unread(err error) bool {
 	var none unsentError
 	var op *net.OpError
 	if errors.As(err, &none) {
@@ -142,16 +143,25 @@ func refused(err error) bool {
 	return errors.As(err, &op) && (op.Op == "dial" || op.Op == "remote error" && strings.Contains(op.Err.Error(), "certificate"))
 }
 
+// one runs a statement outside of a batch, which may be done twice: see settle.
+func (db *DB) one(ctx context.Context, st engine.Statement, within time.Duration) (reply, error) {
+	lines, err := encode(st)
+	if err != nil {
+		return reply{}, err
+	}
+	return db.settle(ctx, execute, lines, within)
+}
+
 // settle asks the nodes one after the other until one of them answers, for so long at most; 0: until ctx or the database ends. Whoever asks
 // so must not mind that a request is done twice.
-func (db *DB) settle(ctx context.Context, path string, statements []engine.Statement, within time.Duration) (reply, error) {
-	body, err := encode(statements)
+func (db *DB) settle(ctx context.Context, path string, lines [][]any, within time.Duration) (reply, error) {
+	body, err := json.Marshal(lines)
 	if err != nil {
 		return reply{}, err
 	}
 	limit := time.Now().Add(within)
 	for {
-		r, err := db.onceCurrent(ctx, path, body, len(statements))
+		r, err := db.onceCurrent(ctx, path, body, len(lines))
 		var failed *failure
 		switch {
 		case err == nil:
@@ -175,7 +185,7 @@ func (db *DB) pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-timer.C:
 		return nil
-	case <-db.closing:
+	case <-db.open.Done():
 		return engine.ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()

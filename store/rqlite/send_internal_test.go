@@ -49,8 +49,8 @@ func TestRefusedTLS(t *testing.T) {
 		}
 		client := newClient(o)
 		_, err := client.Post(s.URL, "text/plain", strings.NewReader("x"))
-		if err == nil || refused(err) != c.want {
-			t.Errorf("%s: refused %v: %v", name, refused(err), err)
+		if err == nil || unread(err) != c.want {
+			t.Errorf("%s: unread %v: %v", name, unread(err), err)
 		}
 		client.CloseIdleConnections()
 		s.Close()

@@ -10,17 +10,17 @@ import (
 	"muster/store/engine"
 )
 
-// encode gives a request's body: [["SQL", parameter, ...], ...].
-func encode(statements []engine.Statement) ([]byte, error) {
-	all := make([][]any, 0, len(statements))
+// encode gives the lines of a request's body: ["SQL", parameter, ...] for each statement.
+func encode(statements ...engine.Statement) ([][]any, error) {
+	lines := make([][]any, 0, len(statements))
 	for _, st := range statements {
 		text, args, err := plain(st)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, append([]any{text}, args...))
+		lines = append(lines, append([]any{text}, args...))
 	}
-	return json.Marshal(all)
+	return lines, nil
 }
 
 // plain gives a statement whose parameters arrive as they are. rqlite takes a text such as x'48' for a BLOB. Such a text gets a character

@@ -8,8 +8,8 @@ import (
 	"muster/gateway/internal/view"
 )
 
-// TestLookupBeforeADrop: a lookup that began before a drop cannot put back what was dropped. The order cannot be forced
-// from outside.
+// TestLookupBeforeADrop: a lookup that began before a drop of its node, or of all, cannot put back what was dropped. One that began before
+// the drop of another node can. The order cannot be forced from outside.
 func TestLookupBeforeADrop(t *testing.T) {
 	var c identityCache
 	c.init()
@@ -24,6 +24,17 @@ func TestLookupBeforeADrop(t *testing.T) {
 	c.keep(id, now)
 	if got, _ := c.lookup("f"); got != id {
 		t.Error("what was read after the drop was not kept")
+	}
+	c.dropAll()
+	c.keep(id, now)
+	got, now = c.lookup("f")
+	if got != nil {
+		t.Error("what was read before the drop of all was kept")
+	}
+	c.drop("n-2")
+	c.keep(id, now)
+	if got, _ := c.lookup("f"); got != id {
+		t.Error("the drop of another node was taken for its own")
 	}
 }
 

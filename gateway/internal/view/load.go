@@ -2,7 +2,8 @@ package view
 
 import (
 	"context"
-	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,14 +72,22 @@ func (p *Fleet) follow(ctx context.Context) {
 
 // load reads one page, and returns the cursor of the next one; empty: it was the last. It tries until it succeeds.
 func (p *Fleet) load(ctx context.Context, cursor string) (next string) {
+	p.try(ctx, func() (err error) {
+		next, err = p.readPage(ctx, cursor)
+		return err
+	})
+	return next
+}
+
+// try reads until it succeeds, or ctx ends.
+func (p *Fleet) try(ctx context.Context, read func() error) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		next, err := p.readPage(ctx, cursor)
+		err := read()
 		if err == nil {
-			return next
+			return
 		}
 		p.failed(ctx, failures, err)
 	}
-	return ""
 }
 
 func (p *Fleet) readPage(ctx context.Context, cursor string) (next string, err error) {
@@ -124,28 +133,18 @@ func (p *Fleet) readAgain(ctx context.Context) {
 		p.loadAll(ctx)
 		return
 	}
-	for id := range named {
-		p.readOne(ctx, id)
+	for ids := range slices.Chunk(slices.Collect(maps.Keys(named)), store.Piece) {
+		p.try(ctx, func() error { return p.readNow(ctx, ids...) })
 	}
 }
 
-// readOne reads one node until it succeeds. It shows the node at once: somebody may wait for it.
-func (p *Fleet) readOne(ctx context.Context, id string) {
-	for failures := 0; ctx.Err() == nil; failures++ {
-		err := p.readNow(ctx, id)
-		if err == nil || errors.Is(err, store.ErrNotFound) {
-			return
-		}
-		p.failed(ctx, failures, err)
-	}
-}
-
-func (p *Fleet) readNow(ctx context.Context, id string) error {
+// readNow reads nodes, and shows them at once: somebody may wait for them.
+func (p *Fleet) readNow(ctx context.Context, ids ...string) error {
 	p.reading.Lock()
 	defer p.reading.Unlock()
-	row, err := p.Store.Node(ctx, "", id)
+	rows, err := p.Store.NodesByID(ctx, ids)
 	if err == nil {
-		p.putAll([]store.Node{row})
+		p.putAll(rows)
 	}
 	return err
 }

@@ -188,7 +188,7 @@ func (n *Node) backup() *http.Response {
 
 type result map[string]any
 
-// run does a request in one transaction. Like rqlite it ends the list of results at the first error.
+// run does a request in one transaction. Like rqlite it ends the list of results at the first error, but for reads.
 func (n *Node) run(path string, body []byte) string {
 	var statements [][]any
 	d := json.NewDecoder(strings.NewReader(string(body)))
@@ -206,7 +206,8 @@ func (n *Node) run(path string, body []byte) string {
 	for _, st := range statements {
 		one := n.one(tx, path, st)
 		results = append(results, one)
-		if failed = one["error"] != nil; failed {
+		if one["error"] != nil && !strings.HasPrefix(path, "/db/query") {
+			failed = true
 			break
 		}
 	}
