@@ -89,6 +89,7 @@ func TestReadsShare(t *testing.T) {
 			t.Fatalf("%d requests are on their way, want 3", sent)
 		}
 		leave()
+		synctest.Wait()
 		for range 4 {
 			h.pass <- struct{}{}
 		}
@@ -113,8 +114,8 @@ func TestReadsClosed(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			})
+			synctest.Wait()
 		}
-		synctest.Wait()
 		must(t, db.Close())
 		callers.Wait()
 		if sent := h.sent.Load(); sent != 3 {

@@ -28,9 +28,6 @@ func TestRealNode(t *testing.T) {
 		note := func(results any, err error) {
 			if err != nil {
 				results = errors.Is(err, engine.ErrConflict)
-				if err = errors.Unwrap(err); err != nil {
-					results = fmt.Sprint(results, err)
-				}
 			}
 			all = append(all, fmt.Sprintf("%v", results))
 		}
