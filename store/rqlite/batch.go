@@ -35,41 +35,39 @@ func (db *DB) Batch(ctx context.Context, statements []engine.Statement) ([]engin
 	if db.fence.Load() == 0 {
 		return nil, ErrDeposed
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	lines, err := encode(statements...)
-	if err != nil {
-		return nil, err
-	}
-	outcomes, err := db.wait(ctx, &db.writes, lines, false)
+	outcomes, err := db.wait(ctx, &db.writes, statements, false)
 	if err != nil {
 		return nil, err
 	}
 	return results(outcomes)
 }
 
-// writeGroup stores batches that share one transaction, and so one round of Raft. A batch that is refused goes by itself after the others:
-// its answer is then of what is stored, and not of what might have been.
+// writeGroup stores batches that share one transaction, and so one round of Raft. If one is refused, those before it are stored without it,
+// and it goes first after that: so a refusal is of what is stored, and not of what might have been.
 func (db *DB) writeGroup(group []call) {
-	var alone []call
-	for {
+	for len(group) > 0 {
+		if db.closed() { // of these nothing is stored
+			answerAll(group, nil, engine.ErrClosed)
+			return
+		}
 		outcomes, err := db.write(lines(group))
 		var wrong *refused
-		if !errors.As(err, &wrong) || len(group) == 1 {
+		if !errors.As(err, &wrong) {
 			answerAll(group, outcomes, err)
-			break
+			return
 		}
 		at := wrong.at
 		i := slices.IndexFunc(group, func(c call) bool {
 			at -= len(c.lines)
 			return at < 0
 		})
-		alone = append(alone, group[i])
-		group = slices.Delete(group, i, i+1)
-	}
-	for _, c := range alone {
-		db.writeGroup([]call{c})
+		if i <= 0 {
+			answerAll(group[:1], nil, err)
+			group = group[1:]
+			continue
+		}
+		db.writeGroup(group[:i])
+		group = group[i:]
 	}
 }
 

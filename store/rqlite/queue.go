@@ -3,6 +3,7 @@ package rqlite
 import (
 	"context"
 	"slices"
+	"time"
 
 	"muster/store/engine"
 )
@@ -11,15 +12,21 @@ const (
 	// mostReading is how many requests with weak reads are on their way at once. A node keeps two connections to its database (the default
 	// of database/sql): each further read at the same time opens one and reads the whole schema, which takes longer than the read.
 	mostReading = 3
-	// mostWriting is how many batches are on their way at once. More would share less of what a write costs on each node.
+	// mostWriting is how many transactions are on their way at once. More would share less of what a write costs on each node.
 	mostWriting = 1
-	// mostLines is how many statements one request has, unless one call alone has more.
-	mostLines = 256
+	// countTime is how long a request counts as on its way. Nothing waits for one that takes longer: for a large answer, or for a node that
+	// has fallen silent.
+	countTime = 500 * time.Millisecond
+	// mostCalls and mostBytes bound what one request takes along.
+	mostCalls = 64
+	mostBytes = 1 << 20
 )
 
 // call is one caller's read or batch, which waits for a request that takes it along.
 type call struct {
+	ctx    context.Context
 	lines  [][]any
+	bytes  int           // of the lines
 	answer chan<- answer // has room for the one answer
 }
 
@@ -33,14 +40,21 @@ type queue struct {
 	most    int // requests at once
 	send    func(group []call)
 	waiting []call
-	sending int // requests on their way
+	sending int // requests on their way that count
 }
 
-// wait has a call sent with others that wait, and gives its answer. If ctx ends before the call is sent, the call is withdrawn. After that
-// the caller waits for the answer, unless it may leave.
-func (db *DB) wait(ctx context.Context, q *queue, lines [][]any, mayLeave bool) ([]outcome, error) {
+// wait has statements sent with those of others that wait, and gives their outcomes. If ctx ends before they are sent, they are withdrawn.
+// After that the caller waits for the answer, unless it may leave.
+func (db *DB) wait(ctx context.Context, q *queue, statements []engine.Statement, mayLeave bool) ([]outcome, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	lines, err := encode(statements...)
+	if err != nil {
+		return nil, err
+	}
 	answers := make(chan answer, 1)
-	if err := db.join(q, call{lines, answers}); err != nil {
+	if err := db.join(q, call{ctx, lines, size(lines), answers}); err != nil {
 		return nil, err
 	}
 	select {
@@ -55,6 +69,18 @@ func (db *DB) wait(ctx context.Context, q *queue, lines [][]any, mayLeave bool) 
 	return a.outcomes, a.err
 }
 
+// size is about how many bytes lines have in a request.
+func size(lines [][]any) (n int) {
+	for _, line := range lines {
+		for _, value := range line {
+			if text, ok := value.(string); ok {
+				n += len(text)
+			}
+		}
+	}
+	return n
+}
+
 func (db *DB) join(q *queue, c call) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -62,19 +88,40 @@ func (db *DB) join(q *queue, c call) error {
 		return engine.ErrClosed
 	}
 	q.waiting = append(q.waiting, c)
-	if q.sending < q.most {
-		q.sending++
-		db.calls.Go(func() {
-			for group := db.take(q); group != nil; group = db.take(q) {
-				if db.closed() {
-					answerAll(group, nil, engine.ErrClosed)
-				} else {
-					q.send(group)
-				}
-			}
-		})
-	}
+	db.start(q)
 	return nil
+}
+
+// start begins one request more, if calls wait and it may be. The caller holds the lock.
+func (db *DB) start(q *queue) {
+	if len(q.waiting) == 0 || q.sending >= q.most {
+		return
+	}
+	q.sending++
+	db.calls.Go(func() {
+		for db.sendNext(q) {
+		}
+	})
+}
+
+// sendNext sends the next request, and tells whether its sender goes on: one whose request took long has been replaced.
+func (db *DB) sendNext(q *queue) bool {
+	group := db.take(q)
+	if group == nil {
+		return false
+	}
+	slow := time.AfterFunc(countTime, func() {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		q.sending--
+		db.start(q)
+	})
+	if db.closed() {
+		answerAll(group, nil, engine.ErrClosed)
+	} else {
+		q.send(group)
+	}
+	return slow.Stop()
 }
 
 // take gives the calls of the next request, in the order in which they came. nil: none waits, and who asked is no sender any more.
@@ -85,9 +132,9 @@ func (db *DB) take(q *queue) []call {
 		q.sending--
 		return nil
 	}
-	n, lines := 1, len(q.waiting[0].lines)
-	for n < len(q.waiting) && lines+len(q.waiting[n].lines) <= mostLines {
-		lines += len(q.waiting[n].lines)
+	n, bytes := 1, q.waiting[0].bytes
+	for n < min(len(q.waiting), mostCalls) && bytes+q.waiting[n].bytes <= mostBytes {
+		bytes += q.waiting[n].bytes
 		n++
 	}
 	group := slices.Clone(q.waiting[:n])

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"muster/store/engine"
 	"muster/store/rqlite"
@@ -120,6 +121,44 @@ func TestReadsClosed(t *testing.T) {
 		callers.Wait()
 		if sent := h.sent.Load(); sent != 3 {
 			t.Errorf("%d requests", sent)
+		}
+	})
+}
+
+// TestReadsGoOn: nobody waits long for reads that take long, nor for a node that has fallen silent. Reads that share a request without an
+// answer go by themselves, and one whose caller has gone is not sent again.
+func TestReadsGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, h := heldNode(t, "slow")
+		defer db.Close()
+		ctx, leave := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		ask := func(ctx context.Context, text string, want error) {
+			callers.Go(func() {
+				if _, err := db.Query(ctx, engine.Do("SELECT ?", text)); !errors.Is(err, want) {
+					t.Errorf("%s: got %v, want %v", text, err, want)
+				}
+			})
+			synctest.Wait()
+		}
+		for range 3 {
+			ask(ctx, "slow", context.Canceled)
+		}
+		ask(t.Context(), "quick", nil)
+		ask(t.Context(), "slow", nil)
+		time.Sleep(600 * time.Millisecond)
+		began := time.Now()
+		if _, err := db.Query(t.Context(), engine.Do("SELECT 'quick, too'")); err != nil || time.Since(began) > 0 {
+			t.Errorf("a read beside three that take long: %v after %s", err, time.Since(began))
+		}
+		time.Sleep(time.Second)
+		leave()
+		time.Sleep(4 * time.Second) // what was shared goes alone
+		before := h.sent.Load()
+		h.pass <- struct{}{}
+		callers.Wait()
+		if sent := h.sent.Load(); sent != before || sent != 5 {
+			t.Errorf("%d slow requests, want 5: three, the one that was shared, and its slow part alone", sent)
 		}
 	})
 }

@@ -83,6 +83,8 @@ func faulty(status int, raw []byte) error {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return &failure{err: errors.New("rqlite refuses this user or certificate"), final: true}
+	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge: // what answers so has done nothing
+		return &failure{err: fmt.Errorf("rqlite refuses the request with status %d: %.200q", status, raw), final: true}
 	case status == http.StatusServiceUnavailable && bytes.Contains(raw, []byte("leader not found")):
 		return &failure{err: errors.New("rqlite has no leader")}
 	case status != http.StatusOK:

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"muster/store/engine"
 	"muster/store/rqlite"
@@ -144,4 +145,43 @@ func TestWritesShareAFate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWritesGoOn: a batch without an answer does not keep others waiting. Large ones do not share a request.
+func TestWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCrowd(t)
+		defer c.Close()
+		stored := func(_ []engine.Result, err error) { must(t, err) }
+		c.put(t.Context(), "first", stored)
+		c.put(t.Context(), "a", stored)
+		c.put(t.Context(), strings.Repeat("b", 300<<10), stored) // twice in its batch
+		c.put(t.Context(), strings.Repeat("c", 300<<10), stored)
+		if sent := c.node.sent.Load(); sent != 1 {
+			t.Fatalf("%d batches are on their way", sent)
+		}
+		time.Sleep(600 * time.Millisecond)
+		if sent := c.node.sent.Load(); sent != 2 {
+			t.Errorf("%d batches after a while, want a second one beside the slow one", sent)
+		}
+		close(c.node.pass)
+		c.callers.Wait()
+		if sent := c.node.sent.Load(); sent != 3 {
+			t.Errorf("%d batches, want 3: two large ones go apart", sent)
+		}
+	})
+}
+
+// TestTooLarge: a request that something in between refuses for its size is not sent again and again.
+func TestTooLarge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, n := active(t)
+		n.Set(rqlitetest.TooLarge)
+		began := time.Now()
+		_, err := db.Batch(t.Context(), []engine.Statement{engine.Do("DELETE FROM t")})
+		var outage *engine.Outage
+		if !errors.As(err, &outage) || !strings.Contains(err.Error(), "status 413") || time.Since(began) > time.Second {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
+	})
 }

@@ -104,6 +104,9 @@ func decode(body []byte, statements int) (reply, error) {
 	if err := d.Decode(&r); err != nil {
 		return r, fmt.Errorf("rqlite's answer cannot be read: %w", err)
 	}
+	if len(r.Results) > statements {
+		return r, fmt.Errorf("rqlite has answered %d statements more", len(r.Results)-statements)
+	}
 	for i := range r.Results {
 		if r.Results[i].Error != "" || r.Error != "" {
 			return r, nil

@@ -227,7 +227,9 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 	event.Detail = p.detail(a)
 	e.Events = []store.Event{event}
 	err = f.store.Enrol(ctx, e)
-	f.Forget(p.node.ID)
+	if err == nil || p.takeOver != nil { // nobody knows the id of a new node
+		f.Forget(p.node.ID)
+	}
 	if err != nil {
 		return Admission{}, err
 	}

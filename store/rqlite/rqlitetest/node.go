@@ -66,6 +66,7 @@ const (
 	CutBatch  // as CutAfter, of batches alone
 	Twice     // a node that passes it to the leader sends it a second time, and its answer is that of the second
 	Full      // the disk of the leader is
+	TooLarge  // a proxy's word on each batch
 	Unauthorized
 	BackupText // status 200 and an error's text in place of a backup
 )
@@ -124,6 +125,10 @@ func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 		moved := answer(http.StatusMovedPermanently, "")
 		moved.Header.Set("Location", "http://127.0.0.1:9/db/execute")
 		return moved, nil
+	case TooLarge:
+		if bytes.Contains(body, []byte("INSERT INTO batches")) {
+			return answer(http.StatusRequestEntityTooLarge, "<html>too large</html>"), nil
+		}
 	case Unauthorized:
 		return answer(http.StatusUnauthorized, ""), nil
 	case InBody:
