@@ -161,6 +161,22 @@ func wrong(b base, releases *release.Service, shipping *ship.Service) (all []ale
 		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
 			Text: "the database takes no writes: " + reason})
 	}
+	return append(all, lessSafe(b)...)
+}
+
+// lessSafe is what several gateways miss so that one more loss would be felt.
+func lessSafe(b base) (all []alert.Fact) {
+	if b.cluster == nil {
+		return nil
+	}
+	for _, n := range b.cluster.SilentNodes() {
+		all = append(all, alert.Fact{Condition: condition.StoreNodeSilent, Subject: n.At, Since: n.Since,
+			Text: "the node " + n.At + " of rqlite does not answer: " + n.Why})
+	}
+	if since, alone := b.peers.alone(time.Now()); alone {
+		all = append(all, alert.Fact{Condition: condition.GatewayAlone, Subject: "gateways", Since: since,
+			Text: "no gateway stands by for " + b.cluster.ID})
+	}
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,22 @@ type peers struct {
 	self atomic.Pointer[proof]
 	past atomic.Pointer[history.Store] // keeps minutes that the active gateway gives; nil: this one is active, or keeps none
 	stop context.CancelFunc
+
+	mu    sync.Mutex
+	since time.Time // since when nobody stands by; zero: somebody does; guarded by mu
+}
+
+// alone tells since when no gateway stands by.
+func (p *peers) alone(now time.Time) (since time.Time, alone bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case len(p.Standing()) > 0:
+		p.since = time.Time{}
+	case p.since.IsZero():
+		p.since = now
+	}
+	return p.since, !p.since.IsZero()
 }
 
 // proof is what a gateway proves itself with to another one, and judges the other one by.

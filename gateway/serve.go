@@ -189,6 +189,9 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 		{Name: "tail", Run: g.tail.Run},
 		{Name: "state of the database", Run: g.seen.Run},
 	}
+	if g.cluster != nil {
+		all = append(all, daemon.Part{Name: "nodes of the store", Run: g.cluster.WatchNodes})
+	}
 	if g.nodeURLs != nil {
 		all = append(all, daemon.Part{Name: "gateways' URLs", Run: g.nodeURLs.Run})
 	}

@@ -28,6 +28,8 @@ func (l GatewayList) Successor(named string) (id, why, next string) {
 	switch {
 	case len(standing) == 0:
 		return "", "no gateway stands by", "start one on the same --store first: muster help standby"
+	case named != "" && named == l.Gateways[0].ID:
+		return "", fmt.Sprintf("%.80q is the active gateway already", named), "muster gateway ls"
 	case at < 0 && named != "":
 		return "", fmt.Sprintf("no gateway of the id %.80q stands by", named), "those that do: " + strings.Join(ids, ", ")
 	case at < 0:

@@ -23,6 +23,9 @@ const (
 	TakeAfter = 6 * time.Second
 )
 
+// Moved stands in Lease.Next of a store whose database works in a directory now. It is no gateway's id.
+const Moved = "a directory"
+
 // ErrSilent says that the lease could not be renewed in time. Whether another gateway has it by now is not known.
 var ErrSilent = errors.New("the lease was not renewed in time")
 

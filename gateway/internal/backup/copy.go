@@ -29,7 +29,7 @@ func (o Offline) Copy(ctx context.Context, c datadir.Copy) (done datadir.Copied,
 		files.Data = c.To
 		c.Way.Store = c.From
 		run = (*site).copyOut
-	} else if err := there(c.From); err != nil {
+	} else if err := hasDatabase(c.From); err != nil {
 		return done, err
 	}
 	if !exists(files.Data) {
@@ -59,7 +59,7 @@ func (o Offline) Copy(ctx context.Context, c datadir.Copy) (done datadir.Copied,
 
 // copyIn copies this directory's database into a shared store.
 func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied string) (done datadir.Copied, err error) {
-	if _, err := seen.Look(ctx, s.keys.Data, nil); err != nil {
+	if err := seen.LookAgain(ctx, s.keys.Data); err != nil {
 		return done, err
 	}
 	held, there, err := s.attach(ctx, c.Way, key)
@@ -83,7 +83,7 @@ func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied st
 		_, pulse, err := instance.New(store.Records{Engine: held.DB}).Read(ctx)
 		if err == nil && pulse == next.pulse && cluster.SameRows(ctx, store.Records{Engine: held.DB}, next.counts) == nil {
 			done.Already = true
-			return done, nil
+			return done, seen.Leave(s.keys.Data)
 		}
 		if err != nil || !c.Force {
 			return done, errors.Join(err, fmt.Errorf("there is a database at %s already: add --force, which keeps a copy of it in %s", c.To, c.From))
@@ -96,7 +96,10 @@ func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied st
 		return done, err
 	}
 	fmt.Fprintln(s.keys.Say, "loading it into the nodes of rqlite ...")
-	return done, held.Load(ctx, copied, next.fence, next.counts)
+	if err := held.Load(ctx, copied, next.fence, next.counts); err != nil {
+		return done, err
+	}
+	return done, seen.Leave(s.keys.Data)
 }
 
 // snapshot copies this directory's database as it is now.
@@ -148,6 +151,9 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 		return done, err
 	}
 	at, err := s.place(copied, key, func() error { return nil })
+	if err == nil {
+		held.MoveOut()
+	}
 	done.Aside, done.KeyFile, done.KeyAside, done.KeyToName = at.aside, at.keyFile, at.keyAside, at.keyToName
 	return done, err
 }

@@ -56,10 +56,18 @@ func (o Offline) source(files datadir.Files) masterkey.Source {
 	return s
 }
 
-// there refuses a directory without a database, or whose gateway has used a shared store since, before anything is made in it: a mistyped path must not become a new gateway.
+// there refuses a directory without a database, or whose gateway has used a shared store since, before anything is made in it.
 func there(data string) error {
+	if err := hasDatabase(data); err != nil {
+		return err
+	}
+	return seen.Moved(data)
+}
+
+// hasDatabase refuses a directory without a database: a mistyped path must not become a new gateway.
+func hasDatabase(data string) error {
 	if _, err := os.Lstat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
-		return seen.Moved(data) // another error is for whoever opens it
+		return nil // another error is for whoever opens it
 	}
 	return fmt.Errorf("there is no database in %s: name the gateway's directory with --data", data)
 }

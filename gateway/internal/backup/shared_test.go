@@ -173,6 +173,9 @@ func TestStoreCopy(t *testing.T) {
 		}
 		c.same(before, c.rows(c.node.DB))
 		c.same(before, c.rowsOf(c.data))
+		if _, err := seen.Look(t.Context(), c.data, nil); !errors.Is(err, seen.ErrOther) {
+			t.Errorf("a gateway would start on the directory: %v", err)
+		}
 		db, s, _ := c.active(c.key())
 		_, err := c.copy(c.data, sharedAt, true)
 		c.refused(err, "gw1 is the active gateway on this store: stop all gateways")
@@ -190,6 +193,7 @@ func TestStoreCopy(t *testing.T) {
 		if done, err := c.copy(sharedAt, fresh, false); err != nil || done.KeyToName == "" {
 			t.Fatalf("%+v, %v", done, err)
 		}
+		c.next(rqlite.Moved)
 		_, err = c.copy(sharedAt, fresh, false)
 		c.refused(err, "add --force")
 		c.same(shared, c.rowsOf(fresh))
@@ -206,6 +210,7 @@ func TestStoreCopy(t *testing.T) {
 		if err != nil || done.Aside == "" {
 			t.Fatalf("%+v, %v", done, err)
 		}
+		c.next("")
 		c.same(shared, c.rowsOf(done.Aside))
 		c.same(before, c.rows(c.node.DB))
 		if name, _, err := instance.InFile(t.Context(), filepath.Join(done.Aside, datadir.Database)); name != "STORE" || err != nil {
@@ -217,6 +222,16 @@ func TestStoreCopy(t *testing.T) {
 			t.Errorf("gateways that know the store would not take it: it is called %q", kept)
 		}
 	})
+}
+
+// next wants the lease to be nobody's, and to say this of who comes next.
+func (c *common) next(want string) {
+	c.t.Helper()
+	var holder, next string
+	c.must(c.node.DB.QueryRow("SELECT holder, next FROM lease").Scan(&holder, &next))
+	if holder != "" || next != want {
+		c.t.Errorf("the lease is that of %q, for %q, want %q", holder, next, want)
+	}
 }
 
 // TestStoreCopyRefuses: what cannot be copied is said before anything is changed.

@@ -90,5 +90,7 @@ func (s *Session) Explain(ctx context.Context, err error) (message, hint string)
 }
 
 func cutOff(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
+	const idle = "http: server closed idle connection" // net/http has no name for it
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || err.Error() == idle
 }

@@ -51,6 +51,7 @@ type Member struct {
 
 	refused atomic.Bool            // Judge did not know the store when the lease was last read
 	why     atomic.Pointer[string] // what else speaks against a takeover; "" or nil: nothing
+	silence silence                // of the store's nodes
 
 	mu     sync.Mutex
 	next   string // who shall have the lease after this gateway; "": anybody; guarded by mu
@@ -335,6 +336,8 @@ func (w *watch) take(ctx context.Context, now rqlite.Lease) (bool, error) {
 
 func (w *watch) why(now rqlite.Lease) string {
 	switch off := w.clock.off(); {
+	case moved(now):
+		return "the database of this store was copied into a directory"
 	case now.Schema > w.member.claim.Schema:
 		return "its program is older than the database"
 	case off.Abs() > mostSkew && !w.member.clock:
@@ -343,8 +346,17 @@ func (w *watch) why(now rqlite.Lease) string {
 	return ""
 }
 
+// moved tells whether a database works somewhere else now. A gateway here would be a second one with the same fleet: what is of one use would
+// be of two.
+func moved(now rqlite.Lease) bool { return now.Holder == "" && now.Next == rqlite.Moved }
+
 // may tells whether this gateway may take the lease: not with a clock that is far from the holder's.
 func (w *watch) may(now rqlite.Lease) bool {
+	if moved(now) {
+		w.tell("this gateway does not take over: the database of this store was copied into a directory, and works there. To use the store " +
+			"again, stop that gateway and copy the directory back: muster store copy DIRECTORY rqlite://... --force")
+		return false
+	}
 	off := w.clock.off()
 	if off.Abs() <= mostSkew || w.member.clock {
 		return true

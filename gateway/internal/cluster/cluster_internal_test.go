@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -351,6 +352,66 @@ func TestGuard(t *testing.T) {
 		if none.Lost() != nil || none.Guard(http.NotFoundHandler()) == nil {
 			t.Error("a gateway by itself")
 		}
+	})
+}
+
+// TestMovedOut: nobody takes a store over whose database works in a directory now, until a command has brought a database into it.
+func TestMovedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rqlitetest.New(t)
+		s := Seized{DB: join(t, n, "command", 0).DB, claim: rqlite.Claim{Gateway: seizedBy, Schema: 1}, say: io.Discard, over: make(chan error, 1)}
+		must(t, s.Take(t.Context(), false))
+		s.MoveOut()
+		must(t, s.Close())
+		ctx, cancel := context.WithCancel(t.Context())
+		m := join(t, n, "gw1", 0)
+		m.stand(ctx)
+		time.Sleep(time.Minute)
+		select {
+		case err := <-m.took:
+			t.Fatalf("it took the store: %v", err)
+		default:
+		}
+		if !strings.Contains(m.log.String(), "muster store copy DIRECTORY") || !strings.Contains(m.Refuses(), "copied into a directory") {
+			t.Errorf("it says %q, and logs %s", m.Refuses(), m.log)
+		}
+		s = Seized{DB: join(t, n, "command", 0).DB, claim: rqlite.Claim{Gateway: seizedBy, Schema: 1}, say: io.Discard, over: make(chan error, 1)}
+		must(t, s.Take(t.Context(), false))
+		must(t, s.Close())
+		must(t, <-m.took)
+		cancel()
+		must(t, m.Close())
+	})
+}
+
+// TestSilentNodes: a node of the store counts as silent since the first look that it did not answer.
+func TestSilentNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := rqlitetest.New(t)
+		m := join(t, n, "gw1", 0)
+		defer m.DB.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- m.WatchNodes(ctx) }()
+		time.Sleep(time.Minute)
+		if all := m.SilentNodes(); len(all) > 0 {
+			t.Errorf("got %+v", all)
+		}
+		n.Set(rqlitetest.Refused)
+		time.Sleep(askEvery)
+		since := time.Now()
+		time.Sleep(10 * askEvery)
+		all := m.SilentNodes()
+		if len(all) != 1 || all[0].At != "127.0.0.1:4001" || since.Sub(all[0].Since) > askEvery || all[0].Why == "" {
+			t.Errorf("got %+v", all)
+		}
+		n.Set(rqlitetest.None)
+		time.Sleep(askEvery)
+		if all := m.SilentNodes(); len(all) > 0 {
+			t.Errorf("got %+v", all)
+		}
+		cancel()
+		must(t, <-over)
 	})
 }
 

@@ -26,6 +26,7 @@ type Seized struct {
 	say   io.Writer
 	over  chan error         // gets what ended the lease
 	stop  context.CancelFunc // ends the renewals; nil: there are none
+	next  string             // who shall have the lease after Close; "": anybody
 }
 
 // Attach opens a shared store. say is told what is waited for. through is nil for the network, and another way in tests.
@@ -144,6 +145,9 @@ func (s *Seized) Load(ctx context.Context, path string, fence int64, counts map[
 	return rqlite.SameRows(ctx, s.DB, counts)
 }
 
+// MoveOut has no gateway take the store after Close: its database works in a directory from now on.
+func (s *Seized) MoveOut() { s.next = rqlite.Moved }
+
 // Close gives the lease back, and closes the store.
 func (s *Seized) Close() error {
 	held := s.stop != nil
@@ -151,7 +155,7 @@ func (s *Seized) Close() error {
 	if held && lost == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), lookTime)
 		defer cancel()
-		if lost = s.DB.Release(ctx, ""); errors.Is(lost, rqlite.ErrDeposed) { // perhaps by a copy of this release
+		if lost = s.DB.Release(ctx, s.next); errors.Is(lost, rqlite.ErrDeposed) { // perhaps by a copy of this release
 			lost = nil
 		}
 	}

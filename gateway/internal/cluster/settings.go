@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"muster/store/rqlite"
@@ -98,7 +99,8 @@ func (s Settings) address() (user string, endpoints []string, err error) {
 		}
 	}
 	for endpoint := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), ",") {
-		if host, port, err := net.SplitHostPort(endpoint); err != nil || host == "" || port == "" {
+		host, port, err := net.SplitHostPort(endpoint)
+		if number, odd := strconv.ParseUint(port, 10, 16); err != nil || host == "" || odd != nil || number == 0 {
 			return "", nil, errors.New(form)
 		}
 		endpoints = append(endpoints, endpoint)
@@ -117,7 +119,7 @@ func (s Settings) options() (o rqlite.Options, err error) {
 	if s.StorePasswordFile != "" {
 		text, err := os.ReadFile(s.StorePasswordFile)
 		if err != nil {
-			return o, fmt.Errorf("the store's password: %w", err)
+			return o, fmt.Errorf("the store's password (--store-password-file): %w", err)
 		}
 		if o.Password = strings.TrimRight(string(text), "\r\n"); o.Password == "" {
 			return o, fmt.Errorf("the file %s with the store's password is empty", s.StorePasswordFile)
@@ -128,7 +130,7 @@ func (s Settings) options() (o rqlite.Options, err error) {
 	}
 	roots, err := os.ReadFile(s.StoreCA)
 	if err != nil {
-		return o, fmt.Errorf("the store's CA: %w", err)
+		return o, fmt.Errorf("the store's CA (--store-ca): %w", err)
 	}
 	o.TLS = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
 	if !o.TLS.RootCAs.AppendCertsFromPEM(roots) {
@@ -139,7 +141,7 @@ func (s Settings) options() (o rqlite.Options, err error) {
 	}
 	own, err := tls.LoadX509KeyPair(s.StoreCert, s.StoreKey)
 	if err != nil {
-		return o, fmt.Errorf("the certificate for the store: %w", err)
+		return o, fmt.Errorf("the certificate for the store (--store-cert, --store-key): %w", err)
 	}
 	o.TLS.Certificates = []tls.Certificate{own}
 	return o, nil

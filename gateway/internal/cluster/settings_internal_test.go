@@ -60,11 +60,11 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for want, bad := range map[string]Settings{
-		"is empty":            {Store: s.Store, StorePasswordFile: file("\n")},
-		"no such file":        {Store: s.Store, StorePasswordFile: "/none"},
-		"has no certificate":  {Store: s.Store, StoreCA: file("x")},
-		"the store's CA":      {Store: s.Store, StoreCA: "/none"},
-		"for the store: open": {Store: s.Store, StoreCA: ca(t), StoreCert: "/none", StoreKey: "/none"},
+		"is empty":           {Store: s.Store, StorePasswordFile: file("\n")},
+		"no such file":       {Store: s.Store, StorePasswordFile: "/none"},
+		"has no certificate": {Store: s.Store, StoreCA: file("x")},
+		"the store's CA":     {Store: s.Store, StoreCA: "/none"},
+		"for the store (--store-cert, --store-key): open": {Store: s.Store, StoreCA: ca(t), StoreCert: "/none", StoreKey: "/none"},
 	} {
 		if _, err := bad.options(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)

@@ -35,8 +35,8 @@ import (
 	"muster/store"
 )
 
-// shortLife is that of a node's certificate here: it is renewed about every 8 s. What is left then is for a machine that is busy.
-const shortLife = 12 * time.Second
+// shortLife is that of a node's certificate here: it is renewed about every 12 s. What is left then is for a machine that is busy.
+const shortLife = 18 * time.Second
 
 // TestLongCallsBesideRenewals is the short form of TestLongCallsForMinutes.
 func TestLongCallsBesideRenewals(t *testing.T) {

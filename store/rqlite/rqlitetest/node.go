@@ -135,6 +135,8 @@ func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(http.StatusOK, `{"results":[],"error":"leadership lost while committing log"}`), nil
 	}
 	switch r.URL.Path {
+	case "/readyz":
+		return answer(http.StatusOK, "[+]node ok\n"), nil
 	case "/db/backup":
 		return n.backup(), nil
 	case "/db/load":

@@ -87,7 +87,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s is not tried both ways", name[1])
 		}
 	}
-	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing} // no figure tells them
+	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing,
+		condition.GatewayAlone, condition.StoreNodeSilent} // no figure tells them
 	for _, c := range condition.All() {
 		isAsked := slices.ContainsFunc(names, func(name []string) bool {
 			return strings.EqualFold(name[1], "muster"+strings.ReplaceAll(c.Name, "_", ""))

@@ -16,6 +16,8 @@ const (
 	// handOverTime is how long a gateway may take to end and the next one to serve.
 	handOverTime = time.Minute
 	handOverPoll = 500 * time.Millisecond
+	// restartTime is how long the service of a gateway may take to start it again.
+	restartTime = 20 * time.Second
 	// oddClock is how far apart clocks may be before a list says so.
 	oddClock = 500 * time.Millisecond
 )
@@ -89,6 +91,10 @@ func handOver(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	if done.To != "" && now != done.To {
+		return cli.Hinted(fmt.Sprintf("%s is the active gateway in place of %s: %s did not take its place in time", now, done.From, done.To),
+			"its log says why; muster gateway ls")
+	}
 	done.To = now
 	if s.Form == cli.FormJSON {
 		return s.WriteJSON(done)
@@ -101,10 +107,17 @@ func handOver(ctx context.Context, s *cli.Session) error {
 func awaitActive(ctx context.Context, s *cli.Session, before string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, handOverTime)
 	defer cancel()
+	began := time.Now()
+	heard := false
 	for {
 		l, err := cli.Get[api.GatewayList](ctx, s, api.PathGateways, nil)
 		if err == nil && len(l.Gateways) > 0 && l.Gateways[0].ID != before {
 			return l.Gateways[0].ID, nil
+		}
+		heard = heard || err == nil
+		if !heard && time.Since(began) > restartTime {
+			return "", cli.Hinted(before+" has ended for another gateway, and nothing has started it again: so this command cannot see which one is "+
+				"active now", "start "+before+" again: it stands by then; or ask another gateway: muster gateway ls")
 		}
 		select {
 		case <-time.After(handOverPoll):

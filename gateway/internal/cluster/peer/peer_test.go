@@ -303,14 +303,20 @@ func TestHandsOn(t *testing.T) {
 	}
 }
 
-// TestStanding: the active gateway knows which ones stand by, and how their clocks are.
+// TestStanding: the active gateway knows which ones stand by, and how their clocks are. It calls each back: one that is not reached would cut
+// the others off.
 func TestStanding(t *testing.T) {
 	s := newSite(t)
-	said := peer.Hello{URL: "https://gw2:7444", Version: "1.2.3", At: time.Now().Add(-time.Minute).UTC().Truncate(time.Second)}
+	said := peer.Hello{URL: "https://127.0.0.1:1", Version: "1.2.3", At: time.Now().Add(-time.Minute).UTC().Truncate(time.Second)}
 	s.run(func(ctx context.Context) error { return s.relay.Tell(ctx, func() peer.Hello { return said }) })
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if all := s.server.Standing(); len(all) == 1 {
-			if g := all[0]; g.ID != "gw2" || g.Hello != said || time.Since(g.Heard) > time.Minute {
+		if all := s.server.Standing(); len(all) == 1 && all[0].Refuses != "" {
+			g := all[0]
+			if want := "do not reach it at https://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused)"; !strings.Contains(g.Refuses, want) {
+				t.Errorf("it says %q", g.Refuses)
+			}
+			g.Refuses = ""
+			if g.ID != "gw2" || g.Hello != said || time.Since(g.Heard) > time.Minute {
 				t.Errorf("got %+v", g)
 			}
 			return

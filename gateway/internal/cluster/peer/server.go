@@ -2,6 +2,7 @@ package peer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -43,6 +44,9 @@ type Standing struct {
 	ID string
 	Hello
 	Heard time.Time
+
+	called time.Time // when it was last called back
+	silent string    // why that failed; "": it did not
 }
 
 // Anybody can open a connection. These bound those that have not proven yet whose they are. Addresses from which a gateway has called have
@@ -54,6 +58,9 @@ const (
 	mostOfGateway = 256
 )
 
+// callEvery is between two calls to a gateway that stands by.
+const callEvery = 30 * time.Second
+
 // standsFor is how long a gateway counts as standing by after its last hello.
 const standsFor = 3 * helloEvery
 
@@ -62,16 +69,48 @@ func (s *Server) Standing() []Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.standing, func(_ string, g Standing) bool { return time.Since(g.Heard) > standsFor })
-	return slices.SortedFunc(maps.Values(s.standing), func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
+	all := slices.SortedFunc(maps.Values(s.standing), func(a, b Standing) int { return strings.Compare(a.ID, b.ID) })
+	for i := range all {
+		all[i].Refuses = cmp.Or(all[i].Refuses, all[i].silent)
+	}
+	return all
 }
 
+// stands notes that a gateway stands by. It is called back now and then: as the active one it must be reached by the others.
 func (s *Server) stands(id string, h Hello) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if before, ok := s.standing[id]; ok && before.URL != h.URL {
+	before := s.standing[id]
+	now := Standing{ID: id, Hello: h, Heard: time.Now(), called: before.called, silent: before.silent}
+	if twin := before.URL != h.URL; twin && before.ID != "" {
 		s.tellTwins("id", id, "at", before.URL, "and", h.URL)
+		now.Refuses = "another gateway, at " + before.URL + ", has the same id"
+	} else if twin || time.Since(now.called) > callEvery {
+		now.called = time.Now()
+		go s.call(id, h.URL)
 	}
-	s.standing[id] = Standing{ID: id, Hello: h, Heard: time.Now()}
+	s.standing[id] = now
+}
+
+// call looks whether a gateway is reached where it says.
+func (s *Server) call(id, url string) {
+	own, err := s.identity()
+	if err != nil {
+		return
+	}
+	c, err := dial(context.Background(), own, Gateway{ID: id, URL: url})
+	silent := ""
+	if err == nil {
+		c.Close()
+	} else {
+		silent = "the other gateways do not reach it at " + url + " (" + err.Error() + "): start it with --peer-listen HOST:PORT, as they reach it"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := s.standing[id]; ok && now.URL == url {
+		now.silent = silent
+		s.standing[id] = now
+	}
 }
 
 // tellTwins has the log say once a minute that two gateways have one id. The caller holds the lock.

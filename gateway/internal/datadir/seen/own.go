@@ -23,6 +23,25 @@ func Pulse(data string) int64 {
 	return n.Pulse
 }
 
+// LookAgain is Look for a copy of the database into a shared store, which may be made again.
+func LookAgain(ctx context.Context, data string) error {
+	if c, _ := read(data); c.Shared != nil && c.Shared.Fence == 0 {
+		return nil // nothing has worked here since the copy before
+	}
+	_, err := Look(ctx, data, nil)
+	return err
+}
+
+// Leave notes that the database in a directory was copied into a shared store, which its gateway uses from now on.
+func Leave(data string) error {
+	c, _ := read(data)
+	if c.Shared == nil {
+		c.Shared = &note{}
+	}
+	c.Shared.At = time.Now()
+	return write(data, c, disk.Replace)
+}
+
 // Look recognises the database in a data directory, before anybody opens it, and changes nothing. It refuses one that was copied there.
 func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
 	if err := Moved(data); err != nil {

@@ -68,6 +68,12 @@ func TestCauses(t *testing.T) {
 		condition.GatewayCannotWrite: {func(h *house, _ *api.NodeRow) { h.facts = outage(h.now) },
 			func(h *house, _ *api.NodeRow) { h.facts = nil },
 			"disk full"},
+		condition.GatewayAlone: {func(h *house, _ *api.NodeRow) {
+			h.facts = []alert.Fact{{Condition: condition.GatewayAlone, Subject: "gateways", Since: h.now, Text: "no gateway stands by"}}
+		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "no gateway stands by"},
+		condition.StoreNodeSilent: {func(h *house, _ *api.NodeRow) {
+			h.facts = []alert.Fact{{Condition: condition.StoreNodeSilent, Subject: "10.0.0.1:4001", Since: h.now, Text: "it does not answer"}}
+		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "it does not answer"},
 	} {
 		used++
 		n := gpu("gpu-1")

@@ -96,6 +96,8 @@ const (
 	TokenMisuse        = "token_misuse"
 	LogShippingFailing = "log_shipping_failing"
 	GatewayCannotWrite = "gateway_cannot_write"
+	GatewayAlone       = "gateway_alone"
+	StoreNodeSilent    = "store_node_silent"
 )
 
 // Named finds a condition by its name; nil: this version has none of that name.

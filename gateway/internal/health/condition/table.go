@@ -170,5 +170,11 @@ func ofFleet() []Condition {
 		{Name: GatewayCannotWrite, Fleet: true, Severity: severe, Told: short(), Over: once(), Topic: "backup",
 			Meaning: "The gateway's database takes no writes.",
 			Next:    "Look at the disk of the gateway's machine: is it full, or read-only?"},
+		{Name: GatewayAlone, Fleet: true, Severity: warn, Told: lasts(5 * time.Minute), Over: once(), Topic: "standby",
+			Meaning: "Gateways can share this store, and none stands by: if the active one ends, nobody takes its place.",
+			Next:    "See muster gateway ls, and start another gateway on the store: muster help standby."},
+		{Name: StoreNodeSilent, Fleet: true, Severity: warn, Told: lasts(time.Minute), Over: once(), Topic: "standby",
+			Meaning: "A node of rqlite does not answer. Without more than half of them nothing can be changed.",
+			Next:    "Look at rqlited on that node's machine, and at the way there: muster help standby."},
 	}
 }
