@@ -49,8 +49,8 @@ func (db *DB) readAlone(ctx context.Context, path string, st engine.Statement) (
 	return db.read(ctx, path, lines, readTime)
 }
 
-// readGroup sends reads that share a request. One of them may be wrong: the others have their rows all the same. If there is no answer soon,
-// each read goes by itself, so that none waits for one that takes long, or has a large answer.
+// readGroup sends reads that share a request. One of them may be wrong: the others have their rows all the same. If there is no answer
+// soon, each read goes by itself, so that none waits for one that takes long, or has a large answer.
 func (db *DB) readGroup(group []call) {
 	if len(group) > 1 {
 		ctx, cancel := context.WithTimeout(db.open, shareTime)

@@ -346,8 +346,8 @@ func (w *watch) why(now rqlite.Lease) string {
 	return ""
 }
 
-// moved tells whether a database works somewhere else now. A gateway here would be a second one with the same fleet: what is of one use would
-// be of two.
+// moved tells whether a database works somewhere else now. A gateway here would be a second one with the same fleet: what is of one use
+// would be of two.
 func moved(now rqlite.Lease) bool { return now.Holder == "" && now.Next == rqlite.Moved }
 
 // may tells whether this gateway may take the lease: not with a clock that is far from the holder's.

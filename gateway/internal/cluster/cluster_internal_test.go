@@ -359,7 +359,11 @@ func TestGuard(t *testing.T) {
 func TestMovedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := rqlitetest.New(t)
-		s := Seized{DB: join(t, n, "command", 0).DB, claim: rqlite.Claim{Gateway: seizedBy, Schema: 1}, say: io.Discard, over: make(chan error, 1)}
+		seized := func() *Seized {
+			return &Seized{DB: join(t, n, "command", 0).DB, claim: rqlite.Claim{Gateway: seizedBy, Schema: 1}, say: io.Discard,
+				over: make(chan error, 1)}
+		}
+		s := seized()
 		must(t, s.Take(t.Context(), false))
 		s.MoveOut()
 		must(t, s.Close())
@@ -375,7 +379,7 @@ func TestMovedOut(t *testing.T) {
 		if !strings.Contains(m.log.String(), "muster store copy DIRECTORY") || !strings.Contains(m.Refuses(), "copied into a directory") {
 			t.Errorf("it says %q, and logs %s", m.Refuses(), m.log)
 		}
-		s = Seized{DB: join(t, n, "command", 0).DB, claim: rqlite.Claim{Gateway: seizedBy, Schema: 1}, say: io.Discard, over: make(chan error, 1)}
+		s = seized()
 		must(t, s.Take(t.Context(), false))
 		must(t, s.Close())
 		must(t, <-m.took)

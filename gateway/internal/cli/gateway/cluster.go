@@ -116,8 +116,8 @@ func awaitActive(ctx context.Context, s *cli.Session, before string) (string, er
 		}
 		heard = heard || err == nil
 		if !heard && time.Since(began) > restartTime {
-			return "", cli.Hinted(before+" has ended for another gateway, and nothing has started it again: so this command cannot see which one is "+
-				"active now", "start "+before+" again: it stands by then; or ask another gateway: muster gateway ls")
+			return "", cli.Hinted(before+" has ended for another gateway, and nothing has started it again: so this command cannot see which one "+
+				"is active now", "start "+before+" again: it stands by then; or ask another gateway: muster gateway ls")
 		}
 		select {
 		case <-time.After(handOverPoll):

@@ -303,8 +303,8 @@ func TestHandsOn(t *testing.T) {
 	}
 }
 
-// TestStanding: the active gateway knows which ones stand by, and how their clocks are. It calls each back: one that is not reached would cut
-// the others off.
+// TestStanding: the active gateway knows which ones stand by, and how their clocks are. It calls each back: one that is not reached would
+// cut the others off.
 func TestStanding(t *testing.T) {
 	s := newSite(t)
 	said := peer.Hello{URL: "https://127.0.0.1:1", Version: "1.2.3", At: time.Now().Add(-time.Minute).UTC().Truncate(time.Second)}
@@ -312,7 +312,7 @@ func TestStanding(t *testing.T) {
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if all := s.server.Standing(); len(all) == 1 && all[0].Refuses != "" {
 			g := all[0]
-			if want := "do not reach it at https://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused)"; !strings.Contains(g.Refuses, want) {
+			if !strings.Contains(g.Refuses, "do not reach it at https://127.0.0.1:1 (dial tcp 127.0.0.1:1: connect: connection refused)") {
 				t.Errorf("it says %q", g.Refuses)
 			}
 			g.Refuses = ""

@@ -103,7 +103,7 @@ func (s *Server) call(id, url string) {
 	if err == nil {
 		c.Close()
 	} else {
-		silent = "the other gateways do not reach it at " + url + " (" + err.Error() + "): start it with --peer-listen HOST:PORT, as they reach it"
+		silent = fmt.Sprintf("the other gateways do not reach it at %s (%v): start it with --peer-listen HOST:PORT, as they reach it", url, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,8 +121,8 @@ func (s *Server) tellTwins(who ...any) {
 	}
 }
 
-// ownID refuses a gateway with this one's id: it must not count as another one. It may be this one itself, which was the active one before it
-// was started again.
+// ownID refuses a gateway with this one's id: it must not count as another one. It may be this one itself, which was the active one before
+// it was started again.
 func (s *Server) ownID(c *Conn) error {
 	if !c.own {
 		return nil
