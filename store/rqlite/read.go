@@ -28,7 +28,7 @@ func (db *DB) Query(ctx context.Context, st engine.Statement) (rows [][]any, err
 	}
 	var outcomes []outcome
 	if engine.IsFresh(ctx) {
-		outcomes, err = db.readAlone(ctx, fresh, st)
+		outcomes, err = db.readFresh(ctx, st)
 	} else {
 		outcomes, err = db.wait(ctx, &db.reads, []engine.Statement{st}, true)
 	}
@@ -41,12 +41,12 @@ func (db *DB) Query(ctx context.Context, st engine.Statement) (rows [][]any, err
 	return outcomes[0].rows()
 }
 
-func (db *DB) readAlone(ctx context.Context, path string, st engine.Statement) ([]outcome, error) {
+func (db *DB) readFresh(ctx context.Context, st engine.Statement) ([]outcome, error) {
 	lines, err := encode(st)
 	if err != nil {
 		return nil, err
 	}
-	return db.read(ctx, path, lines, readTime)
+	return db.read(ctx, fresh, lines, readTime)
 }
 
 // readGroup sends reads that share a request. One of them may be wrong: the others have their rows all the same. If there is no answer

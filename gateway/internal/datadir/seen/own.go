@@ -74,16 +74,21 @@ func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
 	return w, nil
 }
 
-// Moved is an ErrOther if the gateway of a directory has used a shared store since it used the database there. That one is from before.
+// Moved is an ErrOther if the gateway of a directory has used a shared store since it used the database there, or if that database was
+// copied into one. What is there is from before.
 func Moved(data string) error {
 	c, _ := read(data)
 	if c.Shared == nil || !c.Shared.At.After(c.At) {
 		return nil
 	}
-	return fmt.Errorf("%s: %w: this gateway has used a store that it shares with others until %s, and what is here is from before. Add --store "+
-		"as it was; or bring the store back into this directory (muster store copy rqlite://... %s --force). If the store is gone, bring in what "+
-		"is here as a restore (muster restore %s --data %s --force). muster help standby", data, ErrOther,
-		c.Shared.At.UTC().Format(time.RFC3339), paste.Quote(data), paste.Quote(filepath.Join(data, datadir.Database)), paste.Quote(data))
+	what := "this gateway has used a store that it shares with others until "
+	if c.Shared.Fence == 0 {
+		what = "this database was copied into a store that gateways share, on "
+	}
+	return fmt.Errorf("%s: %w: %s%s, and what is here is from before. Add --store as it was; or bring the store back into this directory "+
+		"(muster store copy rqlite://... %s --force). If the store is gone, bring in what is here as a restore (muster restore %s --data %s "+
+		"--force). muster help standby", data, ErrOther, what, c.Shared.At.UTC().Format(time.RFC3339), paste.Quote(data),
+		paste.Quote(filepath.Join(data, datadir.Database)), paste.Quote(data))
 }
 
 // Own notes that the database in a directory is its gateway's from now on, and no shared store.
