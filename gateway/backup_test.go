@@ -62,9 +62,12 @@ func TestBackupRestore(t *testing.T) {
 	if _, ok := h.node("late"); ok {
 		t.Error("a node that the backup does not know is there")
 	}
-	events := h.muster("events", "--security")
-	if strings.Count(events, "node.adopted") != 2 || !strings.Contains(events, "gateway.restored") ||
-		!strings.Contains(events, "adopt.refused") {
+	var events string
+	h.until("the node that came since the backup is refused", func() bool {
+		events = h.muster("events", "--security")
+		return strings.Contains(events, "adopt.refused")
+	})
+	if strings.Count(events, "node.adopted") != 2 || !strings.Contains(events, "gateway.restored") {
 		t.Errorf("events:\n%s", events)
 	}
 	stranger := h.agent("stranger", open, "--no-gpu")

@@ -67,6 +67,7 @@ func TestCopyMinutesRests(t *testing.T) {
 			t.Fatal("they are not heard")
 		}
 	}
+	<-called // back: the active gateway looks whether those that stand by are reached
 	gives := p.copyMinutes()
 	for range 3 {
 		if err := gives(context.Background(), []history.Minute{{Node: "n"}}); err == nil {
