@@ -7,8 +7,8 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

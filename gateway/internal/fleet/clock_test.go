@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/uptime"
+	"muster/gateway/internal/limit/uptime"
 	"muster/store"
 )
 

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/uptime"
+	"muster/gateway/internal/limit/uptime"
 	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/setback"

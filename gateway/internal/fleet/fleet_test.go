@@ -17,8 +17,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

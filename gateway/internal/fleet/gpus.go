@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

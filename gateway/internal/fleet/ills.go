@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 )
 
 // illPause is the time between two events about the rows of one node, after the first few.

@@ -9,8 +9,8 @@ import (
 	"muster/gateway/internal/fleet/clash"
 	"muster/gateway/internal/fleet/report"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/uptime"
+	"muster/gateway/internal/limit/uptime"
 )
 
 // Outcome is what Take found.

@@ -13,8 +13,8 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/view/reading"
 )
 
 // adopt answers a node whose certificate is not on record because the gateway was restored from an older backup. The node shows the

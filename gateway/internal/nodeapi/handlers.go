@@ -8,7 +8,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

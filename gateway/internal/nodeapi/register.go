@@ -13,9 +13,9 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

@@ -7,9 +7,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/rollout"
+	"muster/gateway/internal/view/reading"
 )
 
 // releaseRoutes are those over which a node gets its own software. A node in conflict gets none.

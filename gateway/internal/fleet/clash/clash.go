@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/uptime"
+	"muster/gateway/internal/limit/uptime"
 	"muster/store"
 )
 

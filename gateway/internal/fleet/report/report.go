@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 )
 
 const gpu = `{"index":0,"uuid":"GPU-1","name":"NVIDIA H100","bus_id":"00000000:01:00.0","memory_source":"device","health":[]}`
@@ -55,7 +55,7 @@ func read(t *testing.T, part, text string) (got, left string) {
 
 // TestReadingsThatFit: what this agent and the one before it send stays as it is.
 func TestReadingsThatFit(t *testing.T) {
-	vector, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wire", "hardware.json"))
+	vector, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "testdata", "wire", "hardware.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

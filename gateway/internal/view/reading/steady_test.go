@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 )
 
 // figures are the members that are other ones in each reading. All else, and each member that comes later, is written when it changes.
@@ -23,7 +23,7 @@ var figures = []string{
 }
 
 func TestSteady(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wire", "hardware.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "testdata", "wire", "hardware.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
