@@ -101,6 +101,8 @@ const (
 	CodeReleaseUnknown  = "release_unknown"  // 404
 	CodeReleaseUnusable = "release_unusable" // 400: its content is not what a node can install
 	CodeReleaseInUse    = "release_in_use"   // 409: a channel or a pin needs it
+	CodeNoCapacity      = "no_capacity"      // 409: nothing that was asked for is free now
+	CodeOverQuota       = "over_quota"       // 409: the tenant would have more GPUs than it may
 	CodeChannelUnknown  = "channel_unknown"  // 404: nothing was ever promoted there
 	CodeSignatureWanted = "signature_wanted" // 409: an operator's key has to sign this pointer, and the one that came is none or another
 )

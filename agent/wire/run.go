@@ -9,10 +9,11 @@ type Run struct {
 	Task       string     `json:"task"`    // that started it
 	Program    string     `json:"program"` // without its arguments, which may be private
 	User       string     `json:"user"`
-	State      string     `json:"state"`         // one of RunStates
-	ExitCode   *int       `json:"exit_code"`     // null: it has not ended, or nobody knows how; 128 and the signal that ended it
-	Why        string     `json:"why,omitempty"` // what else is known of its end
-	GPUs       []string   `json:"gpus"`          // UUIDs that it was given; all: each GPU of the node; empty: it may see all and holds none
+	State      string     `json:"state"`                // one of RunStates
+	ExitCode   *int       `json:"exit_code"`            // null: it has not ended, or nobody knows how; 128 and the signal that ended it
+	Why        string     `json:"why,omitempty"`        // what else is known of its end
+	GPUs       []string   `json:"gpus"`                 // UUIDs that it was given, or all; empty: it may see all and holds none
+	Allocation string     `json:"allocation,omitempty"` // that it belongs to
 	StartedAt  *time.Time `json:"started_at"`
 	FinishedAt *time.Time `json:"finished_at"`
 }

@@ -56,10 +56,15 @@ type TaskOutput struct {
 // TaskArchive is the one file that a task may give to the operator.
 const TaskArchive = "archive"
 
+// TaskProbe is the File by which a task measures the way to the gateway. Nothing of it is kept: Data is dropped, and Offset is how many
+// bytes the answer is to have, at most MaxTaskPiece.
+const TaskProbe = "probe"
+
 // TaskProgress answers TaskStarted and TaskOutput.
 type TaskProgress struct {
-	Cancel bool `json:"cancel,omitempty"` // somebody wants the task to end now
-	Begun  bool `json:"begun,omitempty"`  // of TaskStarted alone: the gateway had been told so before
+	Cancel bool   `json:"cancel,omitempty"` // somebody wants the task to end now
+	Begun  bool   `json:"begun,omitempty"`  // of TaskStarted alone: the gateway had been told so before
+	Data   []byte `json:"data,omitempty"`   // of a TaskProbe alone
 }
 
 // TaskResult ends a task. The same result again is answered as the first time.

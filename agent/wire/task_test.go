@@ -14,6 +14,8 @@ import (
 
 const (
 	goodKey   = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPyGAsGCWlfdIXbNNJMmVPHPjF9Pn2MsDcC33KtQyvWe ada@desk"
+	goodID    = "7f2kq3xw5dhz6m4a"
+	goodGPU   = "GPU-3f1c2a90-0000-4000-8000-0000000000a1"
 	goodImage = "registry.example:5000/team/llm@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 )
 
@@ -84,6 +86,9 @@ func TestTaskParamKinds(t *testing.T) {
 // TestTaskParams: what each type takes, and what it refuses. Of the refused ones, the message names the param.
 func TestTaskParams(t *testing.T) {
 	launch := func(more string) string { return `{"name":"llm","image":"` + goodImage + `"` + more + `}` }
+	clean := func(allocation, gpu, user string) string {
+		return `{"allocation":"` + allocation + `","gpus":["` + gpu + `"],"users":["` + user + `"]}`
+	}
 	for _, c := range []struct {
 		kind, params string
 		refused      string // the param that the refusal names; empty: it is taken
@@ -91,6 +96,8 @@ func TestTaskParams(t *testing.T) {
 		{wire.TaskProvisionUser, `{"username":"ada"}`, ""},
 		{wire.TaskProvisionUser, `{"username":"_a-1","ssh_public_keys":["` + goodKey + `"],"groups":["docker"],"sudo":true}`, ""},
 		{wire.TaskProvisionUser, `{"username":"ada","shell":"/bin/sh"}`, ""},
+		{wire.TaskProvisionUser, `{"username":"ada","allocation":"7f2kq3xw5dhz6m4a"}`, ""},
+		{wire.TaskProvisionUser, `{"username":"ada","allocation":"one"}`, "allocation"},
 		{wire.TaskProvisionUser, `{}`, "username"},
 		{wire.TaskProvisionUser, `{"username":"-rf"}`, "username"},
 		{wire.TaskProvisionUser, `{"username":"Ada"}`, "username"},
@@ -180,6 +187,30 @@ func TestTaskParams(t *testing.T) {
 		{wire.TaskWorkloadLogs, `{"name":"llm","lines":10}`, ""},
 		{wire.TaskWorkloadLogs, `{}`, "name"},
 		{wire.TaskWorkloadLogs, `{"name":"llm","lines":-1}`, "lines"},
+		{wire.TaskWorkloadLaunch, launch(`,"allocation":"` + goodID + `"`), ""},
+		{wire.TaskWorkloadLaunch, launch(`,"allocation":"x"`), "allocation"},
+		{wire.TaskWorkloadProcess, `{"name":"x","command":["a"],"allocation":"` + goodID + `"}`, ""},
+		{wire.TaskWorkloadProcess, `{"name":"x","command":["a"],"allocation":"../x"}`, "allocation"},
+		{wire.TaskNodeCheck, `{"checks":["gpus","kvm","disk_speed"],"profile":"gpuaas-profile-slice-vm"}`, ""},
+		{wire.TaskNodeCheck, `{"checks":["gpu_program"],"image":"` + goodImage + `","command":["dcgmi","diag"],"login":"nvcr"}`, ""},
+		{wire.TaskNodeCheck, `{}`, "checks"},
+		{wire.TaskNodeCheck, `{"checks":["as_paid"]}`, "checks"},
+		{wire.TaskNodeCheck, `{"checks":["kvm","kvm"]}`, "checks"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"profile":"a b"}`, "profile"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"image":"r.example/a:1"}`, "image"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"command":["a"]}`, "command"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"image":"` + goodImage + `","command":["a\u0000"]}`, "command"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"login":"nvcr"}`, "login"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"image":"` + goodImage + `","login":"a b"}`, "login"},
+		{wire.TaskNodeCheck, `{"checks":["kvm"],"timeout_seconds":-1}`, "timeout_seconds"},
+		{wire.TaskGPUClean, clean(goodID, goodGPU, "ada"), ""},
+		{wire.TaskGPUClean, clean("", goodGPU, "ada"), "allocation"},
+		{wire.TaskGPUClean, clean("x", goodGPU, "ada"), "allocation"},
+		{wire.TaskGPUClean, clean(goodID, "0", "ada"), "gpus"},
+		{wire.TaskGPUClean, clean(goodID, "all", "ada"), "gpus"},
+		{wire.TaskGPUClean, `{"allocation":"` + goodID + `"}`, "gpus"},
+		{wire.TaskGPUClean, clean(goodID, goodGPU, "-rf"), "users"},
+		{wire.TaskGPUClean, clean(goodID, goodGPU, "a"+strings.Repeat(`","a`, wire.MaxList)), "users"},
 		{wire.TaskDiagCollect, `{"timeout_seconds":60}`, ""},
 		{wire.TaskDiagCollect, `{"timeout_seconds":-60}`, "timeout_seconds"},
 		{wire.TaskAgentRestart, `{}`, ""},

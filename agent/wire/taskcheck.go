@@ -28,6 +28,9 @@ func (p *ProvisionUser) Check() error {
 	if p.Shell != "" && !plainPath(p.Shell) {
 		return badParam("shell", p.Shell, "the absolute path of a program")
 	}
+	if err := checkAllocation(p.Allocation); err != nil {
+		return err
+	}
 	return p.check()
 }
 
@@ -44,7 +47,7 @@ func (p *DeprovisionUser) Check() error {
 
 // Check refuses what a container runtime would not take, or would read in another way.
 func (p *WorkloadLaunch) Check() error {
-	checks := []func() error{p.checkWhat, p.checkEnvironment, p.checkDevices, p.checkPorts, p.checkMounts, p.check}
+	checks := []func() error{p.checkWhat, p.checkEnvironment, p.checkDevices, p.checkPorts, p.checkMounts, p.checkAllocation, p.check}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -123,6 +126,16 @@ func (p *WorkloadLaunch) checkPorts() error {
 	return nil
 }
 
+func (p *WorkloadLaunch) checkAllocation() error { return checkAllocation(p.Allocation) }
+
+// checkAllocation refuses what is not the id of an allocation, if there is one.
+func checkAllocation(id string) error {
+	if id != "" && CheckTaskID(id) != nil {
+		return badParam("allocation", id, "the id of an allocation: 16 lower-case letters and digits 2 to 7")
+	}
+	return nil
+}
+
 func (p *WorkloadLaunch) checkMounts() error {
 	for _, text := range p.Mounts {
 		if _, err := ParseMount(text); err != nil {
@@ -174,6 +187,9 @@ func (p *WorkloadProcess) Check() error {
 		return err
 	}
 	if err := checkEnvironment(p.Env, p.SecretEnv); err != nil {
+		return err
+	}
+	if err := checkAllocation(p.Allocation); err != nil {
 		return err
 	}
 	return p.check()

@@ -38,6 +38,9 @@ func (p *WorkloadProcess) Subject() TaskSubject { return TaskSubject{subjectWork
 // Subject is the workload, or all of them.
 func (p *WorkloadStop) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
+// Subject is all workloads: one of the allocation that is just being launched is to be there before it is looked for.
+func (p *GPUClean) Subject() TaskSubject { return TaskSubject{Kind: subjectWorkload} }
+
 // ProvisionUser are the params of TaskProvisionUser.
 type ProvisionUser struct {
 	Username string   `json:"username" required:"" about:"the account's name"`
@@ -45,6 +48,8 @@ type ProvisionUser struct {
 	Groups   []string `json:"groups,omitempty" about:"groups that exist on the node and that the account joins, such as docker"`
 	Sudo     bool     `json:"sudo,omitempty" about:"it may do everything as root, without a password"`
 	Shell    string   `json:"shell,omitempty" about:"its login shell; /bin/bash where that exists"`
+	// Allocation binds the account: nobody else's task changes it, and the allocation's gpu.clean removes it.
+	Allocation string `json:"allocation,omitempty" about:"the allocation that it belongs to; it goes with it"`
 	TaskTime
 }
 
@@ -59,34 +64,36 @@ type DeprovisionUser struct {
 // WorkloadLaunch are the params of TaskWorkloadLaunch. The task's values are changed (false: it ran already), runtime, container (the id),
 // image, state, and exit_code where the container has ended.
 type WorkloadLaunch struct {
-	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
-	Image     string            `json:"image" required:"" about:"HOST/PATH[:TAG]@sha256:DIGEST; of a tag alone the gateway adds the digest"`
-	Command   []string          `json:"command,omitempty" about:"what to run instead of the image's own command"`
-	Env       map[string]string `json:"env,omitempty" about:"environment"`
-	SecretEnv map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
-	GPUs      []string          `json:"gpus,omitempty" about:"UUIDs of GPUs, or all"`
-	Ports     []string          `json:"ports,omitempty" about:"[ADDRESS:]HOST:CONTAINER[/udp]"`
-	Mounts    []string          `json:"mounts,omitempty" about:"HOST:CONTAINER[:ro], below a folder that the node's policy names"`
-	User      string            `json:"user,omitempty" about:"UID[:GID] or name inside the container"`
-	Workdir   string            `json:"workdir,omitempty" about:"folder inside the container"`
-	ShmMiB    int               `json:"shm_mib,omitempty" about:"size of /dev/shm"`
-	MemoryMiB int               `json:"memory_mib,omitempty" about:"most memory that it may take"`
-	Login     string            `json:"registry_secret,omitempty" about:"name of a secret USER:PASSWORD for the image's registry"`
-	Runtime   string            `json:"runtime,omitempty" about:"docker, podman or nerdctl; the first of them that is there"`
+	Name       string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
+	Image      string            `json:"image" required:"" about:"HOST/PATH[:TAG]@sha256:DIGEST; of a tag alone the gateway adds the digest"`
+	Command    []string          `json:"command,omitempty" about:"what to run instead of the image's own command"`
+	Env        map[string]string `json:"env,omitempty" about:"environment"`
+	SecretEnv  map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
+	GPUs       []string          `json:"gpus,omitempty" about:"UUIDs of GPUs, or all"`
+	Ports      []string          `json:"ports,omitempty" about:"[ADDRESS:]HOST:CONTAINER[/udp]"`
+	Mounts     []string          `json:"mounts,omitempty" about:"HOST:CONTAINER[:ro], below a folder that the node's policy names"`
+	User       string            `json:"user,omitempty" about:"UID[:GID] or name inside the container"`
+	Workdir    string            `json:"workdir,omitempty" about:"folder inside the container"`
+	ShmMiB     int               `json:"shm_mib,omitempty" about:"size of /dev/shm"`
+	MemoryMiB  int               `json:"memory_mib,omitempty" about:"most memory that it may take"`
+	Login      string            `json:"registry_secret,omitempty" about:"name of a secret USER:PASSWORD for the image's registry"`
+	Runtime    string            `json:"runtime,omitempty" about:"docker, podman or nerdctl; the first of them that is there"`
+	Allocation string            `json:"allocation,omitempty" about:"the allocation that it belongs to; it ends with it"`
 	TaskTime
 }
 
 // WorkloadProcess are the params of TaskWorkloadProcess. The task's values are changed (false: it ran already), runtime (process), task
 // (that started it), state, pid, gpus (UUIDs), and exit_code where the program has ended.
 type WorkloadProcess struct {
-	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
-	Command   []string          `json:"command" required:"" about:"the program and its arguments; no shell looks at them"`
-	Env       map[string]string `json:"env,omitempty" about:"environment"`
-	SecretEnv map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
-	GPUs      []string          `json:"gpus,omitempty" about:"UUIDs of GPUs that it sees alone, or all; who uses them does not matter"`
-	GPUCount  int               `json:"gpu_count,omitempty" about:"so many GPUs that nothing uses; the node chooses them"`
-	User      string            `json:"user,omitempty" about:"who runs it; the agent's own user unless said"`
-	Workdir   string            `json:"workdir,omitempty" about:"folder that it begins in; the user's home unless said"`
+	Name       string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
+	Command    []string          `json:"command" required:"" about:"the program and its arguments; no shell looks at them"`
+	Env        map[string]string `json:"env,omitempty" about:"environment"`
+	SecretEnv  map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
+	GPUs       []string          `json:"gpus,omitempty" about:"UUIDs of GPUs that it sees alone, or all; who uses them does not matter"`
+	GPUCount   int               `json:"gpu_count,omitempty" about:"so many GPUs that nothing uses; the node chooses them"`
+	User       string            `json:"user,omitempty" about:"who runs it; the agent's own user unless said"`
+	Workdir    string            `json:"workdir,omitempty" about:"folder that it begins in; the user's home unless said"`
+	Allocation string            `json:"allocation,omitempty" about:"the allocation that it belongs to; it ends with it"`
 	TaskTime
 }
 
@@ -99,7 +106,8 @@ type WorkloadStop struct {
 }
 
 // WorkloadStatus are the params of TaskWorkloadStatus. The task's values are workloads, left_out (how many there was no space for) and
-// runtimes (those that answered). A workload has name, image, state, exit_code, started_at, finished_at, task, runtime and gpus.
+// runtimes (those that answered). A workload has name, image, state, exit_code, started_at, finished_at, task, runtime, gpus
+// and allocation.
 type WorkloadStatus struct {
 	Name string `json:"name,omitempty" about:"the workload's name; all of them unless said"`
 	TaskTime
@@ -132,7 +140,27 @@ func TaskSecretNames(p TaskParams) []string {
 		if p.Login != "" {
 			names = append(names, p.Login)
 		}
+	case *NodeCheck:
+		if p.Login != "" {
+			names = append(names, p.Login)
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// TaskIncludes are the types of the tasks that a task with these params does too. Who may not have those done may not have it done.
+func TaskIncludes(p TaskParams) []string {
+	switch p := p.(type) {
+	case *NodeCheck:
+		if p.Image != "" {
+			return []string{TaskWorkloadLaunch}
+		}
+	case *GPUClean:
+		if len(p.Users) > 0 {
+			return []string{TaskWorkloadStop, TaskDeprovisionUser}
+		}
+		return []string{TaskWorkloadStop}
+	}
+	return nil
 }

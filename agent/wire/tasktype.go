@@ -52,6 +52,8 @@ const (
 	TaskWorkloadStop    = "workload.stop"
 	TaskWorkloadStatus  = "workload.status"
 	TaskWorkloadLogs    = "workload.logs"
+	TaskNodeCheck       = "node.check"
+	TaskGPUClean        = "gpu.clean"
 	TaskDiagCollect     = "diag.collect"
 	TaskAgentRestart    = "agent.restart"
 	TaskAgentUninstall  = "agent.uninstall"
@@ -78,6 +80,11 @@ func TaskTypes() []TaskType {
 			func() TaskParams { return &WorkloadStatus{} }},
 		{TaskWorkloadLogs, "give what a container or a program that muster started has written", "", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadLogs{} }},
+		{TaskNodeCheck, "look whether the machine is what a profile asks for, or what is paid for, and say of each check what it saw", "",
+			10 * time.Minute, time.Hour, true, true, false, func() TaskParams { return &NodeCheck{} }},
+		{TaskGPUClean, "end what an allocation has left on its GPUs, and say what is still in the way",
+			"the allocation's programs, containers and accounts, with their home directories", short, time.Hour, true, true, false,
+			func() TaskParams { return &GPUClean{} }},
 		{TaskDiagCollect, "collect what a support person asks for, secrets masked, as one archive", "", 10 * time.Minute, time.Hour, true, true,
 			true, func() TaskParams { return &DiagCollect{} }},
 		{TaskAgentRestart, "start the agent anew; workloads go on", "the agent's process", short, time.Hour, true, true, false,

@@ -7,7 +7,7 @@ import (
 )
 
 // reserved are the keys by which selectors read a node's own fields. A label of that name could not be selected.
-var reserved = [...]string{"tenant", "name", "provider", "instance_id", "state", "status", "gpus"}
+var reserved = [...]string{"tenant", "name", "provider", "instance_id", "state", "status", "gpus", "tag"}
 
 // CheckName refuses what is not a node's name: 1 to 63 letters, digits, dots, dashes and underscores, with a letter or a
 // digit at both ends.

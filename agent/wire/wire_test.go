@@ -37,6 +37,8 @@ var messages = map[string]struct {
 	"task_progress.json":    {into: &wire.TaskProgress{}},
 	"task_result.json":      {into: &wire.TaskResult{}},
 	"task_secrets.json":     {into: &wire.TaskSecrets{}},
+	"evidence.json":         {into: &wire.Evidence{}},
+	"cleaning.json":         {into: &wire.Cleaning{}},
 	"release.json":          {into: &wire.Release{}},
 	"release_pointer.json":  {into: &wire.ReleasePointer{}},
 	"error.json":            {into: &wire.Error{}},
@@ -45,7 +47,7 @@ var messages = map[string]struct {
 	"hardware_unknown.json": {into: &wire.Hardware{}, short: true},
 }
 
-func read(t *testing.T, name string) []byte {
+func read(t testing.TB, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(vectors, name))
 	if err != nil {
