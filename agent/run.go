@@ -55,6 +55,7 @@ func commands() []entry {
 		{"run", "enrol if needed, then report to the gateway, in the foreground", work},
 		{"status", "what the agent on this machine is doing", command.Status},
 		{"probe", "what this machine looks like to the agent, as JSON", command.Probe},
+		{"profile", "for cloud-init: note which profile the machine is set up for", command.Profile},
 		{"leave", "give the node back and remove the agent without a trace", command.Leave},
 		{"supervise", "keep the agent running where there is no init system", supervise},
 		{"keep", "for tasks: keep a program's output and how it ended", keepRun},
@@ -156,7 +157,7 @@ func findCommand(args []string) (name string, rest []string) {
 			if i == 0 && len(args) == 1 {
 				return arg, nil
 			}
-		case "no-gpu", "capture", "check", "force", "reload-units", "foreground", "detached", "guard", "stay":
+		case "no-gpu", "capture", "check", "force", "reload-units", "foreground", "detached", "guard", "stay", "dry-run":
 		default:
 			if !strings.Contains(arg, "=") {
 				i++

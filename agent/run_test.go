@@ -118,6 +118,10 @@ func TestUsage(t *testing.T) {
 			"mistyped"},
 		{"bad output", []string{"status", "-o", "xml"}, none, 2, "table or json"},
 		{"never ran", []string{"status", "--state", t.TempDir()}, none, 1, "no agent has run"},
+		{"profile help", []string{"profile", "--help"}, none, 0, "--dry-run"},
+		{"no action", []string{"profile"}, none, 2, "takes apply NAME, or show"},
+		{"no profile", []string{"profile", "apply"}, none, 2, "takes apply NAME, or show"},
+		{"bad profile", []string{"profile", "apply", "../x"}, none, 2, "is not the name of a profile"},
 		{"both", []string{"probe", "--capture", "--no-gpu"}, none, 2, "exclude each other"},
 		{"capture of nothing", []string{"probe", "--capture", "--nvidia-smi", state + "/none"}, none, 1, "--nvidia-smi"},
 	}

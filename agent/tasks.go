@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 
 	"muster/agent/internal/account"
+	"muster/agent/internal/clean"
 	"muster/agent/internal/command"
 	"muster/agent/internal/diag"
+	"muster/agent/internal/evidence"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/process"
 	"muster/agent/internal/service"
@@ -79,6 +81,10 @@ func (h *hands) handle(ctx context.Context, job task.Job) task.Outcome {
 		return h.workloads.Status(ctx, job, params)
 	case *wire.WorkloadLogs:
 		return h.workloads.Logs(ctx, job, params)
+	case *wire.NodeCheck:
+		return h.checker().Do(ctx, job, params)
+	case *wire.GPUClean:
+		return h.cleaner().Do(ctx, job, params)
 	case *wire.DiagCollect:
 		return h.collector().Do(ctx, job)
 	case *wire.AgentRestart:
@@ -98,6 +104,26 @@ func (h *hands) collector() diag.Collector {
 	if prober := h.machine.Prober; prober != nil {
 		c.Describe = prober.Describe
 		c.Reading = func() any { return prober.Reading() }
+	}
+	return c
+}
+
+// checker looks whether this machine is what somebody asks for.
+func (h *hands) checker() evidence.Checker {
+	c := evidence.Checker{Root: h.System.Root, State: h.State, Engines: h.workloads.Engines, Trial: h.workloads.Trial}
+	if prober := h.machine.Prober; prober != nil {
+		c.Look = prober.Fresh
+		c.Ask = prober.Ask
+	}
+	return c
+}
+
+// cleaner ends what allocations have left on this machine.
+func (h *hands) cleaner() clean.Cleaner {
+	c := clean.Cleaner{Root: h.System.Root, End: h.workloads.EndAllocation, EndAccount: h.accounts.EndAllocation}
+	if prober := h.machine.Prober; prober != nil {
+		c.Look = prober.Fresh
+		c.Ask = prober.Ask
 	}
 	return c
 }

@@ -1,6 +1,8 @@
 // Package account makes accounts on this machine, and removes them again. It does so with the machine's own tools (useradd, usermod,
 // userdel), as root alone.
 //
+// An account may be made for an allocation. Then only tasks of that allocation change it, and its end removes it.
+//
 // It never touches an account that it did not make. Two things say that it made one: an entry in a record in the agent's state
 // directory, and a mark in the account's comment. Both must be there, and the UID must be the one of the record. The record is written
 // before the machine is changed, so that a run which was cut off is completed by the next one.

@@ -23,11 +23,31 @@ type Deprovisioned struct {
 func (a *Accounts) Deprovision(ctx context.Context, params *wire.DeprovisionUser, out io.Writer) (done Deprovisioned, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	d := deprovisioning{Accounts: a, params: params, out: out}
-	d.record, err = d.load()
+	r, err := a.load()
 	if err != nil {
 		return done, err
 	}
+	return a.deprovision(ctx, r, params, out)
+}
+
+// EndAllocation removes an account with its home directory if it was made for this allocation. Any other account of that name stays,
+// and is no error.
+func (a *Accounts) EndAllocation(ctx context.Context, name, allocation string, out io.Writer) (done Deprovisioned, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, err := a.load()
+	if err != nil {
+		return done, err
+	}
+	if mine, recorded := r.find(name); !recorded || mine.Allocation != allocation {
+		fmt.Fprintf(out, "there is no account %s of this allocation\n", name)
+		return done, nil
+	}
+	return a.deprovision(ctx, r, &wire.DeprovisionUser{Username: name, RemoveHome: true}, out)
+}
+
+func (a *Accounts) deprovision(ctx context.Context, r record, params *wire.DeprovisionUser, out io.Writer) (done Deprovisioned, err error) {
+	d := deprovisioning{Accounts: a, params: params, out: out, record: r}
 	names := d.names()
 	if params.All && len(names) == 0 {
 		fmt.Fprintln(out, "muster has made no account on this machine")

@@ -75,6 +75,9 @@ func (p *provisioning) check(ctx context.Context) error {
 	if err == nil {
 		p.mine, err = p.ours(ctx, p.record, p.tables, p.params.Username)
 	}
+	if err == nil {
+		err = p.checkAllocation()
+	}
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,20 @@ func (p *provisioning) check(ctx context.Context) error {
 		return p.sudoable()
 	}
 	return nil
+}
+
+// checkAllocation refuses an account that was made for another allocation than this task is for, or for none: whoever has an allocation
+// would get into it, and the end of the allocation would remove it. It does so too where only the home directory was kept.
+func (p *provisioning) checkAllocation() error {
+	if p.mine.Name == "" || p.mine.Allocation == p.params.Allocation {
+		return nil
+	}
+	whose := "for no allocation"
+	if p.mine.Allocation != "" {
+		whose = "for the allocation " + p.mine.Allocation
+	}
+	return fmt.Errorf("muster made the account %s %s, and this task may not change it: use another name, or remove it with its home "+
+		"directory (muster task run NODE deprovision_user remove_home=true username=%s)", p.mine.Name, whose, p.mine.Name)
 }
 
 // ours gives the record's entry for an account, the zero value if there is none and the name is free. It refuses a name that belongs
@@ -182,7 +199,7 @@ func (p *provisioning) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	p.mine = account{Name: name, UID: uid, Home: home(name), Mark: newMark(), Phase: making}
+	p.mine = account{Name: name, UID: uid, Home: home(name), Mark: newMark(), Phase: making, Allocation: p.params.Allocation}
 	return p.save(&p.record, p.mine)
 }
 

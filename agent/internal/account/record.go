@@ -35,6 +35,8 @@ type account struct {
 	Phase  string   `json:"phase"`
 	Groups []string `json:"groups,omitempty"` // those that a task has made it join
 	Keys   []string `json:"keys,omitempty"`   // what a task has written into authorized_keys: the keys without type and comment
+
+	Allocation string `json:"allocation,omitempty"` // which one it was made for; empty: for none
 }
 
 // record is what the agent remembers of the accounts that it made.

@@ -36,6 +36,49 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
+// TestAsk: what is asked for is what is run, and what it complains about is no part of the answer.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	code := 0
+	p := gpu.Prober{Path: "/bin/sh", Exec: func(_ context.Context, call gpu.Call) gpu.Output {
+		return gpu.Output{Stdout: []byte(strings.Join(call.Args, " ")), Stderr: []byte("odd"), Code: code}
+	}}
+	if text, err := p.Ask(t.Context(), "nvlink", "--status"); err != nil || string(text) != "nvlink --status" {
+		t.Errorf("%q %v", text, err)
+	}
+	code = 6
+	if _, err := p.Ask(t.Context(), "nvlink", "--status"); err == nil || !strings.Contains(err.Error(),
+		"nvidia-smi nvlink ended with exit code 6") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFresh: a look that is under way is waited for, and then there is one more.
+func TestFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &machine{known: []string{"index", "uuid"}, gpus: []map[string]string{h100(0)}}
+		p := gpu.Prober{Path: "/bin/sh", Exec: func(ctx context.Context, call gpu.Call) gpu.Output {
+			time.Sleep(time.Second)
+			return m.exec(ctx, call)
+		}}
+		go p.Probe(t.Context())
+		synctest.Wait()
+		began := time.Now()
+		r := p.Fresh(t.Context())
+		if r.Probe.SampledAt == nil || r.Probe.SampledAt.Sub(began) < 2*time.Second {
+			t.Errorf("the reading is of %v, asked at %v", r.Probe.SampledAt, began)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		go p.Probe(t.Context())
+		synctest.Wait()
+		if r := p.Fresh(ctx); r.Probe.SampledAt.After(time.Now()) || ctx.Err() == nil {
+			t.Errorf("it has not waited: %+v", r.Probe)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // TestDescribeWaits: there is one nvidia-smi at a time.
 func TestDescribeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -93,6 +93,14 @@ func (r Reading) Fill(h *wire.Hardware) {
 	h.GPUs = r.GPUs
 }
 
+// Rows are the rows of the GPUs where they were read at this time or later, to the second; nil: they are older.
+func (r Reading) Rows(since time.Time) []wire.GPU {
+	if at := r.Probe.SampledAt; at == nil || at.Before(since.Truncate(time.Second)) {
+		return nil
+	}
+	return r.GPUs
+}
+
 // Reading returns the newest reading at once, also while nvidia-smi runs or hangs.
 func (p *Prober) Reading() Reading {
 	p.mu.Lock()

@@ -73,3 +73,6 @@ func (t tree) containerStart(boot *time.Time) *time.Time {
 	began := boot.Add(time.Duration(*ticks/ticksPerSecond) * time.Second)
 	return &began
 }
+
+// Contained reports whether the machine whose file system begins at root is a container.
+func Contained(root string) bool { return tree(root).contained() }

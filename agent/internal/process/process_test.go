@@ -115,8 +115,12 @@ func TestEndsAtOnce(t *testing.T) {
 	if r := b.await("x", wire.RunExited); *r.ExitCode != 7 || r.FinishedAt == nil || b.tail("x") != "no driver\n" {
 		t.Errorf("%+v, %q", r, b.tail("x"))
 	}
-	if o := b.start(wire.WorkloadProcess{Name: "x", Command: []string{"sh", "-c", "echo well"}}); o.ExitCode != 0 || o.Error != "" {
+	if o := b.start(wire.WorkloadProcess{Name: "x", Command: []string{"sh", "-c", "echo well"},
+		Allocation: "7f2kq3xw5dhz6m4a"}); o.ExitCode != 0 || o.Error != "" {
 		t.Errorf("the next one: %+v", o)
+	}
+	if r := b.await("x", wire.RunExited); r.Allocation != "7f2kq3xw5dhz6m4a" {
+		t.Errorf("its allocation is forgotten: %+v", r)
 	}
 	if got := b.tail("x"); got != "well\n" {
 		t.Errorf("the output of before is left: %q", got)

@@ -139,7 +139,7 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	s.record.Run = wire.Run{Name: p.Name, Task: s.job.ID, Program: wire.OneLine(filepath.Base(p.Command[0]), wire.MaxText), User: s.who.Name,
-		GPUs: gpus, StartedAt: &now}
+		GPUs: gpus, Allocation: p.Allocation, StartedAt: &now}
 	set := slices.Concat([]string{"PYTHONUNBUFFERED=1"}, visible(gpus, s.seen), pairs(p.Env), pairs(secrets), []string{mark(s.job.ID)})
 	s.order.Env = append(environ, set...) // of two with one name the later counts
 	return nil

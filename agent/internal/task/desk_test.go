@@ -178,6 +178,9 @@ func (d *desk) route(q gatewaytest.Request) *gatewaytest.Reply {
 		if err := sign.DecodeStrict(q.Body, &out); err != nil {
 			d.t.Error(err)
 		}
+		if out.File == wire.TaskProbe {
+			return d.g.JSON(200, wire.TaskProgress{Data: make([]byte, min(out.Offset, wire.MaxTaskPiece))})
+		}
 		d.output[id] = append(d.output[id], out)
 	case "result":
 		var result wire.TaskResult

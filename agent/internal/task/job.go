@@ -25,8 +25,10 @@ type Job struct {
 	// Secrets asks the gateway for the secrets that the params refer to, by their names. It asks anew each time. Nothing of them may
 	// get to Output, to the log, to an error or to the disk.
 	Secrets func(ctx context.Context) (map[string]string, error)
-	Dir     string // a folder for this task alone, mode 0700. It is removed when the task has ended
-	Policy  Policy
+	// Probe sends the gateway bytes, and has it answer with so many, at most wire.MaxTaskPiece each, to measure the way. Nobody keeps them.
+	Probe  func(ctx context.Context, data []byte, want int) error
+	Dir    string // a folder for this task alone, mode 0700. It is removed when the task has ended
+	Policy Policy
 }
 
 // Outcome is what a handler has done. The zero value is a success.

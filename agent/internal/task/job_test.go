@@ -1,11 +1,14 @@
 package task_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"muster/agent/internal/task"
 	"muster/agent/wire"
@@ -43,4 +46,23 @@ func TestFailed(t *testing.T) {
 	if o := task.Failf("step %d: %w", 2, errors.New("why")); o.ExitCode != 1 || o.Code != "" || o.Error != "step 2: why" {
 		t.Errorf("%+v", o)
 	}
+}
+
+// TestProbe: a task can measure the way in both directions, and hears of an answer that is too short.
+func TestProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		var up, down, short error
+		d.handle = func(ctx context.Context, job task.Job) task.Outcome {
+			up = job.Probe(ctx, make([]byte, wire.MaxTaskPiece), 0)
+			down = job.Probe(ctx, nil, wire.MaxTaskPiece)
+			short = job.Probe(ctx, nil, wire.MaxTaskPiece+1)
+			return task.Outcome{}
+		}
+		id := d.diag()
+		d.run(time.Minute)
+		if r := d.result(id); up != nil || down != nil || short == nil || r.Status != wire.TaskCompleted || r.Output.Bytes != 0 {
+			t.Errorf("%v, %v, %v, %+v", up, down, short, r)
+		}
+	})
 }

@@ -109,6 +109,16 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
+// probe measures the way: the gateway drops the data, and answers with as many bytes as are wanted.
+func (k *work) probe(ctx context.Context, data []byte, want int) error {
+	var progress wire.TaskProgress
+	err := k.call(ctx, wire.TaskOutputPath(k.id), wire.TaskOutput{File: wire.TaskProbe, Offset: int64(want), Data: data}, &progress)
+	if err == nil && len(progress.Data) != want {
+		err = fmt.Errorf("the gateway answered with %d bytes and not with %d", len(progress.Data), want)
+	}
+	return err
+}
+
 // report sends the archive and the result, until the gateway has them or does not want them. over is false if the agent stops before:
 // the next run sends them then. taken says that the gateway has the very result.
 func (k *work) report() (over, taken bool) {

@@ -241,7 +241,12 @@ func (k *work) allowed(o *order) error {
 	if err != nil {
 		return err
 	}
-	return owners.Check(o.kind.Name, key)
+	for _, name := range append([]string{o.kind.Name}, wire.TaskIncludes(o.params)...) {
+		if err := owners.Check(name, key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run lets the handler do the task, and writes the result into the journal.
@@ -251,7 +256,8 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 	defer cancel()
 	k.Logger.Info("task begins", "task", k.id, "type", o.kind.Name)
 	job := Job{
-		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Dir: k.folder(), Policy: o.policy,
+		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Probe: k.probe, Dir: k.folder(),
+		Policy: o.policy,
 	}
 	outcome := k.handle(bounded, job)
 	var cause error

@@ -140,6 +140,10 @@ func TestRefusals(t *testing.T) {
 		}, wire.TaskFailed, wire.CodeTaskParamsInvalid},
 		{"forbidden", `{"forbid":["diag.*"]}`, func(*wire.TaskPayload) {}, wire.TaskFailed, wire.CodeTaskForbidden},
 		{"another's key", `{"operator_keys":{"diag.*":[]}}`, func(*wire.TaskPayload) {}, wire.TaskFailed, wire.CodeTaskForbidden},
+		{"what it includes", `{"forbid":["workload.*"]}`, func(p *wire.TaskPayload) {
+			p.Type = wire.TaskNodeCheck
+			p.Params = json.RawMessage(`{"checks":["gpu_program"],"image":"r.example/a@sha256:` + strings.Repeat("a", 64) + `"}`)
+		}, wire.TaskFailed, wire.CodeTaskForbidden},
 		{"a bad policy", `{"forbid":"x"}`, func(*wire.TaskPayload) {}, wire.TaskFailed, wire.CodeTaskForbidden},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 	labelImage   = "muster.image"      // as the params have it
 	labelGPUs    = "muster.gpus"       // as the params have them, with commas between
 	labelSecrets = "muster.secret_env" // names of the variables that hold secrets, with commas between
+
+	labelAllocation = "muster.allocation" // the allocation that it belongs to; empty: to none
 )
 
 // containerName is how a workload's container is called.

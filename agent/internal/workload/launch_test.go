@@ -43,7 +43,7 @@ func TestLaunch(t *testing.T) {
 			spec := args[slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "--label=muster.spec=") })]
 			want := slices.Concat([]string{"run", "--detach", "--pull=never", "--restart=no", "--name=muster-model",
 				"--label=muster.task=" + n.job.ID, "--label=muster.workload=model", "--label=muster.node=n-1", spec, "--label=muster.image=" + image,
-				"--label=muster.gpus=" + gpu + ",MIG-00000000-1111", "--label=muster.secret_env="}, gpus,
+				"--label=muster.gpus=" + gpu + ",MIG-00000000-1111", "--label=muster.secret_env=", "--label=muster.allocation="}, gpus,
 				[]string{"--publish=127.0.0.1:8080:80", "--publish=53:53/udp", "--mount=type=bind,source=" + root + ",target=/data,readonly",
 					"--mount=type=bind,source=" + root + ",target=/out", "--user=1000:1000", "--workdir=/srv", "--shm-size=64m", "--memory=512m", image},
 				p.Command)

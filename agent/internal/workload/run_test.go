@@ -15,9 +15,15 @@ import (
 // ran puts a program on the node that has ended with exit code 3, and has written two lines.
 func (n *node) ran(name string) {
 	n.Helper()
+	n.ranFor(name, "")
+}
+
+func (n *node) ranFor(name, allocation string) {
+	n.Helper()
 	n.host.Runs = process.Host{State: n.host.State}
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	run, err := json.Marshal(wire.Run{Name: name, Task: "t-1", Program: "python", User: "ada", GPUs: []string{"GPU-1"}, StartedAt: &at})
+	run, err := json.Marshal(wire.Run{Name: name, Task: "t-1", Program: "python", User: "ada", GPUs: []string{"GPU-1"}, StartedAt: &at,
+		Allocation: allocation})
 	folder := filepath.Join(n.host.State, process.Folder, name)
 	if err == nil {
 		err = os.MkdirAll(folder, 0o700)

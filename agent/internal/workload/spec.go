@@ -69,6 +69,7 @@ func (l *launch) labels() []string {
 		labelImage + "=" + p.Image,
 		labelGPUs + "=" + strings.Join(p.GPUs, ","),
 		labelSecrets + "=" + strings.Join(secrets, ","),
+		labelAllocation + "=" + p.Allocation,
 	}
 }
 

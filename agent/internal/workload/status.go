@@ -29,16 +29,18 @@ type row struct {
 	Program    string     `json:"program,omitempty"` // of one without a container
 	User       string     `json:"user,omitempty"`
 	Why        string     `json:"why,omitempty"` // what else is known of its end
+	Allocation string     `json:"allocation,omitempty"`
 }
 
 func rowOf(r wire.Run) row {
 	return row{Name: r.Name, State: r.State, ExitCode: r.ExitCode, StartedAt: r.StartedAt, FinishedAt: r.FinishedAt, Task: r.Task,
-		Runtime: process.Runtime, GPUs: r.GPUs, Program: r.Program, User: r.User, Why: r.Why}
+		Runtime: process.Runtime, GPUs: r.GPUs, Program: r.Program, User: r.User, Why: r.Why,
+		Allocation: r.Allocation}
 }
 
 func newRow(c container) row {
 	r := row{Name: c.workload(), Image: c.label(labelImage), State: c.State.Status, StartedAt: moment(c.State.StartedAt),
-		Task: c.label(labelTask), Runtime: c.engine.name, GPUs: []string{}}
+		Task: c.label(labelTask), Runtime: c.engine.name, GPUs: []string{}, Allocation: c.label(labelAllocation)}
 	if gpus := c.label(labelGPUs); gpus != "" {
 		r.GPUs = strings.Split(gpus, ",")
 	}

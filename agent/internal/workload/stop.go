@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,8 @@ const (
 
 // Stop ends one workload or all of them, and removes their containers and what programs have written. Nothing to stop is a success.
 func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop) task.Outcome {
-	list, trouble := h.stopRuns(ctx, job, params) // first: an engine that hangs holds no program up
+	runs := h.runs(params.Name)
+	list, trouble := h.stopRuns(ctx, job.Output, runs, grace(ctx, params)) // first: an engine that hangs holds no program up
 	v := h.look(ctx, params.Name)
 	failures := []error{trouble}
 	if params.Name != "" && len(list) > 0 && v.trouble != nil { // what was named is ended
@@ -35,25 +37,9 @@ func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop)
 		failures = append(failures, v.trouble)
 	}
 	there := len(v.found) > 0 || len(list) > 0 || trouble != nil
-	var stopped []container
-	for _, e := range v.engines {
-		var some []container
-		for _, c := range v.found {
-			if c.engine.name == e.name {
-				some = append(some, c)
-			}
-		}
-		if len(some) == 0 {
-			continue
-		}
-		fmt.Fprintf(job.Output, "%s stops %s\n", e.name, strings.Join(names(some), ", "))
-		if err := e.stop(ctx, some, grace(ctx, params), job.Output); err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		stopped = append(stopped, some...)
-	}
-	list = append(list, names(stopped)...)
+	stopped, trouble := v.stop(ctx, job.Output, grace(ctx, params))
+	failures = append(failures, trouble)
+	list = append(list, stopped...)
 	report := values(map[string]any{"changed": len(list) > 0, "stopped": list})
 	if err := errors.Join(failures...); err != nil {
 		return failed(err, report)
@@ -64,16 +50,50 @@ func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop)
 	return task.Outcome{Values: report}
 }
 
+// EndAllocation ends the programs and containers of an allocation, and removes them with what they have written. It gives the names of
+// those that are gone. If it could not look for all, that is an error.
+func (h Host) EndAllocation(ctx context.Context, out io.Writer, allocation string) (ended []string, err error) {
+	limit := grace(ctx, &wire.WorkloadStop{})
+	runs := slices.DeleteFunc(h.runs(""), func(r wire.Run) bool { return r.Allocation != allocation })
+	ended, failed := h.stopRuns(ctx, out, runs, limit)
+	v := h.look(ctx, "")
+	v.found = slices.DeleteFunc(v.found, func(c container) bool { return c.label(labelAllocation) != allocation })
+	containers, err := v.stop(ctx, out, limit)
+	return append(ended, containers...), errors.Join(failed, v.trouble, err)
+}
+
+// stop ends the containers that were found, and gives the names of those that are removed.
+func (v view) stop(ctx context.Context, out io.Writer, grace time.Duration) (stopped []string, err error) {
+	var failures []error
+	for _, e := range v.engines {
+		var some []container
+		for _, c := range v.found {
+			if c.engine.name == e.name {
+				some = append(some, c)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "%s stops %s\n", e.name, strings.Join(names(some), ", "))
+		if err := e.stop(ctx, some, grace, out); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		stopped = append(stopped, names(some)...)
+	}
+	return stopped, errors.Join(failures...)
+}
+
 // stopRuns ends programs, all at once, and gives the names of those that it has removed.
-func (h Host) stopRuns(ctx context.Context, job task.Job, params *wire.WorkloadStop) ([]string, error) {
-	runs := h.runs(params.Name)
+func (h Host) stopRuns(ctx context.Context, out io.Writer, runs []wire.Run, grace time.Duration) ([]string, error) {
 	failures := make([]error, len(runs))
 	var together sync.WaitGroup
 	for i, r := range runs {
 		if r.State == wire.RunRunning {
-			fmt.Fprintf(job.Output, "the program %s is asked to end\n", r.Name)
+			fmt.Fprintf(out, "the program %s is asked to end\n", r.Name)
 		}
-		together.Go(func() { failures[i] = h.Runs.Stop(ctx, r.Name, grace(ctx, params)) })
+		together.Go(func() { failures[i] = h.Runs.Stop(ctx, r.Name, grace) })
 	}
 	together.Wait()
 	stopped := []string{}

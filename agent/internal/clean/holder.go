@@ -1,0 +1,186 @@
+package clean
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/agent/disk"
+	"muster/agent/wire"
+)
+
+const maxFile = 1 << 20 // bytes of a file that is read
+
+// holders are the processes that have files of GPUs open. nvidia-smi does not show all of them.
+type holders struct {
+	root   string
+	open   map[string][]int  // by the name of the file, such as nvidia0
+	minors map[string]string // the file of a GPU of NVIDIA, by its UUID
+	hidden int               // processes whose files cannot be seen
+}
+
+// monitors are programs of the driver and its monitors, which always have the files of all GPUs open. They count as such only outside of
+// containers, and as users of the system: anybody can give a program such a name.
+func monitors() []string {
+	return []string{"nvidia-persistenced", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "nv-fabricmanager", "nvidia-powerd"}
+}
+
+const leastPerson = 1000 // UIDs below are of the system
+
+// holders looks at the files that all processes have open.
+func (c Cleaner) holders() holders {
+	h := holders{root: filepath.Join("/", c.Root), open: map[string][]int{}, minors: map[string]string{}}
+	h.readMinors()
+	entries, err := os.ReadDir(h.path("proc"))
+	if err != nil {
+		h.hidden = 1
+	}
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			h.readFiles(pid)
+		}
+	}
+	return h
+}
+
+func (h *holders) path(name string) string { return filepath.Join(h.root, name) }
+
+func (h *holders) text(name string) string {
+	raw, _ := disk.ReadFile(h.path(name), maxFile)
+	return string(raw)
+}
+
+// readMinors finds out which file in /dev belongs to which GPU: its number differs from that of nvidia-smi.
+func (h *holders) readMinors() {
+	entries, _ := os.ReadDir(h.path("proc/driver/nvidia/gpus"))
+	for _, e := range entries {
+		uuid, minor := "", ""
+		for line := range strings.Lines(h.text("proc/driver/nvidia/gpus/" + e.Name() + "/information")) {
+			name, value, _ := strings.Cut(line, ":")
+			switch strings.TrimSpace(name) {
+			case "GPU UUID":
+				uuid = strings.TrimSpace(value)
+			case "Device Minor":
+				minor = strings.TrimSpace(value)
+			}
+		}
+		if _, err := strconv.ParseUint(minor, 10, 16); err == nil && uuid != "" {
+			h.minors[uuid] = "nvidia" + minor
+		}
+	}
+}
+
+// readFiles notes the files of GPUs that a process has open. One that has ended meanwhile has none.
+func (h *holders) readFiles(pid int) {
+	folder := "proc/" + strconv.Itoa(pid)
+	entries, err := os.ReadDir(h.path(folder + "/fd"))
+	if errors.Is(err, fs.ErrPermission) {
+		h.hidden++
+	}
+	var names []string
+	for _, e := range entries {
+		target, _ := os.Readlink(h.path(folder + "/fd/" + e.Name()))
+		if name := gpuFile(target); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 || h.isMonitor(pid) {
+		return
+	}
+	for _, name := range names {
+		h.open[name] = append(h.open[name], pid)
+	}
+}
+
+// gpuFile is the name of a file by which a program uses a GPU; empty: it is none.
+func gpuFile(path string) string {
+	name, found := strings.CutPrefix(path, "/dev/")
+	number, isNVIDIA := strings.CutPrefix(name, "nvidia")
+	render, isRender := strings.CutPrefix(name, "dri/renderD")
+	switch {
+	case !found:
+	case isNVIDIA && isNumber(number), isRender && isNumber(render):
+		return name
+	}
+	return ""
+}
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// isMonitor reports whether a process is one that looks at the GPUs, and does not work on them.
+func (h *holders) isMonitor(pid int) bool {
+	folder := "proc/" + strconv.Itoa(pid)
+	exe, _ := os.Readlink(h.path(folder + "/exe"))
+	mine, _ := os.Readlink(h.path("proc/self/ns/pid"))
+	theirs, err := os.Readlink(h.path(folder + "/ns/pid"))
+	return slices.Contains(monitors(), filepath.Base(exe)) && err == nil && mine == theirs && h.user(pid) < leastPerson
+}
+
+// user is who runs a process: its UID; a large one where that is not known.
+func (h *holders) user(pid int) int {
+	for line := range strings.Lines(h.text("proc/" + strconv.Itoa(pid) + "/status")) {
+		if words := strings.Fields(line); len(words) > 1 && words[0] == "Uid:" {
+			if uid, err := strconv.Atoi(words[1]); err == nil {
+				return uid
+			}
+		}
+	}
+	return 1 << 31
+}
+
+// of are the processes that have the file of a GPU open. If it is not known which file that is, all files of GPUs count: then it is not
+// sure.
+func (h *holders) of(g wire.GPU) (all []int, sure bool) {
+	own := h.minors[g.UUID]
+	kind := "nvidia"
+	if g.Vendor == wire.VendorAMD {
+		own = h.renderFile(g.BusID)
+		kind = "dri/"
+	}
+	for name, pids := range h.open {
+		if name == own || own == "" && strings.HasPrefix(name, kind) {
+			all = append(all, pids...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), own != ""
+}
+
+// renderFile is the file of a GPU of AMD.
+func (h *holders) renderFile(bus string) string {
+	entries, _ := os.ReadDir(h.path("sys/bus/pci/devices/" + filepath.Base(bus) + "/drm"))
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "renderD") {
+			return "dri/" + e.Name()
+		}
+	}
+	return ""
+}
+
+// describe names a process for a person: its number, its program and its user. name is what else is known of the program.
+func (h *holders) describe(pid int, name string) string {
+	if comm := strings.TrimSpace(h.text("proc/" + strconv.Itoa(pid) + "/comm")); comm != "" {
+		name = comm
+	}
+	text := fmt.Sprintf("process %d", pid)
+	if name != "" {
+		text += " (" + filepath.Base(name) + ")"
+	}
+	uid := h.user(pid)
+	if uid == 1<<31 {
+		return text + ", which cannot be seen from here,"
+	}
+	who := fmt.Sprintf("the UID %d", uid)
+	for line := range strings.Lines(h.text("etc/passwd")) {
+		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == strconv.Itoa(uid) {
+			who = fields[0]
+			break
+		}
+	}
+	return text + " of " + who
+}
