@@ -137,6 +137,7 @@ func (e Enrolment) takeOver() []statement {
 			e.Address, e.Agent, list(e.Notices), e.Hardware, e.Hardware, e.Node.ID),
 		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),
 		forgetRuns(e.Node.ID),
+		do("UPDATE evidence SET current = 0 WHERE node_id = ? AND current = 1", e.Node.ID), // it may be another machine
 		endBootstraps(e.Node.ID, e.Credential, e.At),
 	}
 	statements = append(statements, endTasks(e.Node.ID, e.At, "its node enrolled again")...)

@@ -9,7 +9,7 @@ import (
 const (
 	originOperator   = 0
 	originCredential = 1
-	originAgent      = 2
+	OriginAgent      = 2
 )
 
 // insertLabels stores one or more labels that the node does not have from this origin yet. The SQL text depends on the number of
@@ -35,7 +35,7 @@ func enrolmentLabels(nodeID string, credential, agent map[string]string) []state
 		statements = append(statements, insertLabels(nodeID, credential, originCredential))
 	}
 	if len(agent) > 0 {
-		statements = append(statements, insertLabels(nodeID, agent, originAgent))
+		statements = append(statements, insertLabels(nodeID, agent, OriginAgent))
 	}
 	return statements
 }

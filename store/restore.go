@@ -47,16 +47,24 @@ func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {
 	return time.UnixMilli(number).UTC(), nil
 }
 
+// SlotRestored is the reason of a slot that was approved in the backup. It may have been allocated after the backup, so only a person
+// approves it again.
+const SlotRestored = "restored"
+
 // NoteRestore records a restore. It revokes every token that could still be used, because nobody knows which uses were taken after
 // the backup. It ends every open task as lost, because it may have been done after the backup. It ends all logins to the console: a code
-// may have been used, and a session ended, after the backup.
+// may have been used, and a session ended, after the backup. It ends the approvals of slots: see SlotRestored.
 //
-// Tasks and tokens end in pieces. The restore is on record with the last one: if it is not, the same again comes to the end.
+// Tasks, tokens and approvals end in pieces. The restore is on record with the last one: if it is not, the same again comes to the end.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
 	text := func(t time.Time) string { return strconv.FormatInt(millis(t), 10) }
 	const usable = "SELECT id FROM tokens WHERE revoked_at IS NULL AND expires_at > ? LIMIT ?"
+	const approved = "SELECT id FROM node_resource_slots WHERE decision = 'approved' LIMIT ?"
 	for _, piece := range append(loseAll(r.At), []statement{
 		do("UPDATE tokens SET revoked_at = ? WHERE id IN ("+usable+")", millis(r.At), millis(r.At), int64(engine.Piece)),
+	}, []statement{
+		do("UPDATE node_resource_slots SET decision = 'proposed', reason = ?, decided_by = '', decided_at = NULL WHERE id IN ("+approved+")",
+			SlotRestored, int64(engine.Piece)),
 	}) {
 		for n := engine.Piece; n == engine.Piece; {
 			var err error

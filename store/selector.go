@@ -19,7 +19,7 @@ const (
 )
 
 // Term is one condition of a selector. The keys tenant, name, provider, instance_id and state are columns. The keys status and gpus are
-// computed. All other keys are effective labels.
+// computed. The key tag is true of each hardware tag that a node has. All other keys are effective labels.
 type Term struct {
 	Key   string
 	Op    string
@@ -60,6 +60,10 @@ func (t Term) condition(where *filter, ref StatusRef) (liveness bool, err error)
 		not = "NOT "
 	}
 	column := t.column()
+	if t.Key == "tag" { // only = and != are asked of it
+		where.and("n.id "+not+"IN (SELECT g.node_id FROM node_tags g WHERE g.tag = ?)", t.Value)
+		return false, nil
+	}
 	if column == "" {
 		test, value, err := t.test("l.value", "l.value IS NOT NULL")
 		where.and("n.id "+not+withLabel+test+effective, append([]any{t.Key}, value...)...)

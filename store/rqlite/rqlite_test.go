@@ -1,10 +1,12 @@
 package rqlite_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -416,7 +418,9 @@ func TestLateCopy(t *testing.T) {
 		_, err := db.Batch(t.Context(), []engine.Statement{engine.Do("INSERT INTO t(k, v) VALUES ('n', '1') ON CONFLICT DO UPDATE SET v = v || '1'")})
 		must(t, err)
 		late := n.Last()
-		go func() { _ = db.Hold(t.Context()) }()
+		ctx, stop := context.WithCancel(t.Context())
+		var holds sync.WaitGroup
+		holds.Go(func() { _ = db.Hold(ctx) })
 		for range 3 {
 			if said := n.Again(late); !strings.Contains(said, "error") {
 				t.Errorf("the late copy was done: %s", said)
@@ -426,6 +430,8 @@ func TestLateCopy(t *testing.T) {
 		if all := content(t, n); all != "n=1" {
 			t.Errorf("the table has %q", all)
 		}
+		stop()
+		holds.Wait() // a renewal may be on its way
 		must(t, db.Close())
 	})
 }
