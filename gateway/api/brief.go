@@ -91,7 +91,8 @@ func second(at *time.Time) *time.Time {
 
 // Reshaped is true if a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
 func (g *NodeRow) Reshaped(was *NodeRow) bool {
-	return g.Status != was.Status || g.Unheard != was.Unheard || g.Fresh != was.Fresh || !same(g.IdleSince, was.IdleSince) ||
+	return g.Placement != was.Placement || g.Status != was.Status || g.Unheard != was.Unheard || g.Fresh != was.Fresh ||
+		!same(g.IdleSince, was.IdleSince) ||
 		(g.GPUs == nil) != (was.GPUs == nil) ||
 		!slices.EqualFunc(g.GPUs, was.GPUs, func(a, b GPU) bool {
 			return a.Name == b.Name && same(a.MemoryMiB, b.MemoryMiB) && a.MemorySource == b.MemorySource && same(a.MIG, b.MIG) &&

@@ -41,6 +41,8 @@ type Node struct {
 
 	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in
 
+	Placement *NodePlacement `json:"placement"` // null: nothing is known of what it is made of, and it has no profile
+
 	Hardware json.RawMessage `json:"hardware"` // a wire.Hardware
 }
 

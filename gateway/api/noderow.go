@@ -50,6 +50,9 @@ type NodeRow struct {
 	IdleSince    *time.Time `json:"idle_since"`     // since when all its GPUs are idle; null: not idle, or not known
 	Today        *Today     `json:"today"`          // what was seen of it on this day; null: nothing, or not known yet
 	Findings     []Finding  `json:"findings"`       // what is wrong with it, the severe first
+
+	Placement *NodePlacement `json:"placement"` // null: nothing is known of what it is made of, and it has no profile
+	BootTime  *time.Time     `json:"-"`         // of its machine, by the node's clock; nil: not known
 }
 
 // GPU is a GPU in such a line.

@@ -30,6 +30,10 @@ const (
 	ScopeSessions      = "sessions"   // has the parts wire.SessionOpeners
 	ScopeLogsRead      = "logs:read"  // of nodes
 	ScopeLogsWrite     = "logs:write" // where logs are shipped to
+
+	ScopePlacementRead    = "placement:read"
+	ScopePlacementWrite   = "placement:write"
+	ScopeAllocationsWrite = "allocations:write"
 )
 
 // Role is a name for a set of scopes. It is another way to write them: an account has scopes, and no role.
@@ -42,9 +46,9 @@ type Role struct {
 // Roles are all roles. Each of them can do what the one before it can.
 func Roles() []Role {
 	viewer := []string{ScopeNodesRead, ScopeTokensRead, ScopeTasksRead, ScopeEventsRead, ScopeAlertsRead, ScopeReleasesRead, ScopeMetricsRead,
-		ScopeLogsRead}
-	runner := append(slices.Clone(viewer), ScopeTasksWrite, ScopeSessions, ScopeSecretsWrite)
-	operator := append(slices.Clone(runner), ScopeNodesWrite, ScopeTokensWrite, ScopeAlertsWrite, ScopeLogsWrite)
+		ScopeLogsRead, ScopePlacementRead}
+	runner := append(slices.Clone(viewer), ScopeTasksWrite, ScopeSessions, ScopeSecretsWrite, ScopeAllocationsWrite)
+	operator := append(slices.Clone(runner), ScopeNodesWrite, ScopeTokensWrite, ScopeAlertsWrite, ScopeLogsWrite, ScopePlacementWrite)
 	return []Role{
 		{"viewer", "looks at everything that is no secret, and changes nothing", viewer},
 		{"runner", "also gives nodes work and goes onto them: root on them", runner},
@@ -122,6 +126,10 @@ func Scopes() []Scope {
 		{ScopeLogsWrite, "to say which logs nodes ship, and to where: a way out for what they say"},
 		{ScopeSessions, "to open a shell, programs and connections on nodes, to look at sessions, to watch and to end them: with it an " +
 			"account is root on its nodes"},
+		{ScopePlacementRead, "to look at profiles, evidence, slots, SKUs and allocations"},
+		{ScopePlacementWrite, "to assign profiles, ask for checks, approve and disable slots, set rules and quotas, and to change the " +
+			"allocations of others; to change profiles, rules and quotas an account needs to be of all tenants"},
+		{ScopeAllocationsWrite, "to allocate GPUs for its tenant, and to extend and release its own allocations"},
 	}
 	for _, t := range wire.TaskTypes() {
 		all = append(all, Scope{ScopePart(ScopeTasksWrite, t.Name), "the same as `tasks:write`, for tasks of this one type"})
