@@ -1,6 +1,7 @@
 package label
 
 import (
+	"slices"
 	"strconv"
 
 	"muster/agent/wire"
@@ -20,6 +21,9 @@ func Matches(terms []store.Term, n *api.NodeRow) bool {
 
 // meets decides one term. A field of the node itself is there unless it is empty.
 func meets(n *api.NodeRow, t store.Term) bool {
+	if t.Key == "tag" {
+		return tagged(n, t)
+	}
 	value, there := valueOf(n, t.Key)
 	reserved := wire.IsReserved(t.Key)
 	switch t.Op {
@@ -35,6 +39,15 @@ func meets(n *api.NodeRow, t store.Term) bool {
 	number, known := Number(value)
 	bound, _ := Number(t.Value)
 	return there && known && compares(number, t.Op, bound)
+}
+
+// tagged decides a term of hardware tags, of which a node has several.
+func tagged(n *api.NodeRow, t store.Term) bool {
+	var tags []string
+	if n.Placement != nil {
+		tags = n.Placement.Tags
+	}
+	return slices.Contains(tags, t.Value) == (t.Op == store.OpEquals) // only = and != are asked of it
 }
 
 func valueOf(n *api.NodeRow, key string) (value string, there bool) {

@@ -54,6 +54,8 @@ func wrongTerm(term store.Term, part string) string {
 		return fmt.Sprintf("%.80q is no term: write <= or >=", part)
 	case (isComparison(term.Op) || term.Key == "gpus") && !isNumber:
 		return fmt.Sprintf("%.80q compares numbers, and %.80q is no number", part, term.Value)
+	case term.Key == "tag" && isComparison(term.Op):
+		return fmt.Sprintf("%.80q compares numbers, and a tag is none", part)
 	case term.Key == "gpus" && !isComparison(term.Op) && !isWhole(term.Value):
 		return fmt.Sprintf("%.80q: %.80q is no whole number such as 0 or 8", part, term.Value)
 	}

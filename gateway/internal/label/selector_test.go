@@ -142,7 +142,8 @@ func render(terms []store.Term) string {
 // TestMatches has every key and every operator. Package view compares it with the database.
 func TestMatches(t *testing.T) {
 	subject := &api.NodeRow{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
-		Labels: map[string]string{"tier": "spot", "empty": "", "price_per_hour": "1.5"}, GPUs: make([]api.GPU, 8)}
+		Labels: map[string]string{"tier": "spot", "empty": "", "price_per_hour": "1.5"}, GPUs: make([]api.GPU, 8),
+		Placement: &api.NodePlacement{Tags: []string{"fabric-bf3", "gpu-nvidia-h100"}}}
 	for text, want := range map[string]bool{
 		"": true, "tenant=x": true, "tenant=y": false, "name=n": true, "name!=n": false, "instance_id=7": true, "state=active": true,
 		"status!=online": false, "provider=": true, "provider!=vast_ai": true, "provider=vast_ai": false, "tier": true, "!tier": false,
@@ -150,6 +151,7 @@ func TestMatches(t *testing.T) {
 		"empty=": true, "!none": true, "none": false, "price_per_hour<2": true, "price_per_hour<=1.50": true, "price_per_hour<1.5": false,
 		"price_per_hour>1": true, "price_per_hour>1.5": false, "price_per_hour>=1.5": true, "none<5": false, "none>=0": false,
 		"tier<5": false, "tier>=0": false, "empty<5": false, "instance_id>6": true, "instance_id>7": false, "provider<1": false,
+		"tag=gpu-nvidia-h100": true, "tag=fabric-bf3": true, "tag=gpu-nvidia-h200": false, "tag!=gpu-nvidia-h100": false, "tag!=none": true,
 		"gpus=8": true, "gpus!=8": false, "gpus>=8": true, "gpus<8": false, "gpus>4,price_per_hour<2": true,
 	} {
 		terms, err := label.ParseSelector(text)

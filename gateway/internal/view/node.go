@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 )
 
@@ -128,6 +128,7 @@ func (n *node) keep(earlier *node) {
 	g.ReadAt = was.ReadAt
 	g.GPUs = was.GPUs
 	g.Xids = was.Xids
+	g.BootTime = was.BootTime
 	g.Runs = was.Runs
 	g.CPUs = was.CPUs
 	g.MemoryUsedMiB = was.MemoryUsedMiB
@@ -166,6 +167,7 @@ func (n *node) hear(s Sample) {
 	g.Probe = h.Probe.State
 	g.ReadAt = utc(api.ReadAt(h.Probe.SampledAt, n.skew))
 	g.Xids = h.Xids
+	g.BootTime = h.BootTime
 	g.Runs = h.Runs
 	g.CPUs = h.CPUs
 	g.MemoryUsedMiB = h.MemoryUsedMiB

@@ -47,6 +47,7 @@ type Fleet struct {
 
 	allAgain bool                     // all nodes are to be read again
 	found    map[string][]api.Finding // by node
+	placed   map[string]*api.NodePlacement
 }
 
 // Open makes a Fleet. It reads nothing yet: Run does.
@@ -56,7 +57,7 @@ func Open(c Config) *Fleet {
 	}
 	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{},
 		sorted: true, news: make(chan struct{}),
-		again: map[string]bool{}, found: map[string][]api.Finding{}}
+		again: map[string]bool{}, found: map[string][]api.Finding{}, placed: map[string]*api.NodePlacement{}}
 }
 
 // ShowCosts lets today say what a node has cost on this day, if that is known. It must not ask the view. It is called before Run.
@@ -171,6 +172,26 @@ func (p *Fleet) Findings(nodeID string, findings []api.Finding) {
 	p.tell()
 }
 
+// Placed takes a node's place in the fleet's capacity; nil: it has none. Nobody changes it after that.
+func (p *Fleet) Placed(nodeID string, placement *api.NodePlacement) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if placement == nil {
+		delete(p.placed, nodeID)
+	} else {
+		p.placed[nodeID] = placement
+	}
+	n := p.nodes[nodeID]
+	if n == nil {
+		return
+	}
+	next := *n.row
+	next.Placement = placement
+	n.row = &next
+	p.changed(n)
+	p.tell()
+}
+
 // findings is never nil, because a list in the API is never null.
 func (p *Fleet) findings(nodeID string) []api.Finding {
 	if found := p.found[nodeID]; found != nil {
@@ -205,6 +226,7 @@ func (p *Fleet) tick() {
 func (p *Fleet) put(n *node) {
 	id := n.row.ID
 	n.row.Findings = p.findings(id)
+	n.row.Placement = p.placed[id]
 	was := p.nodes[id]
 	if was == nil {
 		n.place = len(p.nodes)
