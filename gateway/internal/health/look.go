@@ -36,12 +36,14 @@ func (r *rule) ofNode(n *api.NodeRow, s *view.Sample) look {
 		return r.ofStarts(s.Cost)
 	case condition.ReleaseEnded:
 		return ofEnd(s)
+	case condition.CleanupBlocked:
+		return ofCleaning(n)
 	}
 	return look{}
 }
 
 // ofGPU looks at one GPU by a rule whose subject is a GPU.
-func (r *rule) ofGPU(g *wire.GPU) look {
+func (r *rule) ofGPU(n *api.NodeRow, g *wire.GPU, at time.Time) look {
 	switch r.Name {
 	case condition.ECCUncorrected:
 		return r.ofECC(g)
@@ -63,6 +65,10 @@ func (r *rule) ofGPU(g *wire.GPU) look {
 		return r.ofNVLinks(g)
 	case condition.FabricNotReady:
 		return ofFabric(g)
+	case condition.GPUUnclaimed:
+		return ofClaim(n, g)
+	case condition.AllocationIdle:
+		return r.ofAllocation(n, g, at)
 	}
 	return look{}
 }

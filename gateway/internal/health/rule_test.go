@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/view"
 	records "muster/store/health"
@@ -48,6 +49,73 @@ func badly() map[string]view.Sample {
 		condition.RenewalOverdue: reading(nil), // the node tells
 		condition.AgentCrashLoop: crashes,
 		condition.ReleaseEnded:   ended,
+		condition.GPUUnclaimed:   on(func(_ *wire.Hardware, g *wire.GPU) { g.Processes = &wire.Processes{Count: to(2)} }),
+		condition.AllocationIdle: reading(nil), // what is allocated tells, and since when it is idle
+		condition.CleanupBlocked: reading(nil), // what is allocated tells
+	}
+}
+
+// placed is where a node stands among what is allocated, so that a rule finds something; nil: that does not matter.
+func placed(rule string) *api.NodePlacement {
+	hold := api.GPUHold{GPU: "GPU-3", Allocation: "a", Owner: "account:ada", State: api.SlotAllocated, Since: start.Add(-2 * time.Hour)}
+	switch rule {
+	case condition.GPUUnclaimed:
+		return &api.NodePlacement{Capacity: api.CapacityOpen}
+	case condition.CleanupBlocked:
+		hold.State = api.SlotBlocked
+	case condition.AllocationIdle:
+	default:
+		return nil
+	}
+	return &api.NodePlacement{Capacity: api.CapacityFull, Holds: []api.GPUHold{hold}}
+}
+
+// place has a node stand so, with a GPU that is idle for so long.
+func (d *world) place(p *api.NodePlacement, idle time.Duration) {
+	d.nodes["n-1"].Placement = p
+	d.nodes["n-1"].GPUs = nil
+	if p != nil && len(p.Holds) > 0 {
+		d.nodes["n-1"].GPUs = []api.GPU{{UUID: "GPU-3", IdleSince: to(start.Add(-idle))}}
+	}
+}
+
+// TestAllocationIdle: what was idle before it was allocated is not counted, nor what is being cleaned.
+func TestAllocationIdle(t *testing.T) {
+	d := newWorld(t, "n-1")
+	p := placed(condition.AllocationIdle)
+	p.Holds[0].Since = start
+	d.place(p, 10*time.Hour)
+	d.hear("n-1", reading(nil))
+	for range 40 {
+		d.hear("n-1", reading(nil))
+	}
+	if got := d.rules("n-1"); len(got) != 0 {
+		t.Errorf("found %v in the first hour", got)
+	}
+	p = placed(condition.AllocationIdle)
+	p.Holds[0].State = api.SlotCleaning
+	d.place(p, 10*time.Hour)
+	for range 40 {
+		d.hear("n-1", reading(nil))
+	}
+	if got := d.rules("n-1"); len(got) != 0 {
+		t.Errorf("found %v while it is cleaned", got)
+	}
+}
+
+// TestUnclaimed: a process is nobody's fault on a GPU that is allocated, and where no GPU is.
+func TestUnclaimed(t *testing.T) {
+	busy := badly()[condition.GPUUnclaimed]
+	for name, p := range map[string]*api.NodePlacement{"no slots": {Capacity: api.CapacityNone}, "nothing known": nil,
+		"allocated": {Capacity: api.CapacityFull, Holds: []api.GPUHold{{GPU: "GPU-3", State: api.SlotAllocated, Since: start}}}} {
+		d := newWorld(t, "n-1")
+		d.place(p, 0)
+		for range 10 {
+			d.hear("n-1", busy)
+		}
+		if got := d.rules("n-1"); len(got) != 0 {
+			t.Errorf("%s: found %v", name, got)
+		}
 	}
 }
 
@@ -110,6 +178,7 @@ func TestEveryRule(t *testing.T) {
 			}
 			d.hear("n-1", reading(nil))
 			d.nodes["n-1"].RenewalOverdue = r.Name == condition.RenewalOverdue
+			d.place(placed(r.Name), 2*time.Hour)
 			if r.Word {
 				d.words = []string{r.Name}
 			}
@@ -125,6 +194,7 @@ func TestEveryRule(t *testing.T) {
 				t.Errorf("the node has the reasons %v", d.nodes["n-1"].StateReasons)
 			}
 			d.nodes["n-1"].RenewalOverdue = false
+			d.place(nil, 0)
 			d.words = nil
 			looks = d.until("n-1", reading(nil), nil)
 			if looks < r.Cured.Looks || time.Duration(looks-1)*pace < r.Cured.For {

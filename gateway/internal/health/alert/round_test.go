@@ -71,6 +71,9 @@ func TestCauses(t *testing.T) {
 		condition.GatewayAlone: {func(h *house, _ *api.NodeRow) {
 			h.facts = []alert.Fact{{Condition: condition.GatewayAlone, Subject: "gateways", Since: h.now, Text: "no gateway stands by"}}
 		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "no gateway stands by"},
+		condition.AllocationEnding: {func(h *house, _ *api.NodeRow) {
+			h.facts = []alert.Fact{{Condition: condition.AllocationEnding, Subject: "7xk2mnb4qz6wpa3d", Since: h.now, Text: "it ends soon"}}
+		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "it ends soon"},
 		condition.StoreNodeSilent: {func(h *house, _ *api.NodeRow) {
 			h.facts = []alert.Fact{{Condition: condition.StoreNodeSilent, Subject: "10.0.0.1:4001", Since: h.now, Text: "it does not answer"}}
 		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "it does not answer"},

@@ -98,6 +98,10 @@ const (
 	GatewayCannotWrite = "gateway_cannot_write"
 	GatewayAlone       = "gateway_alone"
 	StoreNodeSilent    = "store_node_silent"
+	GPUUnclaimed       = "gpu_unclaimed"
+	AllocationIdle     = "allocation_idle"
+	CleanupBlocked     = "cleanup_blocked"
+	AllocationEnding   = "allocation_ending"
 )
 
 // Named finds a condition by its name; nil: this version has none of that name.

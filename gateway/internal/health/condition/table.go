@@ -75,6 +75,13 @@ func ofGPUs() []Condition {
 		{Name: GPUIdle, Severity: warn, GPU: true, Found: long(), Cured: once(), Topic: "health", Unit: "%", Most: 100, Ease: 1, Below: true,
 			Meaning: "A GPU is used no more than your limit says, at each look.",
 			Next:    "Give it work, or give the machine back; muster node bill shows what idle GPUs cost."},
+		{Name: GPUUnclaimed, Severity: warn, GPU: true, Found: minute(), Cured: minute(), Topic: "placement",
+			Meaning: "A process works on a GPU that belongs to no allocation, on a node whose GPUs are allocated.",
+			Next:    "See whose it is on the node (nvidia-smi), and have them allocate it: muster alloc create; or end the process."},
+		{Name: AllocationIdle, Severity: warn, GPU: true, Found: long(), Cured: once(), Topic: "placement", Unit: "minutes", Limit: 60,
+			Most:    43200,
+			Meaning: "A GPU is allocated, and nothing works on it.",
+			Next:    "Ask its owner, or release it: muster alloc ls says who has it."},
 	}
 }
 
@@ -109,6 +116,9 @@ func ofNodes() []Condition {
 		{Name: MemoryFull, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "%", Most: 100, Ease: 3,
 			Meaning: "The node's memory is as full as your limit says.",
 			Next:    "Look at what runs there; when the memory is full, the kernel ends programs."},
+		{Name: CleanupBlocked, Severity: warn, Found: once(), Cured: once(), Topic: "placement",
+			Meaning: "An allocation has ended, and something of it is left on a GPU: the GPU is kept back.",
+			Next:    "Do what muster slot ls --node NAME says; the gateway looks again by itself."},
 		{Name: ClockOff, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "seconds", Limit: 30, Most: 86400, Ease: 10,
 			Meaning: "The node's clock differs from the gateway's.",
 			Next:    "Set it (timedatectl set-ntp true); muster allows for it, but tasks expire by it too, and logs are wrong."},
@@ -173,6 +183,9 @@ func ofFleet() []Condition {
 		{Name: GatewayAlone, Fleet: true, Severity: warn, Told: lasts(5 * time.Minute), Over: once(), Topic: "standby",
 			Meaning: "Gateways can share this store, and none stands by: if the active one ends, nobody takes its place.",
 			Next:    "See muster gateway ls, and start another gateway on the store: muster help standby."},
+		{Name: AllocationEnding, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: "placement",
+			Meaning: "An allocation of GPUs ends soon. What runs there ends with it.",
+			Next:    "To go on: muster alloc extend NAME."},
 		{Name: StoreNodeSilent, Fleet: true, Severity: warn, Told: lasts(time.Minute), Over: once(), Topic: "standby",
 			Meaning: "A node of rqlite does not answer. Without more than half of them nothing can be changed.",
 			Next:    "Look at rqlited on that node's machine, and at the way there: muster help standby."},
