@@ -27,7 +27,8 @@ type Request struct {
 	Expires time.Duration // until the node must have started it; 0: an hour
 	Signed  *wire.SignedTask
 
-	// May refuses a type that the caller may not ask for. It is called as soon as the type is known. Nil: any type.
+	// May refuses a type that the caller may not ask for. It is called as soon as the type is known, and for each type that the task
+	// includes once its params are. Nil: any type.
 	May func(taskType string) error
 }
 
@@ -56,6 +57,11 @@ func (d *Service) Create(ctx context.Context, tenant string, q Request, by store
 	}
 	if err := d.named(ctx, node.Tenant, o.params); err != nil {
 		return t, false, err
+	}
+	if d.may != nil {
+		if err := d.may(node.ID, o.params, by); err != nil {
+			return t, false, err
+		}
 	}
 	if err := d.pin(ctx, tenant, node, &o); err != nil {
 		return t, false, err
@@ -105,8 +111,15 @@ func (d *Service) read(q Request, by store.Actor) (order, error) {
 	if err != nil || launch != nil {
 		return o, err
 	}
-	o.params, err = readParams(o.kind, o.payload.Params)
-	return o, err
+	if o.params, err = readParams(o.kind, o.payload.Params); err != nil || q.May == nil {
+		return o, err
+	}
+	for _, name := range wire.TaskIncludes(o.params) {
+		if err := q.May(name); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
 }
 
 // draft is the payload of a task that the gateway signs.
@@ -204,6 +217,12 @@ func (d *Service) named(ctx context.Context, tenant string, params wire.TaskPara
 		}
 	}
 	return nil
+}
+
+// UseBy lets may refuse a task that would use or clean GPUs which belong to somebody else. It must not wait. It is called before the first
+// task is made.
+func (d *Service) UseBy(may func(nodeID string, p wire.TaskParams, by store.Actor) error) {
+	d.may = may
 }
 
 // signed makes the task: with the operator's signature, or bound to its node and signed by the gateway.

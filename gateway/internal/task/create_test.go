@@ -70,6 +70,15 @@ func TestCreateRefuses(t *testing.T) {
 		"may not": {with(diag, func(q *task.Request) {
 			q.May = func(kind string) error { return wire.Refuse(wire.CodeForbidden, kind, "x") }
 		}), wire.CodeForbidden},
+		"may not what it includes": {with(ask(wire.TaskNodeCheck, `{"checks":["gpu_program"],"image":"r.example/a@sha256:`+
+			strings.Repeat("a", 64)+`"}`), func(q *task.Request) {
+			q.May = func(kind string) error {
+				if kind == wire.TaskWorkloadLaunch {
+					return wire.Refuse(wire.CodeForbidden, kind, "x")
+				}
+				return nil
+			}
+		}), wire.CodeForbidden},
 		"no such secret": {ask(wire.TaskWorkloadLaunch, `{"name":"a","image":"r.example/a@sha256:`+strings.Repeat("a", 64)+
 			`","secret_env":{"A":"none"}}`), wire.CodeNotFound},
 

@@ -186,6 +186,23 @@ func TestOutput(t *testing.T) {
 	wantCode(t, add(13, "late"), wire.CodeTaskFinished)
 }
 
+// TestProbe: what only measures the way is answered with as many bytes as it asks for, and nothing of it is kept.
+func TestProbe(t *testing.T) {
+	h := newHall(t, "n", "m")
+	n, id := h.running("n")
+	for asked, want := range map[int64]int{0: 0, 7: 7, wire.MaxTaskPiece: wire.MaxTaskPiece, 1 << 40: wire.MaxTaskPiece} {
+		got, err := h.Output(t.Context(), n, id, wire.TaskOutput{File: wire.TaskProbe, Offset: asked, Data: []byte("abc")})
+		if err != nil || len(got.Data) != want || got.Cancel {
+			t.Errorf("asked for %d, got %d, %v", asked, len(got.Data), err)
+		}
+	}
+	if log, err := h.Log(t.Context(), h.get(id)); err != nil || log.Bytes != 0 {
+		t.Errorf("kept: %+v, %v", log, err)
+	}
+	_, err := h.Output(t.Context(), h.claimer("m"), id, wire.TaskOutput{File: wire.TaskProbe, Offset: 7})
+	wantCode(t, err, wire.CodeClaimMismatch)
+}
+
 // TestLongOutput: what is kept of much output is its beginning and its end, as long as it runs and after that.
 func TestLongOutput(t *testing.T) {
 	h := newHall(t, "n")

@@ -47,12 +47,13 @@ type Config struct {
 // Service is safe for concurrent use.
 type Service struct {
 	Config
-	mu        sync.Mutex                        // guards all below
-	waiting   map[string]hint                   // by node
-	counts    uint64                            // how often tasks were counted
-	waits     map[string]chan struct{}          // by node: the bell of its wait, closed to end it
-	reports   map[string]bool                   // nodes whose wait is to end so that they report
-	followers map[string]map[chan struct{}]bool // by task: the bells of those who read what it writes
+	may       func(nodeID string, p wire.TaskParams, by store.Actor) error // as UseBy says
+	mu        sync.Mutex                                                   // guards all below
+	waiting   map[string]hint                                              // by node
+	counts    uint64                                                       // how often tasks were counted
+	waits     map[string]chan struct{}                                     // by node: the bell of its wait, closed to end it
+	reports   map[string]bool                                              // nodes whose wait is to end so that they report
+	followers map[string]map[chan struct{}]bool                            // by task: the bells of those who read what it writes
 	stopped   bool
 	stopping  chan struct{} // closed with stopped
 
