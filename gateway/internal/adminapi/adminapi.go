@@ -26,6 +26,7 @@ import (
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
+	"muster/gateway/internal/placement"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -52,8 +53,9 @@ type API struct {
 	Health    *health.Service     // nil: no findings
 	Alerts    *alert.Service      // nil: none of its routes is called
 	Costs     *cost.Service
-	Logs      *logs.Hub     // nil: its route is not called
-	Shipping  *ship.Service // nil: none of its routes is called
+	Logs      *logs.Hub          // nil: its route is not called
+	Shipping  *ship.Service      // nil: none of its routes is called
+	Placement *placement.Service // nil: none of its routes is called
 	Store     *store.Store
 	Logins    *login.Service
 	Authority *authority.Authority

@@ -2,17 +2,13 @@ package adminapi
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
-	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi/input"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 	"muster/gateway/internal/view/livestream"
@@ -39,71 +35,37 @@ func (c *call) serve() (any, error) {
 	return c.route.serve(c.server, c)
 }
 
-// decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
-// with the known ones named, and a value of the wrong type with its field.
+// query reads the parameters of a route that it knows.
+func (c *call) query(known ...string) (input.Parameters, error) {
+	return input.Query(c.r.URL, known...)
+}
+
+// ask reads the parameters into a filter. A tenant is the caller's own, or one that the caller may ask for.
+func (c *call) ask(filter any) error {
+	return input.Filter(c.r.URL, filter, c.caller.Within, c.server.now())
+}
+
+// decode reads the body into the struct that v points to. No body at all leaves v as it is.
 func (c *call) decode(v any) error {
-	body, err := reply.ReadBody(c.w, c.r, c.route.Body.Bytes, c.route.Body.Time)
-	if err != nil || len(strings.TrimSpace(string(body))) == 0 {
+	body, err := c.body()
+	if err != nil {
 		return err
 	}
-	if !c.route.Body.PSK && c.showsPSK(body) {
-		return account.PlainPSK("stands in what this would keep and show")
+	return input.Decode(body, v)
+}
+
+// body reads the body. One that shows the cluster's PSK is refused where the route does not take it.
+func (c *call) body() ([]byte, error) {
+	body, err := reply.ReadBody(c.w, c.r, c.route.Body.Bytes, c.route.Body.Time)
+	if err == nil && !c.route.Body.PSK && c.showsPSK(body) {
+		err = account.PlainPSK("stands in what this would keep and show")
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return wire.Refuse(wire.CodeBadRequest, "the body is not a JSON object", "send an object such as {}")
-	}
-	known := fieldNames(v)
-	for name := range fields {
-		if !slices.Contains(known, name) {
-			return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the body has an unknown field %.60q", name), knownHint("fields", known))
-		}
-	}
-	if err := sign.DecodeStrict(body, v); err != nil {
-		return fieldError(err, known)
-	}
-	return nil
+	return body, err
 }
 
 // showsPSK is true if one of the body's texts is or holds the cluster's PSK.
 func (c *call) showsPSK(body []byte) bool {
 	return slices.ContainsFunc(secret.Texts(body, 1), secret.HasPSK) || c.server.Bootstrap.PSKInBody(c.r.Context(), body) != ""
-}
-
-// fieldError turns an error of the JSON decoder into a refusal that names the field and what it takes.
-func fieldError(err error, known []string) error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the field %q cannot be a %s", wrong.Field, wrong.Value),
-			"it takes a "+jsonType(wrong.Type))
-	}
-	text := strings.TrimSuffix(err.Error(), ": "+sign.ErrMalformed.Error())
-	return wire.Refuse(wire.CodeBadRequest, strings.TrimPrefix(text, sign.ErrMalformed.Error()+": "), knownHint("fields", known))
-}
-
-func jsonType(t reflect.Type) string {
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Int, reflect.Int64:
-		return "whole number"
-	case reflect.Slice:
-		return "list"
-	case reflect.Map, reflect.Struct:
-		return "JSON object"
-	}
-	return "string"
-}
-
-// fieldNames are the names that a request's struct has in JSON.
-func fieldNames(v any) []string {
-	t := reflect.TypeOf(v).Elem()
-	names := make([]string, 0, t.NumField())
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
-	}
-	return names
 }
 
 // event begins a security event about what the caller does.

@@ -8,6 +8,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
+	"muster/store"
 )
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
@@ -56,4 +57,18 @@ func fleetQuery(f api.FleetFilter) (q view.Query, err error) {
 			"sort by one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it")
 	}
 	return q, nil
+}
+
+// terms reads a selector of nodes.
+func terms(selector string) ([]store.Term, error) {
+	terms, err := label.ParseSelector(selector)
+	if err != nil {
+		return nil, err
+	}
+	return terms, label.CheckSelector("", "", terms)
+}
+
+// ofTenant is the filter of lists that have no other.
+type ofTenant struct {
+	Tenant string `json:"tenant"`
 }

@@ -195,7 +195,8 @@ func TestPackedRoutes(t *testing.T) {
 		}
 	}
 	const p = "GET " + wire.PrefixAdmin
-	want := []string{p + "nodes", p + "nodes/{node}", p + "nodes/{node}/series", p + "fleet", p + "fleet/costs", p + "findings", p + "alerts"}
+	want := []string{p + "nodes", p + "nodes/{node}", p + "nodes/{node}/series", p + "fleet", p + "fleet/costs", p + "findings", p + "alerts",
+		p + "slots", p + "skus/{sku}", p + "allocations"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}

@@ -31,14 +31,17 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/httpserver/origin"
-	"muster/gateway/internal/reading"
+	"muster/gateway/internal/placement"
+	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/task"
 	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/reading"
 	"muster/store"
 	"muster/store/costs"
+	slots "muster/store/placement"
 )
 
 // house is a gateway's insides with the admin API on top.
@@ -120,6 +123,13 @@ func newHouse(t testing.TB) *house {
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.api.Overview.ShowCosts(h.api.Costs.Today)
+	h.api.Placement, err = placement.Open(t.Context(), placement.Config{Config: inventory.Config{Store: h.store,
+		Records: slots.New(h.store.Records()),
+		Ready:   h.api.Overview.Ready, Node: h.api.Overview.Row, Nodes: h.rows, Placed: h.api.Overview.Placed, Now: clock,
+		Send: func(context.Context, inventory.Order) error { return nil }}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.api.Overview.Load(t.Context())
 	if h.api.Tail, err = audit.OpenTail(t.Context(), audit.TailConfig{Store: h.store}); err != nil {
 		t.Fatal(err)

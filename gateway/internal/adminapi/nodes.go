@@ -24,6 +24,9 @@ func (s *server) node(n fleet.Node) api.Node {
 	if s.Releases != nil {
 		out.Update = s.Releases.Updating(n.ID)
 	}
+	if row, known := s.Overview.Row(n.ID); known {
+		out.Placement = row.Placement
+	}
 	return out
 }
 

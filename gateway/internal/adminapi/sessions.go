@@ -96,7 +96,7 @@ func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
 	if err != nil {
 		return "", 0, q, err
 	}
-	number, err := p.number(api.ParamChannel, 0, wire.MaxNumber)
+	number, err := p.Number(api.ParamChannel, 0, wire.MaxNumber)
 	if err != nil {
 		return "", 0, q, err
 	}

@@ -36,7 +36,8 @@ func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.P
 // memory for as long.
 func (r Route) Packed() bool {
 	switch r.Path {
-	case api.PathNodes, api.PathNode, api.PathSeries, api.PathFleet, api.PathCosts, api.PathFindings, api.PathAlerts:
+	case api.PathNodes, api.PathNode, api.PathSeries, api.PathFleet, api.PathCosts, api.PathFindings, api.PathAlerts,
+		api.PathSlots, api.PathSKU, api.PathAllocations:
 		return r.Method == "GET"
 	}
 	return false
@@ -53,7 +54,7 @@ func Table() []Route {
 	piece := Body{Bytes: pipe.MaxBody, Time: time.Minute}
 	psk := usual
 	psk.PSK = true
-	return []Route{
+	return append([]Route{
 		{"GET", api.PathNodes, tenants(api.ScopeNodesRead), none, asks((*server).listNodes)},
 		{"POST", api.PathNodes, tenants(api.ScopeNodesWrite, api.ScopeTokensWrite), usual, takes((*server).createNode)},
 		{"GET", api.PathNode, tenants(api.ScopeNodesRead), none, plain((*server).showNode)},
@@ -157,7 +158,7 @@ func Table() []Route {
 		{"DELETE", api.PathKey, fleetWide(api.ScopeKeysWrite), none, (*server).dropKey},
 		{"POST", api.PathTrust, fleetWide(api.ScopeKeysWrite), usual, takes((*server).publishTrust)},
 		{"GET", api.PathBackup, fleetWide(api.ScopeBackupRead), none, asks((*server).backup)},
-	}
+	}, placementRoutes(usual)...)
 }
 
 // plain makes a handler for a route that takes no parameters: it refuses those that are there.

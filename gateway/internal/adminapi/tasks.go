@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -40,6 +41,9 @@ func knownTask(kind, status string) error {
 
 // createTask answers 200 where the same task is there already. An envelope is verified before anything is read from it, its type too.
 func (s *server) createTask(c *call, q api.NewTask) (any, error) {
+	if err := s.onAllocation(c, &q); err != nil {
+		return nil, err
+	}
 	if err := checkNewTask(q); err != nil {
 		return nil, err
 	}
@@ -54,6 +58,43 @@ func (s *server) createTask(c *call, q api.NewTask) (any, error) {
 		c.status = http.StatusCreated
 	}
 	return s.shownTask(c, made)
+}
+
+// onAllocation has a workload that names an allocation run on the allocation's node, and on its GPUs, where it names none itself.
+func (s *server) onAllocation(c *call, q *api.NewTask) error {
+	var p struct {
+		Allocation string   `json:"allocation"`
+		GPUs       []string `json:"gpus"`
+	}
+	isWorkload := q.Type == wire.TaskWorkloadLaunch || q.Type == wire.TaskWorkloadProcess
+	if !isWorkload || json.Unmarshal(q.Params, &p) != nil || p.Allocation == "" {
+		return nil
+	}
+	nodes, err := s.Placement.GPUs(c.r.Context(), c.caller.Tenant, p.Allocation)
+	if err != nil {
+		return err
+	}
+	if q.Node == "" && len(nodes) > 1 {
+		return wire.Refuse(wire.CodeBadRequest, "the allocation "+p.Allocation+" has GPUs on several nodes",
+			"name one of them: muster alloc show "+p.Allocation)
+	}
+	for _, n := range nodes {
+		if q.Node != "" && q.Node != n.Node && q.Node != n.NodeID {
+			continue
+		}
+		q.Node = n.NodeID
+		if len(p.GPUs) > 0 {
+			return nil
+		}
+		var all map[string]any
+		if err := json.Unmarshal(q.Params, &all); err != nil {
+			return err
+		}
+		all["gpus"] = n.GPUs
+		q.Params, err = json.Marshal(all)
+		return err
+	}
+	return nil // that node has none of it, which is refused when the task is made
 }
 
 // checkNewTask refuses a request that asks for two things at once, and params with a token in them.

@@ -30,7 +30,7 @@ func Status(code string) int {
 		return http.StatusRequestTimeout
 	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodePSKLimit,
 		wire.CodeAlreadyThere, wire.CodeTaskExpired, wire.CodeTaskFinished, wire.CodeClaimMismatch,
-		wire.CodeReleaseInUse, wire.CodeSignatureWanted, wire.CodeSessionBroken:
+		wire.CodeReleaseInUse, wire.CodeNoCapacity, wire.CodeOverQuota, wire.CodeSignatureWanted, wire.CodeSessionBroken:
 		return http.StatusConflict
 	case wire.CodeSessionOver:
 		return http.StatusGone

@@ -88,7 +88,7 @@ func TestRules(t *testing.T) {
 		}
 	}
 	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing,
-		condition.GatewayAlone, condition.StoreNodeSilent} // no figure tells them
+		condition.GatewayAlone, condition.StoreNodeSilent, condition.AllocationEnding} // no figure tells them
 	for _, c := range condition.All() {
 		isAsked := slices.ContainsFunc(names, func(name []string) bool {
 			return strings.EqualFold(name[1], "muster"+strings.ReplaceAll(c.Name, "_", ""))

@@ -1,4 +1,4 @@
-package adminapi
+package input
 
 import (
 	"fmt"
@@ -14,14 +14,12 @@ import (
 	"muster/agent/flags"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/label"
-	"muster/store"
 )
 
-// query reads the parameters of a route. It refuses one that the route does not know, and one that is there twice: a mistyped name
-// must not be ignored.
-func (c *call) query(known ...string) (parameters, error) {
-	values, err := url.ParseQuery(c.r.URL.RawQuery)
+// Query reads the parameters of a route from a URL. It refuses one that the route does not know, and one that is there twice: a mistyped
+// name must not be ignored.
+func Query(u *url.URL, known ...string) (Parameters, error) {
+	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the query string is malformed", "encode it as application/x-www-form-urlencoded")
 	}
@@ -33,39 +31,54 @@ func (c *call) query(known ...string) (parameters, error) {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q stands more than once", name), "give it once")
 		}
 	}
-	return parameters(values), nil
+	return Parameters(values), nil
 }
 
-// ask reads the parameters into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else 1, or 0
-// behind a pointer; most; and usual where the parameter is not there. A tenant is the caller's own, or one that the caller may ask for.
-func (c *call) ask(filter any) error {
+// Filter reads the parameters of a URL into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else
+// 1, or 0 behind a pointer; most; and usual where the parameter is not there. within says which tenant a caller gets who asks for one. A
+// time may be so long before now.
+func Filter(u *url.URL, filter any, within func(asked string) (string, error), now time.Time) error {
 	v := reflect.ValueOf(filter).Elem()
-	fields := reflect.VisibleFields(v.Type())
-	fields = slices.DeleteFunc(fields, func(f reflect.StructField) bool { return f.Anonymous || f.Tag.Get("json") == "-" })
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i], _, _ = strings.Cut(f.Tag.Get("json"), ",")
-	}
-	p, err := c.query(names...)
+	fields := fieldsOf(v.Type())
+	p, err := Query(u, namesOf(fields)...)
 	if err != nil {
 		return err
 	}
-	for i, f := range fields {
-		if err := c.set(v.FieldByIndex(f.Index), f.Tag, names[i], p); err != nil {
+	for _, f := range fields {
+		if err := p.set(v.FieldByIndex(f.Index), f.Tag, nameOf(f), within, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// fieldsOf are the fields of a struct that have a name in JSON, those of the structs in it too.
+func fieldsOf(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool { return f.Anonymous || nameOf(f) == "-" })
+}
+
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func namesOf(fields []reflect.StructField) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = nameOf(f)
+	}
+	return names
+}
+
 // set sets one field of a filter.
-func (c *call) set(v reflect.Value, tag reflect.StructTag, name string, p parameters) (err error) {
+func (p Parameters) set(v reflect.Value, tag reflect.StructTag, name string, within func(string) (string, error),
+	now time.Time) (err error) {
 	text := p.text(name)
 	switch to := v.Addr().Interface().(type) {
 	case *string:
 		*to = text
 		if name == "tenant" {
-			*to, err = c.caller.Within(text)
+			*to, err = within(text)
 		}
 	case *[]string:
 		if text != "" {
@@ -74,13 +87,13 @@ func (c *call) set(v reflect.Value, tag reflect.StructTag, name string, p parame
 	case *bool:
 		*to, err = p.flag(name)
 	case *time.Time:
-		*to, err = p.time(name, c.server.now())
+		*to, err = p.time(name, now)
 	case *api.Duration:
 		*to, err = p.duration(name)
 	case **int64:
 		if p.has(name) {
 			*to = new(int64)
-			**to, err = p.number(name, 0, math.MaxInt64)
+			**to, err = p.Number(name, 0, math.MaxInt64)
 		}
 	default:
 		bound := func(key string, none int64) int64 {
@@ -91,7 +104,7 @@ func (c *call) set(v reflect.Value, tag reflect.StructTag, name string, p parame
 		}
 		n := bound("usual", 0)
 		if text != "" {
-			n, err = p.number(name, bound("least", 1), bound("most", math.MaxInt64))
+			n, err = p.Number(name, bound("least", 1), bound("most", math.MaxInt64))
 		}
 		v.SetInt(n)
 	}
@@ -105,15 +118,15 @@ func knownHint(what string, known []string) string {
 	return "it takes the " + what + " " + strings.Join(known, ", ")
 }
 
-// parameters are a query's values by name.
-type parameters map[string][]string
+// Parameters are a query's values by name.
+type Parameters map[string][]string
 
-func (p parameters) text(name string) string { return url.Values(p).Get(name) }
+func (p Parameters) text(name string) string { return url.Values(p).Get(name) }
 
-func (p parameters) has(name string) bool { return len(p[name]) > 0 }
+func (p Parameters) has(name string) bool { return len(p[name]) > 0 }
 
 // flag is false if the parameter is not there.
-func (p parameters) flag(name string) (bool, error) {
+func (p Parameters) flag(name string) (bool, error) {
 	switch p.text(name) {
 	case "", "false", "0":
 		return false, nil
@@ -123,8 +136,8 @@ func (p parameters) flag(name string) (bool, error) {
 	return false, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is neither true nor false", name), "write "+name+"=true")
 }
 
-// number is 0 where the parameter is not there.
-func (p parameters) number(name string, least, most int64) (int64, error) {
+// Number is 0 where the parameter is not there.
+func (p Parameters) Number(name string, least, most int64) (int64, error) {
 	text := p.text(name)
 	if text == "" {
 		return 0, nil
@@ -138,7 +151,7 @@ func (p parameters) number(name string, least, most int64) (int64, error) {
 }
 
 // duration is 0 where the parameter is not there.
-func (p parameters) duration(name string) (api.Duration, error) {
+func (p Parameters) duration(name string) (api.Duration, error) {
 	text := p.text(name)
 	if text == "" {
 		return 0, nil
@@ -151,7 +164,7 @@ func (p parameters) duration(name string) (api.Duration, error) {
 }
 
 // time is the zero time where the parameter is not there. It is a time, or so long ago as the command line writes it.
-func (p parameters) time(name string, now time.Time) (time.Time, error) {
+func (p Parameters) time(name string, now time.Time) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {
 		return time.Time{}, nil
@@ -164,18 +177,4 @@ func (p parameters) time(name string, now time.Time) (time.Time, error) {
 	}
 	return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
 		"write it as 2026-11-21T10:00:00Z, or as 30m, 12h or 7d for so long ago")
-}
-
-// terms reads a selector of nodes.
-func terms(selector string) ([]store.Term, error) {
-	terms, err := label.ParseSelector(selector)
-	if err != nil {
-		return nil, err
-	}
-	return terms, label.CheckSelector("", "", terms)
-}
-
-// ofTenant is the filter of lists that have no other.
-type ofTenant struct {
-	Tenant string `json:"tenant"`
 }
