@@ -78,6 +78,7 @@ func ownFlags() []flags.Flag {
 		{Name: "params", Value: "FILE", Usage: "a JSON object with params (- is standard input); params in the words win"},
 		{Name: "wait", Short: "w", Usage: "show what the tasks write, and wait until all have ended"},
 		{Name: "expires", Value: "DURATION", Usage: "how long a task waits for its node (1h)"},
+		{Name: "alloc", Value: "ID", Usage: "the allocation of GPUs that it uses", NoEnv: true},
 		{Name: "at-most", Value: "N", Usage: "so many at the same time; waits for the others to end"},
 		{Name: "stop-after", Value: "N", Usage: "begin no further one after so many failures"},
 		{Name: "key", Value: "FILE", Usage: "sign with the operator's key in this file, not with the gateway's"},
@@ -137,6 +138,20 @@ func ownFlags() []flags.Flag {
 		{Name: "grep", Value: "REGEXP", Usage: "lines with this in them (RE2)", NoEnv: true},
 		{Name: "lines", Short: "n", Other: "tail", Value: "N", Usage: "of the lines that are there already, the last so many"},
 		{Name: "utc", Usage: "times in UTC"},
+		{Name: "accept", Usage: "also prove that the machine is what is paid for"},
+		{Name: "image", Value: "IMAGE", Usage: "HOST/PATH@sha256:DIGEST of a container that gets all GPUs", NoEnv: true},
+		{Name: "login", Value: "NAME", Usage: "the secret NAME:TOKEN that its registry takes (muster secret ls)", NoEnv: true},
+		{Name: "shape", Value: "SHAPE", Usage: "slots of this shape only: gpu, vm or node", NoEnv: true},
+		{Name: "dry-run", Usage: "change nothing, and say what would be done", NoEnv: true},
+		{Name: "sku", Value: "SKU", Usage: "of this SKU; muster sku ls lists them", NoEnv: true},
+		{Name: "gpu", Value: "MODEL", Usage: "GPUs of this model, such as h100", NoEnv: true},
+		{Name: "count", Value: "N", Usage: "so many of them (1)", NoEnv: true},
+		{Name: "max-price", Value: "PRICE", Usage: "at most so much an hour", NoEnv: true},
+		{Name: "spread", Usage: "they may be on several nodes", NoEnv: true},
+		{Name: "note", Value: "TEXT", Usage: "what it is for, in a few words", NoEnv: true},
+		{Name: "ssh-key", Value: "FILE", Usage: "file with the user's public ssh keys (- is standard input); may be repeated", NoEnv: true},
+		{Name: "sudo", Usage: "the user may become root", NoEnv: true},
+		{Name: "owner", Value: "ACCOUNT", Usage: "those of this account only", NoEnv: true},
 	}
 }
 

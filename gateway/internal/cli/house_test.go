@@ -28,10 +28,13 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
+	"muster/gateway/internal/placement"
+	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/costs"
+	slots "muster/store/placement"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -86,6 +89,13 @@ func newHouse(t testing.TB) *house {
 	}
 	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.api.Overview.ShowCosts(h.api.Costs.Today)
+	h.api.Placement, err = placement.Open(t.Context(), placement.Config{Config: inventory.Config{Store: h.store,
+		Records: slots.New(h.store.Records()),
+		Ready:   h.api.Overview.Ready, Node: func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id, Name: id}, true }, Nodes: h.rows,
+		Placed: h.api.Overview.Placed, Now: clock}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.dir = h.listen()
 	return h
 }

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/internal/cli/join"
 	"muster/gateway/internal/cli/logs"
 	"muster/gateway/internal/cli/node"
+	"muster/gateway/internal/cli/placement"
 	"muster/gateway/internal/cli/release"
 	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/cli/run"
@@ -25,6 +26,7 @@ func All() []cli.Command {
 		join.TokenCommands(),
 		join.BootstrapCommands(),
 		node.Commands(),
+		placement.CheckCommands(),
 		logs.LogsCommands(),
 		logs.ShippingCommands(),
 		remote.TunnelCommands(),
@@ -36,6 +38,7 @@ func All() []cli.Command {
 		task.Commands(),
 		run.Commands(),
 		session.Commands(),
+		placement.Commands(),
 		release.Commands(),
 		join.PushCommands(),
 		gateway.AccountCommands(),

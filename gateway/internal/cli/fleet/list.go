@@ -26,7 +26,8 @@ func GPUCommands() []cli.Command {
 			"first, then those with the most free memory. --sort has another order: price (the cheapest first), memory (the most free first), " +
 			"util (the least first) or name. What is not known comes last.\n\n" +
 			"USE says what a GPU does: free (it is idle and can take work now), idle (but it cannot take work now), quiet (idle for less than " +
-			"ten minutes), busy (also if a program keeps it: muster run --gpus), or - where that is not known. " +
+			"ten minutes), busy (also if a program keeps it: muster run --gpus), or - where that is not known. OWNER says who has allocated it, " +
+			"and for how long still (muster alloc ls). " +
 			"A GPU is idle when utilisation, memory and power have said so for ten minutes; " +
 			"what is not known never says idle.\n\n" +
 			"PRICE is what an hour of one GPU costs: the node's label price_per_hour, divided by the number of its GPUs. A selector such as " +
@@ -49,9 +50,11 @@ type row struct {
 	State   string `json:"state"`
 	Status  string `json:"status"`
 	Unheard bool   `json:"unheard"` // as that of its node
-	Ready   bool   `json:"ready"`   // its node can take work, the reading is of now, it is not ill, and no program keeps it
+	Ready   bool   `json:"ready"`   // its node can take work, the reading is of now, it is not ill, and no program or allocation keeps it
 	Free    bool   `json:"free"`    // and it is idle
 	Run     string `json:"run"`     // the program that keeps it for itself; empty: none is known
+
+	Hold *api.GPUHold `json:"hold"` // who has allocated it; null: nobody
 
 	PricePerHour      *float64 `json:"price_per_hour"`       // of this GPU: its share of its node's price; null: not known
 	NodePricePerHour  *float64 `json:"node_price_per_hour"`  // null: not known
@@ -91,7 +94,8 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 		}
 		return printJSON(s, shown)
 	}
-	if err := s.List(gpuColumns(w.Idle)).Write(cli.Rows(shown, func(r row) []string { return r.cells(s.Now(), w.Idle) })); err != nil {
+	cells := func(r row) []string { return r.cells(s.Now(), w.Idle) }
+	if err := s.List(gpuColumns(w.Idle, owned(shown))).Write(cli.Rows(shown, cells)); err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Stdout, footer(shown, len(found)))
@@ -158,12 +162,14 @@ func rows(nodes []api.NodeRow) []row {
 		asked := takesWork(n)
 		for _, g := range n.GPUs {
 			run := n.RunOn(g.UUID)
+			hold := n.HeldBy(g.UUID)
 			if !n.Fresh && run == "" {
 				g.IdleSince = nil
 				g.Use = ""
 			}
 			r := row{Node: n.Name, NodeID: n.ID, Tenant: n.Tenant, State: n.State, Status: n.Status, Unheard: n.Unheard,
-				status: n.StatusText(), asked: asked && len(g.Health) == 0 && run == "", Run: run, PricePerHour: n.GPUPricePerHour(),
+				status: n.StatusText(), asked: asked && len(g.Health) == 0 && run == "" && hold == nil, Run: run, Hold: hold,
+				PricePerHour:     n.GPUPricePerHour(),
 				NodePricePerHour: n.PricePerHour, NodeIdleCostToday: idleToday(n), GPU: g}
 			r.Ready = r.asked && n.Fresh
 			r.Free = r.Ready && g.Use == api.UseIdle
@@ -209,14 +215,20 @@ func nodes(found []row) int {
 	return len(ids)
 }
 
-// columns have a cost where idle GPUs alone are asked for.
-func gpuColumns(idle bool) []screen.Column {
+// owned tells whether somebody has allocated one of the GPUs.
+func owned(shown []row) bool {
+	return slices.ContainsFunc(shown, func(r row) bool { return r.Hold != nil })
+}
+
+// gpuColumns have a cost where idle GPUs alone are asked for, and the owner on every screen where there is one.
+func gpuColumns(idle, owned bool) []screen.Column {
 	all := []screen.Column{
 		{Name: "NODE", Least: 16, Most: 40}, {Name: "GPU", Rank: 5}, {Name: "MODEL", Rank: 7, Least: 12, Most: 32}, {Name: "FREE"},
 		{Name: "TOTAL", Rank: 4}, {Name: "UTIL", Rank: 6}, {Name: "USE"}, {Name: "PRICE", Rank: 1}, {Name: "POWER", Rank: 8},
 		{Name: "TEMP", Rank: 9}, {Name: "IDLE FOR", Rank: 2},
 		{Name: "STATE", Rank: 3, Least: 11, Most: 12}, {Name: "STATUS", Rank: 7}, {Name: "TENANT", Wide: true, Most: 24},
 		{Name: "UUID", Wide: true, Most: 48}, {Name: "HEALTH", Wide: true, Most: 40}, {Name: "RUN", Wide: true, Most: 40},
+		{Name: "OWNER", Wide: !owned, Rank: 6, Most: 32},
 	}
 	if idle {
 		all = slices.Insert(all, costColumn, screen.Column{Name: "TODAY", Rank: 3})
@@ -238,12 +250,24 @@ func (r row) cells(now time.Time, withCost bool) []string {
 		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Price(r.PricePerHour),
 		screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
 		screen.OrUnknown(r.State), screen.OrUnknown(r.status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
-		screen.OrUnknown(strings.Join(r.Health, ", ")), screen.OrUnknown(r.Run),
+		screen.OrUnknown(strings.Join(r.Health, ", ")), screen.OrUnknown(r.Run), r.owner(now),
 	}
 	if withCost {
 		all = slices.Insert(all, costColumn, screen.Money(r.NodeIdleCostToday))
 	}
 	return all
+}
+
+// owner is who has allocated the GPU, and for how long still.
+func (r row) owner(now time.Time) string {
+	switch h := r.Hold; {
+	case h == nil:
+		return screen.Unknown
+	case h.State != api.SlotAllocated:
+		return screen.Printable(h.Owner) + " (" + h.State + ")"
+	default:
+		return screen.Printable(h.Owner) + " for " + screen.Age(h.EndsAt.Sub(now))
+	}
 }
 
 func memory(mib *int64) string {

@@ -41,7 +41,7 @@ func guides() []string {
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
 	return []string{"joining", "bootstrap", "fleet", "console", "gpus", "health", "alerts", "conditions", "history", "metrics", "logs",
-		"tasks", "sessions",
+		"tasks", "sessions", "placement",
 		"accounts", "audit-log", "certificates", "step-ca", "proxies", "releases", "registry", "settings", "backup", "standby", "upgrades",
 		"security", "protocol"}
 }

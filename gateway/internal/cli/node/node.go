@@ -283,7 +283,8 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 			fmt.Fprintln(s.Stdout)
 		}
 		v := viewOf(d.Node, s.Now())
-		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.todayRows(d.Today), v.identityRows(d)))
+		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.placementRows(ctx, s), v.todayRows(d.Today),
+			v.identityRows(d)))
 	}
 	if failed {
 		return cli.ErrReported

@@ -3,6 +3,7 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,9 @@ func nodeColumns() []screen.Column {
 		{Name: "STATUS", Rank: 2},
 		{Name: "SEEN", Rank: 5},
 		{Name: "RUNS", Most: 40, Wide: true},
+		{Name: "PROFILE", Most: 24, Wide: true},
+		{Name: "CAPACITY", Wide: true},
+		{Name: "OWNERS", Most: 40, Wide: true},
 		{Name: "HEALTH", Most: 40, Wide: true},
 		{Name: "READ", Wide: true},
 		{Name: "ID", Wide: true},
@@ -66,10 +70,42 @@ func (v view) row(wide bool) []string {
 	return []string{
 		screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
 		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen), v.runs(),
+		v.profile(), v.capacity(), v.owners(),
 		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), v.channel(), v.update(),
 		screen.OrUnknown(v.Address), screen.Labels(v.Labels),
 		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID),
 	}
+}
+
+func (v view) profile() string {
+	if v.Placement == nil {
+		return screen.Unknown
+	}
+	return screen.OrUnknown(v.Placement.Profile)
+}
+
+// capacity is what the node gives now.
+func (v view) capacity() string {
+	if v.Placement == nil {
+		return screen.Unknown
+	}
+	return screen.OrUnknown(v.Placement.Capacity)
+}
+
+// owners are those who have its GPUs, with how many each has.
+func (v view) owners() string {
+	if v.Placement == nil || len(v.Placement.Holds) == 0 {
+		return screen.Unknown
+	}
+	counts := map[string]int{}
+	for _, h := range v.Placement.Holds {
+		counts[h.Owner]++
+	}
+	var parts []string
+	for _, owner := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%dx %s", counts[owner], screen.Printable(owner)))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // status is online, stale or pending, or online? of a node that was not heard since the gateway's start. A retired node has none.

@@ -31,11 +31,12 @@ func Commands() []cli.Command {
 				"itself is only removed, and one that is still queued is taken back. Again it changes nothing.",
 			Examples: []string{"muster run stop train", "muster run stop train gpu-1 --grace 2m"}},
 		{Name: "run", Args: "NODE... -- PROGRAM [ARG...]", Most: -1, Program: true,
-			Flags: []string{"selector", "name", "gpus", "env", "env-secret", "user", "dir", "wait", "expires", "key", "yes", "output"},
+			Flags: []string{"selector", "alloc", "name", "gpus", "env", "env-secret", "user", "dir", "wait", "expires", "key", "yes", "output"},
 			Run:   runStart, Forms: []string{cli.FormTable, cli.FormJSON},
 			Says: map[string]string{
 				"name":   "what the program is called on its node, else its own name and a few letters; one that has ended is replaced",
 				"gpus":   "so many GPUs that nothing uses; it sees no others",
+				"alloc":  "the allocation whose GPUs it uses; without NODE on each node that it has",
 				"wait":   "show what the program writes, and end with its exit code",
 				"output": "table or json; json prints one task a line",
 			},
@@ -47,10 +48,12 @@ func Commands() []cli.Command {
 				"--env-secret NAME=SECRET takes the value from a secret of muster secret set. It is in no argument, and what the program " +
 				"writes has [secret] in its place.\n\n" +
 				"Without --gpus the program may see all GPUs and holds none. With --gpus N the node chooses N that nothing uses, or says why " +
-				"there are fewer. They count as in use until the program ends.\n\n" +
+				"there are fewer. They count as in use until the program ends. With --alloc ID it uses the GPUs of an allocation " +
+				"(muster alloc create), and ends with it.\n\n" +
 				"With --wait, ^C leaves the program running. " + cli.AskText,
 			Examples: []string{"muster run gpu-1 --gpus 1 -- python train.py --epochs 3",
 				"muster run gpu-1 --name train --wait --env-secret HF_TOKEN=hf-token --dir /srv/job -- python train.py",
+				"muster run --alloc 7xk2mnb4qz6wpa3d -- torchrun train.py",
 				"muster run -l tier=spot --yes -- sh -c 'nvidia-smi > /tmp/gpus.txt'"}},
 	}
 }

@@ -49,12 +49,14 @@ func (p *pairs) Set(text string) error {
 // order is one call of muster run.
 type order struct {
 	*cli.Session
-	params json.RawMessage
-	name   string
-	key    ed25519.PrivateKey // of the operator; nil: the gateway signs
-	json   bool
-	wait   bool
-	life   time.Duration
+	name string
+	key  ed25519.PrivateKey // of the operator; nil: the gateway signs
+	json bool
+	wait bool
+	life time.Duration
+
+	program wire.WorkloadProcess
+	gpus    map[string][]string // UUIDs of the allocation's GPUs, by node; nil: no allocation is named
 
 	several bool
 	begunOn atomic.Int32 // nodes that have taken the task, of those that were waited for
@@ -66,7 +68,7 @@ func runStart(ctx context.Context, s *cli.Session) error {
 	if err := o.read(); err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, s.Words, "run "+filepath.Base(s.Behind[0])+" on", false)
+	nodes, err := o.nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -80,9 +82,40 @@ func runStart(ctx context.Context, s *cli.Session) error {
 	return o.waitAll(ctx, nodes)
 }
 
+// nodes are those that are named, or those of the allocation that is.
+func (o *order) nodes(ctx context.Context) ([]cli.Target, error) {
+	id := o.program.Allocation
+	if id == "" {
+		return o.Chosen(ctx, o.Words, "run "+filepath.Base(o.Behind[0])+" on", false)
+	}
+	a, err := cli.Get[api.Allocation](ctx, o.Session, api.At(api.PathAllocation, id), nil)
+	if err != nil {
+		return nil, err
+	}
+	o.gpus = map[string][]string{}
+	var nodes []cli.Target
+	for _, slot := range a.Slots {
+		if len(o.Words) > 0 && !slices.Contains(o.Words, slot.Node) && !slices.Contains(o.Words, slot.NodeID) {
+			continue
+		}
+		if o.gpus[slot.NodeID] == nil {
+			nodes = append(nodes, cli.Target{ID: slot.NodeID, Name: slot.Node})
+		}
+		o.gpus[slot.NodeID] = append(o.gpus[slot.NodeID], slot.GPUs...)
+	}
+	switch {
+	case a.State != api.AllocationAllocated:
+		return nil, cli.Hinted(fmt.Sprintf("the allocation %s is %s", id, a.State), o.Pasted("alloc show "+id)+" says what it waits for")
+	case len(nodes) == 0:
+		return nil, cli.Hinted(fmt.Sprintf("the allocation %s has no GPU on %s", id, strings.Join(o.Words, ", ")), o.Pasted("alloc show "+id))
+	}
+	return nodes, nil
+}
+
 func (o *order) read() error {
 	var f struct {
 		Name, User, Dir string
+		Alloc           string
 		GPUs            int `flag:"gpus"`
 		Env             pairs
 		EnvSecret       pairs
@@ -107,7 +140,7 @@ func (o *order) read() error {
 		return cli.Usagef("such as muster run gpu-1 -- python train.py", "which program? Its words stand behind --")
 	}
 	p := wire.WorkloadProcess{Name: f.Name, Command: o.Behind, Env: f.Env, SecretEnv: f.EnvSecret, GPUCount: f.GPUs,
-		User: f.User, Workdir: f.Dir}
+		User: f.User, Workdir: f.Dir, Allocation: f.Alloc}
 	if p.Name == "" {
 		p.Name = nameOf(o.Behind)
 	}
@@ -115,11 +148,15 @@ func (o *order) read() error {
 	if err := p.Check(); errors.As(err, &refusal) {
 		return cli.Usagef(refusal.Hint, "%s", refusal.Message)
 	}
-	var err error
-	if o.params, err = json.Marshal(p); err != nil {
-		return err
+	switch {
+	case f.Alloc != "" && f.GPUs > 0:
+		return cli.Usagef("leave --gpus out", "--alloc says which GPUs the program uses")
+	case f.Alloc != "" && o.Flags.Text("selector") != "":
+		return cli.Usagef("leave -l out, or name nodes of the allocation", "--alloc says where the program runs")
 	}
+	o.program = p
 	o.name = p.Name
+	var err error
 	o.wait = f.Wait
 	o.life = f.Expires
 	o.key, err = o.OperatorKey()
@@ -175,7 +212,13 @@ func nameOf(command []string) string {
 
 // queue makes the task of one node. Its id is chosen here, so that a request whose answer got lost can be made again without a second one.
 func (o *order) queue(ctx context.Context, node cli.Target) (api.Task, error) {
-	q := api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadProcess, Params: o.params,
+	p := o.program
+	p.GPUs = o.gpus[node.ID]
+	params, err := json.Marshal(p)
+	if err != nil {
+		return api.Task{}, err
+	}
+	q := api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadProcess, Params: params,
 		ExpiresSeconds: int(o.life.Seconds())}
 	if o.key != nil {
 		signed, err := o.Sign(ctx, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.life)

@@ -1,0 +1,213 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+const (
+	queuePause = 2 * time.Second      // between two looks at an allocation that waits
+	queueTime  = 365 * 24 * time.Hour // for one to be allocated: a person or a script gives up earlier
+)
+
+// files are the names of files, one for each time that the flag is given.
+type files []string
+
+// Set adds one.
+func (f *files) Set(name string) error {
+	*f = append(*f, name)
+	return nil
+}
+
+// create is one call of alloc create.
+type create struct {
+	*cli.Session
+	wish  api.NewAllocation
+	flags struct {
+		SKU, GPU, Selector, Tenant, Note, MaxPrice, Priority, User string
+		SSHKeys                                                    files `flag:"ssh-key"`
+		Count                                                      int
+		TTL                                                        time.Duration `flag:"ttl,seconds"`
+		Spread, DryRun, Wait, Sudo                                 bool
+	}
+}
+
+func allocCreate(ctx context.Context, s *cli.Session) error {
+	c := &create{Session: s}
+	if err := c.read(); err != nil {
+		return err
+	}
+	if err := s.AskTenant(ctx, c.wish.Tenant); err != nil {
+		return err
+	}
+	a, err := c.send(ctx)
+	if err == nil && a.State == api.AllocationWaiting && !c.wish.DryRun {
+		a, err = c.await(ctx, a)
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.Form == cli.FormJSON:
+		return s.WriteJSON(a)
+	case c.wish.DryRun:
+		return c.plan(a)
+	}
+	show(s, a)
+	return nil
+}
+
+// read makes the request from the flags. Its id is chosen here, so that a request whose answer got lost can be made again without a second
+// allocation.
+func (c *create) read() error {
+	f := &c.flags
+	if err := c.Flags.Into(f); err != nil {
+		return err
+	}
+	if (f.SKU == "") == (f.GPU == "") {
+		return cli.Usagef("--gpu h100 --count 2, or --sku NAME; muster sku ls shows what there is", "what is to be allocated: a SKU or GPUs?")
+	}
+	c.wish = api.NewAllocation{ID: wire.NewTaskID(), Tenant: f.Tenant, TTLSeconds: int(f.TTL / time.Second), Wait: f.Wait, DryRun: f.DryRun,
+		Note: f.Note, Wish: api.Wish{SKU: f.SKU, GPU: f.GPU, Count: f.Count, Selector: f.Selector, Spread: f.Spread}}
+	var err error
+	if f.Priority != "" {
+		if c.wish.Priority, err = strconv.Atoi(f.Priority); err != nil {
+			return c.Flags.Wrong("priority", "write a whole number from -100 to 100", "")
+		}
+	}
+	if f.MaxPrice != "" {
+		price, err := strconv.ParseFloat(f.MaxPrice, 64)
+		if err != nil || !(price > 0) || math.IsInf(price, 0) {
+			return c.Flags.Wrong("max-price", "write a price such as 4.50", "")
+		}
+		c.wish.MaxPrice = &price
+	}
+	c.wish.User, err = c.user()
+	return err
+}
+
+// user is the account that the owner gets on each node; nil: none is asked for.
+func (c *create) user() (*api.AllocationUser, error) {
+	f := &c.flags
+	switch {
+	case f.User == "" && (len(f.SSHKeys) > 0 || f.Sudo):
+		return nil, cli.Usagef("add --user NAME", "a key and sudo are a user's, and there is none")
+	case f.User == "":
+		return nil, nil
+	case len(f.SSHKeys) == 0:
+		return nil, cli.Usagef("--ssh-key ~/.ssh/id_ed25519.pub", "the user %s needs a public key to log in with", f.User)
+	}
+	user := &api.AllocationUser{Name: f.User, Sudo: f.Sudo}
+	for _, name := range f.SSHKeys {
+		raw, err := c.ReadFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("read the public key: %w", err)
+		}
+		keys, err := publicKeys(name, string(raw))
+		if err != nil {
+			return nil, err
+		}
+		user.Keys = append(user.Keys, keys...)
+	}
+	return user, nil
+}
+
+// publicKeys are the keys of a file, one a line. A private key never leaves this machine.
+func publicKeys(name, text string) (keys []string, err error) {
+	if strings.Contains(text, "PRIVATE KEY") {
+		return nil, cli.Usagef("--ssh-key "+name+".pub", "%s is a private key, which nobody else may see", name)
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			keys = append(keys, line)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, cli.Usagef("--ssh-key ~/.ssh/id_ed25519.pub", "%s holds no key", name)
+	}
+	return keys, nil
+}
+
+// send makes the request, and makes it again where no answer came.
+func (c *create) send(ctx context.Context) (api.Allocation, error) {
+	a, err := cli.Send[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
+	var refusal *wire.ErrorDetail
+	if err != nil && !errors.As(err, &refusal) && ctx.Err() == nil && c.Pause(ctx, time.Second) == nil {
+		a, err = cli.Send[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
+	}
+	if err != nil && ctx.Err() != nil {
+		return a, c.leave("Whether " + c.wish.ID + " was made is not known.")
+	}
+	return a, err
+}
+
+// await waits until the allocation has its GPUs, and tells each change of what it waits for.
+func (c *create) await(ctx context.Context, a api.Allocation) (api.Allocation, error) {
+	said := ""
+	say := func(text string) {
+		if text != said {
+			said = text
+			fmt.Fprintln(c.Stderr, screen.Printable(text))
+		}
+	}
+	say(waiting(a))
+	_, err := c.Poll(ctx, queuePause, queueTime, func() (bool, error) {
+		now, err := cli.Get[api.Allocation](ctx, c.Session, api.At(api.PathAllocation, a.ID), nil)
+		var refusal *wire.ErrorDetail
+		switch {
+		case errors.As(err, &refusal) && refusal.Code != wire.CodeUnavailable, ctx.Err() != nil:
+			return false, err
+		case err != nil:
+			say("the gateway does not answer now (" + err.Error() + "); " + a.ID + " waits on, and so does this command")
+			return false, nil
+		}
+		a = now
+		if a.State == api.AllocationWaiting {
+			say(waiting(a))
+		}
+		return a.State != api.AllocationWaiting, nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return a, c.leave(a.ID + " waits on in the queue.")
+	case err == nil && a.State != api.AllocationAllocated:
+		err = cli.Hinted(fmt.Sprintf("%s is %s: %s", a.ID, a.State, why(a)), "muster alloc show "+a.ID)
+	}
+	return a, err
+}
+
+func waiting(a api.Allocation) string {
+	return a.ID + " waits for " + waitsFor(a) + "; ^C leaves it in the queue"
+}
+
+// leave says how a person who does not wait any more looks at the allocation and gives it up.
+func (c *create) leave(text string) error {
+	const next = "%s\nmuster alloc show %s shows it, muster alloc release %s gives it up."
+	fmt.Fprint(c.Stderr, "\n"+c.PastedText(fmt.Sprintf(next, text, c.wish.ID, c.wish.ID)))
+	return &cli.EndedWith{Code: 130}
+}
+
+// plan prints what the allocation would get.
+func (c *create) plan(a api.Allocation) error {
+	if len(a.Slots) == 0 {
+		fmt.Fprintln(c.Stdout, "It would wait for "+screen.OrUnknown(waitsFor(a)))
+		return nil
+	}
+	rows := append([][]string{{"wants", wants(a)}}, slotRows(a)...)
+	if a.PerHour != nil {
+		rows = append(rows, []string{"price", screen.Price(a.PerHour) + " an hour"})
+	}
+	screen.Pairs(c.Stdout, c.Screen(), rows)
+	fmt.Fprintln(c.Stdout, "Nothing was allocated.")
+	return nil
+}
