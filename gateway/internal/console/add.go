@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 )
 
 type addPage struct {
@@ -23,7 +24,7 @@ func (v *visit) showAdd() (page, error) {
 // addNode makes the node and its bootstrap token. The page itself holds the token, so there is no redirect.
 func (v *visit) addNode() (page, error) {
 	gpus, badGPUs := v.number("gpus")
-	labels, badLabels := pairsIn(v.field("labels"))
+	labels, badLabels := form.Pairs(v.field("labels"))
 	if err := cmp.Or(badGPUs, badLabels); err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/health/alert"
 )
 
@@ -78,7 +79,7 @@ func (v *visit) endSilence() (page, error) {
 func (v *visit) addReceiver() (page, error) {
 	q := api.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
 		Severity: v.field("severity")}
-	q.Causes = wordsIn(v.field("causes"))
+	q.Causes = form.Words(v.field("causes"))
 	made, err := send[api.AlertReceiver](v, "PUT", api.At(api.PathReceiver, v.field("name")), q)
 	v.r.Form.Del("url") // they are secrets: the page must not show them again
 	v.r.Form.Del("token")

@@ -1,7 +1,5 @@
 package console
 
-import "net/http"
-
 // For tests of this package.
 var (
 	SafePath   = safePath
@@ -9,6 +7,3 @@ var (
 	TopicIn    = topicIn
 	MostChange = mostChanged
 )
-
-// Inside is the transport that calls a handler.
-func Inside(h http.Handler) http.RoundTripper { return inside{h} }

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -24,7 +25,7 @@ func (v *visit) changeNodes() (page, error) {
 	var labels api.LabelsRequest
 	var err error
 	if verb == doLabel {
-		labels, err = labelsIn(v.field("labels"))
+		labels, err = form.Labels(v.field("labels"))
 	}
 	if err == nil {
 		err = checkChange(v.r.PostForm["node"], verb)

@@ -58,6 +58,7 @@ type house struct {
 	sessions   *session.Service
 	recordings *recording.Store
 	unwell     []*api.NodeRow // as alerts see the fleet
+	desk       *desk          // answers for placement
 	now        time.Time
 	server     *httptest.Server
 }
@@ -113,9 +114,11 @@ func newHouse(t testing.TB) *house {
 	}
 	api := adminapi.API{Gate: gate(true), Fleet: nodes, Bootstrap: tokens, Tasks: tasks, Releases: h.releases, Store: h.store, Tail: log,
 		Logins: h.logins, Overview: h.picture, Authority: ca, Info: info, Now: clock, Logger: quiet,
-		Gateway: facts, History: h.history, Health: h.health, Alerts: h.alerts, Sessions: h.sessions, Recordings: h.recordings, Logs: logs.New(logs.Config{Open: h.openLog, Now: clock}),
+		Gateway: facts, History: h.history, Health: h.health, Alerts: h.alerts, Sessions: h.sessions, Recordings: h.recordings,
+		Logs:    logs.New(logs.Config{Open: h.openLog, Now: clock}),
 		Command: func(token, _ string) string { return "join with " + token }}
-	console := console.New(console.Config{API: api.Routes(), Gate: gate(false), Logins: h.logins, Info: info, Address: proxies.Address,
+	h.desk = &desk{info: info, rest: api.Routes()}
+	console := console.New(console.Config{API: h.desk, Gate: gate(false), Logins: h.logins, Info: info, Address: proxies.Address,
 		Gateway: facts, Now: clock, Logger: quiet})
 	h.server = httptest.NewTLSServer(console)
 	t.Cleanup(h.server.Close)

@@ -10,6 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/console/picture"
+	"muster/gateway/internal/console/placement"
 )
 
 // How much of a node's story its page has. There are pages for the rest.
@@ -43,6 +44,7 @@ type nodePage struct {
 	Stream   string // URL of what changes; empty: nothing will
 	Conflict bool   // two machines use its identity
 	Runs     []nodeRun
+	Place    *placement.Node // nil: it is not shown
 }
 
 // Told draws events beside the findings, which say their sentences already.
@@ -113,9 +115,14 @@ func (v *visit) node(name string) (nodePage, error) {
 	data.Runs = runsOf(n.Runs)
 	data.Acts = actsOf(n)
 	if h := data.Hardware; h != nil {
-		data.GPUs = picture.GPUsOf(h)
+		data.GPUs = picture.GPUsOf(h, n.Placement)
 		data.Sheet = picture.SheetOf(h.GPUs)
 		data.Host = picture.HostOf(h)
+	}
+	if v.may.May(api.ScopePlacementRead) {
+		if data.Place, err = placement.NodeOf(v.r.Context(), v.api, n, data.GPUs); err != nil {
+			return nodePage{}, err
+		}
 	}
 	if err := v.story(&data); err != nil {
 		return nodePage{}, err

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 )
 
 // Verbs of a node, as the paths of their forms have them.
@@ -20,6 +21,7 @@ const (
 	doRecover = "allow-recovery"
 	doLabels  = "labels"
 	doGPUs    = "gpus"
+	doCheck   = "check"
 )
 
 // act is a button of the page.
@@ -85,6 +87,8 @@ func (v *visit) deed(n *api.NodeDetail) (deed, error) {
 		return v.labelling(n)
 	case doGPUs:
 		return v.countGPUs(n)
+	case doCheck:
+		return v.checking(n), nil
 	}
 	return deed{}, wire.Refuse(wire.CodeNotFound, "a node cannot do this", "drain, resume, retire, ban or label it")
 }
@@ -128,16 +132,17 @@ func (v *visit) recovery(n *api.NodeDetail) deed {
 
 // labelling sets and removes labels, as an operator's.
 func (v *visit) labelling(n *api.NodeDetail) (deed, error) {
-	pairs, err := pairsIn(v.field("set"))
+	pairs, err := form.Pairs(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	change := api.LabelsRequest{Set: pairs, Remove: wordsIn(v.field("remove"))}
+	change := api.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}
 	ask := question{Title: "Change the labels of " + n.Name + "?", Button: "Change them"}
-	ask.Says = append(labelsSay(change), "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
+	ask.Says = append(labelsSay(change),
+		"What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
 	return deed{ask, "POST", api.At(api.PathLabels, n.ID), change}, nil
 }
 
@@ -156,4 +161,16 @@ func (v *visit) countGPUs(n *api.NodeDetail) (deed, error) {
 	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",
 		Says: []string{says, "With fewer than that it is unavailable."}}
 	return deed{ask, "PATCH", api.At(api.PathNode, n.ID), patch}, nil
+}
+
+// checking asks for evidence now. An empty form asks for what the node's profile asks for alone.
+func (v *visit) checking(n *api.NodeDetail) deed {
+	accept := v.field("accept") != ""
+	ask := question{Title: "Check " + n.Name + " now?", Button: "Check it", Says: []string{
+		"A task looks whether the machine is as its profile asks. It changes nothing there.",
+		"What it finds takes the place of the evidence that there is. Where the machine has changed, its slots wait for approval."}}
+	if accept {
+		ask.Says = append(ask.Says, "It also measures the disk and the network, which takes some minutes and makes some traffic.")
+	}
+	return deed{ask, "POST", api.At(api.PathCheck, n.ID), api.CheckRequest{Accept: accept}}
 }

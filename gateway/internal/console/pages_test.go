@@ -58,12 +58,9 @@ func TestPages(t *testing.T) {
 		"/ui/login": "Log in", "/ui/account": "operator", "/ui/fleet": "Fleet", "/ui/fleet?selector=tier": "Fleet", "/ui/nodes/gpu-1": "gpu-1",
 		"/ui/nodes/gpu-1?source=agent&grep=.": "gpu-1", "/ui/nodes/gpu-1?source=" + url.QueryEscape(hostile): "gpu-1",
 		"/ui/add": "Add a node", "/ui/tasks": "Tasks", "/ui/tasks/new": "Run a task", "/ui/tasks/new" + q: "Run a task",
-		"/ui/tasks/" + id: "Task",
-		"/ui/sessions":    "Sessions", "/ui/sessions?type=session.shell": "Sessions",
-		"/ui/releases": "Releases", "/ui/alerts": "Alerts", "/ui/alerts?all=1": "Alerts",
-		"/ui/tokens": "Tokens", "/ui/tokens?all=1": "Tokens", "/ui/accounts": "Accounts",
-		"/ui/accounts?all=1": "Accounts",
-		"/ui/events":         "Audit", "/ui/events" + q: "Audit", "/ui/help": "Help", "/ui/help/joining": "joining",
+		"/ui/tasks/" + id: "Task", "/ui/sessions": "Sessions", "/ui/sessions?type=session.shell": "Sessions", "/ui/releases": "Releases",
+		"/ui/alerts": "Alerts", "/ui/alerts?all=1": "Alerts", "/ui/tokens": "Tokens", "/ui/tokens?all=1": "Tokens", "/ui/accounts": "Accounts",
+		"/ui/accounts?all=1": "Accounts", "/ui/events": "Audit", "/ui/events" + q: "Audit", "/ui/help": "Help", "/ui/help/joining": "joining",
 	} {
 		got := b.get(path)
 		if got.status != http.StatusOK || !strings.Contains(got.body, "<title>"+title) || !strings.HasSuffix(got.body, "</html>\n") {
@@ -85,11 +82,13 @@ func TestPages(t *testing.T) {
 func TestIgnored(t *testing.T) {
 	_, b, id := furnished(t)
 	for path, known := range map[string]string{
-		"/ui/login": "next=/ui/fleet", "/ui/account": "", "/ui/fleet": "selector=tier&status=online&state=active&idle=1&unwell=true&all=1&sort=-name&" +
-			"group=label:tier&view=heat&by=memory&rows=400", "/ui/nodes/gpu-1": "range=day&source=agent&grep=x", "/ui/add": "",
+		"/ui/login": "next=/ui/fleet", "/ui/account": "", "/ui/nodes/gpu-1": "range=day&source=agent&grep=x", "/ui/add": "",
+		"/ui/fleet": "selector=tier&status=online&state=active&idle=1&unwell=1&all=1&sort=-name&group=label:tier&view=heat&by=memory&rows=400",
 		"/ui/tasks": "node=gpu-1&type=diag.collect&status=queued", "/ui/tasks/new": "node=gpu-1&type=diag.collect", "/ui/tasks/" + id: "",
 		"/ui/sessions": "node=gpu-1&type=session.shell", "/ui/releases": "", "/ui/alerts": "all=1&selector=tier", "/ui/tokens": "all=1",
-		"/ui/accounts": "all=1", "/ui/events": "node=gpu-1&kind=node.enrolled&all=1", "/ui/help": "", "/ui/help/joining": "",
+		"/ui/accounts": "all=1", "/ui/events": "node=gpu-1&kind=node.enrolled&all=1",
+		"/ui/allocations": "owner=ada&tenant=x&node=gpu-1&state=waiting&all=1&range=day&by=owner&cursor=c", "/ui/skus": "",
+		"/ui/slots": "selector=tier&node=gpu-1&state=approved&sku=x&tenant=x&cursor=c", "/ui/help": "", "/ui/help/joining": "",
 	} {
 		if got := b.get(path + "?" + known); got.status != http.StatusOK || strings.Contains(got.body, "was ignored") {
 			t.Errorf("%s?%s: %d, or something was ignored", path, known, got.status)
@@ -101,7 +100,8 @@ func TestIgnored(t *testing.T) {
 		}
 		whole(t, path, got)
 	}
-	for _, query := range []string{"/ui/fleet?view=map", "/ui/fleet?by=colour", "/ui/fleet?rows=many", "/ui/fleet?idle=no", "/ui/fleet?group=colour",
+	for _, query := range []string{"/ui/fleet?view=map", "/ui/fleet?by=colour", "/ui/fleet?rows=many", "/ui/fleet?idle=no",
+		"/ui/fleet?group=colour",
 		"/ui/nodes/gpu-1?range=nonsense", "/ui/tokens?all=maybe", "/ui/login?next=https://example.org/", "/ui/tasks?node=gpu-1&node=gpu-1",
 		"/ui/alerts?%zz", "/ui/events?before=x"} {
 		if got := b.get(query); got.status != http.StatusOK || strings.Count(got.body, "was ignored") != 1 {

@@ -28,16 +28,8 @@ type sessionsPage struct {
 func (v *visit) showSessions() (page, error) {
 	f := api.SessionFilter{Node: v.Asked("node"), Type: v.Asked("type"), Cursor: v.Asked("cursor"), Limit: sessionsOfPage}
 	data := sessionsPage{Node: f.Node, Type: f.Type, Types: v.sessionTypes(), Filtered: f.Node+f.Type != ""}
-	shown := page{name: "sessions", title: "Sessions", section: "sessions"}
 	err := v.fillSessions(&data, f)
-	if err != nil && (!data.Filtered || forbidden(err)) {
-		return page{}, err
-	}
-	if err != nil {
-		shown = v.fails(shown, "filter", err)
-	}
-	shown.data = data
-	return shown, nil
+	return v.filtered(page{name: "sessions", title: "Sessions", section: "sessions", data: data}, data.Filtered, err)
 }
 
 func (v *visit) fillSessions(data *sessionsPage, f api.SessionFilter) error {

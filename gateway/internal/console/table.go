@@ -44,6 +44,14 @@ func Table() []Route {
 		{"POST", ui + "add", false, (*visit).addNode},
 		{"POST", ui + "nodes/{node}/script", false, (*visit).downloadScript},
 
+		{"GET", ui + "allocations", false, (*visit).showAllocations},
+		{"GET", ui + "allocations/{allocation}", false, (*visit).showAllocation},
+		{"POST", ui + "allocations/{allocation}/{verb}", false, (*visit).changeAllocation},
+		{"GET", ui + "slots", false, (*visit).showSlots},
+		{"POST", ui + "slots/decide", false, (*visit).decideSlots},
+		{"GET", ui + "skus", false, (*visit).showSKUs},
+		{"GET", ui + "skus/{sku}", false, (*visit).showSKU},
+
 		{"GET", ui + "tasks", false, (*visit).showTasks},
 		{"GET", ui + "tasks/new", false, (*visit).showNewTask},
 		{"POST", ui + "tasks", false, (*visit).runTask},

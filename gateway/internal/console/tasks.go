@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 )
 
 type tasksPage struct {
@@ -103,7 +104,7 @@ func (v *visit) runTask() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
-	params, err := paramsIn(kind.Params(), v.r.PostForm)
+	params, err := form.Params(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
 		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
 			Back: api.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 )
 
 type tokensPage struct {
@@ -32,7 +33,7 @@ func (v *visit) minted() (api.NewToken, error) {
 	uses, badUses := v.number("uses")
 	gpus, badGPUs := v.number("gpus")
 	ttl, badTTL := v.duration("ttl")
-	labels, badLabels := pairsIn(v.field("labels"))
+	labels, badLabels := form.Pairs(v.field("labels"))
 	if err := cmp.Or(badUses, badGPUs, badTTL, badLabels); err != nil {
 		return api.NewToken{}, err
 	}

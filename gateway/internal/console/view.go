@@ -71,6 +71,7 @@ func navigation(who account.Caller) []link {
 	}{
 		{link{"fleet", api.PathConsole + "fleet", "Fleet", "g f"}, api.ScopeNodesRead},
 		{link{"alerts", api.PathConsole + "alerts", "Alerts", "g w"}, api.ScopeAlertsRead},
+		{link{"allocations", api.PathConsole + "allocations", "Allocations", "g l"}, api.ScopePlacementRead},
 		{link{"tasks", api.PathConsole + "tasks", "Tasks", "g t"}, api.ScopeTasksRead},
 		{link{"sessions", api.PathConsole + "sessions", "Sessions", "g s"}, api.ScopeSessions},
 		{link{"releases", api.PathConsole + "releases", "Releases", "g r"}, api.ScopeReleasesRead},

@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/form"
 	"muster/gateway/internal/console/picture"
 )
 
@@ -91,6 +92,14 @@ func (v *visit) readForm(route Route) error {
 
 // field is what a form says, without blanks around it.
 func (v *visit) field(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
+
+// number is what a field says; 0: it is empty.
+func (v *visit) number(name string) (int, error) { return form.Number(name, v.field(name)) }
+
+// duration is what a field says; 0: it is empty.
+func (v *visit) duration(name string) (api.Duration, error) {
+	return form.Duration(name, v.field(name))
+}
 
 // loginFor is the login page that leads back to where somebody wanted to go.
 func loginFor(r *http.Request) string {

@@ -20,6 +20,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
+	"muster/gateway/internal/console/asset"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/reply"
 )
@@ -43,7 +44,7 @@ var files embed.FS
 type Console struct {
 	Config
 	pages  map[string]*template.Template
-	assets map[string]asset
+	assets map[string]asset.File
 	origin *http.CrossOriginProtection
 	mux    *http.ServeMux
 }
@@ -58,7 +59,7 @@ func New(c Config) *Console {
 	}
 	console := &Console{Config: c, origin: http.NewCrossOriginProtection(), mux: http.NewServeMux()}
 	console.pages = console.parse()
-	console.assets = readAssets()
+	console.assets = asset.Read(files, "assets")
 	for _, route := range Table() {
 		console.mux.Handle(route.Pattern(), console.guarded(route))
 	}

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/console/picture"
+	"muster/gateway/internal/console/placement"
 )
 
 // funcs are what templates can call.
@@ -30,6 +31,8 @@ func (c *Console) funcs() template.FuncMap {
 		"join":     func(list []string) string { return strings.Join(list, ", ") },
 		"pairs":    labelPairs,
 		"many":     picture.Many,
+		"count":    placement.Count,
+		"money":    placement.Money,
 		"rowmarks": picture.RowMarks,
 		"modules":  fleetModules,
 		"pick":     func(write bool, row picture.Row) pickRow { return pickRow{write, row} },

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,13 +24,27 @@ type GPU struct {
 	Heat               string
 	Extra              string // beside its name
 	Found              []api.Finding
+	Held               []api.GPUHold // who has it, or its parts; none: nobody
 }
 
-// GPUsOf are the rows of the table, in the order of the GPUs.
-func GPUsOf(h *wire.Hardware) []GPU {
+// Has tells whether a UUID is that of the GPU, or of a part of it.
+func (g *GPU) Has(uuid string) bool {
+	return g.UUID == uuid || slices.ContainsFunc(g.MIGInstances, func(part wire.MIGInstance) bool { return part.UUID == uuid })
+}
+
+// GPUsOf are the rows of the table, in the order of the GPUs. placed says who has them; nil: nobody.
+func GPUsOf(h *wire.Hardware, placed *api.NodePlacement) []GPU {
 	var rows []GPU
 	for _, g := range h.GPUs {
-		rows = append(rows, gpuOf(g))
+		row := gpuOf(g)
+		if placed != nil {
+			for _, hold := range placed.Holds {
+				if row.Has(hold.GPU) {
+					row.Held = append(row.Held, hold)
+				}
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

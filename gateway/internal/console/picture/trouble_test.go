@@ -36,7 +36,8 @@ func TestReasons(t *testing.T) {
 // TestFindings: a finding has the name of its GPU, the GPU has its findings, and the silence is not told twice.
 func TestFindings(t *testing.T) {
 	n := &api.NodeDetail{}
-	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: condition.NodeStale}, {Rule: "old", GPU: "GPU-gone"}}
+	n.Findings = []api.Finding{{Rule: "hot", GPU: "GPU-b", Text: "GPU 1: it is hot"}, {Rule: condition.NodeStale}, {Rule: "old",
+		GPU: "GPU-gone"}}
 	gpus := []picture.GPU{{GPU: wire.GPU{UUID: "GPU-a"}}, {GPU: wire.GPU{UUID: "GPU-b", Index: 1}}}
 	all := picture.FindingsOf(n, gpus, nil)
 	if len(all) != 3 || all[0].Place != "GPU 1" || all[0].Text != "it is hot" || all[2].Place != "" || len(gpus[0].Found) != 0 ||
@@ -53,7 +54,8 @@ func TestSilence(t *testing.T) {
 	heard := noon().Add(-90 * time.Minute)
 	price := 2.0
 	n := &api.NodeDetail{}
-	n.Name, n.Status, n.State, n.LastSeen, n.PricePerHour, n.Notices = "gpu-1", wire.StatusStale, wire.StateActive, &heard, &price, []string{"low disk"}
+	n.Name, n.Status, n.State, n.LastSeen, n.PricePerHour, n.Notices = "gpu-1", wire.StatusStale, wire.StateActive, &heard, &price,
+		[]string{"low disk"}
 	last := picture.Last{Starts: &wire.Starts{Why: "a signal"}, Sample: []string{"GPUs: ok"},
 		Events: []api.Event{{At: noon()}, {At: heard}, {At: heard}, {At: heard}, {At: heard}}}
 	s := picture.SilenceOf(n, last, noon())
@@ -86,7 +88,7 @@ func TestSample(t *testing.T) {
 	for i := range 20 {
 		h.GPUs = append(h.GPUs, wire.GPU{Index: i})
 	}
-	got := picture.SampleOf(h, picture.GPUsOf(h), picture.HostOf(h))
+	got := picture.SampleOf(h, picture.GPUsOf(h, nil), picture.HostOf(h))
 	if len(got) != 12 || got[0] != "GPUs: –" || !strings.HasPrefix(got[1], "GPU 0: ") {
 		t.Errorf("got %q", got)
 	}

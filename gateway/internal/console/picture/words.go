@@ -28,7 +28,8 @@ const (
 	busy      = "busy" // it goes on by itself, and nobody has to look
 )
 
-// MarkOf draws the states and statuses of nodes, tasks, sessions, tokens, accounts and rollouts, and the outcomes of events.
+// MarkOf draws the states and statuses of nodes, tasks, sessions, tokens, accounts, rollouts, slots and allocations, and the outcomes of
+// checks and events.
 func MarkOf(word string) Mark {
 	class := meaning(word)
 	return Mark{class, shapeOf(class), strings.ReplaceAll(Dash(word), "_", " ")}
@@ -50,15 +51,17 @@ func shapeOf(class string) string {
 
 func meaning(word string) string {
 	switch word {
-	case wire.StatusOnline, wire.StateActive, api.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted:
+	case wire.StatusOnline, wire.StateActive, api.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted,
+		api.SlotApproved, api.SlotAllocated:
 		return good
-	case wire.StateDrained, api.StatusUnheard, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
+	case wire.StateDrained, api.StatusUnheard, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld,
+		api.SlotProposed:
 		return attention
 	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
-		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
+		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack, api.SlotBlocked:
 		return bad
 	case api.SessionWaiting, api.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
-		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial:
+		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial, api.SlotCleaning, api.AllocationReleasing:
 		return busy
 	}
 	return neutral
@@ -70,6 +73,20 @@ func OutcomeOf(word string) Mark {
 		return known
 	}
 	return Mark{attention, shapeOf(attention), word}
+}
+
+// CapacityOf draws what a node gives now.
+func CapacityOf(word string) Mark {
+	class := neutral
+	switch word {
+	case api.CapacityOpen, api.CapacityFull:
+		class = good
+	case api.CapacityUnproven, api.CapacityDrained, api.CapacityNone:
+		class = attention
+	case api.CapacityBlocked, api.CapacitySilent, api.CapacityUnavailable:
+		class = bad
+	}
+	return Mark{class, shapeOf(class), Dash(word)}
 }
 
 // MiB writes a number of MiB as GiB, as nvidia-smi means them; nil is not known.

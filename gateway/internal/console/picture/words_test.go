@@ -48,3 +48,19 @@ func TestMarks(t *testing.T) {
 		t.Errorf("shapes %v", shapes)
 	}
 }
+
+// TestCapacities: each capacity of a node has a meaning, and a word that is none has none.
+func TestCapacities(t *testing.T) {
+	for word, want := range map[string]string{api.CapacityOpen: "good", api.CapacityFull: "good", api.CapacityUnproven: "attention",
+		api.CapacityNone: "attention", api.CapacityDrained: "attention", api.CapacityBlocked: "bad", api.CapacitySilent: "bad",
+		api.CapacityUnavailable: "bad", api.CapacityGone: "unknown", "": "unknown"} {
+		if got := picture.CapacityOf(word); got.Class != want || got.Word == "" || got.Shape == "" {
+			t.Errorf("%q is %+v", word, got)
+		}
+	}
+	for _, word := range api.SlotStates() {
+		if got := picture.MarkOf(word); got.Class == "unknown" && word != api.SlotDisabled {
+			t.Errorf("the state %q has no meaning", word)
+		}
+	}
+}

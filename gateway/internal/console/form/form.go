@@ -1,7 +1,6 @@
-package console
-
-// This file reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an
+// Package form reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an
 // example.
+package form
 
 import (
 	"encoding/json"
@@ -20,9 +19,8 @@ import (
 // paramField begins the names of the fields for a task's params.
 const paramField = "param."
 
-// number is what a field says; 0: it is empty.
-func (v *visit) number(field string) (int, error) {
-	text := v.field(field)
+// Number is what a field says; 0: it is empty.
+func Number(field, text string) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -33,9 +31,8 @@ func (v *visit) number(field string) (int, error) {
 	return n, nil
 }
 
-// duration is what a field says, which is a second at least; 0: it is empty.
-func (v *visit) duration(field string) (api.Duration, error) {
-	text := v.field(field)
+// Duration is what a field says, which is a second at least; 0: it is empty.
+func Duration(field, text string) (api.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -51,8 +48,8 @@ func (v *visit) duration(field string) (api.Duration, error) {
 	return api.Duration(d), nil
 }
 
-// pairsIn reads NAME=text, one in a line or behind a comma.
-func pairsIn(text string) (map[string]string, error) {
+// Pairs reads NAME=text, one in a line or behind a comma.
+func Pairs(text string) (map[string]string, error) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
 	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
 	pairs := map[string]string{}
@@ -73,13 +70,13 @@ func twice(name string) error {
 	return wire.Refuse(wire.CodeBadRequest, "the label "+name+" stands twice", "write it once")
 }
 
-// wordsIn are parted by commas and blanks.
-func wordsIn(text string) []string {
+// Words are parted by commas and blanks.
+func Words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// labelsIn reads labels to set, such as tier=spot, and -rack to remove one.
-func labelsIn(text string) (api.LabelsRequest, error) {
+// Labels reads labels to set, such as tier=spot, and -rack to remove one.
+func Labels(text string) (api.LabelsRequest, error) {
 	var request api.LabelsRequest
 	var set []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -91,7 +88,7 @@ func labelsIn(text string) (api.LabelsRequest, error) {
 		set = append(set, part)
 	}
 	var err error
-	request.Set, err = pairsIn(strings.Join(set, ","))
+	request.Set, err = Pairs(strings.Join(set, ","))
 	for i, name := range request.Remove {
 		if _, sets := request.Set[name]; sets || slices.Contains(request.Remove[:i], name) {
 			err = twice(name)
@@ -103,8 +100,8 @@ func labelsIn(text string) (api.LabelsRequest, error) {
 	return request, err
 }
 
-// paramsIn makes the params of a task. What was left empty is left out.
-func paramsIn(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
+// Params makes the params of a task. What was left empty is left out.
+func Params(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
 	params := map[string]any{}
 	for _, p := range known {
 		text := strings.TrimSpace(values.Get(paramField + p.Name))

@@ -1,4 +1,4 @@
-package console_test
+package inside_test
 
 import (
 	"bytes"
@@ -8,17 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/console"
+	"muster/gateway/internal/console/inside"
 )
 
-// asks calls a handler by the console's own transport.
+// asks calls a handler by the transport.
 func asks(t *testing.T, handler http.HandlerFunc) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://console/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := console.Inside(handler).RoundTrip(r)
+	answer, err := inside.Transport{Handler: handler}.RoundTrip(r)
 	if err != nil {
 		t.Fatal(err)
 	}

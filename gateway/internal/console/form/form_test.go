@@ -1,8 +1,7 @@
-package console
+package form_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"slices"
 	"testing"
@@ -10,45 +9,43 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/console/form"
 )
-
-// said is a visit whose form has a text in its field.
-func said(text string) *visit { return &visit{r: &http.Request{PostForm: url.Values{"text": {text}}}} }
 
 // TestFields: an empty field is 0, and what cannot be read is refused by the field's name.
 func TestFields(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "8": 8} {
-		if n, err := said(text).number("text"); n != want || err != nil {
+		if n, err := form.Number("text", text); n != want || err != nil {
 			t.Errorf("%q: %d, %v", text, n, err)
 		}
 	}
 	for text, want := range map[string]time.Duration{"": 0, "30m": 30 * time.Minute, "7d": 7 * 24 * time.Hour} {
-		if d, err := said(text).duration("text"); d != api.Duration(want) || err != nil {
+		if d, err := form.Duration("text", text); d != api.Duration(want) || err != nil {
 			t.Errorf("%q: %v, %v", text, d, err)
 		}
 	}
 	for _, text := range []string{"many", "-1", "1.5"} {
-		if n, err := said(text).number("text"); err == nil {
+		if n, err := form.Number("text", text); err == nil {
 			t.Errorf("%q became %d", text, n)
 		}
 	}
 	for _, text := range []string{"long", "-1h", "1ms"} {
-		if d, err := said(text).duration("text"); err == nil {
+		if d, err := form.Duration("text", text); err == nil {
 			t.Errorf("%q became %v", text, d)
 		}
 	}
-	if got := wordsIn(" a, b c,,"); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := form.Words(" a, b c,,"); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("words %q", got)
 	}
 }
 
 func TestLabels(t *testing.T) {
-	got, err := labelsIn("tier=spot, -rack,-site")
+	got, err := form.Labels("tier=spot, -rack,-site")
 	if err != nil || got.Set["tier"] != "spot" || !slices.Equal(got.Remove, []string{"rack", "site"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, text := range []string{"", " , ", "tier", "tier=spot,tier=on", "tier=spot, -tier", "-tier,-tier"} {
-		if got, err := labelsIn(text); err == nil {
+		if got, err := form.Labels(text); err == nil {
 			t.Errorf("%q became %+v", text, got)
 		}
 	}
@@ -59,7 +56,7 @@ func FuzzPairs(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		pairs, err := pairsIn(text)
+		pairs, err := form.Pairs(text)
 		for name := range pairs {
 			if name == "" || err != nil {
 				t.Errorf("%q became %v, %v", text, pairs, err)
@@ -76,16 +73,16 @@ func params() []wire.TaskParam {
 func TestParams(t *testing.T) {
 	values := url.Values{"param.text": {" a b "}, "param.flag": {"true"}, "param.number": {"7"}, "param.list": {"x y\r\n\nz"},
 		"param.map": {"a=b=c\r\nd="}, "param.left": {"  "}, "param.other": {"x"}}
-	got, err := paramsIn(params(), values)
+	got, err := form.Params(params(), values)
 	want := `{"flag":true,"list":["x y","z"],"map":{"a":"b=c","d":""},"number":7,"text":"a b"}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if got, err := paramsIn(params(), url.Values{"param.map": {"a=b\na=c"}}); err == nil {
+	if got, err := form.Params(params(), url.Values{"param.map": {"a=b\na=c"}}); err == nil {
 		t.Errorf("a name twice became %s", got)
 	}
 	for name, text := range map[string]string{"param.number": "x", "param.map": "a"} {
-		if got, err := paramsIn(params(), url.Values{name: {text}}); err == nil {
+		if got, err := form.Params(params(), url.Values{name: {text}}); err == nil {
 			t.Errorf("%s=%s became %s", name, text, got)
 		}
 	}
@@ -95,7 +92,7 @@ func TestParams(t *testing.T) {
 func FuzzParams(f *testing.F) {
 	f.Add("a", "7", "x\ny", "a=b")
 	f.Fuzz(func(t *testing.T, text, number, list, pairs string) {
-		got, err := paramsIn(params(), url.Values{"param.text": {text}, "param.number": {number}, "param.list": {list}, "param.map": {pairs}})
+		got, err := form.Params(params(), url.Values{"param.text": {text}, "param.number": {number}, "param.list": {list}, "param.map": {pairs}})
 		if err == nil && !json.Valid(got) {
 			t.Errorf("got %s", got)
 		}
