@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/kit/lab"
+	"muster/store"
 )
 
 // TestRealLitestream: Litestream copies the database of a gateway at work. When the machine dies, its copy is no database to start with: it
@@ -39,7 +40,7 @@ func TestRealLitestream(t *testing.T) {
 		}
 		text, err := os.ReadFile(restored)
 		public, _, _ := strings.Cut(strings.TrimPrefix(open, "mse_"), "_")
-		return err == nil && strings.Contains(string(text), public)
+		return err == nil && strings.Contains(string(text), public) && strings.Contains(string(text), store.MetaAliveAt)
 	})
 	_ = h.gateway.cmd.Process.Signal(syscall.SIGKILL)
 	<-h.gateway.done

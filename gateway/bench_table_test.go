@@ -90,6 +90,16 @@ func (t *table) bound(figure, unit string, value, most float64, beside, without 
 	t.rows = append(t.rows, r)
 }
 
+// floor adds a figure that must not be less.
+func (t *table) floor(figure, unit string, value, least float64, beside, without string) {
+	r := tableRow{figure: figure, value: amount(value) + unit, peer: beside, ratio: "-", budget: "at least " + amount(least) + unit,
+		verdict: "ok", without: without}
+	if value < least {
+		r.verdict = "MISSED"
+	}
+	t.rows = append(t.rows, r)
+}
+
 // note adds a figure that has no budget.
 func (t *table) note(figure, value, beside, without string) {
 	t.rows = append(t.rows, tableRow{figure, value, beside, "-", "-", "no budget", without})
@@ -102,7 +112,7 @@ func (t *table) notRun(figure, why string) {
 
 func amount(v float64) string {
 	switch {
-	case v >= 100:
+	case v >= 100, v == 0:
 		return fmt.Sprintf("%.0f", v)
 	case v >= 1:
 		return fmt.Sprintf("%.2f", v)

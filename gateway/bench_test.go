@@ -50,6 +50,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"blobs", (*bench).blobs},
 		{"sessions", (*bench).sessions},
 		{"fleet", (*bench).fleet},
+		{"placement", (*bench).placement},
 		{"page", (*bench).page},
 		{"history", (*bench).history},
 		{"shared", (*bench).shared},

@@ -26,7 +26,7 @@ var (
 	}
 	// sharedNames is what listeners and parts have in common.
 	sharedNames = []string{
-		"view", "account", "audit", "reply", "artifact", "datadir", "secret", "label", "limit", "uptime", "httpserver", "paste", "reading",
+		"view", "account", "audit", "reply", "artifact", "datadir", "secret", "label", "limit", "httpserver", "paste",
 	}
 )
 
@@ -38,7 +38,8 @@ var formatNames = []string{
 
 // recordNames are packages of records beside package store. They use its engine and its events.
 var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/instance", "store/logins",
-	"store/registry", "store/releases", "store/renewals", "store/retention", "store/sessions", "store/setback", "store/shipping"}
+	"store/placement", "store/registry", "store/releases", "store/renewals", "store/retention", "store/sessions", "store/setback",
+	"store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
 var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/pipe/tree", "agent/spool", "agent/disk"}

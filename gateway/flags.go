@@ -37,6 +37,8 @@ Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 func flagTable() []flags.Flag {
 	return []flags.Flag{
 		{Name: "admin-behind-proxy", Off: true, Usage: "answer the admin API through a trusted proxy too"},
+		{Name: "allocation-longest", Value: "DURATION", Usage: "the longest that an allocation of GPUs may last from now, a DURATION such as 30d"},
+		{Name: "allocation-ttl", Value: "DURATION", Usage: "how long an allocation lasts that asks for no time, a DURATION such as 24h"},
 		{Name: "bootstrap-container-runtime-package", Alias: "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE", Value: "PACKAGE",
 			Usage: "its apt PACKAGE"},
 		{Name: "bootstrap-install-container-runtime", Alias: "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME", Off: true,

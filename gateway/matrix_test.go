@@ -70,9 +70,9 @@ func (r row) takesToken() bool {
 func (r row) absent() bool {
 	name := r.parameter()
 	nothing := name == "credential" || name == "receiver" || name == "shipping" || name == "silence" || name == "root" || name == "key" ||
-		name == "digest"
-	return nothing || strings.HasSuffix(r.path, "/archive") || strings.Contains(r.path, "{session}") ||
-		strings.Contains(samples[r.pattern()].query, "none")
+		name == "digest" || name == "profile" || name == "sku" || name == "allocation"
+	return nothing || strings.Contains(r.path, "/slot-rules/") || strings.HasSuffix(r.path, "/archive") ||
+		strings.Contains(r.path, "{session}") || strings.Contains(samples[r.pattern()].query, "none")
 }
 
 // parameter is the name of the first part of the path that stands for something; empty if there is none.
@@ -109,6 +109,10 @@ var samples = map[string]struct{ query, body string }{
 	"PATCH /api/v1/admin/channels/{channel}": {"", `{"digest":"` + noRelease + `"}`},
 	"POST /api/v1/admin/pins":                {"", `{"nodes":["{node}"]}`},
 	"POST /api/v1/admin/pins/drop":           {"", `{"nodes":["{node}"]}`},
+
+	"PUT /api/v1/admin/slot-rules/{rule}":                {"", `{"selector":"tier=none"}`},
+	"PUT /api/v1/admin/quotas/{tenant}":                  {"", `{"gpus":1000}`},
+	"POST /api/v1/admin/allocations/{allocation}/extend": {"", `{"seconds":60}`},
 }
 
 // noRelease is the digest of no release.
@@ -331,8 +335,12 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return "latest"
 	case "channel":
 		return wire.DefaultChannel
-	case "credential", "receiver", "shipping", "silence":
+	case "credential", "receiver", "shipping", "silence", "profile", "sku":
 		return "none"
+	case "tenant":
+		return ours
+	case "allocation":
+		return "aaaaaaaaaaaaaaaa"
 	case "rule":
 		return condition.GPUHot
 	case "session":

@@ -166,9 +166,10 @@ func partsFor(r row, scope string) []string {
 }
 
 // ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant. What a PUT names
-// is made by it, in the tenant of the caller. A release is of no tenant.
+// is made by it, in the tenant of the caller. A release, a profile and a SKU are of no tenant.
 func ownThing(r row) bool {
-	names := r.parameter() != "" && r.parameter() != "release" && r.method != http.MethodPut ||
+	nobodys := slices.Contains([]string{"release", "profile", "sku"}, r.parameter())
+	names := r.parameter() != "" && !nobodys && r.method != http.MethodPut ||
 		strings.Contains(samples[r.pattern()].body, "{node}")
 	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && names
 }

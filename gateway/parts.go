@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -24,12 +25,15 @@ import (
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/placement"
+	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
 	"muster/store"
 	findings "muster/store/health"
+	slots "muster/store/placement"
 )
 
 // secretRecordings is the secret that seals the keys of all recordings. It is in the database, so that it is in every backup, and follows
@@ -58,6 +62,7 @@ type parts struct {
 	shipping   *ship.Service
 	alerts     *alert.Service
 	tasks      *task.Service
+	placement  *placement.Service
 	recordings *recording.Store
 	sessions   *session.Service
 	logs       *logs.Hub
@@ -77,13 +82,16 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	if p.shipping, err = openShipping(ctx, b); err != nil {
 		return nil, err
 	}
-	if p.alerts, err = openAlerts(ctx, b, p.releases, p.shipping); err != nil {
-		return nil, err
-	}
 	p.tasks, err = task.New(ctx, task.Config{Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Logger: b.log,
 		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved,
 		Digest: newTags(p.artifacts, b.reach.PublicURL).digest})
 	if err != nil {
+		return nil, err
+	}
+	if p.placement, err = openPlacement(ctx, b, p.tasks); err != nil {
+		return nil, err
+	}
+	if p.alerts, err = openAlerts(ctx, b, p); err != nil {
 		return nil, err
 	}
 	if p.recordings, err = openRecordings(ctx, b); err != nil {
@@ -132,10 +140,10 @@ func openShipping(ctx context.Context, b base) (*ship.Service, error) {
 }
 
 // openAlerts opens what tells people.
-func openAlerts(ctx context.Context, b base, releases *release.Service, shipping *ship.Service) (*alert.Service, error) {
+func openAlerts(ctx context.Context, b base, p *parts) (*alert.Service, error) {
 	a, err := alert.Open(ctx, alert.Config{
 		Store: b.store, Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
-		Facts: func() []alert.Fact { return wrong(b, releases, shipping) },
+		Facts: func() []alert.Fact { return wrong(b, p) },
 		URL:   func() string { return b.reach.PublicURL }, Logger: b.log,
 	})
 	if err != nil {
@@ -146,16 +154,21 @@ func openAlerts(ctx context.Context, b base, releases *release.Service, shipping
 }
 
 // wrong is what is wrong with the gateway and the fleet, beside the nodes.
-func wrong(b base, releases *release.Service, shipping *ship.Service) (all []alert.Fact) {
-	for _, c := range releases.Halted() {
+func wrong(b base, p *parts) (all []alert.Fact) {
+	for _, c := range p.releases.Halted() {
 		all = append(all, alert.Fact{Condition: condition.RolloutHalted, Subject: c.Channel,
 			Text: "the rollout on the channel " + c.Channel + " was halted: " + c.Why})
 	}
-	for _, r := range shipping.Rules("") {
+	for _, r := range p.shipping.Rules("") {
 		if r.FailingSince != nil {
 			all = append(all, alert.Fact{Condition: condition.LogShippingFailing, Subject: r.Name, Tenant: r.Tenant, Since: *r.FailingSince,
 				Text: "no log lines are taken for the rule " + r.Name + ": " + r.Error})
 		}
+	}
+	for _, h := range p.placement.Ending() {
+		all = append(all, alert.Fact{Condition: condition.AllocationEnding, Subject: h.Allocation, Tenant: h.Tenant,
+			Since: h.EndsAt.Add(-placement.WarnBefore),
+			Text:  "the allocation " + h.Allocation + " of " + h.Owner + " ends at " + h.EndsAt.UTC().Format(time.RFC3339)})
 	}
 	if since, reason, lasts := b.outage.Lasts(); lasts {
 		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
@@ -178,6 +191,31 @@ func lessSafe(b base) (all []alert.Fact) {
 			Text: "no gateway stands by for " + b.cluster.ID})
 	}
 	return all
+}
+
+// openPlacement opens what says who has which GPU.
+func openPlacement(ctx context.Context, b base, tasks *task.Service) (*placement.Service, error) {
+	c := inventory.Config{
+		Store: b.store, Records: slots.New(b.store.Records()), Ready: b.overview.Ready, Node: b.overview.Row, Nodes: b.overview.Nodes,
+		Placed: b.overview.Placed,
+		Send: func(ctx context.Context, o inventory.Order) error {
+			params, err := json.Marshal(o.Params)
+			if err == nil {
+				_, _, err = tasks.Create(ctx, "", task.Request{ID: o.ID, Node: o.NodeID, Type: o.Type, Params: params, Expires: o.Expires, May: o.May},
+					o.By)
+			}
+			return err
+		},
+		Logger: b.log,
+	}
+	s, err := placement.Open(ctx, placement.Config{Config: c, TTL: time.Duration(b.settings.AllocationTTL),
+		Longest: time.Duration(b.settings.AllocationLongest)})
+	if err != nil {
+		return nil, err
+	}
+	tasks.UseBy(s.MayUse)
+	b.tail.Add(s.Take)
+	return s, nil
 }
 
 // openRecordings opens the folder of recordings.

@@ -123,7 +123,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 	return &adminapi.API{
 		Gate: h.gate(callers), Fleet: h.fleet, Bootstrap: h.bootstrap, Tasks: h.tasks, Sessions: h.sessions, Recordings: h.recordings,
 		Releases: h.releases, Overview: h.overview, Tail: h.tail, Streams: h.streams, History: h.history, Health: h.health,
-		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping,
+		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping, Placement: h.placement,
 		Cluster: h.gateways(),
 		Store:   h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
 		Info: h.info, Gateway: h.facts(), Ready: h.outage.Writable, Host: h.host,

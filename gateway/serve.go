@@ -186,6 +186,7 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 		{Name: "health", Run: g.health.Run},
 		{Name: "alerts", Run: g.alerts.Run},
 		{Name: "log shipping", Run: g.shipping.Run},
+		{Name: "placement", Run: g.placement.Run},
 		{Name: "tail", Run: g.tail.Run},
 		{Name: "state of the database", Run: g.seen.Run},
 	}

@@ -67,6 +67,8 @@ type settings struct {
 	RecordingsKeep      days // 0: for ever
 	RecordingsQuota     size // of all; 0: none
 	RecordingMax        size // of one
+	AllocationTTL       days // of an allocation that asks for no time
+	AllocationLongest   days // that an allocation may end after, from now
 	LogLevel            string
 	RegistryQuota       size // 0: none
 	RegistryMaxBlob     size // 0: none
@@ -87,6 +89,7 @@ func usualSettings(getenv func(string) string) settings {
 		Issuer: issuerBuiltIn, Bootstrap: bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io"}, History: 1 << 30,
 		SessionIdle: 30 * time.Minute, SessionLimit: 12 * time.Hour, LogsBuffer: ship.DefaultBound, RecordShells: true,
 		RecordingsKeep: days(90 * 24 * time.Hour), RecordingsQuota: 20 << 30, RecordingMax: 256 << 20, LogLevel: "info",
+		AllocationTTL: days(24 * time.Hour), AllocationLongest: days(30 * 24 * time.Hour),
 		RegistryQuota: 20 << 30, RegistryMaxBlob: 2 << 30, Cluster: cluster.Settings{PeerListen: ":7444"},
 		program: cli.Program(getenv), given: map[string]string{}, files: map[string]bool{},
 	}
@@ -136,6 +139,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("%s %s: write a value between 5s and 10m", s.named("heartbeat-interval"), s.HeartbeatInterval)
 	case s.CertTTL < authority.MinTTL || s.CertTTL > authority.MaxTTL:
 		return fmt.Errorf("%s %s: write a value between 5s and 720h", s.named("cert-ttl"), s.CertTTL)
+	case time.Duration(s.AllocationTTL) < time.Minute || s.AllocationTTL > s.AllocationLongest:
+		return fmt.Errorf("%s %s: write at least 1m, and no more than --allocation-longest", s.named("allocation-ttl"), s.AllocationTTL)
 	case s.EventsRetention > 0 && time.Duration(s.EventsRetention) < time.Hour:
 		return fmt.Errorf("%s %s: write 0 (for ever), or at least 1h", s.named("events-retention"), s.EventsRetention)
 	case s.History > 0 && s.History < leastHistory:

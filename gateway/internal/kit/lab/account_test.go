@@ -145,7 +145,7 @@ func TestDiagnosis(t *testing.T) {
 		t.Logf("changed: %s", strings.Join(more, "\n"))
 	}
 	var list struct{ Tasks []struct{ ID string } }
-	text := s.gateway.Muster("task", "ls", "-o", "json")
+	text := s.gateway.Muster("task", "ls", "--type", "diag.collect", "-o", "json")
 	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Tasks) != 1 {
 		t.Fatalf("task ls: %v in %s", err, text)
 	}
