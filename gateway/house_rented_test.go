@@ -132,15 +132,21 @@ func (l *rented) create(args ...string) api.Allocation {
 // post asks for an allocation with an id of the caller's own.
 func (l *rented) post(ask api.NewAllocation) api.Allocation {
 	l.t.Helper()
+	return posted[api.Allocation](l, api.PathAllocations, ask)
+}
+
+// posted is what the gateway answers to a request.
+func posted[T any](l *rented, path string, ask any) T {
+	l.t.Helper()
 	c, err := client.Dial(l.t.Context(), client.Target{DataDir: l.data})
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	a, err := client.Send[api.Allocation](l.t.Context(), c, "POST", api.PathAllocations, ask)
+	answer, err := client.Send[T](l.t.Context(), c, "POST", path, ask)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	return a
+	return answer
 }
 
 func (l *rented) show(id string) api.Allocation {

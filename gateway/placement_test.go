@@ -35,6 +35,13 @@ func TestPlacementSession(t *testing.T) {
 	l.refused("belongs to an allocation of operator:socket", "task", "run", "gpu-1", wire.TaskWorkloadProcess, "--params", params)
 	l.muster("run", "--alloc", a.ID, "--name", "train", "--", "sleep", "600")
 	l.until("the program runs", func() bool { return strings.Contains(l.muster("run", "ls", "gpu-1"), "running") })
+	ask := `{"name":"second","command":["sleep","600"],"allocation":"` + a.ID + `"}`
+	task := posted[api.Task](l, api.PathTasks, api.NewTask{Type: wire.TaskWorkloadProcess, Params: []byte(ask)})
+	for _, s := range a.Slots {
+		if task.Node != "gpu-1" || !strings.Contains(string(task.Params), s.GPUs[0]) {
+			t.Errorf("the allocation's node and GPUs: %s %s", task.Node, task.Params)
+		}
+	}
 	l.muster("alloc", "release", a.ID)
 	l.clean(a.ID)
 	l.until("the program has ended", func() bool { return !strings.Contains(l.muster("run", "ls", "gpu-1"), "running") })

@@ -87,7 +87,6 @@ CREATE TABLE allocations (
   ends_at    INTEGER,
   ended_at   INTEGER, -- when it was released or expired
   ended_why  TEXT NOT NULL DEFAULT '',
-  waits_for  TEXT NOT NULL DEFAULT '',
   warned     INTEGER NOT NULL DEFAULT 0 -- 1: its owner was told of ends_at
 ) STRICT;
 CREATE INDEX allocations_queue ON allocations(priority DESC, number) WHERE state = 'waiting';

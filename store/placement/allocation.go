@@ -37,19 +37,18 @@ type Allocation struct {
 	EndsAt    *time.Time // nil: it waits
 	EndedAt   *time.Time // when it was released or expired; its units may be freed later
 	EndedWhy  string
-	WaitsFor  string
 	Warned    bool   // its owner was told that it ends
 	Holds     []Hold // all that it ever had, by node and unit
 }
 
 const allocationColumns = `a.number, a.id, a.owner, a.tenant, a.sku, a.wish, a.user, a.priority, a.note, a.ttl_ms, a.state, a.created_at,
-	a.claimed_at, a.ends_at, a.ended_at, a.ended_why, a.waits_for, a.warned,
+	a.claimed_at, a.ends_at, a.ended_at, a.ended_why, a.warned,
 	(SELECT json_group_array(` + holdArray + `) FROM holds h WHERE h.allocation = a.id) FROM allocations a`
 
 func readAllocation(r *engine.Row) Allocation {
 	a := Allocation{Number: r.Number(), ID: r.Text(), Owner: r.Text(), Tenant: r.Text(), SKU: r.Text(), Wish: r.Text(), User: r.Text(),
 		Priority: int(r.Number()), Note: r.Text(), TTL: time.Duration(r.Number()) * time.Millisecond, State: r.Text(), CreatedAt: r.Time(),
-		ClaimedAt: r.Maybe(), EndsAt: r.Maybe(), EndedAt: r.Maybe(), EndedWhy: r.Text(), WaitsFor: r.Text(), Warned: r.Flag()}
+		ClaimedAt: r.Maybe(), EndsAt: r.Maybe(), EndedAt: r.Maybe(), EndedWhy: r.Text(), Warned: r.Flag()}
 	a.Holds = readHolds(r)
 	return a
 }
@@ -64,9 +63,9 @@ func (r Records) Add(ctx context.Context, a Allocation, events ...store.Event) e
 }
 
 func (a *Allocation) insert() engine.Statement {
-	return engine.Do(`INSERT INTO allocations(id, owner, tenant, sku, wish, user, priority, note, ttl_ms, state, created_at, waits_for)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?, ?)`, a.ID, a.Owner, a.Tenant, a.SKU, a.Wish, a.User, int64(a.Priority), a.Note,
-		a.TTL.Milliseconds(), engine.Millis(a.CreatedAt), a.WaitsFor)
+	return engine.Do(`INSERT INTO allocations(id, owner, tenant, sku, wish, user, priority, note, ttl_ms, state, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)`, a.ID, a.Owner, a.Tenant, a.SKU, a.Wish, a.User, int64(a.Priority), a.Note,
+		a.TTL.Milliseconds(), engine.Millis(a.CreatedAt))
 }
 
 // Allocation is the one with an id. ErrNotFound if there is none.
@@ -175,14 +174,6 @@ func (r Records) Warned(ctx context.Context, id string, end time.Time, events ..
 		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE "+which+")", id, engine.Millis(end)),
 		engine.Do("UPDATE allocations SET warned = 1 WHERE "+which, id, engine.Millis(end)),
 	}, events...)
-}
-
-// SetWaits says what allocations wait for, by id. Those that do not wait stay as they are.
-func (r Records) SetWaits(ctx context.Context, waits map[string]string) error {
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Do("UPDATE allocations SET waits_for = w.value FROM json_each(?) w WHERE allocations.id = w.key AND state = 'waiting'",
-			engine.JSON(waits)),
-	})
 }
 
 // AllocationTask is a task that an allocation asked for.

@@ -97,8 +97,6 @@ func TestQueue(t *testing.T) {
 	if a := allocation(t, r, "a-0"); a.State != placement.Released || a.EndedWhy != "given up" {
 		t.Errorf("one that waited: %+v", a)
 	}
-	must(t, r.SetWaits(t.Context(), map[string]string{"a-1": "a free GPU", "a-4": "nothing", "none": ""}))
-	wantSame(t, "waits", allocation(t, r, "a-1").WaitsFor+allocation(t, r, "a-4").WaitsFor, "a free GPU")
 }
 
 // TestEnds: an owner is told once of each end, an end that was moved is not the end, and what has ended is found.

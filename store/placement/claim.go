@@ -22,7 +22,6 @@ type Claim struct {
 	Want       int // units that the slots have together
 	At         time.Time
 	EndsAt     time.Time
-	FreshSince time.Time // no node may be last seen before, as the database has it, which is later than the node; zero: not looked at
 }
 
 // take holds every unit of the slots whose conditions are all true. Each element of the first JSON is a Pick. A card that is held whole
@@ -35,7 +34,6 @@ const take = `INSERT INTO holds(allocation, node_id, unit, uuid, slot_id, tenant
 	CROSS JOIN node_resource_slots s ON s.id = p.value ->> 0 AND s.digest = p.value ->> 1 AND s.decision = 'approved' AND s.gone = 0
 	CROSS JOIN evidence e ON e.node_id = s.node_id AND e.current = 1 AND e.ready = 1 AND e.digest = s.digest
 	CROSS JOIN nodes n ON n.id = s.node_id AND n.state = 'active'
-	CROSS JOIN liveness v ON v.node_id = s.node_id AND (? = 0 OR v.last_seen >= ?)
 	CROSS JOIN json_each(s.units) u
 	WHERE a.id = ? AND NOT EXISTS(SELECT 1 FROM holds h WHERE h.uuid = u.value ->> 1 AND h.freed_at IS NULL AND h.uuid <> '') AND NOT EXISTS(
 		SELECT 1 FROM holds h WHERE h.node_id = s.node_id AND h.freed_at IS NULL AND (h.unit || '/' = substr(u.value ->> 0, 1, length(h.unit) + 1)
@@ -47,7 +45,7 @@ const overQuota = `EXISTS(SELECT 1 FROM quotas q WHERE q.tenant = (SELECT tenant
 
 // Claim gives an allocation all of the slots, or nothing. ErrConflict if the allocation does not wait (with New: if its id is taken), if
 // one of the units is taken, if a slot is not approved or was chosen for other evidence, if a node's evidence is not current or not ready,
-// if a node is in another state than active or not fresh, or if the tenant would have more than its quota.
+// if a node is in another state than active, or if the tenant would have more than its quota.
 func (r Records) Claim(ctx context.Context, c Claim, events ...store.Event) error {
 	var statements []engine.Statement
 	if c.New != nil {
@@ -57,16 +55,12 @@ func (r Records) Claim(ctx context.Context, c Claim, events ...store.Event) erro
 	for _, p := range c.Slots {
 		picks = append(picks, [2]string{p.SlotID, p.Digest})
 	}
-	var fresh int64
-	if !c.FreshSince.IsZero() {
-		fresh = engine.Millis(c.FreshSince)
-	}
 	return r.db.Change(ctx, append(statements,
 		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE id = ? AND state = 'waiting')", c.Allocation),
-		engine.Do(take, engine.JSON(picks), fresh, fresh, c.Allocation),
+		engine.Do(take, engine.JSON(picks), c.Allocation),
 		engine.Guard("? > 0 AND (SELECT count(*) FROM holds WHERE allocation = ?) = ?", int64(c.Want), c.Allocation, int64(c.Want)),
 		engine.Guard("NOT "+overQuota, c.Allocation),
-		engine.Do("UPDATE allocations SET state = 'allocated', claimed_at = ?, ends_at = ?, waits_for = '' WHERE id = ?",
+		engine.Do("UPDATE allocations SET state = 'allocated', claimed_at = ?, ends_at = ? WHERE id = ?",
 			engine.Millis(c.At), engine.Millis(c.EndsAt), c.Allocation),
 	), events...)
 }

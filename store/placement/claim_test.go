@@ -17,7 +17,6 @@ func TestClaim(t *testing.T) {
 	r, s := open(t, "n-1")
 	ready(t, r, "n-1", 3)
 	waiting := asked("a-1")
-	waiting.WaitsFor = "a free GPU"
 	must(t, r.Add(t.Context(), waiting))
 	wantConflict(t, "its id is taken", r.Add(t.Context(), waiting))
 	c := claim("a-1", "n-1-g0", "n-1-g2")
@@ -30,7 +29,7 @@ func TestClaim(t *testing.T) {
 		{Allocation: "a-1", NodeID: "n-1", SlotID: "n-1-g2", Unit: unit("n-1", 2), State: placement.Held},
 	}
 	wantSame(t, "holds", got.Holds, holds)
-	if got.State != placement.Allocated || got.WaitsFor != "" || !got.ClaimedAt.Equal(start) || !got.EndsAt.Equal(after(time.Hour)) ||
+	if got.State != placement.Allocated || !got.ClaimedAt.Equal(start) || !got.EndsAt.Equal(after(time.Hour)) ||
 		got.Owner != waiting.Owner || got.TTL != time.Hour || got.EndedAt != nil {
 		t.Errorf("got %+v", got)
 	}
@@ -101,11 +100,6 @@ func TestClaimLost(t *testing.T) {
 		"the node is retired": func(t testing.TB, _ placement.Records, s *store.Store, _ *placement.Claim) {
 			move(t, s, "n-1", "active", store.StateRetired)
 		},
-		"the node was never heard": func(_ testing.TB, _ placement.Records, _ *store.Store, c *placement.Claim) { c.FreshSince = start },
-		"the node is stale": func(t testing.TB, _ placement.Records, s *store.Store, c *placement.Claim) {
-			must(t, s.SaveBeats(t.Context(), []store.Beat{{NodeID: "n-1", At: after(-time.Minute)}}, start))
-			c.FreshSince = start
-		},
 		"over the quota": func(t testing.TB, r placement.Records, _ *store.Store, _ *placement.Claim) {
 			one := int64(1)
 			must(t, r.SetQuota(t.Context(), "platform", &one, start, "account:ops"))
@@ -158,7 +152,7 @@ func TestClaimLost(t *testing.T) {
 // TestClaimParts: two parts of one card can be held at once; the whole card, and a card with a like address, are another matter.
 func TestClaimParts(t *testing.T) {
 	t.Parallel()
-	r, s := open(t, "n-1")
+	r, _ := open(t, "n-1")
 	proposals := ruled([]placement.Proposal{
 		{ID: "p1", Units: []placement.Unit{{Key: "0000:01:00.0/MIG-1", UUID: "MIG-1"}}},
 		{ID: "p2", Units: []placement.Unit{{Key: "0000:01:00.0/MIG-2", UUID: "MIG-2"}}},
@@ -171,14 +165,11 @@ func TestClaimParts(t *testing.T) {
 	}
 	must(t, r.PutEvidence(t.Context(), evidence("n-1", "t-2", "d1"), ruled(singles("n-1", 1))))
 	wantConflict(t, "the whole card", r.Claim(t.Context(), claim("a", "n-1-g0")))
-	must(t, s.SaveBeats(t.Context(), []store.Beat{{NodeID: "n-1", At: start}}, start))
 	for i, id := range []string{"p1", "p2"} {
 		must(t, r.Release(t.Context(), placement.Release{ID: "a-" + id, At: start}))
 		must(t, r.Clean(t.Context(), "a-"+id, "n-1", []string{proposals[i].Units[0].Key}, start))
 	}
-	c := claim("a", "n-1-g0")
-	c.FreshSince = start
-	must(t, r.Claim(t.Context(), c))
+	must(t, r.Claim(t.Context(), claim("a", "n-1-g0")))
 	must(t, r.PutEvidence(t.Context(), evidence("n-1", "t-3", "d1"), proposals))
 	wantConflict(t, "a part of a card that is held", r.Claim(t.Context(), claim("b", "p1")))
 }

@@ -105,12 +105,6 @@ func (r Records) Newest(ctx context.Context, nodeID string) (Evidence, error) {
 		engine.Do("SELECT "+evidenceColumns+" WHERE node_id = ? ORDER BY number DESC LIMIT 1", nodeID))
 }
 
-// Accepted is the newest acceptance of a node. ErrNotFound if there is none.
-func (r Records) Accepted(ctx context.Context, nodeID string) (Evidence, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readEvidence,
-		engine.Do("SELECT "+evidenceColumns+" WHERE node_id = ? AND accept = 1 ORDER BY number DESC LIMIT 1", nodeID))
-}
-
 // NewestOfAll is the newest run of each node that is not retired: limit of them at most, by node id, after one. Runs are long, so a fleet's
 // are read in pages.
 func (r Records) NewestOfAll(ctx context.Context, after string, limit int) ([]Evidence, error) {

@@ -108,7 +108,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	count(12)
-	if got, err := r.Accepted(t.Context(), "n-1"); err != nil || got.Task != "accepted" || got.At != accepted.At {
+	if got, err := r.AcceptedOfAll(t.Context(), "", 1); err != nil || len(got) != 1 || got[0].Task != "accepted" || got[0].At != accepted.At {
 		t.Errorf("accepted: %+v, %v", got, err)
 	}
 	newest, err := r.Newest(t.Context(), "n-1")

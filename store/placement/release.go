@@ -100,8 +100,8 @@ func (r Records) Release(ctx context.Context, rel Release, events ...store.Event
 	at := engine.Millis(rel.At)
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE "+which+")", args...),
-		engine.Do(`UPDATE allocations SET state = CASE state WHEN 'waiting' THEN 'released' ELSE 'releasing' END, ended_at = ?, ended_why = ?,
-			waits_for = '' WHERE id = ?`, at, rel.Why, rel.ID),
+		engine.Do(`UPDATE allocations SET state = CASE state WHEN 'waiting' THEN 'released' ELSE 'releasing' END, ended_at = ?, ended_why = ?
+			WHERE id = ?`, at, rel.Why, rel.ID),
 		engine.Do("UPDATE holds SET state = 'cleaning', try_at = ? WHERE allocation = ? AND freed_at IS NULL", at, rel.ID),
 	}, events...)
 }
