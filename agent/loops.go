@@ -27,6 +27,9 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	sessions := a.sessions(state)
 	runs := a.runs(m, news)
 	m.Runs = runs.Runs
+	if m.Prober != nil {
+		m.Prober.Who = a.owners(state, runs).Fill
+	}
 	tasks := a.tasks(state, m, runs, sessions, news)
 	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
 	shipping := a.shipping(state)

@@ -10,8 +10,11 @@ import (
 	"muster/agent/flags"
 	"muster/agent/internal/account"
 	"muster/agent/internal/command"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/owner"
 	"muster/agent/internal/process"
 	"muster/agent/internal/service"
+	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
 
@@ -55,4 +58,10 @@ func (a *foreground) runs(m *command.Machine, news chan<- struct{}) process.Host
 			r := m.Prober.Probe(ctx)
 			return r.Probe, r.GPUs
 		}}
+}
+
+// owners says for which allocations the processes on the GPUs work.
+func (a *foreground) owners(state identity.State, runs process.Host) *owner.Finder {
+	return &owner.Finder{Root: a.System.Root, Program: runs.Allocation, Accounts: runs.Accounts.Bound,
+		Containers: workload.Host{State: a.State, Node: state.NodeID}.Allocations}
 }

@@ -106,6 +106,17 @@ func (s *Set) Text(name string) string {
 	return text
 }
 
+// Take gives the last value of a flag and takes it away, for a command in which the flag means another thing than elsewhere. Its variable
+// does not count.
+func (s *Set) Take(name string) string {
+	values := s.values[name]
+	if len(values) == 0 {
+		return ""
+	}
+	s.values[name] = values[:len(values)-1]
+	return values[len(values)-1]
+}
+
 // variable is what a flag's variable says, and its name.
 func (s *Set) variable(name string) (text, variable string) {
 	f, known := s.Lookup(name)

@@ -71,6 +71,20 @@ func TestInto(t *testing.T) {
 	}
 }
 
+// TestTake: the last value of a flag is taken away. The one before it counts then, and a variable is no value of the flag.
+func TestTake(t *testing.T) {
+	_, s, err := read("-p a -p b", map[string]string{"MUSTER_PEER": "d"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Take("peer"); got != "b" || s.Text("peer") != "a" || !s.Given("peer") {
+		t.Errorf("took %q, and left %q", got, s.Text("peer"))
+	}
+	if got := s.Take("peer"); got != "a" || s.Text("peer") != "d" || s.Given("peer") || s.Take("peer") != "" {
+		t.Errorf("took %q, and left %q", got, s.Text("peer"))
+	}
+}
+
 // TestRefuses: what is refused names the flag or the variable, and says what to write.
 func TestRefuses(t *testing.T) {
 	for args, want := range map[string]string{

@@ -102,7 +102,8 @@ const (
 	CodeReleaseUnusable = "release_unusable" // 400: its content is not what a node can install
 	CodeReleaseInUse    = "release_in_use"   // 409: a channel or a pin needs it
 	CodeNoCapacity      = "no_capacity"      // 409: nothing that was asked for is free now
-	CodeOverQuota       = "over_quota"       // 409: the tenant would have more GPUs than it may
+	CodeOverQuota       = "over_quota"       // 409: the tenant would have more GPUs, or spend more, than it may
+	CodeProviderFailed  = "provider_failed"  // 502: the company that rents the machine does not do it, or does not answer
 	CodeChannelUnknown  = "channel_unknown"  // 404: nothing was ever promoted there
 	CodeSignatureWanted = "signature_wanted" // 409: an operator's key has to sign this pointer, and the one that came is none or another
 )

@@ -154,10 +154,30 @@ type MIGInstance struct {
 	UUID    string `json:"uuid"`
 }
 
-// Processes is how many processes compute on a GPU, its MIG instances included. It is looked at every few minutes.
+// Processes are those that compute on a GPU, its MIG instances included. They are looked at every few minutes.
 type Processes struct {
 	Count         *int   `json:"count"`
 	MemoryUsedMiB *int64 `json:"memory_used_mib"` // by all of them
+
+	At   time.Time    `json:"at,omitzero"`    // when they were looked at; zero where there is none
+	List []GPUProcess `json:"list,omitempty"` // at most MostProcesses, those with the most memory first
+}
+
+// Limits of a list of processes.
+const (
+	MostProcesses  = 16 // of one GPU
+	MaxProcessText = 64 // bytes of each text
+)
+
+// GPUProcess is one of them. What the agent cannot see is empty, as for a process of another PID namespace. Its arguments and its
+// environment may hold secrets: nobody reads them.
+type GPUProcess struct {
+	PID        int    `json:"pid"`
+	User       string `json:"user,omitempty"`       // the name, or the number where it has none
+	Program    string `json:"program,omitempty"`    // its file's name
+	Container  string `json:"container,omitempty"`  // the first 12 digits of its id, or its name with LXC; empty: none, or not known
+	MemoryMiB  *int64 `json:"memory_mib"`           // null: not said
+	Allocation string `json:"allocation,omitempty"` // that it works for; empty: none, or not known
 }
 
 // States of what the kernel said.

@@ -123,3 +123,23 @@ func TestEndAllocation(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestBound: the accounts that belong to allocations are those that were made for them and are still there.
+func TestBound(t *testing.T) {
+	b := newBox(t)
+	want := func(what string, want map[int]string) {
+		t.Helper()
+		if got := b.accounts.Bound(); !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	want("none was made", map[int]string{})
+	b.made(adaOf(allocationA))
+	want("one was made", map[int]string{1001: allocationA})
+	b.removed(wire.DeprovisionUser{Username: "ada"})
+	want("its home alone is left", map[int]string{})
+	b.made(ada(func(p *wire.ProvisionUser) { p.Username = "bob" }))
+	want("one of no allocation", map[int]string{})
+	b.write("state/accounts.json", "{", 0o600)
+	want("the record is damaged", map[int]string{})
+}

@@ -164,3 +164,17 @@ func (a *Accounts) Names() []string {
 	}
 	return names
 }
+
+// Bound are the UIDs of the accounts that were made for allocations, with these, as far as the record can be read.
+func (a *Accounts) Bound() map[int]string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, _ := a.load()
+	bound := map[int]string{}
+	for _, one := range r.Accounts {
+		if one.Allocation != "" && one.Phase != kept {
+			bound[one.UID] = one.Allocation
+		}
+	}
+	return bound
+}

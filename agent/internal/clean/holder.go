@@ -1,6 +1,7 @@
 package clean
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"muster/agent/disk"
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -75,19 +77,11 @@ func (h *holders) readMinors() {
 	}
 }
 
-// readFiles notes the files of GPUs that a process has open. One that has ended meanwhile has none.
+// readFiles notes the files of GPUs that a process has open.
 func (h *holders) readFiles(pid int) {
-	folder := "proc/" + strconv.Itoa(pid)
-	entries, err := os.ReadDir(h.path(folder + "/fd"))
+	names, err := host.GPUFiles(h.root, pid)
 	if errors.Is(err, fs.ErrPermission) {
 		h.hidden++
-	}
-	var names []string
-	for _, e := range entries {
-		target, _ := os.Readlink(h.path(folder + "/fd/" + e.Name()))
-		if name := gpuFile(target); name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
 	}
 	if len(names) == 0 || h.isMonitor(pid) {
 		return
@@ -97,40 +91,19 @@ func (h *holders) readFiles(pid int) {
 	}
 }
 
-// gpuFile is the name of a file by which a program uses a GPU; empty: it is none.
-func gpuFile(path string) string {
-	name, found := strings.CutPrefix(path, "/dev/")
-	number, isNVIDIA := strings.CutPrefix(name, "nvidia")
-	render, isRender := strings.CutPrefix(name, "dri/renderD")
-	switch {
-	case !found:
-	case isNVIDIA && isNumber(number), isRender && isNumber(render):
-		return name
-	}
-	return ""
-}
-
-func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
-
 // isMonitor reports whether a process is one that looks at the GPUs, and does not work on them.
 func (h *holders) isMonitor(pid int) bool {
 	folder := "proc/" + strconv.Itoa(pid)
 	exe, _ := os.Readlink(h.path(folder + "/exe"))
 	mine, _ := os.Readlink(h.path("proc/self/ns/pid"))
 	theirs, err := os.Readlink(h.path(folder + "/ns/pid"))
-	return slices.Contains(monitors(), filepath.Base(exe)) && err == nil && mine == theirs && h.user(pid) < leastPerson
+	return slices.Contains(monitors(), filepath.Base(exe)) && err == nil && mine == theirs && h.isSystem(pid)
 }
 
-// user is who runs a process: its UID; a large one where that is not known.
-func (h *holders) user(pid int) int {
-	for line := range strings.Lines(h.text("proc/" + strconv.Itoa(pid) + "/status")) {
-		if words := strings.Fields(line); len(words) > 1 && words[0] == "Uid:" {
-			if uid, err := strconv.Atoi(words[1]); err == nil {
-				return uid
-			}
-		}
-	}
-	return 1 << 31
+// isSystem reports whether a user of the system runs a process, and no person.
+func (h *holders) isSystem(pid int) bool {
+	uid := host.See(h.root, pid).UID
+	return uid >= 0 && uid < leastPerson
 }
 
 // of are the processes that have the file of a GPU open. If it is not known which file that is, all files of GPUs count: then it is not
@@ -164,23 +137,21 @@ func (h *holders) renderFile(bus string) string {
 
 // describe names a process for a person: its number, its program and its user. name is what else is known of the program.
 func (h *holders) describe(pid int, name string) string {
-	if comm := strings.TrimSpace(h.text("proc/" + strconv.Itoa(pid) + "/comm")); comm != "" {
-		name = comm
-	}
+	seen := host.See(h.root, pid)
 	text := fmt.Sprintf("process %d", pid)
-	if name != "" {
+	if name = cmp.Or(seen.Program, name); name != "" {
 		text += " (" + filepath.Base(name) + ")"
 	}
-	uid := h.user(pid)
-	if uid == 1<<31 {
+	switch {
+	case seen.UID < 0:
 		return text + ", which cannot be seen from here,"
+	case seen.User == strconv.Itoa(seen.UID):
+		text += " of the UID " + seen.User
+	default:
+		text += " of " + seen.User
 	}
-	who := fmt.Sprintf("the UID %d", uid)
-	for line := range strings.Lines(h.text("etc/passwd")) {
-		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == strconv.Itoa(uid) {
-			who = fields[0]
-			break
-		}
+	if seen.Container != "" {
+		text += " in the container " + seen.Container
 	}
-	return text + " of " + who
+	return text
 }

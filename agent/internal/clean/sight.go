@@ -110,7 +110,7 @@ func (s sight) whole(g wire.GPU) (left []wire.Left) {
 	}
 	var seen []int
 	for _, p := range state.Processes {
-		isScreen := !p.Computes && s.holders.user(p.PID) < leastPerson
+		isScreen := !p.Computes && s.holders.isSystem(p.PID)
 		if !isScreen && !slices.Contains(seen, p.PID) {
 			add(s.holders.describe(p.PID, p.Name)+" uses it", end(p.PID))
 		}

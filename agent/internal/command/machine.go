@@ -10,6 +10,7 @@ import (
 	"muster/agent/internal/amd"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/host"
+	"muster/agent/internal/owner"
 	"muster/agent/wire"
 )
 
@@ -29,6 +30,7 @@ func NewMachine(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Ma
 	if !noGPU {
 		m.Prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
 		m.Prober.AMD = &amd.Prober{SystemMemory: func() (total, used *int64) { return host.SystemMemory("/") }}
+		m.Prober.Who = (&owner.Finder{}).Fill
 		m.Kernel = &host.Log{State: stateDir}
 	}
 	return m

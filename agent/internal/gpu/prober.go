@@ -48,6 +48,9 @@ type Prober struct {
 	SystemMemory func() (total, used *int64)
 	// HidesProcesses reports whether the agent cannot see all processes of this machine; nil asks the kernel.
 	HidesProcesses func() bool
+	// Who fills in who runs the processes of one GPU. It is called for GPUs with processes alone, by one look at a time; nil: nobody
+	// is asked.
+	Who func(ctx context.Context, list []wire.GPUProcess)
 
 	keeping sync.Mutex // held while the record is written; locked before mu
 	mu      sync.Mutex

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -82,7 +83,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 		return
 	}
 	if out.Err == nil && out.Code == 0 {
-		next.processes = p.processes(out.Stdout, gpus)
+		next.processes = p.processes(ctx, out.Stdout, gpus, next.at)
 	}
 	if !p.lookCUDA(ctx, path, gpus[0].UUID, &next) || !next.wantsLinks() {
 		return
@@ -181,10 +182,10 @@ func ParseList(text []byte) map[string][]wire.MIGInstance {
 	return all
 }
 
-// Usage is what all processes on one GPU take together.
+// Usage is what computes on one GPU.
 type Usage struct {
-	Count     int    // processes, each once
-	MemoryMiB *int64 // nil: one of them does not say
+	Processes []wire.GPUProcess // each once, in the order of the answer
+	MemoryMiB *int64            // of all of them; nil: one of them does not say
 }
 
 // ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false if the answer
@@ -195,14 +196,14 @@ func ParseProcesses(text []byte) (map[string]Usage, bool) {
 		uuid string
 		pid  uint64
 	}
-	seen := map[one]bool{}
+	seen := map[one]int{} // its place
 	all := map[string]Usage{}
 	for n, line := range lines(text) {
 		cells := strings.Split(line, ",")
 		if len(cells) != 3 || n >= maxProcesses {
 			return nil, false
 		}
-		pid, err := strconv.ParseUint(strings.TrimSpace(cells[1]), 10, 32)
+		pid, err := strconv.ParseUint(strings.TrimSpace(cells[1]), 10, 31)
 		uuid, kind := classify(cells[0])
 		if err != nil || kind != present {
 			return nil, false
@@ -211,10 +212,13 @@ func ParseProcesses(text []byte) (map[string]Usage, bool) {
 		if !listed {
 			usage.MemoryMiB = new(int64)
 		}
-		if !seen[one{uuid, pid}] {
-			seen[one{uuid, pid}] = true
-			usage.Count++
+		at, again := seen[one{uuid, pid}]
+		if !again { // else it works on several instances of the GPU
+			at = len(usage.Processes)
+			seen[one{uuid, pid}] = at
+			usage.Processes = append(usage.Processes, wire.GPUProcess{PID: int(pid), MemoryMiB: new(int64)})
 		}
+		usage.Processes[at].MemoryMiB = plus(usage.Processes[at].MemoryMiB, cells[2])
 		usage.MemoryMiB = plus(usage.MemoryMiB, cells[2])
 		all[uuid] = usage
 	}
@@ -231,9 +235,25 @@ func plus(sum *int64, cell string) *int64 {
 	return new(*sum + int64(more))
 }
 
+// largest are the processes with the most memory, as many as a heartbeat names.
+func (u Usage) largest() []wire.GPUProcess {
+	slices.SortStableFunc(u.Processes, func(a, b wire.GPUProcess) int {
+		return cmp.Compare(orNone(b.MemoryMiB), orNone(a.MemoryMiB))
+	})
+	return u.Processes[:min(len(u.Processes), wire.MostProcesses)]
+}
+
+// orNone puts what is not known behind everything else.
+func orNone(mebibytes *int64) int64 {
+	if mebibytes == nil {
+		return -1
+	}
+	return *mebibytes
+}
+
 // processes decides for each GPU whether the list can be believed. In a PID namespace of its own, the agent may see a part of the
 // processes or none. A list that does not explain the memory in use, or the work, is not believed: then the processes are not known.
-func (p *Prober) processes(text []byte, gpus []wire.GPU) map[string]*wire.Processes {
+func (p *Prober) processes(ctx context.Context, text []byte, gpus []wire.GPU, at time.Time) map[string]*wire.Processes {
 	listed, ok := ParseProcesses(text)
 	if !ok {
 		return nil
@@ -241,11 +261,20 @@ func (p *Prober) processes(text []byte, gpus []wire.GPU) map[string]*wire.Proces
 	all := map[string]*wire.Processes{}
 	for _, g := range gpus {
 		usage := listed[g.UUID]
-		if usage.Count == 0 {
+		count := len(usage.Processes)
+		if count == 0 {
 			usage.MemoryMiB = new(int64)
 		}
-		if g.UUID != "" && p.explains(usage, g) {
-			all[g.UUID] = &wire.Processes{Count: &usage.Count, MemoryUsedMiB: usage.MemoryMiB}
+		if g.UUID == "" || !p.explains(usage, g) {
+			continue
+		}
+		now := &wire.Processes{Count: &count, MemoryUsedMiB: usage.MemoryMiB, List: usage.largest()}
+		all[g.UUID] = now
+		if count > 0 {
+			now.At = at.Truncate(time.Second)
+		}
+		if count > 0 && p.Who != nil {
+			p.Who(ctx, now.List)
 		}
 	}
 	return all
@@ -262,7 +291,7 @@ const (
 func (p *Prober) explains(usage Usage, g wire.GPU) bool {
 	allowed := int64(unexplainedMost)
 	hidden := p.hidesProcesses()
-	if usage.Count == 0 && hidden {
+	if len(usage.Processes) == 0 && hidden {
 		if g.UtilizationPercent == nil || *g.UtilizationPercent > 0 || g.MemorySource != wire.MemoryDevice {
 			return false
 		}
@@ -273,7 +302,7 @@ func (p *Prober) explains(usage Usage, g wire.GPU) bool {
 		return true
 	case g.MemoryUsedMiB == nil:
 		return !hidden
-	case usage.Count > 0 && !hidden:
+	case len(usage.Processes) > 0 && !hidden:
 		return true
 	}
 	return *g.MemoryUsedMiB-*usage.MemoryMiB <= allowed

@@ -164,6 +164,47 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// The processes with the most memory are named, those that do not say it last, and whoever knows them is asked only if there are some.
+func TestProcessList(t *testing.T) {
+	m := newMachine(h100(0), with(h100(1), "memory.used", "4"))
+	var rows strings.Builder
+	for i := range wire.MostProcesses + 4 {
+		fmt.Fprintf(&rows, "GPU-00000000-1111-2222-3333-444444444444, %d, %d\n", 100+i, 10*(i%2)+i)
+	}
+	rows.WriteString("GPU-00000000-1111-2222-3333-444444444444, 100, [N/A]\n")
+	m.apps.Stdout = []byte(rows.String())
+	p, c := prober(t, m)
+	asked := 0
+	p.Who = func(_ context.Context, list []wire.GPUProcess) {
+		asked++
+		for i := range list {
+			list[i].User = fmt.Sprint("user ", list[i].PID)
+		}
+	}
+	got := p.Probe(t.Context()).GPUs
+	list := got[0].Processes.List
+	if !got[0].Processes.At.Equal(c.at) || !got[1].Processes.At.IsZero() {
+		t.Errorf("looked at %v and %v", got[0].Processes.At, got[1].Processes.At)
+	}
+	if asked != 1 || *got[0].Processes.Count != wire.MostProcesses+4 || len(list) != wire.MostProcesses ||
+		got[1].Processes.List != nil {
+		t.Fatalf("asked %d times; got %+v and %+v", asked, got[0].Processes, got[1].Processes)
+	}
+	if first := list[0]; first.PID != 119 || *first.MemoryMiB != 29 || first.User != "user 119" {
+		t.Errorf("the first is %+v", first)
+	}
+	for _, one := range list {
+		if one.MemoryMiB == nil {
+			t.Errorf("%+v is before others that say more", one)
+		}
+	}
+	m.change(func(m *machine) { m.apps.Stdout = []byte("GPU-00000000-1111-2222-3333-444444444444, 7, [N/A]\n") })
+	c.advance(5 * time.Minute)
+	if got := p.Probe(t.Context()).GPUs[0].Processes.List; len(got) != 1 || got[0].MemoryMiB != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // What was seen long ago is dropped.
 func TestRareFiguresGo(t *testing.T) {
 	m := newMachine(with(h100(0), "memory.used", "4"))
@@ -236,8 +277,9 @@ func FuzzParseProcesses(f *testing.F) {
 			t.Error("something of an answer that cannot be read")
 		}
 		for uuid, usage := range all {
-			if usage.Count < 1 || usage.Count > strings.Count(string(text), "\n")+1 || usage.MemoryMiB != nil && *usage.MemoryMiB < 0 {
-				t.Errorf("%q: %d processes, %s MiB", uuid, usage.Count, show(usage.MemoryMiB))
+			count := len(usage.Processes)
+			if count < 1 || count > strings.Count(string(text), "\n")+1 || usage.MemoryMiB != nil && *usage.MemoryMiB < 0 {
+				t.Errorf("%q: %d processes, %s MiB", uuid, count, show(usage.MemoryMiB))
 			}
 		}
 	})

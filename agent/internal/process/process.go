@@ -129,6 +129,16 @@ func (h Host) Find(name string) (wire.Run, bool) {
 	return r.Run, err == nil
 }
 
+// Allocation is the allocation of the run that a process belongs to; empty: it belongs to none, or to one of no allocation.
+func (h Host) Allocation(pid int) string {
+	for _, r := range h.all() {
+		if r.Allocation != "" && r.Keeper.Lives() && host.Below(pid, r.Keeper.PID) {
+			return r.Allocation
+		}
+	}
+	return ""
+}
+
 // beginning is the time in which a new run may have no keeper yet.
 const beginning = 30 * time.Second
 

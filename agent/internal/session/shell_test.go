@@ -38,14 +38,15 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// TestShellKeys: the interrupt key reaches the program in front, and so does a signal by name.
+// TestShellKeys: the interrupt key reaches the program in front, and so does a signal by name. By default the terminal throws away what
+// was written around such a key.
 func TestShellKeys(t *testing.T) {
 	d := newDesk(t)
 	for _, c := range []struct {
 		kind pipe.FrameKind
 		data string
 	}{{pipe.FrameInput, "\x03"}, {pipe.FrameSignal, "INT"}} {
-		o := d.open(wire.SessionShell, `{"command":["sh","-c","trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.1; done"]}`)
+		o := d.open(wire.SessionShell, `{"command":["sh","-c","stty noflsh; trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.1; done"]}`)
 		o.ready()
 		o.until("ready")
 		o.send(pipe.FrameSignal, "NONE")

@@ -3,6 +3,7 @@ package workload_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -144,5 +145,27 @@ func TestEngines(t *testing.T) {
 	}
 	if _, err := newNode(t).host.Engines(t.Context()); err == nil || !strings.Contains(err.Error(), "install one") {
 		t.Errorf("a node without any: %v", err)
+	}
+}
+
+// TestAllocations: of which allocations muster's containers are. Nobody is asked on a node where no engine was used.
+func TestAllocations(t *testing.T) {
+	n := newNode(t, "docker", "podman")
+	if got, err := n.host.Allocations(t.Context()); len(got) != 0 || err != nil || len(n.calls("ps")) != 0 {
+		t.Errorf("before the first: %v, %v, %d questions", got, err, len(n.calls("ps")))
+	}
+	p := params()
+	p.Allocation = "7f2kq3xw5dhz6m4a"
+	n.launched(p)
+	n.change("docker", func(p *played) { p.Containers = append(p.Containers, foreign("theirs")) })
+	got, err := n.host.Allocations(t.Context())
+	if want := map[string]string{"000000000000": p.Allocation}; !maps.Equal(got, want) || err != nil {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	n.change("docker", func(p *played) { p.Hangs = "ps" })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if got, err := n.host.Allocations(ctx); len(got) != 0 || err == nil {
+		t.Errorf("of a mute engine: %v, %v", got, err)
 	}
 }

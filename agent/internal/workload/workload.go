@@ -89,6 +89,19 @@ func (h Host) look(ctx context.Context, name string) view {
 	return v
 }
 
+// Allocations are the allocations of muster's containers, by the first 12 digits of their ids. No engine is asked where none was used.
+func (h Host) Allocations(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	if !slices.ContainsFunc(order[:], h.used) {
+		return all, nil
+	}
+	v := h.look(ctx, "")
+	for _, c := range v.found {
+		all[c.ID[:min(12, len(c.ID))]] = c.label(labelAllocation)
+	}
+	return all, v.trouble
+}
+
 // runs are the programs of this name; the empty name stands for all of them.
 func (h Host) runs(name string) (all []wire.Run) {
 	for _, r := range h.Runs.Runs() {
