@@ -30,6 +30,8 @@ func TestQueriesUseIndexes(t *testing.T) {
 		{count + "a.state <> 'released' AND a.state = ?", []string{"allocations_live"}},
 		{count + "a.id IN (SELECT allocation FROM holds WHERE node_id = ?)", []string{"INDEX holds_node (node_id=?)"}},
 		{"SELECT 1 FROM evidence WHERE node_id = ? ORDER BY number DESC LIMIT 1", []string{"evidence_node (node_id=?)"}},
+		{"SELECT 1 FROM gpu_uses WHERE node_id = ? AND until >= ? ORDER BY until DESC, since DESC", []string{"USING PRIMARY KEY (node_id=?)"}},
+		{"SELECT 1 FROM gpu_uses WHERE until >= ? ORDER BY until", []string{"gpu_uses_until (until>?)"}},
 	} {
 		rows, err := engineRows(t, s, "EXPLAIN QUERY PLAN "+c.sql, make([]any, strings.Count(c.sql, "?"))...)
 		must(t, err)

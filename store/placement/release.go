@@ -190,24 +190,29 @@ func (r Records) Hasten(ctx context.Context, allocation string, now time.Time) e
 		"UPDATE holds SET try_at = ? WHERE allocation = ? AND freed_at IS NULL AND state = 'blocked'", engine.Millis(now), allocation)})
 }
 
-// Stranded are the nodes that are retired and still have holds or slots, so that FreeNode is due.
+// empty is true of a node on which nothing is installed any more: no agent makes a node commissioned or ready.
+const empty = "(retired_at IS NOT NULL OR state IN ('commissioned', 'ready'))"
+
+// Stranded are the nodes that still have holds although nothing is installed on them, or slots although they are retired, so that FreeNode
+// is due.
 func (r Records) Stranded(ctx context.Context) ([]string, error) {
-	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do(`SELECT id FROM nodes WHERE retired_at IS NOT NULL AND id IN
-		(SELECT node_id FROM holds WHERE freed_at IS NULL UNION SELECT node_id FROM node_resource_slots) ORDER BY id`))
+	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT id FROM nodes WHERE "+empty+` AND id IN
+		(SELECT node_id FROM holds WHERE freed_at IS NULL)
+		OR retired_at IS NOT NULL AND id IN (SELECT node_id FROM node_resource_slots) ORDER BY id`))
 }
 
-// FreeNode frees all that is held of a retired node, because the machine is given back, and drops its slots. Allocations that have nothing
-// else are released. ErrConflict if the node is not retired.
+// FreeNode frees all that is held of a node on which nothing is installed any more, because the machine is given back. A retired one loses
+// its slots. Allocations that have nothing else are released. ErrConflict if the node is in another state.
 func (r Records) FreeNode(ctx context.Context, nodeID, why string, at time.Time, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NOT NULL)", nodeID),
+		engine.Guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND "+empty+")", nodeID),
 		engine.Do(`UPDATE allocations SET state = 'released', ended_at = coalesce(ended_at, ?),
 			ended_why = CASE WHEN ended_at IS NULL THEN ? ELSE ended_why END
 			WHERE id IN (SELECT allocation FROM holds WHERE node_id = ? AND freed_at IS NULL)
 			AND NOT EXISTS(SELECT 1 FROM holds h WHERE h.allocation = allocations.id AND h.node_id <> ? AND h.freed_at IS NULL)`,
 			engine.Millis(at), why, nodeID, nodeID),
 		engine.Do("UPDATE holds SET freed_at = ? WHERE node_id = ? AND freed_at IS NULL", engine.Millis(at), nodeID),
-		engine.Do("DELETE FROM node_resource_slots WHERE node_id = ?", nodeID),
+		engine.Do("DELETE FROM node_resource_slots WHERE node_id IN (SELECT id FROM nodes WHERE id = ? AND retired_at IS NOT NULL)", nodeID),
 		outdate(nodeID),
 	}, events...)
 }

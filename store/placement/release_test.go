@@ -66,6 +66,37 @@ func TestRelease(t *testing.T) {
 	}
 }
 
+// TestFreeEmpty: a node that was taken back by force loses its holds, also those of an allocation that waits to be cleaned, and keeps its
+// slots.
+func TestFreeEmpty(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"commissioned", "ready"} {
+		r, s := open(t, "n-1")
+		ready(t, r, "n-1", 2)
+		must(t, r.Claim(t.Context(), claim("held", "n-1-g0")))
+		must(t, r.Claim(t.Context(), claim("ended", "n-1-g1")))
+		must(t, r.Release(t.Context(), placement.Release{ID: "ended", Why: "asked", At: start}))
+		if stranded, err := r.Stranded(t.Context()); err != nil || len(stranded) != 0 {
+			t.Errorf("while it works: %v, %v", stranded, err)
+		}
+		move(t, s, "n-1", "active", state)
+		stranded, err := r.Stranded(t.Context())
+		must(t, err)
+		wantSame(t, "stranded", stranded, []string{"n-1"})
+		must(t, r.FreeNode(t.Context(), "n-1", "gone", start))
+		wantSame(t, "left", live(t, r), map[string]string{})
+		for _, id := range []string{"held", "ended"} {
+			wantSame(t, id, allocation(t, r, id).State, "released")
+		}
+		if stranded, err = r.Stranded(t.Context()); err != nil || len(stranded) != 0 {
+			t.Errorf("stranded %v, %v", stranded, err)
+		}
+		if list, err := r.Slots(t.Context(), placement.SlotQuery{Nodes: []string{"n-1"}}); err != nil || len(list) == 0 {
+			t.Errorf("slots %v, %v", list, err)
+		}
+	}
+}
+
 // TestFreeNode: what is held of a machine that was given back is free, and the rest of its allocations stays.
 func TestFreeNode(t *testing.T) {
 	t.Parallel()
@@ -76,7 +107,7 @@ func TestFreeNode(t *testing.T) {
 	must(t, r.Claim(t.Context(), claim("held", "n-1-g1")))
 	must(t, r.Claim(t.Context(), claim("ended", "n-1-g2")))
 	must(t, r.Release(t.Context(), placement.Release{ID: "ended", Why: "asked", At: after(-time.Hour)}))
-	wantConflict(t, "it is not retired", r.FreeNode(t.Context(), "n-1", "gone", start))
+	wantConflict(t, "it is at work", r.FreeNode(t.Context(), "n-1", "gone", start))
 	move(t, s, "n-1", "active", store.StateRetired)
 	stranded, err := r.Stranded(t.Context())
 	must(t, err)
