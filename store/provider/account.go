@@ -1,0 +1,92 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"muster/store"
+	"muster/store/engine"
+)
+
+// Account is one with a company that rents machines.
+type Account struct {
+	Name      string
+	Kind      string // of company
+	Tenant    string
+	URL       string
+	SSHKey    string
+	CreatedBy string
+	CreatedAt time.Time
+	SyncedAt  *time.Time // of the last complete view; nil: there was none
+	FailedAt  *time.Time // since when there is none; nil: it works
+	Error     string
+	Limit     *int64 // nil: none
+}
+
+// SecretName is the name of the secret that is an account's key.
+func SecretName(account string) string { return "provider/" + account }
+
+const accountColumns = `p.name, p.kind, p.tenant, p.url, p.ssh_key, p.created_by, p.created_at, p.synced_at, p.failed_at, p.error,
+	s.per_hour FROM providers p LEFT JOIN spending_limits s ON s.of = 'account' AND s.name = p.name`
+
+func readAccount(r *engine.Row) Account {
+	return Account{Name: r.Text(), Kind: r.Text(), Tenant: r.Text(), URL: r.Text(), SSHKey: r.Text(), CreatedBy: r.Text(), CreatedAt: r.Time(),
+		SyncedAt: r.Maybe(), FailedAt: r.Maybe(), Error: r.Text(), Limit: r.Integer()}
+}
+
+// Accounts are all accounts, by name.
+func (r Records) Accounts(ctx context.Context) ([]Account, error) {
+	return engine.All(ctx, r.db, readAccount, engine.Do("SELECT "+accountColumns+" ORDER BY p.name"))
+}
+
+func (r Records) account(ctx context.Context, name string) (Account, error) {
+	return engine.First(ctx, r.db, store.ErrNotFound, readAccount, engine.Do("SELECT "+accountColumns+" WHERE p.name = ?", name))
+}
+
+// AddAccount stores a new account, with its limit. Its key is a secret: see SecretName. ErrConflict if there is one with its name.
+func (r Records) AddAccount(ctx context.Context, a Account, events ...store.Event) error {
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Do("INSERT INTO providers(name, kind, tenant, url, ssh_key, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			a.Name, a.Kind, a.Tenant, a.URL, a.SSHKey, engine.Millis(a.CreatedAt), a.CreatedBy),
+		limit(Limit{Of: OfAccount, Name: a.Name, PerHour: a.Limit, SetAt: a.CreatedAt, SetBy: a.CreatedBy}),
+	}, events...)
+}
+
+// RemoveAccount deletes an account with its key, its limit, and all that it has shown. What was rented of it stays on record. ErrNotFound
+// if there is none with this name. ErrConflict while it has leases that have not ended, rentals that are live, requests, or machines that
+// were rented and are not gone: see Kept.
+func (r Records) RemoveAccount(ctx context.Context, name string, events ...store.Event) error {
+	return r.noAccount(ctx, name, r.db.Change(ctx, []engine.Statement{
+		known(name),
+		engine.Guard("NOT EXISTS(SELECT 1 FROM machine_leases WHERE account = ? AND state <> 'ended')", name),
+		engine.Guard("NOT EXISTS(SELECT 1 FROM rentals x WHERE x.account = ? AND "+live+")", name),
+		engine.Guard("NOT EXISTS(SELECT 1 FROM rental_requests WHERE account = ? AND state = 'renting')", name),
+		engine.Guard("NOT EXISTS(SELECT 1 "+kept()+")", name),
+		engine.Do("DELETE FROM providers WHERE name = ?", name),
+		engine.Do("DELETE FROM secrets WHERE name = ?", SecretName(name)),
+		engine.Do("DELETE FROM spending_limits WHERE of = 'account' AND name = ?", name),
+		engine.Do("DELETE FROM provider_instances WHERE account = ?", name),
+		engine.Do("DELETE FROM provider_findings WHERE account = ?", name),
+	}, events...))
+}
+
+// kept is FROM the instances i of an account that were made for rentals and that are not gone, whether they run or not.
+func kept() string {
+	const rented = "EXISTS(SELECT 1 FROM rentals r WHERE r.account = i.account AND "
+	return "FROM provider_instances i WHERE i.account = ? AND i.gone_at IS NULL AND (" +
+		rented + "r.instance = i.id AND r.instance <> '') OR " + rented + made("i.name") + "))"
+}
+
+// Kept are the ids of instances of an account that were made for rentals and that the company still has: they are charged, stopped or not.
+func (r Records) Kept(ctx context.Context, account string) ([]string, error) {
+	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT i.id "+kept()+" ORDER BY i.id", account))
+}
+
+// Failed says that an account's instances could not be seen, and why. Since when, the first failure after a view says. ErrNotFound if there
+// is no such account.
+func (r Records) Failed(ctx context.Context, name string, at time.Time, text string, events ...store.Event) error {
+	return r.noAccount(ctx, name, r.db.Change(ctx, []engine.Statement{
+		known(name),
+		engine.Do("UPDATE providers SET failed_at = coalesce(failed_at, ?), error = ? WHERE name = ?", engine.Millis(at), text, name),
+	}, events...))
+}

@@ -1,0 +1,55 @@
+package provider
+
+import (
+	"context"
+
+	"muster/store/engine"
+)
+
+// CostRow is what was charged for an instance on one day. A row has the sums of its day, and only ever grows: what is stored twice, and an
+// earlier state of it, count nothing twice.
+type CostRow struct {
+	Account  string
+	Instance string
+	Tenant   string
+	NodeID   string // "": none
+	Seconds  int64  // for which it was charged
+	Billed   int64  // all of the money, in millionths
+	Silent   int64  // of that, while its node was not heard
+	Storage  int64  // of that, while it was stopped
+}
+
+// CostDay is a CostRow and its day.
+type CostDay struct {
+	Day int64 // whole days since 1970, UTC
+	CostRow
+}
+
+// SaveCosts stores sums of one day, store.Piece at most, in one batch. What the database has more of already stays. The node and the tenant
+// are the last ones; a node is not forgotten.
+func (r Records) SaveCosts(ctx context.Context, day int64, rows []CostRow) error {
+	const save = `INSERT INTO provider_costs(day, account, instance, tenant, node_id, seconds, billed, silent, storage)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET tenant = excluded.tenant,
+		node_id = CASE excluded.node_id WHEN '' THEN node_id ELSE excluded.node_id END, seconds = max(seconds, excluded.seconds),
+		billed = max(billed, excluded.billed), silent = max(silent, excluded.silent), storage = max(storage, excluded.storage)`
+	statements := make([]engine.Statement, 0, len(rows))
+	for _, c := range rows {
+		statements = append(statements, engine.Do(save, day, c.Account, c.Instance, c.Tenant, c.NodeID, c.Seconds, c.Billed, c.Silent, c.Storage))
+	}
+	return r.db.Change(ctx, statements)
+}
+
+// Costs are the rows of the days from one to another, both included, by day, account and instance.
+func (r Records) Costs(ctx context.Context, from, to int64) ([]CostDay, error) {
+	return engine.All(ctx, r.db, func(r *engine.Row) CostDay {
+		return CostDay{Day: r.Number(), CostRow: CostRow{Account: r.Text(), Instance: r.Text(), Tenant: r.Text(), NodeID: r.Text(),
+			Seconds: r.Number(), Billed: r.Number(), Silent: r.Number(), Storage: r.Number()}}
+	}, engine.Do(`SELECT day, account, instance, tenant, node_id, seconds, billed, silent, storage FROM provider_costs
+		WHERE day >= ? AND day <= ? ORDER BY day, account, instance`, from, to))
+}
+
+// DropCosts deletes the rows before a day, at most most, and tells how many.
+func (r Records) DropCosts(ctx context.Context, before int64, most int) (int, error) {
+	return r.db.Most(ctx, most, engine.Do(`DELETE FROM provider_costs WHERE (day, account, instance) IN (SELECT day, account, instance
+		FROM provider_costs WHERE day < ? ORDER BY day, account, instance LIMIT ?)`, before, int64(most)))
+}
