@@ -1,0 +1,178 @@
+// Package maas keeps the records of MAAS: what its machines were in the last complete view, which node each is, and what is being done
+// with them.
+//
+// The conditions of every write stand in its SQL. A write whose condition is not true is store.ErrConflict and changes nothing.
+package maas
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"muster/store"
+	"muster/store/engine"
+)
+
+// Records is the database, for MAAS. Its methods may be called from any number of goroutines.
+type Records struct{ db store.Records }
+
+// New makes Records.
+func New(db store.Records) Records { return Records{db} }
+
+// Machine is a machine of the last view that had it.
+type Machine struct {
+	SystemID string
+	NodeID   string // that it is; "": none
+	KeptOut  bool   // a person has taken it out of muster
+	Status   int    // MAAS's number
+	Since    time.Time
+	GoneAt   *time.Time // when a view lacked it first; nil: it is there
+	Ended    string     // JSON: how the last work ended; "": there was none
+	Body     string     // JSON: what MAAS showed
+	Acquired string     // the agent name with which a work acquired it; "": none did, or it was released since
+}
+
+const machineColumns = "system_id, node_id, kept_out, status, since, gone_at, ended, body, acquired FROM maas_machines"
+
+func readMachine(r *engine.Row) Machine {
+	return Machine{SystemID: r.Text(), NodeID: r.Text(), KeptOut: r.Flag(), Status: int(r.Number()), Since: r.Time(), GoneAt: r.Maybe(),
+		Ended: r.Text(), Body: r.Text(), Acquired: r.Text()}
+}
+
+// Machines are all machines, by system id.
+func (r Records) Machines(ctx context.Context) ([]Machine, error) {
+	return engine.All(ctx, r.db, readMachine, engine.Do("SELECT "+machineColumns+" ORDER BY system_id"))
+}
+
+// Machine is one machine. ErrNotFound if there is none with this system id.
+func (r Records) Machine(ctx context.Context, systemID string) (Machine, error) {
+	return engine.First(ctx, r.db, store.ErrNotFound, readMachine, engine.Do("SELECT "+machineColumns+" WHERE system_id = ?", systemID))
+}
+
+// Synced is when the last complete view began; nil: there was none.
+func (r Records) Synced(ctx context.Context) (*time.Time, error) {
+	at, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Time, engine.Do("SELECT synced_at FROM maas_view"))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return &at, err
+}
+
+// Seen is a machine as a view shows it.
+type Seen struct {
+	SystemID string
+	Status   int
+	Body     string
+}
+
+// See stores what a complete view has changed: the machines that are new or look different, and those that it lacks. It writes store.Piece
+// rows at a time, and the time of the view last, so that a view which was not written to its end is not taken for one.
+func (r Records) See(ctx context.Context, at time.Time, seen []Seen, gone []string) error {
+	if err := r.Saw(ctx, at, seen...); err != nil {
+		return err
+	}
+	for len(gone) > 0 {
+		some := gone[:min(len(gone), store.Piece)]
+		gone = gone[len(some):]
+		err := r.db.Change(ctx, []engine.Statement{engine.Do(`UPDATE maas_machines SET gone_at = coalesce(gone_at, ?)
+			WHERE system_id IN (SELECT value FROM json_each(?))`, engine.Millis(at), engine.JSON(some))})
+		if err != nil {
+			return err
+		}
+	}
+	return r.db.Change(ctx, []engine.Statement{engine.Do(`INSERT INTO maas_view(one, synced_at) VALUES (1, ?)
+		ON CONFLICT DO UPDATE SET synced_at = max(synced_at, excluded.synced_at)`, engine.Millis(at))})
+}
+
+// Saw stores how machines look now, without a complete view. One that nobody has is acquired no more.
+func (r Records) Saw(ctx context.Context, at time.Time, seen ...Seen) error {
+	for len(seen) > 0 {
+		some := seen[:min(len(seen), store.Piece)]
+		seen = seen[len(some):]
+		rows := make([][]any, len(some))
+		for i, m := range some {
+			rows[i] = []any{m.SystemID, m.Status, m.Body}
+		}
+		err := r.db.Change(ctx, []engine.Statement{engine.Do(`INSERT INTO maas_machines(system_id, status, since, body)
+			SELECT value ->> 0, value ->> 1, ?, value ->> 2 FROM json_each(?) WHERE 1
+			ON CONFLICT DO UPDATE SET since = CASE WHEN status = excluded.status THEN since ELSE excluded.since END,
+				status = excluded.status, gone_at = NULL, body = excluded.body,
+				acquired = CASE WHEN excluded.body ->> 'Owner' = '' THEN '' ELSE acquired END`, engine.Millis(at), engine.JSON(rows))})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Acquired records the agent name with which a work has acquired a machine; "": another has it by now.
+func (r Records) Acquired(ctx context.Context, systemID, agentName string) error {
+	return r.db.Change(ctx, []engine.Statement{engine.Do("UPDATE maas_machines SET acquired = ? WHERE system_id = ?", agentName, systemID)})
+}
+
+// Forget deletes machines that a view has lacked for long, that are no node, and with which nothing is done.
+func (r Records) Forget(ctx context.Context, before time.Time) error {
+	return r.db.Change(ctx, []engine.Statement{engine.Do(`DELETE FROM maas_machines WHERE gone_at < ? AND node_id = ''
+		AND system_id NOT IN (SELECT system_id FROM maas_works)`, engine.Millis(before))})
+}
+
+// Link records which node a machine is. ErrConflict if it is another one, or if the node is another machine or retired.
+func (r Records) Link(ctx context.Context, systemID, nodeID string) error {
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard(`EXISTS(SELECT 1 FROM maas_machines WHERE system_id = ? AND node_id IN ('', ?))
+			AND EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)`, systemID, nodeID, nodeID),
+		engine.Do("UPDATE maas_machines SET node_id = ?, kept_out = 0 WHERE system_id = ?", nodeID, systemID),
+	})
+}
+
+// Unlink ends what Link has recorded. keptOut: the machine gets no other node by itself. ErrConflict if it is another node.
+func (r Records) Unlink(ctx context.Context, systemID, nodeID string, keptOut bool) error {
+	return r.db.Change(ctx, []engine.Statement{
+		engine.Guard("EXISTS(SELECT 1 FROM maas_machines WHERE system_id = ? AND node_id IN ('', ?))", systemID, nodeID),
+		engine.Do("UPDATE maas_machines SET node_id = '', kept_out = ? WHERE system_id = ?", engine.Flag(keptOut), systemID),
+	})
+}
+
+// Node is what is known of the node that a machine is.
+type Node struct {
+	ID         string
+	Name       string
+	Tenant     string
+	State      string
+	Profile    string // "": none
+	EnrolledAt *time.Time
+	LastSeen   *time.Time
+	Interval   time.Duration // between its heartbeats
+	Held       bool          // an allocation has a part of it, or had one that is not clean
+}
+
+const nodeColumns = `n.id, n.name, n.tenant, n.state, coalesce(n.profile, ''), n.enrolled_at, v.last_seen, v.interval_ms,
+	EXISTS(SELECT 1 FROM holds h WHERE h.node_id = n.id AND h.freed_at IS NULL) FROM nodes n JOIN liveness v ON v.node_id = n.id`
+
+func readNode(r *engine.Row) Node {
+	return Node{ID: r.Text(), Name: r.Text(), Tenant: r.Text(), State: r.Text(), Profile: r.Text(), EnrolledAt: r.Maybe(), LastSeen: r.Maybe(),
+		Interval: time.Duration(r.Number()) * time.Millisecond, Held: r.Flag()}
+}
+
+// Nodes are the nodes that machines are, retired ones too, in no order.
+func (r Records) Nodes(ctx context.Context) ([]Node, error) {
+	return engine.All(ctx, r.db, readNode, engine.Do("SELECT "+nodeColumns+
+		" WHERE n.id IN (SELECT node_id FROM maas_machines WHERE node_id <> '')"))
+}
+
+// Node is one node. ErrNotFound if there is none with this id.
+func (r Records) Node(ctx context.Context, id string) (Node, error) {
+	return engine.First(ctx, r.db, store.ErrNotFound, readNode, engine.Do("SELECT "+nodeColumns+" WHERE n.id = ?", id))
+}
+
+// Orphan is the id of a node that was made for a machine and is not linked to it: the gateway ended in between. "": there is none. No
+// agent makes such a node, because none enrols as commissioned.
+func (r Records) Orphan(ctx context.Context, provider, systemID string) (string, error) {
+	id, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Text, engine.Do(`SELECT id FROM nodes WHERE provider = ?
+		AND instance_id = ? AND state = 'commissioned' AND enrolment_id = '' AND retired_at IS NULL
+		AND id NOT IN (SELECT node_id FROM maas_machines) LIMIT 1`, provider, systemID))
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return id, err
+}
