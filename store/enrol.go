@@ -129,7 +129,10 @@ func (e Enrolment) takeOver() []statement {
 	statements := []statement{
 		e.takeOverHolds(),
 		revokeCertificates(e.Node.ID, e.At),
-		do(`UPDATE nodes SET provider = ?, instance_id = ?, state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
+		// What MAAS installed stays its machine, whatever the agent says.
+		do(`UPDATE nodes SET provider = CASE provider WHEN 'maas' THEN provider ELSE ? END,
+			instance_id = CASE provider WHEN 'maas' THEN instance_id ELSE ? END, state_since = CASE WHEN state = ? THEN state_since ELSE ? END,
+				state = ?,
 			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, gpus_said = 0, recovery_until = NULL WHERE id = ?`,
 			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
 		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, reported_at = NULL, address = ?, agent = ?, cost = '', notices = ?,

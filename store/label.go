@@ -9,7 +9,8 @@ import (
 const (
 	originOperator   = 0
 	originCredential = 1
-	OriginAgent      = 2
+	OriginProvider   = 2 // the company that rents the machine out
+	OriginAgent      = 3
 )
 
 // insertLabels stores one or more labels that the node does not have from this origin yet. The SQL text depends on the number of

@@ -17,14 +17,18 @@ type Move struct {
 	KeepCertificate    string     // a fingerprint of the present enrolment: all others end, and the runs heard so far are forgotten
 	RecoveryUntil      *time.Time // nil: stays as it is
 	Ban                bool       // with To retired: the name stays taken, and the tokens bound to the node are revoked
+	Unheld             bool       // only if no allocation has a part of it
+	RevokeTokens       bool       // those bound to the node
 	Events             []Event
 }
 
 // MoveNode writes a move in one batch. ErrConflict if the node is not in From any more, if another node has the name of a node that
-// is to be banned, or if KeepCertificate does not belong to the present enrolment.
+// is to be banned, if KeepCertificate does not belong to the present enrolment, or if an allocation has a part of a node that is to be
+// Unheld.
 func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	statements := []statement{
-		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND state = ?)", m.NodeID, m.From),
+		guard(`EXISTS(SELECT 1 FROM nodes WHERE id = ? AND state = ?)
+			AND NOT (? AND EXISTS(SELECT 1 FROM holds WHERE node_id = ? AND freed_at IS NULL))`, m.NodeID, m.From, flag(m.Unheld), m.NodeID),
 		m.update(),
 	}
 	statements = append(statements, m.reasons()...)
@@ -38,7 +42,7 @@ func (s *Store) MoveNode(ctx context.Context, m Move) error {
 		statements = append(statements, do("DELETE FROM pins WHERE node_id = ?", m.NodeID))
 	}
 	statements = append(statements, m.keep()...)
-	if m.Ban {
+	if m.Ban || m.RevokeTokens {
 		statements = append(statements,
 			do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND revoked_at IS NULL", millis(m.At), m.NodeID))
 	}

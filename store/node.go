@@ -14,7 +14,7 @@ import (
 // StateRetired is the one state with a meaning in the store: the node's name is free, and lists leave the node out.
 const StateRetired = "retired"
 
-// StateReady is the state in which CreateNode stores a node.
+// StateReady is the state in which CreateNode stores a node, unless it is given another.
 const StateReady = "ready"
 
 // Reason is why a node is in its state. A node can have several.
@@ -166,12 +166,10 @@ func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
 		WHERE g.uuid = ? ORDER BY g.last_seen DESC, n.id DESC`, uuid))
 }
 
-// CreateNode stores a node that has not enrolled yet, in state ready. ErrConflict if the name is taken.
+// CreateNode stores a node that has not enrolled yet, in its state, or else ready. ErrConflict if the name is taken.
 func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[string]string, events ...Event) error {
-	n.State = StateReady
-	n.StateSince = n.CreatedAt
-	n.EnrolledAt = nil
-	n.EnrolmentID = ""
+	n.State, n.StateSince = cmp.Or(n.State, StateReady), n.CreatedAt
+	n.EnrolledAt, n.EnrolmentID = nil, ""
 	statements := insertNode(n)
 	if len(operatorLabels) > 0 {
 		statements = append(statements, insertLabels(n.ID, operatorLabels, originOperator))

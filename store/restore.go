@@ -54,6 +54,7 @@ const SlotRestored = "restored"
 // NoteRestore records a restore. It revokes every token that could still be used, because nobody knows which uses were taken after
 // the backup. It ends every open task as lost, because it may have been done after the backup. It ends all logins to the console: a code
 // may have been used, and a session ended, after the backup. It ends the approvals of slots: see SlotRestored.
+// It drops what was being done with machines of MAAS, because much may have been done with them since.
 //
 // Tasks, tokens and approvals end in pieces. The restore is on record with the last one: if it is not, the same again comes to the end.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
@@ -74,10 +75,8 @@ func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event)
 		}
 	}
 	return s.change(ctx, []statement{
-		do("DELETE FROM sessions"),
-		do("DELETE FROM login_codes"),
-		do(setMeta, MetaRestoredAt, text(r.At)),
-		do(setMeta, metaRestoredOf, text(r.BackupAt)),
+		do("DELETE FROM sessions"), do("DELETE FROM login_codes"), do("DELETE FROM maas_works"),
+		do(setMeta, MetaRestoredAt, text(r.At)), do(setMeta, metaRestoredOf, text(r.BackupAt)),
 		do(setMeta, MetaAdoptUntil, text(r.AdoptUntil)),
 	}, events)
 }

@@ -144,7 +144,7 @@ CREATE TABLE reasons (
   PRIMARY KEY (node_id, reason)
 ) STRICT, WITHOUT ROWID;
 
--- The lowest origin wins: 0 operator, 1 credential, 2 agent. A NULL value hides what is below it.
+-- The lowest origin wins: 0 operator, 1 credential, 2 provider, 3 agent. A NULL value hides what is below it.
 CREATE TABLE labels (
   node_id TEXT NOT NULL,
   key     TEXT NOT NULL,
