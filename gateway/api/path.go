@@ -10,6 +10,7 @@ const (
 	PathNodes     = "nodes"
 	PathNode      = "nodes/{node}"
 	PathSeries    = PathNode + "/series"
+	PathGPUUses   = PathNode + "/gpu-uses"
 	PathNodeLogs  = PathNode + "/logs"
 	PathDrain     = PathNode + "/drain"
 	PathResume    = PathNode + "/resume"
@@ -96,6 +97,24 @@ const (
 	PathAllocationGiveUp = PathAllocation + "/release"
 	PathQuotas           = "quotas"
 	PathQuota            = "quotas/{tenant}"
+
+	PathProviders     = "providers"
+	PathProvider      = "providers/{provider}"
+	PathProviderSync  = PathProvider + "/sync"
+	PathInstances     = PathProvider + "/instances"
+	PathInstance      = PathInstances + "/{instance}" // POST: an InstanceAct
+	PathProviderPlan  = "providers/plan"              // so no account is named plan
+	PathLeases        = "leases"
+	PathOffers        = "offers"
+	PathRentals       = "rentals"
+	PathRental        = "rentals/{rental}"
+	PathCostReport    = "costs"
+	PathSpending      = "spending"
+	PathProviderLimit = PathProvider + "/limit"
+	PathTenantLimit   = "spending/{tenant}"
+	PathMachines      = "maas/machines" // POST: a MachineAct
+	PathMachine       = "maas/machines/{machine}"
+	PathMAASPlan      = "maas/plan"
 
 	PathEvents       = "events"
 	PathGateway      = "gateway"

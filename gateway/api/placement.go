@@ -262,6 +262,7 @@ type Wish struct {
 	Selector string   `json:"selector,omitempty"`
 	MaxPrice *float64 `json:"max_price,omitempty"` // per hour, of all of it
 	Spread   bool     `json:"spread,omitempty"`    // the GPUs may be on several nodes
+	Rent     bool     `json:"rent,omitempty"`      // what no free slot can serve is rented, within the limits, and given back at its end
 }
 
 // NewAllocation asks for GPUs.

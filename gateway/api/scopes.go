@@ -34,6 +34,12 @@ const (
 	ScopePlacementRead    = "placement:read"
 	ScopePlacementWrite   = "placement:write"
 	ScopeAllocationsWrite = "allocations:write"
+
+	ScopeProvidersRead  = "providers:read"
+	ScopeProvidersWrite = "providers:write" // accounts, limits, leases, stopping and destroying
+	ScopeProvidersSpend = "providers:spend" // renting, starting, extending
+
+	ScopeMAASWrite = "maas:write"
 )
 
 // Role is a name for a set of scopes. It is another way to write them: an account has scopes, and no role.
@@ -46,9 +52,10 @@ type Role struct {
 // Roles are all roles. Each of them can do what the one before it can.
 func Roles() []Role {
 	viewer := []string{ScopeNodesRead, ScopeTokensRead, ScopeTasksRead, ScopeEventsRead, ScopeAlertsRead, ScopeReleasesRead, ScopeMetricsRead,
-		ScopeLogsRead, ScopePlacementRead}
+		ScopeLogsRead, ScopePlacementRead, ScopeProvidersRead}
 	runner := append(slices.Clone(viewer), ScopeTasksWrite, ScopeSessions, ScopeSecretsWrite, ScopeAllocationsWrite)
-	operator := append(slices.Clone(runner), ScopeNodesWrite, ScopeTokensWrite, ScopeAlertsWrite, ScopeLogsWrite, ScopePlacementWrite)
+	operator := append(slices.Clone(runner), ScopeNodesWrite, ScopeTokensWrite, ScopeAlertsWrite, ScopeLogsWrite, ScopePlacementWrite,
+		ScopeProvidersWrite, ScopeProvidersSpend, ScopeMAASWrite)
 	return []Role{
 		{"viewer", "looks at everything that is no secret, and changes nothing", viewer},
 		{"runner", "also gives nodes work and goes onto them: root on them", runner},
@@ -130,6 +137,13 @@ func Scopes() []Scope {
 		{ScopePlacementWrite, "to assign profiles, ask for checks, approve and disable slots, set rules and quotas, and to change the " +
 			"allocations of others; to change profiles, rules and quotas an account needs to be of all tenants"},
 		{ScopeAllocationsWrite, "to allocate GPUs for its tenant, and to extend and release its own allocations"},
+		{ScopeProvidersRead, "to look at accounts with companies that rent machines, at what they charge, at leases, offers and rentals"},
+		{ScopeProvidersWrite, "to stop and destroy rented machines and to end leases; an account of all tenants also adds and removes " +
+			"accounts with such companies, and sets spending limits"},
+		{ScopeProvidersSpend, "to rent machines, to start them, and to set and extend their leases: with it an account spends money, up to " +
+			"the limits"},
+		{ScopeMAASWrite, "to have MAAS install, release, erase and commission machines, and to take them out of muster. Only for an account of " +
+			"all tenants"},
 	}
 	for _, t := range wire.TaskTypes() {
 		all = append(all, Scope{ScopePart(ScopeTasksWrite, t.Name), "the same as `tasks:write`, for tasks of this one type"})

@@ -1,4 +1,5 @@
-package api
+// Package trust has the shapes of the admin API that are about the CA, and about keys that nodes trust.
+package trust
 
 import (
 	"time"
