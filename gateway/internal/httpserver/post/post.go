@@ -112,7 +112,7 @@ func (a *Answer) Refusal(now time.Time) *Error {
 		return a.Fails(": nothing takes "+c.Takes+" there", c.Nowhere)
 	case a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable:
 		e := a.Fails(": it asks to wait", c.Wait)
-		e.After = retryAfter(a.wait, now, c.Longest)
+		e.After = RetryAfter(a.wait, now, c.Longest)
 		return e
 	case a.Status/100 == 5:
 		return a.Fails(": it is broken", c.Broken)
@@ -120,8 +120,8 @@ func (a *Answer) Refusal(now time.Time) *Error {
 	return nil
 }
 
-// retryAfter reads seconds or a date; 0: neither.
-func retryAfter(text string, now time.Time, longest time.Duration) time.Duration {
+// RetryAfter reads that header: seconds or a date; 0: neither.
+func RetryAfter(text string, now time.Time, longest time.Duration) time.Duration {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, longest)
 	}

@@ -1,0 +1,54 @@
+package maassim
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// list has the machines that each of the parameters lets through, all of them in one answer.
+func (s *Sim) list(c *call) reply {
+	for name, values := range c.query {
+		switch name {
+		case "op", "id", "system_id", "hostname", "agent_name", "pool", "owner", "zone":
+		case "tags", "not_tags":
+			for _, tag := range values {
+				if s.tags[tag] == nil {
+					return form(name, fmt.Sprintf("No such tag(s): '%s'.", tag))
+				}
+			}
+		case "status":
+			for _, word := range values {
+				if !slices.Contains(statusWords[:], word) {
+					return form(name, fmt.Sprintf("'%s' is not a valid status.  It should be one of: '%s'.", word, strings.Join(statusWords[:], "', '")))
+				}
+			}
+		default:
+			return form(name, "No such constraint.")
+		}
+	}
+	found := []any{}
+	for _, m := range s.machines {
+		if m.fits(c) {
+			found = append(found, m.json())
+		}
+	}
+	return asJSON(http.StatusOK, found)
+}
+
+// fits tells whether a machine is among those that are asked for.
+func (m *Machine) fits(c *call) bool {
+	pool := m.Pool
+	if pool == "" {
+		pool = "default"
+	}
+	for name, is := range map[string]string{"id": m.ID, "system_id": m.ID, "hostname": m.Hostname, "agent_name": m.AgentName, "pool": pool,
+		"owner": m.Owner, "zone": "default", "status": statusWords[m.Status]} {
+		if wanted := c.query[name]; len(wanted) > 0 && !slices.Contains(wanted, is) {
+			return false
+		}
+	}
+	has := func(tag string) bool { return slices.Contains(m.Tags, tag) }
+	return !slices.ContainsFunc(c.query["not_tags"], has) && !slices.ContainsFunc(c.query["tags"], func(t string) bool { return !has(t) })
+}

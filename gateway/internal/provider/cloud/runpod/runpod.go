@@ -1,0 +1,162 @@
+// Package runpod speaks to RunPod, by its REST API v2.
+//
+// What it lists has no pages. The members of clusters are in it: they are charged too. It does not tell a pod's machine, nor the UUIDs of
+// its GPUs.
+package runpod
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/provider/cloud"
+	"muster/gateway/internal/provider/cloud/call"
+)
+
+const (
+	every       = time.Second // RunPod lets an account send 60 requests a minute
+	longestList = 128 << 20   // bytes: 10,000 pods, each with an environment of 12 KiB
+)
+
+// Cloud is one account with RunPod. It is safe for concurrent use.
+type Cloud struct{ calls *call.Client }
+
+// New makes a Cloud. It sends nothing.
+func New(a call.Account) (*Cloud, error) {
+	calls, err := call.New(a, call.Rules{
+		URL: "https://api.runpod.io/v2", Every: map[string]time.Duration{"": every}, Longest: longestList, Judge: judge,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Cloud{calls}, nil
+}
+
+// judge reads a problem of RFC 9457. Only one that says 404 itself is RunPod's word that something is not there: a proxy says 404 too.
+func judge(status int, body []byte) (kind, text string) {
+	var problem struct {
+		Title  string   `json:"title"`
+		Status int      `json:"status"`
+		Detail string   `json:"detail"`
+		Errors []string `json:"errors"`
+	}
+	if json.Unmarshal(body, &problem) != nil || problem.Status != status {
+		return "", ""
+	}
+	if status == http.StatusNotFound {
+		kind = cloud.NoSuch
+	}
+	text = problem.Detail
+	if text == "" {
+		text = problem.Title
+	}
+	return kind, strings.Join(append([]string{text}, problem.Errors...), "; ")
+}
+
+// List gives all pods at once.
+func (c *Cloud) List(ctx context.Context, take func([]cloud.Instance)) error {
+	var all []cloud.Instance
+	r := call.Request{Method: http.MethodGet, Path: "/pods", Query: url.Values{"includeClusterPods": {"true"}}}
+	if err := c.calls.Do(ctx, r, func(answer io.Reader) (err error) { all, err = readPods(answer); return err }); err != nil {
+		return err
+	}
+	take(all)
+	return nil
+}
+
+// readPods reads a list of pods. One that is there twice makes all of it doubtful.
+func readPods(answer io.Reader) ([]cloud.Instance, error) {
+	all, seen := []cloud.Instance{}, map[string]bool{}
+	others, err := call.List(answer, "pods", func(p pod) error {
+		i, err := p.instance()
+		if err != nil {
+			return err
+		}
+		if seen[i.ID] {
+			return fmt.Errorf("it has the pod %s twice", i.ID)
+		}
+		seen[i.ID] = true
+		all = append(all, i)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, cloud.Whole(others)
+}
+
+// readPod reads one pod.
+func readPod(answer io.Reader) (cloud.Instance, error) {
+	var p pod
+	if err := call.One(answer, &p); err != nil {
+		return cloud.Instance{}, err
+	}
+	return p.instance()
+}
+
+// Get is one pod.
+func (c *Cloud) Get(ctx context.Context, id string) (cloud.Instance, error) {
+	var i cloud.Instance
+	err := c.do(ctx, http.MethodGet, id, "", nil, func(answer io.Reader) (err error) {
+		if i, err = readPod(answer); err == nil && i.ID != id {
+			err = errors.New("it is another pod")
+		}
+		return err
+	})
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	return i, nil
+}
+
+// do sends a request about one pod.
+func (c *Cloud) do(ctx context.Context, method, id, below string, body any, read func(io.Reader) error) error {
+	if !cloud.ValidID(id) {
+		return c.calls.Fail(cloud.Refused, 0, "that is no id of a pod")
+	}
+	return c.calls.Do(ctx, call.Request{Method: method, Path: "/pods/" + id + below, Body: body}, read)
+}
+
+// Start starts a stopped pod. It keeps its host but not its GPUs: others may have them now.
+func (c *Cloud) Start(ctx context.Context, id string) error {
+	return c.act(ctx, id, "start", cloud.Starting, cloud.Running)
+}
+
+// Stop stops a pod.
+func (c *Cloud) Stop(ctx context.Context, id string) error {
+	return c.act(ctx, id, "stop", cloud.Stopped, cloud.Gone)
+}
+
+// act has a pod change its state. RunPod refuses (409) what does not fit the state it is in. That is no error where it is as it shall be.
+func (c *Cloud) act(ctx context.Context, id, action string, done ...string) error {
+	err := c.do(ctx, http.MethodPost, id, "/action", map[string]string{"action": action}, nil)
+	var failed *cloud.Error
+	if !errors.As(err, &failed) || failed.Status != http.StatusConflict {
+		return err
+	}
+	now, look := c.Get(ctx, id)
+	if look != nil {
+		return look
+	}
+	if slices.Contains(done, now.State) {
+		return nil
+	}
+	return err
+}
+
+// Destroy deletes a pod and its volume. A member of a cluster is Refused.
+func (c *Cloud) Destroy(ctx context.Context, id string) error {
+	err := c.do(ctx, http.MethodDelete, id, "", nil, nil)
+	var failed *cloud.Error
+	if errors.As(err, &failed) && failed.Kind == cloud.NoSuch {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/gateway/api/providers"
+	"muster/gateway/internal/provider/cloud"
+	"muster/gateway/internal/provider/reconcile"
+)
+
+// Instances are those of an account, as its company shows them, beside what is known of them here. tenant is the caller's; "": all.
+func (s *Service) Instances(ctx context.Context, tenant, name string) (providers.InstanceList, error) {
+	list := providers.InstanceList{Instances: []providers.Instance{}}
+	row, ok := s.market.Account(name)
+	if !ok {
+		return list, notFound("provider account", name)
+	}
+	if !s.Ready() {
+		return list, wire.Refuse(wire.CodeUnavailable, "the gateway still reads the fleet", "try again in a few seconds")
+	}
+	_, machines, err := s.machines(ctx)
+	if err != nil {
+		return list, err
+	}
+	_, list.SyncedAt, list.Known = s.market.Instances(name)
+	for i := range machines {
+		m := &machines[i]
+		if m.Account == name && m.Seen != nil && (tenant == "" || m.Seen.Tenant == tenant) {
+			list.Instances = append(list.Instances, shown(m))
+		}
+	}
+	if tenant != "" && row.Tenant != tenant && len(list.Instances) == 0 {
+		return list, notFound("provider account", name)
+	}
+	return list, nil
+}
+
+// Instance is one of them.
+func (s *Service) Instance(ctx context.Context, tenant, name, id string) (providers.Instance, error) {
+	list, err := s.Instances(ctx, tenant, name)
+	if err != nil {
+		return providers.Instance{}, err
+	}
+	for _, i := range list.Instances {
+		if i.ID == id {
+			return i, nil
+		}
+	}
+	return providers.Instance{}, notFound("instance", name+"/"+id)
+}
+
+// shown is an instance with its node and its lease.
+func shown(m *reconcile.Machine) providers.Instance {
+	v := m.Seen
+	i := providers.Instance{Provider: v.Account, Kind: v.Kind, ID: v.ID, Name: v.Name, Tenant: v.Tenant, State: v.State, RawState: v.Raw,
+		Why: v.Why, Host: v.Host, Region: v.Region, GPU: v.GPU, GPUs: v.GPUs, PerHour: perHour(v.Price), Storage: perHour(v.Storage),
+		StartedAt: v.StartedAt, EndsAt: v.EndsAt, SeenAt: v.SeenAt.UTC()}
+	if a := v.SSH; a != nil {
+		i.SSH = fmt.Sprintf("%s:%d", a.Host, a.Port)
+		if a.User != "" {
+			i.SSH = a.User + "@" + i.SSH
+		}
+	}
+	if n := m.Node; n != nil {
+		i.Node, i.NodeID, i.Status = n.Name, n.ID, n.Status
+		if n.State == wire.StateRetired {
+			i.Status = n.State
+		}
+	}
+	if m.Lease != nil {
+		l := m.Lease
+		i.Rental = l.Rental
+		i.Lease = &providers.Lease{Provider: l.Account, Instance: l.Instance, Node: i.Node, Tenant: l.Tenant, Owner: l.Owner, State: l.State,
+			EndsAt: l.EndsAt, Act: l.Act, Why: l.Why, Tries: l.Tries, TryAt: l.TryAt, CreatedAt: l.CreatedAt, EndedAt: l.EndedAt, Rental: l.Rental}
+		if l.Idle != nil {
+			seconds := int64(l.Idle.Seconds())
+			i.Lease.IdleSeconds = &seconds
+		}
+	}
+	return i
+}
+
+func perHour(m *cloud.Money) *float64 {
+	if m == nil {
+		return nil
+	}
+	dollars := m.Dollars()
+	return &dollars
+}

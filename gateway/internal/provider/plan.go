@@ -1,0 +1,97 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/providers"
+)
+
+// Plan is what is wrong, with the command that settles it. tenant is the caller's; "": all.
+func (s *Service) Plan(_ context.Context, tenant string) (providers.Plan, error) {
+	found, err := s.found()
+	if err != nil {
+		return providers.Plan{}, err
+	}
+	p := providers.Plan{Providers: s.market.List(tenant), Findings: []providers.Finding{}}
+	paid := map[[2]string]float64{} // of each machine, once
+	for _, f := range found {
+		if tenant != "" && f.Tenant != tenant {
+			continue
+		}
+		p.Findings = append(p.Findings, f)
+		if f.PerDay != nil {
+			machine := [2]string{f.Provider, f.Instance}
+			more := max(*f.PerDay-paid[machine], 0)
+			paid[machine] += more
+			p.PerDay += more
+		}
+	}
+	return p, nil
+}
+
+// found are the findings of the last round. Nobody may change them.
+func (s *Service) found() ([]providers.Finding, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if !s.looked && len(s.market.Accounts()) > 0 {
+		return nil, wire.Refuse(wire.CodeUnavailable, "the fleet was not held against its providers yet", "try again in a few seconds")
+	}
+	return s.findings, nil
+}
+
+// mostSingle is how many findings of one kind on one account are told one by one.
+const mostSingle = 20
+
+// Told are the findings as people are to be told of them: where there are many of one kind on one account, they are one without an
+// instance.
+func (s *Service) Told() []providers.Finding {
+	found, err := s.found()
+	if err != nil {
+		return nil
+	}
+	type group struct{ account, kind, tenant string }
+	groups := map[group][]providers.Finding{}
+	var order []group
+	for _, f := range found {
+		g := group{f.Provider, f.Kind, f.Tenant}
+		if groups[g] == nil {
+			order = append(order, g)
+		}
+		groups[g] = append(groups[g], f)
+	}
+	var all []providers.Finding
+	for _, g := range order {
+		if members := groups[g]; len(members) > mostSingle {
+			all = append(all, summed(members))
+		} else {
+			all = append(all, members...)
+		}
+	}
+	return all
+}
+
+// summed is one finding for many.
+func summed(members []providers.Finding) providers.Finding {
+	first := slices.MinFunc(members, func(a, b providers.Finding) int { return a.Since.Compare(b.Since) })
+	sum := providers.Finding{Kind: first.Kind, Severity: first.Severity, Provider: first.Provider, Tenant: first.Tenant, Since: first.Since,
+		Next: "muster provider plan"}
+	unpriced := 0
+	for i := range members {
+		api.Add(&sum.PerDay, members[i].PerDay)
+		if members[i].PerDay == nil {
+			unpriced++
+		}
+	}
+	sum.Text = fmt.Sprintf("%d machines of %s, such as %s", len(members), first.Provider, first.Text)
+	if sum.PerDay != nil {
+		sum.Text += fmt.Sprintf("; all of them cost $%.2f a day", *sum.PerDay)
+	}
+	if unpriced > 0 {
+		sum.Text += fmt.Sprintf("; what %d of them cost is not known", unpriced)
+	}
+	return sum
+}

@@ -1,0 +1,172 @@
+// Package provider holds the fleet against the companies that rent machines to it: what runs there and is not heard here, what that costs,
+// and what settles it. It adds up what was charged, and gives nodes the prices of their companies.
+//
+// The accounts and what they show package market knows; what follows from that package reconcile says. This package keeps it: findings with
+// the time since when they are there, and sums by day.
+package provider
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/providers"
+	"muster/gateway/internal/provider/market"
+	"muster/gateway/internal/provider/reconcile"
+	"muster/store"
+	rentals "muster/store/provider"
+)
+
+const (
+	roundEvery = 10 * time.Second
+	pruneEvery = time.Hour
+	keepGone   = 30 * 24 * time.Hour // instances that are gone
+	keepDays   = 366                 // of costs
+	settles    = 2 * time.Minute     // so long an account may have no view of now after a start, before that is told
+)
+
+// Config says what a Service works with.
+type Config struct {
+	market.Config
+	Ready func() bool           // all nodes are known
+	Nodes func() []*api.NodeRow // all of them, the retired too; nobody changes them
+	// NodeCosts sums what nodes cost by themselves, and how idle they were, over whole days.
+	NodeCosts func(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*api.NodeCost, error)
+}
+
+// Service is safe for concurrent use.
+type Service struct {
+	Config
+	market  *market.Service
+	woken   chan struct{}
+	started time.Time
+
+	rounding sync.Mutex // one round at a time; it guards these
+	prices   map[string]*priced
+	meter    meter
+	pruned   time.Time
+
+	mu       sync.RWMutex
+	open     map[foundKey]time.Time // since when
+	findings []providers.Finding    // of the last round, the worst first
+	looked   bool                   // there was one
+}
+
+// Open makes a Service that goes on with what is in the database.
+func Open(ctx context.Context, c Config) (*Service, error) {
+	s := &Service{Config: c, woken: make(chan struct{}, 1), prices: map[string]*priced{}, open: map[foundKey]time.Time{}}
+	s.complete()
+	rows, err := s.Records.Findings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		s.open[foundKey{r.Account, r.Instance, r.Kind}] = r.Since
+	}
+	s.market, err = market.Open(ctx, s.Config.Config)
+	if err != nil {
+		return nil, err
+	}
+	s.started = s.Now()
+	s.meter = newMeter(s.market.Accounts())
+	return s, nil
+}
+
+func (s *Service) complete() {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	if s.Logger == nil {
+		s.Logger = slog.New(slog.DiscardHandler)
+	}
+	told := s.Changed
+	s.Changed = func() {
+		if told != nil {
+			told()
+		}
+		select {
+		case s.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Market is who knows the accounts.
+func (s *Service) Market() *market.Service { return s.market }
+
+// Run looks at all accounts, and holds them against the fleet, until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	looks := make(chan error, 1)
+	go func() { looks <- s.market.Run(ctx) }()
+	ticker := time.NewTicker(roundEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.woken:
+		case <-ticker.C:
+		case <-ctx.Done():
+			return <-looks
+		}
+		s.Round(ctx)
+	}
+}
+
+// Round holds the fleet against the accounts once. What fails is tried again in the next round.
+func (s *Service) Round(ctx context.Context) {
+	if !s.Ready() {
+		return
+	}
+	s.rounding.Lock()
+	defer s.rounding.Unlock()
+	accounts, machines, err := s.machines(ctx)
+	if err == nil {
+		err = errors.Join(s.meter.read(ctx, s, accounts, machines), s.setPrices(ctx, machines), s.settle(ctx, accounts, machines), s.prune(ctx))
+	}
+	if err != nil && ctx.Err() == nil {
+		s.Logger.Error("the fleet is not held against its providers", "error", err)
+	}
+}
+
+// machines are all that the accounts and the fleet know of.
+func (s *Service) machines(ctx context.Context) ([]reconcile.Account, []reconcile.Machine, error) {
+	leases, err := s.Records.Leases(ctx, rentals.LeaseQuery{})
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := s.market.Accounts()
+	accounts := make([]reconcile.Account, len(rows))
+	for i, row := range rows {
+		a := reconcile.Account{Name: row.Name, Kind: row.Kind, Tenant: row.Tenant, Error: row.Error}
+		a.Seen, a.At, a.Known = s.market.Instances(row.Name)
+		a.Starts = row.FailedAt == nil && (s.Now().Sub(s.started) < settles || s.Now().Sub(row.CreatedAt) < settles)
+		accounts[i] = a
+	}
+	return accounts, reconcile.Join(accounts, s.Nodes(), leases), nil
+}
+
+// prune forgets what is too old, once an hour.
+func (s *Service) prune(ctx context.Context) error {
+	now := s.Now()
+	if now.Sub(s.pruned) < pruneEvery {
+		return nil
+	}
+	s.pruned = now
+	for n, m := store.Piece, store.Piece; max(n, m) == store.Piece; {
+		var gone, old error
+		n, gone = s.Records.DropGone(ctx, now.Add(-keepGone), store.Piece)
+		m, old = s.Records.DropCosts(ctx, dayOf(now)-keepDays, store.Piece)
+		if err := errors.Join(gone, old); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func notFound(what, name string) error {
+	return wire.Refuse(wire.CodeNotFound, "there is no "+what+" "+wire.Plain(name, 200),
+		"muster provider ls and muster provider instances show them")
+}

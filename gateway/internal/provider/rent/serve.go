@@ -1,0 +1,173 @@
+package rent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api/providers"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/provider/cloud"
+	"muster/gateway/internal/provider/lease"
+	"muster/store"
+	rentals "muster/store/provider"
+)
+
+// afterAllocation is how long the lease of a machine goes on after the allocation that it is for: the end of the allocation ends it before.
+const afterAllocation = 10 * time.Minute
+
+// Wish is what no free slot can serve.
+type Wish struct {
+	Allocation string // its id, which is the request's too
+	Owner      string
+	Tenant     string
+	Provider   string        // name of the account; empty: the one of the tenant's that offers it for least
+	GPU        string        // model
+	GPUs       int           // of one machine
+	Count      int           // machines
+	MaxPrice   *float64      // of one machine
+	TTL        time.Duration // of the allocation
+	By         store.Actor
+}
+
+// Serve rents what an allocation waits for, within the limits. The same again rents nothing more, and says how far it is. A refusal says
+// why nothing is rented, or why what was rented is not enough. What was rented is given back when the allocation ends.
+func (s *Service) Serve(ctx context.Context, w Wish) (waitsFor string, err error) {
+	found, err := s.Records.Requests(store.Fresh(ctx), rentals.RequestQuery{ID: w.Allocation})
+	if err != nil {
+		return "", err
+	}
+	if len(found) == 0 {
+		return s.serve(ctx, w)
+	}
+	switch q := found[0]; {
+	case q.Allocation != w.Allocation:
+		return "", wire.Refuse(wire.CodeAlreadyThere, "what was rented under the id "+w.Allocation+" is not for it",
+			"muster rent ls shows it; ask for another allocation")
+	case q.State == providers.RentedFailed:
+		return "", wire.Refuse(wire.CodeNoCapacity, "not all that it needs can be rented: "+q.Why,
+			"muster rent ls shows what failed and what it cost")
+	case q.State == providers.RentedDone:
+		return "its machines are rented, and their slots are not free yet: muster slot ls", nil
+	default:
+		return s.howFar(ctx, q)
+	}
+}
+
+func (s *Service) howFar(ctx context.Context, q rentals.Request) (string, error) {
+	all, err := s.Records.Rentals(ctx, rentals.RentalQuery{Request: q.ID})
+	if err != nil {
+		return "", err
+	}
+	p := judge(q, all, func(time.Time) time.Duration { return 0 }, "")
+	text := fmt.Sprintf("%d of %d machines are rented and ready", p.ready, q.Count)
+	return strings.TrimSuffix(text+"; "+s.waiting(q.ID), "; "), nil
+}
+
+// serve rents for an allocation from the account that offers it for least.
+func (s *Service) serve(ctx context.Context, w Wish) (string, error) {
+	want := providers.Renting{ID: w.Allocation, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Count, MaxPrice: w.MaxPrice,
+		Labels: map[string]string{label.RentedFor: w.Allocation}, TTLSeconds: int((w.TTL + lambdaLimit + checkLimit) / time.Second)}
+	accounts, err := s.Records.Accounts(store.Fresh(ctx))
+	if err != nil {
+		return "", err
+	}
+	var best *plan
+	refused := wire.Refuse(wire.CodeNoCapacity, "the tenant "+w.Tenant+" has no account to rent from",
+		"muster provider add KIND --key-file FILE")
+	for _, a := range accounts {
+		if a.Tenant != w.Tenant || w.Provider != "" && a.Name != w.Provider {
+			continue
+		}
+		p, err := s.planFor(ctx, a, want)
+		if err != nil && !errors.As(err, &refused) {
+			return "", err
+		}
+		if err == nil && (best == nil || p.price() < best.price()) {
+			best = p
+		}
+	}
+	if best == nil {
+		return "", refused
+	}
+	q, err := s.begin(ctx, best, w.Owner, w.Allocation, w.By)
+	if err != nil {
+		return "", err
+	}
+	return s.howFar(ctx, q)
+}
+
+// end is that of an allocation.
+type end struct {
+	at     *time.Time // nil: it waits
+	isOver bool
+}
+
+const overWhy = "its allocation has ended"
+
+// readAllocations learns when the allocations end that something is rented for, and ends the requests of those that are over.
+func (s *Service) readAllocations(ctx context.Context, t *tables) (err error) {
+	for id, q := range t.requests {
+		if q.Allocation == "" {
+			continue
+		}
+		var e end
+		if e.at, e.isOver, err = s.Allocation(ctx, q.Allocation); err != nil {
+			return err
+		}
+		t.ends[q.Allocation] = e
+		if e.isOver && q.State == providers.RentedRenting {
+			if err := s.endRequest(ctx, q, providers.RentedFailed, overWhy); err != nil {
+				return err
+			}
+			q.State = providers.RentedFailed
+			t.requests[id] = q
+		}
+	}
+	return nil
+}
+
+// follow gives back the machine of an allocation that is over, and has its lease end with an allocation that is not.
+func (s *Service) follow(ctx context.Context, e end, l *rentals.Lease, r *rentals.Rental) error {
+	switch {
+	case l == nil || l.State != providers.LeaseLive:
+		return nil
+	case e.isOver:
+		_, err := s.Leases.End(ctx, lease.Ending{Account: r.Account, Instance: r.Instance, Act: providers.ActDestroy, Why: overWhy})
+		return err
+	case e.at == nil || l.EndsAt.Equal(e.at.Add(afterAllocation)):
+		return nil
+	}
+	l.EndsAt, l.Warned = e.at.Add(afterAllocation), false
+	if err := s.Records.PutLease(ctx, *l); err != nil {
+		return err
+	}
+	l.Version++
+	return nil
+}
+
+// planFor is plan for an allocation.
+func (s *Service) planFor(ctx context.Context, a rentals.Account, want providers.Renting) (*plan, error) {
+	want.Provider = a.Name
+	if _, err := s.check(ctx, &want); err != nil {
+		return nil, err
+	}
+	return s.plan(ctx, a, want)
+}
+
+// plan is what is to be rented for a request.
+type plan struct {
+	account rentals.Account
+	want    providers.Renting
+	chosen  []cloud.Offer
+}
+
+func (p *plan) price() (sum cloud.Money) {
+	for _, o := range p.chosen {
+		sum += o.Price
+	}
+	return sum
+}
