@@ -1,0 +1,308 @@
+package recovery
+
+import (
+	"slices"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api/machines"
+)
+
+// What the reconciling loop does by itself with a machine for which no work is under way.
+const (
+	Adds       = "add"      // makes its node
+	Tags       = "tag"      // gives it the tag of its node's profile
+	Accepts    = "accept"   // makes its node ready
+	Parts      = "part"     // ends that it is its node
+	Withdraws  = "withdraw" // makes a ready node commissioned again
+	Continues  = "continue" // goes on with the work
+	Undoes     = "undo"     // takes back a work that failed
+	eraseAge   = 24 * time.Hour
+	releaseAge = 15 * time.Minute
+)
+
+// Row is one way in which MAAS and muster can disagree.
+type Row struct {
+	Name     string
+	Severity string // of wire, or empty: it is the way of things
+	Text     string
+	Does     string // what is done by itself; empty: nothing
+	Next     string // what a person does; empty: nothing. SYSTEM stands for the machine
+	When     func(Facts) bool
+}
+
+// Find gives the rows that are true of a machine, the gravest first.
+func Find(f Facts) []Row {
+	var found []Row
+	for _, r := range Table() {
+		if r.When(f) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// Table is the recovery table, the gravest first.
+func Table() []Row {
+	return slices.Concat(lost(), stuck(), barred(), usual())
+}
+
+const (
+	severe = wire.SeveritySevere
+	warn   = wire.SeverityWarn
+)
+
+// lost are machines that are no longer what they were.
+func lost() []Row {
+	return []Row{
+		{
+			Name: "reports_but_ready", Severity: severe,
+			Text: "its agent reports, and MAAS says that nothing is installed: somebody may give the machine away while it works",
+			Next: "find out who runs it; take it out of MAAS's hands (set it broken there) or drain the node: muster node drain NODE",
+			When: func(f Facts) bool {
+				return f.Work == nil && !f.Gone && f.reports() && f.Status != statusDeployed && f.Status != statusBroken
+			},
+		},
+		{
+			Name: "installed_no_more", Severity: severe,
+			Text: "its node was at work, and MAAS says that nothing is installed any more: somebody has taken it away there",
+			Next: "drain the node, then have MAAS and muster agree: muster maas release SYSTEM",
+			When: func(f Facts) bool {
+				return f.Work == nil && !f.Gone && f.working() && !f.reports() && f.Status != statusDeployed && f.Status != statusBroken
+			},
+		},
+		{
+			Name: "system_id_changed", Severity: severe,
+			Text: "it was enlisted again under another system id: MAAS has the same hardware there",
+			Next: "end the old one, and the new one becomes a node: muster maas decommission SYSTEM",
+			When: func(f Facts) bool { return f.Gone && f.Twin != "" && f.alive() },
+		},
+		{
+			Name: "gone", Severity: severe,
+			Text: "MAAS has it no more, and it is a node",
+			Next: "enlist it again, or end it: muster maas decommission SYSTEM",
+			When: func(f Facts) bool { return f.Gone && f.Twin == "" && f.alive() },
+		},
+		{
+			Name: "never_reports", Severity: severe,
+			Text: "MAAS calls it deployed, and its agent was not heard since",
+			Next: "see its console, and give it back: muster maas release SYSTEM",
+			When: func(f Facts) bool {
+				return f.Work == nil && f.Ours && !f.elsewhere() && f.Status == statusDeployed && f.alive() && !f.works()
+			},
+		},
+		{
+			Name: "node_silent", Severity: warn,
+			Text: "MAAS calls it deployed, and its agent is silent",
+			Next: "see muster node show NODE; the work on it is not ended by itself",
+			When: func(f Facts) bool { return f.Work == nil && f.Status == statusDeployed && f.works() && !f.reports() },
+		},
+		{
+			Name: "acquired_elsewhere", Severity: warn,
+			Text: "it was acquired with muster's key, and not by this gateway: muster does not touch it",
+			Next: "find out who has it; where nobody does, give it back: muster maas release SYSTEM --force",
+			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.elsewhere() },
+		},
+	}
+}
+
+// stuck are works and statuses that do not end well.
+func stuck() []Row {
+	return []Row{
+		{
+			Name: "deploy_hangs", Severity: warn, Does: Undoes,
+			Text: "its agent was not heard in time: the deployment is aborted, and the machine is released",
+			When: func(f Facts) bool {
+				return f.deploys() && f.Work.Failed == "" && !f.joined() && !f.Now.Before(f.Work.Deadline) && f.Status != statusFailedDeployment
+			},
+		},
+		{
+			Name: "deploy_failed", Severity: warn, Does: Undoes,
+			Text: "its deployment failed: it is taken back",
+			When: func(f Facts) bool {
+				return f.deploys() && (f.Work.Failed != "" || f.Mine && f.Status == statusFailedDeployment)
+			},
+		},
+		{
+			Name: "deploy_failed_elsewhere", Severity: warn,
+			Text: "a deployment failed that muster has not on record",
+			Next: "muster maas reset SYSTEM",
+			When: func(f Facts) bool {
+				return f.Work == nil && f.Ours && !f.elsewhere() && f.Status == statusFailedDeployment
+			},
+		},
+		{
+			Name: "release_failed", Severity: warn,
+			Text: "MAAS could not release it, or not erase it",
+			Next: "see the machine's events in MAAS, then muster maas reset SYSTEM",
+			When: func(f Facts) bool { return f.Status == statusFailedReleasing || f.Status == statusFailedErasing },
+		},
+		{
+			Name: "release_hangs", Severity: warn,
+			Text: "MAAS has been releasing it for more than 15 minutes",
+			Next: "see its power in MAAS: it is released when MAAS sees it off",
+			When: func(f Facts) bool { return f.Status == statusReleasing && f.Now.Sub(f.Since) > releaseAge },
+		},
+		{
+			Name: "erase_hangs", Severity: warn,
+			Text: "MAAS has been erasing it for more than a day, and has no limit of its own",
+			Next: "see its console; abort it in MAAS if it does nothing, then muster maas reset SYSTEM",
+			When: func(f Facts) bool { return f.Status == statusErasing && f.Now.Sub(f.Since) > eraseAge },
+		},
+		{
+			Name: "commissioning_failed", Severity: warn,
+			Text: "its commissioning or its tests failed",
+			Next: "see the scripts' output in MAAS, then muster maas reset SYSTEM",
+			When: func(f Facts) bool { return f.Status == statusNotCommissioned || f.Status == statusNotTested },
+		},
+		{
+			Name: "rescue_failed", Severity: warn,
+			Text: "it could not enter or leave its rescue system",
+			Next: "end the rescue in MAAS",
+			When: func(f Facts) bool { return f.Status == 18 || f.Status == 20 },
+		},
+		{
+			Name: "last_work_failed", Severity: warn,
+			Text: "the last that was done with it failed",
+			Next: "see why: muster maas show SYSTEM; then allocations may have it again: muster maas reset SYSTEM",
+			When: func(f Facts) bool { return f.Work == nil && f.Ended != "" && f.Status != statusDeployed && !f.Gone },
+		},
+	}
+}
+
+// barred are machines that muster may not touch.
+func barred() []Row {
+	return []Row{
+		{
+			Name: "foreign_owner", Severity: warn,
+			Text: "somebody else has it in MAAS: muster does not touch it",
+			Next: "have them release it, or end its node: muster maas decommission SYSTEM",
+			When: func(f Facts) bool { return !f.Gone && f.foreign() && f.alive() },
+		},
+		{
+			Name: "locked", Severity: warn,
+			Text: "it is locked in MAAS, and something is to be done with it",
+			Next: "unlock it in MAAS",
+			When: func(f Facts) bool { return !f.Gone && f.Locked && f.Work != nil },
+		},
+		{
+			Name: "broken", Severity: warn,
+			Text: "MAAS calls it broken, missing or retired",
+			Next: "mend it, then muster maas reset SYSTEM",
+			When: func(f Facts) bool { return !f.Gone && f.State() == machines.StateBroken },
+		},
+		{
+			Name: "power_error", Severity: warn,
+			Text: "MAAS cannot speak to its power control",
+			Next: "check its BMC's address, user and network in MAAS",
+			When: func(f Facts) bool { return !f.Gone && f.Power == "error" },
+		},
+		{
+			Name: "tag_conflict", Severity: warn,
+			Text: "MAAS has the tag of another profile on it than that of its node",
+			Next: "decide which is right: take the tag from it in MAAS, or muster profile assign",
+			When: func(f Facts) bool { return !f.Gone && f.alive() && f.Node.Profile != "" && f.otherTag() },
+		},
+		{
+			Name: "tag_defined", Severity: warn,
+			Text: "MAAS itself sets the tag of its profile: what muster adds does not last",
+			Next: "remove the tag's definition in MAAS",
+			When: func(f Facts) bool { return !f.Gone && f.alive() && f.Defined },
+		},
+		{
+			Name: "unknown_state", Severity: warn,
+			Text: "it has a status in MAAS that this muster does not know",
+			Next: "use a muster that knows this MAAS",
+			When: func(f Facts) bool { return !f.Gone && f.State() == machines.StateUnknown },
+		},
+	}
+}
+
+// usual is what is done by itself while nothing is wrong.
+func usual() []Row {
+	return []Row{
+		{
+			Name: "in_work", Does: Continues,
+			Text: "something is done with it",
+			When: func(f Facts) bool { return f.Work != nil },
+		},
+		{
+			Name: "no_node", Does: Adds,
+			Text: "its hardware is known, and it is no node: one is made",
+			When: func(f Facts) bool {
+				return f.Node == nil && f.Work == nil && !f.KeptOut && !f.Gone && f.Twin == "" && !f.others() && f.commissioned()
+			},
+		},
+		{
+			Name: "not_ready", Severity: warn, Does: Withdraws,
+			Text: "its node is ready, and the machine is not: the node is commissioned until it is",
+			When: func(f Facts) bool {
+				return f.in(wire.StateReady) && f.Work == nil && (f.Gone || f.Status != statusReady)
+			},
+		},
+		{
+			Name: "node_retired", Does: Parts,
+			Text: "its node was retired: it is kept out of muster until it is commissioned again",
+			When: func(f Facts) bool { return f.in(wire.StateRetired) && f.Work == nil },
+		},
+		{
+			Name: "deploying_alone", Severity: warn, Does: Withdraws,
+			Text: "its node waits for a deployment that is not on record: the node is commissioned again",
+			When: func(f Facts) bool { return f.in(wire.StateDeploying) && f.waits() },
+		},
+		{
+			Name: "no_profile",
+			Text: "its node has no firmware profile: it is not ready",
+			Next: "muster profile assign PROFILE NODE",
+			When: func(f Facts) bool { return f.in(wire.StateCommissioned) && f.waits() && f.Node.Profile == "" },
+		},
+		{
+			Name: "no_tag", Does: Tags,
+			Text: "MAAS does not have the tag of its profile: it is set",
+			When: func(f Facts) bool {
+				return f.alive() && !f.Gone && f.Work == nil && !f.others() && !f.Locked && f.Node.Profile != "" &&
+					!f.Defined && !f.otherTag() && !slices.Contains(f.Tags, f.Node.Profile)
+			},
+		},
+		{
+			Name: "tagged", Does: Accepts,
+			Text: "it is ready and tagged: its node becomes ready",
+			When: func(f Facts) bool {
+				return f.in(wire.StateCommissioned) && f.waits() && f.Node.Profile != "" && !f.Defined && !f.otherTag() &&
+					slices.Contains(f.Tags, f.Node.Profile)
+			},
+		},
+	}
+}
+
+// others is true for a machine that somebody else has, or may have.
+func (f Facts) others() bool { return f.foreign() || f.elsewhere() || f.Unsure && f.Owner != "" }
+
+// alive is true for a machine that is a node.
+func (f Facts) alive() bool { return f.Node != nil && f.Node.State != wire.StateRetired }
+
+func (f Facts) in(state string) bool { return f.Node != nil && f.Node.State == state }
+
+// waits is true for a machine that is free for us.
+func (f Facts) waits() bool {
+	return f.Work == nil && !f.Gone && f.Status == statusReady && f.Owner == "" && !f.Locked
+}
+
+func (f Facts) deploys() bool { return f.Work != nil && f.Work.Act == machines.ActDeploy }
+
+// commissioned is true where MAAS knows the hardware.
+func (f Facts) commissioned() bool {
+	switch f.Status {
+	case statusReady, statusReserved, statusDeployed, statusDeploying, statusAllocated:
+		return true
+	}
+	return false
+}
+
+// otherTag is true if it has the tag of a profile that is not its node's.
+func (f Facts) otherTag() bool {
+	return slices.ContainsFunc(f.Tags, func(tag string) bool {
+		_, is := slices.BinarySearch(f.Profiles, tag)
+		return is && tag != f.Node.Profile
+	})
+}

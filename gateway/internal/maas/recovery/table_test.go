@@ -1,0 +1,169 @@
+package recovery_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api/machines"
+	"muster/gateway/internal/maas/recovery"
+	"muster/gateway/internal/maas/region"
+	records "muster/store/maas"
+)
+
+// TestTable provokes every row, and has a case for each beside which the row is not true.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	node := func(state string) *records.Node {
+		return &records.Node{Name: "box", State: state, Profile: "p", EnrolledAt: at(-time.Hour), LastSeen: at(-time.Second)}
+	}
+	silent := node(wire.StateActive)
+	silent.LastSeen = at(-5 * minute)
+	ours := recovery.Machine{Owner: "muster", Ours: true, Acquired: true, Since: start.Add(-48 * time.Hour), Tags: []string{"p"}}
+	deployed := ours
+	deployed.Status = 6
+	with := func(change func(*recovery.Facts)) recovery.Facts {
+		f := recovery.Facts{Machine: deployed, Node: node(wire.StateActive), Now: start, Profiles: []string{"p", "q"}}
+		change(&f)
+		return f
+	}
+	status := func(s int) func(*recovery.Facts) {
+		return func(f *recovery.Facts) { f.Status, f.Node = s, node(wire.StateCommissioned) }
+	}
+	deploy := records.Work{Act: machines.ActDeploy, Step: recovery.Installs, Begun: start.Add(-46 * minute), Deadline: start.Add(-minute)}
+	free := func(state string) func(*recovery.Facts) {
+		return func(f *recovery.Facts) { f.Status, f.Owner, f.Ours, f.Node = 4, "", false, node(state) }
+	}
+	if found := recovery.Find(with(func(*recovery.Facts) {})); len(found) != 0 {
+		t.Errorf("of a machine that works: %v", found)
+	}
+	cases := map[string]recovery.Facts{
+		"reports_but_ready":  with(func(f *recovery.Facts) { f.Status = 4 }),
+		"installed_no_more":  with(func(f *recovery.Facts) { f.Status, f.Node = 4, silent }),
+		"system_id_changed":  with(func(f *recovery.Facts) { f.Gone, f.Twin = true, "b" }),
+		"gone":               with(func(f *recovery.Facts) { f.Gone = true }),
+		"never_reports":      with(func(f *recovery.Facts) { f.Node = node(wire.StateDeploying) }),
+		"acquired_elsewhere": with(func(f *recovery.Facts) { f.Acquired = false }),
+		"node_silent":        with(func(f *recovery.Facts) { f.Node = silent }),
+		"deploy_hangs":       with(func(f *recovery.Facts) { f.Work, f.Mine, f.Node = &deploy, true, node(wire.StateDeploying) }),
+		"deploy_failed": with(func(f *recovery.Facts) {
+			f.Work, f.Mine, f.Status, f.Node = &deploy, true, 11, node(wire.StateDeploying)
+		}),
+		"deploy_failed_elsewhere": with(status(11)),
+		"release_failed":          with(status(15)),
+		"release_hangs":           with(status(12)),
+		"erase_hangs":             with(status(14)),
+		"commissioning_failed":    with(status(2)),
+		"rescue_failed":           with(status(18)),
+		"last_work_failed":        with(func(f *recovery.Facts) { free(wire.StateReady)(f); f.Ended = "it hangs" }),
+		"foreign_owner":           with(func(f *recovery.Facts) { f.Owner, f.Ours = "ann", false }),
+		"locked":                  with(func(f *recovery.Facts) { f.Locked, f.Work = true, &deploy }),
+		"broken":                  with(status(8)),
+		"power_error":             with(func(f *recovery.Facts) { f.Power = "error" }),
+		"tag_conflict":            with(func(f *recovery.Facts) { f.Tags = []string{"q"} }),
+		"tag_defined":             with(func(f *recovery.Facts) { f.Defined = true }),
+		"unknown_state":           with(status(99)),
+		"in_work":                 with(func(f *recovery.Facts) { f.Work = &deploy }),
+		"no_node":                 with(func(f *recovery.Facts) { f.Node = nil }),
+		"not_ready":               with(func(f *recovery.Facts) { f.Status, f.Node = 8, node(wire.StateReady) }),
+		"node_retired":            with(func(f *recovery.Facts) { f.Node = node(wire.StateRetired) }),
+		"deploying_alone":         with(free(wire.StateDeploying)),
+		"no_profile":              with(func(f *recovery.Facts) { free(wire.StateCommissioned)(f); f.Node.Profile = "" }),
+		"no_tag":                  with(func(f *recovery.Facts) { f.Tags = nil }),
+		"tagged":                  with(free(wire.StateCommissioned)),
+	}
+	names := map[string]bool{}
+	for _, row := range recovery.Table() {
+		if f, ok := cases[row.Name]; !ok || !row.When(f) || names[row.Name] {
+			t.Errorf("%s: no case provokes it, or there are two", row.Name)
+		}
+		names[row.Name] = true
+		if row.When(with(func(*recovery.Facts) {})) {
+			t.Errorf("%s: true of a machine that works", row.Name)
+		}
+		if row.Text == "" || row.Severity != "" && row.Severity != wire.SeverityWarn && row.Severity != wire.SeveritySevere ||
+			row.Severity != "" && row.Does == "" && row.Next == "" {
+			t.Errorf("%s does not say what comes next: %+v", row.Name, row)
+		}
+	}
+	if len(names) != len(cases) {
+		t.Errorf("%d rows, %d cases", len(names), len(cases))
+	}
+}
+
+// TestTableHarmless goes through all combinations: what is done by itself is done to nothing that works, that is held, or that others have.
+func TestTableHarmless(t *testing.T) {
+	t.Parallel()
+	broken := 0
+	each(t, begun(), func(f recovery.Facts) {
+		if f.Work.Act == machines.ActDeploy {
+			f.Work = nil
+		}
+		for _, row := range recovery.Find(f) {
+			bad := false
+			switch row.Does {
+			case recovery.Accepts:
+				bad = f.Status != 4 || f.Node.State != wire.StateCommissioned || f.Owner != "" || f.Work != nil || !slices.Contains(f.Tags, "p")
+			case recovery.Withdraws:
+				bad = f.Node.State != wire.StateReady && f.Node.State != wire.StateDeploying || f.Work != nil
+			case recovery.Adds:
+				bad = f.Node != nil || f.Owner == "ann" || f.Gone || theirs(f)
+			case recovery.Tags:
+				bad = f.Owner == "ann" || f.Gone || f.Locked || theirs(f)
+			case recovery.Undoes, recovery.Continues:
+				bad = f.Work == nil
+			}
+			if bad {
+				if broken++; broken < 6 {
+					t.Errorf("%s: %s", row.Name, describe(f, recovery.Order{}))
+				}
+			}
+		}
+		if f.Work == nil && f.State() == "" {
+			t.Fatal("no state")
+		}
+	})
+}
+
+// theirs is true for a machine that something else has acquired with our key.
+func theirs(f recovery.Facts) bool {
+	return f.Ours && !f.Mine && !f.Acquired && (region.StatusOf(f.Status).Releases || f.Status == 12 || f.Status == 14)
+}
+
+// TestUnsure: while the user of our key is not known, nobody is said to be another owner, and nothing is done.
+func TestUnsure(t *testing.T) {
+	t.Parallel()
+	for status := -1; status <= 23; status++ {
+		f := recovery.Facts{Machine: recovery.Machine{Status: status, Owner: "muster", Unsure: true}, Now: start}
+		for _, f.Node = range nodes() {
+			for _, row := range recovery.Find(f) {
+				if row.Name == "foreign_owner" || row.Name == "acquired_elsewhere" || row.Does == recovery.Adds || row.Does == recovery.Tags {
+					t.Errorf("%s: %s", row.Name, describe(f, recovery.Order{}))
+				}
+			}
+		}
+	}
+}
+
+// TestStates is the mapping of states.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	want := strings.Fields(`unknown new commissioning failed broken ready allocated installed broken broken deploying allocated failed releasing
+		failed releasing failed rescue rescue failed rescue failed testing failed unknown`)
+	for i, state := range want {
+		f := recovery.Facts{Machine: recovery.Machine{Status: i - 1}}
+		if got := f.State(); got != state {
+			t.Errorf("%d: %s, want %s", i-1, got, state)
+		}
+	}
+	f := recovery.Facts{Machine: recovery.Machine{Status: 6}, Node: &records.Node{State: wire.StateActive, EnrolledAt: at(0), LastSeen: at(1)}}
+	if f.State() != machines.StateDeployed {
+		t.Error(f.State())
+	}
+	f.Gone = true
+	if f.State() != machines.StateGone {
+		t.Error(f.State())
+	}
+}
