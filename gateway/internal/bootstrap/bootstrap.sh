@@ -32,6 +32,9 @@ LOGIN=''
 TOKEN_ID=''
 FETCH=''
 SECRET=''
+PROFILE=''
+# shellcheck disable=SC2016 # it is a script of its own
+APPLY=''
 ROOTS=''
 
 main() {
@@ -49,7 +52,8 @@ main() {
 	done
 	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
 	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env
-	work='' credential='' token='' is='' locked='' authorization='' leaver='' number=0 status=0
+	work='' credential='' token='' is='' locked='' authorization='' leaver='' number=0 status=0 steps=8
+	[ -z "$PROFILE" ] || steps=9
 	began=$(seconds)
 	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
 	host=${GATEWAY#https://} host_port=${GATEWAY#https://}
@@ -63,7 +67,7 @@ main() {
 	# step WHAT: names what happens now
 	step() {
 		number=$((number + 1))
-		say "[$number/8] $*"
+		say "[$number/$steps] $*"
 	}
 	found() { say "      $*"; }
 
@@ -499,6 +503,19 @@ main() {
 		die "$1" "read what is said above: the name $host has to resolve (--bootstrap-resolve-address of muster serve helps), its port to be open, here and at the proxy of this environment if it names one, its certificate to be $certified, the disk to have room, and the clock to be right ($(date -u '+%Y-%m-%dT%H:%M:%SZ') now); then run this again"
 	}
 
+	# profile prepares the host for its profile. The helper agrees before anything is changed for it: a machine that was set up for another
+	# one is not fit for this one.
+	profile() {
+		[ -n "$PROFILE" ] || return 0
+		step "profile $PROFILE"
+		"$program" profile apply "$PROFILE" || die "this machine is not for the profile $PROFILE, as it says above" \
+			'install its system anew, or give its node the profile that it is set up for' 78
+		[ -n "$APPLY" ] || return 0
+		printf '%s\n' "$APPLY" >"$work/profile" || die "$base cannot be written" 'make room there, then run this again'
+		sh -eu "$work/profile" "$program" || die "what the profile $PROFILE needs cannot be done" 'mend what it says above, then run this again'
+		found 'applied; what it changes of the kernel counts from the next boot on'
+	}
+
 	find_engines() {
 		engines=''
 		for engine in docker podman nerdctl; do
@@ -654,6 +671,7 @@ main() {
 		hosts
 		environment
 		agent
+		profile
 		runtime
 		registry
 		join

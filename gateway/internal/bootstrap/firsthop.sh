@@ -120,6 +120,7 @@ main() {
 		if take; then
 			last=0
 			sh "$script" || last=$?
+			[ $last != 78 ] || finish 78 'the script refused the machine for good, as it says in /var/log/cloud-init-output.log: it was set up for another profile, so install its system anew'
 			why="the script failed ($last), as it says in /var/log/cloud-init-output.log or journalctl -u $unit"
 			[ $last != 75 ] || why='another run of the script is at work'
 		fi

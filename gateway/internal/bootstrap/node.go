@@ -26,6 +26,10 @@ type NodeTokenRequest struct {
 	Node store.Node    // ID, Name, Tenant, EnrolmentID
 	Mode string        // Manual or CloudInit; empty: Manual
 	TTL  time.Duration // the outer limit; 0: 15 minutes for Manual, 24 hours for CloudInit
+
+	Shell   bool   // for CloudInit: the user-data is a script, and no cloud-config
+	Profile string // the helper agrees to it before the machine joins; empty: none
+	Apply   string // what is then run for it: a script for sh, which gets the path of the agent
 }
 
 // Complete fills in the defaults, and refuses values that make no sense.

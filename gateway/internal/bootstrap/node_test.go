@@ -314,3 +314,40 @@ func FuzzBootstrapPath(f *testing.F) {
 		}
 	})
 }
+
+// TestShellUserData: user-data that is a script leaves the same files as cloud-config, and the script has the profile's part.
+func TestShellUserData(t *testing.T) {
+	s := site()
+	s.RuntimePackage = "a'b"
+	d, node := bootstraps(t, "", s)
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node, Mode: bootstrap.CloudInit, Shell: true,
+		TTL:     45 * time.Minute,
+		Profile: "p", Apply: "echo 'it is' >\"$1\""}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lint(t, m.UserData)
+	lint(t, m.Script)
+	if m.ExpiresAt != start.Add(45*time.Minute) || m.Window != 15*time.Minute {
+		t.Errorf("it lives until %s, and %s", m.ExpiresAt, m.Window)
+	}
+	dir := t.TempDir()
+	local := strings.ReplaceAll(strings.Replace(m.UserData, "exec sh /etc/muster/first-hop.sh", "exit 0", 1), "/etc/muster", dir)
+	if out, err := exec.Command("sh", "-c", local).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	token, err := os.ReadFile(filepath.Join(dir, "bootstrap-token"))
+	if err != nil || string(token) != m.Token.Reveal()+"\n" {
+		t.Errorf("the token: %q, %v", token, err)
+	}
+	hop, err := os.ReadFile(filepath.Join(dir, "first-hop.sh"))
+	if err != nil || !strings.HasPrefix(string(hop), "#!/bin/sh\n") || !strings.HasSuffix(string(hop), "{ main \"$@\"; }\n") ||
+		!strings.Contains(string(hop), "LIMIT='2700'") || strings.Contains(string(hop), m.Token.Secret) {
+		t.Errorf("the first hop: %v\n%s", err, hop)
+	}
+	constants, _, _ := strings.Cut(m.Script, "\nmain() {")
+	out, err := exec.Command("sh", "-c", constants+"\nprintf '%s|%s' \"$PROFILE\" \"$APPLY\"").Output()
+	if err != nil || string(out) != "p|echo 'it is' >\"$1\"" {
+		t.Errorf("%s, %v", out, err)
+	}
+}

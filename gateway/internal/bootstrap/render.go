@@ -63,7 +63,8 @@ func (s Site) frozen(q NodeTokenRequest, tokenID string, r Release) (string, err
 		{"PACKAGE_REF", r.Reference}, {"PACKAGE_DIGEST", r.Digest}, {"CHANNEL", r.Channel}, {"SEQUENCE", sequence},
 		{"LAYER_AMD64", layerAMD64}, {"LAYER_ARM64", layerARM64},
 		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", yes(s.InstallRuntime)}, {"RUNTIME_PACKAGE", s.RuntimePackage},
-		{"REGISTRY", s.Registry}, {"LOGIN", yes(s.Direct)}, {"TOKEN_ID", tokenID}, {"ROOTS", strings.TrimSpace(s.Roots)},
+		{"REGISTRY", s.Registry}, {"LOGIN", yes(s.Direct)}, {"TOKEN_ID", tokenID}, {"PROFILE", q.Profile}, {"APPLY", strings.TrimSpace(q.Apply)},
+		{"ROOTS", strings.TrimSpace(s.Roots)},
 	})
 }
 
@@ -93,6 +94,9 @@ func (s Site) userData(q NodeTokenRequest, fetchPart, token, digest string) (str
 	if err != nil {
 		return "", err
 	}
+	if q.Shell {
+		return shellUserData(q.Node.Name, token, hop), nil
+	}
 	return `#cloud-config
 # Makes this machine the node ` + q.Node.Name + ` of a muster fleet at its first boot. The token in here is good for that
 # node alone, once, and not for long.
@@ -109,6 +113,26 @@ write_files:
 ` + indent(hop, "    ") + `runcmd:
 - [sh, /etc/muster/first-hop.sh]
 `, nil
+}
+
+// endOfFile ends what stands in a script as a file. No value is on a line of its own in a first hop.
+const endOfFile = "END_OF_FIRST_HOP"
+
+// shellUserData is user-data that is a script. Where cloud-config has write_files or runcmd, a machine that MAAS installs into its memory
+// loses its network.
+func shellUserData(name, token, hop string) string {
+	return `#!/bin/sh
+# Makes this machine the node ` + name + ` of a muster fleet at its first boot. The token in here is good for that
+# node alone, once, and not for long.
+set -eu
+umask 077
+mkdir -p /etc/muster
+chmod 700 /etc/muster
+printf '%s\n' ` + quote(token) + ` >/etc/muster/bootstrap-token
+cat >/etc/muster/first-hop.sh <<'` + endOfFile + `'
+` + hop + endOfFile + `
+exec sh /etc/muster/first-hop.sh
+`
 }
 
 // indent writes by before every line that is not empty. It turns tabs into blanks, because some YAML readers refuse tabs.

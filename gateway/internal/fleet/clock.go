@@ -133,5 +133,8 @@ func (f *Fleet) noteAbsences(ctx context.Context) error {
 	return f.store.SetMeta(ctx, metaAbsences, f.clock.Absences())
 }
 
+// Absent is how long nobody could be heard between two moments, because the gateway was away or its clock skipped the time.
+func (f *Fleet) Absent(from, to time.Time) time.Duration { return f.clock.Absent(from, to) }
+
 // Ref is what the statuses of nodes are computed from at this moment.
 func (f *Fleet) Ref() store.StatusRef { return f.clock.Ref() }

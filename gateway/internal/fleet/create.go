@@ -16,13 +16,21 @@ import (
 // Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use,
 // banned.
 func (f *Fleet) Create(ctx context.Context, q api.CreateNodeRequest, by store.Actor) (Node, error) {
-	if q.Tenant == "" {
-		q.Tenant = store.DefaultTenant
-	}
+	return f.create(ctx, q, store.Node{State: wire.StateReady}, by)
+}
+
+// Commission makes a node in state commissioned, which is a machine of a provider. It refuses as Create does.
+func (f *Fleet) Commission(ctx context.Context, name, tenant, provider, instanceID string, by store.Actor) (Node, error) {
+	return f.create(ctx, api.CreateNodeRequest{Name: name, Tenant: tenant},
+		store.Node{State: wire.StateCommissioned, Provider: provider, InstanceID: instanceID}, by)
+}
+
+func (f *Fleet) create(ctx context.Context, q api.CreateNodeRequest, row store.Node, by store.Actor) (Node, error) {
+	q.Tenant = cmp.Or(q.Tenant, store.DefaultTenant)
 	if err := checkNew(q); err != nil {
 		return Node{}, err
 	}
-	row := store.Node{ID: nodeid.New(nodeid.Prefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
+	row.ID, row.Name, row.Tenant, row.CreatedAt, row.GPUsExpected = nodeid.New(nodeid.Prefix, f.now()), q.Name, q.Tenant, f.now(), q.GPUs
 	e := f.event("node.created", aboutNode(row), by)
 	e.Security = true
 	err := f.store.CreateNode(ctx, row, q.Labels, e)

@@ -37,15 +37,16 @@ const (
 	Suspend      Verb = "suspend"      // a person makes it unavailable
 	Drain        Verb = "drain"        // a person wants no new work on it
 	Resume       Verb = "resume"       // a person wants it back
-	Redeploy     Verb = "redeploy"     // it will be set up again from the start
-	Decommission Verb = "decommission" // its provider takes it back for commissioning
+	Deploy       Verb = "deploy"       // its provider sets it up
+	Redeploy     Verb = "redeploy"     // its provider sets it up again from the start
+	Decommission Verb = "decommission" // its provider takes it back: nothing is installed on it any more
 	Retire       Verb = "retire"       // its life ends, by a person or by itself; its name is free again
 	Ban          Verb = "ban"          // it is retired, and neither its name nor its key may return
 )
 
 // verbs are all verbs, in the order of a node's life. Refusals list them in this order.
 var verbs = [...]Verb{
-	Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban,
+	Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Deploy, Redeploy, Decommission, Retire, Ban,
 }
 
 // Situation is what Decide looks at.
@@ -95,10 +96,12 @@ func next(s Situation, verb Verb) (State, bool) {
 		return Drained, s.State == Active || s.State == Drained
 	case Resume:
 		return Active, s.State == Drained || s.State == Active || s.State == Unavailable && s.Person
+	case Deploy:
+		return Deploying, s.State == Ready || s.State == Deploying
 	case Redeploy:
 		return Deploying, s.State == Drained || s.State == Deploying
 	case Decommission:
-		return Commissioned, s.State == Enrolled || s.State == Commissioned
+		return Commissioned, s.State != Active && s.State != Retired // one that works is drained first
 	}
 	return "", false
 }

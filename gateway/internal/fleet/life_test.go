@@ -23,8 +23,9 @@ cure         -            -         deploying -            active      drained  
 suspend      -            -         -         -            unavailable -         unavailable             -
 drain        -            -         -         -            drained     drained   -                       -
 resume       -            -         -         -            active      active    -/active                -
+deploy       -            deploying deploying -            -           -         -                       -
 redeploy     -            -         deploying -            -           deploying -                       -
-decommission commissioned -         -         commissioned -           -         -                       -
+decommission commissioned commissioned commissioned commissioned - commissioned commissioned             -
 retire       retired      retired   retired   retired      retired     retired   retired                 retired
 ban          retired      retired   retired   retired      retired     retired   retired                 retired
 `
@@ -34,8 +35,8 @@ func moves(t *testing.T) (verbs []fleet.Verb, lead map[fleet.Situation][]string)
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(life), "\n")
 	states := strings.Fields(lines[0])
-	if len(states) != 8 || len(lines) != 1+13 {
-		t.Fatalf("%d states and %d lines, want 8 and 14", len(states), len(lines))
+	if len(states) != 8 || len(lines) != 1+14 {
+		t.Fatalf("%d states and %d lines, want 8 and 15", len(states), len(lines))
 	}
 	lead = map[fleet.Situation][]string{}
 	for _, line := range lines[1:] {

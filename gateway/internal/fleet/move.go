@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -23,6 +24,7 @@ type change struct {
 	because     map[string]string // the details of the added reasons, by reason
 	kind        string            // of the event; empty: made from the verb
 	detail      map[string]string // added to the event's own details
+	force       bool              // although an allocation has a part of it; only looked at where a provider moves it
 	security    bool              // the event is one for the auditor, whether the state changes or not
 }
 
@@ -38,6 +40,14 @@ func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, verb Verb, b
 		return Node{}, err
 	}
 	return f.node(row), nil
+}
+
+// Provide moves a node for its provider: Accept, Deploy, Redeploy and Decommission. The last three end what it was: its certificates are no
+// good any more, and neither are the tokens that are bound to it. Unless force is set, a node of which an allocation has a part is refused
+// that.
+func (f *Fleet) Provide(ctx context.Context, nodeID string, verb Verb, force bool, by store.Actor) error {
+	_, err := f.apply(ctx, nodeID, change{verb: verb, by: by, force: force})
+	return err
 }
 
 // apply decides a change on the node's present row and writes it. The store refuses with ErrConflict if the node has left that
@@ -86,6 +96,8 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 		move.Ban = c.verb == Ban
 	case Resume:
 		move.ClearReasons = true
+	case Deploy, Redeploy, Decommission:
+		move.RevokeCertificates, move.RevokeTokens, move.ClearReasons, move.Unheld = true, true, true, !c.force
 	case Suspend:
 		if !personSet(row.Reasons) {
 			move.AddReasons = append(move.AddReasons, store.Reason{Reason: wire.ReasonSuspended, Person: true, Since: f.now()})
@@ -119,27 +131,12 @@ func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event
 
 // pastTense is the word for a move in the kind of its event. These words are part of the API: auditors search for them.
 func pastTense(verb Verb) string {
-	switch verb {
-	case Drain:
-		return "drained"
-	case Resume:
-		return "resumed"
-	case Retire:
-		return "retired"
-	case Ban:
-		return "banned"
-	case Heartbeat:
-		return "active"
-	case Fail:
-		return "failed"
-	case Cure:
-		return "cured"
-	case Suspend:
-		return "suspended"
-	case Fetch:
-		return "script_fetched"
+	words := map[Verb]string{
+		Drain: "drained", Resume: "resumed", Retire: "retired", Ban: "banned", Heartbeat: "active", Fail: "failed", Cure: "cured",
+		Suspend: "suspended", Fetch: "script_fetched", Accept: "accepted", Deploy: "deploying", Redeploy: "redeploying",
+		Decommission: "decommissioned",
 	}
-	return string(verb)
+	return cmp.Or(words[verb], string(verb))
 }
 
 // SetLabels sets and removes labels for the operator. They win over the labels of the credential and of the agent.
