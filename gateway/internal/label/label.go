@@ -16,6 +16,15 @@ import (
 // Price is the label with what an hour of a node costs, in the operator's own currency.
 const Price = "price_per_hour"
 
+// RentedFor is the label of a node that was rented for one allocation: its id.
+const RentedFor = "rented_for"
+
+// Labels by which an operator or a token says what is paid for. The node's own labels do not count: it would judge itself.
+const (
+	GPUModel  = "gpu_model"      // such as h100
+	GPUMemory = "gpu_memory_gib" // of each GPU
+)
+
 const mostPrice = 1e6 // an hour; more is a mistake, and would drown the sum of the fleet
 
 // PriceOf reads the label of a price, such as 1.99; nil: there is none, or it is no price.

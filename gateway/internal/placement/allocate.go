@@ -70,7 +70,7 @@ func (s *Service) Allocate(ctx context.Context, who Caller, q api.NewAllocation,
 	ctx = context.WithoutCancel(ctx) // a caller who goes away must not leave half an allocation
 	why, err := s.place(ctx, &wanted, true, s.takenBefore(&wanted))
 	if err == nil && why != "" {
-		err = s.waitOrRefuse(ctx, wanted, why, q.Wait, who.By)
+		err = s.waitOrRefuse(ctx, wanted, why, q.Wait || q.Rent, who.By)
 	}
 	switch {
 	case errors.Is(err, errTaken):
@@ -142,6 +142,11 @@ func (s *Service) read(who Caller, q api.NewAllocation, may func(string) error) 
 		return bad("the highest price is no price", "such as 2.50, per hour of all of it")
 	case len(q.Note) > wire.MaxText || q.Note != wire.Plain(q.Note, wire.MaxText):
 		return bad("the note is too long, or no line of text", fmt.Sprintf("at most %d bytes", wire.MaxText))
+	}
+	if q.Rent {
+		if err := checkRent(q.Wish); err != nil {
+			return ask{}, err
+		}
 	}
 	q.Count = max(q.Count, 1)
 	picks, err := label.ParseSelector(q.Selector)
@@ -243,7 +248,7 @@ func (s *Service) tenantsWith(wanted ask) (others []string) {
 			continue
 		}
 		seen[row.Tenant] = true
-		nodes, _ := s.Offer(row.Tenant, wanted.picks)
+		nodes, _ := s.Offer(wanted.ID, row.Tenant, wanted.picks)
 		if why, _ := pick.Could(nodes, wanted.wish); why == "" {
 			others = append(others, row.Tenant)
 		}
@@ -253,9 +258,10 @@ func (s *Service) tenantsWith(wanted ask) (others []string) {
 
 // could refuses what no node could ever give, and what is more than the tenant may have.
 func (s *Service) could(ctx context.Context, wanted ask) error {
-	nodes, _ := s.Offer(wanted.Tenant, wanted.picks)
+	nodes, _ := s.Offer(wanted.ID, wanted.Tenant, wanted.picks)
 	why, nearest := pick.Could(nodes, wanted.wish)
-	if why == "" {
+	isGot := wanted.wish.Rent || s.supplies != nil && wanted.wish.Selector == "" && s.supplies(ctx, wantedBy(&wanted))
+	if why == "" || isGot {
 		return s.withinQuota(ctx, wanted, nodes)
 	}
 	hint := "muster sku ls shows what there is"
@@ -309,9 +315,13 @@ func (s *Service) place(ctx context.Context, wanted *ask, isNew bool, taken pick
 			s.equipOrLater(ctx, wanted)
 			return "", nil
 		}
+		if err != nil && !errors.Is(err, store.ErrConflict) { // it may be written: what is read decides, and until then nobody has these slots
+			s.doubt(context.WithoutCancel(ctx), doubtful{wanted.ID, choice, slices.Collect(maps.Keys(rows))})
+			return "", err
+		}
 		s.LetGo(choice, wanted.ID)
-		if !errors.Is(err, store.ErrConflict) {
-			return why, err
+		if err == nil {
+			return why, nil
 		}
 		row, err := s.Records.Allocation(store.Fresh(ctx), wanted.ID)
 		switch {
@@ -356,6 +366,7 @@ func (s *Service) leave(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.waits, id)
+	delete(s.rents, id)
 	s.queued = slices.DeleteFunc(s.queued, func(w *ask) bool { return w.ID == id })
 }
 
@@ -395,7 +406,7 @@ func (s *Service) claimEvents(wanted *ask, choice pick.Choice, rows map[string]*
 
 // dryRun says what an allocation would get.
 func (s *Service) dryRun(ctx context.Context, wanted ask) (api.Allocation, error) {
-	nodes, rows := s.Offer(wanted.Tenant, wanted.picks)
+	nodes, rows := s.Offer(wanted.ID, wanted.Tenant, wanted.picks)
 	choice := pickBeside(s.takenBefore(&wanted), nodes, wanted.wish)
 	a, err := s.shownAllocation(ctx, wanted.Allocation, false)
 	if err != nil {

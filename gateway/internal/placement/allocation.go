@@ -78,7 +78,7 @@ func (s *Service) shownAllocation(ctx context.Context, row records.Allocation, w
 		Launch: asked.launch, Tasks: []api.AllocationTask{}, Warned: row.Warned}
 	s.mu.Lock()
 	if row.State == records.Waiting {
-		a.WaitsFor = cmp.Or(s.waits[row.ID], "the gateway to look")
+		a.WaitsFor = cmp.Or(s.rents[row.ID], s.waits[row.ID], "the gateway to look")
 		a.Ahead = s.ahead(row)
 	}
 	s.mu.Unlock()

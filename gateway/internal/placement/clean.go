@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -37,6 +38,9 @@ func (s *Service) cleanUp(ctx context.Context) error {
 
 // clean sends one node to clean. A node that does not come for it in time is asked again.
 func (s *Service) clean(ctx context.Context, w records.Work, now time.Time) error {
+	if works, err := s.endWork(ctx, w); works || err != nil {
+		return err
+	}
 	next := now.Add(cleanTime + min(cleanAgain<<min(w.Tries, 10), cleanPause))
 	if err := s.Records.Try(ctx, w, now, next); err != nil {
 		return err
@@ -62,6 +66,43 @@ func (s *Service) clean(ctx context.Context, w records.Work, now time.Time) erro
 		return s.block(ctx, w.Allocation, w.NodeID, []wire.Left{{What: refused.Message, Next: refused.Hint}}, next)
 	}
 	return err
+}
+
+// endWork cancels the tasks of an allocation on a node, and reports whether some have not ended: what one of them starts after the cleaning
+// would work on GPUs that somebody else has by then. Every task ends: its node hears that it is canceled, or does not come for it in time.
+func (s *Service) endWork(ctx context.Context, w records.Work) (works bool, err error) {
+	for q := (store.TaskQuery{Node: w.NodeID, Open: true}); ; {
+		tasks, next, err := s.Store.Tasks(store.Fresh(ctx), q)
+		if err != nil {
+			return true, err
+		}
+		for _, t := range tasks {
+			if allocationOf(t) != w.Allocation || t.Type == wire.TaskGPUClean {
+				continue
+			}
+			works = true
+			var ended *wire.ErrorDetail // meanwhile
+			if err := s.Cancel(ctx, t.ID, store.Actor{Name: inventory.ByGateway}); err != nil && !errors.As(err, &ended) {
+				return true, err
+			}
+		}
+		if next == "" {
+			return works, nil
+		}
+		q.Cursor = next
+	}
+}
+
+// allocationOf is the allocation that a task names; empty: none.
+func allocationOf(t store.Task) string {
+	var payload wire.TaskPayload
+	var p struct {
+		Allocation string `json:"allocation"`
+	}
+	if json.Unmarshal(t.Payload, &payload) != nil || json.Unmarshal(payload.Params, &p) != nil {
+		return "" // params of other types have other shapes
+	}
+	return p.Allocation
 }
 
 // usersOf are the accounts on a node that were made for an allocation, and that no other allocation has there.
@@ -95,6 +136,11 @@ func (s *Service) takeCleaning(ctx context.Context, t store.Task) error {
 		return err
 	}
 	cleaning := cleaningOf(t)
+	if row, known := s.Node(t.NodeID); known {
+		for i := range cleaning.Left { // the agent does not know its name
+			cleaning.Left[i].Next = strings.ReplaceAll(cleaning.Left[i].Next, " NODE ", " "+row.Name+" ")
+		}
+	}
 	left := remains(cleaning, p, units)
 	var clean []string
 	for key, uuid := range units {

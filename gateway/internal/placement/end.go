@@ -161,7 +161,7 @@ func (s *Service) losses(nodeID string) (events []store.Event) {
 	return events
 }
 
-// forgetGone frees what nodes have that were given back.
+// forgetGone frees what nodes have that were given back, or taken back by force.
 func (s *Service) forgetGone(ctx context.Context) error {
 	gone, err := s.Records.Stranded(ctx)
 	for _, id := range gone {

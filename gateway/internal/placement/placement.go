@@ -39,16 +39,20 @@ type Config struct {
 type Service struct {
 	*inventory.Service
 	ttl, longest time.Duration // as Config says
+	supply       func(ctx context.Context, w Wanted) string
+	supplies     func(ctx context.Context, w Wanted) bool // nil: nothing does
 
 	pruned time.Time // when old allocations were last dropped; Round's alone
 
 	queueing sync.Mutex // one after the other, so that no more wait than may
 
-	mu       sync.Mutex        // guards all below
-	finished []finished        // tasks that have ended and were not looked at
-	queued   []*ask            // allocations that wait, in the order in which they are served
-	claimed  []*ask            // allocations that may lack what follows from their claims
+	mu       sync.Mutex // guards all below
+	finished []finished // tasks that have ended and were not looked at
+	queued   []*ask     // allocations that wait, in the order in which they are served
+	claimed  []*ask     // allocations that may lack what follows from their claims
+	doubtful []doubtful
 	waits    map[string]string // what they wait for, by id
+	rents    map[string]string // how far it is with what is rented for them
 }
 
 // Open makes a Service that goes on with what the database has.
@@ -57,7 +61,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Service: i, ttl: c.TTL, longest: c.Longest, waits: map[string]string{}}
+	s := &Service{Service: i, ttl: c.TTL, longest: c.Longest, waits: map[string]string{}, rents: map[string]string{}}
 	if err := s.readQueue(ctx); err != nil {
 		return nil, err
 	}
@@ -117,6 +121,7 @@ func (s *Service) Round(ctx context.Context) {
 		what string
 		do   func(context.Context) error
 	}{
+		{"claims are not read", s.readDoubtful},
 		{"what tasks have found is not taken", s.takeFinished},
 		{"owners do not get what they asked for", s.equipAgain},
 		{"nodes that are gone keep their slots", s.forgetGone},

@@ -333,6 +333,32 @@ func TestGone(t *testing.T) {
 	w.agrees()
 }
 
+// TestTakenBack: what was allocated on a node that was taken back by force is lost, and its owner is told. One that waits to be cleaned is
+// free as well.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{wire.StateCommissioned, wire.StateReady} {
+		w := up(t, 2, "n-1")
+		a, ended := w.have(ada, 1), w.have(ada, 1)
+		_, err := w.Release(t.Context(), ada, ended.ID)
+		w.must(err)
+		w.must(w.store.MoveNode(t.Context(), store.Move{NodeID: "n-1", From: wire.StateActive, To: state, At: start}))
+		w.set("n-1", func(r *api.NodeRow) { r.State = state })
+		w.Round(t.Context())
+		for _, id := range []string{a.ID, ended.ID} {
+			got, err := w.Allocation(t.Context(), "", id)
+			w.must(err)
+			if got.State != api.AllocationReleased {
+				t.Errorf("%s: %+v", state, got)
+			}
+		}
+		if w.events("allocation.lost") == 0 {
+			t.Error("nobody was told")
+		}
+		w.agrees()
+	}
+}
+
 // use asks whether ada may have a program use GPUs.
 func (w *world) use(node, allocation string, gpus []string, count int) error {
 	return w.MayUse(node, &wire.WorkloadProcess{Allocation: allocation, GPUs: gpus, GPUCount: count}, ada.By)

@@ -196,7 +196,7 @@ func (s *Service) serve(ctx context.Context) error {
 
 // takeFor adds what an allocation waits for.
 func (s *Service) takeFor(taken pick.Taken, w *ask) {
-	nodes, _ := s.Offer(w.Tenant, w.picks)
+	nodes, _ := s.Offer(w.ID, w.Tenant, w.picks)
 	taken.Add(nodes, w.wish)
 }
 

@@ -33,6 +33,7 @@ type world struct {
 	rows   map[string]*api.NodeRow
 	orders []inventory.Order
 	refuse map[string]error // by type of task
+	used   []string         // GPUs that processes use without an allocation
 }
 
 func newWorld(t testing.TB, nodes ...string) *world {
@@ -41,7 +42,8 @@ func newWorld(t testing.TB, nodes ...string) *world {
 	w.store = storetest.Open(t, w.clock)
 	w.config = Config{Config: inventory.Config{Store: w.store, Records: records.New(w.store.Records()), Ready: func() bool { return true },
 		Node:  w.row,
-		Nodes: w.all, Placed: w.placed, Send: w.send, Now: w.clock}, TTL: 24 * time.Hour, Longest: 30 * 24 * time.Hour}
+		Nodes: w.all, Placed: w.placed, Send: w.send, Cancel: w.cancel, Taken: w.taken, Now: w.clock}, TTL: 24 * time.Hour,
+		Longest: 30 * 24 * time.Hour}
 	for _, id := range nodes {
 		w.add(id)
 	}
@@ -108,6 +110,16 @@ func (w *world) send(_ context.Context, o inventory.Order) error {
 		w.orders = append(w.orders, o)
 	}
 	return nil
+}
+
+func (w *world) cancel(ctx context.Context, task string, by store.Actor) error {
+	return w.store.AskCancel(ctx, task, w.clock(), by)
+}
+
+func (w *world) taken(*api.NodeRow) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.used)
 }
 
 // sent are the orders of a type that are open, and closes them.

@@ -34,6 +34,26 @@ type Sample struct {
 	Hardware   *wire.Hardware  // nil: it brought no reading, and the last one stays
 }
 
+const (
+	listLife = 15 * time.Minute               // an agent drops a list of processes that is older
+	mostSkew = 10 * 365 * 24 * 60 * 60 * 1000 // of a clock that is allowed for, in milliseconds
+)
+
+// LookedAt is when processes on a GPU were looked at, by the gateway's clock. Nobody looks again before each heartbeat.
+func (s *Sample) LookedAt(p *wire.Processes) time.Time {
+	if p.At.IsZero() {
+		return s.At
+	}
+	at := p.At.Add(time.Duration(min(max(s.SkewMillis, -mostSkew), mostSkew)) * time.Millisecond)
+	switch {
+	case at.After(s.At):
+		return s.At
+	case at.Before(s.At.Add(-listLife)):
+		return s.At.Add(-listLife)
+	}
+	return at
+}
+
 // FeedConfig says what a Feed works with. A zero field means the default.
 type FeedConfig struct {
 	Limit  int // heartbeats that may wait; 0: 16,384

@@ -15,6 +15,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/placement/inventory/slot"
 	"muster/gateway/internal/view/hardware"
 	"muster/store"
@@ -303,7 +304,17 @@ func (s *Service) put(ctx context.Context, row *api.NodeRow, t store.Task, seen 
 	}
 	lacks := missing(profile, seen)
 	e.Ready = profile.Name != "" && len(lacks) == 0
-	return s.Records.PutEvidence(ctx, e, s.proposals(row, profile, seen.Facts), s.news(row, e, lacks)...)
+	promised, err := s.Records.Promised(ctx, row.ID)
+	if err != nil {
+		return err
+	}
+	slots := s.proposals(row, profile, seen.Facts)
+	for i := range slots {
+		if of := promised[label.RentedFor]; of != "" && slots[i].Rule == "" { // it was rented to be allocated
+			slots[i].Rule = "allocation:" + of
+		}
+	}
+	return s.Records.PutEvidence(ctx, e, slots, s.news(row, e, lacks)...)
 }
 
 // news are the events of evidence: that it came, and that it shows another machine than the slots were approved for.

@@ -29,8 +29,9 @@ func (h Hold) isClaim(allocation string) bool {
 	return h.Allocation == allocation && h.State == claiming
 }
 
-// Offer are the nodes of a tenant that a selector names, as package pick chooses from them, in any order; and their rows.
-func (s *Service) Offer(tenant string, picks []store.Term) (nodes []pick.Node, rows map[string]*api.NodeRow) {
+// Offer are the nodes of a tenant that a selector names, as package pick chooses from them, in any order; and their rows. A node that was
+// rented for an allocation is offered to that one alone.
+func (s *Service) Offer(allocation, tenant string, picks []store.Term) (nodes []pick.Node, rows map[string]*api.NodeRow) {
 	now := s.Now()
 	rows = map[string]*api.NodeRow{}
 	s.mu.Lock()
@@ -40,8 +41,11 @@ func (s *Service) Offer(tenant string, picks []store.Term) (nodes []pick.Node, r
 		if !known || len(n.slots) == 0 || row.Tenant != tenant || row.State == wire.StateRetired || !label.Matches(picks, row) {
 			continue
 		}
+		if of := row.Labels[label.RentedFor]; of != "" && of != allocation {
+			continue
+		}
 		rows[id] = row
-		nodes = append(nodes, n.forPick(row, now))
+		nodes = append(nodes, s.forPick(n, row, now))
 	}
 	return nodes, rows
 }
@@ -51,7 +55,7 @@ func (s *Service) Reserve(allocation, tenant string, picks []store.Term, choose 
 	map[string]*api.NodeRow) {
 	s.serving.Lock()
 	defer s.serving.Unlock()
-	nodes, rows := s.Offer(tenant, picks)
+	nodes, rows := s.Offer(allocation, tenant, picks)
 	choice := choose(nodes)
 	s.mu.Lock()
 	defer s.mu.Unlock()

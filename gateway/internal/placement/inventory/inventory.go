@@ -43,6 +43,9 @@ type Config struct {
 
 	Placed func(nodeID string, p *api.NodePlacement) // gets a node's place when it has changed, and must not wait
 	Send   func(ctx context.Context, o Order) error  // makes a task
+	Cancel func(ctx context.Context, task string, by store.Actor) error
+	// Taken are the UUIDs of the GPUs of a node that somebody uses without an allocation.
+	Taken func(row *api.NodeRow) []string
 
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: nothing is logged

@@ -9,14 +9,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/placement/inventory/slot"
 	"muster/gateway/internal/view/hardware"
-)
-
-// Labels by which an operator or a token says what is paid for. The node's own labels do not count: it would judge itself.
-const (
-	labelModel  = "gpu_model"      // such as h100
-	labelMemory = "gpu_memory_gib" // of each GPU
 )
 
 // memoryShort is how much less than its label a GPU may show: the driver keeps some.
@@ -62,8 +57,8 @@ func asPaid(want *int, promised map[string]string, gpus []hardware.GPU) wire.Che
 		c.State = wire.CheckFailed
 		c.Saw += fmt.Sprintf("; %d are paid for", *want)
 	}
-	model := promised[labelModel]
-	memory, err := strconv.ParseFloat(promised[labelMemory], 64)
+	model := promised[label.GPUModel]
+	memory, err := strconv.ParseFloat(promised[label.GPUMemory], 64)
 	for _, g := range gpus {
 		switch {
 		case model != "" && !hardware.Is(g.Model, model):
@@ -72,7 +67,7 @@ func asPaid(want *int, promised map[string]string, gpus []hardware.GPU) wire.Che
 			return c
 		case err == nil && (g.MemoryMiB == nil || float64(*g.MemoryMiB) < memory*1024*memoryShort):
 			c.State = wire.CheckFailed
-			c.Saw += "; " + promised[labelMemory] + " GiB each are paid for"
+			c.Saw += "; " + promised[label.GPUMemory] + " GiB each are paid for"
 			return c
 		}
 	}

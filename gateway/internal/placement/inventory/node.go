@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -33,6 +34,7 @@ type node struct {
 	twin     string             // name of another node that shows a GPU of it too; empty: none
 	ready    *pick.Node         // for package pick, without its bars; nil: it has changed
 	price    *float64           // of the whole node, that is in ready
+	taken    []string           // GPUs that somebody uses without an allocation, as ready has them
 	told     *api.NodePlacement // what the view has
 }
 
@@ -277,10 +279,17 @@ func (n *node) reason(one *records.Slot) string {
 		return cmpOr("disabled", one.Reason)
 	case one.Decision == records.Proposed && one.Reason == records.ReasonDrift:
 		return "the machine has changed since it was approved"
+	case one.Decision == records.Proposed && len(n.missing) > 0:
+		return "not approved, and cannot be: " + strings.Join(n.missing, "; ")
 	case one.Decision == records.Proposed:
 		return "not approved"
 	case one.Digest != n.evidence.Digest:
 		return "it is approved for other evidence"
+	}
+	for _, u := range one.Units {
+		if _, held := n.holds[u.Key]; !held && slices.Contains(n.taken, u.UUID) {
+			return "a process that belongs to no allocation uses " + u.UUID
+		}
 	}
 	return ""
 }
@@ -309,8 +318,10 @@ func (n *node) hold(h Hold) {
 }
 
 // forPick is a node as package pick chooses from. The caller holds the lock.
-func (n *node) forPick(row *api.NodeRow, now time.Time) pick.Node {
-	if n.ready == nil || !samePrice(n.price, row.PricePerHour) || n.ready.Name != row.Name {
+func (s *Service) forPick(n *node, row *api.NodeRow, now time.Time) pick.Node {
+	if taken := s.Taken(row); n.ready == nil || !samePrice(n.price, row.PricePerHour) || n.ready.Name != row.Name ||
+		!slices.Equal(taken, n.taken) {
+		n.taken = taken
 		n.price = row.PricePerHour
 		n.ready = n.prepared(row)
 	}
@@ -361,87 +372,4 @@ func (n *node) priceOf(row *api.NodeRow, one *records.Slot) *float64 {
 	}
 	price := *row.PricePerHour * float64(len(one.Units)) / float64(max(len(all), 1))
 	return &price
-}
-
-// Tell tells the view of the nodes whose place has changed: of these, or of all.
-func (s *Service) Tell(ids ...string) {
-	now := s.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(ids) == 0 {
-		ids = slices.Collect(maps.Keys(s.nodes))
-	}
-	for _, id := range ids {
-		n := s.at(id)
-		row, known := s.Node(id)
-		if !known || row.State == wire.StateRetired {
-			if n.told != nil {
-				n.told = nil
-				s.Placed(id, nil)
-			}
-			continue
-		}
-		if place := n.place(row, now); n.told == nil || !samePlace(n.told, place) {
-			n.told = place
-			s.Placed(id, place)
-		}
-	}
-}
-
-// place is what lists show of a node. The caller holds the lock.
-func (n *node) place(row *api.NodeRow, now time.Time) *api.NodePlacement {
-	p := &api.NodePlacement{Profile: n.profile, Tags: n.tagNames(), Holds: []api.GPUHold{}}
-	for _, key := range slices.Sorted(maps.Keys(n.holds)) {
-		if h := n.holds[key]; h.State != claiming {
-			p.Holds = append(p.Holds, api.GPUHold{GPU: h.UUID, Allocation: h.Allocation, Owner: h.Owner, Tenant: h.Tenant, State: HoldState(h.State),
-				Since: h.Since.UTC(), EndsAt: h.EndsAt.UTC()})
-		}
-	}
-	p.Capacity, p.Reasons = capacity.Of(row, n.stands(), n.count(), now)
-	if p.Reasons == nil {
-		p.Reasons = []string{}
-	}
-	return p
-}
-
-// count counts the units of a node by what becomes of them. The caller holds the lock.
-func (n *node) count() (c capacity.Units) {
-	approved := map[string]bool{} // of each unit: one of its slots takes claims
-	for i := range n.slots {
-		for _, u := range n.slots[i].Units {
-			approved[u.Key] = approved[u.Key] || n.reason(&n.slots[i]) == ""
-		}
-	}
-	for key, takes := range approved {
-		h, held := n.holds[key]
-		switch {
-		case held && h.State == records.Blocked:
-			c.Blocked++
-		case held && h.State == records.Cleaning:
-			c.Cleaning++
-		case held:
-			c.Held++
-		case takes:
-			c.Free++
-		default:
-			c.Proposed++
-		}
-	}
-	return c
-}
-
-func samePlace(a, b *api.NodePlacement) bool {
-	return a.Profile == b.Profile && a.Capacity == b.Capacity && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Reasons, b.Reasons) &&
-		slices.Equal(a.Holds, b.Holds)
-}
-
-// HoldState is the state of a hold in the words of slots.
-func HoldState(state string) string {
-	switch state {
-	case records.Cleaning:
-		return api.SlotCleaning
-	case records.Blocked:
-		return api.SlotBlocked
-	}
-	return api.SlotAllocated
 }

@@ -201,14 +201,18 @@ func (s *Service) assign(ctx context.Context, row *api.NodeRow, name string, by 
 	s.mu.Lock()
 	n := s.at(row.ID)
 	out = api.AssignedNode{Node: row.Name, Before: n.profile, Profile: name}
-	held := len(n.holds) > 0
+	holds := slices.Collect(maps.Values(n.holds))
 	s.mu.Unlock()
 	switch {
 	case out.Before == name:
 		return out, nil
-	case held:
+	case len(holds) > 0:
 		out.Profile = out.Before
-		out.Refused = "it has allocations: release them first"
+		if h := holds[0]; h.State == records.Held || h.State == claiming {
+			out.Refused = "it has allocations: release them first (muster alloc release " + h.Allocation + ")"
+		} else {
+			out.Refused = "it is not clean yet after the allocation " + h.Allocation + ": muster alloc show " + h.Allocation
+		}
 		return out, nil
 	case profile.Conflict(out.Before, name):
 		out.Profile = out.Before

@@ -33,7 +33,7 @@ func (s *Service) ofTenant(tenant string) (nodes []pick.Node) {
 		if tenant != "" && row.Tenant != tenant || row.GPUs != nil && len(row.GPUs) == 0 {
 			continue
 		}
-		nodes = append(nodes, s.at(row.ID).forPick(row, now))
+		nodes = append(nodes, s.forPick(s.at(row.ID), row, now))
 	}
 	return nodes
 }

@@ -88,36 +88,36 @@ func (n *node) shown(row *api.NodeRow, one *records.Slot) api.Slot {
 	}
 	out.Reason = n.reason(one)
 	n.held(one, &out)
-	out.Next = next(row, one, out)
+	out.Next = n.next(row, one, out)
 	return out
 }
 
 // held fills in what holds the units of a slot. The caller holds the lock.
 func (n *node) held(one *records.Slot, out *api.Slot) {
+	var shown Hold // that is blocked, or the first
 	for _, u := range one.Units {
-		h, held := n.holds[u.Key]
-		if !held || h.State == claiming {
-			continue
+		if h := n.holds[u.Key]; h.State != claiming && (shown.State == claiming || h.State == records.Blocked) {
+			shown = h
 		}
-		if out.Allocation = h.Allocation; h.SlotID != one.ID && out.Reason == "" {
-			out.Reason = "a GPU of it is in the slot " + h.SlotID
-		}
-		if out.State != api.SlotBlocked {
-			out.State = HoldState(h.State)
-		}
-		if h.State == records.Blocked {
-			out.Reason = h.Reason
-			out.Next = h.Next
-		}
+	}
+	if shown.State == claiming {
+		return
+	}
+	out.Allocation, out.State = shown.Allocation, HoldState(shown.State)
+	switch {
+	case shown.State == records.Blocked:
+		out.Reason, out.Next = shown.Reason, shown.Next
+	case shown.SlotID != one.ID && out.Reason == "":
+		out.Reason = "a GPU of it is in the slot " + shown.SlotID
 	}
 }
 
 // next says what to do about a slot that takes no claims.
-func next(row *api.NodeRow, one *records.Slot, out api.Slot) string {
+func (n *node) next(row *api.NodeRow, one *records.Slot, out api.Slot) string {
 	switch {
 	case out.Next != "" || out.Reason == "" || out.Allocation != "":
 		return out.Next
-	case one.Decision == records.Disabled || one.Decision == records.Proposed && !one.Gone:
+	case one.Decision == records.Disabled || one.Decision == records.Proposed && !one.Gone && (len(n.missing) == 0 || one.Reason != ""):
 		return "muster slot approve " + one.ID
 	}
 	return "muster node check " + row.Name

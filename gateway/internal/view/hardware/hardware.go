@@ -138,28 +138,55 @@ func word(text string) string {
 // clip keeps a name within what the name of a label has.
 func clip(text string) string { return strings.TrimRight(text[:min(len(text), wire.MaxLabelKey)], "-") }
 
-// Is reports whether a model is what somebody asked for, which may be a driver's name too. A request may leave out the form of the board
-// and the size of the memory: h100 is h100-sxm and h100-pcie, and 4090 is rtx-4090. A longer name of another card never matches: rtx-4080
-// is not rtx-4080-super.
+// Is reports whether a model is what somebody asked for, which may be a driver's name or a company's too. A request may leave out the form
+// of the board and the size of the memory: h100 is h100-sxm and h100-pcie, and 4090 is rtx-4090. What one of them does not name, such as
+// the memory of h100-sxm, is not compared. A longer name of another card never matches: rtx-4080 is not rtx-4080-super.
 func Is(model, asked string) bool {
 	if exact, _, _ := name(wire.PCIDevice{}, asked); exact == model {
 		return model != ""
 	}
-	_, short := split(asked)
-	rest := strings.Split(modelOf(short), "-")
-	for part := range strings.SplitSeq(model, "-") {
-		switch {
-		case len(rest) > 0 && part == rest[0]:
-			rest = rest[1:]
-		case !mayBeLeftOut(part):
-			return false
-		}
-	}
-	return len(rest) == 0 && model != ""
+	m, a := spell(model), spell(asked)
+	agree := func(a, b string) bool { return a == "" || b == "" || a == b }
+	return m.chip != "" && m.chip == a.chip && agree(m.form, a.form) && agree(m.size, a.size) && (m.rtx || !a.rtx)
 }
 
-// mayBeLeftOut is true for the parts of a model that do not name its chip: the form of its board, and its memory, such as 80g.
-func mayBeLeftOut(part string) bool {
-	size, isSize := strings.CutSuffix(part, "g")
-	return slices.Contains([]string{"sxm", "pcie", "nvl", "rtx"}, part) || isSize && size != "" && strings.Trim(size, "0123456789") == ""
+// spelling is what a name says of a card, whoever wrote it.
+type spelling struct {
+	chip string // without anything between its parts: 6000ada
+	form string // of the board: sxm, pcie or nvl; empty: it does not say
+	size string // of the memory, in GB; empty: it does not say
+	rtx  bool
+}
+
+func spell(text string) (s spelling) {
+	_, short := split(text)
+	for part := range strings.SplitSeq(word(short), "-") {
+		isNumber := func(text string) bool { return strings.Trim(text, "0123456789") == "" }
+		size, isSize := strings.CutSuffix(strings.TrimSuffix(part, "b"), "g")
+		generation, isSXM := strings.CutPrefix(part, "sxm")
+		switch {
+		case slices.Contains([]string{"geforce", "tesla", "instinct", "blackwell", "generation", "edition", "server", "workstation"}, part):
+		case strings.HasPrefix(part, "rtx"):
+			s.rtx = true
+			s.chip += part[len("rtx"):]
+		case isSXM && isNumber(generation):
+			s.form = "sxm"
+		case part == "pcie", part == "nvl":
+			s.form = part
+		case isSize && size != "" && isNumber(size):
+			s.size = size
+		default:
+			s.chip += part
+		}
+	}
+	return s
+}
+
+// TagFits reports whether a tag that somebody else gave a machine, such as gpu-nvidia-h200, names the model that is asked for.
+func TagFits(tag, asked string) bool {
+	model, isGPU := strings.CutPrefix(tag, "gpu-")
+	for _, vendor := range []string{"nvidia-", "amd-"} {
+		model = strings.TrimPrefix(model, vendor)
+	}
+	return isGPU && model != "" && (Is(model, asked) || Is(asked, model))
 }

@@ -240,10 +240,47 @@ func TestIs(t *testing.T) {
 		{"mi300x", "mi300x", true},
 		{"z900-ultra", "NVIDIA Z900 Ultra", true},
 		{"mixed", "h100", false},
+		{"H100 SXM", "H100", true}, // a company's name
+		{"RTX 6000Ada", "RTX 6000 Ada", true},
+		{"a100-sxm-80g", "A100 SXM4 80GB", true},
+		{"a100-sxm-80g", "A100 PCIE", false},
+		{"quadro-rtx-6000", "RTX 6000 Ada", false},
+		{"RTX 3090 Ti", "3090", false},
+		{"rtx-pro-6000-blackwell-workstation-edition", "RTX PRO 6000", true},
+		{"tesla-p100-pcie-16gb", "P100", true},
 		{"", "", false},
 	} {
 		if got := hardware.Is(test.model, test.asked); got != test.want {
 			t.Errorf("%q is %q: %v", test.model, test.asked, got)
+		}
+	}
+}
+
+// TestSpelling: what people ask a company for, against what drivers say of the machines that come. No spelling makes a good one another
+// card.
+func TestSpelling(t *testing.T) {
+	t.Parallel()
+	for driver, asked := range map[string][]string{
+		"NVIDIA H100 80GB HBM3":          {"H100", "h100", "H100 SXM", "H100 SXM5", "H100_SXM", "H100 80GB"},
+		"NVIDIA H100 PCIe":               {"H100", "H100 PCIE", "H100 80GB"},
+		"NVIDIA H100 NVL":                {"H100", "H100 NVL"},
+		"NVIDIA GeForce RTX 4090":        {"RTX 4090", "4090", "rtx4090", "RTX_4090", "GeForce RTX 4090"},
+		"NVIDIA A100-SXM4-80GB":          {"A100", "A100 SXM4", "A100 80GB"},
+		"NVIDIA H200":                    {"H200", "H200 SXM"},
+		"NVIDIA L40S":                    {"L40S", "l40s"},
+		"NVIDIA RTX 6000 Ada Generation": {"RTX 6000 Ada", "RTX 6000Ada", "6000 Ada"},
+		"NVIDIA RTX A6000":               {"RTX A6000", "A6000"},
+	} {
+		model := hardware.GPUs(wire.Facts{Accelerators: []wire.AcceleratorID{{UUID: "GPU-1", Name: driver}}})[0].Model
+		for _, one := range []string{"H100", "RTX 4090", "A100", "H200", "L40S", "L40", "RTX 6000 Ada", "RTX A6000", "RTX 4080", "RTX 6000"} {
+			if got := hardware.Is(model, one); got != slices.Contains(asked, one) {
+				t.Errorf("%s is %q: %v", driver, one, got)
+			}
+		}
+		for _, one := range asked {
+			if !hardware.Is(model, one) {
+				t.Errorf("%s is not %q", driver, one)
+			}
 		}
 	}
 }
@@ -268,4 +305,20 @@ func FuzzName(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTagFits: a tag without the form of the board fits each form, and a tag of another card or kind fits none.
+func TestTagFits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		tag, asked string
+		want       bool
+	}{{"gpu-nvidia-h200", "h200", true}, {"gpu-nvidia-h200", "h200-sxm", true}, {"gpu-h100-pcie", "h100", true}, {"gpu-nvidia-h100", "h200",
+		false},
+		{"gpu-nvidia-rtx-4080-super", "rtx-4080", false}, {"server-h200", "h200", false}, {"gpu-", "h200", false}, {"gpu-nvidia-h200", "",
+			false}} {
+		if got := hardware.TagFits(c.tag, c.asked); got != c.want {
+			t.Errorf("%s for %q: %t", c.tag, c.asked, got)
+		}
+	}
 }

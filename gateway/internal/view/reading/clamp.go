@@ -23,6 +23,7 @@ type field struct {
 	signed bool     // a number may be below zero
 	always bool     // a list is never nil
 	most   int      // elements of a list
+	long   int      // bytes of a text
 	words  []string // the only texts that are allowed; nil: any
 	usual  string   // the text that an empty one becomes
 	inner  []field  // of an object, or of each object of a list
@@ -53,6 +54,9 @@ func fieldsOf(t reflect.Type, path string) (fields []field) {
 		name := nameOf(t.Field(i))
 		f := ruleOf(path + name)
 		f.name = name
+		if f.long = wire.MaxText; path == "gpus.processes.list." {
+			f.long = wire.MaxProcessText
+		}
 		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
 			of = of.Elem()
 		}
@@ -80,6 +84,8 @@ func ruleOf(path string) field {
 		return field{most: wire.MaxList, always: true}
 	case "gpus.memory_source":
 		return field{words: []string{wire.MemoryDevice, wire.MemoryUnified}, usual: wire.MemoryDevice}
+	case "gpus.processes.list":
+		return field{most: wire.MostProcesses}
 	case "gpus.vendor":
 		return field{words: []string{wire.VendorNVIDIA, wire.VendorAMD}}
 	case "runs":
@@ -122,7 +128,7 @@ func (c *clamp) value(f *field, v reflect.Value) bool {
 		return v.IsNil() || c.value(f, v.Elem())
 	case reflect.String:
 		s := v.String()
-		return len(s) <= wire.MaxText && !strings.ContainsFunc(s, unreadable) && (s == "" || f.words == nil || slices.Contains(f.words, s))
+		return len(s) <= f.long && !strings.ContainsFunc(s, unreadable) && (s == "" || f.words == nil || slices.Contains(f.words, s))
 	case reflect.Int, reflect.Int64:
 		n := v.Int()
 		return n < mostNumber && n > -mostNumber && (n >= 0 || f.signed)
@@ -158,6 +164,7 @@ func (c *clamp) list(f *field, v reflect.Value) {
 		c.element(i)
 		if fits && f.inner != nil {
 			c.object(f.inner, element)
+			fits = !element.IsZero() // what it said did not fit
 		} else if fits {
 			fits = c.value(f, element)
 		}

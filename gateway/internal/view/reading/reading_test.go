@@ -109,6 +109,13 @@ func TestReadingsThatDoNotFit(t *testing.T) {
 		{"a control character", hardware(gpuWith("GPU-1", `GPU\u0007`), ""), "gpus[0].uuid", `"uuid":""`},
 		{"a control character of C1", hardware(gpuWith("GPU-1", "GPU\u0085"), ""), "gpus[0].uuid", `"uuid":""`},
 		{"half a character", hardware(gpuWith("GPU-1", `GPU\ud800`), ""), "gpus[0].uuid", `"uuid":""`},
+		{"an absurd name of a process", hardware(gpuWith(`"index"`, `"processes":{"list":[{"pid":1,"user":"`+strings.Repeat("x", 65)+
+			`"},{"pid":2,"user":"ada"}]},"index"`), ""), "gpus[0].processes.list[0].user",
+			`"list":[{"pid":1,"memory_mib":null},{"pid":2,"user":"ada"`},
+		{"an absurd list of processes", hardware(gpuWith(`"index"`, `"processes":{"list":[`+strings.Repeat(`{"pid":1},`, wire.MostProcesses)+
+			`{"pid":7}]},"index"`), ""), "gpus[0].processes.list from 16 on", `{"pid":1,"memory_mib":null}]`},
+		{"a process that says nothing", hardware(gpuWith(`"index"`, `"processes":{"count":1,"list":[{"memory_mib":null}]},"index"`), ""),
+			"gpus[0].processes.list[0]", `"count":1`},
 		{"an absurd text", hardware(gpuWith("GPU-1", strings.Repeat("x", 600)), ""), "gpus[0].uuid", `"uuid":""`},
 		{"no index", hardware(gpu+","+gpuWith(`"index":0,`, ""), ""), "", `{"index":1`},
 		{"a bad index", hardware(gpu+","+gpuWith(`"index":0`, `"index":-1`), ""), "gpus[1].index", `{"index":1`},
@@ -223,6 +230,7 @@ func TestIlls(t *testing.T) {
 func FuzzParseHeartbeat(f *testing.F) {
 	for _, seed := range []string{
 		hardware(gpu, ""), hardware(gpu+","+gpu, `,"cpus":2,"load1":0.5,"kernel":"x"`), `{"gpus":"str"}`, `{"gpus":[{"index":1e999}]}`,
+		`{"gpus":[{"processes":{"count":2,"at":"2026-11-21T12:00:00Z","list":[{"pid":-1,"user":"\u001b"},null,{"memory_mib":1e99}]}}]}`,
 		`{"gpus":[],"gpus":[]}`, `{"probe":{"state":"ok","since":"2026-11-21T12:00:00Z"}}`, `{"gpus":[{"health":["\u0000"]}]}`,
 		"{\"kernel\":\"\xff\"}", `[`, `{}`, `{"GPUS":7}`, `{"gpus":[null,{"index":3}],"xids":{"events":[null]}}`,
 	} {

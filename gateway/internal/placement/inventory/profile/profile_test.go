@@ -35,7 +35,7 @@ func TestBuiltIn(t *testing.T) {
 		if err := profile.Check(renamed); err != nil {
 			t.Errorf("%s under another name: %v", p.Name, err)
 		}
-		if p.CloudConfig != "" && !strings.Contains(p.CloudConfig, "muster-agent, profile, apply, "+p.Name+"]\n") {
+		if p.CloudConfig != "" && !strings.Contains(p.CloudConfig, "muster-agent profile apply "+p.Name+" &&\n") {
 			t.Errorf("%s: its cloud-init does not run the helper:\n%s", p.Name, p.CloudConfig)
 		}
 	}
@@ -50,7 +50,7 @@ func TestFilesOfBothAreTheSame(t *testing.T) {
 	paths := func(name string) (all []string) {
 		p, _ := profile.Find(name)
 		for line := range strings.Lines(p.CloudConfig) {
-			if path, ok := strings.CutPrefix(line, "- path: "); ok {
+			if path, ok := strings.CutPrefix(line, "- path: /etc/muster/profiles/"+name); ok {
 				all = append(all, path)
 			}
 		}
