@@ -43,7 +43,7 @@ func (r *rule) ofNode(n *api.NodeRow, s *view.Sample) look {
 }
 
 // ofGPU looks at one GPU by a rule whose subject is a GPU.
-func (r *rule) ofGPU(n *api.NodeRow, g *wire.GPU, at time.Time) look {
+func (r *rule) ofGPU(n *api.NodeRow, g *wire.GPU, s *view.Sample) look {
 	switch r.Name {
 	case condition.ECCUncorrected:
 		return r.ofECC(g)
@@ -67,8 +67,10 @@ func (r *rule) ofGPU(n *api.NodeRow, g *wire.GPU, at time.Time) look {
 		return ofFabric(g)
 	case condition.GPUUnclaimed:
 		return ofClaim(n, g)
+	case condition.GPUForeign:
+		return ofForeign(n, g, s)
 	case condition.AllocationIdle:
-		return r.ofAllocation(n, g, at)
+		return r.ofAllocation(n, g, s.At)
 	}
 	return look{}
 }

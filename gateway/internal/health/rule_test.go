@@ -50,6 +50,9 @@ func badly() map[string]view.Sample {
 		condition.AgentCrashLoop: crashes,
 		condition.ReleaseEnded:   ended,
 		condition.GPUUnclaimed:   on(func(_ *wire.Hardware, g *wire.GPU) { g.Processes = &wire.Processes{Count: to(2)} }),
+		condition.GPUForeign: on(func(_ *wire.Hardware, g *wire.GPU) {
+			g.Processes = &wire.Processes{Count: to(1), List: []wire.GPUProcess{{PID: 7, User: "bob", Allocation: "b"}}}
+		}),
 		condition.AllocationIdle: reading(nil), // what is allocated tells, and since when it is idle
 		condition.CleanupBlocked: reading(nil), // what is allocated tells
 	}
@@ -63,7 +66,7 @@ func placed(rule string) *api.NodePlacement {
 		return &api.NodePlacement{Capacity: api.CapacityOpen}
 	case condition.CleanupBlocked:
 		hold.State = api.SlotBlocked
-	case condition.AllocationIdle:
+	case condition.AllocationIdle, condition.GPUForeign:
 	default:
 		return nil
 	}

@@ -193,7 +193,7 @@ func (d *Service) judgeGPUs(w *watch, n *api.NodeRow, r *rule, s *view.Sample, g
 	}
 	for i := range gpus {
 		g := &gpus[i]
-		l := r.ofGPU(n, g, s.At)
+		l := r.ofGPU(n, g, s)
 		if l.Verdict == bad {
 			l.Text = "GPU " + strconv.Itoa(g.Index) + ": " + l.Text
 		}

@@ -40,6 +40,7 @@ type Fact struct {
 	Tenant    string // "": it is about the whole fleet
 	Since     time.Time
 	Text      string
+	Next      string // what to do; "": what the table says
 }
 
 // Config says what a Service works with.

@@ -60,7 +60,9 @@ func (d *Service) Round() {
 
 // wrong takes a bad look at something that is no node.
 func (d *Service) wrong(f Fact, now time.Time) {
-	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, isBad(f.Text, f.Since), now)
+	l := isBad(f.Text, f.Since)
+	l.next = f.Next
+	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, l, now)
 }
 
 func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {

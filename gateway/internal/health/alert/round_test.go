@@ -21,10 +21,11 @@ func TestCauses(t *testing.T) {
 	finding := api.Finding{Rule: "remap_failed", Severity: api.SeveritySevere, Text: "GPU 0 is ill", Next: "Replace it."}
 	own := api.Finding{Rule: condition.RenewalOverdue, Severity: api.SeverityWarn, Text: "its certificate is old"}
 	used := 0
-	for name, c := range map[string]struct {
+	type cause struct {
 		begin, end func(*house, *api.NodeRow)
 		text       string
-	}{
+	}
+	causes := map[string]cause{
 		condition.NodeStale: {func(_ *house, n *api.NodeRow) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.NodeRow) { h.back(n) },
 			"gpu-1: silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
 		condition.NodeUnavailable: {func(_ *house, n *api.NodeRow) {
@@ -77,7 +78,15 @@ func TestCauses(t *testing.T) {
 		condition.StoreNodeSilent: {func(h *house, _ *api.NodeRow) {
 			h.facts = []alert.Fact{{Condition: condition.StoreNodeSilent, Subject: "10.0.0.1:4001", Since: h.now, Text: "it does not answer"}}
 		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "it does not answer"},
-	} {
+	}
+	for _, c := range condition.All() {
+		if c.Topic == "providers" { // they are facts with a command of their own
+			f := alert.Fact{Condition: c.Name, Subject: "vast/7", Text: "vast/7: it costs", Next: "muster provider destroy vast 7"}
+			causes[c.Name] = cause{func(h *house, _ *api.NodeRow) { h.facts = []alert.Fact{f} }, func(h *house, _ *api.NodeRow) { h.facts = nil },
+				f.Text}
+		}
+	}
+	for name, c := range causes {
 		used++
 		n := gpu("gpu-1")
 		h := newHouse(t, n, gpu("gpu-2"))
@@ -92,6 +101,7 @@ func TestCauses(t *testing.T) {
 		h.pass(5 * time.Second)
 		list := h.desk.List(alert.Query{})
 		if len(list) != 1 || list[0].Cause != name || !strings.HasPrefix(list[0].Text, c.text) || list[0].Next == "" || list[0].Topic == "" ||
+			len(h.facts) > 0 && h.facts[0].Next != "" && list[0].Next != h.facts[0].Next ||
 			strings.Contains(list[0].Next, "NAME") { // who is told has a command to copy
 			t.Errorf("%s: %+v", name, list)
 			continue

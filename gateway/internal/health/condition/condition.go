@@ -99,6 +99,7 @@ const (
 	GatewayAlone       = "gateway_alone"
 	StoreNodeSilent    = "store_node_silent"
 	GPUUnclaimed       = "gpu_unclaimed"
+	GPUForeign         = "gpu_foreign"
 	AllocationIdle     = "allocation_idle"
 	CleanupBlocked     = "cleanup_blocked"
 	AllocationEnding   = "allocation_ending"

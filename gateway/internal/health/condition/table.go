@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api/providers"
 )
 
 // How long things must hold.
@@ -14,13 +15,16 @@ func minute() Hold { return Hold{Looks: 2, For: time.Minute} }
 func steady() Hold { return Hold{Looks: 3, For: time.Minute} }
 func long() Hold   { return Hold{Looks: 5, For: 5 * time.Minute} }
 
+// listed is for what stands in the list of processes: agents look at that every five minutes, and a process may have ended since.
+func listed() Hold { return Hold{Looks: 3, For: 6 * time.Minute} }
+
 // lasts is for what is looked at every few seconds.
 func lasts(d time.Duration) Hold { return Hold{Looks: 1, For: d} }
 
 // All is the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
 // findings, settings, alerts and reasons.
 func All() []Condition {
-	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet())
+	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet(), ofProviders())
 }
 
 // words are what a heartbeat says in a word. It moves the node at once. The node comes back only after it was well for some looks.
@@ -75,9 +79,12 @@ func ofGPUs() []Condition {
 		{Name: GPUIdle, Severity: warn, GPU: true, Found: long(), Cured: once(), Topic: "health", Unit: "%", Most: 100, Ease: 1, Below: true,
 			Meaning: "A GPU is used no more than your limit says, at each look.",
 			Next:    "Give it work, or give the machine back; muster node bill shows what idle GPUs cost."},
-		{Name: GPUUnclaimed, Severity: warn, GPU: true, Found: minute(), Cured: minute(), Topic: "placement",
+		{Name: GPUUnclaimed, Severity: warn, GPU: true, Found: listed(), Cured: minute(), Topic: "placement",
 			Meaning: "A process works on a GPU that belongs to no allocation, on a node whose GPUs are allocated.",
-			Next:    "See whose it is on the node (nvidia-smi), and have them allocate it: muster alloc create; or end the process."},
+			Next:    "Have those who run it allocate the GPU: muster alloc create; or end the process. muster gpu history NODE says since when."},
+		{Name: GPUForeign, Severity: warn, GPU: true, Found: minute(), Cured: minute(), Topic: "placement",
+			Meaning: "A process of one allocation works on a GPU that belongs to another.",
+			Next:    "Ask the owner of the process to end it, or release their allocation: muster alloc ls says who has what."},
 		{Name: AllocationIdle, Severity: warn, GPU: true, Found: long(), Cured: once(), Topic: "placement", Unit: "minutes", Limit: 60,
 			Most:    43200,
 			Meaning: "A GPU is allocated, and nothing works on it.",
@@ -189,5 +196,46 @@ func ofFleet() []Condition {
 		{Name: StoreNodeSilent, Fleet: true, Severity: warn, Told: lasts(time.Minute), Over: once(), Topic: "standby",
 			Meaning: "A node of rqlite does not answer. Without more than half of them nothing can be changed.",
 			Next:    "Look at rqlited on that node's machine, and at the way there: muster help standby."},
+	}
+}
+
+// ofProviders are what is wrong between the fleet and the companies that rent machines to it. NAME is an account and an instance.
+func ofProviders() []Condition {
+	const topic = "providers"
+	warn, severe := wire.SeverityWarn, wire.SeveritySevere
+	return []Condition{
+		{Name: providers.FoundBilledSilent, Fleet: true, Severity: severe, Told: lasts(2 * time.Minute), Over: once(), Topic: topic,
+			Meaning: "A company charges for a machine that runs there, and its node is not heard from, or was given back here alone.",
+			Next:    "Join it again: muster provider onboard NAME; or end it: muster provider plan has the command."},
+		{Name: providers.FoundNeverEnrolled, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "A company charges for a machine that runs there, and no node says that it is this machine.",
+			Next:    "Join it: muster provider onboard NAME; or end it: muster provider plan has the command."},
+		{Name: providers.FoundDown, Fleet: true, Severity: warn, Told: lasts(2 * time.Minute), Over: once(), Topic: topic,
+			Meaning: "A node is in the fleet, and its machine does not run at its company.",
+			Next:    "Start it there, or give it back: muster provider plan has the command."},
+		{Name: providers.FoundGone, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "A node is heard, and none of the accounts of its company has its machine.",
+			Next:    "Look whose account it is on, and add that: muster provider add. Else two machines may use one identity."},
+		{Name: providers.FoundStorage, Fleet: true, Severity: warn, Told: lasts(30 * time.Minute), Over: once(), Topic: topic,
+			Meaning: "A machine is stopped, no node is there, and its company charges for its disk.",
+			Next:    "Start it, or destroy it with all that is on its disk: muster provider plan has the command."},
+		{Name: providers.FoundEndsSoon, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "A company ends a machine within a day, and what is on it is lost.",
+			Next:    "Bring away what is on it, and give it back: muster provider plan has the command."},
+		{Name: providers.FoundOutbid, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "A machine was stopped because somebody else pays more for it. Its disk is charged.",
+			Next:    "Wait until it goes on by itself, or destroy it: muster provider plan has the command."},
+		{Name: providers.FoundPrice, Fleet: true, Severity: warn, Told: lasts(5 * time.Minute), Over: once(), Topic: topic,
+			Meaning: "A company charges another price than the one that a person or a token gave the node.",
+			Next:    "Take the company's price: muster provider plan has the command."},
+		{Name: providers.FoundUnknown, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "It is not known what a company has and charges: it does not answer, or not in words that are known.",
+			Next:    "See what it says: muster provider ls; it may want another key."},
+		{Name: providers.FoundEnding, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
+			Meaning: "The lease of a machine ends within 15 minutes. What runs there ends with it.",
+			Next:    "To go on: muster lease extend NAME 2h."},
+		{Name: providers.FoundOverdue, Fleet: true, Severity: severe, Told: once(), Over: once(), Topic: topic,
+			Meaning: "The lease of a machine is over, and the machine is still there and charged.",
+			Next:    "Unless it is to be kept, the gateway tries again without end: muster lease ls says what is in the way."},
 	}
 }
