@@ -15,6 +15,8 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
+	"muster/gateway/internal/adminapi/maas"
+	"muster/gateway/internal/adminapi/provider"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
@@ -27,6 +29,7 @@ import (
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/placement"
+	"muster/gateway/internal/placement/usage"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -56,6 +59,9 @@ type API struct {
 	Logs      *logs.Hub          // nil: its route is not called
 	Shipping  *ship.Service      // nil: none of its routes is called
 	Placement *placement.Service // nil: none of its routes is called
+	Providers provider.Service   // zero: none of its routes is called
+	MAAS      maas.Service       // nil: MAAS is off
+	Usage     *usage.Service     // nil: its route is not called
 	Store     *store.Store
 	Logins    *login.Service
 	Authority *authority.Authority

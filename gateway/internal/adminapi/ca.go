@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/authority"
 )
 
@@ -13,12 +13,12 @@ func (s *server) showCA(c *call) (any, error) {
 	return s.Authority.Overview(c.r.Context())
 }
 
-func (s *server) rotateKey(c *call, q api.RotateRequest) (any, error) {
+func (s *server) rotateKey(c *call, q trust.RotateRequest) (any, error) {
 	return s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor)
 }
 
 // addKey adds a key whose private half never comes to the gateway.
-func (s *server) addKey(c *call, q api.AddKeyRequest) (any, error) {
+func (s *server) addKey(c *call, q trust.AddKeyRequest) (any, error) {
 	return s.Authority.AddKey(c.r.Context(), q.Role, q.PublicKey, c.caller.Actor)
 }
 
@@ -26,7 +26,7 @@ func (s *server) dropKey(c *call) (any, error) {
 	return s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor)
 }
 
-func (s *server) addRoot(c *call, q api.RootRequest) (any, error) {
+func (s *server) addRoot(c *call, q trust.RootRequest) (any, error) {
 	return s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor)
 }
 
@@ -34,15 +34,15 @@ func (s *server) dropRoot(c *call) (any, error) {
 	return s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.Actor)
 }
 
-func (s *server) publishTrust(c *call, q api.SignedSet) (any, error) {
+func (s *server) publishTrust(c *call, q trust.SignedSet) (any, error) {
 	number, err := s.Authority.Publish(c.r.Context(), q.Set, c.caller.Actor)
-	return api.TrustChange{Number: number, Published: true}, err
+	return trust.TrustChange{Number: number, Published: true}, err
 }
 
 // intermediate changes the certificate that signs the nodes' certificates. If the root's key is kept elsewhere, that takes two calls:
 // the first prepares a request, and the second brings the certificates that were made from it.
-func (s *server) intermediate(c *call, q api.IntermediateRequest) (any, error) {
-	answer := api.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
+func (s *server) intermediate(c *call, q trust.IntermediateRequest) (any, error) {
+	answer := trust.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
 	var err error
 	switch {
 	case q.Prepare && q.Certificates != "":

@@ -12,6 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/backup/archive"
@@ -32,38 +33,38 @@ func TestTrustRoutes(t *testing.T) {
 	h := newHouse(t)
 	c := h.client()
 	ctx := t.Context()
-	first, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
+	first, err := client.Get[trust.CA](ctx, c, api.PathCA, nil)
 	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
 		t.Fatalf("ca: %+v, %v", first, err)
 	}
-	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: "task"}); err != nil ||
+	if change, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathKeysRotate, trust.RotateRequest{Role: "task"}); err != nil ||
 		change.Number != 2 || !change.Published ||
 		len(change.Draft) != 0 {
 		t.Errorf("rotate: %+v, %v", change, err)
 	}
-	now, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
+	now, err := client.Get[trust.CA](ctx, c, api.PathCA, nil)
 	if err != nil || len(now.Keys) != 5 {
 		t.Fatalf("ca: %+v, %v", now, err)
 	}
 	for _, key := range now.Keys {
 		if key.Role == "task" && !key.InUse {
-			if change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(api.PathKey, key.ID), nil); err != nil ||
+			if change, err := client.Send[trust.TrustChange](ctx, c, "DELETE", api.At(api.PathKey, key.ID), nil); err != nil ||
 				change.Number != 3 {
 				t.Errorf("drop: %+v, %v", change, err)
 			}
 		}
 	}
-	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathRoots, api.RootRequest{}); err != nil || change.Number != 4 {
+	if change, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathRoots, trust.RootRequest{}); err != nil || change.Number != 4 {
 		t.Errorf("add a root: %+v, %v", change, err)
 	}
-	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{}); err != nil {
+	if _, err := client.Send[trust.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, trust.IntermediateRequest{}); err != nil {
 		t.Error(err)
 	}
-	if change, err := client.Send[api.TrustChange](ctx, c, "DELETE", api.At(api.PathRoot, first.Roots[0].Pin), nil); err != nil ||
+	if change, err := client.Send[trust.TrustChange](ctx, c, "DELETE", api.At(api.PathRoot, first.Roots[0].Pin), nil); err != nil ||
 		change.Number != 5 {
 		t.Errorf("drop a root: %+v, %v", change, err)
 	}
-	after, err := client.Get[api.CA](ctx, c, api.PathCA, nil)
+	after, err := client.Get[trust.CA](ctx, c, api.PathCA, nil)
 	if err != nil || len(after.Roots) != 1 || after.Roots[0].Pin == first.Roots[0].Pin ||
 		after.Intermediate.Fingerprint == first.Intermediate.Fingerprint {
 		t.Errorf("ca: %+v, %v", after, err)
@@ -94,11 +95,11 @@ func TestTrustInTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := h.client()
-	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{}); err == nil ||
+	if _, err := client.Send[trust.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, trust.IntermediateRequest{}); err == nil ||
 		!strings.Contains(err.Error(), "--root DIR") {
 		t.Errorf("without a root: %v", err)
 	}
-	prepared, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
+	prepared, err := client.Send[trust.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate, trust.IntermediateRequest{Prepare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +107,11 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Send[api.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate,
-		api.IntermediateRequest{Certificates: signed}); err != nil {
+	if _, err := client.Send[trust.IntermediateAnswer](ctx, c, "POST", api.PathIntermediate,
+		trust.IntermediateRequest{Certificates: signed}); err != nil {
 		t.Error(err)
 	}
-	change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeysRotate, api.RotateRequest{Role: "answer", Now: true})
+	change, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathKeysRotate, trust.RotateRequest{Role: "answer", Now: true})
 	if err != nil || change.Published || len(change.Draft) == 0 {
 		t.Fatalf("rotate: %+v, %v", change, err)
 	}
@@ -122,11 +123,11 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: sign.Seal(stranger, sign.RoleTrust,
+	if _, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathTrust, trust.SignedSet{Set: sign.Seal(stranger, sign.RoleTrust,
 		change.Draft)}); err == nil {
 		t.Error("a stranger's signature was taken")
 	}
-	if done, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathTrust, api.SignedSet{Set: sign.Seal(key, sign.RoleTrust,
+	if done, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathTrust, trust.SignedSet{Set: sign.Seal(key, sign.RoleTrust,
 		change.Draft)}); err != nil || !done.Published || done.Number != 2 {
 		t.Errorf("publish: %+v, %v", done, err)
 	}

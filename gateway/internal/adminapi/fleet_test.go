@@ -178,7 +178,8 @@ func TestBriefFleet(t *testing.T) {
 		*view.Nodes[0].GPUs[0].MemoryMiB != 81559 || view.Nodes[1].GPUs != nil || view.Nodes[1].Values != nil {
 		t.Errorf("got %s", body)
 	}
-	if !strings.Contains(string(body), `"gpus":null`) || !strings.Contains(string(body), `"values":null`) || strings.Contains(string(body), "uuid") {
+	if !strings.Contains(string(body), `"gpus":null`) || !strings.Contains(string(body), `"values":null`) || strings.Contains(string(body),
+		"uuid") {
 		t.Errorf("got %s", body)
 	}
 	if status, body := h.ask("GET", "fleet?brief=perhaps", "", ""); status != 400 || refusalCode(body) != wire.CodeBadRequest {
@@ -195,7 +196,8 @@ func TestPackedRoutes(t *testing.T) {
 		}
 	}
 	const p = "GET " + wire.PrefixAdmin
-	want := []string{p + "nodes", p + "nodes/{node}", p + "nodes/{node}/series", p + "fleet", p + "fleet/costs", p + "findings", p + "alerts",
+	want := []string{p + "nodes", p + "nodes/{node}", p + "nodes/{node}/series", p + "nodes/{node}/gpu-uses", p + "fleet",
+		p + "fleet/costs", p + "findings", p + "alerts",
 		p + "slots", p + "skus/{sku}", p + "allocations"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)

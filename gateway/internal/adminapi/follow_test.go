@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -138,7 +139,7 @@ func TestClientOfTasks(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
-	if change, err := client.Send[api.TrustChange](ctx, c, "POST", api.PathKeys, api.AddKeyRequest{Role: "task",
+	if change, err := client.Send[trust.TrustChange](ctx, c, "POST", api.PathKeys, trust.AddKeyRequest{Role: "task",
 		PublicKey: key}); err != nil || !change.Published {
 		t.Errorf("got %+v, %v", change, err)
 	}

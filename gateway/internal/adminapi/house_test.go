@@ -33,6 +33,7 @@ import (
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/placement"
 	"muster/gateway/internal/placement/inventory"
+	"muster/gateway/internal/placement/usage"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -126,7 +127,13 @@ func newHouse(t testing.TB) *house {
 	h.api.Placement, err = placement.Open(t.Context(), placement.Config{Config: inventory.Config{Store: h.store,
 		Records: slots.New(h.store.Records()),
 		Ready:   h.api.Overview.Ready, Node: h.api.Overview.Row, Nodes: h.rows, Placed: h.api.Overview.Placed, Now: clock,
-		Send: func(context.Context, inventory.Order) error { return nil }}})
+		Taken: func(*api.NodeRow) []string { return nil },
+		Send:  func(context.Context, inventory.Order) error { return nil }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.api.Usage, err = usage.Open(t.Context(), usage.Config{Records: slots.New(h.store.Records()), Holds: h.api.Placement.Holds,
+		Node: h.api.Overview.Row, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/store"
 )
 
@@ -124,12 +125,12 @@ func TestAddKey(t *testing.T) {
 	h := newHouse(t)
 	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
 	status, body := h.ask("POST", "keys", "", `{"role":"task","public_key":"`+key+`"}`)
-	if change := decode[api.TrustChange](t, body); status != 200 || !change.Published || change.Number != 2 {
+	if change := decode[trust.TrustChange](t, body); status != 200 || !change.Published || change.Number != 2 {
 		t.Fatalf("got %d %s", status, body)
 	}
 	_, body = h.ask("GET", "keys", "", "")
 	var id string
-	for _, k := range decode[api.CA](t, body).Keys {
+	for _, k := range decode[trust.CA](t, body).Keys {
 		if k.Role == "task" && !k.Online {
 			id = k.ID
 		}

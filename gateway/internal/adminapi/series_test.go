@@ -1,11 +1,52 @@
 package adminapi_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/history"
+	slots "muster/store/placement"
 )
+
+// TestUses: who worked on the GPUs of a node, for whoever may see the node, and nothing for others.
+func TestUses(t *testing.T) {
+	h := newHouse(t)
+	n := h.node("n", "platform", oneGPU)
+	since := h.now.Add(-2 * time.Hour)
+	for i, program := range []string{"train", "eval"} {
+		err := slots.New(h.store.Records()).SaveUses(t.Context(), []slots.Use{{UseKey: slots.UseKey{NodeID: n, GPU: "GPU-1", User: "ada",
+			Program: program, Allocation: "a1"}, Owner: "ada", Since: since, Until: since.Add(time.Duration(i) * time.Hour)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reader := h.account("r", "platform", "nodes:read")
+	other := h.account("o", "research", "nodes:read")
+	writer := h.account("w", "", "tokens:write")
+	for _, c := range []struct {
+		token, path string
+		status      int
+		has         string
+	}{
+		{reader, "nodes/n/gpu-uses", 200, `"program":"eval"`},
+		{"", "nodes/n/gpu-uses?limit=1", 200, `"memory_mib":null}],"total":2}`},
+		{"", "nodes/n/gpu-uses?since=90m", 200, `"total":1}`},
+		{"", "nodes/n/gpu-uses?since=1s", 200, `{"uses":[],"total":0}`},
+		{"", "nodes/n/gpu-uses?limit=0", 400, wire.CodeBadRequest},
+		{"", "nodes/n/gpu-uses?limit=1001", 400, wire.CodeBadRequest},
+		{"", "nodes/n/gpu-uses?since=soon", 400, wire.CodeBadRequest},
+		{"", "nodes/n/gpu-uses?gpu=0", 400, wire.CodeBadRequest},
+		{"", "nodes/nobody/gpu-uses", 404, wire.CodeNotFound},
+		{other, "nodes/n/gpu-uses", 404, wire.CodeNotFound},
+		{writer, "nodes/n/gpu-uses", 403, wire.CodeForbidden},
+	} {
+		if status, body := h.ask("GET", c.path, c.token, ""); status != c.status || !strings.Contains(string(body), c.has) {
+			t.Errorf("%s: got %d %s, want %d and %s", c.path, status, body, c.status, c.has)
+		}
+	}
+}
 
 // TestSeriesRefused: who may not see the node gets nothing, each wrong parameter is refused, and a gateway without history says so.
 func TestSeriesRefused(t *testing.T) {

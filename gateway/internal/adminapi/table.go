@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"slices"
 	"time"
 
 	"muster/agent/pipe"
@@ -36,7 +37,7 @@ func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.P
 // memory for as long.
 func (r Route) Packed() bool {
 	switch r.Path {
-	case api.PathNodes, api.PathNode, api.PathSeries, api.PathFleet, api.PathCosts, api.PathFindings, api.PathAlerts,
+	case api.PathNodes, api.PathNode, api.PathSeries, api.PathGPUUses, api.PathFleet, api.PathCosts, api.PathFindings, api.PathAlerts,
 		api.PathSlots, api.PathSKU, api.PathAllocations:
 		return r.Method == "GET"
 	}
@@ -59,6 +60,7 @@ func Table() []Route {
 		{"POST", api.PathNodes, tenants(api.ScopeNodesWrite, api.ScopeTokensWrite), usual, takes((*server).createNode)},
 		{"GET", api.PathNode, tenants(api.ScopeNodesRead), none, plain((*server).showNode)},
 		{"GET", api.PathSeries, tenants(api.ScopeNodesRead), none, asks((*server).nodeSeries)},
+		{"GET", api.PathGPUUses, tenants(api.ScopeNodesRead), none, asks((*server).nodeUses)},
 		{"GET", api.PathNodeLogs, tenants(api.ScopeLogsRead), none, asks((*server).nodeLogs)},
 		{"PATCH", api.PathNode, tenants(api.ScopeNodesWrite), usual, takes((*server).patchNode)},
 		{"POST", api.PathDrain, tenants(api.ScopeNodesWrite), usual, apply(fleet.Drain)},
@@ -158,7 +160,7 @@ func Table() []Route {
 		{"DELETE", api.PathKey, fleetWide(api.ScopeKeysWrite), none, (*server).dropKey},
 		{"POST", api.PathTrust, fleetWide(api.ScopeKeysWrite), usual, takes((*server).publishTrust)},
 		{"GET", api.PathBackup, fleetWide(api.ScopeBackupRead), none, asks((*server).backup)},
-	}, placementRoutes(usual)...)
+	}, slices.Concat(placementRoutes(usual), providerRoutes(usual), maasRoutes(usual))...)
 }
 
 // plain makes a handler for a route that takes no parameters: it refuses those that are there.

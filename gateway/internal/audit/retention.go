@@ -1,7 +1,7 @@
 package audit
 
-// This file deletes what is kept no longer: old events, tasks and sessions that ended as long ago, the scripts of bootstrap tokens
-// that ended, the chains of certificates that did, and what is left of old releases' pointers and rollouts.
+// This file deletes what is kept no longer: old events, tasks, sessions and uses of GPUs that ended as long ago, the scripts of bootstrap
+// tokens that ended, the chains of certificates that did, and what is left of old releases' pointers and rollouts.
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/placement"
 	"muster/store/releases"
 	"muster/store/retention"
 	"muster/store/sessions"
@@ -28,7 +29,7 @@ const keepFor = 30 * 24 * time.Hour
 // Keeper deletes in the background. Its fields do not change while Run runs.
 type Keeper struct {
 	Store  *store.Store
-	Events time.Duration // how long events, ended tasks and ended sessions are kept; 0: for ever
+	Events time.Duration // how long events, ended tasks, ended sessions and uses of GPUs are kept; 0: for ever
 	Logger *slog.Logger
 }
 
@@ -74,7 +75,7 @@ func (k Keeper) prune(ctx context.Context, now time.Time) {
 	k.report(ctx, "what is left of old rollouts is not deleted", releases.New(k.Store.Records()).Prune(ctx, before, batch))
 }
 
-// pruneEnded deletes events, tasks and sessions that are older than they are kept. Each batch of events is an event itself.
+// pruneEnded deletes events, tasks, sessions and uses of GPUs that are older than they are kept. Each batch of events is an event itself.
 func (k Keeper) pruneEnded(ctx context.Context, records retention.Records, before, now time.Time) {
 	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
 	k.report(ctx, "old events are not deleted", inBatches(batch, func() (int, error) {
@@ -82,6 +83,8 @@ func (k Keeper) pruneEnded(ctx context.Context, records retention.Records, befor
 	}))
 	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return records.Tasks(ctx, before, tasks) }))
 	rows := sessions.New(k.Store.Records())
+	uses := placement.New(k.Store.Records())
+	k.report(ctx, "old uses of GPUs are not deleted", inBatches(batch, func() (int, error) { return uses.PruneUses(ctx, before, batch) }))
 	k.report(ctx, "old sessions are not deleted", inBatches(batch, func() (int, error) { return rows.Prune(ctx, before, batch) }))
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"muster/gateway/internal/kit"
 	"muster/store"
+	"muster/store/placement"
 	"muster/store/releases"
 	"muster/store/sessions"
 )
@@ -72,6 +73,13 @@ func TestPrune(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	uses := placement.New(opened.Records())
+	for program, ended := range map[string]time.Time{"old": now.Add(-49 * time.Hour), "young": now.Add(-47 * time.Hour)} {
+		u := placement.Use{UseKey: placement.UseKey{NodeID: "n-1", Program: program}, Since: ended, Until: ended}
+		if err := uses.SaveUses(t.Context(), []placement.Use{u}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	k.Events = 48 * time.Hour
 	k.prune(t.Context(), now)
 	k.Events = 0
@@ -86,6 +94,9 @@ func TestPrune(t *testing.T) {
 	}
 	if left, _, err := rows.List(t.Context(), sessions.Query{}); err != nil || len(left) != 1 || left[0].ID != "s-young" {
 		t.Errorf("sessions that are left: %+v, %v", left, err)
+	}
+	if left, err := uses.Uses(t.Context(), "n-1", time.Time{}); err != nil || len(left) != 1 || left[0].Program != "young" {
+		t.Errorf("uses of GPUs that are left: %+v, %v", left, err)
 	}
 	if left, err := said.Updates(t.Context()); err != nil || len(left) != 0 {
 		t.Errorf("what a node said that is gone: %+v, %v", left, err)

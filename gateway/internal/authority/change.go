@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/store"
 )
 
@@ -29,30 +29,30 @@ func (a *Authority) event(kind string, by store.Actor, detail map[string]string)
 // older ones go. With atOnce the present key goes too, because it has leaked. The gateway then signs with a new answer key at once,
 // and a node that gets such an answer fetches the new set. Keys that operators keep stay. For the role trust, the next set names the
 // new key, which signs the set after it.
-func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by store.Actor) (api.TrustChange, error) {
+func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by store.Actor) (trust.TrustChange, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	next := a.next()
 	list, err := keysOf(&next, role)
 	if err != nil && role != roleTrust {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	if role == roleTrust {
 		if signer, err := a.trustSigner(ctx); err != nil || signer == nil {
-			return api.TrustChange{}, errors.Join(err, badChange("the trust key is kept elsewhere and cannot be rotated from here",
+			return trust.TrustChange{}, errors.Join(err, badChange("the trust key is kept elsewhere and cannot be rotated from here",
 				"bring it back first: muster key import --trust FILE"))
 		}
 	}
 	key, err := a.newKey(ctx, role)
 	if err != nil {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	if role == roleTrust {
 		next.TrustKey = key
 	} else {
 		stay, err := a.kept(ctx, role, *list, atOnce)
 		if err != nil {
-			return api.TrustChange{}, err
+			return trust.TrustChange{}, err
 		}
 		*list = append([]string{key}, stay...)
 	}
@@ -60,26 +60,27 @@ func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by 
 }
 
 // DropKey makes a next set without the key that has this id. It refuses to drop the only key of a role.
-func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (api.TrustChange, error) {
+func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (trust.TrustChange, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	next := a.next()
 	for _, role := range [...]string{roleAnswer, roleTask, roleRelease} {
 		list, err := keysOf(&next, role)
 		if err != nil {
-			return api.TrustChange{}, err
+			return trust.TrustChange{}, err
 		}
 		at := slices.IndexFunc(*list, func(key string) bool { return idOf(key) == id })
 		if at < 0 {
 			continue
 		}
 		if len(*list) == 1 {
-			return api.TrustChange{}, badChange("this is the only "+role+" key", "rotate it: muster key rotate --"+role)
+			return trust.TrustChange{}, badChange("this is the only "+role+" key", "rotate it: muster key rotate --"+role)
 		}
 		*list = slices.Delete(*list, at, at+1)
 		return a.propose(ctx, next, a.event("key.dropped", by, map[string]string{"role": role, "key": id}))
 	}
-	return api.TrustChange{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no key %.40q in the newest set", id), "muster key ls shows them")
+	return trust.TrustChange{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no key %.40q in the newest set", id),
+		"muster key ls shows them")
 }
 
 // idOf is the id of a key in the encoding of trust sets; empty: it does not decode.
@@ -118,7 +119,7 @@ func (a *Authority) next() wire.TrustSet {
 // AddRoot adds a new root to the next set, beside the present ones. The root signs nothing until an intermediate is made under it.
 // With an empty bundle, AddRoot makes the root and keeps its key in the store. Otherwise the bundle is the certificate (PEM) of a
 // root that NewRootDir made, whose key the gateway never sees.
-func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) (api.TrustChange, error) {
+func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) (trust.TrustChange, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	value := []byte(bundle)
@@ -126,27 +127,27 @@ func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) 
 		newest := a.held.Load().roots
 		online, err := a.rootLevel(ctx, newest[len(newest)-1])
 		if err != nil {
-			return api.TrustChange{}, err
+			return trust.TrustChange{}, err
 		}
 		if online.key == nil {
-			return api.TrustChange{}, badChange("the present root's key is kept out of this gateway",
+			return trust.TrustChange{}, badChange("the present root's key is kept out of this gateway",
 				"keep the next one out too: muster ca rotate-root --root-out DIR")
 		}
 		if value, err = newRoot(a.config.TrustDomain, a.config.Now(), a.config.Rand); err != nil {
-			return api.TrustChange{}, err
+			return trust.TrustChange{}, err
 		}
 	}
 	root, err := parseLevel(value)
 	if err != nil {
-		return api.TrustChange{}, badChange("the new root: "+err.Error(), "send the certificate alone, as muster ca rotate-root does")
+		return trust.TrustChange{}, badChange("the new root: "+err.Error(), "send the certificate alone, as muster ca rotate-root does")
 	}
 	if bundle != "" {
 		if err := a.checkRoot(root); err != nil {
-			return api.TrustChange{}, err
+			return trust.TrustChange{}, err
 		}
 	}
 	if err := a.config.Store.SetSecret(ctx, rootSecret(root.certificate), value); err != nil {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	next := a.next()
 	next.Roots += encodeCertificate(root.certificate.Raw)
@@ -179,16 +180,16 @@ func (a *Authority) checkRoot(root level) error {
 
 // DropRoot makes a next set without a root. When that set is published, the root's key is deleted from the store. The root is named
 // by its pin, or by 8 or more hex digits of it. DropRoot refuses the only root under which the intermediate is signed.
-func (a *Authority) DropRoot(ctx context.Context, pin string, by store.Actor) (api.TrustChange, error) {
+func (a *Authority) DropRoot(ctx context.Context, pin string, by store.Actor) (trust.TrustChange, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	h := a.held.Load()
 	root, err := h.rootByPin(pin)
 	if err != nil {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	if !slices.ContainsFunc(h.issuing.roots, func(r *x509.Certificate) bool { return !r.Equal(root) }) {
-		return api.TrustChange{}, badChange("the gateway's certificates are signed under this root alone",
+		return trust.TrustChange{}, badChange("the gateway's certificates are signed under this root alone",
 			"make an intermediate under another root first: muster ca rotate-root, then muster ca intermediate")
 	}
 	next := a.next()

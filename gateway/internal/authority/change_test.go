@@ -14,7 +14,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/authority"
 	"muster/store"
 )
@@ -39,8 +39,8 @@ func answering(a *authority.Authority) string {
 	return sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))
 }
 
-func published(t *testing.T) func(api.TrustChange, error) api.TrustChange {
-	return func(c api.TrustChange, err error) api.TrustChange {
+func published(t *testing.T) func(trust.TrustChange, error) trust.TrustChange {
+	return func(c trust.TrustChange, err error) trust.TrustChange {
 		t.Helper()
 		if err != nil || !c.Published {
 			t.Fatalf("got %+v, %v", c, err)

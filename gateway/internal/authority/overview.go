@@ -7,19 +7,19 @@ import (
 	"encoding/hex"
 
 	"muster/agent/sign"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 )
 
 // Overview returns an overview of the CA and the keys.
-func (a *Authority) Overview(ctx context.Context) (api.CA, error) {
+func (a *Authority) Overview(ctx context.Context) (trust.CA, error) {
 	h := a.held.Load()
-	out := api.CA{TrustDomain: a.config.TrustDomain, TrustNumber: h.set().Number, IssuedAt: h.set().IssuedAt.UTC(), Roots: []api.Root{}}
+	out := trust.CA{TrustDomain: a.config.TrustDomain, TrustNumber: h.set().Number, IssuedAt: h.set().IssuedAt.UTC(), Roots: []trust.Root{}}
 	for _, root := range h.roots {
 		found, err := a.rootLevel(ctx, root)
 		if err != nil {
 			return out, err
 		}
-		info := api.Root{Pin: Pin(root), NotBefore: root.NotBefore, NotAfter: root.NotAfter, Online: found.key != nil}
+		info := trust.Root{Pin: Pin(root), NotBefore: root.NotBefore, NotAfter: root.NotAfter, Online: found.key != nil}
 		for _, signing := range h.issuing.roots {
 			info.Signing = info.Signing || signing.Equal(root)
 		}
@@ -36,10 +36,10 @@ func (a *Authority) Overview(ctx context.Context) (api.CA, error) {
 	return out, err
 }
 
-func (a *Authority) keyInfos(ctx context.Context, h *held) ([]api.Key, error) {
+func (a *Authority) keyInfos(ctx context.Context, h *held) ([]trust.Key, error) {
 	set := h.set()
 	answering := sign.EncodeKey(h.answerKey(a.config.Now()).Public().(ed25519.PublicKey))
-	out := []api.Key{}
+	out := []trust.Key{}
 	for _, list := range []struct {
 		role string
 		keys []string
@@ -51,7 +51,7 @@ func (a *Authority) keyInfos(ctx context.Context, h *held) ([]api.Key, error) {
 			if err != nil {
 				return nil, err
 			}
-			info := api.Key{Role: list.role, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: at == 0}
+			info := trust.Key{Role: list.role, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: at == 0}
 			if list.role != roleTrust {
 				since := h.sets[h.began(list.role, encoded)].IssuedAt
 				info.Since = &since

@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/store"
 )
 
@@ -27,16 +27,16 @@ func (a *Authority) trustSigner(ctx context.Context) (*ed25519Key, error) {
 
 // propose signs the next set and publishes it. If the trust key is kept elsewhere, the answer holds the set to sign there with
 // Seal in the role trust, for Publish.
-func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (api.TrustChange, error) {
+func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (trust.TrustChange, error) {
 	payload, err := json.Marshal(next)
 	if err != nil {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	signer, err := a.trustSigner(ctx)
 	if err != nil || signer == nil {
-		return api.TrustChange{Number: next.Number, Draft: payload}, err
+		return trust.TrustChange{Number: next.Number, Draft: payload}, err
 	}
-	return api.TrustChange{Number: next.Number, Published: true}, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
+	return trust.TrustChange{Number: next.Number, Published: true}, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
 }
 
 // Publish publishes a set that was signed elsewhere. It must be the next set and complete. It must name a root that signed this

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/store"
 )
 
@@ -49,29 +49,30 @@ func (a *Authority) ReleaseKeys() []ed25519.PublicKey { return a.held.Load().rel
 // AddKey adds a key to the next set whose private half an operator keeps. The roles task and release have such keys. The key comes as
 // sign.EncodeKey writes it. It goes behind the present ones, because the gateway cannot sign with it. A rotation leaves it where it is,
 // and DropKey takes it out.
-func (a *Authority) AddKey(ctx context.Context, role, encoded string, by store.Actor) (api.TrustChange, error) {
+func (a *Authority) AddKey(ctx context.Context, role, encoded string, by store.Actor) (trust.TrustChange, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	if !operatorsKeep(role) {
-		return api.TrustChange{}, badChange(fmt.Sprintf("a key of the role %.40q cannot be added: operators keep keys for tasks and releases", role),
+		return trust.TrustChange{}, badChange(fmt.Sprintf("a key of the role %.40q cannot be added: operators keep keys for tasks and releases",
+			role),
 			"add a key: muster key add --task FILE, or muster key add --release FILE")
 	}
 	key, err := sign.DecodeKey(encoded)
 	if err != nil {
-		return api.TrustChange{}, badChange("the new key is no public Ed25519 key", "send its 32 bytes in base64, as muster key add does")
+		return trust.TrustChange{}, badChange("the new key is no public Ed25519 key", "send its 32 bytes in base64, as muster key add does")
 	}
 	next := a.next()
 	encoded = sign.EncodeKey(key)
 	if slices.Contains(keysNamed(&next), encoded) {
-		return api.TrustChange{}, wire.Refuse(wire.CodeAlreadyThere, "the newest set names the key "+sign.KeyID(key)+" already",
+		return trust.TrustChange{}, wire.Refuse(wire.CodeAlreadyThere, "the newest set names the key "+sign.KeyID(key)+" already",
 			"muster key ls shows the keys")
 	}
 	list, err := keysOf(&next, role)
 	if err != nil {
-		return api.TrustChange{}, err
+		return trust.TrustChange{}, err
 	}
 	if len(*list) >= mostKeys {
-		return api.TrustChange{}, badChange(fmt.Sprintf("there are %d %s keys already", mostKeys, role),
+		return trust.TrustChange{}, badChange(fmt.Sprintf("there are %d %s keys already", mostKeys, role),
 			"drop one that nobody uses: muster key drop ID")
 	}
 	*list = append(*list, encoded)

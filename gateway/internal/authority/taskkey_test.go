@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/authority"
 	"muster/store"
 )
@@ -96,7 +96,7 @@ func TestOperatorsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(overview.Keys, func(k api.Key) bool { return k.Role == "task" })
+	at := slices.IndexFunc(overview.Keys, func(k trust.Key) bool { return k.Role == "task" })
 	if k := overview.Keys[at]; k.Online || k.InUse {
 		t.Errorf("an operator's key is shown as %+v", k)
 	}
@@ -216,7 +216,7 @@ func TestReleaseKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := slices.IndexFunc(overview.Keys, func(k api.Key) bool { return k.Role == "release" })
+	at := slices.IndexFunc(overview.Keys, func(k trust.Key) bool { return k.Role == "release" })
 	if k := overview.Keys[at]; k.Online || k.InUse || len(a.ReleaseKeys()) != 1 {
 		t.Errorf("an operator's key is shown as %+v", k)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"muster/gateway/internal/datadir/masterkey"
 	"muster/store"
 	"muster/store/alerts"
+	rentals "muster/store/provider"
 	"muster/store/registry"
 )
 
@@ -244,6 +246,34 @@ func TestRestoreAlerts(t *testing.T) {
 	if done, err := h.restore(h.data, file); err != nil || !done.AlertsAway || open() != 0 {
 		t.Errorf("beside a damaged database: %+v, %v, %d alerts", done, err, open())
 	}
+}
+
+// TestRestoreLeases: machines whose leases are over by the backup go on for a day, since what was decided after it is not known.
+func TestRestoreLeases(t *testing.T) {
+	h := newHouse(t)
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	with := func(do func(rentals.Records) error) {
+		t.Helper()
+		h.with(func(s *store.Store, _ *artifact.Registry) {
+			if err := do(rentals.New(s.Records())); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	with(func(r rentals.Records) error {
+		return errors.Join(r.AddAccount(t.Context(), rentals.Account{Name: "vast", Kind: "vast_ai", Tenant: "lab", CreatedAt: at}),
+			r.PutLease(t.Context(), rentals.Lease{Account: "vast", Instance: "7", State: "live", Act: "destroy", EndsAt: at.Add(-time.Hour)}))
+	})
+	if _, err := h.restore(h.data, h.backup(false)); err != nil {
+		t.Fatal(err)
+	}
+	with(func(r rentals.Records) error {
+		l, err := r.Lease(t.Context(), "vast", "7")
+		if l.EndsAt.Before(at.Add(24 * time.Hour)) {
+			t.Errorf("it ends at %s", l.EndsAt)
+		}
+		return err
+	})
 }
 
 // TestRestoreRefusesAlerts: a copy that takes no alerts is brought back all the same, and the restore says so.

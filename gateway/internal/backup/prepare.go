@@ -12,6 +12,7 @@ import (
 	"muster/store"
 	"muster/store/alerts"
 	"muster/store/instance"
+	rentals "muster/store/provider"
 )
 
 // restoreSets is how often the newest trust set is published again after a restore. Nodes take no set with a lower number than the one
@@ -86,6 +87,9 @@ func note(ctx context.Context, s *store.Store, r datadir.Restore) (datadir.Resto
 	}
 	event := store.Event{At: at, Kind: "gateway.restored", Actor: actor, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"backup": made.Format(time.RFC3339), "adopt_until": done.AdoptUntil.Format(time.RFC3339)}}
+	if err := rentals.New(s.Records()).Restored(ctx, at); err != nil {
+		return done, err
+	}
 	return done, s.NoteRestore(ctx, store.Restoration{At: at, BackupAt: made, AdoptUntil: done.AdoptUntil}, event)
 }
 

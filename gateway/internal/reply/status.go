@@ -40,6 +40,8 @@ func Status(code string) int {
 		return http.StatusRequestedRangeNotSatisfiable
 	case wire.CodeTooManyRequests:
 		return http.StatusTooManyRequests
+	case wire.CodeProviderFailed:
+		return http.StatusBadGateway
 	case wire.CodeUnavailable:
 		return http.StatusServiceUnavailable
 	}

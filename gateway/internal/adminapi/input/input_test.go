@@ -19,6 +19,7 @@ type filter struct {
 	Since  time.Time    `json:"since"`
 	For    api.Duration `json:"for"`
 	Least  *int64       `json:"least"`
+	Price  *float64     `json:"price"`
 	Limit  int          `json:"limit" most:"10" usual:"5"`
 	Hidden string       `json:"-"`
 }
@@ -48,12 +49,17 @@ func TestFilter(t *testing.T) {
 		time.Duration(f.For) != 2*time.Minute || *f.Least != 0 || f.Limit != 10 {
 		t.Errorf("got %+v, %v", f, err)
 	}
+	if f, err := read("price=2.5"); err != nil || *f.Price != 2.5 {
+		t.Errorf("a price: %+v, %v", f, err)
+	}
 	if f, err := read("since=2026-11-21T09:00:00Z"); err != nil || f.Limit != 5 || f.Least != nil || f.Since.Hour() != 9 {
 		t.Errorf("what is not there: %+v, %v", f, err)
 	}
 	for query, says := range map[string]string{
 		"tenant=other": "another tenant", "odd=1": `unknown parameter "odd"`, "all=1&all=0": "more than once", "all=perhaps": "neither true nor",
-		"limit=11": "no number from 1 to 10", "limit=0": "no number from 1", "least=-1": "no number from 0", "for=0s": "no duration",
+		"limit=11": "no number from 1 to 10", "limit=0": "no number from 1", "least=-1": "no number from 0", "price=-1": "no number from 0",
+		"price=NaN": "no number from 0",
+		"price=Inf": "no number from 0", "price=": "no number from 0", "for=0s": "no duration",
 		"since=never": "no time", "%": "malformed", "Hidden=x": "unknown parameter",
 	} {
 		if _, err := read(query); err == nil || !strings.Contains(err.Error(), says) {

@@ -95,6 +95,11 @@ func (p Parameters) set(v reflect.Value, tag reflect.StructTag, name string, wit
 			*to = new(int64)
 			**to, err = p.Number(name, 0, math.MaxInt64)
 		}
+	case **float64:
+		if p.has(name) {
+			*to = new(float64)
+			**to, err = p.figure(name)
+		}
 	default:
 		bound := func(key string, none int64) int64 {
 			if n, err := strconv.ParseInt(tag.Get(key), 10, 64); err == nil {
@@ -146,6 +151,15 @@ func (p Parameters) Number(name string, least, most int64) (int64, error) {
 	if err != nil || n < least || n > most {
 		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no number from %d to %d", name, least, most),
 			"correct it or leave it out")
+	}
+	return n, nil
+}
+
+// figure is a number that is not negative.
+func (p Parameters) figure(name string) (float64, error) {
+	n, err := strconv.ParseFloat(p.text(name), 64)
+	if err != nil || !(n >= 0) || math.IsInf(n, 0) {
+		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no number from 0", name), "write it as 2.5")
 	}
 	return n, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api/providers"
 	"muster/gateway/internal/health/condition"
 	"muster/store/releases"
 )
@@ -42,7 +43,8 @@ func TestDashboard(t *testing.T) {
 	}
 	// By Grafana's schema (docs/sources/developers/kinds/core/dashboard/schema-reference.md) schemaVersion is required, and in earlier
 	// versions of it editable and graphTooltip too. An id would take the place of another dashboard, a uid has 8 to 40 characters.
-	if d.ID != nil || len(d.UID) < 8 || len(d.UID) > 40 || d.Title == "" || d.SchemaVersion < 36 || d.GraphTooltip == nil || d.Editable == nil ||
+	if d.ID != nil || len(d.UID) < 8 || len(d.UID) > 40 || d.Title == "" || d.SchemaVersion < 36 || d.GraphTooltip == nil ||
+		d.Editable == nil ||
 		d.Time.From == "" || d.Time.To == "" {
 		t.Errorf("the dashboard's own fields: %+v", d)
 	}
@@ -88,7 +90,10 @@ func TestRules(t *testing.T) {
 		}
 	}
 	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing,
-		condition.GatewayAlone, condition.StoreNodeSilent, condition.AllocationEnding} // no figure tells them
+		condition.GatewayAlone, condition.StoreNodeSilent, condition.AllocationEnding, providers.FoundBilledSilent, providers.FoundNeverEnrolled,
+		providers.FoundDown, providers.FoundGone, providers.FoundStorage, providers.FoundEndsSoon, providers.FoundOutbid, providers.FoundPrice,
+		providers.FoundUnknown,
+		providers.FoundEnding, providers.FoundOverdue} // no figure tells them
 	for _, c := range condition.All() {
 		isAsked := slices.ContainsFunc(names, func(name []string) bool {
 			return strings.EqualFold(name[1], "muster"+strings.ReplaceAll(c.Name, "_", ""))

@@ -80,6 +80,11 @@ func allocate(c Call, q api.NewAllocation) (any, error) {
 		return nil, err
 	}
 	q.Tenant = tenant
+	if q.Rent {
+		if err := c.Caller.Needs(api.ScopeProvidersSpend); err != nil {
+			return nil, err
+		}
+	}
 	a, created, err := c.Allocate(c.context(), c.who(), q, c.mayTask)
 	if created {
 		c.Created()
