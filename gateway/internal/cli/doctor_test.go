@@ -18,6 +18,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
 )
@@ -59,8 +60,8 @@ func wellGateway(now time.Time, url, pin string) played {
 	return played{
 		"gateway":      api.Gateway{URL: url, RootPin: pin, Version: "1.2.3", At: now, Ready: &yes},
 		"gateway/host": api.GatewayHost{DiskFreeBytes: &free, DiskBytes: &size, BackupAt: &backup, ServingNotAfter: &serving, KeyWithData: &no},
-		"ca": api.CA{Roots: []api.Root{{Signing: true, NotAfter: now.Add(3000 * 24 * time.Hour)}},
-			Intermediate: api.Intermediate{NotAfter: now.Add(300 * 24 * time.Hour)}},
+		"ca": trust.CA{Roots: []trust.Root{{Signing: true, NotAfter: now.Add(3000 * 24 * time.Hour)}},
+			Intermediate: trust.Intermediate{NotAfter: now.Add(300 * 24 * time.Hour)}},
 		"channels": api.ChannelList{Channels: []api.Channel{{Channel: "stable", Counts: api.RolloutCounts{Nodes: 3, Running: 2, Pinned: 1}}}},
 		"fleet":    api.FleetView{At: now, Totals: api.Totals{Nodes: 3, Statuses: map[string]int{"online": 3}}},
 	}
@@ -141,7 +142,7 @@ func TestDoctor(t *testing.T) {
 		{"serving ended", host(func(g *api.GatewayHost) { g.ServingNotAfter = ago(time.Hour) }), 1,
 			"failed   serving certificate", "it ended 1h ago"},
 		{"the root ends", func(p played) {
-			p["ca"] = api.CA{Roots: []api.Root{{NotAfter: h.now}, {Signing: true, NotAfter: h.now.Add(48 * time.Hour)}}}
+			p["ca"] = trust.CA{Roots: []trust.Root{{NotAfter: h.now}, {Signing: true, NotAfter: h.now.Add(48 * time.Hour)}}}
 		}, 1, "warn     root", "good for 2d"},
 		{"an old gateway", func(p played) { delete(p, "gateway/host") }, 0,
 			"unknown  backup", "this gateway does not say: it is of an older version"},

@@ -12,7 +12,7 @@ import (
 
 // shortForms are second paths, and the commands that they lead to.
 var shortForms = map[string]string{"ls": "node ls", "gpus": "gpu ls", "ssh": "node shell", "shell": "node shell", "exec": "node exec",
-	"logs": "node logs", "cp": "node cp", "forward": "node forward", "cost": "node bill",
+	"logs": "node logs", "cp": "node cp", "forward": "node forward",
 	"whoami": "account whoami", "run rm": "run stop"}
 
 // TestShortForms: a short form is the same command. It names itself as it was typed, and each of the two names the other.
@@ -42,7 +42,6 @@ func TestShortForms(t *testing.T) {
 		t.Errorf("there are %d short forms: %v", len(found), found)
 	}
 	for short, full := range map[string]string{"ls -o wide": "node ls -o wide", "gpus": "gpu ls", "-o json ls": "node ls -o json",
-		"cost":                      "node bill",
 		"ls -l status=online":       "ls",
 		"ls -l state!=retired":      "ls",
 		"ls -l name=node-dgx-spark": "node ls -l name=node-dgx-spark"} {
@@ -115,7 +114,7 @@ func TestHelpWords(t *testing.T) {
 		"role":       "Roles\n\n  A role is a name for a set of scopes.",
 		"caddy":      "nginx: a gateway behind nginx, Caddy,",
 		"ssh":        "`muster ssh --help` explains the command of that name.",
-		"cost":       "`muster help fleet` is the whole page.",
+		"cost":       "Usage: muster cost [flags]",
 		"gpus":       "gpus: what the lists say about GPUs",
 		"ls":         "Usage: muster ls [flags]",
 		"token":      "Commands of muster token:",

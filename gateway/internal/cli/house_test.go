@@ -30,6 +30,7 @@ import (
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/placement"
 	"muster/gateway/internal/placement/inventory"
+	"muster/gateway/internal/placement/usage"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 	"muster/store"
@@ -92,7 +93,12 @@ func newHouse(t testing.TB) *house {
 	h.api.Placement, err = placement.Open(t.Context(), placement.Config{Config: inventory.Config{Store: h.store,
 		Records: slots.New(h.store.Records()),
 		Ready:   h.api.Overview.Ready, Node: func(id string) (*api.NodeRow, bool) { return &api.NodeRow{ID: id, Name: id}, true }, Nodes: h.rows,
-		Placed: h.api.Overview.Placed, Now: clock}})
+		Placed: h.api.Overview.Placed, Now: clock, Taken: func(*api.NodeRow) []string { return nil }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.api.Usage, err = usage.Open(t.Context(), usage.Config{Records: slots.New(h.store.Records()), Holds: h.api.Placement.Holds,
+		Node: h.api.Overview.Row, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,14 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/fleet"
 	"muster/gateway/internal/cli/gateway"
+	"muster/gateway/internal/cli/giveback"
 	"muster/gateway/internal/cli/health"
 	"muster/gateway/internal/cli/join"
 	"muster/gateway/internal/cli/logs"
+	"muster/gateway/internal/cli/maas"
 	"muster/gateway/internal/cli/node"
 	"muster/gateway/internal/cli/placement"
+	"muster/gateway/internal/cli/provider"
 	"muster/gateway/internal/cli/release"
 	"muster/gateway/internal/cli/remote"
 	"muster/gateway/internal/cli/run"
@@ -26,6 +29,7 @@ func All() []cli.Command {
 		join.TokenCommands(),
 		join.BootstrapCommands(),
 		node.Commands(),
+		giveback.Commands(),
 		placement.CheckCommands(),
 		logs.LogsCommands(),
 		logs.ShippingCommands(),
@@ -39,6 +43,10 @@ func All() []cli.Command {
 		run.Commands(),
 		session.Commands(),
 		placement.Commands(),
+		provider.AccountCommands(),
+		join.OnboardCommands(),
+		provider.LeaseCommands(),
+		maas.Commands(),
 		release.Commands(),
 		join.PushCommands(),
 		gateway.AccountCommands(),

@@ -16,7 +16,7 @@ func first() []cli.Word {
 		{Word: "cp", Command: "node cp"},
 		{Word: "forward", Command: "node forward"},
 		{Word: "run", Command: "run"},
-		{Word: "cost", Command: "node bill"},
+		{Word: "cost", Command: "cost"},
 		{Word: "doctor", Command: "doctor"},
 		{Word: "whoami", Command: "account whoami", Later: true},
 		{Word: "run rm", Command: "run stop", Later: true},

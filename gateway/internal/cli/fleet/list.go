@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// GPUCommands has the one that lists GPUs one by one, to find room.
+// GPUCommands lists GPUs one by one, to find room, and says who has worked on them.
 func GPUCommands() []cli.Command {
 	return []cli.Command{{
 		Name: "gpu ls", Args: "[NODE...]", Most: -1,
@@ -39,7 +39,7 @@ func GPUCommands() []cli.Command {
 		Examples: []string{"muster gpu ls --free --free-memory 40GiB --sort price --limit 2", "muster gpu ls --free --model h100 --sort price",
 			"muster gpu ls --free -l 'price_per_hour<2,gpus>=4'", "muster gpu ls --free-memory 40GiB -l tier=sovereign",
 			"muster gpu ls --free --sort price --limit 1 -o json | jq -r .node"},
-	}}
+	}, historyCommand()}
 }
 
 // row is one GPU, with what is asked of its node.

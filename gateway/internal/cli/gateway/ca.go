@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
@@ -79,9 +80,9 @@ func caInit(ctx context.Context, s *cli.Session) error {
 func caShow(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"},
 		{Name: "SIGNS", Rank: 1}}
-	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca api.CA) [][]string {
+	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca trust.CA) [][]string {
 		fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", screen.Printable(ca.TrustDomain), ca.TrustNumber)
-		rows := cli.Rows(ca.Roots, func(r api.Root) []string {
+		rows := cli.Rows(ca.Roots, func(r trust.Root) []string {
 			return []string{"root", screen.OrUnknown(r.Pin), screen.Stamp(&r.NotAfter), online(r.Online), yesNo(r.Signing)}
 		})
 		i := ca.Intermediate
@@ -106,13 +107,13 @@ func yesNo(yes bool) string {
 // caIntermediate has a new intermediate made. If roots are kept elsewhere it takes two steps: the gateway gives a request, each root
 // signs it here, and the certificates go back together. A root's key never leaves this machine.
 func caIntermediate(ctx context.Context, s *cli.Session) error {
-	var q api.IntermediateRequest
+	var q trust.IntermediateRequest
 	var o struct{ Root []string }
 	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	if dirs := o.Root; len(dirs) > 0 {
-		prepared, err := cli.Send[api.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, api.IntermediateRequest{Prepare: true})
+		prepared, err := cli.Send[trust.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, trust.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
@@ -124,10 +125,10 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 			q.Certificates += certificate
 		}
 	}
-	if _, err := cli.Send[api.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, q); err != nil {
+	if _, err := cli.Send[trust.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, q); err != nil {
 		return err
 	}
-	ca, err := cli.Get[api.CA](ctx, s, api.PathCA, nil)
+	ca, err := cli.Get[trust.CA](ctx, s, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
@@ -144,11 +145,11 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 
 // caRotateRoot announces a new root that signs nothing yet. Nodes have to hear of it before a certificate under it reaches them.
 func caRotateRoot(ctx context.Context, s *cli.Session) error {
-	before, err := cli.Get[api.CA](ctx, s, api.PathCA, nil)
+	before, err := cli.Get[trust.CA](ctx, s, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
-	var q api.RootRequest
+	var q trust.RootRequest
 	var o struct{ RootOut string }
 	if err := s.Flags.Into(&o); err != nil {
 		return err
@@ -159,7 +160,7 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 			return err
 		}
 	}
-	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathRoots, q)
+	change, err := cli.Send[trust.TrustChange](ctx, s, "POST", api.PathRoots, q)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	change, err := cli.Send[api.TrustChange](ctx, s, "DELETE", api.At(path, s.Words[0]), nil)
+	change, err := cli.Send[trust.TrustChange](ctx, s, "DELETE", api.At(path, s.Words[0]), nil)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 }
 
 // publish tells what became of a change. If the trust key is kept out of the gateway, it signs the draft here and sends it.
-func publish(ctx context.Context, s *cli.Session, change api.TrustChange) error {
+func publish(ctx context.Context, s *cli.Session, change trust.TrustChange) error {
 	if !change.Published {
 		var o struct{ TrustKey string }
 		if err := s.Flags.Into(&o); err != nil {
@@ -209,7 +210,7 @@ func publish(ctx context.Context, s *cli.Session, change api.TrustChange) error 
 		if err != nil {
 			return err
 		}
-		if change, err = cli.Send[api.TrustChange](ctx, s, "POST", api.PathTrust, api.SignedSet{Set: set}); err != nil {
+		if change, err = cli.Send[trust.TrustChange](ctx, s, "POST", api.PathTrust, trust.SignedSet{Set: set}); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
@@ -55,8 +56,8 @@ func keyCommands() []cli.Command {
 
 func keyList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ROLE"}, {Name: "ID"}, {Name: "SINCE", Rank: 2}, {Name: "KEY", Rank: 1}, {Name: "SIGNS", Rank: 3}}
-	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca api.CA) [][]string {
-		return cli.Rows(ca.Keys, func(k api.Key) []string {
+	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca trust.CA) [][]string {
+		return cli.Rows(ca.Keys, func(k trust.Key) []string {
 			since := screen.Unknown
 			if k.Since != nil {
 				since = screen.Ago(s.Now(), *k.Since)
@@ -70,7 +71,7 @@ func keyList(ctx context.Context, s *cli.Session) error {
 const masterRole = "master"
 
 func keyRotate(ctx context.Context, s *cli.Session, o struct{ Answer, Task, Release, Trust, Master, Now bool }) error {
-	q := api.RotateRequest{Now: o.Now}
+	q := trust.RotateRequest{Now: o.Now}
 	asked := 0
 	for role, on := range map[string]bool{"answer": o.Answer, "task": o.Task, "release": o.Release, "trust": o.Trust, masterRole: o.Master} {
 		if on {
@@ -84,7 +85,7 @@ func keyRotate(ctx context.Context, s *cli.Session, o struct{ Answer, Task, Rele
 	if q.Role == masterRole {
 		return rotateMaster(ctx, s)
 	}
-	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathKeysRotate, q)
+	change, err := cli.Send[trust.TrustChange](ctx, s, "POST", api.PathKeysRotate, q)
 	if err != nil {
 		return err
 	}

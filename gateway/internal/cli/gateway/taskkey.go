@@ -14,6 +14,7 @@ import (
 	"muster/agent/disk"
 	"muster/agent/sign"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 )
@@ -86,7 +87,7 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	change, err := cli.Send[api.TrustChange](ctx, s, "POST", api.PathKeys, api.AddKeyRequest{Role: string(role),
+	change, err := cli.Send[trust.TrustChange](ctx, s, "POST", api.PathKeys, trust.AddKeyRequest{Role: string(role),
 		PublicKey: sign.EncodeKey(public)})
 	if err != nil {
 		return err

@@ -41,14 +41,16 @@ func guides() []string {
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
 	return []string{"joining", "bootstrap", "fleet", "console", "gpus", "health", "alerts", "conditions", "history", "metrics", "logs",
-		"tasks", "sessions", "placement",
+		"tasks", "sessions", "placement", "providers", "maas",
 		"accounts", "audit-log", "certificates", "step-ca", "proxies", "releases", "registry", "settings", "backup", "standby", "upgrades",
 		"security", "protocol"}
 }
 
 // runbooks are the pages about one symptom.
 func runbooks() []string {
-	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "tasks-not-pulled", "updates-failing", "lost-gateway"}
+	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "fleet-silent", "tasks-not-pulled", "updates-failing",
+		"lost-gateway",
+		"images", "lab-down"}
 }
 
 // List is the pages of one kind.

@@ -197,6 +197,8 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxDepth":        fmt.Sprintf("levels of JSON in hardware | %d", wire.MaxDepth),
 		"MaxText":         fmt.Sprintf("text in hardware | %d bytes", wire.MaxText),
 		"MaxList":         fmt.Sprintf("list in hardware | %d", wire.MaxList),
+		"MostProcesses":   fmt.Sprintf("processes of one GPU in hardware | %d", wire.MostProcesses),
+		"MaxProcessText":  fmt.Sprintf("text of a process in hardware | %d bytes", wire.MaxProcessText),
 		"MaxXids":         fmt.Sprintf("events of the kernel in hardware | %d", wire.MaxXids),
 		"MaxRuns":         fmt.Sprintf("runs in hardware | %d", wire.MaxRuns),
 		"MaxChecks":       fmt.Sprintf("checks, and figures, of evidence | %d each", wire.MaxChecks),

@@ -17,6 +17,9 @@ type box struct {
 	port string // ""; as --port or ssh's configuration says
 	name string // of the node; "": as the machine says
 	text string // as it was written, without the name
+
+	tenant string   // of its token; "": as --tenant says
+	join   []string // flags for its agent's join, beside those that all boxes get
 }
 
 // boxes are the machines that a person named, in words or in the file of --hosts. Nothing is pushed if one of them is wrong.

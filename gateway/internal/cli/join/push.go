@@ -1,6 +1,7 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,14 +65,23 @@ type push struct {
 // pushNodes carries the agent to boxes over the system's own ssh and joins them, pushParallel of them at once. Each box has its own
 // time, which begins when its turn comes.
 func pushNodes(ctx context.Context, s *cli.Session) error {
-	p, err := newPush(ctx, s)
+	all, err := boxes(s)
 	if err != nil {
 		return err
 	}
+	p, err := newPush(ctx, s, all)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx)
+}
+
+// run joins all boxes, and says what came of it.
+func (p *push) run(ctx context.Context) error {
 	results := make([]error, len(p.boxes))
 	var wait sync.WaitGroup
 	free := make(chan struct{}, pushParallel)
-	out := &terminal{to: s.Stdout}
+	out := &terminal{to: p.Stdout}
 	for i, to := range p.boxes {
 		free <- struct{}{}
 		wait.Go(func() {
@@ -87,12 +97,8 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 }
 
 // newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
-func newPush(ctx context.Context, s *cli.Session) (*push, error) {
-	all, err := boxes(s)
-	if err != nil {
-		return nil, err
-	}
-	p := &push{Session: s, boxes: all, single: len(all) == 1}
+func newPush(ctx context.Context, s *cli.Session, all []box) (p *push, err error) {
+	p = &push{Session: s, boxes: all, single: len(all) == 1}
 	if err := p.request(); err != nil {
 		return nil, err
 	}
@@ -189,6 +195,7 @@ func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 	}
 	request := p.token
 	request.Name = to.name
+	request.Tenant = cmp.Or(to.tenant, request.Tenant)
 	minted, err := cli.Send[api.NewToken](ctx, p.Session, "POST", api.PathTokens, request)
 	if err != nil {
 		return errors.Join(err, p.clean(ctx, to, dir))
@@ -196,7 +203,7 @@ func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 	joined := p.joinBox(ctx, to, dir, minted.Token, out)
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer cancel()
-	err = errors.Join(joined, p.settle(late, minted.ID, joined != nil))
+	err = errors.Join(joined, p.settle(late, minted.ID, request.Tenant, joined != nil))
 	if broken(joined) { // else the box has removed the folder itself
 		err = errors.Join(err, p.clean(ctx, to, dir))
 	}
@@ -204,9 +211,9 @@ func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 }
 
 // settle ends a token that was not used, because the box did not join or had joined before.
-func (p *push) settle(ctx context.Context, id string, failed bool) error {
+func (p *push) settle(ctx context.Context, id, tenant string, failed bool) error {
 	if !failed {
-		list, err := cli.Get[api.TokenList](ctx, p.Session, api.PathTokens, api.ListFilter{Tenant: p.token.Tenant})
+		list, err := cli.Get[api.TokenList](ctx, p.Session, api.PathTokens, api.ListFilter{Tenant: tenant})
 		live := err != nil // an account that may mint tokens need not be one that may list them
 		for _, t := range list.Tokens {
 			live = live || t.ID == id
@@ -226,7 +233,7 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 func (p *push) joinBox(ctx context.Context, to box, dir, token string, out io.Writer) error {
 	agent := quote(dir + "/muster-agent")
 	words := []string{"chmod 700", agent, "&&", agent, "join"}
-	flags := slices.Clone(p.join)
+	flags := slices.Concat(p.join, to.join)
 	if to.name != "" {
 		flags = append(flags, "--name", to.name)
 	}

@@ -58,7 +58,6 @@ func Commands() []cli.Command {
 		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+cli.AskText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+cli.AskText),
-		returnCommand(),
 		move("retire", "remove nodes from the fleet; the machines stay untouched", "Their certificates are revoked and their names become "+
 			"free. The entry is kept; node ls --all "+
 			"shows it. It asks first unless --yes is given."),

@@ -4,8 +4,9 @@ import "muster/gateway/internal/cli"
 
 func allocCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "alloc create", Run: allocCreate, Flags: []string{"sku", "gpu", "count", "selector", "ttl", "max-price", "spread", "wait",
-			"priority", "dry-run", "note", "user", "ssh-key", "sudo", "tenant", "yes", "output"},
+		{Name: "alloc create", Run: allocCreate, Flags: []string{"sku", "gpu", "count", "selector", "ttl", "max-price", "spread", "wait", "rent",
+			"priority", "dry-run", "note", "user", "ssh-key", "sudo", "launch", "tenant",
+			"yes", "output"},
 			Says: map[string]string{"ttl": "how long they are yours from when you have them, else what the operator has set",
 				"selector": "on these nodes only", "wait": "if there is no room now, wait in the queue and here until there is",
 				"priority": "from -100 to 100 (0): the higher is served first; above 0 needs placement:write",
@@ -16,10 +17,13 @@ func allocCommands() []cli.Command {
 				"are on one node. What has no room is refused, with what is nearest; with --wait it stands in a queue, first in, first " +
 				"out for each priority, and ^C leaves it there.\n\nBefore the end you are told; muster alloc extend moves it. At the end your " +
 				"programs, containers and the account of --user are removed, and the GPUs are looked at before somebody else gets them.\n\n" +
-				"--max-price is for an hour of all of it, by the label price_per_hour of the nodes.",
+				"--max-price is for an hour of all of it, by the label price_per_hour of the nodes.\n\nWith --rent, what no free slot can serve " +
+				"is rented within the spending limits, and given back when the allocation ends. It needs --max-price. It takes minutes, so add " +
+				"--wait; muster help providers says more.",
 			Examples: []string{"muster alloc create --gpu h100 --count 2 --ttl 2h --wait",
 				"muster alloc create --sku h200-sxm-baremetal-8g --dry-run",
 				"muster alloc create --gpu h100 --user ada --ssh-key ~/.ssh/id_ed25519.pub -l tier=spot --max-price 4",
+				"muster alloc create --gpu h100 --count 2 --ttl 2h --rent --wait --max-price 5",
 				"muster alloc create --gpu h100 --count 2 --ttl 2h --wait -o json | jq '{id,state,slots,ends_at}'"}},
 		{Name: "alloc ls", Flags: []string{"all", "owner", "tenant", "state", "node", "limit", "output"}, Run: allocList,
 			Says: map[string]string{"all": "also those that are over", "node": "those with GPUs of this node only",

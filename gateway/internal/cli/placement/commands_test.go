@@ -102,6 +102,8 @@ func TestRefused(t *testing.T) {
 		"alloc create --gpu h100 --user ada --ssh-key " + private: {2, "is a private key"},
 		"alloc create --gpu h100 --user ada --ssh-key " + empty:   {2, "holds no key"},
 		"alloc create --gpu h100 --user ada --ssh-key /none":      {1, "no such file"},
+		"alloc create --gpu h100 --launch /none":                  {1, "no such file"},
+		"alloc create --gpu h100 --launch " + empty:               {2, "one JSON object"},
 		"alloc create --gpu h100 --tenant lab":                    {1, "the nearest is h100-sxm-gpu"},
 		"alloc create --gpu h100":                                 {1, "no node has such GPUs"},
 		"alloc extend a":                                          {2, "for how much longer?"},

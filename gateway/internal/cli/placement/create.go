@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
@@ -35,11 +37,11 @@ type create struct {
 	*cli.Session
 	wish  api.NewAllocation
 	flags struct {
-		SKU, GPU, Selector, Tenant, Note, MaxPrice, Priority, User string
-		SSHKeys                                                    files `flag:"ssh-key"`
-		Count                                                      int
-		TTL                                                        time.Duration `flag:"ttl,seconds"`
-		Spread, DryRun, Wait, Sudo                                 bool
+		SKU, GPU, Selector, Tenant, Note, MaxPrice, Priority, User, Launch string
+		SSHKeys                                                            files `flag:"ssh-key"`
+		Count                                                              int
+		TTL                                                                time.Duration `flag:"ttl,seconds"`
+		Spread, DryRun, Wait, Sudo, Rent                                   bool
 	}
 }
 
@@ -78,7 +80,7 @@ func (c *create) read() error {
 		return cli.Usagef("--gpu h100 --count 2, or --sku NAME; muster sku ls shows what there is", "what is to be allocated: a SKU or GPUs?")
 	}
 	c.wish = api.NewAllocation{ID: wire.NewTaskID(), Tenant: f.Tenant, TTLSeconds: int(f.TTL / time.Second), Wait: f.Wait, DryRun: f.DryRun,
-		Note: f.Note, Wish: api.Wish{SKU: f.SKU, GPU: f.GPU, Count: f.Count, Selector: f.Selector, Spread: f.Spread}}
+		Note: f.Note, Wish: api.Wish{SKU: f.SKU, GPU: f.GPU, Count: f.Count, Selector: f.Selector, Spread: f.Spread, Rent: f.Rent}}
 	var err error
 	if f.Priority != "" {
 		if c.wish.Priority, err = strconv.Atoi(f.Priority); err != nil {
@@ -92,8 +94,28 @@ func (c *create) read() error {
 		}
 		c.wish.MaxPrice = &price
 	}
-	c.wish.User, err = c.user()
+	if c.wish.User, err = c.user(); err == nil && f.Launch != "" {
+		c.wish.Launch, err = c.launch()
+	}
 	return err
+}
+
+// launch is what each node runs as soon as it is allocated: a container if the params name an image, else a program.
+func (c *create) launch() (*api.Launch, error) {
+	raw, err := c.ReadFile(c.flags.Launch)
+	if err != nil {
+		return nil, fmt.Errorf("read the params of the workload: %w", err)
+	}
+	var params map[string]json.RawMessage
+	if err := sign.DecodeStrict(raw, &params); err != nil {
+		return nil, c.Flags.Wrong("launch", `the file holds one JSON object, such as {"name":"train","command":["python","train.py"]}`,
+			err.Error())
+	}
+	launch := &api.Launch{Type: wire.TaskWorkloadProcess, Params: raw}
+	if _, isContainer := params["image"]; isContainer {
+		launch.Type = wire.TaskWorkloadLaunch
+	}
+	return launch, nil
 }
 
 // user is the account that the owner gets on each node; nil: none is asked for.
@@ -200,7 +222,11 @@ func (c *create) leave(text string) error {
 // plan prints what the allocation would get.
 func (c *create) plan(a api.Allocation) error {
 	if len(a.Slots) == 0 {
-		fmt.Fprintln(c.Stdout, "It would wait for "+screen.OrUnknown(waitsFor(a)))
+		text := "It would wait for " + screen.OrUnknown(waitsFor(a))
+		if c.wish.Rent {
+			text += ", and rent it meanwhile, for at most " + screen.Price(c.wish.MaxPrice) + " an hour together"
+		}
+		fmt.Fprintln(c.Stdout, text)
 		return nil
 	}
 	rows := append([][]string{{"wants", wants(a)}}, slotRows(a)...)

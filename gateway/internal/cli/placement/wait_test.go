@@ -15,18 +15,20 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	key := write(t, "id.pub", "# mine\nssh-ed25519 AAAA ada\n\nssh-ed25519 BBBB ada\n")
+	launch := write(t, "train.json", `{"name":"train","command":["python","train.py"]}`)
 	g.on("GET", "tenants", api.TenantList{Tenants: []api.Tenant{{Tenant: "lab"}}})
 	g.on("POST", "allocations", allocatedOne())
 	code, out, errs := g.muster("alloc", "create", "--gpu", "h100", "--count", "2", "-l", "tier=spot", "--ttl", "2h", "--max-price", "4.5",
-		"--priority", "-5", "--spread", "--note", "the demo", "--user", "ada", "--ssh-key", key, "--sudo", "--tenant", "lab", "--wait")
+		"--priority", "-5", "--spread", "--note", "the demo", "--user", "ada", "--ssh-key", key, "--sudo", "--launch", launch, "--tenant", "lab",
+		"--wait", "--rent")
 	asked := g.requests()
 	if code != 0 || len(asked) != 2 || !strings.Contains(out, "next        muster alloc extend "+allocation+" --for 2h\n") {
 		t.Fatalf("code %d\n%s%s\n%q", code, out, errs, asked)
 	}
 	id := strings.SplitN(asked[1], `"`, 5)[3]
-	want := `POST allocations {"id":"` + id + `","tenant":"lab","gpu":"h100","count":2,"selector":"tier=spot","max_price":4.5,"spread":true,` +
+	want := `POST allocations {"id":"` + id + `","tenant":"lab","gpu":"h100","count":2,"selector":"tier=spot","max_price":4.5,"spread":true,"rent":true,` +
 		`"ttl_seconds":7200,"priority":-5,"wait":true,"note":"the demo",` +
-		`"user":{"name":"ada","ssh_public_keys":["ssh-ed25519 AAAA ada","ssh-ed25519 BBBB ada"],"sudo":true}}`
+		`"user":{"name":"ada","ssh_public_keys":["ssh-ed25519 AAAA ada","ssh-ed25519 BBBB ada"],"sudo":true},"launch":{"type":"workload.process","params":{"name":"train","command":["python","train.py"]}}}`
 	if asked[1] != want || wire.CheckTaskID(id) != nil {
 		t.Errorf("got\n%s\nwant\n%s", asked[1], want)
 	}
@@ -55,6 +57,21 @@ func TestDryRun(t *testing.T) {
 	code, out, _ := g.muster("alloc", "create", "--gpu", "h100", "--dry-run", "--wait")
 	if code != 0 || out != "It would wait for 2 free h100 on one node; 1 ahead of it\n" {
 		t.Errorf("%d %s", code, out)
+	}
+}
+
+// TestDryRunRents says what would be rented, up to which price. The help says that the price is needed.
+func TestDryRunRents(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.on("POST", "allocations", waitingOne())
+	code, out, _ := g.muster("alloc", "create", "--gpu", "h100", "--dry-run", "--rent", "--max-price", "5")
+	const want = "It would wait for 2 free h100 on one node; 1 ahead of it, and rent it meanwhile, for at most 5.00 an hour together\n"
+	if code != 0 || out != want {
+		t.Errorf("%d %s", code, out)
+	}
+	if _, out, _ := g.muster("alloc", "create", "--help"); !strings.Contains(strings.Join(strings.Fields(out), " "), "It needs --max-price.") {
+		t.Errorf("the help is\n%s", out)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/trust"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 )
@@ -21,7 +22,7 @@ type patient struct {
 	*cli.Session
 	gateway  *api.Gateway
 	host     *api.GatewayHost
-	ca       *api.CA
+	ca       *trust.CA
 	channels *api.ChannelList
 	fleet    *api.FleetView
 	why      map[string]string // by the path that was asked
@@ -99,7 +100,7 @@ func (p *patient) reach(ctx context.Context) api.Check {
 	}
 	p.gateway = &gateway
 	p.host = read[api.GatewayHost](ctx, p, api.PathGatewayHost, nil)
-	p.ca = read[api.CA](ctx, p, api.PathCA, nil)
+	p.ca = read[trust.CA](ctx, p, api.PathCA, nil)
 	p.channels = read[api.ChannelList](ctx, p, api.PathChannels, nil)
 	p.fleet = read[api.FleetView](ctx, p, api.PathFleet, api.FleetFilter{})
 	c.Outcome, c.Seen = api.CheckOK, "it answers, and its database takes writes"

@@ -18,7 +18,8 @@ func Commands() []cli.Command {
 				"output":  "table or json; json prints one task a line",
 			},
 			Summary: "give nodes a task",
-			Text: paramText + "\n\nThe command ends when the tasks are queued. With --wait it shows what they write while they run, and " +
+			Text: paramText + "\n\nA workload whose params have allocation=ID needs no node: it runs where that " +
+				"allocation is.\n\nThe command ends when the tasks are queued. With --wait it shows what they write while they run, and " +
 				"ends when all have ended: with 0 where each was completed, else with 1. Ended by ^C it leaves the tasks as they are.\n\n" +
 				"--at-most and --stop-after are for work that should not hit all nodes at once: both wait. " + cli.AskText +
 				"\n\nWith --key FILE the task is signed here with a key that the gateway does not have; muster key add --task makes nodes " +

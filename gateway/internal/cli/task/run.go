@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -40,7 +41,7 @@ func taskRun(ctx context.Context, s *cli.Session) error {
 	if err := o.read(); err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, o.asked.nodes, "run "+o.asked.kind.Name+" on", o.asked.kind.Name == wire.TaskAgentUninstall)
+	nodes, err := o.nodes(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,6 +49,18 @@ func taskRun(ctx context.Context, s *cli.Session) error {
 		return o.queueAll(ctx, nodes)
 	}
 	return o.watchAll(ctx, nodes)
+}
+
+// nodes are those that are named. Without one, a workload runs where its allocation is: the gateway knows that.
+func (o *order) nodes(ctx context.Context) ([]cli.Target, error) {
+	var p struct {
+		Allocation string `json:"allocation"`
+	}
+	if len(o.asked.nodes) == 0 && !o.Flags.Given("selector") && o.key == nil && json.Unmarshal(o.asked.params, &p) == nil &&
+		p.Allocation != "" {
+		return []cli.Target{{Name: "allocation " + p.Allocation}}, nil
+	}
+	return o.Chosen(ctx, o.asked.nodes, "run "+o.asked.kind.Name+" on", o.asked.kind.Name == wire.TaskAgentUninstall)
 }
 
 // read reads the words and the flags.

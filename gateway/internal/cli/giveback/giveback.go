@@ -1,4 +1,5 @@
-package node
+// Package giveback has the command that gives machines back: cleaned, retired, and on request destroyed at their company.
+package giveback
 
 import (
 	"context"
@@ -10,12 +11,14 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/providers"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/paste"
 )
 
 const (
+	waitPause     = time.Second      // between two looks at a task or a node
 	returnsAtOnce = 8                // nodes that are cleaned at the same time
 	stepTime      = 20 * time.Minute // for one step on a node, until it counts as failed
 	leavingTime   = 2 * time.Minute  // for a node to retire itself after its agent is gone
@@ -23,9 +26,10 @@ const (
 	quietAgain    = 30 * time.Second // after which that is said again
 )
 
-func returnCommand() cli.Command {
-	return cli.Command{Name: "node return", Args: "NAME...", Most: -1,
-		Flags: []string{"selector", "remove-home", "force", "yes"}, Run: nodeReturn,
+// Commands has the one.
+func Commands() []cli.Command {
+	return []cli.Command{{Name: "node return", Args: "NAME...", Most: -1,
+		Flags: []string{"selector", "remove-home", "force", "destroy", "yes"}, Run: nodeReturn,
 		Says: map[string]string{
 			"force": "retire also nodes that could not be cleaned, as when they are switched off; that is then no failure",
 		},
@@ -33,15 +37,19 @@ func returnCommand() cli.Command {
 		Text: "Each node is drained; then its workloads are stopped, the users that muster made are removed, and the agent with all that it " +
 			"put on the machine, logins to registries included; then the node is retired. What could not be done is said, and the node is " +
 			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
-			"provider. It asks first unless --yes is given.",
+			"provider. It asks first unless --yes is given.\n\nWith --destroy the gateway also destroys the machines, where it has an account " +
+			"with their company (muster provider ls), and the command waits until they are gone. A node that is not heard cannot be cleaned: its " +
+			"machine is destroyed as it is. One that is heard and could not be cleaned keeps its machine.",
 		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes",
-			"muster node return gpu-7 --force --yes"}}
+			"muster node return gpu-7 --force --yes", "muster node return -l batch=x --destroy"}}}
 }
 
 // giveBack is one call of node return.
 type giveBack struct {
 	*cli.Session
-	flags struct{ RemoveHome, Force bool }
+	flags struct{ RemoveHome, Force, Destroy bool }
+	// instances are those of all accounts, by the nodes that they are, where machines are destroyed.
+	instances map[string]providers.Instance
 
 	mu      sync.Mutex
 	failed  bool
@@ -54,7 +62,12 @@ func nodeReturn(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	nodes, err := s.Chosen(ctx, s.Words, "clean and give back", true)
+	var nodes []cli.Target
+	if g.flags.Destroy {
+		nodes, err = g.chosenToDestroy(ctx)
+	} else {
+		nodes, err = s.Chosen(ctx, s.Words, "clean and give back", true)
+	}
 	if err != nil {
 		return err
 	}
@@ -103,14 +116,13 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 	}
 	if node.State == wire.StateRetired {
 		g.say(node, "is retired already")
-		g.remember(node)
-		return nil
+		return g.end(ctx, node)
 	}
 	unclean := g.clean(ctx, node)
 	if unclean == nil {
 		unclean = g.left(ctx, node)
 	}
-	if unclean != nil && (!g.flags.Force || ctx.Err() != nil) {
+	if unclean != nil && (ctx.Err() != nil || !g.flags.Force && !g.isLost(ctx, node)) {
 		return unclean
 	}
 	if unclean != nil {
@@ -119,13 +131,24 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		}
 	}
 	did := "retired"
-	if unclean != nil { // no failure: --force asks for just this
+	if unclean != nil { // no failure: --force or --destroy asks for just this
 		why, _ := g.Explain(ctx, unclean)
 		did += ", not cleaned: " + screen.Printable(why)
 	}
 	g.say(node, did)
-	g.remember(node)
-	return nil
+	return g.end(ctx, node)
+}
+
+// end destroys the machine of a node that is retired, where that is asked for, and else notes what is still charged.
+func (g *giveBack) end(ctx context.Context, node api.Node) error {
+	gone, err := false, error(nil)
+	if g.flags.Destroy {
+		gone, err = g.destroy(ctx, node)
+	}
+	if !gone {
+		g.remember(node)
+	}
+	return err
 }
 
 const bringBack = "its machine was not cleaned: bring it back and give the same command again, or retire it as it is with --force"

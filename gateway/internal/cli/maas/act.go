@@ -1,0 +1,121 @@
+package maas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"muster/gateway/api"
+	"muster/gateway/api/machines"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// actFlags are those of all acts; each command takes some of them.
+type actFlags struct {
+	Series, Profile       string
+	Erase, Reimage, Force bool
+	DryRun                bool `flag:"dry-run"`
+	Wait                  bool
+}
+
+// acts makes a command that has something done with machines.
+func acts(act, verb string) func(context.Context, *cli.Session) error {
+	return cli.With(func(ctx context.Context, s *cli.Session, o actFlags) error {
+		picked, err := pick(ctx, s)
+		if err != nil {
+			return err
+		}
+		q := machines.Act{Act: act, Series: o.Series, Profile: o.Profile, Erase: o.Erase, Reimage: o.Reimage, Force: o.Force, DryRun: o.DryRun}
+		for _, m := range picked {
+			q.Machines = append(q.Machines, m.SystemID)
+		}
+		if err := agree(s, q, verb, picked); err != nil {
+			return err
+		}
+		acted, err := cli.Send[machines.Acted](ctx, s, http.MethodPost, api.PathMachines, q)
+		if err != nil {
+			return err
+		}
+		for _, m := range picked {
+			if why := acted.Refused[m.SystemID]; why != "" {
+				s.Trouble(ctx, name(m), errors.New(why))
+			}
+		}
+		bad := len(acted.Refused)
+		switch {
+		case o.Wait && !o.DryRun:
+			failed, err := await(ctx, s, act, &acted)
+			if err != nil {
+				return err
+			}
+			bad += failed
+		case s.Form != cli.FormJSON:
+			tell(s, q, acted.Machines)
+		}
+		if s.Form == cli.FormJSON {
+			err = s.WriteJSON(acted)
+		}
+		if err == nil && bad > 0 {
+			err = cli.ErrReported
+		}
+		return err
+	})
+}
+
+// pick gets the machines that the words name, each once.
+func pick(ctx context.Context, s *cli.Session) (picked []machines.Machine, err error) {
+	for _, word := range s.Words {
+		m, err := cli.Get[machines.Machine](ctx, s, api.At(api.PathMachine, word), nil)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(picked, func(o machines.Machine) bool { return o.SystemID == m.SystemID }) {
+			return nil, cli.Twice("the machine", word)
+		}
+		picked = append(picked, m)
+	}
+	return picked, nil
+}
+
+// agree asks where several machines are meant, or something is lost.
+func agree(s *cli.Session, q machines.Act, verb string, picked []machines.Machine) error {
+	deed := verb + " " + screen.Plural(len(picked), "machine")
+	loses := q.Reimage || q.Erase || q.Force || q.Act == machines.ActDecommission
+	switch {
+	case q.DryRun || len(picked) == 1 && !loses:
+		return nil
+	case q.Erase:
+		deed += ", and erase what is on the disks"
+	case q.Reimage:
+		deed += " anew: what is on the disks is lost"
+	case q.Force:
+		deed += ", although somebody may work there"
+	}
+	for _, m := range picked {
+		fmt.Fprintln(s.Stderr, "  "+screen.Printable(about(m)))
+	}
+	return s.Agree(deed, deed)
+}
+
+// about says in one line what a machine is, so that nobody ends another one than they mean.
+func about(m machines.Machine) string {
+	text := name(m) + " (" + m.SystemID + "): " + m.State + " in MAAS"
+	if m.Node == "" {
+		return text + ", no node"
+	}
+	return text + ", node " + m.Node + " (" + here(m) + ")"
+}
+
+// tell says what has begun, or would begin.
+func tell(s *cli.Session, q machines.Act, begun []machines.Machine) {
+	for _, m := range begun {
+		if q.DryRun {
+			fmt.Fprintln(s.Stdout, screen.Printable(name(m)+": would begin; first, "+m.Next))
+			continue
+		}
+		s.Printf("%s: %s has begun; muster maas show %s says how far it is\n", name(m), q.Act, m.SystemID)
+	}
+}

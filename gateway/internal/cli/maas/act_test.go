@@ -1,0 +1,171 @@
+package maas_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"muster/agent/wire"
+	"muster/gateway/api/machines"
+)
+
+// acting is a gateway with three machines, by each of their names.
+func acting(t *testing.T) *gateway {
+	t.Helper()
+	g := newGateway(t)
+	g.on("GET", "maas/machines/rack-1", ready())
+	g.on("GET", "maas/machines/abc123", ready())
+	g.on("GET", "maas/machines/rack-2", failed())
+	g.on("GET", "maas/machines/new7", fresh())
+	return g
+}
+
+// TestActs: what each command sends, and what it says of a machine that is refused.
+func TestActs(t *testing.T) {
+	t.Parallel()
+	g := acting(t)
+	g.on("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
+	const ids = `"machines":["abc123"]`
+	for args, want := range map[string]string{
+		"deploy rack-1": `{"act":"deploy",` + ids + `}`,
+		"deploy rack-1 --series ubuntu/noble --profile slice-vm": `{"act":"deploy",` + ids + `,"series":"ubuntu/noble","profile":"slice-vm"}`,
+		"deploy rack-1 --reimage -y":                             `{"act":"deploy",` + ids + `,"reimage":true}`,
+		"release rack-1":                                         `{"act":"release",` + ids + `}`,
+		"release rack-1 --erase --force -y":                      `{"act":"release",` + ids + `,"erase":true,"force":true}`,
+		"reset rack-1":                                           `{"act":"reset",` + ids + `}`,
+		"commission rack-1":                                      `{"act":"commission",` + ids + `}`,
+		"decommission rack-1 -y":                                 `{"act":"decommission",` + ids + `}`,
+	} {
+		g.requests()
+		code, out, errs := g.muster(strings.Fields("maas " + args)...)
+		asked := g.requests()
+		act, _, _ := strings.Cut(args, " ")
+		if code != 0 || len(asked) != 2 || asked[1] != "POST maas/machines "+want ||
+			out != "rack-1: "+act+" has begun; muster maas show abc123 says how far it is\n" {
+			t.Errorf("%s: %d %s%s%q", args, code, out, errs, asked)
+		}
+	}
+	g.on("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")},
+		Refused: map[string]string{"bad9": "bad9: it is failed in MAAS (muster maas reset bad9)"}})
+	g.requests()
+	code, out, errs := g.muster("maas", "deploy", "rack-1", "rack-2", "--dry-run")
+	asked := g.requests()
+	if code != 1 || asked[2] != `POST maas/machines {"act":"deploy","machines":["abc123","bad9"],"dry_run":true}` ||
+		out != "rack-1: would begin; first, deploy: waits for: its agent\n" ||
+		!strings.Contains(errs, "rack-2: bad9: it is failed in MAAS (muster maas reset bad9)") {
+		t.Errorf("a plan: %d %s%s%q", code, out, errs, asked)
+	}
+	if code, out, _ := g.muster("maas", "deploy", "rack-1", "-o", "json"); code != 1 || !strings.HasPrefix(out, `{"machines":[{"system_id":`) {
+		t.Errorf("json: %d %s", code, out)
+	}
+	g.on("POST", "maas/machines", &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the machines cannot be seen now",
+		Hint: "muster maas ls"})
+	if code, _, errs := g.muster("maas", "reset", "rack-2"); code != 1 || !strings.Contains(errs, "the machines cannot be seen now") {
+		t.Errorf("refused: %d %s", code, errs)
+	}
+}
+
+// TestAsks: several machines, and what is lost, need a yes. Without it nothing is done.
+func TestAsks(t *testing.T) {
+	t.Parallel()
+	g := acting(t)
+	for args, deed := range map[string]string{
+		"deploy rack-1 new7":      "deploy 2 machines",
+		"deploy rack-1 --reimage": "deploy 1 machine anew: what is on the disks is lost",
+		"release rack-1 --erase":  "release 1 machine, and erase what is on the disks",
+		"release rack-1 --force":  "release 1 machine, although somebody may work there",
+		"decommission new7":       "decommission 1 machine",
+	} {
+		code, out, errs := g.muster(strings.Fields("maas " + args)...)
+		if code != 2 || out != "" || !strings.Contains(errs, "to "+deed+" needs a yes") || !strings.Contains(errs, "add --yes") {
+			t.Errorf("%s: %d %s%s", args, code, out, errs)
+		}
+	}
+	const shown = "  rack-1 (abc123): ready in MAAS, node rack-1 (ready)\n  new7 (new7): new in MAAS, no node\n"
+	g.persons, g.stdin = true, "n\n"
+	if code, _, errs := g.muster("maas", "release", "rack-1", "new7"); code != 1 || !strings.HasPrefix(errs,
+		shown+"release 2 machines? [y/N] ") {
+		t.Errorf("a no: %d %s", code, errs)
+	}
+	if asked := strings.Join(g.requests(), "\n"); strings.Contains(asked, "POST") {
+		t.Errorf("something was done: %s", asked)
+	}
+	for name, args := range map[string][]string{"given twice": {"rack-1", "abc123"}, "there is no": {"none"}} {
+		if code, _, errs := g.muster(append([]string{"maas", "deploy", "-y"}, args...)...); code == 0 || !strings.Contains(errs, name) {
+			t.Errorf("%s: %d %s", name, code, errs)
+		}
+	}
+	if code, _, errs := g.muster("maas", "deploy", "rack-1", "--erase"); code != 2 || !strings.Contains(errs, "takes no --erase") {
+		t.Errorf("a flag of another act: %d %s", code, errs)
+	}
+}
+
+// TestWait: each step is told once, through a gateway and a MAAS that are away, until each work has ended, well or not.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	g := acting(t)
+	second := deploying(machines.StateReady, "", "")
+	second.SystemID, second.Hostname = "bad9", "rack-2"
+	list := func(m ...machines.Machine) machines.List { return machines.List{MAAS: seen(), Machines: m} }
+	broken := failed()
+	broken.Error = "its agent was not heard within 45m0s"
+	away := list(deploying(machines.StateDeploying, "install", ""), second)
+	away.MAAS.FailedAt, away.MAAS.Error = at(-1), "HTTP 502"
+	g.on("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", ""), second}})
+	g.on("GET", "maas/machines", list(deploying(machines.StateAllocated, "deploy", "HTTP 503"), second),
+		&wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway stops"},
+		list(deploying(machines.StateDeploying, "install", "its agent"), second),
+		away, list(deploying(machines.StateDeploying, "install", ""), second),
+		list(deployed(), broken))
+	code, out, errs := g.muster("maas", "deploy", "rack-1", "rack-2", "--wait", "-y")
+	if code != 1 {
+		t.Errorf("code %d", code)
+	}
+	golden(t, "maas-wait", out+"---\n"+errs)
+
+	g = acting(t)
+	g.on("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
+	g.on("GET", "maas/machines", list(deploying(machines.StateDeploying, "install", "")), list(deployed()))
+	if code, out, _ := g.muster("maas", "deploy", "rack-1", "--wait", "-o", "json"); code != 0 || strings.Count(out, "\n") != 1 ||
+		!strings.Contains(out, `"state":"deployed"`) {
+		t.Errorf("json: %d %s", code, out)
+	}
+	g.on("GET", "maas/machines", list())
+	if code, _, errs := g.muster("maas", "release", "rack-1", "--wait"); code != 1 || !strings.Contains(errs, "did not succeed: it is gone") {
+		t.Errorf("a machine that vanishes: %d %s", code, errs)
+	}
+	out1 := ready()
+	out1.Node, out1.NodeState = "", ""
+	g.on("GET", "maas/machines", list(out1))
+	if code, out, _ := g.muster("maas", "decommission", "rack-1", "--wait", "-y"); code != 0 ||
+		out != "rack-1: decommission is done: ready in MAAS\n" {
+		t.Errorf("decommission: %d %s", code, out)
+	}
+	other := deploying(machines.StateReady, "", "")
+	other.Work.Since = *at(1)
+	g.on("GET", "maas/machines", list(other))
+	if code, out, _ := g.muster("maas", "reset", "rack-1", "--wait"); code != 0 || !strings.Contains(out, "reset is done") {
+		t.Errorf("another work came after it: %d %s", code, out)
+	}
+	g.on("GET", "maas/machines", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no more"})
+	if code, _, errs := g.muster("maas", "reset", "rack-1", "--wait"); code != 1 || !strings.Contains(errs, "muster: no more") {
+		t.Errorf("it may not be looked at: %d %s", code, errs)
+	}
+}
+
+// TestWaitLeave: ^C leaves the work, and says how to look.
+func TestWaitLeave(t *testing.T) {
+	t.Parallel()
+	g := acting(t)
+	g.on("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
+	g.on("GET", "maas/machines", machines.List{MAAS: seen(), Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
+	ctx, cancel := context.WithCancel(t.Context())
+	g.pause = func(ctx context.Context) error {
+		cancel()
+		return ctx.Err()
+	}
+	if code, _, errs := g.run(ctx, "maas", "deploy", "rack-1", "--wait"); code != 130 || !strings.Contains(errs,
+		"\nIt goes on: muster maas show abc123\n") {
+		t.Errorf("code %d %s", code, errs)
+	}
+}

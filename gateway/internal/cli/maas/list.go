@@ -1,0 +1,244 @@
+package maas
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/machines"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// list shows the machines of one state, or all.
+func list(ctx context.Context, s *cli.Session, o struct{ State string }) error {
+	l, err := cli.Get[machines.List](ctx, s, api.PathMachines, nil)
+	if err != nil {
+		return err
+	}
+	l.Machines = slices.DeleteFunc(l.Machines, func(m machines.Machine) bool { return o.State != "" && m.State != o.State })
+	if s.Form == cli.FormJSON {
+		return s.WriteJSON(l)
+	}
+	if err := s.List(columns()).Write(cli.Rows(l.Machines, func(m machines.Machine) []string { return row(m, s.Now()) })); err != nil {
+		return err
+	}
+	found := 0
+	for _, m := range l.Machines {
+		if m.Finding != "" {
+			found++
+		}
+	}
+	text := screen.Plural(len(l.Machines), "machine") + ", " + seen(l.MAAS, s.Now())
+	if found > 0 {
+		text += fmt.Sprintf("; of %d the two sides disagree: muster maas plan", found)
+	}
+	s.Printf("%s\n", text)
+	return nil
+}
+
+// seen says of when a view of MAAS is, and why it is not of now.
+func seen(m machines.State, now time.Time) string {
+	text := "MAAS was not seen yet"
+	if m.SyncedAt != nil {
+		text = "seen " + screen.Ago(now, *m.SyncedAt)
+	}
+	switch {
+	case m.FailedAt != nil:
+		text += "; MAAS cannot be seen since " + screen.Age(now.Sub(*m.FailedAt)) + ": " + screen.Printable(m.Error)
+	case !m.Known && m.SyncedAt != nil:
+		text += ", which is old: nothing is done until there is a view of now"
+	}
+	return text
+}
+
+func columns() []screen.Column {
+	return []screen.Column{{Name: "MACHINE", Least: 8, Most: 40}, {Name: "MAAS"}, {Name: "NODE", Rank: 3, Least: 8, Most: 40},
+		{Name: "HERE", Rank: 1, Least: 8, Most: 24}, {Name: "PROFILE", Rank: 5, Most: 24}, {Name: "WORK", Rank: 2, Least: 8, Most: 30},
+		{Name: "FINDING", Least: 8}, {Name: "NEXT", Rank: 4, Least: 12, Most: 60}, {Name: "SYSTEM", Most: 20, Wide: true},
+		{Name: "WORD", Most: 40, Wide: true}, {Name: "POWER", Most: 12, Wide: true}, {Name: "OWNER", Most: 24, Wide: true},
+		{Name: "LOCKED", Wide: true}, {Name: "SERIES", Most: 20, Wide: true}, {Name: "CPUS", Wide: true}, {Name: "MEMORY", Wide: true},
+		{Name: "POOL", Most: 20, Wide: true}, {Name: "ZONE", Most: 20, Wide: true}, {Name: "TAGS", Most: 60, Wide: true},
+		{Name: "ERROR", Most: 60, Wide: true}}
+}
+
+func row(m machines.Machine, now time.Time) []string {
+	locked := "no"
+	if m.Locked {
+		locked = "yes"
+	}
+	return []string{screen.OrUnknown(name(m)), screen.OrUnknown(m.State), screen.OrUnknown(m.Node), here(m), screen.OrUnknown(m.Profile),
+		work(m, now), screen.OrUnknown(m.Finding), screen.OrUnknown(m.Next), screen.OrUnknown(m.SystemID), screen.OrUnknown(m.StatusRaw),
+		screen.OrUnknown(m.Power), screen.OrUnknown(m.Owner), locked, screen.OrUnknown(m.Series), count(m.CPUs), memory(m.MemoryMiB),
+		screen.OrUnknown(m.Pool), screen.OrUnknown(m.Zone), screen.OrUnknown(strings.Join(m.Tags, ",")), screen.OrUnknown(m.Error)}
+}
+
+// name is what a person calls a machine.
+func name(m machines.Machine) string {
+	if m.Hostname != "" {
+		return m.Hostname
+	}
+	return m.SystemID
+}
+
+// here is the state of a machine's node, and whether it is heard. Of one that has no agent yet, nothing is heard.
+func here(m machines.Machine) string {
+	if m.Node == "" {
+		return screen.Unknown
+	}
+	text := m.NodeState
+	if m.Heard != "" && m.Heard != wire.StatusPending {
+		text += ", " + m.Heard
+	}
+	return screen.OrUnknown(text)
+}
+
+// work is what is done with a machine, and when that is given up.
+func work(m machines.Machine, now time.Time) string {
+	if m.Work == nil {
+		return screen.Unknown
+	}
+	text := m.Work.Act
+	if m.Work.Step != "" && m.Work.Step != m.Work.Act {
+		text += ", " + m.Work.Step
+	}
+	if m.Deadline != nil {
+		text += ", until " + screen.When(now, *m.Deadline)
+	}
+	return screen.Printable(text)
+}
+
+// count and memory: MAAS knows none of a machine that it has not commissioned.
+func count(n int) string {
+	if n == 0 {
+		return screen.Unknown
+	}
+	return fmt.Sprint(n)
+}
+
+func memory(mib int64) string {
+	if mib == 0 {
+		return screen.Unknown
+	}
+	return fmt.Sprintf("%d GiB", mib>>10)
+}
+
+func show(ctx context.Context, s *cli.Session) error {
+	return cli.ShowEach(ctx, s, api.PathMachine, func(m machines.Machine) {
+		screen.Pairs(s.Stdout, s.Screen(), pairs(m, s.Now()))
+	})
+}
+
+func pairs(m machines.Machine, now time.Time) [][]string {
+	node := "none"
+	if m.Node != "" {
+		node = screen.Printable(m.Node) + ": " + here(m)
+	}
+	owner := screen.OrUnknown(m.Owner)
+	if m.Locked {
+		owner += ", locked"
+	}
+	rows := [][]string{{"machine", screen.OrUnknown(m.Hostname) + " (" + screen.OrUnknown(m.SystemID) + ")"},
+		{"state", screen.OrUnknown(m.State) + "; MAAS calls it " + screen.OrUnknown(m.StatusRaw)}, {"node", node},
+		{"profile", screen.OrUnknown(m.Profile)}, {"power", screen.OrUnknown(m.Power)}, {"owner", owner},
+		{"series", screen.OrUnknown(m.Series)}, {"hardware", count(m.CPUs) + " CPUs, " + memory(m.MemoryMiB) + " memory"},
+		{"place", "pool " + screen.OrUnknown(m.Pool) + ", zone " + screen.OrUnknown(m.Zone)},
+		{"tags", screen.OrUnknown(strings.Join(m.Tags, ", "))}, {"seen", screen.Ago(now, m.SeenAt)}}
+	if m.Error != "" {
+		rows = append(rows, []string{"error", screen.Printable(m.Error)})
+	}
+	if w := m.Work; w != nil {
+		rows = append(rows, workPairs(m, now)...)
+	}
+	if m.Finding != "" {
+		rows = append(rows, []string{"finding", screen.Printable(m.Finding)})
+	}
+	if m.Next != "" {
+		rows = append(rows, []string{"next", screen.Printable(m.Next)})
+	}
+	return rows
+}
+
+func workPairs(m machines.Machine, now time.Time) [][]string {
+	w := m.Work
+	rows := [][]string{{"work", work(m, now) + "; begun " + screen.Ago(now, w.Since) + " by " + screen.OrUnknown(w.By)}}
+	var how []string
+	if w.Reimage {
+		how = append(how, "installed anew")
+	}
+	if w.Erase {
+		how = append(how, "with erase")
+	}
+	if w.Allocates != "" {
+		how = append(how, "for the allocation "+w.Allocates)
+	}
+	if len(how) > 0 {
+		rows = append(rows, []string{"how", screen.Printable(strings.Join(how, ", "))})
+	}
+	if why := why(m); why != "" {
+		rows = append(rows, []string{"why", screen.Printable(why)})
+	}
+	if w.TryAt != nil {
+		rows = append(rows, []string{"tries", fmt.Sprintf("%d; the next one %s", w.Tries, screen.When(now, *w.TryAt))})
+	}
+	return rows
+}
+
+// why is why the last try did not succeed; what is waited for stands in what comes next.
+func why(m machines.Machine) string {
+	if m.Work == nil || strings.Contains(m.Next, m.Work.Why) {
+		return ""
+	}
+	return m.Work.Why
+}
+
+// plan shows what is about to be done, and what a person must do.
+func plan(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "FINDING"}, {Name: "MACHINE", Least: 8, Most: 40}, {Name: "NODE", Rank: 2, Least: 8, Most: 40},
+		{Name: "WHAT", Rank: 3, Least: 16, Most: 80}, {Name: "DOES", Rank: 1, Least: 8, Most: 60}, {Name: "SEVERITY", Wide: true},
+		{Name: "SYSTEM", Most: 20, Wide: true}}
+	return cli.Show(ctx, s, http.MethodGet, api.PathMAASPlan, nil, func(p machines.Plan) {
+		if len(p.Steps) > 0 {
+			_ = s.List(columns).Write(cli.Rows(p.Steps, func(step machines.Step) []string {
+				return []string{screen.OrUnknown(step.Finding), of(step), screen.OrUnknown(step.Node), screen.OrUnknown(step.Text),
+					screen.OrUnknown(step.Does), screen.OrUnknown(step.Severity), screen.OrUnknown(step.SystemID)}
+			}))
+		}
+		switch {
+		case len(p.Steps) > 0:
+			s.Printf("%s, %s\n", screen.Plural(len(p.Steps), "step"), seen(p.MAAS, s.Now()))
+		case p.MAAS.Known:
+			s.Printf("Nothing is to be done: MAAS and muster agree, %s.\n", seen(p.MAAS, s.Now()))
+		default:
+			s.Printf("Nothing is known to be done: %s.\n", seen(p.MAAS, s.Now()))
+		}
+		mustDo(s, p.Steps)
+	})
+}
+
+func of(step machines.Step) string {
+	if step.Hostname != "" {
+		return screen.Printable(step.Hostname)
+	}
+	return screen.OrUnknown(step.SystemID)
+}
+
+// mustDo prints what a person does. What stands there is foreign text in parts: it is printed, and nobody runs it but a person.
+func mustDo(s *cli.Session, steps []machines.Step) {
+	first := true
+	for _, step := range steps {
+		if step.Next == "" {
+			continue
+		}
+		if first {
+			fmt.Fprintln(s.Stdout, "\nWhat a person does:")
+			first = false
+		}
+		fmt.Fprintln(s.Stdout, screen.Fold("  "+of(step)+": "+strings.TrimRight(s.PastedText(step.Next), "\n"), s.Screen(), "    "))
+	}
+}

@@ -1,0 +1,125 @@
+package provider_test
+
+import (
+	"strings"
+	"testing"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/providers"
+)
+
+// givenBack is a node that is retired already, with the machine that it was.
+func givenBack(name, id string) api.Node {
+	return api.Node{ID: "id-" + name, Name: name, State: wire.StateRetired, Provider: "vast_ai", InstanceID: id, Labels: map[string]string{}}
+}
+
+// TestReturnDestroy: what each machine is and costs is shown first, then it is destroyed, and counts as gone once a complete view lacks it.
+func TestReturnDestroy(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.on("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.on("GET", "providers/vast/instances", machines(), providers.InstanceList{Instances: machines().Instances[1:]}, // of an old view
+		machines(), providers.InstanceList{Known: true, Instances: machines().Instances[1:]})
+	g.on("GET", "nodes/gpu-7", givenBack("gpu-7", "39467543"))
+	g.on("GET", "nodes/id-gpu-7", givenBack("gpu-7", "39467543"))
+	g.on("GET", "nodes/gpu-9", givenBack("gpu-9", "elsewhere"))
+	g.on("GET", "nodes/id-gpu-9", givenBack("gpu-9", "elsewhere"))
+	ending := silentOne()
+	ending.Lease = &providers.Lease{State: providers.LeaseEnding, Why: "HTTP 503: busy"}
+	gone := &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "there is no such instance"}
+	g.on("GET", "providers/vast/instances/39467543", ending, ending, ending, ending, ending, ending, ending, gone)
+	g.on("POST", "leases", providers.Lease{State: providers.LeaseEnding})
+	code, out, errs := g.muster("node", "return", "gpu-7", "gpu-9", "--destroy")
+	const shown = "  gpu-7: vast/39467543, 8x H100 SXM, running, 2.125 an hour\n  gpu-9: no account of muster has its machine, which stays\n"
+	if code != 2 || !strings.HasPrefix(errs, shown) || !strings.Contains(errs,
+		"to clean and give back 2 nodes, and destroy 1 machine needs a yes") ||
+		strings.Contains(strings.Join(g.requests(), "\n"), "POST") {
+		t.Fatalf("without a yes: %d %s%s", code, out, errs)
+	}
+	g.on("GET", "providers/vast/instances", machines(), providers.InstanceList{Instances: machines().Instances[1:]},
+		machines(), providers.InstanceList{Known: true, Instances: machines().Instances[1:]})
+	code, out, errs = g.muster("node", "return", "gpu-7", "gpu-9", "--destroy", "--yes")
+	asked := strings.Join(g.requests(), "\n")
+	for _, want := range []string{"gpu-7: vast/39467543 is being destroyed\n",
+		"gpu-7: vast/39467543 is running there for 30s: HTTP 503: busy\n",
+		"gpu-7: vast/39467543 is gone\n", "still to be destroyed at the provider:\n  vast_ai elsewhere (gpu-9)\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s%s", want, out, errs)
+		}
+	}
+	if code != 0 || strings.Contains(out, "39467543 (gpu-7)") || strings.Count(asked, "GET providers/vast/instances\n") < 3 ||
+		!strings.Contains(asked, `POST leases {"provider":"vast","instance_id":"39467543","act":"destroy","end":true}`) {
+		t.Errorf("code %d\n%s%s\n%s", code, out, errs, asked)
+	}
+}
+
+// TestReturnLost: a node that is not heard cannot be cleaned, and its machine is destroyed as it is. One whose machine no account has
+// stays.
+func TestReturnLost(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.on("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.on("GET", "providers/vast/instances", machines())
+	ended := silentOne()
+	ended.Lease = &providers.Lease{State: providers.LeaseEnded}
+	g.on("GET", "providers/vast/instances/39467543", ended)
+	g.on("POST", "leases", *ended.Lease)
+	for name, instance := range map[string]string{"gpu-7": "39467543", "gpu-9": "elsewhere"} {
+		lost := givenBack(name, instance)
+		lost.State, lost.Status = wire.StateDrained, wire.StatusStale
+		g.on("GET", "nodes/"+name, lost)
+		g.on("GET", "nodes/id-"+name, lost)
+		g.on("POST", "nodes/id-"+name+"/retire", lost)
+	}
+	code, out, errs := g.muster("node", "return", "gpu-7", "gpu-9", "--destroy", "--yes")
+	if code != 1 || !strings.Contains(errs, "2.125 an hour; its node is stale, so it is destroyed as it is\n") ||
+		!strings.Contains(out, "gpu-7: retired, not cleaned: it is stale\n") || !strings.Contains(out, "gpu-7: vast/39467543 is gone\n") ||
+		!strings.Contains(errs, "gpu-9: it is stale\n") || strings.Contains(strings.Join(g.requests(), "\n"), "nodes/id-gpu-9/retire") {
+		t.Errorf("code %d\n%s%s\n%s", code, out, errs, strings.Join(g.requests(), "\n"))
+	}
+}
+
+// TestReturnStays: a machine that does not go is said to be charged still, and so is one that nobody can look at.
+func TestReturnStays(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.on("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.on("GET", "providers/vast/instances", machines())
+	g.on("GET", "nodes/gpu-7", givenBack("gpu-7", "39467543"))
+	g.on("GET", "nodes/id-gpu-7", givenBack("gpu-7", "39467543"))
+	g.on("GET", "providers/vast/instances/39467543", silentOne())
+	g.on("POST", "leases", providers.Lease{State: providers.LeaseEnding})
+	const still = "still to be destroyed at the provider:\n  vast_ai 39467543 (gpu-7)\n"
+	code, out, errs := g.muster("node", "return", "gpu-7", "--destroy", "--yes")
+	if code != 1 || !strings.HasSuffix(out, still) || !strings.Contains(errs, "vast/39467543 is still there after 30m") ||
+		!strings.Contains(errs, "muster provider plan") {
+		t.Errorf("it stays: %d %s%s", code, out, errs)
+	}
+	g.on("POST", "leases", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no"})
+	if code, out, errs := g.muster("node", "return", "gpu-7", "--destroy", "--yes"); code != 1 || !strings.HasSuffix(out, still) ||
+		!strings.Contains(errs, "gpu-7: no") {
+		t.Errorf("it may not be ended: %d %s%s", code, out, errs)
+	}
+	lost := &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "there is no account vast"}
+	g.on("POST", "leases", lost)
+	g.on("GET", "providers/vast/instances/39467543", lost)
+	g.on("GET", "providers/vast/instances", machines(), lost)
+	if code, out, errs := g.muster("node", "return", "gpu-7", "--destroy", "--yes"); code != 1 || !strings.HasSuffix(out, still) ||
+		!strings.Contains(errs, "there is no account vast") {
+		t.Errorf("the account went meanwhile: %d %s%s", code, out, errs)
+	}
+	ended := silentOne()
+	ended.Lease = &providers.Lease{State: providers.LeaseEnded}
+	g.on("GET", "providers/vast/instances", machines())
+	g.on("GET", "providers/vast/instances/39467543", ended)
+	g.on("POST", "leases", *ended.Lease)
+	if code, out, _ := g.muster("node", "return", "gpu-7", "--destroy", "--yes"); code != 0 || strings.Contains(out, "still to be") {
+		t.Errorf("it has ended: %d %s", code, out)
+	}
+	g.on("GET", "providers", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "this account lacks the scope providers:read"})
+	if code, out, errs := g.muster("node", "return", "gpu-7", "--destroy", "--yes"); code != 1 || out != "" || !strings.Contains(errs,
+		"providers:read") {
+		t.Errorf("without the scope nothing is begun: %d %s%s", code, out, errs)
+	}
+}

@@ -1,0 +1,244 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/providers"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// words are values of a flag that may be repeated.
+type words []string
+
+// Set adds one.
+func (w *words) Set(text string) error {
+	*w = append(*w, text)
+	return nil
+}
+
+// renting is one call of rent.
+type renting struct {
+	*cli.Session
+	want  providers.Renting
+	flags struct {
+		Provider, Tenant, GPU, Region, Image, Act, MaxPrice string
+		GPUs                                                int `flag:"gpus"`
+		Count, Disk                                         int
+		Memory                                              int           `flag:"gpu-memory"`
+		TTL                                                 time.Duration `flag:"ttl,seconds"`
+		IdleEnd                                             time.Duration `flag:"idle-end,seconds"`
+		Labels                                              map[string]string
+		Offers                                              words `flag:"offer"`
+		Interruptible, NoAccept, Plan                       bool
+	}
+}
+
+// rent shows what it would rent, asks, rents, and waits until every machine is ready.
+func rent(ctx context.Context, s *cli.Session) error {
+	r := &renting{Session: s}
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	offers, err := cli.Get[providers.OfferList](ctx, s, api.PathOffers, r.filter())
+	switch {
+	case err != nil:
+		return err
+	case r.flags.Plan && s.Form == cli.FormJSON:
+		return s.WriteJSON(offers)
+	}
+	if err := r.choose(offers); err != nil {
+		return err
+	}
+	if r.flags.Plan {
+		fmt.Fprintln(s.Stdout, "Nothing was rented.")
+		return nil
+	}
+	if err := r.agree(offers); err != nil {
+		return err
+	}
+	rented, err := r.send(ctx)
+	if err == nil {
+		rented, err = r.await(ctx, rented)
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.Form == cli.FormJSON:
+		err = s.WriteJSON(rented)
+	default:
+		showRental(s, rented)
+	}
+	if err == nil && rented.State == providers.RentedFailed {
+		err = cli.ErrReported
+	}
+	return err
+}
+
+// read makes the request from the flags. Its id is chosen here, so that a request whose answer got lost can be made again without a second
+// rental.
+func (r *renting) read(ctx context.Context) error {
+	f := &r.flags
+	if err := r.Flags.Into(f); err != nil {
+		return err
+	}
+	switch {
+	case f.GPU == "":
+		return cli.Usagef("--gpu H100", "which GPUs are to be rented?")
+	case f.TTL == 0 && !f.Plan:
+		return cli.Usagef("--ttl 8h; muster lease extend moves the end later", "for how long? What is rented has an end")
+	}
+	act, err := r.Flags.OneOf("act", "", acts()...)
+	if err != nil {
+		return err
+	}
+	r.want = providers.Renting{ID: wire.NewTaskID(), Provider: f.Provider, Tenant: f.Tenant, GPU: f.GPU, GPUs: f.GPUs, Count: max(f.Count, 1),
+		Memory: mebibytes(f.Memory), Region: f.Region, DiskGB: f.Disk, Bid: f.Interruptible, Image: f.Image, Labels: f.Labels,
+		TTLSeconds: int(f.TTL / time.Second), Act: act, IdleEnd: int(f.IdleEnd / time.Second), Offers: f.Offers, NoAccept: f.NoAccept}
+	if f.MaxPrice != "" {
+		most, err := price(f.MaxPrice)
+		if err != nil || most == 0 {
+			return r.Flags.Wrong("max-price", "write a price such as 2.50", "")
+		}
+		r.want.MaxPrice = &most
+	}
+	if err := r.account(ctx); err != nil {
+		return err
+	}
+	return r.AskTenant(ctx, f.Tenant)
+}
+
+// mebibytes are the MiB that a card of so many GB has at least: what is sold as 80 GB are decimal ones.
+func mebibytes(gb int) int64 { return int64(gb) * 1e9 >> 20 }
+
+// account is the one there is, if none is named.
+func (r *renting) account(ctx context.Context) error {
+	if r.want.Provider != "" {
+		return nil
+	}
+	l, err := cli.Get[providers.List](ctx, r.Session, api.PathProviders, nil)
+	switch {
+	case err != nil:
+		return err
+	case len(l.Providers) == 0:
+		return cli.Hinted("there is no account with a company that rents machines", "muster provider add KIND --key-file FILE")
+	case len(l.Providers) > 1:
+		var names []string
+		for _, p := range l.Providers {
+			names = append(names, p.Name)
+		}
+		return cli.Usagef("--provider ACCOUNT: "+strings.Join(names, ", "), "there are %d accounts: which one?", len(names))
+	}
+	r.want.Provider = l.Providers[0].Name
+	return nil
+}
+
+func (r *renting) filter() providers.OfferFilter {
+	w := r.want
+	return providers.OfferFilter{Provider: w.Provider, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Count, MaxPrice: w.MaxPrice,
+		Memory: w.Memory, Region: w.Region, DiskGB: w.DiskGB, Bid: w.Bid, Image: w.Image, Offers: w.Offers}
+}
+
+const otherOffers = 8 // that a table shows beside those that are chosen
+
+// choose shows the offers, and refuses where there are too few. Without a price of its own the request is bound by what was shown, so that
+// nothing dearer is rented in the place of an offer that is gone.
+func (r *renting) choose(l providers.OfferList) error {
+	chosen := slices.DeleteFunc(slices.Clone(l.Offers), func(o providers.Offer) bool { return !o.Chosen })
+	shown := l.Offers
+	if r.Form == cli.FormTable {
+		shown = shown[:min(len(shown), len(chosen)+otherOffers)]
+	}
+	if r.Form != cli.FormJSON && len(shown) > 0 {
+		if err := r.List(offerColumns()).Write(cli.Rows(shown, func(o providers.Offer) []string { return offerRow(o, r.Now()) })); err != nil {
+			return err
+		}
+	}
+	if n := len(l.Offers) - len(shown); n > 0 && r.Form != cli.FormJSON {
+		fmt.Fprintf(r.Stdout, "%d more: -o wide shows all\n", n)
+	}
+	for _, id := range r.want.Offers {
+		isThere := slices.ContainsFunc(l.Offers, func(o providers.Offer) bool { return o.ID == id })
+		if !isThere && len(chosen) < r.want.Count {
+			return cli.Hinted(fmt.Sprintf("the offer %s is taken by somebody else, or %s has none that is called so", screen.Printable(id),
+				r.want.Provider), "leave out --offer to see what there is now: --plan")
+		}
+	}
+	if len(chosen) < r.want.Count {
+		return cli.Hinted(fmt.Sprintf("%s of %d can be had from %s now", screen.Plural(len(chosen), "machine"), r.want.Count, r.want.Provider),
+			"ask for fewer (--count), pay more (--max-price), or leave out --region, --gpu-memory and --disk")
+	}
+	dearest := 0.0
+	for _, o := range chosen {
+		dearest = max(dearest, o.PerHour)
+	}
+	if r.want.MaxPrice == nil {
+		r.want.MaxPrice = &dearest
+	}
+	return nil
+}
+
+func offerColumns() []screen.Column {
+	return []screen.Column{{Name: " "}, {Name: "OFFER", Most: 30}, {Name: "GPU", Least: 8, Most: 30}, {Name: "PRICE"},
+		{Name: "RELIABILITY", Rank: 3}, {Name: "REGION", Rank: 2, Least: 6, Most: 30}, {Name: "KNOWN", Rank: 1, Least: 24, Most: 60},
+		{Name: "MEMORY", Rank: 4}, {Name: "HOST", Rank: 5, Most: 24}, {Name: "UNTIL", Wide: true}}
+}
+
+func offerRow(o providers.Offer, now time.Time) []string {
+	mark := ""
+	if o.Chosen {
+		mark = "*"
+	}
+	reliable, until, memory := screen.Unknown, screen.Unknown, screen.Unknown
+	if o.Reliability != nil {
+		reliable = fmt.Sprintf("%.1f%%", 100**o.Reliability)
+	}
+	if o.Until != nil {
+		until = screen.When(now, *o.Until)
+	}
+	if o.MemoryMiB != nil {
+		memory = fmt.Sprintf("%d MiB", *o.MemoryMiB)
+	}
+	return []string{mark, screen.OrUnknown(o.ID), fmt.Sprintf("%dx %s", o.GPUs, screen.Model(o.GPU)), screen.Price(&o.PerHour), reliable,
+		screen.OrUnknown(o.Region), screen.OrUnknown(o.Known), memory, screen.OrUnknown(o.Host), until}
+}
+
+// agree asks a person, with the most that it can cost.
+func (r *renting) agree(l providers.OfferList) error {
+	w := r.want
+	deed := "rent " + screen.Plural(w.Count, "machine")
+	question := fmt.Sprintf("%s of %s for %s (%s an hour, at most %s each), and then %s", deed, w.Provider,
+		screen.Age(time.Duration(w.TTLSeconds)*time.Second), screen.Price(&l.PerHour), screen.Price(w.MaxPrice), thenAct(w.Act))
+	return r.Agree(question, deed)
+}
+
+func thenAct(act string) string {
+	switch act {
+	case providers.ActStop:
+		return "stop them"
+	case providers.ActKeep:
+		return "only tell"
+	}
+	return "destroy them"
+}
+
+// send makes the request, and makes it again where no answer came.
+func (r *renting) send(ctx context.Context) (providers.Rented, error) {
+	rented, err := cli.Send[providers.Rented](ctx, r.Session, http.MethodPost, api.PathRentals, r.want)
+	var refusal *wire.ErrorDetail
+	if err != nil && !errors.As(err, &refusal) && ctx.Err() == nil && r.Pause(ctx, time.Second) == nil {
+		rented, err = cli.Send[providers.Rented](ctx, r.Session, http.MethodPost, api.PathRentals, r.want)
+	}
+	if err != nil && ctx.Err() != nil {
+		return rented, leave(r.Session, "Whether "+r.want.ID+" is being rented is not known.", r.want.ID)
+	}
+	return rented, err
+}

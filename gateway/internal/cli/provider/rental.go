@@ -1,0 +1,194 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/api/providers"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+const (
+	rentPause = 3 * time.Second      // between two looks at a request for machines
+	rentTime  = 365 * 24 * time.Hour // the gateway has limits of its own, and gives up by them
+)
+
+// await waits until every machine is ready or the request has failed, and tells each change of each machine once.
+func (r *renting) await(ctx context.Context, rented providers.Rented) (providers.Rented, error) {
+	said := map[string]string{}
+	tell := func() {
+		for _, m := range rented.Machines {
+			if text := progress(m); said[m.ID] != text {
+				said[m.ID] = text
+				fmt.Fprintf(r.Stderr, "%d of %d ready: %s\n", rented.Ready, rented.Count, screen.Printable(text))
+			}
+		}
+	}
+	fmt.Fprintln(r.Stderr, screen.Printable(rented.ID+": ^C leaves it at work"))
+	away := ""
+	_, err := r.Poll(ctx, rentPause, rentTime, func() (bool, error) {
+		tell()
+		if rented.State != providers.RentedRenting {
+			return true, nil
+		}
+		now, err := cli.Get[providers.Rented](ctx, r.Session, api.At(api.PathRental, rented.ID), nil)
+		var refusal *wire.ErrorDetail
+		switch {
+		case errors.As(err, &refusal) && refusal.Code != wire.CodeUnavailable, ctx.Err() != nil:
+			return false, err
+		case err != nil && err.Error() != away:
+			away = err.Error()
+			fmt.Fprintln(r.Stderr, screen.Printable("the gateway does not answer now ("+away+"); it goes on when it is back"))
+		case err == nil:
+			rented, away = now, ""
+		}
+		return false, nil
+	})
+	if ctx.Err() != nil {
+		return rented, leave(r.Session, rented.ID+" goes on: "+screen.Plural(rented.Count, "machine")+", "+
+			fmt.Sprint(rented.Ready)+" ready.", rented.ID)
+	}
+	return rented, err
+}
+
+// progress is one machine in one line.
+func progress(m providers.Rental) string {
+	text := m.ID
+	if m.Instance != "" {
+		text = m.Provider + "/" + m.Instance
+	}
+	text += " is " + m.State
+	if m.Region != "" {
+		text += ", " + m.Region
+	}
+	text += ", " + screen.Price(&m.PerHour) + " an hour"
+	if m.Node != "" {
+		text += ", node " + m.Node
+	}
+	if m.Why != "" {
+		text += ": " + m.Why
+	}
+	return text
+}
+
+// leave says how a person who does not wait any more looks at a request, and stops it.
+func leave(s *cli.Session, text, id string) error {
+	const next = "%s\nmuster rent show %s shows it, muster rent cancel %s gives up what is not ready."
+	fmt.Fprint(s.Stderr, "\n"+s.PastedText(fmt.Sprintf(next, text, id, id)))
+	return &cli.EndedWith{Code: 130}
+}
+
+func rentalList(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "RENTAL"}, {Name: "ACCOUNT", Rank: 2, Most: 30}, {Name: "WANTS", Least: 8, Most: 30}, {Name: "STATE"},
+		{Name: "READY"}, {Name: "ASKED", Rank: 3}, {Name: "SPENT"}, {Name: "WHY", Rank: 1, Least: 20, Most: 60},
+		{Name: "OWNER", Most: 30, Wide: true}, {Name: "TENANT", Most: 24, Wide: true}}
+	var o struct{ All bool }
+	if err := s.Flags.Into(&o); err != nil {
+		return err
+	}
+	l, err := cli.Get[providers.RentedList](ctx, s, api.PathRentals, ofTenant{s.Flags.Text("tenant")})
+	if err == nil && !o.All {
+		l.Rentals = slices.DeleteFunc(l.Rentals, func(r providers.Rented) bool { return !lives(r) })
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.Form == cli.FormJSON:
+		return s.WriteJSON(l)
+	}
+	now := s.Now()
+	err = s.List(columns).Write(cli.Rows(l.Rentals, func(r providers.Rented) []string {
+		return []string{screen.OrUnknown(r.ID), screen.OrUnknown(r.Provider), wants(r), screen.OrUnknown(r.State),
+			fmt.Sprintf("%d/%d", r.Ready, r.Count), screen.Ago(now, r.CreatedAt), screen.Money(r.Spent), screen.OrUnknown(r.Why),
+			screen.OrUnknown(r.Owner), screen.OrUnknown(r.Tenant)}
+	}))
+	if len(l.Rentals) == 0 && !o.All {
+		fmt.Fprint(s.Stderr, s.PastedText("muster rent --gpu MODEL --ttl 8h rents machines; --all shows those that are given back too"))
+	}
+	return err
+}
+
+// lives is true if machines of a request are there, or may come.
+func lives(r providers.Rented) bool {
+	return r.State == providers.RentedRenting || slices.ContainsFunc(r.Machines, func(m providers.Rental) bool {
+		return m.State != providers.RentalFailed && m.State != providers.RentalEnded
+	})
+}
+
+func wants(r providers.Rented) string {
+	return screen.Printable(fmt.Sprintf("%d with %dx %s", r.Count, max(r.GPUs, 1), r.GPU))
+}
+
+func rentalShow(ctx context.Context, s *cli.Session) error {
+	return cli.ShowEach(ctx, s, api.PathRental, func(r providers.Rented) { showRental(s, r) })
+}
+
+// showRental prints a request with its machines, and what one may want next.
+func showRental(s *cli.Session, r providers.Rented) {
+	rows := [][]string{{"rental", screen.OrUnknown(r.ID)},
+		{"state", fmt.Sprintf("%s, %d of %d ready", screen.OrUnknown(r.State), r.Ready, r.Count)},
+		{"wants", wants(r) + " of " + screen.OrUnknown(r.Provider)},
+		{"owner", screen.OrUnknown(r.Owner) + ", tenant " + screen.OrUnknown(r.Tenant)}, {"asked", screen.Stamp(&r.CreatedAt)}}
+	if r.DoneAt != nil {
+		rows = append(rows, []string{"done", screen.Stamp(r.DoneAt)})
+	}
+	if r.Why != "" {
+		rows = append(rows, []string{"why", screen.Printable(r.Why)})
+	}
+	if r.Spent != nil {
+		rows = append(rows, []string{"spent", screen.Money(r.Spent) + ", by price and time"})
+	}
+	for _, m := range r.Machines {
+		text := progress(m)
+		if m.Spent != nil {
+			text += "; spent " + screen.Money(m.Spent)
+		}
+		rows = append(rows, []string{"machine", screen.Printable(text)})
+	}
+	for _, next := range nexts(r) {
+		rows = append(rows, []string{"next", screen.Printable(s.Pasted(next))})
+	}
+	screen.Pairs(s.Stdout, s.Screen(), rows)
+}
+
+// nexts are the commands that go on from a request.
+func nexts(r providers.Rented) []string {
+	if r.State == providers.RentedRenting {
+		return []string{"rent cancel " + r.ID}
+	}
+	var nodes []string
+	for _, m := range r.Machines {
+		if m.State == providers.RentalReady && m.Node != "" {
+			nodes = append(nodes, m.Node)
+		}
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	names := strings.Join(nodes, " ")
+	return []string{"lease extend " + names + " 2h", "node return " + names + " --destroy"}
+}
+
+// cancel stops renting what is not ready.
+func cancel(ctx context.Context, s *cli.Session) error {
+	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
+		r, err := cli.Send[providers.Rented](ctx, s, http.MethodDelete, api.At(api.PathRental, t.ID), nil)
+		switch {
+		case err != nil:
+			return "", err
+		case s.Form == cli.FormJSON:
+			return "", s.WriteJSON(r)
+		case r.Ready > 0:
+			return fmt.Sprintf("no more is rented; %d ready, which stay to the end of their leases", r.Ready), nil
+		}
+		return "no more is rented, and what was not ready is destroyed", nil
+	})
+}
