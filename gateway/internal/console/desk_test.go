@@ -10,10 +10,12 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/machines"
+	"muster/gateway/api/providers"
 	"muster/gateway/internal/reply"
 )
 
-// desk is the admin API with answers for placement that a test gives: what the service decides is tested there.
+// desk is the admin API with answers for placement and providers that a test gives: what the service decides is tested there.
 type desk struct {
 	info        *reply.Info
 	rest        http.Handler
@@ -23,7 +25,13 @@ type desk struct {
 	skus        api.SKUList
 	sku         api.SKUExplained
 	evidence    api.NodeEvidence
+	uses        api.GPUUseList
 	decided     api.SlotsDecided
+	plan        providers.Plan
+	leases      providers.LeaseList
+	machines    map[string]providers.InstanceList // by account
+	metal       machines.List
+	steps       machines.Plan
 	fault       error    // that every route of placement answers with
 	asked       []string // paths with their queries, and what was sent
 }
@@ -69,6 +77,25 @@ func (d *desk) answer(path, method string) (answer any, mine bool) {
 			return api.CheckStarted{Task: "t-1"}, true
 		}
 		return d.evidence, true
+	case path == api.PathProviderPlan:
+		return d.plan, true
+	case path == api.PathLeases:
+		return d.leases, true
+	case parts[0] == "providers":
+		return d.machines[parts[1]], true
+	case path == api.PathMachines:
+		return d.metal, true
+	case path == api.PathMAASPlan:
+		return d.steps, true
+	case parts[0] == "maas":
+		for _, m := range d.metal.Machines {
+			if m.NodeID == parts[2] {
+				return m, true
+			}
+		}
+		return nil, true
+	case parts[0] == "nodes" && len(parts) == 3 && parts[2] == "gpu-uses":
+		return d.uses, true
 	case parts[0] == "allocations":
 		for _, a := range d.allocations.Allocations {
 			if a.ID == parts[1] {

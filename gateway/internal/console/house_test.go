@@ -119,7 +119,7 @@ func newHouse(t testing.TB) *house {
 		Command: func(token, _ string) string { return "join with " + token }}
 	h.desk = &desk{info: info, rest: api.Routes()}
 	console := console.New(console.Config{API: h.desk, Gate: gate(false), Logins: h.logins, Info: info, Address: proxies.Address,
-		Gateway: facts, Now: clock, Logger: quiet})
+		Gateway: facts, MAAS: true, Now: clock, Logger: quiet})
 	h.server = httptest.NewTLSServer(console)
 	t.Cleanup(h.server.Close)
 	return h

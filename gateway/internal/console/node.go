@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/console/maas"
 	"muster/gateway/internal/console/picture"
 	"muster/gateway/internal/console/placement"
 )
@@ -17,6 +18,7 @@ import (
 const (
 	tasksOfNode    = 8
 	sessionsOfNode = 4
+	usesOfNode     = 12 // of its GPUs
 	eventsOfNode   = 12
 )
 
@@ -45,6 +47,8 @@ type nodePage struct {
 	Conflict bool   // two machines use its identity
 	Runs     []nodeRun
 	Place    *placement.Node // nil: it is not shown
+	Use      api.GPUUseList  // who has worked on its GPUs
+	Machine  *maas.Machine   // what MAAS says of it; nil: it is none of its machines
 }
 
 // Told draws events beside the findings, which say their sentences already.
@@ -118,6 +122,13 @@ func (v *visit) node(name string) (nodePage, error) {
 		data.GPUs = picture.GPUsOf(h, n.Placement)
 		data.Sheet = picture.SheetOf(h.GPUs)
 		data.Host = picture.HostOf(h)
+	}
+	data.Use, err = get[api.GPUUseList](v, api.At(api.PathGPUUses, n.ID), api.GPUUseFilter{Limit: usesOfNode})
+	if err != nil {
+		return nodePage{}, err
+	}
+	if data.Machine, err = v.machine(n); err != nil {
+		return nodePage{}, err
 	}
 	if v.may.May(api.ScopePlacementRead) {
 		if data.Place, err = placement.NodeOf(v.r.Context(), v.api, n, data.GPUs); err != nil {

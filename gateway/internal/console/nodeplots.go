@@ -12,37 +12,20 @@ import (
 // plots are the plots of a node over one time.
 type plots struct {
 	Range   string
-	Ranges  []timespan
+	Ranges  []picture.Timespan
 	GPU     []picture.Figure
 	Node    []picture.Figure
 	Off     string // why there are none: what the gateway says; empty: there are
 	Hint    string
-	Empty   bool      // no plot has a value
-	Further *timespan // that has some; nil: none has
+	Empty   bool              // no plot has a value
+	Further *picture.Timespan // that has some; nil: none has
 	Since   time.Time
 	Until   time.Time
 }
 
-// timespan is a time that can be chosen.
-type timespan struct {
-	Name string
-	Path string // of the page with it
-	For  time.Duration
-}
-
-// ranges are the times that can be chosen; the first is the usual one.
-func ranges(node string) []timespan {
-	const day = 24 * time.Hour
-	all := []timespan{{"hour", "", time.Hour}, {"day", "", day}, {"week", "", 7 * day}, {"month", "", 30 * day}}
-	for i := range all {
-		all[i].Path = nodePath(node) + "?range=" + all[i].Name
-	}
-	return all
-}
-
 // plots asks for the series of a node, and lays them out.
 func (v *visit) plots(data *nodePage) (plots, error) {
-	p := plots{Ranges: ranges(data.Node.Name), Until: v.now.Truncate(time.Second)}
+	p := plots{Ranges: picture.Timespans(nodePath(data.Node.Name)), Until: v.now.Truncate(time.Second)}
 	var names []string
 	for _, r := range p.Ranges {
 		names = append(names, r.Name)
@@ -75,23 +58,9 @@ func (v *visit) plots(data *nodePage) (plots, error) {
 			p.Node = append(p.Node, f)
 		}
 	}
-	p.Empty = allEmpty(p.GPU) && allEmpty(p.Node)
-	p.Further = p.further(data.Node.LastSeen)
+	p.Empty = picture.AllEmpty(p.GPU) && picture.AllEmpty(p.Node)
+	p.Further = picture.Further(p.Ranges, p.Since, p.Until, data.Node.LastSeen)
 	return p, nil
-}
-
-func allEmpty(figures []picture.Figure) bool {
-	return !slices.ContainsFunc(figures, func(f picture.Figure) bool { return !f.Empty })
-}
-
-// further is the shortest time in which the node was heard; nil: there is none to choose.
-func (p *plots) further(heard *time.Time) *timespan {
-	for i, r := range p.Ranges {
-		if heard != nil && heard.Before(p.Since) && heard.After(p.Until.Add(-r.For)) {
-			return &p.Ranges[i]
-		}
-	}
-	return nil
 }
 
 // fastest is the interval of heartbeats below which samples are too many for one plot.

@@ -86,7 +86,7 @@ func TestIgnored(t *testing.T) {
 		"/ui/fleet": "selector=tier&status=online&state=active&idle=1&unwell=1&all=1&sort=-name&group=label:tier&view=heat&by=memory&rows=400",
 		"/ui/tasks": "node=gpu-1&type=diag.collect&status=queued", "/ui/tasks/new": "node=gpu-1&type=diag.collect", "/ui/tasks/" + id: "",
 		"/ui/sessions": "node=gpu-1&type=session.shell", "/ui/releases": "", "/ui/alerts": "all=1&selector=tier", "/ui/tokens": "all=1",
-		"/ui/accounts": "all=1", "/ui/events": "node=gpu-1&kind=node.enrolled&all=1",
+		"/ui/accounts": "all=1", "/ui/events": "node=gpu-1&kind=node.enrolled&all=1", "/ui/providers": "account=x", "/ui/maas": "state=ready",
 		"/ui/allocations": "owner=ada&tenant=x&node=gpu-1&state=waiting&all=1&range=day&by=owner&cursor=c", "/ui/skus": "",
 		"/ui/slots": "selector=tier&node=gpu-1&state=approved&sku=x&tenant=x&cursor=c", "/ui/help": "", "/ui/help/joining": "",
 	} {

@@ -218,6 +218,35 @@ func TestNodePlacement(t *testing.T) {
 	}
 }
 
+// TestNodeUse: the page of a node says who has worked on its GPUs. What was not seen is a dash.
+func TestNodeUse(t *testing.T) {
+	h := newHouse(t)
+	b := h.operator()
+	h.placed()
+	if got := b.get("/ui/nodes/hgx-3"); strings.Contains(got.body, "GPU use") {
+		t.Error("nobody has worked there, and the page has a table of that")
+	}
+	h.desk.uses = api.GPUUseList{Total: 40, Uses: []api.GPUUse{
+		{GPU: "GPU-0", Index: new(3), User: "ada", Program: "python3", Container: "3f1c2a90beef", Allocation: "a-train",
+			Owner: "ada lovelace", From: h.now.Add(-time.Hour), Until: h.now, Now: true, MemoryMiB: new(int64(71680))},
+		{GPU: "GPU-3f1c2a90-0000", User: hostile, Program: hostile, Allocation: "a-gone", From: h.now, Until: h.now}}}
+	lacks(t, "use", b.get("/ui/nodes/hgx-3"), "GPU use", `title="GPU-0">3</td>`, ">ada</td>", ">python3</td>",
+		"<code>3f1c2a90beef</code>", "70.0 GiB",
+		`<a href="/ui/allocations/a-train">a-train</a> <span class="hint">of ada lovelace</span>`, `>a-gone</a></td>`, "</span> now",
+		"&lt;script&gt;alert(1)",
+		"<code>GPU-3f1c2a90</code>", "The last 2 of 40. All: <code>muster gpu history hgx-3</code>")
+	whole(t, "use", b.get("/ui/nodes/hgx-3"))
+	_, token := h.account(store.Account{Name: "none", Scopes: []string{api.ScopeNodesRead}})
+	if got := h.browser(token).get("/ui/nodes/hgx-3"); !strings.Contains(got.body, "ada lovelace") || strings.Contains(got.body,
+		"/ui/allocations") {
+		t.Error("without the scope of placement: no owner, or a link")
+	}
+	h.desk.fault = wire.Refuse(wire.CodeUnavailable, "the gateway has just started", "again in a moment")
+	if got := b.get("/ui/nodes/hgx-1"); got.status != http.StatusServiceUnavailable {
+		t.Errorf("without an answer: %d", got.status)
+	}
+}
+
 // TestPlacementScopes: an account sees and is offered what it may do, and no more.
 func TestPlacementScopes(t *testing.T) {
 	h := newHouse(t)

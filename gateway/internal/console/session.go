@@ -12,7 +12,7 @@ import (
 )
 
 // home leads to the first place that the account may look at.
-func (v *visit) home() (page, error) { return page{to: navigation(v.may)[0].Path}, nil }
+func (v *visit) home() (page, error) { return page{to: v.navigation(v.may)[0].Path}, nil }
 
 type loginPage struct{ Next string }
 

@@ -52,6 +52,9 @@ func Table() []Route {
 		{"GET", ui + "skus", false, (*visit).showSKUs},
 		{"GET", ui + "skus/{sku}", false, (*visit).showSKU},
 
+		{"GET", ui + "providers", false, (*visit).showProviders},
+		{"GET", ui + "maas", false, (*visit).showMAAS},
+
 		{"GET", ui + "tasks", false, (*visit).showTasks},
 		{"GET", ui + "tasks/new", false, (*visit).showNewTask},
 		{"POST", ui + "tasks", false, (*visit).runTask},

@@ -64,7 +64,7 @@ type view struct {
 type link struct{ Section, Path, Name, Keys string }
 
 // navigation are the places that an account may look at. Keys are pressed one after the other.
-func navigation(who account.Caller) []link {
+func (c *Console) navigation(who account.Caller) []link {
 	all := []struct {
 		link
 		scope string
@@ -72,6 +72,8 @@ func navigation(who account.Caller) []link {
 		{link{"fleet", api.PathConsole + "fleet", "Fleet", "g f"}, api.ScopeNodesRead},
 		{link{"alerts", api.PathConsole + "alerts", "Alerts", "g w"}, api.ScopeAlertsRead},
 		{link{"allocations", api.PathConsole + "allocations", "Allocations", "g l"}, api.ScopePlacementRead},
+		{link{"providers", api.PathConsole + "providers", "Providers", "g p"}, api.ScopeProvidersRead},
+		{link{ofMAAS, maasPath, "MAAS", "g m"}, api.ScopeNodesRead},
 		{link{"tasks", api.PathConsole + "tasks", "Tasks", "g t"}, api.ScopeTasksRead},
 		{link{"sessions", api.PathConsole + "sessions", "Sessions", "g s"}, api.ScopeSessions},
 		{link{"releases", api.PathConsole + "releases", "Releases", "g r"}, api.ScopeReleasesRead},
@@ -82,6 +84,9 @@ func navigation(who account.Caller) []link {
 	}
 	var links []link
 	for _, l := range all {
+		if l.Section == ofMAAS && (!c.MAAS || who.Tenant != "") {
+			continue
+		}
 		if l.scope == "" || who.MayPart(l.scope) {
 			links = append(links, l.link)
 		}
@@ -138,7 +143,8 @@ func (v *visit) broken(err error) {
 }
 
 func (v *visit) view(p page) view {
-	shown := view{Title: p.title, Section: p.section, Given: v.r.Form, Failure: p.failure, Ignored: p.ignored, Gateway: v.Gateway, Data: p.data,
+	shown := view{Title: p.title, Section: p.section, Given: v.r.Form, Failure: p.failure, Ignored: p.ignored, Gateway: v.Gateway,
+		Data:     p.data,
 		LoginURL: loginFor(v.r), May: map[string]bool{}}
 	if shown.Given == nil {
 		shown.Given = v.r.URL.Query()
@@ -146,7 +152,7 @@ func (v *visit) view(p page) view {
 	if v.loggedIn() {
 		shown.Actor = v.session.Account.Name
 		shown.Tenant = v.session.Account.Tenant
-		shown.Nav = navigation(v.may)
+		shown.Nav = v.navigation(v.may)
 		shown.Form = v.formText()
 		for _, scope := range api.KnownScopes() {
 			shown.May[scope] = v.may.May(scope)

@@ -33,6 +33,7 @@ type Config struct {
 	Info    *reply.Info
 	Address func(*http.Request) string // the browser's address
 	Gateway api.Gateway
+	MAAS    bool             // it is on, so that its page is in the navigation
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: slog.Default
 }

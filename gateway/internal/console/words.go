@@ -16,6 +16,7 @@ func (c *Console) funcs() template.FuncMap {
 	return template.FuncMap{
 		"when":     func(at any) picture.Moment { return picture.MomentOf(at, c.Now()) },
 		"mark":     picture.MarkOf,
+		"finding":  picture.FindingOf,
 		"ended":    picture.OutcomeOf,
 		"over":     wire.TaskEnded,
 		"mib":      picture.MiB,

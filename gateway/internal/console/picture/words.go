@@ -9,6 +9,8 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/machines"
+	"muster/gateway/api/providers"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -61,7 +63,8 @@ func meaning(word string) string {
 		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack, api.SlotBlocked:
 		return bad
 	case api.SessionWaiting, api.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
-		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial, api.SlotCleaning, api.AllocationReleasing:
+		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial, api.SlotCleaning, api.AllocationReleasing, providers.LeaseDraining,
+		providers.LeaseEnding:
 		return busy
 	}
 	return neutral
@@ -73,6 +76,44 @@ func OutcomeOf(word string) Mark {
 		return known
 	}
 	return Mark{attention, shapeOf(attention), word}
+}
+
+// FindingOf draws a finding: its kind in the colour of its severity.
+func FindingOf(severity, kind string) Mark {
+	class := meaning(severity)
+	return Mark{class, shapeOf(class), strings.ReplaceAll(Dash(kind), "_", " ")}
+}
+
+// InstanceOf draws the state of a machine at the company that rents it.
+func InstanceOf(word string) Mark {
+	class := neutral
+	switch word {
+	case "running":
+		class = good
+	case "starting", "ending":
+		class = busy
+	case "stopped":
+		class = attention
+	case "broken":
+		class = bad
+	}
+	return Mark{class, shapeOf(class), Dash(word)}
+}
+
+// MachineOf draws the state of a machine in MAAS.
+func MachineOf(word string) Mark {
+	class := neutral
+	switch word {
+	case machines.StateReady, machines.StateDeployed:
+		class = good
+	case machines.StateCommissioning, machines.StateAllocated, machines.StateDeploying, machines.StateReleasing, machines.StateTesting:
+		class = busy
+	case machines.StateInstalled, machines.StateRescue:
+		class = attention
+	case machines.StateFailed, machines.StateBroken, machines.StateGone:
+		class = bad
+	}
+	return Mark{class, shapeOf(class), Dash(word)}
 }
 
 // CapacityOf draws what a node gives now.
