@@ -20,7 +20,7 @@ WATCHERS := prometheus prometheus-alertmanager
 TEMPLATES := /usr/share/prometheus/alertmanager
 REAL := bash chromium chromium-driver debian-archive-keyring fonts-dejavu-core iproute2 less mmdebstrap openssh-client podman rsync \
 	skopeo systemd-container tmux util-linux vim
-OTHERS := Registry|TestConsole(Fleet|Node|Logs|Sessions)?$$|TestConsoleShell|TestPrometheus|TestPromtool|TestReal|TestReach|TestTop$$
+OTHERS := Registry|TestConsole(Fleet|Node|Logs|Sessions)?$$|TestConsoleShell|TestPrometheus|TestPromtool|TestReal|TestReach|TestRent|TestTop$$
 TOOLS := binutils busybox curl dash fish gcc ksh93u+m libc6-dev mksh openssl shellcheck util-linux wget zsh
 install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
 # Debian's packages of these start services, and only their programs are wanted: they are unpacked, and not installed.
@@ -28,7 +28,7 @@ install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractiv
 unpack = { mkdir -p bin/$(1) && cd bin/$(1) && { [ $$(id -u) != 0 ] || apt-get update; } && apt-get download $(2) && \
 	for package in *.deb; do dpkg-deb -x $$package . && rm $$package || exit 1; done; } >/dev/null || { echo "these cannot be downloaded: $(2)"; exit 1; }
 
-.PHONY: build run tools test race siege test-real lab others real-tools soak check bench fuzz clean
+.PHONY: build run demo tools test race siege test-real lab others real-tools soak check bench fuzz clean
 build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
@@ -44,6 +44,10 @@ run: build
 		MUSTER_TOKEN=$$(bin/muster --data $(DATA) token create -o json | sed -n 's/.*"token": *"\([^"]*\)".*/\1/p') || exit 1; export MUSTER_TOKEN; fi; \
 	bin/muster-agent run --gateway https://$(LISTEN) --state $(DATA)/agent --name $(NODE) & agent=$$!; unset MUSTER_TOKEN; \
 	bin/muster --data $(DATA) node wait $(NODE) --timeout 60s && bin/muster --data $(DATA) node ls && wait $$gateway
+
+# Renting without a company: a gateway, a simulated vast.ai, and an agent on this machine for each that is rented. It prints what to type.
+demo: build
+	@go build -o bin/demo ./gateway/internal/kit/demo && trap 'exit 0' INT TERM && bin/demo -programs bin
 
 # What the tests run beside Go. Without one of these a test is skipped, or fails when CI is set.
 tools:

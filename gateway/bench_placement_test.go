@@ -54,17 +54,24 @@ func (m *bench) openPlaced(name string, nodes int) *running {
 	dir := filepath.Join(m.dir, name)
 	m.seed(dir, nodes)
 	m.seedSlots(dir, nodes)
+	g := m.openRead(dir)
+	beats := make([]view.Sample, nodes) // without readings: each would have to show the GPUs of its node
+	for i := range beats {
+		beats[i] = view.Sample{NodeID: seededID(i), At: time.Now(), Interval: pagePace * time.Second}
+	}
+	g.overview.Take(m.Context(), beats)
+	return g
+}
+
+// openRead opens a gateway in this process, and waits until it knows its nodes.
+func (m *bench) openRead(dir string) *running {
+	m.Helper()
 	g := m.open(dir)
 	for deadline := time.Now().Add(pageTries); !g.overview.Ready(); time.Sleep(startPause) {
 		if time.Now().After(deadline) {
 			m.Fatal("the fleet is not read")
 		}
 	}
-	beats := make([]view.Sample, nodes) // without readings: each would have to show the GPUs of its node
-	for i := range beats {
-		beats[i] = view.Sample{NodeID: seededID(i), At: time.Now(), Interval: pagePace * time.Second}
-	}
-	g.overview.Take(m.Context(), beats)
 	return g
 }
 

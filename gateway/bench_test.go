@@ -51,6 +51,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"sessions", (*bench).sessions},
 		{"fleet", (*bench).fleet},
 		{"placement", (*bench).placement},
+		{"providers", (*bench).providers},
 		{"page", (*bench).page},
 		{"history", (*bench).history},
 		{"shared", (*bench).shared},

@@ -37,6 +37,36 @@ func TestBootstrapScript(t *testing.T) {
 	}
 }
 
+// TestBootstrapProfile: the helper agrees to the profile before anything is changed for it, and what it needs is done before the machine
+// joins.
+// A machine that is set up for another one is refused for good.
+func TestBootstrapProfile(t *testing.T) {
+	t.Parallel()
+	h := agentsHouse(t, recorder(t))
+	h.muster("node", "create", "gpu-7", "--tenant", "platform")
+	with := func(script, profile string) string {
+		script = strings.Replace(script, "\nPROFILE=''\n", "\nPROFILE='"+profile+"'\n", 1)
+		return strings.Replace(script, "\nAPPLY=''\n", "\nAPPLY='test ! -e /var/lib/muster-agent/identity.json\necho \"$1\" >/etc/muster/applied'\n", 1)
+	}
+	for _, c := range []struct {
+		profile string
+		code    int
+		says    string
+	}{{"p", 0, "[9/9] joining as gpu-7\n"}, {"another", 78, "this machine is not for the profile another"}} {
+		b := newRootBox(t)
+		code, out := b.root(with(h.bootstrap("gpu-7").Script, c.profile), `run sh "$S"`)
+		if code != c.code || !strings.Contains(out, c.says) || strings.Contains(out, "joining") != (code == 0) {
+			t.Fatalf("%s: exit %d\n%s", c.profile, code, out)
+		}
+		if got := b.record("profiles"); got != "profile apply "+c.profile+"\n" {
+			t.Errorf("%s: asked %q", c.profile, got)
+		}
+		if got := b.left("muster/applied"); strings.HasPrefix(got, "/var/lib/muster-agent/") != (code == 0) {
+			t.Errorf("%s: applied by %q", c.profile, got)
+		}
+	}
+}
+
 // settled checks what a run that went well leaves.
 func (b *rootBox) settled(m minted) {
 	b.t.Helper()

@@ -13,6 +13,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/view"
 	"muster/store"
+	slots "muster/store/placement"
 )
 
 // TestConsoleNode looks at the pages of nodes of every kind, in both sizes and colours, and does on one what a person does there. Whatever
@@ -85,6 +86,7 @@ func (s *showcase) recall(t *testing.T, e *exhibit, now time.Time) {
 		say(end.Add(-ago), 30*time.Second)
 	}
 	s.history.Take(t.Context(), samples)
+	s.used(t, e, end)
 	if e.name == "conflict-1" {
 		twins := e.report(t, now)
 		twins.Enrolment = "e-" + e.name
@@ -102,6 +104,31 @@ func (s *showcase) recall(t *testing.T, e *exhibit, now time.Time) {
 		events[i].NodeID, events[i].NodeName, events[i].Tenant, events[i].Outcome = e.id(), e.name, e.tenant, store.OutcomeOK
 	}
 	if err := s.store.AddEvents(t.Context(), events...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// used puts into the records who has worked on the GPUs of the first node, and of one whose names are hostile.
+func (s *showcase) used(t *testing.T, e *exhibit, now time.Time) {
+	t.Helper()
+	var all []slots.Use
+	add := func(gpu int, user, program, container, allocation, owner string, from, until time.Duration, memory *int64) {
+		all = append(all, slots.Use{UseKey: slots.UseKey{NodeID: e.id(), GPU: e.hardware.GPUs[gpu].UUID, User: user, Program: program,
+			Container: container, Allocation: allocation}, Owner: owner, Since: now.Add(-from), Until: now.Add(-until), MemoryMiB: memory})
+	}
+	switch e.name {
+	case "h200-01":
+		add(0, "ada", "python3", "", "7f2kq3xw5dhz6m4a", "ada@example.org", 26*time.Hour, time.Minute, some(int64(131_072)))
+		add(1, "100999", "vllm", "3f1c2a90beef", "7f2kq3xw5dhz6m4a", "ada@example.org", 3*time.Hour, 2*time.Hour, some(int64(71_680)))
+		add(7, "", "", "", "", "", 49*time.Hour, 48*time.Hour, nil)
+	case "hostile-1":
+		evil := strings.Repeat("<script>document.title='taken'</script>", 2)
+		add(0, evil, evil, evil, evil, evil, time.Hour, 0, nil)
+	}
+	if len(all) == 0 {
+		return
+	}
+	if err := slots.New(s.store.Records()).SaveUses(t.Context(), all, nil); err != nil {
 		t.Fatal(err)
 	}
 }

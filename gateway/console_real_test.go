@@ -59,7 +59,7 @@ func TestConsole(t *testing.T) {
 
 	pages := map[string]string{"alerts": "/ui/alerts", "fleet": "/ui/fleet", "node": "/ui/nodes/gpu-1", "tasks": "/ui/tasks", "task": task,
 		"newtask": "/ui/tasks/new?node=gpu-1&type=workload.oci_launch", "sessions": "/ui/sessions",
-		"allocations": "/ui/allocations", "slots": "/ui/slots", "skus": "/ui/skus",
+		"allocations": "/ui/allocations", "slots": "/ui/slots", "skus": "/ui/skus", "providers": "/ui/providers",
 		"releases": "/ui/releases", "tokens": "/ui/tokens?all=1", "accounts": "/ui/accounts",
 		"events": "/ui/events?all=1", "topics": "/ui/help", "topic": "/ui/help/joining", "account": "/ui/account", "add": "/ui/add",
 		"login": "/ui/login", "refused": "/ui/help/nothing"}

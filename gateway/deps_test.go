@@ -38,8 +38,9 @@ var formatNames = []string{
 
 // recordNames are packages of records beside package store. They use its engine and its events.
 var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/instance", "store/logins",
-	"store/placement", "store/registry", "store/releases", "store/renewals", "store/retention", "store/sessions", "store/setback",
-	"store/shipping"}
+	"store/maas", "store/placement", "store/provider", "store/registry", "store/releases", "store/renewals", "store/retention",
+	"store/sessions",
+	"store/setback", "store/shipping"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
 var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/pipe/tree", "agent/spool", "agent/disk"}
@@ -47,8 +48,10 @@ var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/p
 // installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/reach"}
 
-// apiName is the admin API as its callers see it.
+// apiName is the admin API as its callers see it. Packages below it have the shapes of large parts.
 const apiName = "gateway/api"
+
+func isAPI(name string) bool { return name == apiName || strings.HasPrefix(name, apiName+"/") }
 
 type goPackage struct {
 	ImportPath string
@@ -179,6 +182,11 @@ func TestImportRules(t *testing.T) {
 		{g + "cli/meaning", g + "cli", false},
 		{g + "kit/swarm", "agent/sign", true},
 		{g + "kit/swarm", "store", false},
+		{g + "kit/cloudsim/vast", g + "kit/cloudsim", true},
+		{g + "kit/cloudsim", g + "kit/cloudsim/vast", false},
+		{g + "kit/cloudsim/vast", g + "provider/cloud", false},
+		{g + "kit/demo", g + "kit/cloudsim/vast", true},
+		{g + "kit/demo", "store", false},
 		{g + "kit", "store", true},
 		{"gateway", "muster", true},
 		{"gateway", g + "cli", true},
@@ -213,10 +221,10 @@ func allowed(from, to string) bool {
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
 	case from == "store" || strings.HasPrefix(from, "store/"):
 		return storeEdge(from, to)
-	case from == apiName:
+	case isAPI(from):
 		return below
 	case from == "gateway":
-		return below || records || to == apiName || strings.HasPrefix(to, "gateway/internal/")
+		return below || records || isAPI(to) || strings.HasPrefix(to, "gateway/internal/")
 	}
 	from, gateway := strings.CutPrefix(from, "gateway/internal/")
 	return gateway && internalEdge(from, to, below, records)
@@ -247,7 +255,7 @@ func internalEdge(from, to string, below, records bool) bool {
 	target := strings.TrimPrefix(to, "gateway/internal/")
 	folder, _, _ := strings.Cut(from, "/")
 	room, _, _ := strings.Cut(target, "/")
-	if below || to == apiName || slices.Contains(formatNames, target) {
+	if below || isAPI(to) || slices.Contains(formatNames, target) {
 		return true
 	}
 	in := func(storeys ...[]string) bool { return slices.Contains(slices.Concat(storeys...), room) }
@@ -266,7 +274,9 @@ func internalEdge(from, to string, below, records bool) bool {
 	case slices.Contains(sharedNames, folder):
 		return records || in(sharedNames)
 	}
-	return from == "kit" && (records || to == "store/storetest") // what is below it are programs for tests, such as kit/swarm
+	simulators := strings.HasPrefix(from, "kit/cloudsim/") && target == "kit/cloudsim" || from == "kit/demo" && strings.HasPrefix(target,
+		"kit/")
+	return simulators || from == "kit" && (records || to == "store/storetest") // below it are programs for tests too, such as kit/swarm
 }
 
 // commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help; the core; what several groups of commands

@@ -37,7 +37,8 @@ Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 func flagTable() []flags.Flag {
 	return []flags.Flag{
 		{Name: "admin-behind-proxy", Off: true, Usage: "answer the admin API through a trusted proxy too"},
-		{Name: "allocation-longest", Value: "DURATION", Usage: "the longest that an allocation of GPUs may last from now, a DURATION such as 30d"},
+		{Name: "allocation-longest", Value: "DURATION",
+			Usage: "the longest that an allocation of GPUs may last from now, a DURATION such as 30d"},
 		{Name: "allocation-ttl", Value: "DURATION", Usage: "how long an allocation lasts that asks for no time, a DURATION such as 24h"},
 		{Name: "bootstrap-container-runtime-package", Alias: "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE", Value: "PACKAGE",
 			Usage: "its apt PACKAGE"},
@@ -67,6 +68,12 @@ func flagTable() []flags.Flag {
 		{Name: "log-level", Value: "string", Usage: "debug, info, warn or error"},
 		{Name: "logs-buffer", Value: "SIZE",
 			Usage: "log lines that wait for a sink, for each rule of muster logs ship, a SIZE such as 1GiB; the oldest go first"},
+		{Name: "maas-deploy-timeout", Value: "DURATION", Usage: "until when the agent of a machine that MAAS deploys must have been heard"},
+		{Name: "maas-key-file", Value: "FILE", Usage: "FILE with the API key of MAAS, as maas apikey prints it"},
+		{Name: "maas-series", Value: "SERIES",
+			Usage: "the system that MAAS installs, a SERIES such as ubuntu/noble; without it MAAS's own default"},
+		{Name: "maas-tenant", Value: "TENANT", Usage: "whose nodes the machines of MAAS are"},
+		{Name: "maas-url", Value: "URL", Usage: "URL of MAAS, which then owns bare metal: muster help maas"},
 		{Name: "master-key-file", Value: "FILE",
 			Usage: "FILE with the key that seals secrets in the database; muster help settings says where it is otherwise"},
 		{Name: "peer-listen", Value: "ADDR",

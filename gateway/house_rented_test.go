@@ -10,55 +10,36 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/kit/cloudsim/guest"
 )
 
-// rented is a house with one rented node of 8 GPUs, whose stand-in for nvidia-smi reads its values from a file.
+// rented is a house with one rented node of 8 GPUs, whose stand-in for nvidia-smi reads its values from a file (see guest.NvidiaSMI).
 type rented struct {
 	*house
 	control string
+	node    *process          // the agent
 	env     map[string]string // of the commands; nil: they are the operator's
 }
-
-// cards stands in for nvidia-smi. The file beside it sets count, seed, used (MiB of each GPU) and by (the process on the first GPU).
-const cards = `#!/bin/sh
-count=8 seed=00000000aaaa used=4 by=
-. "$(dirname "$0")/control"
-case "$*" in
-*--help-query-gpu*) for f in index uuid name pci.bus_id driver_version mig.mode.current memory.total memory.used; do echo "\"$f\""; done ;;
-*--query-gpu=*)
-	for a; do case $a in --query-gpu=*) fields=${a#*=} ;; esac; done
-	i=0; while [ $i -lt $count ]; do row=
-		for f in $(echo "$fields" | tr , ' '); do
-			case $f in index) v=$i ;; uuid) v=GPU-0000000$i-0000-0000-0000-$seed ;; name) v="NVIDIA H100 80GB HBM3" ;; ` +
-	`pci.bus_id) v=00000000:0$i:00.0 ;; driver_version) v=590.48.01 ;; mig.mode.current) v=Disabled ;; ` +
-	`memory.total) v=81559 ;; memory.used) v=$used ;; *) v="[N/A]" ;; esac
-			row="$row${row:+, }$v"; done; echo "$row"; i=$((i+1)); done ;;
-*--query-compute-apps=*) ;;
-*-q*)
-	i=0; while [ $i -lt $count ]; do
-		echo "GPU 00000000:0$i:00.0"
-		echo "    GPU UUID                              : GPU-0000000$i-0000-0000-0000-$seed"
-		if [ $i = 0 ] && [ -n "$by" ]; then
-			echo "    Processes"
-			echo "        Process ID                        : $by"
-			echo "            Type                          : C"
-		fi
-		i=$((i+1)); done ;;
-esac
-`
 
 func newRented(t *testing.T, args ...string) *rented {
 	t.Helper()
 	l := &rented{house: newHouse(t, args...), control: filepath.Join(t.TempDir(), "control")}
 	l.set("")
-	path := filepath.Join(filepath.Dir(l.control), "nvidia-smi")
-	if err := os.WriteFile(path, []byte(cards), 0o755); err != nil {
+	if err := os.WriteFile(l.nvidiaSMI(), []byte(guest.NvidiaSMI), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l.agent("gpu-1", l.token(), "--provider", "vast_ai", "--instance-id", "39467543", "--nvidia-smi", path,
-		"--interval", "2s") // on a busy machine a node that has to report more often is soon stale, and gets no claims
+	l.join(l.token())
 	l.until("the node proposes its slots", func() bool { return l.states()[api.SlotProposed] == 9 })
 	return l
+}
+
+func (l *rented) nvidiaSMI() string { return filepath.Join(filepath.Dir(l.control), "nvidia-smi") }
+
+// join starts the agent, or starts it again, without a token.
+func (l *rented) join(token string) {
+	l.t.Helper()
+	l.node = l.agent("gpu-1", token, "--provider", "vast_ai", "--instance-id", "39467543", "--nvidia-smi", l.nvidiaSMI(),
+		"--interval", "2s") // on a busy machine a node that has to report more often is soon stale, and gets no claims
 }
 
 // set says what nvidia-smi says from now on. The file appears whole.

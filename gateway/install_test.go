@@ -57,7 +57,8 @@ func TestInstallPaste(t *testing.T) {
 				t.Fatalf("exit %d\n%s", code, out)
 			}
 			argv := b.joined(token)
-			if len(argv) != 7 || strings.Join(argv[5:], " ") != "--name gpu-7" || argv[0] != "join" || argv[1] != "--gateway" || !strings.Contains(command, argv[2]+"/install.sh") ||
+			if len(argv) != 7 || strings.Join(argv[5:], " ") != "--name gpu-7" || argv[0] != "join" || argv[1] != "--gateway" ||
+				!strings.Contains(command, argv[2]+"/install.sh") ||
 				argv[3] != "--root-pin" || !strings.HasPrefix(argv[4], "sha256:") {
 				t.Errorf("argv: %q", argv)
 			}
@@ -304,6 +305,11 @@ func recorder(t *testing.T) string {
 	const script = `#!/bin/sh
 if [ "$1" = version ]; then
 	case ${NOEXEC:+$0} in "${NOEXEC:-}"?*) echo "not here" >&2; exit 126 ;; esac
+	exit 0
+fi
+if [ "$1" = profile ]; then
+	printf '%s\n' "$*" >>"$RECORD/profiles"
+	[ "$3" != another ] || exit 1
 	exit 0
 fi
 printf '%s\n' "$@" >"$RECORD/argv"

@@ -70,7 +70,8 @@ func (r row) takesToken() bool {
 func (r row) absent() bool {
 	name := r.parameter()
 	nothing := name == "credential" || name == "receiver" || name == "shipping" || name == "silence" || name == "root" || name == "key" ||
-		name == "digest" || name == "profile" || name == "sku" || name == "allocation"
+		name == "digest" || name == "profile" || name == "sku" || name == "allocation" || name == "provider" ||
+		name == "rental"
 	return nothing || strings.Contains(r.path, "/slot-rules/") || strings.HasSuffix(r.path, "/archive") ||
 		strings.Contains(r.path, "{session}") || strings.Contains(samples[r.pattern()].query, "none")
 }
@@ -113,6 +114,8 @@ var samples = map[string]struct{ query, body string }{
 	"PUT /api/v1/admin/slot-rules/{rule}":                {"", `{"selector":"tier=none"}`},
 	"PUT /api/v1/admin/quotas/{tenant}":                  {"", `{"gpus":1000}`},
 	"POST /api/v1/admin/allocations/{allocation}/extend": {"", `{"seconds":60}`},
+
+	"PUT /api/v1/admin/spending/{tenant}": {"", `{"per_hour":1000}`},
 }
 
 // noRelease is the digest of no release.
@@ -335,11 +338,11 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return "latest"
 	case "channel":
 		return wire.DefaultChannel
-	case "credential", "receiver", "shipping", "silence", "profile", "sku":
+	case "credential", "receiver", "shipping", "silence", "profile", "sku", "provider", "instance", "machine":
 		return "none"
 	case "tenant":
 		return ours
-	case "allocation":
+	case "allocation", "rental":
 		return "aaaaaaaaaaaaaaaa"
 	case "rule":
 		return condition.GPUHot

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"muster/gateway/api"
@@ -19,13 +17,13 @@ func (g *gateway) measure(ctx context.Context) metrics.Gateway {
 	m := metrics.Gateway{Version: version, Started: g.started, Writable: g.outage.Writable(), Feed: g.feed.Behind()}
 	open, unproven := g.limiter.Open()
 	m.Connections = metrics.Connections{Open: open, Unproven: unproven, Limits: g.limiter.Limits(), Closed: g.limiter.Closed()}
-	m.DatabaseBytes = g.sizeOf(datadir.Database)
+	m.DatabaseBytes = metrics.SizeOf(filepath.Join(g.settings.Data, datadir.Database))
 	if g.history != nil {
-		m.HistoryBytes = g.sizeOf(datadir.History)
+		m.HistoryBytes = metrics.SizeOf(filepath.Join(g.settings.Data, datadir.History))
 		most := int64(g.settings.History)
 		m.HistoryMost = &most
 	}
-	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.Data)
+	m.DiskFreeBytes, m.DiskBytes = metrics.DiskOf(g.settings.Data)
 	m.Shipping = g.shipping.Rules("")
 	m.HeldBatches = g.shipping.Held()
 	for what, ask := range map[string]func(context.Context, *metrics.Gateway) error{
@@ -48,17 +46,9 @@ func (g *gateway) measureTasks(ctx context.Context, m *metrics.Gateway) error {
 func (g *gateway) measureRollouts(ctx context.Context, m *metrics.Gateway) error {
 	channels, err := g.releases.Channels(ctx)
 	for _, c := range channels {
-		m.Rollouts = append(m.Rollouts, metrics.Rollout{Channel: c.Channel, State: c.State, Nodes: standing(c.Counts)})
+		m.Rollouts = append(m.Rollouts, metrics.Rollout{Channel: c.Channel, State: c.State, Nodes: metrics.Standing(c.Counts)})
 	}
 	return err
-}
-
-// standing names the counts of a channel. A node counts once, but for those that are committed: they run the release too.
-func standing(c api.RolloutCounts) map[string]int {
-	return map[string]int{
-		"running": c.Running, "waiting": c.Waiting, "admitted": c.Admitted, "failed": c.Failed, "silent": c.Silent, "late": c.Late,
-		"unwell": c.Unwell, "held": c.Held, "pinned": c.Pinned, "unable": c.Unable, "offline": c.Offline,
-	}
 }
 
 func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) error {
@@ -97,35 +87,10 @@ func (g *gateway) servingEnd() (*time.Time, error) {
 // host is how this machine does, as muster doctor asks.
 func (g *gateway) host(context.Context) api.GatewayHost {
 	answer := api.GatewayHost{KeyWithData: &g.keyWithData}
-	answer.DiskFreeBytes, answer.DiskBytes = diskOf(g.settings.Data)
+	answer.DiskFreeBytes, answer.DiskBytes = metrics.DiskOf(g.settings.Data)
 	var err error
 	if answer.ServingNotAfter, err = g.servingEnd(); err != nil {
 		g.log.Warn("the end of the serving certificate cannot be told", "error", err)
 	}
 	return answer
-}
-
-// sizeOf is the size of a database in the data directory, with the log beside it; nil: it cannot be told.
-func (g *gateway) sizeOf(name string) *int64 {
-	path := filepath.Join(g.settings.Data, name)
-	file, err := os.Stat(path)
-	if err != nil {
-		return nil
-	}
-	size := file.Size()
-	if log, err := os.Stat(path + "-wal"); err == nil {
-		size += log.Size()
-	}
-	return &size
-}
-
-// diskOf is the room on the disk of a folder, for this user, and the disk's size.
-func diskOf(path string) (free, size *int64) {
-	var s syscall.Statfs_t
-	if syscall.Statfs(path, &s) != nil {
-		return nil, nil
-	}
-	left := int64(s.Bavail) * int64(s.Bsize)
-	all := int64(s.Blocks) * int64(s.Bsize)
-	return &left, &all
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,9 +25,11 @@ import (
 	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/logs/ship"
+	"muster/gateway/internal/maas"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/placement"
 	"muster/gateway/internal/placement/inventory"
+	"muster/gateway/internal/placement/usage"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
@@ -63,6 +66,9 @@ type parts struct {
 	alerts     *alert.Service
 	tasks      *task.Service
 	placement  *placement.Service
+	rental     *rental
+	maas       *maas.Service
+	usage      *usage.Service
 	recordings *recording.Store
 	sessions   *session.Service
 	logs       *logs.Hub
@@ -91,9 +97,11 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	if p.placement, err = openPlacement(ctx, b, p.tasks); err != nil {
 		return nil, err
 	}
-	if p.alerts, err = openAlerts(ctx, b, p); err != nil {
+	if p.usage, err = usage.Open(ctx, usage.Config{Records: slots.New(b.store.Records()), Holds: p.placement.Holds, Node: b.overview.Row,
+		Logger: b.log}); err != nil {
 		return nil, err
 	}
+	b.feed.Add(p.usage.Take)
 	if p.recordings, err = openRecordings(ctx, b); err != nil {
 		return nil, err
 	}
@@ -103,7 +111,18 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	p.logs = logs.New(logs.Config{Open: func(ctx context.Context, nodeID string, what wire.LogsParams) (io.ReadCloser, error) {
 		return openLog(ctx, p.sessions, nodeID, what)
 	}})
-	return p, p.openBootstrap(ctx, b)
+	if err := p.openBootstrap(ctx, b); err != nil {
+		return nil, err
+	}
+	if p.rental, err = openRental(ctx, b, p); err != nil {
+		return nil, err
+	}
+	if p.maas, err = openMAAS(ctx, b, p); err != nil {
+		return nil, err
+	}
+	p.placement.SupplyBy(p.couldGet, p.supply)
+	p.alerts, err = openAlerts(ctx, b, p)
+	return p, err
 }
 
 // openHealth opens what finds what is wrong with nodes.
@@ -170,6 +189,7 @@ func wrong(b base, p *parts) (all []alert.Fact) {
 			Since: h.EndsAt.Add(-placement.WarnBefore),
 			Text:  "the allocation " + h.Allocation + " of " + h.Owner + " ends at " + h.EndsAt.UTC().Format(time.RFC3339)})
 	}
+	all = append(all, p.rental.told()...)
 	if since, reason, lasts := b.outage.Lasts(); lasts {
 		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
 			Text: "the database takes no writes: " + reason})
@@ -205,6 +225,19 @@ func openPlacement(ctx context.Context, b base, tasks *task.Service) (*placement
 					o.By)
 			}
 			return err
+		},
+		Cancel: func(ctx context.Context, id string, by store.Actor) error {
+			_, err := tasks.Cancel(ctx, "", id, by)
+			return err
+		},
+		Taken: func(row *api.NodeRow) (gpus []string) {
+			for _, f := range row.Findings {
+				if f.Rule == condition.GPUUnclaimed && !f.Old {
+					gpus = append(gpus, f.GPU)
+				}
+			}
+			slices.Sort(gpus)
+			return gpus
 		},
 		Logger: b.log,
 	}

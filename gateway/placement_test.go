@@ -42,6 +42,11 @@ func TestPlacementSession(t *testing.T) {
 			t.Errorf("the allocation's node and GPUs: %s %s", task.Node, task.Params)
 		}
 	}
+	if said := l.muster("task", "run", wire.TaskWorkloadProcess, "name=third", "command=sleep", "command=60", "allocation="+a.ID,
+		"--wait"); !strings.
+		Contains(said, "third runs as") {
+		t.Errorf("task run without a node:\n%s", said)
+	}
 	l.muster("alloc", "release", a.ID)
 	l.clean(a.ID)
 	l.until("the program has ended", func() bool { return !strings.Contains(l.muster("run", "ls", "gpu-1"), "running") })

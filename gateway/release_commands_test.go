@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	keys "muster/gateway/api/trust"
 )
 
 // terminal is a gateway, a real agent that updates itself, and the built muster as a process of its own for each command.
@@ -222,7 +223,7 @@ func (c terminal) signed() {
 // operatorsKey is the id of the release key that the gateway does not have.
 func (c terminal) operatorsKey() string {
 	c.t.Helper()
-	var list struct{ Keys []api.Key }
+	var list struct{ Keys []keys.Key }
 	if err := json.Unmarshal([]byte(c.does(exitDone, "key", "ls", "-o", "json")), &list); err != nil {
 		c.t.Fatal(err)
 	}

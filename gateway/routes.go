@@ -45,6 +45,7 @@ func newHandlers(g *gateway) *handlers {
 		Agents: g.agents, Version: version, Logger: g.log,
 		Installer: func(m wire.Manifest, r *http.Request) ([]byte, error) { return h.installer(m).Answer(r) },
 	})
+	g.rental.command = func(token, at string) string { return h.installer(h.nodes.Manifest()).Command(token, at) }
 	return h
 }
 
@@ -123,11 +124,12 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 	return &adminapi.API{
 		Gate: h.gate(callers), Fleet: h.fleet, Bootstrap: h.bootstrap, Tasks: h.tasks, Sessions: h.sessions, Recordings: h.recordings,
 		Releases: h.releases, Overview: h.overview, Tail: h.tail, Streams: h.streams, History: h.history, Health: h.health,
-		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping, Placement: h.placement,
+		Alerts: h.alerts, Costs: h.costs, Logs: h.logs, Shipping: h.shipping, Placement: h.placement, Usage: h.usage,
+		Providers: h.rental.Service, MAAS: h.maas,
 		Cluster: h.gateways(),
 		Store:   h.store, Logins: h.logins, Authority: h.authority, Artifacts: h.artifacts, Scratch: h.settings.Data,
 		Info: h.info, Gateway: h.facts(), Ready: h.outage.Writable, Host: h.host,
-		Command: func(token, at string) string { return h.installer(h.nodes.Manifest()).Command(token, at) }, Logger: h.log,
+		Command: h.rental.command, Logger: h.log,
 	}
 }
 
@@ -135,7 +137,7 @@ func (h *handlers) adminAPIFor(callers account.Config) *adminapi.API {
 func (h *handlers) console(mux *http.ServeMux, direct bool) {
 	pages := console.New(console.Config{
 		API: h.adminAPIFor(account.Config{Within: true}).Routes(), Gate: h.gate(account.Config{}), Logins: h.logins, Info: h.info,
-		Address: h.origin.Address, Gateway: h.facts(), Logger: h.log,
+		Address: h.origin.Address, Gateway: h.facts(), MAAS: h.settings.MAAS.Enabled(), Logger: h.log,
 	})
 	serve := func(w http.ResponseWriter, r *http.Request) {
 		if h.adminServes(r, direct) && !h.origin.Open(r) {

@@ -187,8 +187,14 @@ func (g *gateway) work(l *listeners, systemd daemon.Notifier) []daemon.Part {
 		{Name: "alerts", Run: g.alerts.Run},
 		{Name: "log shipping", Run: g.shipping.Run},
 		{Name: "placement", Run: g.placement.Run},
+		{Name: "machines for allocations", Run: g.placement.Supply},
+		{Name: "GPU use", Run: g.usage.Run}, // it ends after the feed has handed it the last heartbeats
 		{Name: "tail", Run: g.tail.Run},
 		{Name: "state of the database", Run: g.seen.Run},
+	}
+	all = append(all, g.rental.works()...)
+	if g.settings.MAAS.Enabled() {
+		all = append(all, daemon.Part{Name: "MAAS", Run: g.maas.Run})
 	}
 	if g.cluster != nil {
 		all = append(all, daemon.Part{Name: "nodes of the store", Run: g.cluster.WatchNodes})

@@ -22,6 +22,7 @@ import (
 	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/logs/ship"
+	"muster/gateway/internal/maas"
 	"muster/gateway/internal/paste"
 	"muster/gateway/internal/session/recording"
 )
@@ -69,6 +70,7 @@ type settings struct {
 	RecordingMax        size // of one
 	AllocationTTL       days // of an allocation that asks for no time
 	AllocationLongest   days // that an allocation may end after, from now
+	MAAS                maas.Settings
 	LogLevel            string
 	RegistryQuota       size // 0: none
 	RegistryMaxBlob     size // 0: none
@@ -89,7 +91,7 @@ func usualSettings(getenv func(string) string) settings {
 		Issuer: issuerBuiltIn, Bootstrap: bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io"}, History: 1 << 30,
 		SessionIdle: 30 * time.Minute, SessionLimit: 12 * time.Hour, LogsBuffer: ship.DefaultBound, RecordShells: true,
 		RecordingsKeep: days(90 * 24 * time.Hour), RecordingsQuota: 20 << 30, RecordingMax: 256 << 20, LogLevel: "info",
-		AllocationTTL: days(24 * time.Hour), AllocationLongest: days(30 * 24 * time.Hour),
+		AllocationTTL: days(24 * time.Hour), AllocationLongest: days(30 * 24 * time.Hour), MAAS: maas.UsualSettings(),
 		RegistryQuota: 20 << 30, RegistryMaxBlob: 2 << 30, Cluster: cluster.Settings{PeerListen: ":7444"},
 		program: cli.Program(getenv), given: map[string]string{}, files: map[string]bool{},
 	}
@@ -167,7 +169,7 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 		return fmt.Errorf("%s %q: write host:port or :port", s.named("listen"), s.Listen)
 	}
-	if err := errors.Join(s.checkIssuer(), s.Bootstrap.Check(s.named), s.Cluster.Check(s.named)); err != nil {
+	if err := errors.Join(s.checkIssuer(), s.Bootstrap.Check(s.named), s.Cluster.Check(s.named), s.MAAS.Check(s.named)); err != nil {
 		return err
 	}
 	complete, err := s.reach().Complete(s.named("public-url"))

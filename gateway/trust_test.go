@@ -10,13 +10,13 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/api"
+	keys "muster/gateway/api/trust"
 )
 
 // ca is what ca show says.
-func (h *house) ca() api.CA {
+func (h *house) ca() keys.CA {
 	h.t.Helper()
-	var ca api.CA
+	var ca keys.CA
 	if err := json.Unmarshal([]byte(h.muster("ca", "show", "-o", "json")), &ca); err != nil {
 		h.t.Fatal(err)
 	}
