@@ -46,7 +46,8 @@ func TestBootstrapProfile(t *testing.T) {
 	h.muster("node", "create", "gpu-7", "--tenant", "platform")
 	with := func(script, profile string) string {
 		script = strings.Replace(script, "\nPROFILE=''\n", "\nPROFILE='"+profile+"'\n", 1)
-		return strings.Replace(script, "\nAPPLY=''\n", "\nAPPLY='test ! -e /var/lib/muster-agent/identity.json\necho \"$1\" >/etc/muster/applied'\n", 1)
+		return strings.Replace(script, "\nAPPLY=''\n",
+			"\nAPPLY='test ! -e /var/lib/muster-agent/identity.json\necho \"$1\" >/etc/muster/applied'\n", 1)
 	}
 	for _, c := range []struct {
 		profile string

@@ -221,6 +221,7 @@ func TestWork(t *testing.T) {
 
 func hold(t testing.TB, s *store.Store, nodeID string) {
 	t.Helper()
-	must(t, s.Records().Change(t.Context(), []engine.Statement{engine.Do(`INSERT INTO holds(allocation, node_id, unit, uuid, slot_id, tenant, state)
+	must(t, s.Records().Change(t.Context(), []engine.Statement{engine.Do(
+		`INSERT INTO holds(allocation, node_id, unit, uuid, slot_id, tenant, state)
 		VALUES ('al', ?, 'u', '', 's', 't', 'held')`, nodeID)}))
 }

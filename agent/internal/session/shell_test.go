@@ -46,7 +46,8 @@ func TestShellKeys(t *testing.T) {
 		kind pipe.FrameKind
 		data string
 	}{{pipe.FrameInput, "\x03"}, {pipe.FrameSignal, "INT"}} {
-		o := d.open(wire.SessionShell, `{"command":["sh","-c","stty noflsh; trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.1; done"]}`)
+		o := d.open(wire.SessionShell,
+			`{"command":["sh","-c","stty noflsh; trap 'echo got; exit 5' INT; echo ready; while :; do sleep 0.1; done"]}`)
 		o.ready()
 		o.until("ready")
 		o.send(pipe.FrameSignal, "NONE")

@@ -74,7 +74,8 @@ func TestMeter(t *testing.T) {
 	if text != "1 gpu-1 16200 7100000 1000000 100000\n2  5400 6000000 6000000 0\n3  0 0 0 0\n4  3600 9000000 9000000 0\n" {
 		t.Errorf("got\n%s", text)
 	}
-	if got := h.says(providers.CostReportFilter{By: "tenant"}); got != "lab 4 7 h 22.1 - - 16 0.1 1 unpriced;  4 7 h 22.1 - - 16 0.1 1 unpriced" {
+	if got := h.says(providers.CostReportFilter{By: "tenant"}); got !=
+		"lab 4 7 h 22.1 - - 16 0.1 1 unpriced;  4 7 h 22.1 - - 16 0.1 1 unpriced" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -180,7 +181,8 @@ func TestReport(t *testing.T) {
 		f    providers.CostReportFilter
 		want string
 	}{
-		"by provider": {providers.CostReportFilter{}, "gone.example 1 2 h 6 - - - -; rack 2 11 h 8 6 2 - - 1 unpriced; vast 3 40 h 38 17 6 5 0; " +
+		"by provider": {providers.CostReportFilter{}, "gone.example 1 2 h 6 - - - -; rack 2 11 h 8 6 2 - - 1 unpriced; " +
+			"vast 3 40 h 38 17 6 5 0; " +
 			" 6 53 h 52 23 8 5 0 1 unpriced"},
 		"by tenant": {providers.CostReportFilter{By: "tenant"}, "lab 5 43 h 42 23 8 5 0 1 unpriced; other 1 10 h 10 - - 0 0; " +
 			" 6 53 h 52 23 8 5 0 1 unpriced"},

@@ -27,7 +27,8 @@ type priced struct {
 	tried time.Time
 }
 
-// setPrices gives nodes what their machines are charged now: less while they are stopped. The price that a person or a credential gave a node stays.
+// setPrices gives nodes what their machines are charged now: less while they are stopped. The price that a person or a credential gave a
+// node stays.
 func (s *Service) setPrices(ctx context.Context, machines []reconcile.Machine) error {
 	now := s.Now()
 	kept := make(map[string]*priced, len(s.prices))
@@ -68,8 +69,8 @@ func (s *Service) setPrice(ctx context.Context, n *api.NodeRow, perHour string) 
 
 // charged is the price of a node whose machine runs or is stopped, if it is known.
 func charged(m *reconcile.Machine) (cloud.Money, bool) {
-	if m.Seen == nil || m.Seen.State != cloud.Running && m.Seen.State != cloud.Stopped || m.Seen.Price == nil || *m.Seen.Price == 0 || m.Node == nil ||
-		m.Node.State == wire.StateRetired {
+	if m.Seen == nil || m.Seen.State != cloud.Running && m.Seen.State != cloud.Stopped || m.Seen.Price == nil || *m.Seen.Price == 0 ||
+		m.Node == nil || m.Node.State == wire.StateRetired {
 		return 0, false
 	}
 	return *m.Seen.Price, true

@@ -26,9 +26,11 @@ func TestCreate(t *testing.T) {
 		t.Fatalf("code %d\n%s%s\n%q", code, out, errs, asked)
 	}
 	id := strings.SplitN(asked[1], `"`, 5)[3]
-	want := `POST allocations {"id":"` + id + `","tenant":"lab","gpu":"h100","count":2,"selector":"tier=spot","max_price":4.5,"spread":true,"rent":true,` +
+	want := `POST allocations {"id":"` + id + `","tenant":"lab","gpu":"h100","count":2,"selector":"tier=spot","max_price":4.5,"spread":true,` +
+		`"rent":true,` +
 		`"ttl_seconds":7200,"priority":-5,"wait":true,"note":"the demo",` +
-		`"user":{"name":"ada","ssh_public_keys":["ssh-ed25519 AAAA ada","ssh-ed25519 BBBB ada"],"sudo":true},"launch":{"type":"workload.process","params":{"name":"train","command":["python","train.py"]}}}`
+		`"user":{"name":"ada","ssh_public_keys":["ssh-ed25519 AAAA ada","ssh-ed25519 BBBB ada"],"sudo":true},` +
+		`"launch":{"type":"workload.process","params":{"name":"train","command":["python","train.py"]}}}`
 	if asked[1] != want || wire.CheckTaskID(id) != nil {
 		t.Errorf("got\n%s\nwant\n%s", asked[1], want)
 	}

@@ -21,7 +21,8 @@ case "$*" in
 	for a; do case $a in --query-gpu=*) fields=${a#*=} ;; esac; done
 	row=
 	for f in $(echo "$fields" | tr , ' '); do
-		case $f in index) v=0 ;; uuid) v=$uuid ;; name) v="NVIDIA H100 80GB HBM3" ;; pci.bus_id) v=00000000:01:00.0 ;; driver_version) v=590.48.01 ;;
+		case $f in index) v=0 ;; uuid) v=$uuid ;; name) v="NVIDIA H100 80GB HBM3" ;; pci.bus_id) v=00000000:01:00.0 ;;
+		driver_version) v=590.48.01 ;;
 		mig.mode.current) v=Disabled ;; memory.total) v=81559 ;; memory.used) v=4 ;; *) v="[N/A]" ;; esac
 		row="$row${row:+, }$v"
 	done

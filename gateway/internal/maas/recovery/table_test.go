@@ -150,7 +150,8 @@ func TestUnsure(t *testing.T) {
 // TestStates is the mapping of states.
 func TestStates(t *testing.T) {
 	t.Parallel()
-	want := strings.Fields(`unknown new commissioning failed broken ready allocated installed broken broken deploying allocated failed releasing
+	want := strings.Fields(`unknown new commissioning failed broken ready allocated installed broken broken deploying allocated failed
+		releasing
 		failed releasing failed rescue rescue failed rescue failed testing failed unknown`)
 	for i, state := range want {
 		f := recovery.Facts{Machine: recovery.Machine{Status: i - 1}}
