@@ -10,6 +10,8 @@ import (
 	"muster/agent/internal/command"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/logs"
+	"muster/agent/internal/update"
 	"muster/agent/wire"
 )
 
@@ -34,11 +36,11 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
 	shipping := a.shipping(state)
 	beat, err := heartbeat.New(heartbeat.Config{
-		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), ReleaseEnds: updates.Ends,
-		Hardware: m.Hardware, Cost: a.cost(m), Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
+		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), Wake: news,
+		Fill: a.reporting(m, updates, shipping), Expect: m.Expect,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
-		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
-		Unshipped: shipping.Unshipped, Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
+		Work:    updates.Waiting(tasks.Wait), Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
+		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
 		return nil, err
@@ -56,12 +58,17 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	}, nil
 }
 
-// cost is what the agent takes from its machine, and how steadily it runs.
-func (a *foreground) cost(m *command.Machine) func() wire.Cost {
-	return func() wire.Cost {
-		cost := m.Cost()
-		cost.Starts = a.starts.Report(time.Now())
-		return cost
+// reporting puts into a heartbeat what the parts of the agent know.
+func (a *foreground) reporting(m *command.Machine, updates *update.Updater, shipping *logs.Shipper) func(*wire.HeartbeatRequest) {
+	return func(r *wire.HeartbeatRequest) {
+		r.Hardware = m.Hardware(heartbeat.MostHardware)
+		r.Cost = m.Cost() // of the reading
+		r.Cost.Starts = a.starts.Report(time.Now())
+		r.Health, r.HealthDetail = m.Health()
+		r.GPUsSeen = m.Seen()
+		r.Agent.ReleaseEnds = updates.Ends()
+		r.Update = updates.Report()
+		r.Unshipped = shipping.Unshipped()
 	}
 }
 

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -28,4 +29,12 @@ func NextStep(err error) string {
 		return "there is a file where a directory should be: move it away, or give --state another directory"
 	}
 	return ""
+}
+
+// Advise puts in front of an error what a person can do about it, where that is known.
+func Advise(err error) error {
+	if step := NextStep(err); step != "" {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return err
 }

@@ -1,9 +1,11 @@
 package sign
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -11,48 +13,62 @@ import (
 )
 
 // Encode is json.Marshal for what a machine will act on. It refuses a text that is not UTF-8. encoding/json would put another character in
-// the place of each such byte, and the node would act on a file with another name. The error is a *wire.ErrorDetail.
+// the place of each such byte, and the node would act on a file with another name. The error is a *wire.ErrorDetail. It says where the text
+// stands, and never the text, which may be a secret.
 func Encode(v any) ([]byte, error) {
-	if text, found := mangled(reflect.ValueOf(v)); found {
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.100q is not UTF-8, and cannot be sent as it is", text),
+	if place, found := mangled(reflect.ValueOf(v)); found {
+		return nil, wire.Refuse(wire.CodeBadRequest, cmp.Or(strings.TrimPrefix(place, "."), "the text")+
+			" is not UTF-8, and cannot be sent as it is",
 			"a pattern of a shell on the node can name such a file: muster node exec NAME -- sh -c 'ls /srv/lat*'")
 	}
 	return json.Marshal(v)
 }
 
-// mangled finds a text that json.Marshal would change. What encodes itself is left to itself.
-func mangled(v reflect.Value) (text string, found bool) {
+// mangled finds a text that json.Marshal would change, and says where it stands: ".command[1]". What encodes itself is left to itself.
+func mangled(v reflect.Value) (place string, found bool) {
 	if !v.IsValid() || v.Type().Implements(reflect.TypeFor[json.Marshaler]()) {
 		return "", false
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return v.String(), !utf8.ValidString(v.String())
+		return "", !utf8.ValidString(v.String())
 	case reflect.Pointer, reflect.Interface:
 		return mangled(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			if text, found = mangled(v.Field(i)); found {
-				return text, true
+			if place, found = mangled(v.Field(i)); found {
+				return fieldName(v.Type().Field(i)) + place, true
 			}
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			if text, found = mangled(v.Index(i)); found {
-				return text, true
+			if place, found = mangled(v.Index(i)); found {
+				return fmt.Sprintf("[%d]%s", i, place), true
 			}
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
-			if text, found = mangled(key); found {
-				return text, true
+			if place, found = mangled(key); found {
+				return place + " (a name in it)", true
 			}
-			if text, found = mangled(v.MapIndex(key)); found {
-				return text, true
+			if place, found = mangled(v.MapIndex(key)); found {
+				return fmt.Sprintf(".%v%s", key, place), true
 			}
 		}
 	}
 	return "", false
+}
+
+// fieldName is a field as JSON names it; an embedded one has no name there.
+func fieldName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" && !f.Anonymous {
+		name = f.Name
+	}
+	if name == "" {
+		return ""
+	}
+	return "." + name
 }
 
 // halved reports whether a string of well-formed JSON has one half of a surrogate pair alone. Some languages write bytes that are not UTF-8

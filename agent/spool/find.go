@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // cursorName is the file that says up to where records were taken. It may be lost: then some are read again.
@@ -150,13 +152,13 @@ func (s *Spool) readCursor() int64 {
 
 // parseCursor is 0 for what is not a cursor of this spool.
 func parseCursor(text []byte, name string) int64 {
-	var said string
-	var number int64
-	var sum uint32
-	if _, err := fmt.Sscanf(string(text), "%16s %d %x\n", &said, &number, &sum); err != nil || said != name || number < 0 {
+	fields := strings.Fields(string(text))
+	if len(fields) != 3 || fields[0] != name {
 		return 0
 	}
-	if checksum(fmt.Appendf(nil, "%s %d", said, number)) != sum {
+	number, err := strconv.ParseInt(fields[1], 10, 64)
+	sum, odd := strconv.ParseUint(fields[2], 16, 32)
+	if err != nil || odd != nil || number < 0 || checksum(fmt.Appendf(nil, "%s %d", name, number)) != uint32(sum) {
 		return 0
 	}
 	return number

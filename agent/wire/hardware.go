@@ -103,6 +103,9 @@ type GPU struct {
 	Health []string `json:"health"` // what is wrong with it, empty when nothing is known to be
 }
 
+// IsDivided reports whether the GPU is known to be divided (MIG).
+func (g GPU) IsDivided() bool { return g.MIG != nil && *g.MIG }
+
 // Clocks is how fast a GPU runs, and what holds it back.
 type Clocks struct {
 	SMMHz     *int64   `json:"sm_mhz"`

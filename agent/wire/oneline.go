@@ -24,7 +24,12 @@ func plainRune(r rune) rune {
 
 // OneLine is Plain without the characters that JSON escapes, because the gateway reads a text without escapes fastest.
 func OneLine(text string, limit int) string {
-	return Plain(strings.NewReplacer("<", "(", ">", ")", `"`, "'", `\`, "/", "&", "+").Replace(text), limit)
+	return Plain(strings.Map(func(r rune) rune {
+		if at := strings.IndexRune("<>\"\\&", r); at >= 0 {
+			return rune("()'/+"[at])
+		}
+		return r
+	}, text), limit)
 }
 
 // Cut cuts a text to this many bytes, between two characters, and marks the cut.

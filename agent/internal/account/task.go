@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"encoding/json"
 
 	"muster/agent/internal/task"
 	"muster/agent/wire"
@@ -16,30 +15,14 @@ func (a *Accounts) DoProvision(ctx context.Context, job task.Job, params *wire.P
 		values["uid"] = done.UID
 		values["home"] = done.Home
 	}
-	return outcome(err, values)
+	return task.Ended(err, values)
 }
 
 // DoDeprovision does a task deprovision_user. Its values are changed, removed (the accounts) and kept (the home directories that are
 // still there).
 func (a *Accounts) DoDeprovision(ctx context.Context, job task.Job, params *wire.DeprovisionUser) task.Outcome {
 	done, err := a.Deprovision(ctx, params, job.Output)
-	return outcome(err, map[string]any{"changed": done.Changed, "removed": list(done.Removed), "kept": list(done.Kept)})
-}
-
-// outcome gives the values of a failure too: what was done before it counts.
-func outcome(err error, values map[string]any) task.Outcome {
-	var o task.Outcome
-	if err != nil {
-		o = task.Failed(err)
-	}
-	o.Values = wire.TaskValues{}
-	for name, value := range values {
-		raw, err := json.Marshal(value)
-		if err == nil {
-			o.Values[name] = raw
-		}
-	}
-	return o
+	return task.Ended(err, map[string]any{"changed": done.Changed, "removed": list(done.Removed), "kept": list(done.Kept)})
 }
 
 // list is a list in JSON also if it is empty.

@@ -194,6 +194,11 @@ func (b *Bounded) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// ReadFrom takes all that comes. Without it, os/exec would have a larger buffer between for each run of a program.
+func (b *Bounded) ReadFrom(from io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{b}, from, make([]byte, 4<<10))
+}
+
 // Tail keeps the last Most bytes that are written to it.
 type Tail struct {
 	Most    int

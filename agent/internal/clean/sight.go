@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/agent/internal/gpu"
+	"muster/agent/internal/gpu/smi"
 	"muster/agent/wire"
 )
 
@@ -22,7 +22,7 @@ const (
 type sight struct {
 	trouble string // why it saw nothing; empty: it saw
 	gpus    []wire.GPU
-	states  map[string]State              // by the UUIDs of NVIDIA's GPUs
+	states  map[string]smi.GPU            // by the UUIDs of NVIDIA's GPUs
 	parts   map[string][]wire.MIGInstance // by the UUIDs of the divided ones
 	holders holders
 }
@@ -45,7 +45,7 @@ func (c Cleaner) see(ctx context.Context) (s sight) {
 			return sight{trouble: fmt.Sprintf("the processes on the GPUs cannot be read: %v", err)}
 		}
 	}
-	if slices.ContainsFunc(s.gpus, isDivided) {
+	if slices.ContainsFunc(s.gpus, wire.GPU.IsDivided) {
 		text, err := c.Ask(ctx, "-L")
 		if err != nil {
 			return sight{trouble: fmt.Sprintf("which parts the divided GPUs have cannot be read: %v", err)}
@@ -58,31 +58,31 @@ func (c Cleaner) see(ctx context.Context) (s sight) {
 
 // states asks for the processes on NVIDIA's GPUs. Where the long answer fails, the list of those that compute is enough: whoever draws has
 // the GPU's file open. Parts of divided GPUs are in the long answer alone.
-func (c Cleaner) states(ctx context.Context, gpus []wire.GPU) (map[string]State, error) {
+func (c Cleaner) states(ctx context.Context, gpus []wire.GPU) (map[string]smi.GPU, error) {
 	text, err := c.Ask(ctx, "-q")
 	if err == nil {
-		return ParseStates(text), nil
+		return smi.Parse(text), nil
 	}
-	if slices.ContainsFunc(gpus, isDivided) {
+	if slices.ContainsFunc(gpus, wire.GPU.IsDivided) {
 		return nil, err
 	}
-	text, second := c.Ask(ctx, "--query-compute-apps=gpu_uuid,pid,process_name", "--format=csv,noheader")
-	if second != nil {
+	text, second := c.Ask(ctx, gpu.ComputeApps()...)
+	listed, whole := gpu.ParseProcesses(text)
+	if second != nil || !whole {
 		return nil, err
 	}
-	states, second := ParseApps(text)
-	if second != nil {
-		return nil, second
-	}
+	states := map[string]smi.GPU{}
 	for _, g := range gpus {
-		if _, listed := states[g.UUID]; !listed && g.Vendor == wire.VendorNVIDIA {
-			states[g.UUID] = State{}
+		var s smi.GPU
+		for _, p := range listed[g.UUID].Processes {
+			s.Processes = append(s.Processes, smi.Process{PID: p.PID, Computes: true})
+		}
+		if g.Vendor == wire.VendorNVIDIA {
+			states[g.UUID] = s
 		}
 	}
 	return states, nil
 }
-
-func isDivided(g wire.GPU) bool { return g.MIG != nil && *g.MIG }
 
 // judge says what is in the way of one GPU, or of one part of a GPU.
 func (s sight) judge(uuid string) (left []wire.Left) {
@@ -100,7 +100,7 @@ func (s sight) judge(uuid string) (left []wire.Left) {
 // whole judges a GPU that is not divided.
 func (s sight) whole(g wire.GPU) (left []wire.Left) {
 	add := func(what, next string) { left = append(left, wire.Left{GPU: g.UUID, What: what, Next: next}) }
-	if isDivided(g) {
+	if g.IsDivided() {
 		add("it is divided (MIG), and muster has not done that",
 			"as root: nvidia-smi mig -dci, nvidia-smi mig -dgi, then nvidia-smi -mig 0, each with -i "+g.UUID)
 	}
@@ -166,52 +166,4 @@ func memory(uuid, source string, used *int64, idle int64) []wire.Left {
 
 func end(pid int) string {
 	return fmt.Sprintf("end it (kill %d), or find out whose it is: it belongs to no workload of the allocation", pid)
-}
-
-// State is what the long answer of nvidia-smi says of one GPU.
-type State struct {
-	Processes []Process
-	Parts     []Part // of a divided GPU, in their order
-}
-
-// Process is one that uses a GPU.
-type Process struct {
-	PID      int
-	Name     string
-	Instance string // of the GPU; N/A: it is not divided
-	Computes bool   // and does not only draw
-}
-
-// Part is one MIG device.
-type Part struct {
-	Instance string
-	UsedMiB  *int64 // nil: not known
-}
-
-// ParseStates reads the answer to -q, by the UUIDs of the GPUs.
-//
-//	GPU 00000000:1A:00.0
-//	    GPU UUID                              : GPU-...
-//	    MIG Device
-//	        GPU Instance ID                   : 7
-//	        FB Memory Usage
-//	            Used                          : 25 MiB
-//	    Processes
-//	        GPU instance ID                   : 7
-//	        Process ID                        : 4711
-//	            Type                          : C
-//	            Name                          : python
-func ParseStates(text []byte) map[string]State {
-	all := map[string]State{}
-	var s stateReader
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "GPU ") {
-			s.flush(all)
-			s = stateReader{}
-			continue
-		}
-		s.line(line)
-	}
-	s.flush(all)
-	return all
 }

@@ -18,7 +18,6 @@ type Flags struct {
 
 // Flags is the set for a command. Its help shows about and examples.
 func (p Program) Flags(name, about, examples string, all ...flags.Flag) *Flags {
-	slices.SortFunc(all, func(a, b flags.Flag) int { return strings.Compare(a.Name, b.Name) })
 	return &Flags{Set: flags.Set{All: all}, Program: p, name: name, about: about, examples: examples}
 }
 
@@ -52,7 +51,12 @@ func (f *Flags) Parse(args []string, into ...any) error {
 func (f *Flags) help(usual map[string]string) {
 	const usageMargin = 25
 	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", strings.Join(Fold(f.about, columns), "\n"), f.name)
+	var names []string
 	for _, one := range f.All {
+		names = append(names, one.Name)
+	}
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		one, _ := f.Lookup(name)
 		dashes := "--"
 		if len(one.Name) == 1 {
 			dashes = "-"

@@ -90,7 +90,7 @@ func (t table) printGPU(g wire.GPU) {
 	sub("driver", with("compute capability ", show(g.ComputeCapability, "")),
 		yes(g.PersistenceMode, "persistence mode on", "persistence mode off"),
 		with("recovery action ", show(g.RecoveryAction, "")))
-	if g.MIG != nil && *g.MIG {
+	if g.IsDivided() {
 		sub("MIG", mig(g.MIGInstances))
 	}
 	sub("health", cmp.Or(strings.Join(g.Health, " "), "nothing is known to be wrong"))

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -92,8 +91,5 @@ func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if step := disk.NextStep(err); step != "" {
-		return fmt.Errorf("the archive cannot be written: %s: %w", step, err)
-	}
-	return errors.Join(errors.New("the archive cannot be written"), err)
+	return fmt.Errorf("the archive cannot be written: %w", disk.Advise(err))
 }

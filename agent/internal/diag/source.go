@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"time"
 
@@ -18,8 +17,8 @@ import (
 // sources is the table of all files of the archive but the manifest.
 func (c Collector) sources() []source {
 	logs := service.Layout{Base: c.State}
-	kernel := regexp.MustCompile(`(?i)nvrm|xid|nvidia|oom|out of memory|killed process|hardware error|mce:|i/o error`)
-	nvidia := regexp.MustCompile(`(?i)nvidia|nouveau`)
+	kernel := []string{"nvrm", "xid", "nvidia", "oom", "out of memory", "killed process", "hardware error", "mce:", "i/o error"}
+	nvidia := []string{"nvidia", "nouveau"}
 	all := []source{
 		{file: "agent/status.json", read: c.readStatus},
 		{file: "agent/identity.json", read: c.readNode},
@@ -126,8 +125,8 @@ func tail(path string) func(context.Context) ([]byte, error) {
 	}
 }
 
-// only keeps the lines that fit. Of a source that failed it keeps all, because they say why.
-func only(form *regexp.Regexp, read func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
+// only keeps the lines with one of these words. Of a source that failed it keeps all, because they say why.
+func only(words []string, read func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		text, err := read(ctx)
 		if err != nil {
@@ -135,7 +134,8 @@ func only(form *regexp.Regexp, read func(context.Context) ([]byte, error)) func(
 		}
 		var kept bytes.Buffer
 		for line := range bytes.Lines(text) {
-			if form.Match(line) {
+			lower := bytes.ToLower(line)
+			if slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(lower, []byte(word)) }) {
 				kept.Write(line)
 			}
 		}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"muster/agent/internal/gpu"
+	"muster/agent/internal/gpu/smi"
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -24,17 +24,17 @@ func (r *run) lookAtGPUs(ctx context.Context) {
 	if reading.DriverVersion != nil {
 		r.facts.DriverVersion = wire.Plain(*reading.DriverVersion, wire.MaxText)
 	}
-	details := map[string]Detail{}
+	var details map[string]smi.GPU
 	var parts map[string][]wire.MIGInstance
 	if slices.ContainsFunc(r.gpus, func(g wire.GPU) bool { return g.Vendor == wire.VendorNVIDIA }) {
 		if text, err := r.ask(ctx, "-q"); err == nil {
-			details = ParseDetails(text)
+			details = smi.Parse(text)
 		}
 		if text, err := r.ask(ctx, "nvlink", "--status"); err == nil {
 			r.links = gpu.ParseNVLinks(text)
 		}
 		text, err := r.ask(ctx, "-L")
-		if err != nil && slices.ContainsFunc(r.gpus, isDivided) {
+		if err != nil && slices.ContainsFunc(r.gpus, wire.GPU.IsDivided) {
 			r.fail(fmt.Sprintf("which parts the divided GPUs have cannot be read: %v", err))
 			return // a part must not be taken for a whole card
 		}
@@ -63,13 +63,11 @@ func (r *run) ask(ctx context.Context, args ...string) ([]byte, error) {
 	return r.Ask(bounded, args...)
 }
 
-func isDivided(g wire.GPU) bool { return g.MIG != nil && *g.MIG }
-
 // accelerators are the GPUs that can be named; nil: there are none.
-func accelerators(gpus []wire.GPU, details map[string]Detail, links map[string]*wire.NVLinks,
+func accelerators(gpus []wire.GPU, details map[string]smi.GPU, links map[string]*wire.NVLinks,
 	parts map[string][]wire.MIGInstance) (all []wire.AcceleratorID) {
 	for _, g := range gpus {
-		a := wire.AcceleratorID{UUID: g.UUID, Address: address(g.BusID), Name: wire.Plain(g.Name, wire.MaxText), MemoryMiB: g.MemoryTotalMiB,
+		a := wire.AcceleratorID{UUID: g.UUID, Address: host.Address(g.BusID), Name: wire.Plain(g.Name, wire.MaxText), MemoryMiB: g.MemoryTotalMiB,
 			Serial: details[g.UUID].Serial, Module: details[g.UUID].Module}
 		if g.MemorySource != wire.MemoryDevice {
 			a.MemoryMiB = nil
@@ -77,7 +75,7 @@ func accelerators(gpus []wire.GPU, details map[string]Detail, links map[string]*
 		if l := links[g.UUID]; l != nil {
 			a.Links = l.Total
 		}
-		if isDivided(g) {
+		if g.IsDivided() {
 			a.MIG = append([]wire.MIGInstance{}, parts[g.UUID]...) // not null: it is divided, even if it has no part yet
 		}
 		twice := slices.ContainsFunc(all, func(o wire.AcceleratorID) bool {
@@ -85,58 +83,6 @@ func accelerators(gpus []wire.GPU, details map[string]Detail, links map[string]*
 		})
 		if a.Valid() && !twice {
 			all = append(all, a)
-		}
-	}
-	return all
-}
-
-// address is one of nvidia-smi's, such as 00000000:1A:00.0, as Linux writes it. It is empty for anything else.
-func address(bus string) string {
-	domain, rest, _ := strings.Cut(strings.ToLower(bus), ":")
-	n, err := strconv.ParseUint(domain, 16, 32)
-	if text := fmt.Sprintf("%04x:%s", n, rest); err == nil && wire.PCIAddress(text) {
-		return text
-	}
-	return ""
-}
-
-// Detail is what only the long answer of nvidia-smi has of a GPU.
-type Detail struct {
-	Serial string
-	Module *int
-}
-
-// ParseDetails reads the answer to -q, by the UUIDs of the GPUs.
-//
-//	GPU 00000000:1A:00.0
-//	    Serial Number                         : 1653923000001
-//	    GPU UUID                              : GPU-...
-//	    Module ID                             : 2
-func ParseDetails(text []byte) map[string]Detail {
-	all := map[string]Detail{}
-	uuid := ""
-	var serial string
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "GPU ") {
-			uuid, serial = "", ""
-			continue
-		}
-		name, value, _ := strings.Cut(line, ":")
-		value = wire.Plain(value, wire.MaxLabelValue)
-		switch strings.ToLower(strings.TrimSpace(name)) {
-		case "serial number":
-			if serial == "" && value != "N/A" {
-				serial = value
-			}
-		case "gpu uuid":
-			if uuid == "" && len(all) < wire.MaxGPUs {
-				uuid = value
-				all[uuid] = Detail{Serial: serial}
-			}
-		case "module id":
-			if n, err := strconv.ParseUint(value, 10, 8); err == nil && uuid != "" {
-				all[uuid] = Detail{Serial: all[uuid].Serial, Module: new(int(n))}
-			}
 		}
 	}
 	return all

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/evidence"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
@@ -178,16 +177,4 @@ func TestEnded(t *testing.T) {
 	if got.State != wire.CheckFailed || !strings.Contains(got.Saw, "exit code 7") {
 		t.Errorf("%+v", got)
 	}
-}
-
-func FuzzDetails(f *testing.F) {
-	f.Add([]byte("GPU 00000000:1A:00.0\n    Serial Number : 1\n    GPU UUID : GPU-1\n    MODULE ID : 2\n"))
-	f.Add([]byte("GPU UUID : \nModule Id : 999\nGPU \n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		for uuid, d := range evidence.ParseDetails(text) {
-			if strings.ContainsAny(uuid+d.Serial, "\n\x00\x1b") || d.Module != nil && (*d.Module < 0 || *d.Module > 255) {
-				t.Errorf("%q: %+v", uuid, d)
-			}
-		}
-	})
 }

@@ -3,7 +3,6 @@ package evidence
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +89,7 @@ func (t tree) pci() []wire.PCIDevice {
 	}
 	cards := t.networkCards()
 	all := []wire.PCIDevice{}
+	var virtual []wire.PCIDevice
 	for _, address := range addresses {
 		class := t.hex(filepath.Join(devices, address, "class"))
 		network := strings.HasPrefix(class, "02")
@@ -103,18 +103,15 @@ func (t tree) pci() []wire.PCIDevice {
 		gpu := d
 		gpu.Virtual = false
 		if d.Valid() && (network && !d.Virtual || gpu.IsGPU() || d.IsNVSwitch()) {
-			all = append(all, d)
+			if d.Virtual {
+				virtual = append(virtual, d)
+			} else {
+				all = append(all, d)
+			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b wire.PCIDevice) int { return virtual(a) - virtual(b) })
+	all = append(all, virtual...)
 	return all[:min(len(all), maxDevices)]
-}
-
-func virtual(d wire.PCIDevice) int {
-	if d.Virtual {
-		return 1
-	}
-	return 0
 }
 
 func (t tree) device(address, class string) wire.PCIDevice {

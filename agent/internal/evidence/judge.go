@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -246,7 +247,7 @@ func (r *run) width(g wire.GPU) (lanes, most *int) {
 	if g.PCIe != nil {
 		lanes, most = g.PCIe.Width, g.PCIe.WidthMax
 	}
-	at := address(g.BusID)
+	at := host.Address(g.BusID)
 	if card := r.lanes(at, "max_link_width"); at != "" && card != nil && (most == nil || *card > *most) {
 		most = card
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -146,8 +145,24 @@ func identifies(header string) bool {
 
 // mask blanks UUIDs wherever they stand.
 func mask(text []byte) []byte {
-	uuid := regexp.MustCompile(`[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}`)
-	return uuid.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(blank(string(id))) })
+	const form = "00000000-0000-0000-0000-000000000000"
+	text = bytes.Clone(text)
+	for at := range max(len(text)-len(form)+1, 0) {
+		if isUUID(text[at:at+len(form)], form) {
+			copy(text[at:], form)
+		}
+	}
+	return text
+}
+
+func isUUID(text []byte, form string) bool {
+	for i, c := range text {
+		dash := form[i] == '-'
+		if dash != (c == '-') || !dash && strings.IndexByte("0123456789abcdefABCDEF", c) < 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // blank makes every digit and letter a zero. It keeps the prefixes by which nvidia-smi marks a UUID.

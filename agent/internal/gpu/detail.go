@@ -23,7 +23,7 @@ func (r *record) details(g *wire.GPU) {
 			g.MemoryFreeMiB = free
 		}
 	}
-	if g.MIG == nil || !*g.MIG { // the figures of a divided GPU say nothing about its instances
+	if !g.IsDivided() { // the figures of a divided GPU say nothing about its instances
 		g.MemoryUtilizationPercent = r.optional(fieldMemoryBusy, percent)
 		g.EncoderUtilizationPercent = r.optional(fieldEncoder, percent)
 		g.DecoderUtilizationPercent = r.optional(fieldDecoder, percent)

@@ -53,7 +53,7 @@ func (r *record) device(index int, systemMemory func() (total, used *int64)) wir
 		PowerWatts:         r.number(fieldPower, watts),
 		PowerLimitWatts:    r.number(fieldPowerLimit, watts),
 	}
-	if g.MIG != nil && *g.MIG {
+	if g.IsDivided() {
 		g.UtilizationPercent = nil // the figure of a divided GPU says nothing of its instances
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -144,7 +145,7 @@ func lostDevices(out Output) (buses []string) {
 		if !lostDevice(line) || len(seen) >= maxRows {
 			continue
 		}
-		bus := busIn(line)
+		bus := host.BusIn(line)
 		key := cmp.Or(bus, line)
 		if !seen[key] {
 			seen[key] = true
@@ -157,18 +158,6 @@ func lostDevices(out Output) (buses []string) {
 // lostDevice reports whether nvidia-smi says in this line that it cannot reach a device.
 func lostDevice(line string) bool {
 	return strings.HasPrefix(line, "Unable to determine the device handle for")
-}
-
-// busIn finds a PCI address such as 0000:34:00.0 in a line. It gives "" if there is none.
-func busIn(line string) string {
-	for _, word := range strings.Fields(line) {
-		word = strings.TrimRight(word, ":,;.")
-		parts := strings.Split(word, ":")
-		if len(parts) == 3 && strings.Contains(parts[2], ".") && strings.Trim(word, "0123456789abcdefABCDEF:.") == "" {
-			return word
-		}
-	}
-	return ""
 }
 
 // noDevices reports whether the driver says that it has no GPU.

@@ -34,7 +34,7 @@ type rare struct {
 func divisions(gpus []wire.GPU) []string {
 	var on []string
 	for i := range gpus {
-		if gpus[i].MIG != nil && *gpus[i].MIG {
+		if gpus[i].IsDivided() {
 			on = append(on, gpus[i].UUID)
 		}
 	}
@@ -77,7 +77,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 			next.instances = ParseList(out.Stdout)
 		}
 	}
-	out, ok := p.call(ctx, path, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
+	out, ok := p.call(ctx, path, ComputeApps()...)
 	if !ok {
 		p.plan.askLess(next.at, wideLatest)
 		return
@@ -150,7 +150,7 @@ func (s rare) addTo(gpus []wire.GPU, now time.Time) []wire.GPU {
 	gpus = slices.Clone(gpus)
 	for i := range gpus {
 		g := &gpus[i]
-		if g.MIG != nil && *g.MIG {
+		if g.IsDivided() {
 			g.MIGInstances = s.instances[g.UUID]
 		}
 		g.Processes = s.processes[g.UUID]
@@ -186,6 +186,11 @@ func ParseList(text []byte) map[string][]wire.MIGInstance {
 type Usage struct {
 	Processes []wire.GPUProcess // each once, in the order of the answer
 	MemoryMiB *int64            // of all of them; nil: one of them does not say
+}
+
+// ComputeApps asks for the processes that compute, in the form that ParseProcesses reads.
+func ComputeApps() []string {
+	return []string{"--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits"}
 }
 
 // ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false if the answer

@@ -13,7 +13,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
@@ -30,40 +29,29 @@ type Config struct {
 	State     identity.State
 	Interval  time.Duration // wins over the gateway's wish; 0: as the gateway wishes
 	Agent     wire.AgentInfo
-	Hardware  func(limit int) json.RawMessage // a wire.Hardware of at most so many bytes; nil, or nil from it: no reading
-	Cost      func() wire.Cost                // nil: not known
-	Health    Health                          // what speaks against work on this node; nil: not known
-	GPUsSeen  func() *int                     // how many GPUs are known to exist; nil, or nil from it: not known
-	Expect    func(gpus int)                  // told how many the gateway has on record; nil: nobody
-	Notices   func() []string                 // what the agent misses, for a person; nil: nothing
-	GPUs      func() string                   // what was seen of them, for a person; nil: nothing
-	Wake      <-chan struct{}                 // there is news, so a beat is wanted now; nil: never
-	Work      Work                            // what the loop does while nothing else is due; nil: it waits
-	Update    func() *wire.Update             // what the next report says about updates; nil: nothing
-	Unshipped func() map[string]string        // why logs are not shipped, by source; nil: nothing
-	Heard     Heard                           // told of each accepted report; nil: nobody
-	Pace      func() time.Duration            // the longest time from one report to the next; nil, or 0 from it: as usual
-	// When the newest pointer of a release that the node knows ends; nil, or nil from it: it knows none.
-	ReleaseEnds func() *time.Time
-	// How long a version on trial may wait where the gateway asks for that; nil: no longer than its pace.
-	Spare    func() time.Duration
-	Progress func(phase string) // told whenever the loop gets on, at least every workPause; nil: nobody
-	Status   identity.Status    // what the loop does not know itself: PID, Version, Since
-	Logger   *slog.Logger
+	Fill      func(*wire.HeartbeatRequest) // puts in what the other parts of the agent report; nil: nothing
+	Expect    func(gpus int)               // told how many GPUs the gateway has on record; nil: nobody
+	Notices   func() []string              // what the agent misses, for a person; nil: nothing
+	GPUs      func() string                // what was seen of them, for a person; nil: nothing
+	Wake      <-chan struct{}              // there is news, so a beat is wanted now; nil: never
+	Work      Work                         // what the loop does while nothing else is due; nil: it waits
+	Heard     Heard                        // told of each accepted report; nil: nobody
+	Pace      func() time.Duration         // the longest time from one report to the next; nil, or 0 from it: as usual
+	Spare     func() time.Duration         // how long a version on trial may wait if the gateway asks for that; nil: its pace
+	Progress  func(phase string)           // told whenever the loop gets on, at least every workPause; nil: nobody
+	Status    identity.Status              // what the loop does not know itself: PID, Version, Since
+	Logger    *slog.Logger
 }
 
-// Health gives wire.HeartbeatRequest's Health and HealthDetail: nil if nobody has looked yet, empty if nothing is wrong.
-type Health func() (reasons []string, detail map[string]string)
-
-// Heard takes the proven answer to an accepted report. said is what Update gave for that report.
+// Heard takes the proven answer to an accepted report. said is what that report has said of updates.
 type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
 // Work does something until ctx is done, and comes back before that only if it has a reason. The loop may call it again at once. If
 // its error says that the pinned trust set may be out of date (identity.StaleTrust), the loop looks for a newer one.
 type Work func(ctx context.Context, state identity.State, until time.Time) error
 
-// mostHardware bounds the reading in a request, in bytes, with room for the rest.
-const mostHardware = wire.MaxBody - 64<<10
+// MostHardware bounds the reading in a request, in bytes, with room for the rest.
+const MostHardware = wire.MaxBody - 64<<10
 
 // progressPause is the longest wait of the loop. After it the loop reports progress, and checks whether the clock was set. An
 // exchange takes no longer either.
@@ -83,6 +71,7 @@ type Loop struct {
 	phase    phase
 	renewal  renewal
 	clock    clock
+	number   int64     // of the trust set that is believed
 	setsPoll time.Time // until then a higher number alone is no reason to fetch the trust sets
 	report   report
 }
@@ -198,6 +187,7 @@ func (l *Loop) use(state identity.State) error {
 		return err
 	}
 	l.State = state
+	l.number = identity.TrustNumber(state.Gateway)
 	l.Client.Use(id)
 	l.phase.expired = false
 	l.planRenewal(id.Certificate.Leaf)
@@ -268,28 +258,10 @@ func (l *Loop) request() wire.HeartbeatRequest {
 		RunID: l.runID, Counter: l.counter, IntervalSeconds: l.interval.Seconds(), SkewMillis: l.Client.Offset().Milliseconds(),
 		Agent: l.Agent,
 	}
-	if l.ReleaseEnds != nil {
-		r.Agent.ReleaseEnds = l.ReleaseEnds()
-	}
-	if l.Hardware != nil {
-		r.Hardware = l.Hardware(mostHardware)
+	if l.Fill != nil {
+		l.Fill(&r)
 	}
 	r.Notices = l.notices()
-	if l.Health != nil {
-		r.Health, r.HealthDetail = l.Health()
-	}
-	if l.GPUsSeen != nil {
-		r.GPUsSeen = l.GPUsSeen()
-	}
-	if l.Cost != nil {
-		r.Cost = l.Cost()
-	}
-	if l.Update != nil {
-		r.Update = l.Update()
-	}
-	if l.Unshipped != nil {
-		r.Unshipped = l.Unshipped()
-	}
 	return r
 }
 

@@ -145,8 +145,10 @@ func TestWhatABeatCarries(t *testing.T) {
 		rss := int64(7)
 		n.cfg.Wake = wake
 		reading.Store(new(json.RawMessage))
-		n.cfg.Hardware = func(int) json.RawMessage { return *reading.Load() }
-		n.cfg.Cost = func() wire.Cost { return wire.Cost{RSSKiB: &rss} }
+		n.cfg.Fill = func(r *wire.HeartbeatRequest) {
+			r.Hardware = *reading.Load()
+			r.Cost = wire.Cost{RSSKiB: &rss}
+		}
 		n.cfg.Notices = func() []string { return []string{"no disk"} }
 		n.cfg.Agent = wire.AgentInfo{Version: "1.2.3"}
 		go func() {
@@ -190,17 +192,12 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 		seen := 6
 		looked := false
 		n.cfg.Expect = func(gpus int) { told = append(told, gpus) }
-		n.cfg.Health = func() ([]string, map[string]string) {
-			if !looked {
-				return nil, nil
+		n.cfg.Fill = func(r *wire.HeartbeatRequest) {
+			if looked {
+				r.Health = []string{wire.HealthGPUCountDropped}
+				r.HealthDetail = map[string]string{wire.HealthGPUCountDropped: "GPU-1"}
+				r.GPUsSeen = &seen
 			}
-			return []string{wire.HealthGPUCountDropped}, map[string]string{wire.HealthGPUCountDropped: "GPU-1"}
-		}
-		n.cfg.GPUsSeen = func() *int {
-			if !looked {
-				return nil
-			}
-			return &seen
 		}
 		n.run(t, time.Minute)
 		if len(told) != 0 {

@@ -1,7 +1,6 @@
 package heartbeat_test
 
 import (
-	"encoding/json"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,7 +30,7 @@ func TestProgressFeedsAWatchdog(t *testing.T) {
 			n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply { time.Sleep(45 * time.Second); return nil }
 		}, identity.PhaseRetrying, true},
 		{"stuck", func(n *node) {
-			n.cfg.Hardware = func(int) json.RawMessage { time.Sleep(10 * time.Minute); return nil }
+			n.cfg.Fill = func(*wire.HeartbeatRequest) { time.Sleep(10 * time.Minute) }
 		}, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ const setsPause = 5 * time.Minute
 // trusted fetches the gateway's trust sets where err, or the number in a proven answer, says that there may be newer ones. It
 // reports whether there were. Then what failed is tried again at once.
 func (l *Loop) trusted(ctx context.Context, err error, newest int64) bool {
-	behind := newest > identity.TrustNumber(l.State.Gateway) && !time.Now().Before(l.setsPoll)
+	behind := newest > l.number && !time.Now().Before(l.setsPoll)
 	if !identity.StaleTrust(err) && !behind || ctx.Err() != nil {
 		return false
 	}
@@ -47,6 +47,6 @@ func (l *Loop) believe(next identity.State) error {
 	l.renewal.taken = taken // the certificate is the same
 	l.setsPoll = time.Time{}
 	l.nextBeat = time.Now()
-	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", identity.TrustNumber(next.Gateway))
+	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", l.number)
 	return nil
 }

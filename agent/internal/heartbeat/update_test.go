@@ -25,7 +25,10 @@ func TestUpdatesAreReportedAndHeard(t *testing.T) {
 		}
 		made := 0
 		var heard []string
-		n.cfg.Update = func() *wire.Update { made++; return &wire.Update{Channel: "stable", Sequence: int64(made)} }
+		n.cfg.Fill = func(r *wire.HeartbeatRequest) {
+			made++
+			r.Update = &wire.Update{Channel: "stable", Sequence: int64(made)}
+		}
 		n.cfg.Heard = func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 			heard = append(heard, fmt.Sprint(state.NodeID, said.Sequence, answer.Release, answer.Channel, answer.ChannelSequence))
 		}

@@ -27,14 +27,17 @@ func (p *parser) event(r Record) (wire.Xid, bool) {
 	if !r.Kernel {
 		return wire.Xid{}, false
 	}
-	text := wire.OneLine(r.Text, maxText)
-	event := wire.Xid{Text: text}
-	switch {
+	var event wire.Xid
+	switch text := strings.TrimSpace(r.Text); {
 	case strings.HasPrefix(text, "NVRM:"):
 		p.nvidia(&event, strings.Join(strings.Fields(r.Text), " "))
 	case strings.HasPrefix(text, "amdgpu "):
+		text = wire.OneLine(text, maxText)
 		event.Kind = amdKind(text)
-		event.BusID = busIn(text)
+		event.BusID = BusIn(text)
+	}
+	if event.Kind != "" {
+		event.Text = wire.OneLine(r.Text, maxText)
 	}
 	return event, event.Kind != ""
 }
@@ -54,17 +57,17 @@ func (p *parser) nvidia(event *wire.Xid, line string) {
 		lost := busLost
 		event.Kind = wire.XidBusLost
 		event.Code = &lost
-		event.BusID = busIn(line)
+		event.BusID = BusIn(line)
 		if event.BusID == "" {
 			event.BusID = p.told()
 		}
 	case strings.Contains(line, "does not have the necessary power cables connected"):
 		event.Kind = wire.XidPowerCable
-		event.BusID = busIn(line)
+		event.BusID = BusIn(line)
 	}
 	p.lines++
 	if strings.HasPrefix(line, "NVRM: The NVIDIA GPU ") {
-		p.about = busIn(line)
+		p.about = BusIn(line)
 		p.lines = 0
 	}
 }
@@ -94,7 +97,7 @@ func xidIn(line string) (bus string, code int, ok bool) {
 	if err != nil || number == 0 {
 		return "", 0, false
 	}
-	return busIn(where), int(number), true
+	return BusIn(where), int(number), true
 }
 
 // amdKind reads a line of AMD's driver. It is empty for a line that is no event.
@@ -120,20 +123,20 @@ func uncorrected(line string) bool {
 	return err == nil && count > 0
 }
 
-// busIn finds an address such as PCI:0000:61:00 or 0000:b3:00.0 in a line, in the form 0000:61:00.0. It is empty if there is none.
-func busIn(line string) string {
+// BusIn finds an address such as PCI:0000:61:00 or 0000:b3:00.0 in a line, in the form 0000:61:00.0. It is empty if there is none.
+func BusIn(line string) string {
 	words := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '(' || r == ')' || r == ',' })
 	for _, word := range words {
 		word = strings.TrimPrefix(strings.TrimRight(word, ":;."), "PCI:")
-		if bus := address(word); bus != "" {
+		if bus := Address(word); bus != "" {
 			return bus
 		}
 	}
 	return ""
 }
 
-// address reads a PCI address. One without a function means the first.
-func address(text string) string {
+// Address is a PCI address as Linux writes it. One without a function means the first. It is empty for another text.
+func Address(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
 		return ""

@@ -62,11 +62,12 @@ func (f Facts) Cost(probeMillis *int64) wire.Cost {
 // need not exist yet.
 func Read(root, stateDir string) Facts {
 	t := tree(root)
+	contained := t.contained()
 	f := Facts{
 		CPUs:      t.cpus(),
-		Load1:     t.load1(),
+		Load1:     t.load1(contained),
 		Kernel:    t.kernel(),
-		BootTime:  t.bootTime(),
+		BootTime:  t.bootTime(contained),
 		RSSKiB:    t.residentKiB(),
 		CPUMillis: ownCPUMillis(),
 	}
@@ -98,8 +99,8 @@ func (t tree) kernel() *string {
 	return &release
 }
 
-func (t tree) load1() *float64 {
-	if t.contained() && !t.own("/proc/loadavg") {
+func (t tree) load1(contained bool) *float64 {
+	if contained && !t.own("/proc/loadavg") {
 		return nil // the kernel counts the work of the whole machine
 	}
 	first, _, _ := strings.Cut(t.text("proc/loadavg"), " ")
@@ -110,13 +111,13 @@ func (t tree) load1() *float64 {
 	return &load
 }
 
-func (t tree) bootTime() *time.Time {
+func (t tree) bootTime(contained bool) *time.Time {
 	seconds := field(t.text("proc/stat"), "btime")
 	if seconds == nil || *seconds == 0 {
 		return nil
 	}
 	boot := time.Unix(*seconds, 0).UTC()
-	if t.contained() {
+	if contained {
 		return t.containerStart(&boot)
 	}
 	return &boot

@@ -30,6 +30,7 @@ type Log struct {
 	opened bool
 	loaded bool
 	boot   string // this boot of the kernel
+	raw    []byte // room for a record
 	next   uint64 // number of the first record that was not read yet
 	parser parser
 
@@ -146,9 +147,11 @@ func (l *Log) start() error {
 
 // drain reads records until there is none, and gives the events among them.
 func (l *Log) drain() (found []wire.Xid, err error) {
-	raw := make([]byte, MaxRecord)
+	if l.raw == nil {
+		l.raw = make([]byte, MaxRecord)
+	}
 	for range maxRecords {
-		n, err := l.device.Read(l.file, raw)
+		n, err := l.device.Read(l.file, l.raw)
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
 			return found, nil
@@ -160,7 +163,7 @@ func (l *Log) drain() (found []wire.Xid, err error) {
 		case n == 0:
 			return found, nil
 		}
-		record, ok := ParseRecord(raw[:n])
+		record, ok := ParseRecord(l.raw[:n])
 		if !ok || record.Sequence < l.next {
 			continue
 		}

@@ -342,7 +342,7 @@ func FuzzRecord(f *testing.F) {
 			event.Code != nil && *event.Code <= 0 {
 			t.Errorf("%q gives %+v", raw, event)
 		}
-		if event.BusID != "" && address(event.BusID) != event.BusID {
+		if event.BusID != "" && Address(event.BusID) != event.BusID {
 			t.Errorf("%q gives the address %q", raw, event.BusID)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -132,10 +131,11 @@ func (d Detector) awsInstance(ctx context.Context, boardTag string) string {
 			return id
 		}
 	}
-	if regexp.MustCompile(`^i-[0-9a-f]{8,32}$`).MatchString(boardTag) {
-		return boardTag
+	digits, found := strings.CutPrefix(boardTag, "i-")
+	if !found || len(digits) < 8 || len(digits) > 32 || strings.Trim(digits, "0123456789abcdef") != "" {
+		return ""
 	}
-	return ""
+	return boardTag
 }
 
 // metadata fetches an id. It is empty if the answer cannot be one.

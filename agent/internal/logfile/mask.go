@@ -22,12 +22,11 @@ const (
 // Masker masks what looks like a secret, and the secrets that it was told. New makes it. It is safe for concurrent use.
 type Masker struct {
 	known []string
-	forms *forms
 }
 
 // NewMasker makes a masker that also knows these secrets. Those with several lines are looked for line by line.
 func NewMasker(secrets ...string) Masker {
-	m := Masker{forms: newForms()}
+	var m Masker
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
 			line = strings.TrimSpace(line)
@@ -91,15 +90,15 @@ type rule struct {
 func (m Masker) rules() []rule {
 	return []rule{
 		{nil, m.knownOnes},
-		{m.forms.tokenWords, m.forms.tokens},
-		{[]string{"private key"}, m.forms.privateKeys},
+		{tokenKinds(), tokens},
+		{[]string{"private key"}, privateKeys},
 		{nil, bareKeys},
-		{nil, m.forms.pairs},
-		{m.forms.secretWords, m.forms.flags},
-		{[]string{"bearer", "basic"}, m.forms.schemes},
-		{[]string{"://"}, m.forms.userinfos},
-		{[]string{"eyj"}, m.forms.webTokens},
-		{m.forms.otherWords, m.forms.others},
+		{nil, pairs},
+		{secretWords(), flags},
+		{[]string{"bearer", "basic"}, schemes},
+		{[]string{"://"}, userinfos},
+		{[]string{"eyj"}, webTokens},
+		{otherKinds(), others},
 	}
 }
 

@@ -2,19 +2,17 @@ package logfile
 
 import (
 	"bytes"
+	"slices"
 	"sort"
 	"strings"
 )
 
 // pairs finds values behind names that say what they are: NAME=value, "name": "value", name: value, and headers.
-func (f *forms) pairs(text []byte) []span {
+func pairs(text []byte) []span {
 	var found []span
 	start := 0
 	for line := range bytes.Lines(text) {
-		var stops [][]int
-		if bytes.IndexByte(line, '=') >= 0 {
-			stops = f.next.FindAllIndex(line, -1)
-		}
+		stops := names(line)
 		for at, c := range line {
 			if c != '=' && c != ':' {
 				continue
@@ -28,8 +26,23 @@ func (f *forms) pairs(text []byte) []span {
 	return found
 }
 
+// names are where a blank and a NAME= begin.
+func names(line []byte) (all []int) {
+	for at := 0; at+1 < len(line); at++ {
+		rest := line[at+1:]
+		if line[at] != ' ' && line[at] != '\t' || strings.IndexByte("0123456789.-", rest[0]) >= 0 {
+			continue
+		}
+		if n := run(rest, "_.-"); n > 0 && n < len(rest) && rest[n] == '=' {
+			all = append(all, at)
+			at += n + 1
+		}
+	}
+	return all
+}
+
 // pair is the value behind the separator at a place of a line, empty if it is no secret. stops are where a NAME= begins.
-func pair(line []byte, at int, stops [][]int) (from, to int) {
+func pair(line []byte, at int, stops []int) (from, to int) {
 	name := strings.ToLower(nameBefore(line[:at]))
 	if name == "" {
 		return 0, 0
@@ -84,7 +97,7 @@ func secretName(name string, colon bool) bool {
 }
 
 // value is where a value ends: at its closing quote, or in front of the next NAME=, or with the line.
-func value(line []byte, from, end int, stops [][]int) (int, int) {
+func value(line []byte, from, end int, stops []int) (int, int) {
 	for _, quote := range []string{`\\\"`, `\"`, `"`, `\'`, `'`, "`"} {
 		if !bytes.HasPrefix(line[from:end], []byte(quote)) {
 			continue
@@ -95,9 +108,9 @@ func value(line []byte, from, end int, stops [][]int) (int, int) {
 		}
 		return from, end
 	}
-	behind := sort.Search(len(stops), func(i int) bool { return stops[i][0] >= from })
-	if behind < len(stops) && stops[behind][0] < end {
-		return from, stops[behind][0]
+	next := sort.Search(len(stops), func(i int) bool { return stops[i] >= from })
+	if next < len(stops) && stops[next] < end {
+		return from, stops[next]
 	}
 	return from, end
 }
@@ -116,20 +129,28 @@ func closing(text []byte, quote string) int {
 }
 
 // flags finds values behind the flags of a command line.
-func (f *forms) flags(text []byte) []span {
-	var found []span
-	for _, at := range f.flag.FindAllIndex(text, -1) {
-		end := len(text)
-		if stop := bytes.IndexAny(text[at[1]:], "\r\n"); stop >= 0 {
-			end = at[1] + stop
+func flags(text []byte) (found []span) {
+	lower := lowered(text)
+	for at := 0; ; {
+		next := bytes.IndexByte(text[at:], '-')
+		if next < 0 {
+			return found
 		}
-		from, to := at[1], end
-		if quoted := bytes.IndexByte([]byte(`"'`), text[min(from, len(text)-1)]); quoted >= 0 && from < end {
+		at += next + 1
+		name := lower[at : at+run(text[at:], "-")]
+		at += len(name)
+		rest := bytes.TrimLeft(text[at:], " \t")
+		from := len(text) - len(rest)
+		secret := func(word string) bool { return bytes.Contains(name, []byte(word)) }
+		if from == at || !slices.ContainsFunc(secretWords(), secret) {
+			continue
+		}
+		at = from
+		to := from + len(until(rest, " \t\r\n"))
+		if from < to && (text[from] == '"' || text[from] == '\'') {
+			end := from + len(until(rest, "\r\n"))
 			from, to = value(text[:end], from, end, nil)
-		} else if stop := bytes.IndexAny(text[from:end], " \t"); stop >= 0 {
-			to = from + stop
 		}
 		found = append(found, span{from, to})
 	}
-	return found
 }

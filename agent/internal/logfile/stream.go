@@ -2,7 +2,6 @@ package logfile
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 )
 
@@ -18,14 +17,11 @@ const (
 // Stream masks the lines of one log, one after the other. It also finds a private key whose lines come one by one. It is for one goroutine.
 type Stream struct {
 	masker Masker
-	word   *regexp.Regexp
 	key    int // so many more lines may be of a key that has begun
 }
 
 // Stream begins with the first line.
-func (m Masker) Stream() *Stream {
-	return &Stream{masker: m, word: regexp.MustCompile(`[A-Za-z0-9+/=]{16,}`)}
-}
+func (m Masker) Stream() *Stream { return &Stream{masker: m} }
 
 // Line masks one line, however long it is. It may hold line breaks, as a message of several lines does.
 func (s *Stream) Line(text string) string {
@@ -50,14 +46,14 @@ func (s *Stream) keySpans(text []byte) []span {
 	if base64Line(bytes.TrimSpace(text), true) {
 		return []span{{0, len(text)}}
 	}
-	return everywhere(text, s.word)
+	return behind(text, text, []string{""}, "+/=", 16)
 }
 
 // note remembers whether a key has begun or ended.
 func (s *Stream) note(text []byte) {
 	begun := -1
-	for _, at := range everywhere(text, s.masker.forms.key) {
-		begun = at.to
+	for at := keyBegin(text, 0); at >= 0; at = keyBegin(text, at) {
+		begun = at
 	}
 	ended := bytes.LastIndex(text, []byte("-----END"))
 	switch {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -264,19 +266,34 @@ type filePlace struct {
 	at     time.Time
 }
 
-const filePlaceForm = "file:%d:%d:%d:%d"
+const ofFile = "file"
 
 func (p filePlace) String() string {
-	return fmt.Sprintf(filePlaceForm, p.inode, p.behind, p.sum, p.at.UnixNano())
+	return fmt.Sprintf("%s:%d:%d:%d:%d", ofFile, p.inode, p.behind, p.sum, uint64(p.at.UnixNano()))
 }
 
 func parseFilePlace(text string) (p filePlace, ok bool) {
-	var nanos int64
-	if n, err := fmt.Sscanf(text, filePlaceForm, &p.inode, &p.behind, &p.sum, &nanos); err != nil || n != 4 || p.behind < 0 {
+	n := placeNumbers(text, ofFile)
+	if len(n) != 4 || int64(n[1]) < 0 {
 		return filePlace{}, false
 	}
-	p.at = time.Unix(0, nanos)
-	return p, true
+	return filePlace{n[0], int64(n[1]), uint32(n[2]), time.Unix(0, int64(n[3]))}, true
+}
+
+// placeNumbers are the numbers in a place of this kind; nil: it is another kind's, or none.
+func placeNumbers(text, kind string) (all []uint64) {
+	rest, ours := strings.CutPrefix(text, kind+":")
+	if !ours {
+		return nil
+	}
+	for part := range strings.SplitSeq(rest, ":") {
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return nil
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 func (o *opened) place(at time.Time) filePlace {

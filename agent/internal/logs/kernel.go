@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,13 +49,14 @@ type ring struct {
 	busy    bool // there was a record since the last pause
 }
 
-const ringPlaceForm = "kmsg:%36s:%d"
+const ofRing = "kmsg:"
 
 // begin goes behind the place that was asked for, where it is one of this boot. A record of a later boot is newer in any case.
 func (k *ring) begin() {
-	var boot string
-	var last uint64
-	if n, err := fmt.Sscanf(k.ask.After, ringPlaceForm, &boot, &last); err != nil || n != 2 {
+	rest, ours := strings.CutPrefix(k.ask.After, ofRing)
+	boot, number, _ := strings.Cut(rest, ":")
+	last, err := strconv.ParseUint(number, 10, 64)
+	if !ours || err != nil {
 		return
 	}
 	k.started = true
@@ -118,7 +121,7 @@ func (k *ring) record(raw []byte, give func(entry) error) error {
 	k.started = true
 	place := ""
 	if k.boot != "" {
-		place = fmt.Sprintf(ringPlaceForm, k.boot, record.Sequence)
+		place = fmt.Sprint(ofRing, k.boot, ":", record.Sequence)
 	}
 	return give(entry{at: at, level: syslogLevel(record.Level), text: record.Text, place: place})
 }

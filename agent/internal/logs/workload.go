@@ -59,15 +59,13 @@ type container struct {
 	last  string    // the last line, where it had no time
 }
 
-const containerPlaceForm = "container:%d:%d"
+const ofContainer = "container"
 
 // resume goes behind a place: a time, and how many lines of it were given.
 func (w *container) resume(place string) {
-	var nanos int64
-	var count int
-	if n, err := fmt.Sscanf(place, containerPlaceForm, &nanos, &count); err == nil && n == 2 && count >= 0 {
-		w.since = time.Unix(0, nanos)
-		w.skip = count
+	if n := placeNumbers(place, ofContainer); len(n) == 2 && int(n[1]) >= 0 {
+		w.since = time.Unix(0, int64(n[0]))
+		w.skip = int(n[1])
 	}
 }
 
@@ -86,7 +84,7 @@ func (w *container) line(l one, give func(entry) error) error {
 	if at.Before(w.since) || at.Equal(w.since) && w.count <= w.skip {
 		return nil
 	}
-	return give(entry{at: at, text: text, left: l.left, place: fmt.Sprintf(containerPlaceForm, at.UnixNano(), w.count)})
+	return give(entry{at: at, text: text, left: l.left, place: fmt.Sprintf("%s:%d:%d", ofContainer, at.UnixNano(), w.count)})
 }
 
 // containerLine takes off the time that stands in front of a line. The rest is all that the program in the container has written.

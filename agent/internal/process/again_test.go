@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // TestFolderOfAnother: a run whose folder was removed, as with the agent that started it, writes nothing into the folder of a later run of
 // its name.
 func TestFolderOfAnother(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sh("x", "trap 'echo late; exit 3' TERM; while :; do sleep 0.1; done")
 	keeper, _ := b.keeping("x")
@@ -30,6 +32,7 @@ func TestFolderOfAnother(t *testing.T) {
 
 // TestAgainOverRest: a program whose keeper was killed goes on. Another one of its name does not take its place.
 func TestAgainOverRest(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sh("k", "sleep 1000; true")
 	keeper, main := b.keeping("k")
@@ -41,5 +44,26 @@ func TestAgainOverRest(t *testing.T) {
 	}
 	if left := b.Left(); len(left) != 1 || !strings.Contains(left[0], "ends it)") || strings.Contains(left[0], "kill 0") {
 		t.Errorf("left %q", left)
+	}
+}
+
+// TestWatch: the end of a run is told.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	news := make(chan struct{}, 1)
+	b.sh("w", "read x < /dev/null; sleep 1.2")
+	b.News = news
+	ctx, cancel := context.WithCancel(t.Context())
+	watched := make(chan error, 1)
+	go func() { watched <- b.Watch(ctx) }()
+	<-news // it runs
+	<-news // it has ended
+	if r, _ := b.Find("w"); r.State != wire.RunExited {
+		t.Errorf("%+v", r)
+	}
+	cancel()
+	if err := <-watched; err != nil {
+		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 // TestAllocation: what a program with an allocation starts belongs to that, also in a session of its own; what others start does not.
 func TestAllocation(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	const allocation = "7f2kq3xw5dhz6m4a"
 	o := b.start(wire.WorkloadProcess{Name: "a", Allocation: allocation, Command: []string{"sh", "-c",

@@ -71,7 +71,7 @@ func inUse(g wire.GPU, holders []Holder) string {
 		return "it does not tell its UUID"
 	case len(g.Health) > 0:
 		return strings.Join(g.Health, ", ")
-	case g.MIG != nil && *g.MIG:
+	case g.IsDivided():
 		return "it is divided (MIG): leave --gpus out, and name one of its instances with --env CUDA_VISIBLE_DEVICES=MIG-UUID"
 	case processes && *g.Processes.Count > 0:
 		return fmt.Sprintf("%d processes use it", *g.Processes.Count)

@@ -11,6 +11,7 @@ import (
 
 // TestGPUs: a program sees the GPUs that it was given, and the next one gets others.
 func TestGPUs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	zero := int64(0)
 	looks := 0

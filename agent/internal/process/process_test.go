@@ -20,6 +20,7 @@ import (
 
 // TestRun: a program runs with what it was given and nothing to read, its secret is seen by itself alone, and a stop ends it.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	p := wire.WorkloadProcess{Name: "train", Workdir: "/tmp", Env: map[string]string{"A": "b c"}, SecretEnv: map[string]string{"T": "token"},
 		Command: []string{"sh", "-c", `read x || echo "nothing to read"; tty >/dev/null || echo no terminal; ` +
@@ -146,6 +147,7 @@ func TestEndsAtOnce(t *testing.T) {
 
 // TestForksAway: what a program leaves behind, in a session of its own, ends with it.
 func TestForksAway(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	o := b.start(wire.WorkloadProcess{Name: "d", Command: []string{"sh", "-c", `setsid sh -c 'echo $$; sleep 1000; true' & sleep 0.5`}})
 	if o.Error != "" {
@@ -164,6 +166,7 @@ func TestForksAway(t *testing.T) {
 
 // TestHalved: a process whose first thread alone has ended is ended with its run.
 func TestHalved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	program, err := os.Executable()
 	if err != nil {
@@ -178,6 +181,7 @@ func TestHalved(t *testing.T) {
 
 // TestStubborn: a program that does not want to end is killed after the grace, and with it what it has started.
 func TestStubborn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sh("s", `trap '' TERM; setsid sh -c "trap '' TERM; while :; do sleep 1; done" & echo $!; while :; do sleep 1; done`)
 	pid, err := strconv.Atoi(strings.TrimSpace(b.awaitText("s", "\n")))
@@ -194,6 +198,7 @@ func TestStubborn(t *testing.T) {
 
 // TestAgentKilled: a run goes on when its agent is killed, and the next agent finds it, its output and how it ended.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	program, err := os.Executable()
 	if err != nil {
@@ -258,6 +263,7 @@ func TestShutdown(t *testing.T) {
 
 // TestReboot: a run of an earlier start of the machine is interrupted, and no process is taken for one of it.
 func TestReboot(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sh("k", "exec sleep 1000")
 	_, main := b.keeping("k")
@@ -312,26 +318,6 @@ func TestMostRuns(t *testing.T) {
 	}
 }
 
-// TestWatch: the end of a run is told.
-func TestWatch(t *testing.T) {
-	b := newBench(t)
-	news := make(chan struct{}, 1)
-	b.sh("w", "read x < /dev/null; sleep 1.2")
-	b.News = news
-	ctx, cancel := context.WithCancel(t.Context())
-	watched := make(chan error, 1)
-	go func() { watched <- b.Watch(ctx) }()
-	<-news // it runs
-	<-news // it has ended
-	if r, _ := b.Find("w"); r.State != wire.RunExited {
-		t.Errorf("%+v", r)
-	}
-	cancel()
-	if err := <-watched; err != nil {
-		t.Error(err)
-	}
-}
-
 // TestLeft: what goes on without an agent is named, with the way to end it.
 func TestLeft(t *testing.T) {
 	b := newBench(t)
@@ -351,6 +337,7 @@ func TestLeft(t *testing.T) {
 
 // TestRestOfRun: what is left of a run that was half removed is not taken for the next one of that name.
 func TestRestOfRun(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for _, name := range []string{"x", ".gone-x"} {
 		folder := filepath.Join(b.State, process.Folder, name)
@@ -388,6 +375,7 @@ func TestPathOfParams(t *testing.T) {
 
 // TestKeeperSilent: nothing goes on of a program whose keeper does not answer.
 func TestKeeperSilent(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	note := filepath.Join(t.TempDir(), "pid")
 	b.Keeper = []string{"/bin/sh", "-c", wire.EnvRun + "=t-x setsid sleep 1000 <&- >&- & echo $! > " + note + "; exec sleep 1000", "keep"}
@@ -413,6 +401,7 @@ func TestKeeperSilent(t *testing.T) {
 
 // TestStopWithoutNote: a run whose ending cannot be noted, as on a full disk, can be stopped.
 func TestStopWithoutNote(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sh("fill", "sleep 1")
 	if err := os.MkdirAll(filepath.Join(b.State, process.Folder, "fill", "exit.json", "full"), 0o700); err != nil {

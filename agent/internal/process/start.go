@@ -59,7 +59,7 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 	if known && before.State == wire.RunRunning {
 		if before.Spec == s.record.Spec {
 			fmt.Fprintf(job.Output, "%s runs already: nothing was changed\n", params.Name)
-			return task.Outcome{Values: s.values(before, false)}
+			return s.ended(before, false)
 		}
 		return task.Failf("%s runs on this node with other params since task %s: stop it first (muster run stop %s), or use another name",
 			params.Name, before.Task, params.Name)
@@ -230,7 +230,7 @@ func (s *start) begin(ctx context.Context) error {
 		err = disk.Replace(filepath.Join(folder, recordFile), raw, 0o600)
 	}
 	if err != nil {
-		return advised(fmt.Errorf("a folder for the run could not be made: %w", err))
+		return fmt.Errorf("a folder for the run could not be made: %w", disk.Advise(err))
 	}
 	told, err := json.Marshal(s.order)
 	if err != nil {
@@ -247,14 +247,6 @@ func (s *start) begin(ctx context.Context) error {
 	}
 	fmt.Fprintf(s.job.Output, "%s runs as %s, process %d\n", s.params.Name, s.who.Name, a.PID)
 	return nil
-}
-
-// advised adds what a person can do about an error of the disk.
-func advised(err error) error {
-	if next := disk.NextStep(err); next != "" {
-		return fmt.Errorf("%w; %s", err, next)
-	}
-	return err
 }
 
 // launch starts a keeper in a session of processes of its own, and waits for its answer. Nothing of it ends with the agent: no signal for
@@ -309,7 +301,7 @@ func (s *start) settled(ctx context.Context) task.Outcome {
 			break
 		}
 	}
-	o := task.Outcome{Values: s.values(r, true)}
+	o := s.ended(r, true)
 	switch {
 	case r.State == wire.RunRunning:
 		return o
@@ -345,16 +337,12 @@ func (s *start) lastWords() string {
 	return strconv.Quote(text)
 }
 
-func (s *start) values(r run, changed bool) wire.TaskValues {
+func (s *start) ended(r run, changed bool) task.Outcome {
 	all := map[string]any{"changed": changed, "runtime": Runtime, "task": r.Task, "state": r.State, "gpus": r.GPUs, "pid": r.Main.PID}
 	if r.ExitCode != nil {
 		all["exit_code"] = *r.ExitCode
 	}
-	values := wire.TaskValues{}
-	for name, value := range all {
-		values[name], _ = json.Marshal(value) // texts and numbers can always be written
-	}
-	return values
+	return task.Ended(nil, all)
 }
 
 // Runtime stands where a container has its engine.

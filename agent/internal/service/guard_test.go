@@ -136,6 +136,7 @@ func shellBuild(t *testing.T, l service.Layout, script string) (build string, sh
 
 // TestGuardEndsAVersionThatHangs: a version that is told to end ends, and one that does not listen is killed. Other versions run on.
 func TestGuardEndsAVersionThatHangs(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name   string
 		script string

@@ -170,6 +170,7 @@ func put(t *testing.T, path string, data []byte, mode os.FileMode) string {
 }
 
 func TestCopyRead(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 1, pipe.MaxFrame, pipe.MaxFrame + 1, 3 << 20} {
 		want := text(size)
 		o := startCopy(t, wire.CopyParams{Path: put(t, filepath.Join(t.TempDir(), "f"), want, 0o640)}, me())

@@ -43,6 +43,7 @@ func alone(t *testing.T, path string) {
 }
 
 func TestCopyWrite(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 1, 3 << 20} {
 		for name, before := range map[string]func(path string) error{
 			"new":    func(string) error { return nil },

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"sync"
@@ -39,20 +38,9 @@ func (o *opening) exec(ctx context.Context, main *pipe.End, params *wire.ExecPar
 	if err != nil {
 		return *person.NotStarted(params.Command[0], err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: folder})
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: folder}); err != nil {
-		cancel(err)
-	}
-	go func() {
-		if err := fed(pipe.NewFrames(main), streams, program); err != nil {
-			cancel(err)
-		}
-	}()
-	drained := streams.send(main, program, cancel)
-	program.watch(ctx, o.life.Done())
-	o.settle(ctx, main, drained)
-	return farewell(ctx, program.collect()), nil
+	return o.attend(ctx, main, program, pipe.Ready{User: who.Name, Directory: folder},
+		func(f frame) error { return streams.take(f, program) },
+		func(cancel context.CancelCauseFunc) <-chan struct{} { return streams.send(main, program, cancel) }), nil
 }
 
 // streams are our ends of a program's input, output and errors.
@@ -121,25 +109,17 @@ func (s *streams) send(main *pipe.End, program *process, cancel context.CancelCa
 	return done
 }
 
-// fed passes on what the operator sends, until the session ends. The error is why it does. A program that takes no more input goes on.
-func fed(frames *pipe.Frames, s *streams, program *process) error {
-	for {
-		kind, data, err := frames.Next()
-		if errors.Is(err, io.EOF) {
-			return errLeft
-		}
-		if err != nil {
-			return fmt.Errorf("the operator's side ended: %w", err)
-		}
-		switch kind {
-		case pipe.FrameInput:
-			_, _ = s.in.Write(data)
-		case pipe.FrameInputEnd:
-			s.in.Close()
-		case pipe.FrameSignal:
-			if one, found := signals()[string(data)]; found {
-				program.signal(one)
-			}
+// take passes on what the operator sends. A program that takes no more input goes on.
+func (s *streams) take(f frame, program *process) error {
+	switch f.kind {
+	case pipe.FrameInput:
+		_, _ = s.in.Write(f.data)
+	case pipe.FrameInputEnd:
+		s.in.Close()
+	case pipe.FrameSignal:
+		if one, found := signals()[string(f.data)]; found {
+			program.signal(one)
 		}
 	}
+	return nil
 }

@@ -90,6 +90,7 @@ func TestExecSignal(t *testing.T) {
 
 // TestSlowOperator: a program that ends before its output was taken loses nothing of it.
 func TestSlowOperator(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	o := d.open(wire.SessionExec, `{"command":["sh","-c","head -c 3000000 /dev/zero; head -c 60000 /dev/zero"]}`)
 	o.ready()
@@ -101,6 +102,7 @@ func TestSlowOperator(t *testing.T) {
 
 // TestOutputHeldOpen: a process that is left behind with the program's output does not keep the session open.
 func TestOutputHeldOpen(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t)
 	o := d.open(wire.SessionExec, `{"command":["sh","-c","sleep 600 & echo $!"]}`)
 	o.ready()
@@ -113,6 +115,7 @@ func TestOutputHeldOpen(t *testing.T) {
 
 // TestEndedSession: when the gateway ends a session, all its processes end: those that hang up, and those that do not.
 func TestEndedSession(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{wire.SessionExec, wire.SessionShell} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -27,6 +27,7 @@ const leaving = `trap '' HUP TERM; timeout 600 sleep 600 & a=$!; env -i sleep 60
 // TestKilledAgent: what runs in a session ends with an agent that is killed, or with the next agent at the latest. A daemon, which is in no
 // session any more, runs on. The agent is this test in another process.
 func TestKilledAgent(t *testing.T) {
+	t.Parallel()
 	if state := os.Getenv("SESSION_TEST_STATE"); state != "" {
 		d := desked(t, state)
 		for _, kind := range []string{wire.SessionShell, wire.SessionExec} {

@@ -49,28 +49,51 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 	if err != nil {
 		return *person.NotStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: cmd.Dir})
 	}
+	return o.attend(ctx, main, program, pipe.Ready{User: who.Name, Directory: cmd.Dir},
+		func(f frame) error { return typed(f, terminal, program) },
+		func(cancel context.CancelCauseFunc) <-chan struct{} {
+			drained := make(chan struct{})
+			go func() {
+				defer close(drained)
+				send := func(data []byte) error { return pipe.WriteFrame(main, pipe.FrameOutput, data) }
+				if err := drain(terminal, program.ended, send); err != nil {
+					cancel(err)
+				}
+			}()
+			return drained
+		}), nil
+}
+
+// attend is there for a program that has begun, until it has ended and all of its output is sent. take gets what the operator sends, and
+// send sends the output.
+func (o *opening) attend(ctx context.Context, main *pipe.End, program *process, ready pipe.Ready, take func(frame) error,
+	send func(context.CancelCauseFunc) <-chan struct{}) pipe.Exit {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: cmd.Dir}); err != nil {
+	if err := pipe.WriteJSON(main, pipe.FrameReady, ready); err != nil {
 		cancel(err)
 	}
-	go func() {
-		if err := typed(pipe.NewFrames(main), terminal, program); err != nil {
-			cancel(err)
-		}
-	}()
-	drained := make(chan struct{})
-	go func() {
-		defer close(drained)
-		send := func(data []byte) error { return pipe.WriteFrame(main, pipe.FrameOutput, data) }
-		if err := drain(terminal, program.ended, send); err != nil {
-			cancel(err)
-		}
-	}()
+	go func() { cancel(takeAll(pipe.NewFrames(main), take)) }()
+	drained := send(cancel)
 	program.watch(ctx, o.life.Done())
 	o.settle(ctx, main, drained)
-	terminal.Close() // who types may wait for a program that does not read
-	return farewell(ctx, program.collect()), nil
+	return farewell(ctx, program.collect())
+}
+
+// takeAll hands on what the operator sends, until the session ends. The error is why it does.
+func takeAll(frames *pipe.Frames, take func(frame) error) error {
+	for {
+		kind, data, err := frames.Next()
+		if errors.Is(err, io.EOF) {
+			return errLeft
+		}
+		if err != nil {
+			return fmt.Errorf("the operator's side ended: %w", err)
+		}
+		if err := take(frame{kind, data}); err != nil {
+			return err
+		}
+	}
 }
 
 // farewell says why a program has ended, where it did not by itself: the signal alone does not tell.
@@ -101,31 +124,22 @@ func (o *opening) settle(ctx context.Context, main *pipe.End, drained <-chan str
 	<-drained
 }
 
-// typed passes on what the operator types, until the session ends. The error is why it does.
-func typed(frames *pipe.Frames, terminal *Terminal, program *process) error {
-	for {
-		kind, data, err := frames.Next()
-		if errors.Is(err, io.EOF) {
-			return errLeft
-		}
-		if err != nil {
-			return fmt.Errorf("the operator's side ended: %w", err)
-		}
-		switch kind {
-		case pipe.FrameInput:
-			_, err = terminal.Write(data)
-		case pipe.FrameSize:
-			resize(terminal, data)
-		case pipe.FrameSignal:
-			group, unknown := terminal.Foreground()
-			if s, found := signals()[string(data)]; found && unknown == nil && group > 1 {
-				program.signalGroup(group, s)
-			}
-		}
-		if err != nil {
+// typed passes on what the operator types.
+func typed(f frame, terminal *Terminal, program *process) error {
+	switch f.kind {
+	case pipe.FrameInput:
+		if _, err := terminal.Write(f.data); err != nil {
 			return fmt.Errorf("write to the terminal: %w", err)
 		}
+	case pipe.FrameSize:
+		resize(terminal, f.data)
+	case pipe.FrameSignal:
+		group, unknown := terminal.Foreground()
+		if s, found := signals()[string(f.data)]; found && unknown == nil && group > 1 {
+			program.signalGroup(group, s)
+		}
 	}
+	return nil
 }
 
 // resize sets the size of a terminal. One that cannot be is left out.

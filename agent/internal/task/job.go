@@ -8,6 +8,7 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,3 +61,18 @@ func Failed(err error) Outcome {
 
 // Failf is Failed with a text of its own.
 func Failf(format string, args ...any) Outcome { return Failed(fmt.Errorf(format, args...)) }
+
+// Ended is the outcome of work that has found something out, also if it failed; nil: it has not.
+func Ended(err error, found map[string]any) Outcome {
+	var o Outcome
+	if err != nil {
+		o = Failed(err)
+	}
+	o.Values = wire.TaskValues{}
+	for name, value := range found {
+		if raw, err := json.Marshal(value); err == nil { // nothing that cannot be written as JSON is ever put there
+			o.Values[name] = raw
+		}
+	}
+	return o
+}

@@ -353,11 +353,3 @@ func (e *entry) records() []record {
 	}
 	return all
 }
-
-// explain adds what a person can do.
-func explain(err error) error {
-	if step := disk.NextStep(err); step != "" {
-		return fmt.Errorf("%s: %w", step, err)
-	}
-	return err
-}

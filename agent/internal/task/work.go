@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -274,10 +275,10 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 // handle calls the handler, and comes back even if the handler does not.
 func (k *work) handle(ctx context.Context, job Job) Outcome {
 	if err := os.MkdirAll(filepath.Dir(job.Dir), 0o700); err != nil {
-		return Failf("make a folder for the task: %w", explain(err))
+		return Failf("make a folder for the task: %w", disk.Advise(err))
 	}
 	if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
-		return Failf("make a folder for the task: %w", explain(err))
+		return Failf("make a folder for the task: %w", disk.Advise(err))
 	}
 	outcome := make(chan Outcome, 1)
 	back := make(chan struct{})

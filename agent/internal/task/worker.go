@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -60,7 +61,6 @@ type Worker struct {
 	lost    atomic.Int64      // slots of handlers that were given up, and have not come back
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
-	number  int64             // of the trust set that the last Wait came with
 	heard   atomic.Bool       // the gateway has answered a wait
 	full    atomic.Bool       // the disk takes no journal now, and so nothing is asked for
 
@@ -211,7 +211,7 @@ func (w *Worker) noteJournal(err error) {
 	w.full.Store(disk.TakesNothing(err))
 	text := ""
 	if err != nil {
-		text = fmt.Sprintf("no tasks are taken, since what is begun could not be noted in %s: %v", JournalFile, explain(err))
+		text = fmt.Sprintf("no tasks are taken, since what is begun could not be noted in %s: %v", JournalFile, disk.Advise(err))
 	}
 	w.note("journal", text)
 }
@@ -235,13 +235,11 @@ func (w *Worker) identity() identity.State {
 
 // learn takes over the newest state of the identity. Newer keys may verify what was refused before.
 func (w *Worker) learn(state identity.State) {
-	number := identity.TrustNumber(state.Gateway)
-	if number != w.number {
-		w.pause = time.Time{}
-	}
-	w.number = number
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !bytes.Equal(state.Gateway.Trust, w.state.Gateway.Trust) {
+		w.pause = time.Time{}
+	}
 	w.state = state
 }
 

@@ -29,8 +29,8 @@ type Download struct {
 
 	signed bool // a part came to a signed request: only a signature over the whole proves that part
 
-	alive func() // not nil: it comes from elsewhere, and nothing proves it; told of each write
-	skip  int64  // bytes that come again, because such a server gives the content as a whole
+	open bool  // it comes from elsewhere, and nothing proves it
+	skip int64 // bytes that come again, because such a server gives the content as a whole
 }
 
 // ErrVoid is wrapped by errors after which the bytes that a Download has written are of no use.
@@ -60,7 +60,7 @@ func (d *Download) needsSignature() bool { return d != nil && d.signed }
 // begin checks the head of an answer before its body is written: the body must be the whole content, or the part that was asked for.
 // signed: its request was.
 func (d *Download) begin(a Answer, signed bool) error {
-	if d.alive != nil {
+	if d.open {
 		return d.beginOpen(a)
 	}
 	tag := a.Header.Get("ETag")
@@ -83,11 +83,11 @@ func (d *Download) begin(a Answer, signed bool) error {
 
 // Write takes the next bytes of an answer. It is for the transport alone.
 func (d *Download) Write(data []byte) (int, error) {
-	if d.alive != nil {
-		d.alive()
-	}
 	if known := min(d.skip, int64(len(data))); known > 0 {
 		d.skip -= known
+		if _, err := d.To.Write(nil); err != nil { // what the writer has already comes again, and yet it comes
+			return 0, err
+		}
 		n, err := d.Write(data[known:])
 		return int(known) + n, err
 	}

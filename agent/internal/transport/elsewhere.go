@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,21 +11,21 @@ import (
 )
 
 const (
-	maxHops   = 5                // redirects that Elsewhere follows
-	maxWhole  = 30 * time.Minute // of one exchange
-	stallTime = time.Minute      // without a byte
+	maxHops  = 5                // redirects that Elsewhere follows
+	maxWhole = 30 * time.Minute // of one exchange
 )
 
 // Elsewhere writes what an https URL gives, from this byte on, until its end. The server needs a certificate that this system trusts. The
 // authorization goes to the host of the URL alone: after a redirect to another host it is left out. Nothing proves what comes: the caller
-// knows its digest. An error of the writer ends it. It goes the way on which this client goes.
+// knows its digest, and ends what stalls. An error of the writer ends it. The writer gets an empty piece for bytes that it has. It goes the
+// way on which this client goes.
 func (c *Client) Elsewhere(ctx context.Context, address, authorization string, from int64, to io.Writer) error {
 	for range maxHops {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return errors.New("the content is not at an https URL, or its URL carries a password: where it lies has to be set right at the gateway")
 		}
-		answer, err := c.foreign(ctx, u, authorization, &Download{To: to, Most: 1 << 62, got: from})
+		answer, err := c.foreign(ctx, u, authorization, &Download{To: to, Most: 1 << 62, got: from, open: true})
 		if err != nil {
 			return err
 		}
@@ -44,7 +43,7 @@ func (c *Client) Elsewhere(ctx context.Context, address, authorization string, f
 	return fmt.Errorf("more than %d redirects", maxHops)
 }
 
-// foreign makes one exchange with another server than the gateway, through a client of its own. It ends an exchange that stalls.
+// foreign makes one exchange with another server than the gateway, through a client of its own.
 func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, into *Download) (Answer, error) {
 	cfg := c.cfg
 	cfg.Gateway = u.Scheme + "://" + u.Host
@@ -54,10 +53,6 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 		return Answer{}, err
 	}
 	defer other.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stalled := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("fetch from %s: no byte within %s", u.Host, stallTime)) })
-	into.alive = func() { stalled.Reset(stallTime) }
 	answer, err := other.carry(ctx, nil, func(d *endpoint, via Way) (attempt, error) {
 		o := other.outgoing(Request{Path: u.RequestURI(), Timeout: maxWhole, Into: into})
 		if authorization != "" {
@@ -69,5 +64,5 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 		answer, err := d.over(via, first).exchange(ctx, o)
 		return attempt{Answer: answer, via: via}, err
 	})
-	return answer.Answer, cmp.Or(context.Cause(ctx), err)
+	return answer.Answer, err
 }

@@ -2,7 +2,6 @@ package transport_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"muster/agent/internal/transport"
@@ -200,31 +198,4 @@ func TestElsewhereKeepsTheSecretFromCurlsArguments(t *testing.T) {
 	if !strings.Contains(r.heard(), "s3cret") {
 		t.Errorf("the registry heard %q", r.heard())
 	}
-}
-
-func TestElsewhereEndsWhatStalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		public := gatewaytest.NewCA(t, time.Now())
-		certificate := public.Server(t, time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), gatewaytest.Host)
-		pipe := gatewaytest.ServePipe(t, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-			for range 3 {
-				fmt.Fprint(w, "content")
-				w.(http.Flusher).Flush()
-				time.Sleep(50 * time.Second)
-			}
-			<-q.Context().Done()
-		}), &certificate)
-		client, err := transport.New(transport.Config{
-			Gateway: "https://" + gatewaytest.Host, Way: transport.Direct, SystemRoots: public.Pool(), Dial: pipe.Dial,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		var got bytes.Buffer
-		err = client.Elsewhere(context.Background(), "https://"+gatewaytest.Host+"/a", "", 0, &got)
-		if err == nil || !strings.Contains(err.Error(), "no byte within 1m0s") || time.Since(began) > 3*time.Minute || got.Len() != 21 {
-			t.Errorf("%v after %s with %d bytes", err, time.Since(began), got.Len())
-		}
-	})
 }

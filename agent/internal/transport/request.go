@@ -61,7 +61,7 @@ func (o *outgoing) streams(a Answer) bool {
 	switch {
 	case o.into == nil, a.Status != http.StatusOK && a.Status != http.StatusPartialContent:
 		return false
-	case o.into.alive != nil:
+	case o.into.open:
 		return true
 	case o.signed:
 		return a.Header.Get(wire.HeaderAnswer) != ""

@@ -108,10 +108,7 @@ func (f files) save(r Record) error {
 	if err = f.saveFloors(r); err == nil {
 		err = f.Steps.Replace(f.recordPath(), append(raw, '\n'), 0o600)
 	}
-	if next := disk.NextStep(err); err != nil && next != "" {
-		return fmt.Errorf("%s: %w", next, err)
-	}
-	return err
+	return disk.Advise(err)
 }
 
 // decode reads a record from a file of this name, and leaves out what could do harm. What a later version has added is not looked at.

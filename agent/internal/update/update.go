@@ -10,6 +10,7 @@
 package update
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -174,7 +175,7 @@ func (u *Updater) keepBefore() {
 func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if identity.TrustNumber(state.Gateway) != identity.TrustNumber(u.state.Gateway) {
+	if !bytes.Equal(state.Gateway.Trust, u.state.Gateway.Trust) {
 		u.changed = true
 	}
 	u.state = state

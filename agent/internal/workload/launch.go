@@ -58,7 +58,7 @@ func (l *launch) do(ctx context.Context) task.Outcome {
 	}
 	if before != nil && before.alive() {
 		fmt.Fprintf(l.out, "%s runs already in %s: nothing was changed\n", l.params.Name, before.engine.name)
-		return task.Outcome{Values: l.values(*before, false)}
+		return l.ended(*before, false)
 	}
 	if err := l.prepare(ctx); err != nil {
 		return task.Failed(err)
@@ -146,9 +146,9 @@ func (l *launch) start(ctx context.Context) task.Outcome {
 		err = l.settled(ctx, &c)
 	}
 	if err == nil {
-		return task.Outcome{Values: l.values(c, true)}
+		return l.ended(c, true)
 	}
-	outcome := failed(l.hint(err), nil)
+	outcome := task.Failed(l.hint(err))
 	if c.ID != "" && c.State.ExitCode > 0 {
 		outcome.ExitCode = c.State.ExitCode
 	}
@@ -264,10 +264,10 @@ func (l *launch) clean(ctx context.Context) error {
 	return l.engine.remove(ctx, filter, ids...)
 }
 
-func (l *launch) values(c container, changed bool) wire.TaskValues {
+func (l *launch) ended(c container, changed bool) task.Outcome {
 	all := map[string]any{"changed": changed, "runtime": c.engine.name, "container": c.ID, "image": l.params.Image, "state": c.State.Status}
 	if !c.alive() {
 		all["exit_code"] = c.State.ExitCode
 	}
-	return values(all)
+	return task.Ended(nil, all)
 }

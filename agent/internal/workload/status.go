@@ -77,12 +77,8 @@ func (h Host) Status(ctx context.Context, job task.Job, params *wire.WorkloadSta
 	for _, e := range v.engines {
 		runtimes = append(runtimes, e.name)
 	}
-	report := values(map[string]any{"workloads": rows, "left_out": len(all) - len(rows), "runtimes": runtimes})
 	table(job, rows)
-	if v.trouble != nil {
-		return failed(v.trouble, report)
-	}
-	return task.Outcome{Values: report}
+	return task.Ended(v.trouble, map[string]any{"workloads": rows, "left_out": len(all) - len(rows), "runtimes": runtimes})
 }
 
 func table(job task.Job, rows []row) {

@@ -40,14 +40,11 @@ func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop)
 	stopped, trouble := v.stop(ctx, job.Output, grace(ctx, params))
 	failures = append(failures, trouble)
 	list = append(list, stopped...)
-	report := values(map[string]any{"changed": len(list) > 0, "stopped": list})
-	if err := errors.Join(failures...); err != nil {
-		return failed(err, report)
-	}
-	if !there {
+	err := errors.Join(failures...)
+	if err == nil && !there {
 		fmt.Fprintln(job.Output, "there was nothing to stop")
 	}
-	return task.Outcome{Values: report}
+	return task.Ended(err, map[string]any{"changed": len(list) > 0, "stopped": list})
 }
 
 // EndAllocation ends the programs and containers of an allocation, and removes them with what they have written. It gives the names of
@@ -159,7 +156,7 @@ func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs)
 	if err != nil {
 		return task.Failed(errors.New(mask.New(c.secrets()...).Text(err.Error())))
 	}
-	return task.Outcome{Values: values(map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.Dropped > 0})}
+	return task.Ended(nil, map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.Dropped > 0})
 }
 
 // runLogs gives the end of what a program has written. Its keeper has hidden the secrets in that.
@@ -178,7 +175,7 @@ func runLogs(job task.Job, output process.Output, lines int, kept *child.Tail) t
 		fmt.Fprintln(job.Output, "[the log is longer: this is its end]")
 	}
 	fmt.Fprint(job.Output, text)
-	return task.Outcome{Values: values(map[string]any{"lines": given, "truncated": truncated})}
+	return task.Ended(nil, map[string]any{"lines": given, "truncated": truncated})
 }
 
 // logs writes the last lines of a container's log, both streams as they come.

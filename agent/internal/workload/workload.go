@@ -8,7 +8,6 @@ package workload
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -158,23 +157,4 @@ func names(all []container) (texts []string) {
 		texts = append(texts, c.workload())
 	}
 	return texts
-}
-
-// values turns what was found out into what a task reports.
-func values(pairs map[string]any) wire.TaskValues {
-	all := wire.TaskValues{}
-	for name, value := range pairs {
-		raw, err := json.Marshal(value)
-		if err == nil { // nothing that cannot be written as JSON is ever put there
-			all[name] = raw
-		}
-	}
-	return all
-}
-
-// failed is the outcome of a task that failed after it had found out something.
-func failed(err error, found wire.TaskValues) task.Outcome {
-	outcome := task.Failed(err)
-	outcome.Values = found
-	return outcome
 }
