@@ -23,29 +23,21 @@ type Beat struct {
 	Cost      string // JSON
 	Notices   []string
 	Hardware  string // JSON; "": the last one stays
-	GPUs      []GPU  // rows to write; none: the rows stay as they are
 	RaiseGPUs int    // the number to which the record of the node's GPUs is raised; 0: the record stays
-	Enrolment string // the enrolment in which the runs and the GPUs were heard
+	Enrolment string // the enrolment in which the runs were heard
 	Runs      []Run  // runs to write
 }
 
 // SaveBeats stores beats, one of each node, in one batch, together with the time until which the gateway was at work (MetaAliveAt). A
 // node's last_seen never goes back: a beat older than the stored one changes nothing there. Beats of unknown nodes are dropped.
 func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) error {
-	var alive, gpus [][]any
-	var owners []string // of gpus
+	var alive [][]any
 	var statements []statement
 	for _, b := range beats {
 		if b.Alive {
 			alive = append(alive, []any{b.NodeID, millis(b.At), b.RunID, int64(b.Counter), b.SkewMillis})
 		} else {
 			statements = append(statements, b.update())
-		}
-		for _, g := range b.GPUs {
-			gpus = append(gpus, []any{b.NodeID, millis(b.At), g.UUID, g.Index, g.Name, g.BusID})
-		}
-		if len(b.GPUs) > 0 {
-			owners = append(owners, b.NodeID)
 		}
 		if b.RaiseGPUs > 0 {
 			statements = append(statements, b.raiseGPUs())
@@ -54,9 +46,6 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 	}
 	if len(alive) > 0 {
 		statements = append(statements, do(setAlive, engine.JSON(alive)))
-	}
-	if len(gpus) > 0 {
-		statements = append(statements, do(putGPUs, engine.JSON(gpus)), do(forgetGPUs, engine.JSON(owners), int64(maxGPURows)))
 	}
 	statements = append(statements, do(setMeta, MetaAliveAt, strconv.FormatInt(millis(aliveAt), 10)))
 	return s.change(ctx, statements, nil)

@@ -80,7 +80,7 @@ func TestRetire(t *testing.T) {
 			bound.NodeID = "id-n"
 			must(t, s.CreateToken(ctx, bound))
 			must(t, s.CreateToken(ctx, free))
-			must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
+			allowRecovery(t, s, "n", after(time.Hour))
 			c.move.NodeID = "id-n"
 			c.move.From = "enrolled"
 			c.move.To = "retired"

@@ -160,12 +160,6 @@ func (s *Store) NodesByID(ctx context.Context, ids []string) ([]Node, error) {
 		engine.JSON(ids)))
 }
 
-// NodesByGPU returns the nodes that have reported this GPU, the latest to report it first.
-func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
-	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM gpus g JOIN nodes n ON n.id = g.node_id"+nodeJoins+`
-		WHERE g.uuid = ? ORDER BY g.last_seen DESC, n.id DESC`, uuid))
-}
-
 // CreateNode stores a node that has not enrolled yet, in its state, or else ready. ErrConflict if the name is taken.
 func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[string]string, events ...Event) error {
 	n.State, n.StateSince = cmp.Or(n.State, StateReady), n.CreatedAt
@@ -197,13 +191,4 @@ func insertNode(n Node) []statement {
 			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', ?, ?)`, n.ID, n.Address, n.Agent, list(n.Notices), n.Hardware),
 		do("INSERT INTO totals(tenant, retired, nodes) VALUES (?, 0, 1) ON CONFLICT DO UPDATE SET nodes = nodes + 1", n.Tenant),
 	}
-}
-
-// AllowRecovery allows, until the given time, that the node is taken over once or that its expired certificate is renewed.
-// ErrConflict if the node does not exist or is retired.
-func (s *Store) AllowRecovery(ctx context.Context, nodeID string, until time.Time, events ...Event) error {
-	return s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),
-		do("UPDATE nodes SET recovery_until = ? WHERE id = ?", millis(until), nodeID),
-	}, events)
 }

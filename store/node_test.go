@@ -120,18 +120,6 @@ func TestLabels(t *testing.T) {
 	wantError(t, s.SetLabels(ctx, "id-none", map[string]string{"a": "1"}, nil), store.ErrConflict)
 }
 
-func TestAllowRecovery(t *testing.T) {
-	s := enrolled(t, "n", "gone")
-	ctx := t.Context()
-	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
-	must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
-	if got := node(t, s, "n").RecoveryUntil; got == nil || !got.Equal(after(time.Hour)) {
-		t.Errorf("got %v", got)
-	}
-	wantError(t, s.AllowRecovery(ctx, "id-gone", after(time.Hour)), store.ErrConflict)
-	wantError(t, s.AllowRecovery(ctx, "id-none", after(time.Hour)), store.ErrConflict)
-}
-
 func TestBeats(t *testing.T) {
 	s := enrolled(t, "n", "m")
 	ctx := t.Context()
@@ -139,13 +127,11 @@ func TestBeats(t *testing.T) {
 	wantError(t, err, store.ErrNotFound)
 	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 1<<64 - 1, Interval: 1500 * time.Millisecond,
 		SkewMillis: -250, Address: "192.0.2.9",
-		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`,
-		GPUs: []store.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 0}}}
+		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`}
 	later := full
 	older := full
 	later.At = after(2 * time.Hour)
 	later.Hardware = ""
-	later.GPUs = nil
 	later.Notices = nil
 	later.RunID = "r2"
 	later.Counter = 1
@@ -163,7 +149,7 @@ func TestBeats(t *testing.T) {
 		{older, after(time.Hour), "r1", `{"n":1}`, []string{"no GPU"}}, // never back
 		{later, after(2 * time.Hour), "r2", `{"n":1}`, []string{}},     // keeps the last hardware
 	} {
-		must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-none", At: day(), GPUs: full.GPUs}, c.beat}, c.beat.At))
+		must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-none", At: day()}, c.beat}, c.beat.At))
 		got := node(t, s, "n")
 		if got.LastSeen == nil || !got.LastSeen.Equal(c.seen) || got.RunID != c.run || got.Hardware != c.hardware ||
 			!reflect.DeepEqual(got.Notices, c.notices) {
@@ -195,33 +181,6 @@ func TestNodesByID(t *testing.T) {
 		slices.Sort(got)
 		if fmt.Sprint(got) != want || err != nil {
 			t.Errorf("%q: got %s, %v; want %s", named, got, err, want)
-		}
-	}
-}
-
-func TestNodesByGPU(t *testing.T) {
-	s := enrolled(t, "a", "b")
-	ctx := t.Context()
-	gpu := []store.GPU{{UUID: "GPU-1", Name: "H100"}, {UUID: "GPU-2", Name: "H100", Index: 1}}
-	for _, c := range []struct {
-		beat store.Beat
-		want string
-	}{
-		{store.Beat{NodeID: "id-a", At: after(1 * time.Minute), GPUs: gpu}, "[id-a]"},
-		{store.Beat{NodeID: "id-b", At: after(2 * time.Minute), GPUs: gpu[:1]}, "[id-b id-a]"}, // the card moved
-		{store.Beat{NodeID: "id-a", At: after(3 * time.Minute), GPUs: gpu}, "[id-a id-b]"},
-	} {
-		must(t, s.SaveBeats(ctx, []store.Beat{c.beat}, day()))
-		nodes, err := s.NodesByGPU(ctx, "GPU-1")
-		must(t, err)
-		if got := fmt.Sprint(ids(nodes)); got != c.want {
-			t.Errorf("got %s, want %s", got, c.want)
-		}
-	}
-	for uuid, want := range map[string]string{"GPU-2": "[id-a]", "GPU-3": "[]"} {
-		nodes, err := s.NodesByGPU(ctx, uuid)
-		if got := fmt.Sprint(ids(nodes)); err != nil || got != want {
-			t.Errorf("%s: got %s, %v; want %s", uuid, got, err, want)
 		}
 	}
 }

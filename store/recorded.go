@@ -1,31 +1,20 @@
 package store
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Recorded is an enrolment as it was stored.
 type Recorded struct {
 	ID          string
-	Credential  string
-	NodeID      string
-	At          time.Time
-	Provider    string
-	InstanceID  string
 	Certificate Certificate // generation 1
 	Node        Node
 }
 
-const recordedColumns = "SELECT e.id, e.credential, e.node_id, e.at, e.provider, e.instance_id, " + certificateColumns + ", " +
+const recordedColumns = "SELECT e.id, " + certificateColumns + ", " +
 	nodeColumns + `
 	FROM enrolments e JOIN certificates c ON c.key_hash = e.key_hash AND c.enrolment_id = e.id JOIN nodes n ON n.id = e.node_id` + nodeJoins
 
 func readRecorded(r *row) Recorded {
-	e := Recorded{ID: r.Text(), Credential: r.Text(), NodeID: r.Text(), At: r.Time(), Provider: r.Text(), InstanceID: r.Text()}
-	e.Certificate = readCertificate(r)
-	e.Node = readNode(r)
-	return e
+	return Recorded{ID: r.Text(), Certificate: readCertificate(r), Node: readNode(r)}
 }
 
 // Recorded returns the enrolment that this credential and this key made, or ErrNotFound.

@@ -129,7 +129,7 @@ func TestOldCertificateIsListed(t *testing.T) {
 func TestRecoveries(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()
-	must(t, s.AllowRecovery(ctx, "id-n", after(100*time.Hour)))
+	allowRecovery(t, s, "n", after(100*time.Hour))
 	must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
 	must(t, s.PromoteCertificate(ctx, "print-n/2", after(17*time.Hour)))
 	if n := node(t, s, "n"); n.Recoveries != 0 || n.RecoveryUntil == nil {

@@ -16,7 +16,6 @@ func TestSetBack(t *testing.T) {
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-old", At: after(time.Minute), RunID: "r"}}, day()))
 	late := after(ahead)
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: late, RunID: "r", Enrolment: "enrolment-n",
-		GPUs: []store.GPU{{UUID: "GPU-1"}},
 		Runs: []store.Run{{ID: "r", Counter: 3, First: day(), Last: late, Before: late.Add(-time.Minute), FirstBeat: 1, LastBeat: 3,
 			BeforeBeat: 2}}}}, late))
 	k := token("mse_late", 1)

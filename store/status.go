@@ -4,7 +4,7 @@ import "time"
 
 // Status of a node. It depends on the present time, so it is never stored.
 const (
-	StatusPending = "pending" // never heard from
+	StatusPending = "pending" // never heard from, or not to be heard: it has no agent
 	StatusOnline  = "online"
 	StatusStale   = "stale"
 )
@@ -19,10 +19,15 @@ type StatusRef struct {
 	There    bool // nodes could be heard all along, because the clock alone was set: AliveAt goes on with the time
 }
 
-// Status computes the status of a node. It is online until three intervals after it was last seen. Within the grace after a
-// start, AliveAt stands for the present time: the gateway could not hear the node since then. It computes in milliseconds, so
-// that the result is the same as in SQL.
-func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
+// HasAgent is false in the states in which a node has no agent: nothing is installed, or not yet. That it is not heard from says nothing.
+func HasAgent(state string) bool {
+	return state != "commissioned" && state != "ready" && state != "deploying"
+}
+
+// Status computes the status of a node in a state. It is online until three intervals after it was last seen, and stale then, or pending if
+// it has no agent. Within the grace after a start, AliveAt stands for the present time: the gateway could not hear the node since then. It
+// computes in milliseconds, so that the result is the same as in SQL.
+func (r StatusRef) Status(state string, lastSeen *time.Time, interval time.Duration) string {
 	if lastSeen == nil {
 		return StatusPending
 	}
@@ -34,6 +39,9 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	if seen+3*interval.Milliseconds() >= now {
 		return StatusOnline
 	}
+	if !HasAgent(state) {
+		return StatusPending
+	}
 	return StatusStale
 }
 
@@ -42,7 +50,7 @@ func (r StatusRef) Heard(at time.Time) bool { return !r.Grace || millis(at) >= m
 
 // Left is how much longer a node that was last seen at lastSeen stays online if nothing more is heard of it; 0: it is stale.
 func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duration {
-	if r.Status(&lastSeen, interval) == StatusStale {
+	if r.Status("", &lastSeen, interval) == StatusStale {
 		return 0
 	}
 	end := lastSeen.Add(3*interval + time.Millisecond)
@@ -52,12 +60,4 @@ func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duratio
 		}
 	}
 	return max(end.Sub(r.Now), time.Millisecond)
-}
-
-// statusOf is Status in SQL, for the liveness row v. Its parameters come from StatusRef.args.
-const statusOf = `CASE WHEN v.last_seen IS NULL THEN 'pending'
-	WHEN v.last_seen + 3 * v.interval_ms >= CASE WHEN ? AND v.last_seen < ? THEN ? ELSE ? END THEN 'online' ELSE 'stale' END`
-
-func (r StatusRef) args() []any {
-	return []any{flag(r.Grace), millis(r.Start), millis(r.AliveAt), millis(r.Now)}
 }

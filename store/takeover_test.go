@@ -33,7 +33,7 @@ func TestTakeOver(t *testing.T) {
 		AddReasons: []store.Reason{{Reason: "health"}, {Reason: "held", Person: true}}}))
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: after(5 * time.Minute), RunID: "r", Counter: 9, Interval: time.Minute,
 		SkewMillis: 3, Hardware: `{"old":1}`}}, day()))
-	must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
+	allowRecovery(t, s, "n", after(time.Hour))
 	must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
 
 	e := again("n", "-2")
@@ -110,7 +110,7 @@ func TestTakeOverRefused(t *testing.T) {
 				AddReasons: []store.Reason{{Reason: "sick"}}}))
 			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: after(time.Minute)}))
 			must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: seen}}, day()))
-			must(t, s.AllowRecovery(ctx, "id-n", after(40*time.Minute)))
+			allowRecovery(t, s, "n", after(40*time.Minute))
 			e := again("n", "-2")
 			if c.change != nil {
 				c.change(&e)
@@ -128,7 +128,7 @@ func TestTakeOverRefused(t *testing.T) {
 func TestRecoveryIsSpent(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()
-	must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
+	allowRecovery(t, s, "n", after(time.Hour))
 	var won atomic.Int64
 	var all sync.WaitGroup
 	for _, suffix := range []string{"-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h"} {
@@ -162,4 +162,11 @@ func TestTakeOverCreated(t *testing.T) {
 	if got.State != "enrolled" || got.EnrolmentID != e.ID || got.Labels["zone"] != "a" || got.Certificate.Fingerprint != "print-n-1" {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// allowRecovery lets a node be taken over once, or its expired certificate be renewed, until then.
+func allowRecovery(t *testing.T, s *store.Store, name string, until time.Time) {
+	t.Helper()
+	n := node(t, s, name)
+	must(t, s.MoveNode(t.Context(), store.Move{NodeID: n.ID, From: n.State, To: n.State, At: day(), RecoveryUntil: &until}))
 }

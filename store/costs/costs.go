@@ -32,6 +32,7 @@ type Row struct {
 	Idle     int64 // seconds of idle GPUs
 	IdleCost int64
 	Cost     int64
+	Measured int64  // of the cost, while it was known what its GPUs did
 	Price    *int64 // an hour, as it was last; nil: none
 }
 
@@ -43,25 +44,28 @@ func New(db store.Records) Records { return Records{db} }
 
 // Save stores sums of one day, in one batch. What the database has more of already stays.
 func (r Records) Save(ctx context.Context, day Day, rows []Row) error {
-	const save = `INSERT INTO costs(day, node_id, watched, idle, idle_cost, cost, price) VALUES (?, ?, ?, ?, ?, ?, ?)
+	const save = `INSERT INTO costs(day, node_id, watched, idle, idle_cost, cost, measured, price) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET watched = max(watched, excluded.watched), idle = max(idle, excluded.idle),
-		idle_cost = max(idle_cost, excluded.idle_cost), cost = max(cost, excluded.cost), price = excluded.price`
+		idle_cost = max(idle_cost, excluded.idle_cost), cost = max(cost, excluded.cost), measured = max(measured, excluded.measured),
+		price = excluded.price`
 	statements := make([]engine.Statement, 0, len(rows))
 	for _, row := range rows {
 		var price any
 		if row.Price != nil {
 			price = *row.Price
 		}
-		statements = append(statements, engine.Do(save, int64(day), row.NodeID, row.Watched, row.Idle, row.IdleCost, row.Cost, price))
+		statements = append(statements, engine.Do(save, int64(day), row.NodeID, row.Watched, row.Idle, row.IdleCost, row.Cost, row.Measured,
+			price))
 	}
 	return r.db.Change(ctx, statements)
 }
 
 // OfDay are the rows of one day, by node.
 func (r Records) OfDay(ctx context.Context, day Day) ([]Row, error) {
-	const one = "SELECT node_id, watched, idle, idle_cost, cost, price FROM costs WHERE day = ? ORDER BY node_id"
+	const one = "SELECT node_id, watched, idle, idle_cost, cost, measured, price FROM costs WHERE day = ? ORDER BY node_id"
 	return engine.All(ctx, r.db, func(r *engine.Row) Row {
-		return Row{NodeID: r.Text(), Watched: r.Number(), Idle: r.Number(), IdleCost: r.Number(), Cost: r.Number(), Price: r.Integer()}
+		return Row{NodeID: r.Text(), Watched: r.Number(), Idle: r.Number(), IdleCost: r.Number(), Cost: r.Number(), Measured: r.Number(),
+			Price: r.Integer()}
 	}, engine.Do(one, int64(day)))
 }
 

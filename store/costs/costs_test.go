@@ -37,8 +37,8 @@ func rowsOf(t *testing.T, r costs.Records, day costs.Day) []costs.Row {
 func TestSave(t *testing.T) {
 	r := open(t)
 	price := int64(1_990_000)
-	full := costs.Row{NodeID: "n-1", Watched: 600, Idle: 1200, IdleCost: 300, Cost: 400, Price: &price}
-	early := costs.Row{NodeID: "n-1", Watched: 60, Idle: 120, IdleCost: 30, Cost: 40}
+	full := costs.Row{NodeID: "n-1", Watched: 600, Idle: 1200, IdleCost: 300, Cost: 400, Measured: 350, Price: &price}
+	early := costs.Row{NodeID: "n-1", Watched: 60, Idle: 120, IdleCost: 30, Cost: 40, Measured: 35}
 	for range 2 {
 		must(t, r.Save(t.Context(), 7, []costs.Row{full, {NodeID: "n-0"}}))
 	}

@@ -11,11 +11,6 @@ import (
 // Do makes a statement.
 func Do(text string, args ...any) Statement { return Statement{SQL: text, Args: args} }
 
-// Returning makes a statement whose rows the caller wants.
-func Returning(text string, args ...any) Statement {
-	return Statement{SQL: text, Args: args, Returns: true}
-}
-
 // Guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. A trigger on the view guards
 // does that. The statement uses VALUES: for a SELECT, SQLite would first copy the rows into a table because of the trigger.
 func Guard(condition string, args ...any) Statement {

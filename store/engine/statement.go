@@ -8,16 +8,12 @@ package engine
 // rqlite stores a string parameter that looks like x'48' as a BLOB, which a STRICT TEXT column refuses. A backend for rqlite must
 // send such text in another form.
 type Statement struct {
-	SQL     string
-	Args    []any
-	Returns bool // it has a RETURNING clause, and the caller wants its rows
+	SQL  string
+	Args []any
 }
 
 // Result is what one statement of a batch did.
-type Result struct {
-	Affected int64
-	Rows     [][]any // of a statement with Returns
-}
+type Result struct{ Affected int64 }
 
 // Piece is how many rows one batch has at most, if it writes a number of rows that grows with the fleet: others wait for it meanwhile, and
 // a cluster of machines sends it around as one message.

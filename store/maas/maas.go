@@ -169,8 +169,8 @@ func (r Records) Node(ctx context.Context, id string) (Node, error) {
 // agent makes such a node, because none enrols as commissioned.
 func (r Records) Orphan(ctx context.Context, provider, systemID string) (string, error) {
 	id, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Text, engine.Do(`SELECT id FROM nodes WHERE provider = ?
-		AND instance_id = ? AND state = 'commissioned' AND enrolment_id = '' AND retired_at IS NULL
-		AND id NOT IN (SELECT node_id FROM maas_machines) LIMIT 1`, provider, systemID))
+		AND instance_id = ? AND instance_id <> '' AND state = 'commissioned' AND enrolment_id = '' AND retired_at IS NULL
+		AND NOT EXISTS(SELECT 1 FROM maas_machines m WHERE m.node_id <> '' AND m.node_id = nodes.id) LIMIT 1`, provider, systemID))
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}

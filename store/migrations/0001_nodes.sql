@@ -182,19 +182,6 @@ CREATE INDEX certificates_overdue ON certificates(not_after) WHERE status = 'cur
 CREATE INDEX certificates_ended ON certificates(ended_at) WHERE ended_at IS NOT NULL AND chain <> '';
 CREATE INDEX certificates_set_back ON certificates(set_back) WHERE set_back > 0;
 
--- A GPU that moved to another node has a row for each.
-CREATE TABLE gpus (
-  uuid       TEXT NOT NULL,
-  node_id    TEXT NOT NULL,
-  position   INTEGER NOT NULL, -- nvidia-smi's index
-  name       TEXT NOT NULL,
-  bus_id     TEXT NOT NULL,
-  first_seen INTEGER NOT NULL,
-  last_seen  INTEGER NOT NULL,
-  PRIMARY KEY (uuid, node_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX gpus_node ON gpus(node_id, last_seen);
-
 CREATE TABLE accounts (
   id           TEXT NOT NULL PRIMARY KEY,
   name         TEXT NOT NULL,

@@ -6,6 +6,7 @@ CREATE TABLE costs (
   idle      INTEGER NOT NULL, -- seconds of idle GPUs, each counted by itself
   idle_cost INTEGER NOT NULL, -- the share of the price that the idle GPUs had
   cost      INTEGER NOT NULL, -- the price, while it was heard from
+  measured  INTEGER NOT NULL, -- of that, while it was known what its GPUs did
   price     INTEGER,          -- an hour, as it was last; NULL: none
   PRIMARY KEY (day, node_id)  -- the rows of one day lie together: a round of all nodes writes few pages
 ) STRICT, WITHOUT ROWID;

@@ -29,14 +29,6 @@ CREATE INDEX evidence_node ON evidence(node_id, number);
 CREATE INDEX evidence_accept ON evidence(node_id, number) WHERE accept = 1;
 CREATE UNIQUE INDEX evidence_current ON evidence(node_id) WHERE current = 1;
 
--- The hardware tags that follow from a node's newest evidence, for selectors. They are computed anew when the table of tags changes.
-CREATE TABLE node_tags (
-  node_id TEXT NOT NULL,
-  tag     TEXT NOT NULL,
-  PRIMARY KEY (tag, node_id)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX node_tags_node ON node_tags(node_id);
-
 -- The parts of nodes that can be allocated. Whether one is taken follows from the holds of its units.
 CREATE TABLE node_resource_slots (
   id         TEXT NOT NULL PRIMARY KEY,

@@ -147,6 +147,8 @@ CREATE TABLE provider_costs (
   node_id  TEXT NOT NULL, -- '' none
   seconds  INTEGER NOT NULL, -- for which it was charged
   billed   INTEGER NOT NULL, -- all of the money
+  used     INTEGER NOT NULL, -- of that, the share of GPUs that were seen at work
+  idle     INTEGER NOT NULL, -- of that, the share of GPUs that were seen idle
   silent   INTEGER NOT NULL, -- of that, while its node was not heard
   storage  INTEGER NOT NULL, -- of that, while it was stopped
   PRIMARY KEY (day, account, instance)

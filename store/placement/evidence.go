@@ -23,8 +23,6 @@ type Evidence struct {
 	Accept  bool      // it is an acceptance too
 	Current bool      // it is what the node is now: of this boot, and judged for its profile
 	Body    string    // JSON
-
-	Tags []string // hardware tags that follow from it; only written, see Tags
 }
 
 const evidenceColumns = "task, node_id, profile, boot_id, digest, at, ready, accept, current, body FROM evidence"
@@ -60,33 +58,9 @@ func (r Records) PutEvidence(ctx context.Context, e Evidence, slots []Proposal, 
 			AND number <> (SELECT coalesce(max(number), 0) FROM evidence WHERE node_id = ? AND accept = 1)`,
 			e.NodeID, e.NodeID, int64(kept), e.NodeID))
 	if e.Current {
-		statements = append(statements, retag(e.NodeID, e.Tags)...)
 		statements = append(statements, propose(e, slots)...)
 	}
 	return r.db.Change(ctx, statements, events...)
-}
-
-func retag(nodeID string, tags []string) []engine.Statement {
-	return []engine.Statement{
-		engine.Do("DELETE FROM node_tags WHERE node_id = ?", nodeID),
-		engine.Do("INSERT INTO node_tags(node_id, tag) SELECT DISTINCT ?, value FROM json_each(?)", nodeID, texts(tags)),
-	}
-}
-
-// Tags are the hardware tags on record, by node, sorted.
-func (r Records) Tags(ctx context.Context) (map[string][]string, error) {
-	tags := map[string][]string{}
-	_, err := engine.All(ctx, r.db, func(r *engine.Row) bool {
-		id := r.Text()
-		tags[id] = append(tags[id], r.Text())
-		return true
-	}, engine.Do("SELECT node_id, tag FROM node_tags ORDER BY node_id, tag"))
-	return tags, err
-}
-
-// Retag replaces the hardware tags of a node, because another version of the gateway has other names.
-func (r Records) Retag(ctx context.Context, nodeID string, tags []string) error {
-	return r.db.Change(ctx, retag(nodeID, tags))
 }
 
 // outdate says that a node may be another one than its evidence says.

@@ -56,18 +56,53 @@ func (r Records) AddAccount(ctx context.Context, a Account, events ...store.Even
 // if there is none with this name. ErrConflict while it has leases that have not ended, rentals that are live, requests, or machines that
 // were rented and are not gone: see Kept.
 func (r Records) RemoveAccount(ctx context.Context, name string, events ...store.Event) error {
-	return r.noAccount(ctx, name, r.db.Change(ctx, []engine.Statement{
+	return r.noAccount(ctx, name, r.db.Change(ctx, append([]engine.Statement{
 		known(name),
 		engine.Guard("NOT EXISTS(SELECT 1 FROM machine_leases WHERE account = ? AND state <> 'ended')", name),
 		engine.Guard("NOT EXISTS(SELECT 1 FROM rentals x WHERE x.account = ? AND "+live+")", name),
 		engine.Guard("NOT EXISTS(SELECT 1 FROM rental_requests WHERE account = ? AND state = 'renting')", name),
 		engine.Guard("NOT EXISTS(SELECT 1 "+kept()+")", name),
+	}, removed(name)...), events...))
+}
+
+// removed deletes all of an account but what was rented of it.
+func removed(name string) []engine.Statement {
+	return []engine.Statement{
 		engine.Do("DELETE FROM providers WHERE name = ?", name),
 		engine.Do("DELETE FROM secrets WHERE name = ?", SecretName(name)),
 		engine.Do("DELETE FROM spending_limits WHERE of = 'account' AND name = ?", name),
 		engine.Do("DELETE FROM provider_instances WHERE account = ?", name),
 		engine.Do("DELETE FROM provider_findings WHERE account = ?", name),
-	}, events...))
+		engine.Do("DELETE FROM rejoins WHERE account = ?", name),
+	}
+}
+
+// ForgetAccount is RemoveAccount for an account whose company cannot be asked any more: noKey says that its key is not there, else its
+// instances must not be seen now, or it is ErrConflict. What has not ended of it ends, each with an event that says why. The company may
+// charge for the machines on and on.
+//
+// Should the account come back, none of these machines is destroyed for what is on record: their leases end as those that only tell, and an
+// order that was not answered counts as one that nobody has made.
+func (r Records) ForgetAccount(ctx context.Context, name, why string, at time.Time, noKey bool, events ...store.Event) error {
+	now := engine.Millis(at)
+	const ofLeases, ofRentals = "account = ? AND state <> 'ended'", "x.account = ? AND " + live
+	const ended = "CASE x.state WHEN 'ready' THEN 'ended' ELSE 'failed' END"
+	tell := func(kind, detail, from string) engine.Statement {
+		return engine.Do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security) SELECT ?, `+kind+
+			`, 'gateway', node_id, '', tenant, '', 'failed', json_object('provider', account, 'instance', instance, 'why', ?, `+detail+
+			"), 0 FROM "+from, now, why, name)
+	}
+	return r.noAccount(ctx, name, r.db.Change(ctx, append([]engine.Statement{
+		known(name),
+		engine.Guard("? = 1 OR EXISTS(SELECT 1 FROM providers WHERE name = ? AND failed_at IS NOT NULL)", engine.Flag(noKey), name),
+		tell("'lease.ended'", "'act', act", "machine_leases WHERE "+ofLeases),
+		tell("'rental.' || "+ended, "'rental', id, 'request', request", "rentals x WHERE "+ofRentals),
+		engine.Do("UPDATE machine_leases SET state = 'ended', act = 'keep', why = ?, ended_at = ?, try_at = NULL, version = version + 1 "+
+			"WHERE "+ofLeases, why, now, name),
+		engine.Do("UPDATE rentals AS x SET state = "+ended+", why = ?, ended_at = ?, version = version + 1, "+
+			"asked_at = CASE instance WHEN '' THEN NULL ELSE asked_at END WHERE "+ofRentals, why, now, name),
+		engine.Do("UPDATE rental_requests SET state = 'failed', why = ?, done_at = ? WHERE account = ? AND state = 'renting'", why, now, name),
+	}, removed(name)...), events...))
 }
 
 // kept is FROM the instances i of an account that were made for rentals and that are not gone, whether they run or not.

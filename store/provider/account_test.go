@@ -95,12 +95,10 @@ func TestRemoveAccount(t *testing.T) {
 	findings, err := r.Findings(t.Context())
 	must(t, err)
 	must(t, r.AddAccount(t.Context(), account("a")))
-	shown, err := r.Instances(t.Context(), "a")
-	must(t, err)
+	shown := listed(t, r, "a")
 	wantSame(t, "left of it", []int{len(limits), len(findings), len(shown)}, []int{0, 0, 0})
-	other, err := r.Instances(t.Context(), "b")
-	if err != nil || len(other) != 1 {
-		t.Errorf("of the other account: %v, %v", other, err)
+	if other := listed(t, r, "b"); len(other) != 1 {
+		t.Errorf("of the other account: %v", other)
 	}
 	for what, err := range map[string]error{
 		"lease":   r.PutLease(t.Context(), lease("c", "1", "")),

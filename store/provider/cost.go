@@ -15,6 +15,8 @@ type CostRow struct {
 	NodeID   string // "": none
 	Seconds  int64  // for which it was charged
 	Billed   int64  // all of the money, in millionths
+	Used     int64  // of that, the share of GPUs that were seen at work
+	Idle     int64  // of that, the share of GPUs that were seen idle
 	Silent   int64  // of that, while its node was not heard
 	Storage  int64  // of that, while it was stopped
 }
@@ -28,13 +30,15 @@ type CostDay struct {
 // SaveCosts stores sums of one day, store.Piece at most, in one batch. What the database has more of already stays. The node and the tenant
 // are the last ones; a node is not forgotten.
 func (r Records) SaveCosts(ctx context.Context, day int64, rows []CostRow) error {
-	const save = `INSERT INTO provider_costs(day, account, instance, tenant, node_id, seconds, billed, silent, storage)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET tenant = excluded.tenant,
+	const save = `INSERT INTO provider_costs(day, account, instance, tenant, node_id, seconds, billed, used, idle, silent, storage)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET tenant = excluded.tenant,
 		node_id = CASE excluded.node_id WHEN '' THEN node_id ELSE excluded.node_id END, seconds = max(seconds, excluded.seconds),
-		billed = max(billed, excluded.billed), silent = max(silent, excluded.silent), storage = max(storage, excluded.storage)`
+		billed = max(billed, excluded.billed), used = max(used, excluded.used), idle = max(idle, excluded.idle),
+		silent = max(silent, excluded.silent), storage = max(storage, excluded.storage)`
 	statements := make([]engine.Statement, 0, len(rows))
 	for _, c := range rows {
-		statements = append(statements, engine.Do(save, day, c.Account, c.Instance, c.Tenant, c.NodeID, c.Seconds, c.Billed, c.Silent, c.Storage))
+		statements = append(statements, engine.Do(save, day, c.Account, c.Instance, c.Tenant, c.NodeID, c.Seconds, c.Billed, c.Used, c.Idle,
+			c.Silent, c.Storage))
 	}
 	return r.db.Change(ctx, statements)
 }
@@ -43,9 +47,24 @@ func (r Records) SaveCosts(ctx context.Context, day int64, rows []CostRow) error
 func (r Records) Costs(ctx context.Context, from, to int64) ([]CostDay, error) {
 	return engine.All(ctx, r.db, func(r *engine.Row) CostDay {
 		return CostDay{Day: r.Number(), CostRow: CostRow{Account: r.Text(), Instance: r.Text(), Tenant: r.Text(), NodeID: r.Text(),
-			Seconds: r.Number(), Billed: r.Number(), Silent: r.Number(), Storage: r.Number()}}
-	}, engine.Do(`SELECT day, account, instance, tenant, node_id, seconds, billed, silent, storage FROM provider_costs
+			Seconds: r.Number(), Billed: r.Number(), Used: r.Number(), Idle: r.Number(), Silent: r.Number(), Storage: r.Number()}}
+	}, engine.Do(`SELECT day, account, instance, tenant, node_id, seconds, billed, used, idle, silent, storage FROM provider_costs
 		WHERE day >= ? AND day <= ? ORDER BY day, account, instance`, from, to))
+}
+
+// Charged is the money, in millionths, that was charged for an instance on the days from one to another, both included; nil: nobody has
+// seen that yet, or its price is not known.
+func (r Records) Charged(ctx context.Context, account, instance string, from, to int64) (*int64, error) {
+	days := []int64{}
+	for day := from; day <= to; day++ {
+		days = append(days, day)
+	}
+	sums, err := engine.All(ctx, r.db, (*engine.Row).Integer, engine.Do(`SELECT sum(billed) FROM provider_costs
+		WHERE day IN (SELECT value FROM json_each(?)) AND account = ? AND instance = ? AND seconds > 0`, engine.JSON(days), account, instance))
+	if err != nil {
+		return nil, err
+	}
+	return sums[0], nil
 }
 
 // DropCosts deletes the rows before a day, at most most, and tells how many.

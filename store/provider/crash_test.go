@@ -141,8 +141,7 @@ func TestKill9(t *testing.T) {
 		}
 		wantSame(t, "when all is given back", spent(t, r, provider.OfAccount, "a"), [2]int64{})
 		view(t, r, "b", crashView(round)...)
-		list, err := r.Instances(t.Context(), "b")
-		must(t, err)
+		list := listed(t, r, "b")
 		current := 0
 		for _, i := range list {
 			if i.Missing == 0 && i.Body == fmt.Sprint(round) {

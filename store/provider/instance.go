@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -39,15 +40,35 @@ func readInstance(r *engine.Row) Instance {
 		StartAt: r.Maybe(), Body: r.Text()}
 }
 
-func (r Records) instances(ctx context.Context, rest string, args ...any) ([]Instance, error) {
+func (r Records) instances(ctx context.Context, rest string, most int, args ...any) ([]Instance, error) {
 	return engine.All(ctx, r.db, readInstance, engine.Do(`SELECT i.account, i.id, i.tenant, i.name, i.state, i.price, i.running, i.storage,
 		i.first_at, coalesce(CASE i.missing WHEN 0 THEN p.synced_at ELSE i.seen_at END, i.first_at), i.missing, i.gone_at, i.start_at, i.body
-		FROM providers p CROSS JOIN provider_instances i ON i.account = p.name WHERE p.name = ? `+rest+" ORDER BY i.id", args...))
+		FROM providers p CROSS JOIN provider_instances i ON i.account = p.name WHERE p.name = ? `+rest+" ORDER BY i.id LIMIT ?",
+		append(args, int64(most))...))
 }
 
-// Instances are those of an account that are not gone, by id.
-func (r Records) Instances(ctx context.Context, account string) ([]Instance, error) {
-	return r.instances(ctx, "AND i.gone_at IS NULL", account)
+// Instances are those of an account that are not gone, by id. They are read in pieces, so that a large account does not need memory twice.
+// An error ends them.
+func (r Records) Instances(ctx context.Context, account string) iter.Seq2[Instance, error] {
+	return r.pieces(ctx, "AND i.gone_at IS NULL", account)
+}
+
+func (r Records) pieces(ctx context.Context, which, account string) iter.Seq2[Instance, error] {
+	return func(yield func(Instance, error) bool) {
+		for after, n := "", engine.Piece; n == engine.Piece; {
+			piece, err := r.instances(ctx, which+" AND i.id > ?", engine.Piece, account, after)
+			if err != nil {
+				yield(Instance{}, err)
+				return
+			}
+			n = len(piece)
+			for _, i := range piece {
+				if after = i.ID; !yield(i, nil) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // shows is true if the company shows the same of an instance as before.
@@ -90,11 +111,10 @@ func (r Records) SaveView(ctx context.Context, account string, at time.Time, all
 	if err != nil {
 		return nil, err
 	}
-	had, err := r.instances(ctx, "", account)
+	changed, absent, missing, err := r.differences(ctx, account, all)
 	if err != nil {
 		return nil, err
 	}
-	changed, absent, missing := differences(had, all)
 	still := engine.Guard("EXISTS(SELECT 1 FROM providers WHERE name = ? AND synced_at IS ?)", account, engine.MaybeMillis(a.SyncedAt))
 	for len(changed) > engine.Piece {
 		piece := []engine.Statement{still, show(account, at, changed[:engine.Piece])}
@@ -119,30 +139,31 @@ func (r Records) SaveView(ctx context.Context, account string, at time.Time, all
 
 // differences are, between what is on record and a view, the instances that the view shows otherwise, the ids of those that it does not
 // have, and of these, the ids of those that the view before did not have either.
-func differences(had, all []Instance) (changed []Instance, absent, again []string) {
-	before := make(map[string]*Instance, len(had))
-	for i := range had {
-		before[had[i].ID] = &had[i]
-	}
-	seen := make(map[string]bool, len(all))
+func (r Records) differences(ctx context.Context, account string, all []Instance) (changed []Instance, absent, again []string, err error) {
+	left := make(map[string]*Instance, len(all)) // that are not on record as they are shown
 	for i := range all {
-		was := before[all[i].ID]
-		seen[all[i].ID] = true
-		if was == nil || was.Missing > 0 || was.StartAt != nil || !all[i].shows(was) {
+		left[all[i].ID] = &all[i]
+	}
+	absent = []string{}
+	for was, err := range r.pieces(ctx, "", account) {
+		now, isShown := left[was.ID]
+		switch {
+		case err != nil:
+			return nil, nil, nil, err
+		case isShown && was.Missing == 0 && was.StartAt == nil && now.shows(&was):
+			delete(left, was.ID)
+		case !isShown && was.GoneAt == nil:
+			if absent = append(absent, was.ID); was.Missing > 0 {
+				again = append(again, was.ID)
+			}
+		}
+	}
+	for i := range all {
+		if left[all[i].ID] != nil {
 			changed = append(changed, all[i])
 		}
 	}
-	absent = []string{}
-	for _, was := range had {
-		if was.GoneAt != nil || seen[was.ID] {
-			continue
-		}
-		absent = append(absent, was.ID)
-		if was.Missing > 0 {
-			again = append(again, was.ID)
-		}
-	}
-	return slices.Clip(changed), absent, again
+	return slices.Clip(changed), absent, again, nil
 }
 
 // Start stores that an instance is about to be asked to start: it counts as one that runs from then on, until a view shows that it does, or
@@ -150,7 +171,7 @@ func differences(had, all []Instance) (changed []Instance, absent, again []strin
 // there is no such instance. ErrConflict if it has changed meanwhile.
 func (r Records) Start(ctx context.Context, account, id string, at time.Time, events ...store.Event) error {
 	ctx = store.Fresh(ctx)
-	found, err := r.instances(ctx, "AND i.gone_at IS NULL AND i.id = ?", account, id)
+	found, err := r.instances(ctx, "AND i.gone_at IS NULL AND i.id = ?", 1, account, id)
 	if err != nil || len(found) == 0 {
 		return cmp.Or(err, store.ErrNotFound)
 	}
@@ -166,7 +187,7 @@ func (r Records) Start(ctx context.Context, account, id string, at time.Time, ev
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	if limit := r.passed(ctx, Rental{Account: account, Tenant: i.Tenant, Price: i.more()}); limit != nil || i.Running != nil {
+	if limit := r.Passed(ctx, Rental{Account: account, Tenant: i.Tenant, Price: i.more()}); limit != nil || i.Running != nil {
 		return cmp.Or(limit, err)
 	}
 	return fmt.Errorf("%w: it is not known what %s costs while it runs", ErrLimit, id)
@@ -200,8 +221,26 @@ func (r Records) Gone(ctx context.Context, account, id string, at time.Time, eve
 	}, events...)
 }
 
-// DropGone deletes instances that were gone before a time, at most most, and tells how many.
+// WhenGone tells, of instances with these ids at companies of a kind, which account had each, and when the company was known to have it no
+// longer. Those of which that is not known are left out.
+func (r Records) WhenGone(ctx context.Context, kind string, ids []string) (map[string]Instance, error) {
+	const some = `SELECT i.account, i.id, i.gone_at FROM providers p CROSS JOIN provider_instances i ON i.account = p.name
+		WHERE p.kind = ? AND i.gone_at IS NOT NULL AND i.id IN (SELECT value FROM json_each(?)) ORDER BY i.gone_at`
+	found, err := engine.All(ctx, r.db, func(r *engine.Row) Instance {
+		return Instance{Account: r.Text(), ID: r.Text(), GoneAt: r.Maybe()}
+	}, engine.Do(some, kind, engine.JSON(ids)))
+	all := make(map[string]Instance, len(found))
+	for _, i := range found {
+		all[i.ID] = i
+	}
+	return all, err
+}
+
+// DropGone deletes instances that were gone before a time, with their rejoins, at most most, and tells how many.
 func (r Records) DropGone(ctx context.Context, before time.Time, most int) (int, error) {
-	return r.db.Most(ctx, most, engine.Do(`DELETE FROM provider_instances WHERE (account, id) IN
-		(SELECT account, id FROM provider_instances WHERE gone_at < ? ORDER BY gone_at LIMIT ?)`, engine.Millis(before), int64(most)))
+	const old = "(SELECT account, id FROM provider_instances WHERE gone_at < ? ORDER BY gone_at LIMIT ?)"
+	at := engine.Millis(before)
+	return r.db.Most(ctx, most,
+		engine.Do("DELETE FROM rejoins WHERE (account, instance) IN "+old, at, int64(most)),
+		engine.Do("DELETE FROM provider_instances WHERE (account, id) IN "+old, at, int64(most)))
 }

@@ -12,11 +12,20 @@ import (
 	"muster/store/provider"
 )
 
+// listed are the instances of an account that are not gone.
+func listed(t testing.TB, r provider.Records, account string) (all []provider.Instance) {
+	t.Helper()
+	for i, err := range r.Instances(t.Context(), account) {
+		must(t, err)
+		all = append(all, i)
+	}
+	return all
+}
+
 // shown are the instances of account a that are not gone: id, tenant, state, running price, body, when they were seen, and missing views.
 func shown(t testing.TB, r provider.Records) string {
 	t.Helper()
-	list, err := r.Instances(t.Context(), "a")
-	must(t, err)
+	list := listed(t, r, "a")
 	var text []string
 	for _, i := range list {
 		price := "?"
@@ -57,6 +66,13 @@ func TestSaveView(t *testing.T) {
 	wantError(t, "gone of another account", r.Gone(t.Context(), "b", "1", start), store.ErrConflict)
 
 	must(t, r.Gone(t.Context(), "a", "1", after(4*time.Minute), store.Event{At: start, Kind: "provider.finding"}))
+	gone, err := r.WhenGone(t.Context(), "vast_ai", []string{"1", "2", "9"})
+	if at := gone["1"].GoneAt; err != nil || len(gone) != 1 || gone["1"].Account != "a" || at == nil || !at.Equal(after(4*time.Minute)) {
+		t.Errorf("when it was gone: %+v, %v", gone, err)
+	}
+	if gone, err := r.WhenGone(t.Context(), "runpod", []string{"1"}); err != nil || len(gone) != 0 {
+		t.Errorf("gone at another company: %+v, %v", gone, err)
+	}
 	wantError(t, "gone again", r.Gone(t.Context(), "a", "1", start), store.ErrConflict)
 	wantSame(t, "missing after that", viewAt(t, r, 5*time.Minute, two), "")
 	wantSame(t, "after that", shown(t, r), `2 platform stopped ? {} 1m0s-5m0s 0`)
@@ -137,8 +153,7 @@ func TestLargeView(t *testing.T) {
 	if c.batches != 10 || c.longest > 500*1000 {
 		t.Errorf("the first view: %d batches, of %d bytes at most", c.batches, c.longest)
 	}
-	list, err := r.Instances(t.Context(), "a")
-	must(t, err)
+	list := listed(t, r, "a")
 	wantSame(t, "instances", len(list), 5000)
 
 	*c = counting{Engine: c.Engine}
@@ -152,8 +167,7 @@ func TestLargeView(t *testing.T) {
 	if c.batches != 1 || c.bytes > 2000 {
 		t.Errorf("with two changes: %d batches, %d bytes", c.batches, c.bytes)
 	}
-	list, err = r.Instances(t.Context(), "a")
-	must(t, err)
+	list = listed(t, r, "a")
 	wantSame(t, "the changes", []any{list[7].State, list[4999].Missing, list[4998].Missing}, []any{"stopped", 1, 0})
 }
 

@@ -106,8 +106,11 @@ func (r Records) PutLease(ctx context.Context, l Lease, events ...store.Event) e
 	}, events...)
 }
 
-// DropLeases deletes leases that ended before a time, at most most, and tells how many.
+// DropLeases deletes leases that ended before a time, at most most, and tells how many. That of a machine which the company still has
+// stays: it may say that the machine is kept.
 func (r Records) DropLeases(ctx context.Context, before time.Time, most int) (int, error) {
 	return r.db.Most(ctx, most, engine.Do(`DELETE FROM machine_leases WHERE (account, instance) IN (SELECT account, instance
-		FROM machine_leases WHERE state = 'ended' AND ended_at < ? ORDER BY ended_at LIMIT ?)`, engine.Millis(before), int64(most)))
+		FROM machine_leases l WHERE state = 'ended' AND ended_at < ? AND NOT EXISTS(SELECT 1 FROM provider_instances i
+			WHERE i.account = l.account AND i.id = l.instance AND i.gone_at IS NULL) ORDER BY ended_at LIMIT ?)`, engine.Millis(before),
+		int64(most)))
 }

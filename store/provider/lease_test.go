@@ -86,4 +86,14 @@ func TestLeases(t *testing.T) {
 		}
 	}
 	wantSame(t, "left", selected(provider.LeaseQuery{Ended: true}), "023")
+	view(t, r, "b", instance("3", "running", 1))
+	n, err := r.DropLeases(t.Context(), after(4*time.Hour), 5)
+	must(t, err)
+	wantSame(t, "dropped of what is there", n, 0)
+	view(t, r, "b")
+	view(t, r, "b")
+	must(t, r.Gone(t.Context(), "b", "3", start))
+	n, err = r.DropLeases(t.Context(), after(4*time.Hour), 5)
+	must(t, err)
+	wantSame(t, "dropped of what is gone", n, 1)
 }

@@ -68,10 +68,10 @@ func made(name string) string {
 }
 
 // runs is the condition that an instance runs, or may run, or was asked to. A word that nobody has foreseen counts. charged is that of one
-// that counts: it runs so, or its disk is kept.
+// that counts: it runs so, or its disk is kept, or it is being destroyed and the company charges for it until that is done.
 const (
 	runs    = "gone_at IS NULL AND (start_at IS NOT NULL OR state NOT IN ('stopped', 'ending', 'gone'))"
-	charged = "gone_at IS NULL AND (start_at IS NOT NULL OR state NOT IN ('ending', 'gone'))"
+	charged = "gone_at IS NULL AND (start_at IS NOT NULL OR state <> 'gone')"
 )
 
 // unseen is true of a rental x whose instance does not count by itself yet. An instance is a rental's by its id. While nobody knows the
@@ -81,15 +81,16 @@ const unseen = `NOT EXISTS(SELECT 1 FROM provider_instances i WHERE i.account = 
 	" || x.id AND " + runs + "))" // + has it search by name
 
 // counted are the machines that count against limits, each once, with what they cost an hour; NULL: nobody knows. These are the instances
-// that run or may run, those that are stopped, for their disks, the rentals that are live and whose instance no view shows yet, and those
-// that have failed or ended and whose lease says that their instance, which no view has shown, is not destroyed yet. What is charged now is
-// the price of one that runs or is stopped; of others it is only if nothing else is known, since one that starts may be charged for its
-// disk alone. The condition is one on x.account or x.tenant.
+// that run or may run, those that are stopped, for their disks, those that are being destroyed, the rentals that are live and whose
+// instance no view shows yet, and those that have failed or ended and whose lease says that their instance, which no view has shown, is
+// not destroyed yet. What is charged now is the price of one that runs, is stopped or ends; of others it is only if nothing else is known,
+// since one that starts may be charged for its disk alone. The condition is one on x.account or x.tenant.
 func counted(condition string) string {
 	const byID = "(SELECT r.price FROM rentals r WHERE r.account = x.account AND r.instance = x.id AND r.instance <> '')"
 	byName := "(SELECT r.price FROM rentals r WHERE r.account = x.account AND " + made("x.name") + ")"
 	const columns = "SELECT x.account, x.tenant, "
 	const seen = `CASE WHEN x.state = 'stopped' AND x.start_at IS NULL THEN coalesce(x.price, x.storage)
+		WHEN x.state = 'ending' AND x.start_at IS NULL THEN coalesce(x.price, x.running)
 		ELSE coalesce(x.running, CASE x.state WHEN 'running' THEN x.price END) END, `
 	return columns + "coalesce(" + seen + byID + ", " + byName + `, x.price) AS price FROM provider_instances x
 			WHERE ` + charged + " AND " + condition +
@@ -135,8 +136,8 @@ func readSpending(r *engine.Row) Spending {
 	return Spending{Of: r.Text(), Name: r.Text(), PerHour: r.Number(), Unpriced: r.Number(), Limit: r.Integer()}
 }
 
-// passed is the ErrLimit that says which limit keeps a rental from being intended; nil: none does now.
-func (r Records) passed(ctx context.Context, x Rental) error {
+// Passed is the ErrLimit that says which limit keeps a rental from being intended; nil: none does now.
+func (r Records) Passed(ctx context.Context, x Rental) error {
 	for _, scope := range [...][2]string{{OfAccount, x.Account}, {OfTenant, x.Tenant}} {
 		s, err := engine.First(ctx, r.db, store.ErrNotFound, readSpending, engine.Do(`SELECT ?, ?, coalesce(sum(price), 0),
 			count(*) - count(price), (SELECT per_hour FROM spending_limits WHERE of = ? AND name = ?) FROM (`+counted("x."+scope[0]+" = ?")+")",

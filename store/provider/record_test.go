@@ -55,8 +55,9 @@ func TestBadHosts(t *testing.T) {
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	r, _ := open(t)
-	full := provider.CostRow{Account: "a", Instance: "1", Tenant: "platform", NodeID: "n", Seconds: 600, Billed: 500, Silent: 40, Storage: 3}
-	early := provider.CostRow{Account: "a", Instance: "1", Tenant: "other", Seconds: 60, Billed: 50, Silent: 4}
+	full := provider.CostRow{Account: "a", Instance: "1", Tenant: "platform", NodeID: "n", Seconds: 600, Billed: 500, Used: 200,
+		Idle: 90, Silent: 40, Storage: 3}
+	early := provider.CostRow{Account: "a", Instance: "1", Tenant: "other", Seconds: 60, Billed: 50, Used: 20, Idle: 9, Silent: 4}
 	for range 2 {
 		must(t, r.SaveCosts(t.Context(), 7, []provider.CostRow{full, {Account: "a", Instance: "0"}}))
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"muster/store"
@@ -41,6 +42,28 @@ func readRental(r *engine.Row) Rental {
 		CreatedAt: r.Time(), AskedAt: r.Maybe(), BootedAt: r.Maybe(), ReadyAt: r.Maybe(), EndedAt: r.Maybe(), Version: r.Number()}
 }
 
+// Foreign tells which of these names of machines are those of rentals of an account that are not on record here. Another gateway may have
+// the same account. Rentals stay on record for as long as their machines are there.
+func (r Records) Foreign(ctx context.Context, account string, names []string) (map[string]bool, error) {
+	foreign := map[string]bool{}
+	var ids []string
+	for _, name := range names {
+		if id, made := strings.CutPrefix(name, NamePrefix); made {
+			ids = append(ids, id)
+			foreign[name] = true
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	const some = "SELECT id FROM rentals WHERE account = ? AND id IN (SELECT value FROM json_each(?))"
+	found, err := engine.All(ctx, r.db, (*engine.Row).Text, engine.Do(some, account, engine.JSON(ids)))
+	for _, id := range found {
+		delete(foreign, NamePrefix+id)
+	}
+	return foreign, err
+}
+
 // wanted is true if a rental may be made for a request: of its account and tenant, while it is renting, and while it has fewer live ones
 // than it wants. Its parameters are the request's id, account and tenant.
 const wanted = `EXISTS(SELECT 1 FROM rental_requests q WHERE q.id = ? AND q.account = ? AND q.tenant = ? AND q.state = 'renting'
@@ -62,7 +85,7 @@ func (r Records) Intend(ctx context.Context, x Rental, events ...store.Event) er
 		if read != nil || !free {
 			return errors.Join(err, read)
 		}
-		if limit := r.passed(again, x); limit != nil {
+		if limit := r.Passed(again, x); limit != nil {
 			return limit
 		}
 	}

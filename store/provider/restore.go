@@ -30,5 +30,6 @@ func (r Records) Restored(ctx context.Context, at time.Time) error {
 			" AND state <> 'ready'", engine.Millis(at)),
 		engine.Do("UPDATE rental_requests SET allocation = '' WHERE id IN (SELECT request FROM rentals x WHERE " + live + ")"),
 		engine.Do("UPDATE rental_requests SET state = 'failed', why = ?, done_at = ? WHERE state = 'renting'", why, engine.Millis(at)),
+		engine.Do("UPDATE rejoins SET state = 'failed', why = ?, ended_at = ? WHERE "+asked, why, engine.Millis(at)),
 	})
 }

@@ -39,7 +39,7 @@ func (db *DB) Batch(ctx context.Context, statements []engine.Statement) ([]engin
 	if err != nil {
 		return nil, err
 	}
-	return results(outcomes)
+	return results(outcomes), nil
 }
 
 // writeGroup stores batches that share one transaction, and so one round of Raft. If one is refused, those before it are stored without it,
@@ -197,21 +197,12 @@ func refusal(r reply) error {
 }
 
 // results are those of a batch that was stored.
-func results(outcomes []outcome) ([]engine.Result, error) {
+func results(outcomes []outcome) []engine.Result {
 	all := make([]engine.Result, 0, len(outcomes))
 	for i := range outcomes {
-		o := &outcomes[i]
-		rows, err := o.rows()
-		if err != nil {
-			return nil, err
-		}
-		affected := o.Affected
-		if o.Columns != nil {
-			affected = int64(len(rows))
-		}
-		all = append(all, engine.Result{Affected: affected, Rows: rows})
+		all = append(all, engine.Result{Affected: outcomes[i].Affected})
 	}
-	return all, nil
+	return all
 }
 
 // conflict turns the text of an error of SQLite into engine.ErrConflict, if a condition of a batch has caused it, and into an Outage, if a

@@ -35,10 +35,10 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// put stores a key and its trace, and wants the trace back.
+// put stores a key and its trace.
 func (c *crowd) put(ctx context.Context, key string, check func([]engine.Result, error)) {
 	c.callers.Go(func() {
-		check(c.Batch(ctx, []engine.Statement{put(key, "1"), engine.Returning("INSERT INTO log VALUES (?) RETURNING k", key)}))
+		check(c.Batch(ctx, []engine.Statement{put(key, "1"), engine.Do("INSERT INTO log VALUES (?)", key)}))
 	})
 	synctest.Wait()
 }
@@ -62,7 +62,7 @@ func TestWritesShare(t *testing.T) {
 		ctx, withdraw := context.WithCancel(t.Context())
 		stored := func(key string) func([]engine.Result, error) {
 			return func(r []engine.Result, err error) {
-				if err != nil || len(r) != 2 || r[0].Affected != 1 || len(r[1].Rows) != 1 || r[1].Rows[0][0] != key {
+				if err != nil || len(r) != 2 || r[0].Affected != 1 || r[1].Affected != 1 {
 					t.Errorf("%s: %v, %v", key, r, err)
 				}
 			}

@@ -24,7 +24,7 @@ type Step struct {
 
 // ahead are the columns that say when something happened. SetBack corrects those that are in the future.
 var ahead = [...]struct{ table, column string }{
-	{"liveness", "last_seen"}, {"liveness", "reported_at"}, {"gpus", "first_seen"}, {"gpus", "last_seen"},
+	{"liveness", "last_seen"}, {"liveness", "reported_at"},
 	{"runs", "first_at"}, {"runs", "last_at"}, {"runs", "before_at"},
 	{"nodes", "created_at"}, {"nodes", "state_since"}, {"nodes", "enrolled_at"}, {"nodes", "retired_at"}, {"reasons", "since"},
 	{"enrolments", "at"}, {"certificates", "first_used_at"}, {"certificates", "ended_at"},

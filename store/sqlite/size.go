@@ -23,6 +23,6 @@ func (db *DB) Size(ctx context.Context) (Size, error) {
 // Shrink gives at most so many free pages back to the file system. Only a file that was made with Options.Lax can do that; any other
 // stays as it is.
 func (db *DB) Shrink(ctx context.Context, pages int) error {
-	_, err := db.Batch(ctx, []engine.Statement{engine.Returning("PRAGMA incremental_vacuum(" + strconv.Itoa(pages) + ")")})
+	_, err := db.Batch(ctx, []engine.Statement{engine.Do("PRAGMA incremental_vacuum(" + strconv.Itoa(pages) + ")")})
 	return err
 }

@@ -224,14 +224,6 @@ func (w *writer) one(st engine.Statement) (engine.Result, error) {
 	if err != nil {
 		return engine.Result{}, err
 	}
-	if st.Returns {
-		rows, err := prepared.Query(st.Args...)
-		if err != nil {
-			return engine.Result{}, err
-		}
-		all, err := collect(rows)
-		return engine.Result{Affected: int64(len(all)), Rows: all}, err
-	}
 	done, err := prepared.Exec(st.Args...)
 	if err != nil {
 		return engine.Result{}, err
