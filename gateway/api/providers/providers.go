@@ -22,15 +22,20 @@ type Account struct {
 	URL       string     `json:"url"`
 	CreatedAt time.Time  `json:"created_at"`
 	CreatedBy string     `json:"created_by"`
-	SyncedAt  *time.Time `json:"synced_at"` // when all its instances were seen last; null: never
-	FailedAt  *time.Time `json:"failed_at"` // since when they cannot be seen; null: they can
-	Error     string     `json:"error"`     // why not
-	Instances *int       `json:"instances"` // of the last complete view; null: there was none
-	PerHour   *float64   `json:"price_per_hour"`
+	SyncedAt  *time.Time `json:"synced_at"`      // when all its instances were seen last; null: never
+	FailedAt  *time.Time `json:"failed_at"`      // since when they cannot be seen; null: they can
+	Error     string     `json:"error"`          // why not
+	Instances *int       `json:"instances"`      // of the last complete view; null: there was none
+	PerHour   *float64   `json:"price_per_hour"` // that counts against the limit now
 	Limit     *float64   `json:"limit_per_hour"` // null: none
 	Known     bool       `json:"known"`          // the view is of now
 
 	KeyReplaced bool `json:"key_replaced,omitempty"` // of an answer to a Request: the account was there, and has another key now
+}
+
+// RemoveFilter says what becomes of the machines of an account that is removed.
+type RemoveFilter struct {
+	ForgetMachines bool `json:"forget_machines,omitempty"` // the company cannot be asked any more: they are given up, and may be charged on
 }
 
 // List answers GET providers.
@@ -77,16 +82,37 @@ type Instance struct {
 	SeenAt    time.Time  `json:"seen_at"`
 	Node      string     `json:"node"` // name of the node that says that it is this; empty: none
 	NodeID    string     `json:"node_id"`
-	Status    string     `json:"status"` // of the node
-	Rental    string     `json:"rental"` // that muster made it for; empty: muster did not rent it
+	Status    string     `json:"status"`  // of the node
+	Rental    string     `json:"rental"`  // that muster made it for; empty: muster did not rent it
+	Foreign   bool       `json:"foreign"` // it has the name of a rental that is not on record here: another gateway may have rented it
 	Lease     *Lease     `json:"lease"`
+
+	RejoinCosts string  `json:"rejoin_costs"` // what it loses when it starts again with another script; empty: it cannot
+	Rejoin      *Rejoin `json:"rejoin"`       // the last time that it was to; null: never
 }
+
+// Rejoin says how far a machine is that is to start again with another script, and join the fleet.
+type Rejoin struct {
+	State   string     `json:"state"`
+	AskedBy string     `json:"asked_by"`
+	AskedAt time.Time  `json:"asked_at"`
+	EndedAt *time.Time `json:"ended_at"`
+	Why     string     `json:"why"` // why it has failed, or may
+}
+
+// States of a Rejoin.
+const (
+	RejoinAsked  = "asked"  // and its agent was not heard since
+	RejoinJoined = "joined" // it is heard
+	RejoinFailed = "failed"
+)
 
 // InstanceList answers GET providers/{provider}/instances.
 type InstanceList struct {
 	SyncedAt  *time.Time `json:"synced_at"` // what the list is of
 	Known     bool       `json:"known"`
 	Instances []Instance `json:"instances"`
+	Gone      []string   `json:"gone"` // ids of nodes that are not retired, whose machines the account had and has no longer
 }
 
 // Acts on an instance, and of a lease at its end.
@@ -94,12 +120,13 @@ const (
 	ActStart   = "start"
 	ActStop    = "stop"
 	ActDestroy = "destroy"
-	ActKeep    = "keep" // of a lease: only tell
+	ActKeep    = "keep"   // of a lease: only tell
+	ActRejoin  = "rejoin" // of an instance: start again with a script that joins the fleet
 )
 
 // InstanceAct does something with an instance.
 type InstanceAct struct {
-	Act string `json:"act"` // ActStart, ActStop or ActDestroy
+	Act string `json:"act"` // ActStart, ActStop, ActDestroy or ActRejoin
 }
 
 // Kinds of what is found when the fleet is held against what companies charge. They are conditions too.
@@ -134,9 +161,18 @@ type Finding struct {
 
 // Plan answers GET providers/plan.
 type Plan struct {
-	Providers []Account `json:"providers"`
-	Findings  []Finding `json:"findings"`
-	PerDay    float64   `json:"cost_per_day"` // of the findings whose cost is known, each machine once
+	Providers []Account  `json:"providers"`
+	Findings  []Finding  `json:"findings"`
+	PerDay    float64    `json:"cost_per_day"` // of the findings whose cost is known, each machine once
+	Unjudged  []Unjudged `json:"not_judged"`
+	Foreign   []Unjudged `json:"foreign"` // machines that another gateway has rented: see Instance
+}
+
+// Unjudged are machines of an account of which nobody can say, or can say yet, whether something is wrong with them.
+type Unjudged struct {
+	Provider string `json:"provider"`
+	Machines int    `json:"machines"`
+	Why      string `json:"why"`
 }
 
 // Lease is the time until which somebody has decided to pay for a machine.
@@ -232,6 +268,7 @@ type Offer struct {
 type OfferList struct {
 	Offers  []Offer `json:"offers"`
 	PerHour float64 `json:"price_per_hour"` // of those that are chosen
+	Refused string  `json:"refused"`        // why a limit does not allow these; empty: it does
 }
 
 // OfferFilter asks for offers. A zero field does not count.
@@ -248,6 +285,12 @@ type OfferFilter struct {
 	Bid      bool     `json:"interruptible,omitempty"`
 	Image    string   `json:"image,omitempty"`
 	Offers   []string `json:"offers,omitempty"` // that are chosen
+
+	// The rest changes no offer. It is checked as for a Renting.
+	Labels     []string `json:"labels,omitempty"` // KEY=VALUE
+	TTLSeconds int      `json:"ttl_seconds,omitempty"`
+	Act        string   `json:"act,omitempty"`
+	IdleEnd    int      `json:"idle_seconds,omitempty"`
 }
 
 // Rented is a request for machines, as far as it is.
@@ -309,16 +352,17 @@ type RentedList struct {
 
 // CostRow is what a group of machines has cost.
 type CostRow struct {
-	Group    string   `json:"group"`
-	Machines int      `json:"machines"`
-	Hours    float64  `json:"hours"`
-	Rented   *float64 `json:"rented"`   // all of it; null: not known
-	Used     *float64 `json:"used"`     // of that, while its GPUs worked
-	Idle     *float64 `json:"idle"`     // while they were idle
-	Silent   *float64 `json:"silent"`   // while it was not heard, and charged
-	Storage  *float64 `json:"storage"`  // while it was stopped
-	Estimate bool     `json:"estimate"` // some of it is by price and time, or by a label
-	Unpriced int      `json:"unpriced"` // machines whose price is not known: they are not in the sums
+	Group      string   `json:"group"`
+	Machines   int      `json:"machines"`
+	Hours      float64  `json:"hours"`
+	Rented     *float64 `json:"rented"`     // all of it, and the sum of the next five; null: not known
+	Used       *float64 `json:"used"`       // of that, while its GPUs were seen at work; null: they were never seen
+	Idle       *float64 `json:"idle"`       // while they were seen idle
+	Silent     *float64 `json:"silent"`     // while it was not heard, and charged
+	Storage    *float64 `json:"storage"`    // while it was stopped
+	Unmeasured *float64 `json:"unmeasured"` // while it was heard, and nobody saw what its GPUs did
+	Estimate   bool     `json:"estimate"`   // some of it is by price and time, or by a label
+	Unpriced   int      `json:"unpriced"`   // machines whose price is not known: they are not in the sums
 }
 
 // CostReport answers GET costs.

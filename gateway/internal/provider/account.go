@@ -13,8 +13,23 @@ import (
 )
 
 // Providers are the accounts of a tenant; "": all.
-func (s *Service) Providers(_ context.Context, tenant string) (providers.List, error) {
-	return providers.List{Providers: s.market.List(tenant)}, nil
+func (s *Service) Providers(ctx context.Context, tenant string) (providers.List, error) {
+	all, err := s.priced(ctx, s.market.List(tenant)...)
+	return providers.List{Providers: all}, err
+}
+
+// priced fills in what accounts cost an hour: the sum that counts against their limits, so that nobody sees another one beside the limit.
+// It is not known before the first view.
+func (s *Service) priced(ctx context.Context, accounts ...providers.Account) ([]providers.Account, error) {
+	rows, err := s.Records.Spent(ctx)
+	for i := range accounts {
+		for _, r := range rows {
+			if a := &accounts[i]; a.Instances != nil && r.Of == rentals.OfAccount && r.Name == a.Name {
+				a.PerHour = perHour((*cloud.Money)(&r.PerHour))
+			}
+		}
+	}
+	return accounts, err
 }
 
 // AddProvider stores an account whose key the company takes, or replaces its key.
@@ -22,8 +37,12 @@ func (s *Service) AddProvider(ctx context.Context, q providers.Request, by store
 	return s.market.Add(ctx, q, by)
 }
 
-// RemoveProvider forgets an account and its key.
-func (s *Service) RemoveProvider(ctx context.Context, name string, by store.Actor) error {
+// RemoveProvider forgets an account and its key. What is rented of it stands in the way, unless its company cannot be asked any more and
+// the filter says that the machines are to be forgotten.
+func (s *Service) RemoveProvider(ctx context.Context, name string, f providers.RemoveFilter, by store.Actor) error {
+	if f.ForgetMachines {
+		return s.market.Forget(ctx, name, by)
+	}
 	return s.market.Remove(ctx, name, by)
 }
 
@@ -34,7 +53,12 @@ func (s *Service) SyncProvider(ctx context.Context, name string) (providers.Acco
 			"what was seen last stays, with its age; the gateway goes on trying")
 	}
 	s.Round(ctx)
-	return s.market.Show(name, "")
+	a, err := s.market.Show(name, "")
+	if err != nil {
+		return a, err
+	}
+	all, err := s.priced(store.Fresh(ctx), a)
+	return all[0], err
 }
 
 // SetProviderLimit says what the machines of an account may cost an hour.

@@ -14,7 +14,7 @@ import (
 	"muster/store"
 )
 
-// says is a report: each group with its machines, hours, and money as rented/used/idle/silent/storage.
+// says is a report: each group with its machines, hours, and money as rented/used/idle/silent/storage/unmeasured.
 func (h *house) says(f providers.CostReportFilter) string {
 	h.t.Helper()
 	r, err := h.Costs(h.t.Context(), f)
@@ -28,7 +28,7 @@ func (h *house) says(f providers.CostReportFilter) string {
 
 func sayRow(r providers.CostRow) string {
 	text := fmt.Sprintf("%s %d %.4g h", r.Group, r.Machines, r.Hours)
-	for _, m := range []*float64{r.Rented, r.Used, r.Idle, r.Silent, r.Storage} {
+	for _, m := range []*float64{r.Rented, r.Used, r.Idle, r.Silent, r.Storage, r.Unmeasured} {
 		if m == nil {
 			text += " -"
 		} else {
@@ -56,7 +56,7 @@ func TestMeter(t *testing.T) {
 	h.pass(30 * time.Minute)
 	h.shows(machine("1", 2, stopped))
 	h.pass(time.Hour)
-	want := "vast 1 2.5 h 3.1 - - 1 0.1"
+	want := "vast 1 2.5 h 3.1 - - 1 0.1 2"
 	if got := h.says(providers.CostReportFilter{}); got != want+"; "+strings.TrimPrefix(want, "vast") {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -75,7 +75,7 @@ func TestMeter(t *testing.T) {
 		t.Errorf("got\n%s", text)
 	}
 	if got := h.says(providers.CostReportFilter{By: "tenant"}); got !=
-		"lab 4 7 h 22.1 - - 16 0.1 1 unpriced;  4 7 h 22.1 - - 16 0.1 1 unpriced" {
+		"lab 4 7 h 22.1 - - 16 0.1 6 1 unpriced;  4 7 h 22.1 - - 16 0.1 6 1 unpriced" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -134,7 +134,7 @@ func TestMeterFails(t *testing.T) {
 	h.Round(gone)
 	h.Round(t.Context())
 	h.Round(t.Context())
-	if got := h.says(providers.CostReportFilter{}); got != "vast 510 510 h 510 - - 510 0;  510 510 h 510 - - 510 0" {
+	if got := h.says(providers.CostReportFilter{}); got != "vast 510 510 h 510 - - 510 0 0;  510 510 h 510 - - 510 0 0" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -153,7 +153,7 @@ func TestTwoAccounts(t *testing.T) {
 			h.must(err)
 		}
 	}
-	if got := h.says(providers.CostReportFilter{}); got != "vast 1 1 h 1 - - 1 0;  1 1 h 1 - - 1 0" {
+	if got := h.says(providers.CostReportFilter{}); got != "vast 1 1 h 1 - - 1 0 0;  1 1 h 1 - - 1 0 0" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -169,36 +169,43 @@ func TestReport(t *testing.T) {
 	h.replace("free", func(n *api.NodeRow) { n.Provider = "rack" })
 	h.replace("old", func(n *api.NodeRow) { n.State = wire.StateRetired; n.Provider = "gone.example" })
 	h.shows(machine("1", 2), machine("2", 1), machine("3", 0.5))
+	h.replace("a", working(4, 1))
 	h.pass(0)
-	h.pass(10 * time.Hour)
-	cost := func(all, idle float64) *api.NodeCost {
-		return &api.NodeCost{WatchedSeconds: 36000, Cost: &all, IdleCost: &idle}
+	for range 60 {
+		h.pass(10 * time.Minute)
 	}
-	h.costs["2026-11-29"] = map[string]*api.NodeCost{"a": cost(100, 25), "own": cost(8, 2), "free": {WatchedSeconds: 3600}}
-	h.costs["2026-11-28"] = map[string]*api.NodeCost{"a": cost(3, 1), "old": {WatchedSeconds: 7200, Cost: to(6.0)}}
+	cost := func(all, measured, idle float64) *api.NodeCost {
+		return &api.NodeCost{WatchedSeconds: 36000, Cost: &all, MeasuredCost: &measured, IdleCost: &idle}
+	}
+	h.costs["2026-11-29"] = map[string]*api.NodeCost{"a": cost(100, 100, 25), "own": cost(8, 7, 2), "free": {WatchedSeconds: 3600}}
+	h.costs["2026-11-28"] = map[string]*api.NodeCost{"a": cost(3, 3, 1), "old": {WatchedSeconds: 7200, Cost: to(6.0), MeasuredCost: to(0.0)}}
 	since := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		f    providers.CostReportFilter
 		want string
 	}{
-		"by provider": {providers.CostReportFilter{}, "gone.example 1 2 h 6 - - - -; rack 2 11 h 8 6 2 - - 1 unpriced; " +
-			"vast 3 40 h 38 17 6 5 0; " +
-			" 6 53 h 52 23 8 5 0 1 unpriced"},
-		"by tenant": {providers.CostReportFilter{By: "tenant"}, "lab 5 43 h 42 23 8 5 0 1 unpriced; other 1 10 h 10 - - 0 0; " +
-			" 6 53 h 52 23 8 5 0 1 unpriced"},
-		"by label": {providers.CostReportFilter{By: "team"}, " 3 13 h 11 - - 5 0 1 unpriced; blue 1 10 h 10 - - 0 0; red 2 30 h 31 23 8 0 0; " +
-			" 6 53 h 52 23 8 5 0 1 unpriced"},
-		"of a tenant": {providers.CostReportFilter{Tenant: "other"}, "vast 1 10 h 10 - - 0 0;  1 10 h 10 - - 0 0"},
+		"by provider": {providers.CostReportFilter{}, "gone.example 1 2 h 6 - - - - 6; rack 2 11 h 8 5 2 - - 1 1 unpriced; " +
+			"vast 3 40 h 38 17 6 5 0 10; " +
+			" 6 53 h 52 22 8 5 0 17 1 unpriced"},
+		"by tenant": {providers.CostReportFilter{By: "tenant"}, "lab 5 43 h 42 22 8 5 0 7 1 unpriced; other 1 10 h 10 - - 0 0 10; " +
+			" 6 53 h 52 22 8 5 0 17 1 unpriced"},
+		"by label": {providers.CostReportFilter{By: "team"}, " 3 13 h 11 - - 5 0 6 1 unpriced; blue 1 10 h 10 - - 0 0 10; " +
+			"red 2 30 h 31 22 8 0 0 1;  6 53 h 52 22 8 5 0 17 1 unpriced"},
+		"of a tenant": {providers.CostReportFilter{Tenant: "other"}, "vast 1 10 h 10 - - 0 0 10;  1 10 h 10 - - 0 0 10"},
 		"of a selector": {providers.CostReportFilter{Selector: "team=red"},
-			"rack 1 10 h 8 6 2 - -; vast 1 20 h 23 17 6 0 0;  2 30 h 31 23 8 0 0"},
+			"rack 1 10 h 8 5 2 - - 1; vast 1 20 h 23 17 6 0 0 0;  2 30 h 31 22 8 0 0 1"},
 		"of a day": {providers.CostReportFilter{Until: since.Add(24 * time.Hour)},
-			"gone.example 1 2 h 6 - - - -; vast_ai 1 10 h 3 2 1 - -;  2 12 h 9 2 1 - -"},
-		"of nobody": {providers.CostReportFilter{Tenant: "none"}, " 0 0 h - - - - -"},
+			"gone.example 1 2 h 6 - - - - 6; vast_ai 1 10 h 3 2 1 - - 0;  2 12 h 9 2 1 - - 6"},
+		"of nobody": {providers.CostReportFilter{Tenant: "none"}, " 0 0 h - - - - - -"},
 	} {
 		c.f.Since = since
 		if got := h.says(c.f); got != c.want {
 			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
 		}
+	}
+	if r, err := h.Costs(t.Context(), providers.CostReportFilter{Since: h.now.Add(-time.Minute)}); err != nil ||
+		!r.Since.Equal(h.now.Truncate(24*time.Hour)) {
+		t.Errorf("days are whole: it is from %s, %v", r.Since, err)
 	}
 	for name, f := range map[string]providers.CostReportFilter{
 		"by": {By: "a b"}, "selector": {Selector: "=="}, "time": {Since: h.now.Add(time.Hour)},
@@ -224,7 +231,7 @@ func TestJoinedLater(t *testing.T) {
 	h.nodes = []*api.NodeRow{node("gpu-1", "1")}
 	h.replace("gpu-1", func(n *api.NodeRow) { n.Labels = map[string]string{"team": "red"} })
 	h.pass(time.Hour)
-	if got := h.says(providers.CostReportFilter{By: "team"}); got != "red 1 1.5 h 3 - - 1 0;  1 1.5 h 3 - - 1 0" {
+	if got := h.says(providers.CostReportFilter{By: "team"}); got != "red 1 1.5 h 3 - - 1 0 2;  1 1.5 h 3 - - 1 0 2" {
 		t.Errorf("got %s", got)
 	}
 }

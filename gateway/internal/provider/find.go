@@ -20,10 +20,13 @@ type foundKey struct{ account, instance, kind string }
 
 func keyOf(f *providers.Finding) foundKey { return foundKey{f.Provider, f.Instance, f.Kind} }
 
+const rentedElsewhere = "rented by another gateway, or before this one was restored"
+
 // settle keeps what is found now, and what is not found any more.
 func (s *Service) settle(ctx context.Context, accounts []reconcile.Account, machines []reconcile.Machine) error {
 	now := s.Now()
-	found := s.certain(reconcile.Find(accounts, machines, now), accounts, now)
+	found, waiting := reconcile.Find(accounts, machines, now)
+	found = s.certain(found, accounts, now)
 	var opened, closed []rentals.Finding
 	var began, ended []store.Event
 	is := make(map[foundKey]bool, len(found))
@@ -60,9 +63,20 @@ func (s *Service) settle(ctx context.Context, accounts []reconcile.Account, mach
 	slices.SortStableFunc(found, worst)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.findings = found
+	s.findings, s.waiting, s.foreign = found, waiting, foreign(machines)
 	s.looked = true
 	return nil
+}
+
+// foreign counts the machines that another gateway has rented: they are that one's to judge.
+func foreign(machines []reconcile.Machine) map[reconcile.Waiting]int {
+	all := map[reconcile.Waiting]int{}
+	for i := range machines {
+		if m := &machines[i]; m.Foreign {
+			all[reconcile.Waiting{Account: m.Account, Tenant: m.Seen.Tenant, Why: rentedElsewhere}]++
+		}
+	}
+	return all
 }
 
 // certain leaves out what an old view seems to say: with it nothing new is found.

@@ -182,6 +182,16 @@ func (h *house) replace(id string, change func(*api.NodeRow)) {
 	}
 }
 
+// working has so many GPUs, which are seen now, and of which the first are idle.
+func working(gpus, idle int) func(*api.NodeRow) {
+	return func(n *api.NodeRow) {
+		n.Fresh, n.GPUs = true, make([]api.GPU, gpus)
+		for i := range idle {
+			n.GPUs[i].IdleSince = &n.CreatedAt
+		}
+	}
+}
+
 func silent(n *api.NodeRow) { n.Status = wire.StatusStale }
 func heard(n *api.NodeRow)  { n.Status = wire.StatusOnline }
 

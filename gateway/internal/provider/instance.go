@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/provider/reconcile"
+	rentals "muster/store/provider"
 )
 
 // Instances are those of an account, as its company shows them, beside what is known of them here. tenant is the caller's; "": all.
 func (s *Service) Instances(ctx context.Context, tenant, name string) (providers.InstanceList, error) {
-	list := providers.InstanceList{Instances: []providers.Instance{}}
+	list := providers.InstanceList{Instances: []providers.Instance{}, Gone: []string{}}
 	row, ok := s.market.Account(name)
 	if !ok {
 		return list, notFound("provider account", name)
@@ -24,14 +26,22 @@ func (s *Service) Instances(ctx context.Context, tenant, name string) (providers
 	if err != nil {
 		return list, err
 	}
+	rejoins, err := s.Records.Rejoins(ctx, name, "")
+	if err != nil {
+		return list, err
+	}
 	_, list.SyncedAt, list.Known = s.market.Instances(name)
 	for i := range machines {
 		m := &machines[i]
-		if m.Account == name && m.Seen != nil && (tenant == "" || m.Seen.Tenant == tenant) {
-			list.Instances = append(list.Instances, shown(m))
+		switch {
+		case m.Account != name || tenant != "" && m.Tenant() != tenant:
+		case m.Seen != nil:
+			list.Instances = append(list.Instances, shown(m, rejoins))
+		case m.Gone:
+			list.Gone = append(list.Gone, m.Node.ID)
 		}
 	}
-	if tenant != "" && row.Tenant != tenant && len(list.Instances) == 0 {
+	if tenant != "" && row.Tenant != tenant && len(list.Instances)+len(list.Gone) == 0 {
 		return list, notFound("provider account", name)
 	}
 	return list, nil
@@ -51,12 +61,12 @@ func (s *Service) Instance(ctx context.Context, tenant, name, id string) (provid
 	return providers.Instance{}, notFound("instance", name+"/"+id)
 }
 
-// shown is an instance with its node and its lease.
-func shown(m *reconcile.Machine) providers.Instance {
+// shown is an instance with its node, its lease, and how far it is where it is to join again. rejoins are those of its account.
+func shown(m *reconcile.Machine, rejoins []rentals.Rejoin) providers.Instance {
 	v := m.Seen
 	i := providers.Instance{Provider: v.Account, Kind: v.Kind, ID: v.ID, Name: v.Name, Tenant: v.Tenant, State: v.State, RawState: v.Raw,
 		Why: v.Why, Host: v.Host, Region: v.Region, GPU: v.GPU, GPUs: v.GPUs, PerHour: perHour(v.Price), Storage: perHour(v.Storage),
-		StartedAt: v.StartedAt, EndsAt: v.EndsAt, SeenAt: v.SeenAt.UTC()}
+		StartedAt: v.StartedAt, EndsAt: v.EndsAt, Foreign: m.Foreign, SeenAt: v.SeenAt.UTC(), RejoinCosts: cloud.RejoinCosts(v.Kind)}
 	if a := v.SSH; a != nil {
 		i.SSH = fmt.Sprintf("%s:%d", a.Host, a.Port)
 		if a.User != "" {
@@ -77,6 +87,11 @@ func shown(m *reconcile.Machine) providers.Instance {
 		if l.Idle != nil {
 			seconds := int64(l.Idle.Seconds())
 			i.Lease.IdleSeconds = &seconds
+		}
+	}
+	for _, x := range rejoins {
+		if x.Instance == v.ID {
+			i.Rejoin = &providers.Rejoin{State: x.State, AskedBy: x.AskedBy, AskedAt: x.AskedAt.UTC(), EndedAt: api.UTC(x.EndedAt), Why: x.Why}
 		}
 	}
 	return i

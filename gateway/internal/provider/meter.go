@@ -16,6 +16,9 @@ import (
 // longestGap is how much time between two views counts: beyond that nobody can say what was charged.
 const longestGap = 7 * 24 * time.Hour
 
+// longestLook is between two views, of which the second says what GPUs did meanwhile. A large account is read for minutes.
+const longestLook = 10 * time.Minute
+
 const day = 24 * time.Hour
 
 // dayOf is the number of a day: whole days since 1970, UTC.
@@ -30,9 +33,11 @@ type meter struct {
 
 // sums are those of one instance and one day, money in millionths.
 type sums struct {
-	tenant, node                     string
-	seconds, billed, silent, storage float64
-	isNew                            bool // not written yet
+	tenant, node    string
+	seconds, billed float64
+	used, idle      float64 // of what was billed, here and below
+	silent, storage float64
+	isNew           bool // not written yet
 }
 
 func newMeter(accounts []rentals.Account) meter {
@@ -45,7 +50,8 @@ func newMeter(accounts []rentals.Account) meter {
 	return t
 }
 
-// read counts what accounts with a new view were charged since the one before, and writes it.
+// read counts what accounts with a new view were charged since the one before, and writes it. What another gateway has rented, that one
+// counts.
 func (t *meter) read(ctx context.Context, s *Service, accounts []reconcile.Account, machines []reconcile.Machine) error {
 	fresh := map[string]reconcile.Account{}
 	for _, a := range accounts {
@@ -62,8 +68,8 @@ func (t *meter) read(ctx context.Context, s *Service, accounts []reconcile.Accou
 	}
 	for i := range machines {
 		m := &machines[i]
-		if a, is := fresh[m.Account]; is && m.Seen != nil {
-			t.count(m, *a.At, span(t.upTo[a.Name], *a.At))
+		if a, is := fresh[m.Account]; is && m.Seen != nil && !m.Foreign {
+			t.count(m, *a.At, span(t.upTo[a.Name], *a.At), s.started)
 		}
 	}
 	for _, a := range accounts {
@@ -90,20 +96,21 @@ func (t *meter) load(ctx context.Context, s *Service, to time.Time, passed time.
 		t.days[n] = make(map[[2]string]*sums, len(rows))
 		for _, r := range rows {
 			t.days[n][[2]string{r.Account, r.Instance}] = &sums{tenant: r.Tenant, node: r.NodeID, seconds: float64(r.Seconds),
-				billed: float64(r.Billed), silent: float64(r.Silent), storage: float64(r.Storage)}
+				billed: float64(r.Billed), used: float64(r.Used), idle: float64(r.Idle), silent: float64(r.Silent), storage: float64(r.Storage)}
 		}
 	}
 	return nil
 }
 
-// count adds the time before a view for one machine, as far as it was there.
-func (t *meter) count(m *reconcile.Machine, to time.Time, passed time.Duration) {
+// count adds the time before a view for one machine, as far as it was there. What its GPUs did before the gateway started, nobody saw.
+func (t *meter) count(m *reconcile.Machine, to time.Time, passed time.Duration, started time.Time) {
 	began := m.Seen.FirstAt
 	if at := m.Seen.StartedAt; at != nil && at.Before(began) {
 		began = *at
 	}
 	passed = min(passed, max(to.Sub(began), 0))
 	price, isStopped := rate(m.Seen.Instance)
+	wasSeen := passed <= longestLook && !to.Add(-passed).Before(started)
 	for passed > 0 {
 		n := dayOf(to.Add(-1)) // the day that ends with to
 		part := min(passed, to.Sub(time.Unix(n*int64(day.Seconds()), 0)))
@@ -112,13 +119,14 @@ func (t *meter) count(m *reconcile.Machine, to time.Time, passed time.Duration) 
 			row = &sums{}
 			t.days[n][[2]string{m.Account, m.ID}] = row
 		}
-		row.add(m, part, price, isStopped)
+		row.add(m, part, price, isStopped, wasSeen)
 		to, passed = to.Add(-part), passed-part
 	}
 }
 
-// add counts a part of a day. Without a price only that the machine was there is on record.
-func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money, isStopped bool) {
+// add counts a part of a day. Without a price only that the machine was there is on record. What is neither used nor idle, silent nor
+// storage was not measured.
+func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money, isStopped, wasSeen bool) {
 	r.isNew = true
 	r.tenant = m.Seen.Tenant
 	isHeard := m.Node != nil && m.Node.State != wire.StateRetired && m.Node.Status == wire.StatusOnline
@@ -136,6 +144,11 @@ func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money,
 		r.storage += money
 	case !isHeard:
 		r.silent += money
+	case wasSeen:
+		if idle := m.Node.IdleShare(); idle != nil {
+			r.used += money * (1 - *idle)
+			r.idle += money * *idle
+		}
 	}
 }
 
@@ -184,7 +197,7 @@ func costRows(rows map[[2]string]*sums, keys [][2]string) []rentals.CostRow {
 	for i, key := range keys {
 		r := rows[key]
 		all[i] = rentals.CostRow{Account: key[0], Instance: key[1], Tenant: r.tenant, NodeID: r.node, Seconds: int64(r.seconds),
-			Billed: int64(r.billed), Silent: int64(r.silent), Storage: int64(r.storage)}
+			Billed: int64(r.billed), Used: int64(r.used), Idle: int64(r.idle), Silent: int64(r.silent), Storage: int64(r.storage)}
 	}
 	return all
 }

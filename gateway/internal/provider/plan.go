@@ -1,22 +1,30 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
+	"muster/gateway/internal/provider/reconcile"
 )
 
 // Plan is what is wrong, with the command that settles it. tenant is the caller's; "": all.
-func (s *Service) Plan(_ context.Context, tenant string) (providers.Plan, error) {
-	found, err := s.found()
+func (s *Service) Plan(ctx context.Context, tenant string) (providers.Plan, error) {
+	found, waiting, others, err := s.found()
 	if err != nil {
 		return providers.Plan{}, err
 	}
-	p := providers.Plan{Providers: s.market.List(tenant), Findings: []providers.Finding{}}
+	list, err := s.Providers(ctx, tenant)
+	if err != nil {
+		return providers.Plan{}, err
+	}
+	p := providers.Plan{Providers: list.Providers, Findings: []providers.Finding{}, Unjudged: counted(waiting, tenant),
+		Foreign: counted(others, tenant)}
 	paid := map[[2]string]float64{} // of each machine, once
 	for _, f := range found {
 		if tenant != "" && f.Tenant != tenant {
@@ -33,14 +41,34 @@ func (s *Service) Plan(_ context.Context, tenant string) (providers.Plan, error)
 	return p, nil
 }
 
-// found are the findings of the last round. Nobody may change them.
-func (s *Service) found() ([]providers.Finding, error) {
+// counted sums up machines that are not judged, of a tenant; "": of all.
+func counted(waiting map[reconcile.Waiting]int, tenant string) []providers.Unjudged {
+	sums := map[providers.Unjudged]int{}
+	for w, n := range waiting {
+		if tenant == "" || w.Tenant == tenant {
+			sums[providers.Unjudged{Provider: w.Account, Why: w.Why}] += n
+		}
+	}
+	all := make([]providers.Unjudged, 0, len(sums))
+	for u, n := range sums {
+		u.Machines = n
+		all = append(all, u)
+	}
+	slices.SortFunc(all, func(a, b providers.Unjudged) int {
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Why, b.Why))
+	})
+	return all
+}
+
+// found are the findings of the last round, what it could not judge, and what is not its to judge. Nobody may change them.
+func (s *Service) found() (all []providers.Finding, waiting, others map[reconcile.Waiting]int, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if !s.looked && len(s.market.Accounts()) > 0 {
-		return nil, wire.Refuse(wire.CodeUnavailable, "the fleet was not held against its providers yet", "try again in a few seconds")
+		return nil, nil, nil, wire.Refuse(wire.CodeUnavailable, "the fleet was not held against its providers yet",
+			"try again in a few seconds")
 	}
-	return s.findings, nil
+	return s.findings, s.waiting, s.foreign, nil
 }
 
 // mostSingle is how many findings of one kind on one account are told one by one.
@@ -49,7 +77,7 @@ const mostSingle = 20
 // Told are the findings as people are to be told of them: where there are many of one kind on one account, they are one without an
 // instance.
 func (s *Service) Told() []providers.Finding {
-	found, err := s.found()
+	found, _, _, err := s.found()
 	if err != nil {
 		return nil
 	}

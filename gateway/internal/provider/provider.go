@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,9 +52,11 @@ type Service struct {
 	pruned   time.Time
 
 	mu       sync.RWMutex
-	open     map[foundKey]time.Time // since when
-	findings []providers.Finding    // of the last round, the worst first
-	looked   bool                   // there was one
+	open     map[foundKey]time.Time    // since when
+	findings []providers.Finding       // of the last round, the worst first
+	waiting  map[reconcile.Waiting]int // machines that it could not judge
+	foreign  map[reconcile.Waiting]int // those that it does not judge
+	looked   bool                      // there was one
 }
 
 // Open makes a Service that goes on with what is in the database.
@@ -145,7 +148,56 @@ func (s *Service) machines(ctx context.Context) ([]reconcile.Account, []reconcil
 		a.Starts = row.FailedAt == nil && (s.Now().Sub(s.started) < settles || s.Now().Sub(row.CreatedAt) < settles)
 		accounts[i] = a
 	}
-	return accounts, reconcile.Join(accounts, s.Nodes(), leases), nil
+	machines := reconcile.Join(accounts, s.Nodes(), leases)
+	return accounts, machines, errors.Join(s.markForeign(ctx, machines), s.markGone(ctx, accounts, machines))
+}
+
+// markForeign marks the machines that another gateway has rented, and that did not join here.
+func (s *Service) markForeign(ctx context.Context, machines []reconcile.Machine) error {
+	unknown := map[string][]*reconcile.Machine{} // by account
+	names := map[string][]string{}
+	for i := range machines {
+		if m := &machines[i]; m.Seen != nil && m.Node == nil {
+			unknown[m.Account] = append(unknown[m.Account], m)
+			names[m.Account] = append(names[m.Account], m.Seen.Name)
+		}
+	}
+	for account, all := range unknown {
+		foreign, err := s.Records.Foreign(ctx, account, names[account])
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			m.Foreign = foreign[m.Seen.Name]
+		}
+	}
+	return nil
+}
+
+// markGone marks the machines that an account had once, and has no longer by a view of now. That is known however young their nodes are.
+func (s *Service) markGone(ctx context.Context, accounts []reconcile.Account, machines []reconcile.Machine) error {
+	missing := map[string][]*reconcile.Machine{} // by kind
+	ids := map[string][]string{}
+	for i := range machines {
+		if m := &machines[i]; m.Seen == nil {
+			kind := m.Node.Provider
+			missing[kind], ids[kind] = append(missing[kind], m), append(ids[kind], m.ID)
+		}
+	}
+	for kind, all := range missing {
+		gone, err := s.Records.WhenGone(ctx, kind, ids[kind])
+		if err != nil {
+			return err
+		}
+		for _, m := range all {
+			i, isGone := gone[m.ID]
+			isKnown := slices.ContainsFunc(accounts, func(a reconcile.Account) bool { return a.Name == i.Account && a.Known })
+			if isGone && isKnown && !i.GoneAt.Before(m.Node.CreatedAt) {
+				m.Account, m.Gone, m.Unsure = i.Account, true, false
+			}
+		}
+	}
+	return nil
 }
 
 // prune forgets what is too old, once an hour.

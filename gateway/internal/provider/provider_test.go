@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -169,7 +170,7 @@ func TestRemoved(t *testing.T) {
 	if got := h.plan(); got != "storage_billed 1, gone_at_provider 9" {
 		t.Error(got)
 	}
-	h.must(h.RemoveProvider(t.Context(), "vast", operator))
+	h.must(h.RemoveProvider(t.Context(), "vast", providers.RemoveFilter{}, operator))
 	h.Round(t.Context())
 	if got := h.plan(); got != "" {
 		t.Error(got)
@@ -296,7 +297,8 @@ func TestInstances(t *testing.T) {
 	one := list.Instances[0]
 	lease := one.Lease
 	one.Lease = nil
-	want := providers.Instance{Provider: "vast", Kind: cloud.Vast, ID: "1", Name: "muster-x", Tenant: "lab", State: cloud.Running,
+	want := providers.Instance{RejoinCosts: cloud.RejoinCosts(cloud.Vast), Provider: "vast", Kind: cloud.Vast, ID: "1", Name: "muster-x",
+		Tenant: "lab", State: cloud.Running,
 		RawState: "running", Why: "fine", Host: "m7", Region: "EU", GPU: "H100", GPUs: 2, SSH: "root@ssh4.vast.ai:2222",
 		SeenAt: h.now, Node: "gpu-1", NodeID: "gpu-1",
 		Status: wire.StatusOnline, Rental: "x", PerHour: one.PerHour, Storage: one.Storage}
@@ -340,10 +342,23 @@ func TestSpending(t *testing.T) {
 	if err != nil || one.Of != "tenant lab" || *one.PerHour != 4 || one.Now != 3.6 {
 		t.Errorf("got %+v, %v", one, err)
 	}
-	if ls, err := h.Providers(t.Context(), ""); err != nil || *ls.Providers[0].PerHour != one.Now {
-		t.Errorf("the list of accounts shows another sum: %+v, %v", ls, err)
-	}
+	h.shows(machine("1", 2), machine("2", 1.5, func(i *cloud.Instance) { i.State = cloud.Ending }), machine("3", 1, stopped),
+		machine("4", 1, func(i *cloud.Instance) { i.State, i.Running = cloud.Starting, to(7*cloud.Dollar) }))
+	h.pass(time.Minute)
 	list, err := h.Spending(t.Context())
+	h.must(err)
+	ls, err := h.Providers(t.Context(), "")
+	h.must(err)
+	p, err := h.Plan(t.Context(), "")
+	h.must(err)
+	synced, err := h.SyncProvider(t.Context(), "vast")
+	h.must(err)
+	const sum = 10.6 // one that ends is charged still, and one that starts counts as one that runs
+	if got := []float64{list.Spending[0].Now, *ls.Providers[0].PerHour, *p.Providers[0].PerHour, *synced.PerHour}; !slices.Equal(got,
+		[]float64{sum, sum, sum, sum}) {
+		t.Errorf("limits, accounts, plan and a look show %v, want %g", got, sum)
+	}
+	list, err = h.Spending(t.Context())
 	if err != nil || len(list.Spending) != 2 {
 		t.Errorf("got %+v, %v", list, err)
 	}

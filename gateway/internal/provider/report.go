@@ -12,7 +12,6 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/provider/cloud"
-	"muster/store"
 	rentals "muster/store/provider"
 )
 
@@ -48,7 +47,7 @@ type bill struct {
 	by           string
 	since, until time.Time
 	tenant       string
-	terms        []store.Term
+	terms        []label.Term
 	nodes        map[string]*api.NodeRow // that count, by id
 	nodeOf       map[[2]string]string    // the node that an instance is, or became
 	machines     map[string]*spent
@@ -84,8 +83,9 @@ func (s *Service) newBill(f providers.CostReportFilter) (*bill, error) {
 		}
 	}
 	if keep := s.Now().Add(-keepDays * day); b.since.Before(keep) {
-		b.since = keep.UTC()
+		b.since = keep
 	}
+	b.since = b.since.UTC().Truncate(day) // the sums are of whole days
 	return b, nil
 }
 
@@ -104,6 +104,8 @@ func (b *bill) day(rows []rentals.CostDay, nodes map[string]*api.NodeCost) {
 		sum.Account, sum.Tenant, sum.NodeID = r.Account, r.Tenant, id
 		sum.Seconds += r.Seconds
 		sum.Billed += r.Billed
+		sum.Used += r.Used
+		sum.Idle += r.Idle
 		sum.Silent += r.Silent
 		sum.Storage += r.Storage
 		charged[machine] = sum
@@ -111,7 +113,7 @@ func (b *bill) day(rows []rentals.CostDay, nodes map[string]*api.NodeCost) {
 	for machine, r := range charged {
 		m := b.machine(machine, r.Account, r.Tenant)
 		if r.Seconds > 0 {
-			m.charge(r, nodes[r.NodeID])
+			m.charge(r)
 			delete(nodes, r.NodeID)
 		}
 	}
@@ -150,38 +152,33 @@ func (b *bill) machine(id, provider, tenant string) *spent {
 	return m
 }
 
-// charge adds what a company charged on one day. What of it was used the node says, if it was watched.
-func (m *spent) charge(r rentals.CostRow, node *api.NodeCost) {
+// charge adds what a company charged on one day.
+func (m *spent) charge(r rentals.CostRow) {
 	m.Hours += float64(r.Seconds) / time.Hour.Seconds()
 	add(&m.Rented, r.Billed)
 	add(&m.Silent, r.Silent)
 	add(&m.Storage, r.Storage)
-	heard := max(r.Billed-r.Silent-r.Storage, 0)
-	if idle, known := idleShare(node); known && heard > 0 {
-		part := int64(float64(heard) * idle)
-		add(&m.Used, heard-part)
-		add(&m.Idle, part)
+	if r.Used+r.Idle > 0 {
+		add(&m.Used, r.Used)
+		add(&m.Idle, r.Idle)
 	}
+	add(&m.Unmeasured, max(r.Billed-r.Used-r.Idle-r.Silent-r.Storage, 0))
 }
 
 // own adds what a node cost by its label on one day, while it was heard.
 func (m *spent) own(c *api.NodeCost) {
 	m.Hours += float64(c.WatchedSeconds) / time.Hour.Seconds()
 	api.Add(&m.Rented, c.Cost)
-	if c.Cost == nil || c.IdleCost == nil {
+	if c.Cost == nil || c.MeasuredCost == nil {
 		return
 	}
-	used := max(*c.Cost-*c.IdleCost, 0)
-	api.Add(&m.Used, &used)
-	api.Add(&m.Idle, c.IdleCost)
-}
-
-// idleShare is which part of a node's cost its idle GPUs are, from 0 to 1. known is false where nobody watched them with a price.
-func idleShare(c *api.NodeCost) (share float64, known bool) {
-	if c == nil || c.Cost == nil || c.IdleCost == nil || *c.Cost <= 0 {
-		return 0, false
+	unmeasured := *c.Cost - *c.MeasuredCost
+	api.Add(&m.Unmeasured, &unmeasured)
+	if *c.MeasuredCost > 0 && c.IdleCost != nil {
+		used := *c.MeasuredCost - *c.IdleCost
+		api.Add(&m.Used, &used)
+		api.Add(&m.Idle, c.IdleCost)
 	}
-	return min(*c.IdleCost / *c.Cost, 1), true
 }
 
 func add(sum **float64, millionths int64) {
@@ -222,5 +219,6 @@ func (m *spent) into(sum *providers.CostRow) {
 	api.Add(&sum.Used, m.Used)
 	api.Add(&sum.Idle, m.Idle)
 	api.Add(&sum.Silent, m.Silent)
+	api.Add(&sum.Unmeasured, m.Unmeasured)
 	api.Add(&sum.Storage, m.Storage)
 }

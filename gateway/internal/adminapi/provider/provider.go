@@ -1,16 +1,14 @@
 package provider
 
 import (
-	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
 )
-
-func (c Call) context() context.Context { return c.Request.Context() }
 
 // ofTenant is the filter of routes that have no other.
 type ofTenant struct {
@@ -18,11 +16,11 @@ type ofTenant struct {
 }
 
 func listProviders(c Call, f ofTenant) (any, error) {
-	return c.Accounts.Providers(c.context(), f.Tenant)
+	return c.Accounts.Providers(c.Context(), f.Tenant)
 }
 
 func addProvider(c Call, q providers.Request) (any, error) {
-	p, err := c.Accounts.AddProvider(c.context(), q, c.Caller.Actor)
+	p, err := c.Accounts.AddProvider(c.Context(), q, c.Caller.Actor)
 	if err == nil && !p.KeyReplaced {
 		c.Created()
 	}
@@ -30,11 +28,11 @@ func addProvider(c Call, q providers.Request) (any, error) {
 }
 
 func showProvider(c Call) (any, error) {
-	list, err := c.Accounts.Providers(c.context(), c.Caller.Tenant)
+	list, err := c.Accounts.Providers(c.Context(), c.Caller.Tenant)
 	if err != nil {
 		return nil, err
 	}
-	name := c.named("provider")
+	name := c.Named("provider")
 	at := slices.IndexFunc(list.Providers, func(p providers.Account) bool { return p.Name == name })
 	if at < 0 {
 		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no provider account %.80q", name),
@@ -43,33 +41,33 @@ func showProvider(c Call) (any, error) {
 	return list.Providers[at], nil
 }
 
-func removeProvider(c Call) (any, error) {
-	name := c.named("provider")
-	return api.Done{ID: name, Status: "removed"}, c.Accounts.RemoveProvider(c.context(), name, c.Caller.Actor)
+func removeProvider(c Call, f providers.RemoveFilter) (any, error) {
+	name := c.Named("provider")
+	return api.Done{ID: name, Status: "removed"}, c.Accounts.RemoveProvider(c.Context(), name, f, c.Caller.Actor)
 }
 
 func syncProvider(c Call, _ struct{}) (any, error) {
-	return c.Accounts.SyncProvider(c.context(), c.named("provider"))
+	return c.Accounts.SyncProvider(c.Context(), c.Named("provider"))
 }
 
 func limitProvider(c Call, q providers.SpendingLimit) (any, error) {
-	return c.Accounts.SetProviderLimit(c.context(), c.named("provider"), q, c.Caller.Actor)
+	return c.Accounts.SetProviderLimit(c.Context(), c.Named("provider"), q, c.Caller.Actor)
 }
 
 func limitTenant(c Call, q providers.SpendingLimit) (any, error) {
-	return c.Accounts.SetTenantLimit(c.context(), c.named("tenant"), q, c.Caller.Actor)
+	return c.Accounts.SetTenantLimit(c.Context(), c.Named("tenant"), q, c.Caller.Actor)
 }
 
-func listSpending(c Call) (any, error) { return c.Accounts.Spending(c.context()) }
+func listSpending(c Call) (any, error) { return c.Accounts.Spending(c.Context()) }
 
-func plan(c Call, f ofTenant) (any, error) { return c.Accounts.Plan(c.context(), f.Tenant) }
+func plan(c Call, f ofTenant) (any, error) { return c.Accounts.Plan(c.Context(), f.Tenant) }
 
 func listInstances(c Call) (any, error) {
-	return c.Accounts.Instances(c.context(), c.Caller.Tenant, c.named("provider"))
+	return c.Accounts.Instances(c.Context(), c.Caller.Tenant, c.Named("provider"))
 }
 
 func showInstance(c Call) (any, error) {
-	return c.Accounts.Instance(c.context(), c.Caller.Tenant, c.named("provider"), c.named("instance"))
+	return c.Accounts.Instance(c.Context(), c.Caller.Tenant, c.Named("provider"), c.Named("instance"))
 }
 
 // act is about a machine that the caller may see. It needs the scope to spend where one starts, and else the one to change.
@@ -82,14 +80,14 @@ func act(c Call, q providers.InstanceAct) (any, error) {
 	switch q.Act {
 	case providers.ActStart:
 		scope = api.ScopeProvidersSpend
-	case providers.ActStop, providers.ActDestroy:
+	case providers.ActStop, providers.ActDestroy, providers.ActRejoin:
 	default:
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("an instance cannot %.40q", q.Act), "act is start, stop or destroy")
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("an instance cannot %.40q", q.Act), "act is start, stop, destroy or rejoin")
 	}
 	if err := c.Caller.Needs(scope); err != nil {
 		return nil, err
 	}
-	if err := c.Rents.Act(c.context(), c.named("provider"), c.named("instance"), q.Act, c.Caller.Actor); err != nil {
+	if err := c.Rents.Act(c.Context(), c.Named("provider"), c.Named("instance"), q.Act, c.Caller.Actor); err != nil {
 		return nil, err
 	}
 	if now, err := showInstance(c); err == nil {
@@ -98,9 +96,10 @@ func act(c Call, q providers.InstanceAct) (any, error) {
 	return before, nil // it is done, and the company shows it no longer
 }
 
-func listLeases(c Call, f providers.LeaseFilter) (any, error) { return c.Leases.Leases(c.context(), f) }
+func listLeases(c Call, f providers.LeaseFilter) (any, error) { return c.Leases.Leases(c.Context(), f) }
 
-// setLease needs the scope to spend where it only moves an end later, and else the one to change: a lease may destroy.
+// setLease needs the scope to spend where it only moves an end later, and else the one to change: a lease may destroy. Where a change has a
+// machine cost more, it needs both.
 func setLease(c Call, q providers.LeaseRequest) (any, error) {
 	if q.Node == "" && (q.Provider == "" || q.Instance == "") {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body does not say whose lease it is", "name a node, or a provider and an instance_id")
@@ -113,12 +112,19 @@ func setLease(c Call, q providers.LeaseRequest) (any, error) {
 	if err := c.Caller.Needs(scope); err != nil {
 		return nil, err
 	}
-	return c.Leases.SetLease(c.context(), c.Caller.Tenant, q, c.Caller.Actor)
+	return c.Leases.SetLease(c.Context(), c.Caller.Tenant, q, c.Caller.Actor,
+		func() error { return c.Caller.Needs(api.ScopeProvidersSpend) })
 }
 
 func listOffers(c Call, f providers.OfferFilter) (any, error) {
-	return c.Rents.Offers(c.context(), f.Tenant, providers.Renting{Provider: f.Provider, Tenant: f.Tenant, GPU: f.GPU, GPUs: f.GPUs,
-		Count: f.Count, MaxPrice: f.MaxPrice, Memory: f.Memory, Region: f.Region, DiskGB: f.DiskGB, Bid: f.Bid, Image: f.Image, Offers: f.Offers})
+	labels := map[string]string{}
+	for _, text := range f.Labels {
+		key, value, _ := strings.Cut(text, "=")
+		labels[key] = value
+	}
+	return c.Rents.Offers(c.Context(), f.Tenant, providers.Renting{Provider: f.Provider, Tenant: f.Tenant, GPU: f.GPU, GPUs: f.GPUs,
+		Count: f.Count, MaxPrice: f.MaxPrice, Memory: f.Memory, Region: f.Region, DiskGB: f.DiskGB, Bid: f.Bid, Image: f.Image, Offers: f.Offers,
+		Labels: labels, TTLSeconds: f.TTLSeconds, Act: f.Act, IdleEnd: f.IdleEnd})
 }
 
 // ask answers 201 for a new request, and 200 where the same request was made before. A plan is answered with offers.
@@ -129,25 +135,25 @@ func ask(c Call, q providers.Renting) (any, error) {
 	}
 	q.Tenant = tenant
 	if q.Plan {
-		return c.Rents.Offers(c.context(), tenant, q)
+		return c.Rents.Offers(c.Context(), tenant, q)
 	}
-	rented, created, err := c.Rents.Rent(c.context(), q, c.Caller.Actor)
+	rented, created, err := c.Rents.Rent(c.Context(), q, c.Caller.Actor)
 	if created {
 		c.Created()
 	}
 	return rented, err
 }
 
-func listRentals(c Call, f ofTenant) (any, error) { return c.Rents.Rentals(c.context(), f.Tenant) }
+func listRentals(c Call, f ofTenant) (any, error) { return c.Rents.Rentals(c.Context(), f.Tenant) }
 
 func showRental(c Call) (any, error) {
-	return c.Rents.Rented(c.context(), c.Caller.Tenant, c.named("rental"))
+	return c.Rents.Rented(c.Context(), c.Caller.Tenant, c.Named("rental"))
 }
 
 func giveUp(c Call) (any, error) {
-	return c.Rents.GiveUp(c.context(), c.Caller.Tenant, c.named("rental"), c.Caller.Actor)
+	return c.Rents.GiveUp(c.Context(), c.Caller.Tenant, c.Named("rental"), c.Caller.Actor)
 }
 
 func costs(c Call, f providers.CostReportFilter) (any, error) {
-	return c.Accounts.Costs(c.context(), f)
+	return c.Accounts.Costs(c.Context(), f)
 }

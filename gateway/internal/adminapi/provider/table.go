@@ -6,108 +6,44 @@
 package provider
 
 import (
-	"net/http"
-	"slices"
-
-	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/adminapi/input"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/adminapi/row"
 )
-
-// Row is one row of the API's table.
-type Row struct {
-	Method string
-	Path   string
-	Need   account.Need
-	Reads  bool // a body
-	Serve  func(Call) (any, error)
-}
 
 // Call is one request that the gate let in.
 type Call struct {
 	Service
-	Request *http.Request
-	Caller  account.Caller
-	Body    []byte                 // of a row that reads one
-	Filter  func(filter any) error // reads the parameters
-	Created func()                 // the answer is about something new
+	row.Call
 }
 
 // Table is every route about providers. What makes the gateway call an address, and what bounds the money of others, is for accounts of all
 // tenants.
-func Table() []Row {
+func Table() []row.Row[Call] {
 	read := account.Need{Scopes: []string{api.ScopeProvidersRead}, Reach: account.OwnTenant}
 	spend := account.Need{Scopes: []string{api.ScopeProvidersSpend}, Reach: account.OwnTenant}
 	readAll := account.Need{Scopes: read.Scopes, Reach: account.WholeFleet}
 	writeAll := account.Need{Scopes: []string{api.ScopeProvidersWrite}, Reach: account.WholeFleet}
-	return []Row{
-		{"GET", api.PathProviders, read, false, asks(listProviders)},
-		{"POST", api.PathProviders, writeAll, true, takes(addProvider)},
-		{"GET", api.PathProviderPlan, read, false, asks(plan)},
-		{"GET", api.PathProvider, read, false, plain(showProvider)},
-		{"DELETE", api.PathProvider, writeAll, false, plain(removeProvider)},
-		{"POST", api.PathProviderSync, writeAll, true, takes(syncProvider)},
-		{"PUT", api.PathProviderLimit, writeAll, true, takes(limitProvider)},
-		{"GET", api.PathInstances, read, false, plain(listInstances)},
-		{"GET", api.PathInstance, read, false, plain(showInstance)},
-		{"POST", api.PathInstance, read, true, takes(act)},
-		{"GET", api.PathLeases, read, false, asks(listLeases)},
-		{"POST", api.PathLeases, read, true, takes(setLease)},
-		{"GET", api.PathOffers, read, false, asks(listOffers)},
-		{"GET", api.PathRentals, read, false, asks(listRentals)},
-		{"POST", api.PathRentals, spend, true, takes(ask)},
-		{"GET", api.PathRental, read, false, plain(showRental)},
-		{"DELETE", api.PathRental, spend, false, plain(giveUp)},
-		{"GET", api.PathCostReport, read, false, asks(costs)},
-		{"GET", api.PathSpending, readAll, false, plain(listSpending)},
-		{"PUT", api.PathTenantLimit, writeAll, true, takes(limitTenant)},
+	return []row.Row[Call]{
+		row.Of("GET", api.PathProviders, read, false, row.Asks(listProviders)),
+		row.Of("POST", api.PathProviders, writeAll, true, row.Takes(addProvider)),
+		row.Of("GET", api.PathProviderPlan, read, false, row.Asks(plan)),
+		row.Of("GET", api.PathProvider, read, false, row.Plain(showProvider)),
+		row.Of("DELETE", api.PathProvider, writeAll, false, row.Asks(removeProvider)),
+		row.Of("POST", api.PathProviderSync, writeAll, true, row.Takes(syncProvider)),
+		row.Of("PUT", api.PathProviderLimit, writeAll, true, row.Takes(limitProvider)),
+		row.Of("GET", api.PathInstances, read, false, row.Plain(listInstances)),
+		row.Of("GET", api.PathInstance, read, false, row.Plain(showInstance)),
+		row.Of("POST", api.PathInstance, read, true, row.Takes(act)),
+		row.Of("GET", api.PathLeases, read, false, row.Asks(listLeases)),
+		row.Of("POST", api.PathLeases, read, true, row.Takes(setLease)),
+		row.Of("GET", api.PathOffers, read, false, row.Asks(listOffers)),
+		row.Of("GET", api.PathRentals, read, false, row.Asks(listRentals)),
+		row.Of("POST", api.PathRentals, spend, true, row.Takes(ask)),
+		row.Of("GET", api.PathRental, read, false, row.Plain(showRental)),
+		row.Of("DELETE", api.PathRental, spend, false, row.Plain(giveUp)),
+		row.Of("GET", api.PathCostReport, read, false, row.Asks(costs)),
+		row.Of("GET", api.PathSpending, readAll, false, row.Plain(listSpending)),
+		row.Of("PUT", api.PathTenantLimit, writeAll, true, row.Takes(limitTenant)),
 	}
 }
-
-// plain makes a handler for a route that takes no parameters, and reads its body itself if it has one.
-func plain(handler func(Call) (any, error)) func(Call) (any, error) {
-	return func(c Call) (any, error) {
-		if err := c.Filter(&struct{}{}); err != nil {
-			return nil, err
-		}
-		return handler(c)
-	}
-}
-
-// asks makes a handler for a route whose parameters are a Filter.
-func asks[Filter any](handler func(Call, Filter) (any, error)) func(Call) (any, error) {
-	return func(c Call) (any, error) {
-		var f Filter
-		if err := c.Filter(&f); err != nil {
-			return nil, err
-		}
-		return handler(c, f)
-	}
-}
-
-// takes makes a handler for a route whose body is a Request. An empty body is a Request without values.
-func takes[Request any](handler func(Call, Request) (any, error)) func(Call) (any, error) {
-	return plain(func(c Call) (any, error) {
-		var q Request
-		if err := c.noToken(); err != nil {
-			return nil, err
-		}
-		if err := input.Decode(c.Body, &q); err != nil {
-			return nil, err
-		}
-		return handler(c, q)
-	})
-}
-
-// noToken refuses a body with a token of this gateway in it: it would go to a company, or stand in a list.
-func (c Call) noToken() error {
-	if slices.ContainsFunc(secret.Texts(c.Body, 1), secret.HasToken) {
-		return wire.Refuse(wire.CodeBadRequest, "the body holds a token of this gateway",
-			"the key that is asked for is one of the company's: leave the token out, and revoke it: muster token revoke ID")
-	}
-	return nil
-}
-
-func (c Call) named(part string) string { return c.Request.PathValue(part) }

@@ -23,7 +23,7 @@ const (
 // atProvider finds the instances of all accounts, by the nodes that they are. The key is a node's id, or provider and instance id as a node
 // has them.
 func (g *giveBack) atProvider(ctx context.Context) error {
-	g.instances = map[string]providers.Instance{}
+	g.instances, g.gone = map[string]providers.Instance{}, map[string]string{}
 	accounts, err := cli.Get[providers.List](ctx, g.Session, api.PathProviders, nil)
 	if err != nil {
 		return err
@@ -32,6 +32,9 @@ func (g *giveBack) atProvider(ctx context.Context) error {
 		list, err := cli.Get[providers.InstanceList](ctx, g.Session, api.At(api.PathInstances, account.Name), nil)
 		if err != nil {
 			return err
+		}
+		for _, id := range list.Gone {
+			g.gone[id] = account.Name
 		}
 		for _, i := range list.Instances {
 			g.instances[i.Kind+"/"+i.ID] = i
@@ -76,6 +79,8 @@ func (g *giveBack) chosenToDestroy(ctx context.Context) ([]cli.Target, error) {
 			if node.State != wire.StateRetired && node.Status != wire.StatusOnline {
 				text += "; its node is " + node.Status + ", so it is destroyed as it is"
 			}
+		} else if account := g.goneAt(node); account != "" {
+			text = itsGone(account)
 		}
 		fmt.Fprintf(g.Stderr, "  %s: %s\n", screen.Printable(node.Name), screen.Printable(text))
 	}
@@ -83,22 +88,32 @@ func (g *giveBack) chosenToDestroy(ctx context.Context) ([]cli.Target, error) {
 	return nodes, g.Agree(deed, deed)
 }
 
-// isLost is true where a node is not heard and its machine is to be destroyed: nobody can clean it, and its disks go with it.
+// goneAt is the account that had a node's machine, which is gone; empty: that is not known.
+func (g *giveBack) goneAt(node api.Node) string {
+	if _, found := g.instanceOf(node); found {
+		return ""
+	}
+	return g.gone[node.ID]
+}
+
+func itsGone(account string) string { return "its machine is gone at " + account + " already" }
+
+// isLost is true where a node is not heard, and its machine is to be destroyed or is gone: nobody can clean it, and its disks go with it.
 func (g *giveBack) isLost(ctx context.Context, node api.Node) bool {
 	if !g.flags.Destroy {
 		return false
 	}
 	now, err := g.look(ctx, node.ID)
 	_, found := g.instanceOf(node)
-	return err == nil && found && now.Status != wire.StatusOnline
+	return err == nil && (found || g.goneAt(node) != "") && now.Status != wire.StatusOnline
 }
 
 // destroy ends the machine of a node that was given back, and waits until its company does not show it any more. gone is false where no
-// account has it.
+// account has it or had it.
 func (g *giveBack) destroy(ctx context.Context, node api.Node) (gone bool, err error) {
 	instance, found := g.instanceOf(node)
 	if !found {
-		return false, nil
+		return g.goneAt(node) != "", nil
 	}
 	name := instance.Provider + "/" + instance.ID
 	_, err = cli.Send[providers.Lease](ctx, g.Session, http.MethodPost, api.PathLeases, providers.LeaseRequest{Provider: instance.Provider,

@@ -14,6 +14,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 	"muster/gateway/internal/paste"
 )
 
@@ -39,7 +40,8 @@ func Commands() []cli.Command {
 			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
 			"provider. It asks first unless --yes is given.\n\nWith --destroy the gateway also destroys the machines, where it has an account " +
 			"with their company (muster provider ls), and the command waits until they are gone. A node that is not heard cannot be cleaned: its " +
-			"machine is destroyed as it is. One that is heard and could not be cleaned keeps its machine.",
+			"machine is destroyed as it is, and one whose machine is gone is only retired. One that is heard and could not be cleaned keeps " +
+			"its machine.",
 		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes",
 			"muster node return gpu-7 --force --yes", "muster node return -l batch=x --destroy"}}}
 }
@@ -50,6 +52,7 @@ type giveBack struct {
 	flags struct{ RemoveHome, Force, Destroy bool }
 	// instances are those of all accounts, by the nodes that they are, where machines are destroyed.
 	instances map[string]providers.Instance
+	gone      map[string]string // nodes whose machines are gone, by id: the account that had each
 
 	mu      sync.Mutex
 	failed  bool
@@ -119,6 +122,10 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		return g.end(ctx, node)
 	}
 	unclean := g.clean(ctx, node)
+	if now, err := g.look(ctx, target.ID); unclean != nil && err == nil && now.State == wire.StateRetired {
+		g.say(node, "was given back by somebody else meanwhile")
+		return g.end(ctx, node)
+	}
 	if unclean == nil {
 		unclean = g.left(ctx, node)
 	}
@@ -131,7 +138,9 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		}
 	}
 	did := "retired"
-	if unclean != nil { // no failure: --force or --destroy asks for just this
+	if account := g.goneAt(node); unclean != nil && account != "" {
+		did += ": " + screen.Printable(itsGone(account))
+	} else if unclean != nil { // no failure: --force or --destroy asks for just this
 		why, _ := g.Explain(ctx, unclean)
 		did += ", not cleaned: " + screen.Printable(why)
 	}
@@ -195,9 +204,7 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	task, err := cli.Send[api.Task](ctx, g.Session, "POST", api.PathTasks, api.NewTask{ID: wire.NewTaskID(), Node: node.ID,
-		Type: s.kind, Params: params,
-		ExpiresSeconds: int(stepTime.Seconds())})
+	task, err := work.Queue(ctx, g.Session, nil, api.NewTask{Node: node.ID, Type: s.kind, Params: params}, stepTime)
 	if err != nil {
 		return err
 	}

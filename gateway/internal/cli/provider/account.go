@@ -14,6 +14,9 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
+// lambda is the kind whose machines need the name of an ssh key.
+const lambda = "lambda"
+
 // ofTenant is the filter of lists that have no other.
 type ofTenant struct {
 	Tenant string `json:"tenant,omitempty"`
@@ -31,7 +34,7 @@ func add(ctx context.Context, s *cli.Session, o addFlags) error {
 	if o.KeyFile == "" {
 		return cli.Usagef("--key-file FILE, or --key-file - with a pipe", "where does the API key of the account come from?")
 	}
-	raw, err := s.ReadFile(o.KeyFile)
+	raw, err := s.ReadSecret(o.KeyFile)
 	if err != nil {
 		return fmt.Errorf("read the API key: %w", err)
 	}
@@ -53,6 +56,10 @@ func add(ctx context.Context, s *cli.Session, o addFlags) error {
 			what = seen(p)
 		}
 		fmt.Fprintf(s.Stdout, "%s is added: %s.\n", screen.Printable(p.Name), what)
+		if q.Kind == lambda && o.SSHKey == "" {
+			fmt.Fprintln(s.Stderr, screen.Printable("It has no --ssh-key, which Lambda Cloud wants for each new machine: "+
+				"nothing can be rented from it. To rent, remove it, and add it again with --ssh-key NAME."))
+		}
 		s.Printf("muster provider plan shows what runs there and is not in the fleet, and what it costs.\n")
 	})
 }
@@ -124,12 +131,6 @@ func limitText(perHour *float64) string {
 		return "none"
 	}
 	return screen.Price(perHour) + " an hour"
-}
-
-func remove(ctx context.Context, s *cli.Session) error {
-	name := s.Words[0]
-	return s.Drop(ctx, api.At(api.PathProvider, name), nil, "forget the account "+name+" and its key",
-		name+" is forgotten. What runs there goes on, and is charged.")
 }
 
 func syncAll(ctx context.Context, s *cli.Session) error {

@@ -4,6 +4,7 @@ package provider
 import "muster/gateway/internal/cli"
 
 const (
+	longID  = 40 // columns of an account and an instance, such as those of Lambda Cloud: commands take the whole of it
 	oneJSON = "table or json; json prints what the gateway answers"
 	which   = "An instance is ACCOUNT/INSTANCE, as muster provider instances shows it, or the name of its node. "
 )
@@ -34,11 +35,14 @@ func accountCommands() []cli.Command {
 		{Name: "provider show", Args: "ACCOUNT...", Least: 1, Most: -1, Flags: []string{"output"}, Run: show,
 			Says: map[string]string{"output": oneJSON}, Summary: "show all of an account but its key",
 			Text: "The key is never shown.", Examples: []string{"muster provider show vast_ai"}},
-		{Name: "provider remove", Args: "ACCOUNT", Least: 1, Most: 1, Flags: []string{"yes"}, Run: remove,
+		{Name: "provider remove", Args: "ACCOUNT", Least: 1, Most: 1, Flags: []string{"forget-machines", "plan", "yes"},
+			Run: cli.With(remove), Says: map[string]string{"plan": "forget nothing, and show what would be forgotten"},
 			Summary: "forget an account and its key",
 			Text: "What runs there goes on, and is charged. An account with leases or rentals is kept: end them first with muster lease end and " +
-				"muster rent cancel.",
-			Examples: []string{"muster provider remove vast_ai --yes"}},
+				"muster rent cancel.\n\nWhere the key is dead, nothing can be ended there. --forget-machines then shows what may be charged on, " +
+				"asks, and forgets that too: leases and orders end as given up. The company is asked once more before; while it answers, or may " +
+				"soon, the account is kept. muster provider add with the account's --name gives it a new key, and is the better way.",
+			Examples: []string{"muster provider remove vast_ai --yes", "muster provider remove vast_ai --forget-machines --plan"}},
 		{Name: "provider sync", Args: "ACCOUNT...", Least: 1, Most: -1, Flags: []string{"output"}, Run: syncAll,
 			Says: map[string]string{"output": oneJSON}, Summary: "look at once what an account has",
 			Text: "Without it the gateway looks about every 45 seconds.", Examples: []string{"muster provider sync vast_ai"}},
@@ -64,7 +68,8 @@ func actCommands() []cli.Command {
 		{Name: "provider instances", Args: "[ACCOUNT...]", Most: -1, Flags: []string{"tenant", "output"}, Run: instances,
 			Summary: "list machines as their companies show them, beside the fleet",
 			Text: "THERE is the state at the company, in the same words for all of them; WORD (-o wide) is the company's own. HERE is the status " +
-				"of the node that says that it is this. PRICE is what is charged an hour now, STOPPED what is charged while it is stopped.",
+				"of the node that says that it is this; foreign is one that another gateway with this " +
+				"account has rented. PRICE is what is charged an hour now, STOPPED what is charged while it is stopped.",
 			Examples: []string{"muster provider instances", "muster provider instances vast_ai -o wide"}},
 		{Name: "provider stop", Args: "INSTANCE...", Least: 1, Most: -1, Flags: flags, Says: says, Run: actOn("stop", "stop"),
 			Summary: "stop machines at their company, and keep their disks",
@@ -125,7 +130,7 @@ func rentCommands() []cli.Command {
 				"muster rent --provider vast_ai --gpu H100 --gpus 8 --plan", "muster rent --gpu H100 --max-price 2.5 --ttl 1h --yes -o json"}},
 		{Name: "rent ls", Flags: []string{"all", "tenant", "output"}, Run: rentalList,
 			Says: map[string]string{"all": "also those whose machines are all given back"}, Summary: "list the requests for machines",
-			Text:     "READY is how many machines are in the fleet. SPENT is an estimate, by price and time.",
+			Text:     "READY is how many machines are in the fleet. SPENT is what muster cost counts, as of the last look at the account.",
 			Examples: []string{"muster rent ls", "muster rent ls --all"}},
 		{Name: "rent show", Args: "RENTAL...", Least: 1, Most: -1, Flags: []string{"output"}, Run: rentalShow,
 			Says: map[string]string{"output": oneJSON}, Summary: "show a request for machines, and how far each is",
@@ -135,10 +140,12 @@ func rentCommands() []cli.Command {
 			Text:     "Machines that are ready stay to the end of their leases; muster node return --destroy gives them back.",
 			Examples: []string{"muster rent cancel 4sl5ucv6e2vnxq7a"}},
 		{Name: "cost", Run: cli.With(cost), Flags: []string{"since", "by", "selector", "tenant", "output"},
+			Says:    map[string]string{"since": "from the day of so long ago on, such as 7d: days are counted whole, in UTC"},
 			Summary: "say what machines have cost, and what of that was used",
-			Text: "RENTED is all of it; USED and IDLE are that part of it while their GPUs worked and did not; SILENT is what was charged while a " +
-				"node was not heard; STORAGE what a stopped machine's disk cost. ~ marks an estimate: by price and time, or by the label " +
-				"price_per_hour. The company's own bill may differ. muster node bill has a line for each node.",
+			Text: "RENTED is all of it, and the sum of the rest. USED and IDLE are the parts while GPUs were seen to work, and not to; SILENT is " +
+				"what was charged while a node was not heard; STORAGE what a stopped machine's disk cost. UNMEASURED is what was charged while a " +
+				"node was heard, and nobody saw what its GPUs did: it may have been used or idle. ~ marks an estimate: by price and time, or by the " +
+				"label price_per_hour. The company's own bill may differ. muster node bill has a line for each node.",
 			Examples: []string{"muster cost", "muster cost --since 7d --by provider", "muster cost --by team -l tier=spot -o json"}},
 	}
 }

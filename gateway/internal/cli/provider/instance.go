@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -18,6 +19,7 @@ const (
 	stopped    = "stopped"       // a state of an Instance
 	startPause = 5 * time.Second // between two looks at a machine that starts
 	startTime  = 90 * time.Second
+	othersText = "rented by another gateway, which may use it"
 )
 
 // instances lists the machines of the accounts named, or of all.
@@ -36,6 +38,8 @@ func instances(ctx context.Context, s *cli.Session) error {
 	}
 	text := screen.Plural(len(all.Instances), "instance")
 	switch {
+	case all.SyncedAt == nil && all.Known:
+		text += ", and no account: muster provider add KIND --key-file FILE adds one"
 	case all.SyncedAt == nil:
 		text += "; not every account was seen yet"
 	case !all.Known:
@@ -75,7 +79,7 @@ func instancesOf(ctx context.Context, s *cli.Session, accounts []string) (provid
 }
 
 func instanceColumns() []screen.Column {
-	return []screen.Column{{Name: "INSTANCE", Least: 12, Most: 40}, {Name: "THERE"}, {Name: "NODE", Rank: 1, Least: 8, Most: 40},
+	return []screen.Column{{Name: "INSTANCE", Least: longID, Most: longID}, {Name: "THERE"}, {Name: "NODE", Rank: 1, Least: 8, Most: 40},
 		{Name: "HERE", Rank: 2}, {Name: "GPU", Rank: 3, Least: 8, Most: 30}, {Name: "PRICE"}, {Name: "LEASE", Rank: 4},
 		{Name: "NAME", Most: 40, Wide: true}, {Name: "WORD", Most: 24, Wide: true}, {Name: "REGION", Most: 30, Wide: true},
 		{Name: "HOST", Most: 24, Wide: true}, {Name: "STOPPED", Wide: true}, {Name: "STARTED", Wide: true}, {Name: "SSH", Most: 60, Wide: true},
@@ -83,10 +87,29 @@ func instanceColumns() []screen.Column {
 }
 
 func instanceRow(i providers.Instance, now time.Time) []string {
-	return []string{reference(i.Provider, i.ID), screen.OrUnknown(i.State), screen.OrUnknown(i.Node), screen.OrUnknown(i.Status), gpus(i),
+	return []string{reference(i.Provider, i.ID), screen.OrUnknown(i.State), screen.OrUnknown(i.Node), here(i), gpus(i),
 		screen.Price(i.PerHour), leaseText(i.Lease, now), screen.OrUnknown(i.Name), screen.OrUnknown(i.RawState), screen.OrUnknown(i.Region),
 		screen.OrUnknown(i.Host), screen.Price(i.Storage), age(i.StartedAt, now), screen.OrUnknown(i.SSH), screen.OrUnknown(i.Rental),
-		screen.OrUnknown(i.Tenant), screen.OrUnknown(i.Why)}
+		screen.OrUnknown(i.Tenant), screen.OrUnknown(cmp.Or(rejoinText(i.Rejoin), i.Why))}
+}
+
+// rejoinText says how far a machine is that was to start again; "": there is nothing to say.
+func rejoinText(r *providers.Rejoin) string {
+	switch {
+	case r == nil || r.State == providers.RejoinJoined:
+		return ""
+	case r.State == providers.RejoinFailed:
+		return "it did not join again: " + r.Why
+	}
+	return strings.TrimSuffix("it starts again with a new start script: "+r.Why, ": ")
+}
+
+// here is the status of the node of an instance.
+func here(i providers.Instance) string {
+	if i.Foreign {
+		return "foreign"
+	}
+	return screen.OrUnknown(i.Status)
 }
 
 func gpus(i providers.Instance) string {
@@ -177,6 +200,9 @@ func about(i providers.Instance) string {
 	if i.Node != "" {
 		return text + ", node " + i.Node + " (" + i.Status + ")"
 	}
+	if i.Foreign {
+		return text + ", " + othersText
+	}
 	return text + ", no node"
 }
 
@@ -185,7 +211,10 @@ func pick(ctx context.Context, s *cli.Session) ([]providers.Instance, error) {
 	var picked []providers.Instance
 	var all *providers.InstanceList
 	for _, word := range s.Words {
-		account, id, whole := strings.Cut(word, "/")
+		account, id, whole, err := cli.Instance(word)
+		if err != nil {
+			return nil, err
+		}
 		if whole {
 			i, err := cli.Get[providers.Instance](ctx, s, api.At(api.PathInstance, account, id), nil)
 			if err != nil {
@@ -201,7 +230,7 @@ func pick(ctx context.Context, s *cli.Session) ([]providers.Instance, error) {
 			}
 			all = &l
 		}
-		at := slices.IndexFunc(all.Instances, func(i providers.Instance) bool { return i.Node == word || i.NodeID == word })
+		at := slices.IndexFunc(all.Instances, func(i providers.Instance) bool { return i.NodeID != "" && (i.Node == word || i.NodeID == word) })
 		if at < 0 {
 			return nil, cli.Hinted(fmt.Sprintf("no account has an instance that is the node %q", word),
 				"name it as ACCOUNT/INSTANCE; muster provider instances lists them")

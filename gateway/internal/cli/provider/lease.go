@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"muster/agent/flags"
@@ -22,8 +21,8 @@ func leaseList(ctx context.Context, s *cli.Session) error {
 	if err := s.Flags.Into(&f); err != nil {
 		return err
 	}
-	columns := []screen.Column{{Name: "INSTANCE", Least: 12, Most: 40}, {Name: "NODE", Rank: 1, Least: 8, Most: 40}, {Name: "STATE"},
-		{Name: "ENDS"}, {Name: "THEN"}, {Name: "OWNER", Rank: 2, Most: 30}, {Name: "WHY", Rank: 3, Least: 12, Most: 60},
+	columns := []screen.Column{{Name: "INSTANCE", Least: longID, Most: longID}, {Name: "NODE", Rank: 1, Least: 8, Most: 40}, {Name: "STATE"},
+		{Name: "ENDS"}, {Name: "THEN"}, {Name: "OWNER", Rank: 2, Most: 30}, {Name: "WHY", Most: 60, Below: true},
 		{Name: "IDLE END", Wide: true}, {Name: "TRIES", Wide: true}, {Name: "TENANT", Most: 24, Wide: true}, {Name: "CREATED", Wide: true},
 		{Name: "RENTAL", Wide: true}}
 	return cli.Show(ctx, s, http.MethodGet, api.PathLeases, f, func(l providers.LeaseList) {
@@ -103,13 +102,20 @@ func (o leaseFlags) request(s *cli.Session) (q providers.LeaseRequest, err error
 }
 
 func sendLeases(ctx context.Context, s *cli.Session, names []string, change providers.LeaseRequest) error {
+	for _, name := range names {
+		if _, _, _, err := cli.Instance(name); err != nil {
+			return err
+		}
+	}
 	return s.OnEach(ctx, cli.Named(names), func(t cli.Target) (string, error) {
 		q := change
-		account, id, whole := strings.Cut(t.ID, "/")
-		if whole {
+		if account, id, whole, _ := cli.Instance(t.ID); whole {
 			q.Provider, q.Instance = account, id
 		} else {
 			q.Node = t.ID
+		}
+		if err := warnForeign(ctx, s, q); err != nil {
+			return "", err
 		}
 		l, err := cli.Send[providers.Lease](ctx, s, http.MethodPost, api.PathLeases, q)
 		switch {
@@ -124,8 +130,23 @@ func sendLeases(ctx context.Context, s *cli.Session, names []string, change prov
 		if l.IdleSeconds != nil {
 			text += "; or when it has been idle for " + seconds(l.IdleSeconds)
 		}
+		if l.Why != "" {
+			text += "; " + screen.Printable(l.Why)
+		}
 		return text, nil
 	})
+}
+
+// warnForeign says it where a machine that a person names is another gateway's: at the end of its lease it is acted on all the same.
+func warnForeign(ctx context.Context, s *cli.Session, q providers.LeaseRequest) error {
+	if q.Instance == "" || q.End {
+		return nil
+	}
+	i, err := cli.Get[providers.Instance](ctx, s, api.At(api.PathInstance, q.Provider, q.Instance), nil)
+	if err == nil && i.Foreign {
+		fmt.Fprintln(s.Stderr, screen.Printable("warning: "+reference(q.Provider, q.Instance)+" was "+othersText))
+	}
+	return err
 }
 
 // leaseEnd ends leases now, after it has shown what that ends.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,39 +22,21 @@ func plan(ctx context.Context, s *cli.Session) error {
 			return
 		}
 		if len(p.Findings) > 0 {
-			listFindings(s, p.Findings, now)
+			_ = s.List(findingColumns()).Write(cli.Rows(p.Findings, func(f providers.Finding) []string { return findingRow(f, now) }))
 		}
 		fmt.Fprintln(s.Stdout, planSum(p))
 		for _, one := range p.Providers {
 			fmt.Fprintln(s.Stdout, screen.Fold("  "+screen.Printable(accountLine(one, now)), s.Screen(), "    "))
 		}
+		notJudged(s, p.Unjudged, "is not judged yet", "are not judged yet")
+		notJudged(s, p.Foreign, "is another gateway's, and is not judged", "are another gateway's, and are not judged")
 		settle(s, p.Findings)
 	})
 }
 
-// listFindings prints a table. On a screen, what a finding says stands below its row, so that all of it can be read.
-func listFindings(s *cli.Session, findings []providers.Finding, now time.Time) {
-	columns := findingColumns()
-	rows := cli.Rows(findings, func(f providers.Finding) []string { return findingRow(f, now) })
-	if s.Screen() == 0 || s.Form != cli.FormTable {
-		_ = s.List(columns).Write(rows)
-		return
-	}
-	what := slices.IndexFunc(columns, func(c screen.Column) bool { return c.Name == "WHAT" })
-	columns[what].Wide = true
-	var table strings.Builder
-	_ = screen.NewList(&table, false, s.Screen(), columns).Write(rows)
-	for i, line := range strings.Split(strings.TrimSpace(table.String()), "\n") {
-		fmt.Fprintln(s.Stdout, line)
-		if i > 0 {
-			fmt.Fprintln(s.Stdout, screen.Fold("  "+rows[i-1][what], s.Screen(), "  "))
-		}
-	}
-}
-
 func findingColumns() []screen.Column {
-	return []screen.Column{{Name: "FINDING"}, {Name: "INSTANCE", Least: 12, Most: 40}, {Name: "NODE", Rank: 2, Least: 8, Most: 40},
-		{Name: "SINCE", Rank: 3}, {Name: "A DAY"}, {Name: "WHAT", Rank: 1, Least: 20, Most: 80}, {Name: "SEVERITY", Wide: true},
+	return []screen.Column{{Name: "FINDING"}, {Name: "INSTANCE", Least: longID, Most: longID}, {Name: "NODE", Rank: 2, Least: 8, Most: 40},
+		{Name: "SINCE", Rank: 3}, {Name: "A DAY"}, {Name: "WHAT", Most: 80, Below: true}, {Name: "SEVERITY", Wide: true},
 		{Name: "TENANT", Most: 24, Wide: true}, {Name: "NEXT", Most: 80, Wide: true}}
 }
 
@@ -72,18 +53,15 @@ func reference(account, instance string) string {
 	return screen.Printable(account + "/" + instance)
 }
 
-// notYet is what no finding says.
-const notYet = " A machine that has just begun to run has 15 minutes to join before it is told of."
-
 // planSum counts the findings and their cost. What is not known is said, and is no zero.
 func planSum(p providers.Plan) string {
 	if len(p.Findings) == 0 {
 		for _, one := range p.Providers {
 			if !one.Known {
-				return "Nothing is found, as far as the accounts were seen." + notYet
+				return "Nothing is found, as far as the accounts were seen."
 			}
 		}
-		return "Nothing is found." + notYet
+		return "Nothing is found."
 	}
 	unknown := 0
 	for _, f := range p.Findings {
@@ -99,6 +77,26 @@ func planSum(p providers.Plan) string {
 		text += fmt.Sprintf("; of %d the cost is not known, or there is none", unknown)
 	}
 	return text
+}
+
+// notJudged says how many machines are neither well nor a finding, and why.
+func notJudged(s *cli.Session, all []providers.Unjudged, one, many string) {
+	sum := 0
+	for _, u := range all {
+		sum += u.Machines
+	}
+	switch sum {
+	case 0:
+		return
+	case 1:
+		fmt.Fprintln(s.Stdout, "1 machine "+one+":")
+	default:
+		fmt.Fprintf(s.Stdout, "%d machines %s:\n", sum, many)
+	}
+	for _, u := range all {
+		line := fmt.Sprintf("  %d of %s: %s", u.Machines, screen.Printable(u.Provider), screen.Printable(u.Why))
+		fmt.Fprintln(s.Stdout, screen.Fold(line, s.Screen(), "    "))
+	}
 }
 
 // accountLine says of when the picture of an account is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -143,8 +144,13 @@ func (r *renting) account(ctx context.Context) error {
 
 func (r *renting) filter() providers.OfferFilter {
 	w := r.want
+	var labels []string
+	for _, key := range slices.Sorted(maps.Keys(w.Labels)) {
+		labels = append(labels, key+"="+w.Labels[key])
+	}
 	return providers.OfferFilter{Provider: w.Provider, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Count, MaxPrice: w.MaxPrice,
-		Memory: w.Memory, Region: w.Region, DiskGB: w.DiskGB, Bid: w.Bid, Image: w.Image, Offers: w.Offers}
+		Memory: w.Memory, Region: w.Region, DiskGB: w.DiskGB, Bid: w.Bid, Image: w.Image, Offers: w.Offers, Labels: labels,
+		TTLSeconds: w.TTLSeconds, Act: w.Act, IdleEnd: w.IdleEnd}
 }
 
 const otherOffers = 8 // that a table shows beside those that are chosen
@@ -176,6 +182,9 @@ func (r *renting) choose(l providers.OfferList) error {
 		return cli.Hinted(fmt.Sprintf("%s of %d can be had from %s now", screen.Plural(len(chosen), "machine"), r.want.Count, r.want.Provider),
 			"ask for fewer (--count), pay more (--max-price), or leave out --region, --gpu-memory and --disk")
 	}
+	if l.Refused != "" {
+		return cli.Hinted("these would not be rented: "+screen.Printable(l.Refused), "muster provider limit shows and sets limits")
+	}
 	dearest := 0.0
 	for _, o := range chosen {
 		dearest = max(dearest, o.PerHour)
@@ -187,7 +196,7 @@ func (r *renting) choose(l providers.OfferList) error {
 }
 
 func offerColumns() []screen.Column {
-	return []screen.Column{{Name: " "}, {Name: "OFFER", Most: 30}, {Name: "GPU", Least: 8, Most: 30}, {Name: "PRICE"},
+	return []screen.Column{{Name: " "}, {Name: "OFFER"}, {Name: "GPU", Least: 8, Most: 30}, {Name: "PRICE"},
 		{Name: "RELIABILITY", Rank: 3}, {Name: "REGION", Rank: 2, Least: 6, Most: 30}, {Name: "KNOWN", Rank: 1, Least: 24, Most: 60},
 		{Name: "MEMORY", Rank: 4}, {Name: "HOST", Rank: 5, Most: 24}, {Name: "UNTIL", Wide: true}}
 }

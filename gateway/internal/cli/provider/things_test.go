@@ -52,7 +52,10 @@ func thePlan() providers.Plan {
 			Text: "it runs, and no node is it",
 			Next: "muster provider onboard vast/9"},
 		{Kind: providers.FoundUnknown, Severity: "warn", Provider: "lab", Since: *at(-1), Text: "lab: not seen since 08:00",
-			Next: "muster provider onboard vast/39467543"}}}
+			Next: "muster provider onboard vast/39467543"}},
+		Unjudged: []providers.Unjudged{{Provider: "lab", Machines: 2, Why: "no complete view of the account is of now"},
+			{Provider: "vast", Machines: 1, Why: "running for less than 15 minutes, and still to join"}},
+		Foreign: []providers.Unjudged{{Provider: "vast", Machines: 1, Why: "rented by another gateway, or before this one was restored"}}}
 }
 
 func offers() providers.OfferList {

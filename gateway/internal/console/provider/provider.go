@@ -5,6 +5,7 @@ package provider
 import (
 	"context"
 	"slices"
+	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
@@ -12,8 +13,10 @@ import (
 	"muster/gateway/internal/console/picture"
 )
 
-// mostInstances is how many machines a page has.
-const mostInstances = 500
+const (
+	mostInstances = 500 // that a page has
+	costsOf       = 24 * time.Hour
+)
 
 // Providers is the page of accounts with companies that rent machines, of what runs there, and of what does not agree with the fleet.
 type Providers struct {
@@ -22,7 +25,9 @@ type Providers struct {
 	Unpriced  int // findings whose cost is not known
 	Instances []Instance
 	More      int // instances that are not listed
+	now       time.Time
 	Leases    []providers.Lease
+	Cost      []providers.CostRow // of the last day, by provider
 }
 
 // Instance is a row of the page.
@@ -32,9 +37,11 @@ type Instance struct {
 }
 
 // Of is what the address asks for.
-func Of(q *picture.Query) Providers { return Providers{Account: q.Asked("account")} }
+func Of(q *picture.Query, now time.Time) Providers {
+	return Providers{Account: q.Asked("account"), now: now}
+}
 
-// Fill asks for the plan, for the machines of each account, and for the leases.
+// Fill asks for the plan, for the machines of each account, for the leases and for the costs.
 func (p *Providers) Fill(ctx context.Context, c *client.Client) (err error) {
 	if p.Plan, err = client.Get[providers.Plan](ctx, c, api.PathProviderPlan, nil); err != nil {
 		return err
@@ -44,7 +51,14 @@ func (p *Providers) Fill(ctx context.Context, c *client.Client) (err error) {
 		return err
 	}
 	p.Leases = leases.Leases
+	cost, err := client.Get[providers.CostReport](ctx, c, api.PathCostReport, providers.CostReportFilter{Since: p.now.UTC().Add(-costsOf)})
+	if err != nil {
+		return err
+	}
+	p.Cost = slices.DeleteFunc(cost.Rows, func(r providers.CostRow) bool { return p.Account != "" && r.Group != p.Account })
 	p.Plan.Findings = slices.DeleteFunc(p.Plan.Findings, func(f providers.Finding) bool { return p.Account != "" && f.Provider != p.Account })
+	isOther := func(u providers.Unjudged) bool { return p.Account != "" && u.Provider != p.Account }
+	p.Plan.Unjudged, p.Plan.Foreign = slices.DeleteFunc(p.Plan.Unjudged, isOther), slices.DeleteFunc(p.Plan.Foreign, isOther)
 	for _, f := range p.Plan.Findings {
 		if f.PerDay == nil {
 			p.Unpriced++

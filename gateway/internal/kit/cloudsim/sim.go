@@ -51,6 +51,7 @@ type Machine struct {
 	Script string // what it runs at its start
 	Image  string
 	Env    map[string]string // what its processes have in their environment
+	Disk   int               // how often it got another one, which is empty
 
 	Host   string
 	Region string

@@ -23,6 +23,17 @@ const (
 // Kinds are all kinds.
 func Kinds() []string { return []string{Vast, RunPod, Lambda} }
 
+// RejoinCosts says what a machine loses when it starts again with another script; empty: its company cannot do that.
+func RejoinCosts(kind string) string {
+	switch kind {
+	case Vast:
+		return "the disk of the container is emptied, and the machine restarts"
+	case RunPod:
+		return "the machine restarts, and what is not on its volume is lost"
+	}
+	return ""
+}
+
 // Money is an amount in millionths of a dollar. Prices are an hour's.
 type Money int64
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,8 +26,11 @@ const (
 	retries   = 5                // where somebody else was faster
 )
 
-// SetLease puts a machine under a lease, changes its lease, or ends it. tenant bounds what machines these may be; empty: any.
-func (s *Service) SetLease(ctx context.Context, tenant string, q providers.LeaseRequest, by store.Actor) (providers.Lease, error) {
+// SetLease puts a machine under a lease, changes its lease, or ends it. tenant bounds what machines these may be; empty: any. maySpend
+// refuses who may not spend money: it is asked where the machine may cost more than by the lease that it has.
+func (s *Service) SetLease(ctx context.Context, tenant string, q providers.LeaseRequest, by store.Actor, maySpend func() error) (
+	providers.Lease, error,
+) {
 	if err := check(q); err != nil {
 		return providers.Lease{}, err
 	}
@@ -37,10 +41,33 @@ func (s *Service) SetLease(ctx context.Context, tenant string, q providers.Lease
 	if err := CanStop(a.Kind, q.Act); err != nil {
 		return providers.Lease{}, err
 	}
-	if q.End {
-		return s.End(ctx, Ending{Account: a.Name, Instance: instance, Act: q.Act, Why: "ended by " + by.Name, By: by})
+	return s.change(ctx, a, instance, func(l *rentals.Lease, isNew bool) (kind string, err error) {
+		was := *l
+		if q.End {
+			kind, err = s.end(l, isNew, a, Ending{Act: q.Act, Why: "ended by " + by.Name})
+		} else {
+			kind, err = s.set(ctx, l, isNew, a, q, by)
+		}
+		if err == nil && !isNew && costsMore(was, *l, q.End) {
+			err = maySpend()
+		}
+		return kind, err
+	}, by)
+}
+
+// costsMore is true if a machine may cost more by the second lease than by the first. One that has no lease has no end at all, so that a
+// first one costs nothing. A stop at once costs no more than what goes on.
+func costsMore(was, is rentals.Lease, isEnd bool) bool {
+	acts := []string{providers.ActDestroy, providers.ActStop, providers.ActKeep} // what is left to pay for grows
+	switch {
+	case was.State == providers.LeaseEnded:
+		return false
+	case isEnd:
+		return is.State == providers.LeaseEnded && was.Act != providers.ActKeep
+	case is.EndsAt.After(was.EndsAt), slices.Index(acts, is.Act) > slices.Index(acts, was.Act):
+		return true
 	}
-	return s.change(ctx, a, instance, func(l *rentals.Lease, isNew bool) (string, error) { return s.set(ctx, l, isNew, a, q, by) }, by)
+	return was.Idle != nil && (is.Idle == nil || *is.Idle > *was.Idle)
 }
 
 // check refuses what makes no sense for any lease.
@@ -78,6 +105,7 @@ func (s *Service) set(ctx context.Context, l *rentals.Lease, isNew bool, a renta
 ) {
 	now, kind := s.Now(), "lease.set"
 	ended := l.State == providers.LeaseEnded
+	wasEnding := l.State == providers.LeaseDraining || l.State == providers.LeaseEnding
 	if err := s.takeOver(ctx, l); err != nil {
 		return "", err
 	}
@@ -108,6 +136,9 @@ func (s *Service) set(ctx context.Context, l *rentals.Lease, isNew bool, a renta
 	}
 	if q.TTLSeconds+q.AddSeconds != 0 {
 		l.Why = decided(l, by)
+	}
+	if wasEnding && l.State == providers.LeaseLive {
+		l.Why = "it was about to " + l.Act + " the machine, and " + Owner(by) + " has taken that back"
 	}
 	l.Warned = l.Warned && l.EndsAt.Sub(now) <= reconcile.WarnBefore
 	l.Act = cmp.Or(q.Act, l.Act, usualAct(a.Kind, l.Rental))
@@ -186,6 +217,9 @@ func (s *Service) end(l *rentals.Lease, isNew bool, a rentals.Account, e Ending)
 	act := cmp.Or(e.Act, l.Act, usualAct(a.Kind, l.Rental))
 	now := s.Now()
 	switch isOver := l.State == providers.LeaseEnding || l.State == providers.LeaseDraining && !e.Hurry; {
+	case act == providers.ActStop && l.Act == providers.ActDestroy && l.State == providers.LeaseDraining:
+		return "", wire.Refuse(wire.CodeIllegalMove, l.Instance+" is to be destroyed: "+l.Why,
+			"to keep it: muster lease set "+l.Account+"/"+l.Instance+" 1h --act stop")
 	case isOver && l.Act == act, l.State == providers.LeaseEnded && act == providers.ActKeep:
 		return "", nil
 	case l.AskedAt != nil && l.State == providers.LeaseEnding && act != providers.ActDestroy:

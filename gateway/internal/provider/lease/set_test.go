@@ -21,7 +21,7 @@ func TestExtend(t *testing.T) {
 	w.busy["n-1"] = []string{"allocation"}
 	w.pass(15 * time.Minute)
 	w.wantState("after its end", "1", providers.LeaseDraining)
-	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "n-1", AddSeconds: 60}, ada)
+	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "n-1", AddSeconds: 60}, ada, maySpend)
 	w.refused("an end in the past", wire.CodeIllegalMove, err)
 	if l := w.put(providers.LeaseRequest{Node: "n-1", AddSeconds: 3600}); l.State != providers.LeaseLive || l.Act != providers.ActDestroy {
 		t.Errorf("the lease is %+v", l)
@@ -33,10 +33,27 @@ func TestExtend(t *testing.T) {
 	w.must(errOf(w.End(t.Context(), Ending{Account: "acme", Instance: "1", Hurry: true})))
 	w.company.set(func() { w.company.deaf = true })
 	w.pass(time.Minute)
-	_, err = w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "n-1", AddSeconds: 36000}, ada)
+	_, err = w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "n-1", AddSeconds: 36000}, ada, maySpend)
 	w.refused("after the company was asked", wire.CodeIllegalMove, err)
 	_, err = w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActStop})
 	w.refused("to stop what is being destroyed", wire.CodeIllegalMove, err)
+}
+
+// TestTakenBack: who stops a machine that is to be destroyed is told that, and who puts it under a lease again takes the destroy back,
+// which the lease says.
+func TestTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	w.must(errOf(w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActDestroy, Why: "ended by ada"})))
+	_, err := w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActStop})
+	w.refused("to stop what is to be destroyed", wire.CodeIllegalMove, err)
+	l := w.put(providers.LeaseRequest{Node: "n-1", TTLSeconds: 3600, Act: providers.ActStop})
+	if l.State != providers.LeaseLive || l.Act != providers.ActStop ||
+		l.Why != "it was about to destroy the machine, and ada has taken that back" {
+		t.Errorf("the lease is %+v", l)
+	}
+	w.must(errOf(w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActStop})))
 }
 
 func errOf(_ providers.Lease, err error) error { return err }
@@ -50,7 +67,7 @@ func TestDecided(t *testing.T) {
 	want := func(what string, q providers.LeaseRequest, by store.Actor, why string) {
 		t.Helper()
 		q.Node = "n-1"
-		l, err := w.SetLease(t.Context(), "platform", q, by)
+		l, err := w.SetLease(t.Context(), "platform", q, by, maySpend)
 		w.must(err)
 		if l.Owner != "ada" || l.Why != why {
 			t.Errorf("%s: it is of %s: %q, want %q", what, l.Owner, l.Why, why)
@@ -166,21 +183,21 @@ func TestSetRefusals(t *testing.T) {
 		{"no such account", wire.CodeNotFound, providers.LeaseRequest{Provider: "nobody", Instance: "1", TTLSeconds: 60}},
 		{"no such instance", wire.CodeNotFound, providers.LeaseRequest{Provider: "acme", Instance: "7", TTLSeconds: 60}},
 	} {
-		_, err := w.SetLease(t.Context(), "platform", c.q, ada)
+		_, err := w.SetLease(t.Context(), "platform", c.q, ada, maySpend)
 		w.refused(c.what, c.code, err)
 	}
 	for _, q := range []providers.LeaseRequest{{Node: "node-1", TTLSeconds: 60}, {Provider: "acme", Instance: "1", TTLSeconds: 60}} {
-		_, err := w.SetLease(t.Context(), "other", q, store.Actor{})
+		_, err := w.SetLease(t.Context(), "other", q, store.Actor{}, maySpend)
 		w.refused("another tenant's", wire.CodeNotFound, err)
 	}
 	w.put(providers.LeaseRequest{Node: "node-1", TTLSeconds: int(Longest / time.Second)})
-	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "node-1", AddSeconds: 3600}, ada)
+	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Node: "node-1", AddSeconds: 3600}, ada, maySpend)
 	w.refused("too far away", wire.CodeBadRequest, err)
 
 	lying := *w.nodes["n-1"]
 	lying.ID, lying.Name, lying.Tenant = "n-2", "node-2", "other"
 	w.nodes["n-2"] = &lying
-	_, err = w.SetLease(t.Context(), "other", providers.LeaseRequest{Node: "node-2", TTLSeconds: 60}, store.Actor{})
+	_, err = w.SetLease(t.Context(), "other", providers.LeaseRequest{Node: "node-2", TTLSeconds: 60}, store.Actor{}, maySpend)
 	w.refused("a node that says it is another tenant's machine", wire.CodeNotFound, err)
 
 	_, err = w.End(t.Context(), Ending{Account: "nobody", Instance: "1"})
@@ -193,7 +210,7 @@ func TestLambda(t *testing.T) {
 	w := newWorld(t, cloud.Lambda)
 	w.add("1")
 	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Provider: "acme", Instance: "1", TTLSeconds: 60,
-		Act: providers.ActStop}, ada)
+		Act: providers.ActStop}, ada, maySpend)
 	w.refused("to stop", wire.CodeBadRequest, err)
 	_, err = w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActStop})
 	w.refused("to stop now", wire.CodeBadRequest, err)
@@ -206,7 +223,7 @@ func TestLambda(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
-	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Provider: "acme", Instance: "1", TTLSeconds: 60}, ada)
+	_, err := w.SetLease(t.Context(), "platform", providers.LeaseRequest{Provider: "acme", Instance: "1", TTLSeconds: 60}, ada, maySpend)
 	w.refused("before the first list", wire.CodeUnavailable, err)
 }
 
@@ -228,6 +245,52 @@ func TestLeases(t *testing.T) {
 	for f, want := range map[providers.LeaseFilter]int{{All: true}: 3, {Tenant: "platform", Provider: "acme"}: 2, {Tenant: "other"}: 0} {
 		if list, err := w.Leases(t.Context(), f); err != nil || len(list.Leases) != want {
 			t.Errorf("%+v: got %d leases and %v, want %d", f, len(list.Leases), err, want)
+		}
+	}
+}
+
+// TestMaySpend: what has a machine cost more than by the lease that it has is for those who may spend money. Who is refused changes
+// nothing.
+func TestMaySpend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	refuses := func() error { return wire.Refuse(wire.CodeForbidden, "it may not spend", "ask") }
+	set := func(q providers.LeaseRequest) error {
+		q.Node = "n-1"
+		_, err := w.SetLease(t.Context(), "platform", q, ada, refuses)
+		return err
+	}
+	idle := func(seconds int) *int { return &seconds }
+	w.must(set(providers.LeaseRequest{TTLSeconds: 7200, Act: providers.ActDestroy, IdleSeconds: idle(1200)})) // it had no end
+	for _, c := range []struct {
+		what    string
+		q       providers.LeaseRequest
+		isSpent bool
+	}{
+		{"later", providers.LeaseRequest{TTLSeconds: 7201}, true},
+		{"extended", providers.LeaseRequest{AddSeconds: 1}, true},
+		{"stop for destroy", providers.LeaseRequest{Act: providers.ActStop}, true},
+		{"keep for destroy", providers.LeaseRequest{TTLSeconds: 3600, Act: providers.ActKeep}, true},
+		{"longer idle", providers.LeaseRequest{IdleSeconds: idle(1201)}, true},
+		{"idle for ever", providers.LeaseRequest{IdleSeconds: idle(0)}, true},
+		{"ended and kept", providers.LeaseRequest{End: true, Act: providers.ActKeep}, true},
+		{"shorter idle", providers.LeaseRequest{IdleSeconds: idle(600)}, false},
+		{"sooner", providers.LeaseRequest{TTLSeconds: 3600}, false},
+		{"the same act", providers.LeaseRequest{Act: providers.ActDestroy}, false},
+		{"ended and stopped", providers.LeaseRequest{End: true, Act: providers.ActStop}, false},
+		{"ended and destroyed", providers.LeaseRequest{End: true, Act: providers.ActDestroy}, false},
+		{"alive again", providers.LeaseRequest{TTLSeconds: 60}, true},
+	} {
+		before := w.lease("1")
+		err := set(c.q)
+		if !c.isSpent {
+			w.must(err)
+			continue
+		}
+		w.refused(c.what, wire.CodeForbidden, err)
+		if after := w.lease("1"); after.Version != before.Version {
+			t.Errorf("%s: it became %+v", c.what, after)
 		}
 	}
 }

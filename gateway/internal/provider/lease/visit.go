@@ -215,6 +215,15 @@ func (s *Service) try(ctx context.Context, l rentals.Lease, v sight) error {
 // errSlow: the company does not answer as it should, so its other machines wait for the next round.
 var errSlow = errors.New("the company does not answer")
 
+// notYet goes before what keeps a lease from its end.
+const notYet = "not done yet: "
+
+// endsFor is why a lease ends, without what keeps it from that.
+func endsFor(l rentals.Lease) string {
+	reason, _, _ := strings.Cut(l.Why, notYet)
+	return strings.TrimSuffix(reason, "; ")
+}
+
 // later notes why a try has come to nothing yet. A company that asks for a longer pause gets it.
 func (s *Service) later(ctx context.Context, l rentals.Lease, why error) error {
 	if ctx.Err() != nil {
@@ -226,7 +235,11 @@ func (s *Service) later(ctx context.Context, l rentals.Lease, why error) error {
 		wait = min(max(wait, failed.Again), longestTry)
 		slow = failed.Kind == cloud.Unclear || failed.Kind == cloud.Limited
 	}
-	l.Why, l.TryAt = wire.Plain(why.Error(), wire.MaxText), new(s.Now().Add(wait))
+	reason := endsFor(l)
+	if reason != "" {
+		reason += "; "
+	}
+	l.Why, l.TryAt = wire.Plain(reason+notYet+why.Error(), wire.MaxText), new(s.Now().Add(wait))
 	if l.State == providers.LeaseEnding && l.AskedAt == nil && l.Tries == 0 {
 		l.Tries++ // so that the pauses grow
 	}
@@ -266,6 +279,6 @@ func (s *Service) done(ctx context.Context, l rentals.Lease, v sight, why string
 			return fmt.Errorf("retire %s: %w", v.node.Name, err)
 		}
 	}
-	l.State, l.EndedAt, l.TryAt = providers.LeaseEnded, &v.now, nil
+	l.State, l.EndedAt, l.TryAt, l.Why = providers.LeaseEnded, &v.now, nil, endsFor(l)
 	return s.Records.PutLease(ctx, l, s.event("lease.ended", l, store.Actor{}, map[string]string{"seen": why}))
 }

@@ -20,6 +20,7 @@ import (
 
 const (
 	mostAccounts = 50
+	leastLimit   = 0.01 // dollars; 0 allows nothing
 	longestKey   = 4096
 	longestSSH   = 64
 	longestTry   = time.Minute // of a new key
@@ -104,7 +105,7 @@ func (d *Service) fits(before *account, q *providers.Request) error {
 }
 
 // try reads all instances with a new key.
-func (d *Service) try(ctx context.Context, c Cloud, key string) ([]cloud.Instance, error) {
+func (d *Service) try(ctx context.Context, c Cloud, key string) ([]rentals.Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, longestTry)
 	defer cancel()
 	all, err := read(ctx, c)
@@ -140,11 +141,11 @@ func (d *Service) add(ctx context.Context, q *providers.Request, c Cloud, by sto
 
 // replaceKey gives an account another key. It must see the same machines: else all of them would look gone.
 func (d *Service) replaceKey(
-	ctx context.Context, a *account, q *providers.Request, c Cloud, all []cloud.Instance, by store.Actor,
+	ctx context.Context, a *account, q *providers.Request, c Cloud, all []rentals.Instance, by store.Actor,
 ) (providers.Account, error) {
 	known, _, _ := d.Instances(a.Name)
 	isSeen := func(s *Seen) bool {
-		return slices.ContainsFunc(all, func(i cloud.Instance) bool { return i.ID == s.ID })
+		return slices.ContainsFunc(all, func(i rentals.Instance) bool { return i.ID == s.ID })
 	}
 	if len(known) > 0 && !slices.ContainsFunc(known, isSeen) {
 		return providers.Account{}, bad(fmt.Sprintf("this key sees none of the %d instances of the account %s", len(known), a.Name),
@@ -178,6 +179,12 @@ func (d *Service) Remove(ctx context.Context, name string, by store.Actor) error
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
+	d.dropped(a)
+	return nil
+}
+
+// dropped ends the polling of an account that is not on record any more. The caller holds changing.
+func (d *Service) dropped(a *account) {
 	d.swap(func(all []*account) []*account {
 		return slices.DeleteFunc(all, func(b *account) bool { return a == b })
 	})
@@ -185,7 +192,6 @@ func (d *Service) Remove(ctx context.Context, name string, by store.Actor) error
 		a.stop()
 		<-a.done
 	}
-	return nil
 }
 
 // inUse refuses to forget an account, and says what is in the way.
@@ -201,7 +207,7 @@ func (d *Service) inUse(ctx context.Context, name string) error {
 	}
 	if len(leases) > 0 || len(kept) == 0 {
 		return wire.Refuse(wire.CodeIllegalMove, "machines of the account "+name+" are rented, or under a lease that has not ended",
-			"give them back first: muster lease ls --provider "+name)
+			"give them back first: muster lease ls --provider "+name+"; if its key is dead: muster provider remove "+name+" --forget-machines")
 	}
 	return wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("muster has rented %d machines of the account %s that the company still has, "+
 		"running or stopped, and charges: %s", len(kept), name, strings.Join(kept[:min(len(kept), 5)], ", ")),
@@ -248,8 +254,8 @@ func Limit(q providers.SpendingLimit) (perHour *int64, shown string, err error) 
 	if q.PerHour == nil {
 		return nil, "none", nil
 	}
-	if !(*q.PerHour >= 0 && *q.PerHour <= mostMoney.Dollars()) {
-		return nil, "", bad("this is no limit", "write dollars an hour, from 0 to 1000000, or none")
+	if most := *q.PerHour; !(most == 0 || most >= leastLimit && most <= mostMoney.Dollars()) {
+		return nil, "", bad("this is no limit", "write dollars an hour, 0, or from 0.01 to 1000000, or none")
 	}
 	limit := int64(math.Round(*q.PerHour * float64(cloud.Dollar)))
 	return &limit, fmt.Sprintf("%g an hour", *q.PerHour), nil
@@ -278,6 +284,7 @@ func (d *Service) Show(name, tenant string) (providers.Account, error) {
 	return d.show(a), nil
 }
 
+// show is an account as the API shows it, without what it costs.
 func (d *Service) show(a *account) providers.Account {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -290,16 +297,9 @@ func (d *Service) show(a *account) providers.Account {
 		limit := cloud.Money(*a.Limit).Dollars()
 		p.Limit = &limit
 	}
-	if a.at == nil {
-		return p
+	if a.at != nil {
+		p.Instances = new(len(a.seen))
 	}
-	count, sum := len(a.seen), 0.0
-	for _, s := range a.seen {
-		if s.Price != nil {
-			sum += s.Price.Dollars()
-		}
-	}
-	p.Instances, p.PerHour = &count, &sum
 	return p
 }
 

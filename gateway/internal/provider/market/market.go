@@ -92,11 +92,9 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	}
 	for _, row := range rows {
 		a := newAccount(row)
-		instances, err := c.Records.Instances(ctx, row.Name)
-		if err != nil {
+		if a.seen, err = d.stored(ctx, a); err != nil {
 			return nil, err
 		}
-		a.seen = a.stored(instances)
 		if err := d.unseal(ctx, a); err != nil {
 			d.Logger.Error("an account cannot be used", "account", row.Name, "error", err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/provider/cloud"
+	rentals "muster/store/provider"
 )
 
 // What a company says is bounded.
@@ -18,10 +19,10 @@ const (
 	longestWord   = 128
 )
 
-// read gives all instances of an account, each once. A list in which one has no id that can be used is an odd answer: who knows what
-// else is in it.
-func read(ctx context.Context, c Cloud) ([]cloud.Instance, error) {
-	var all []cloud.Instance
+// read gives all instances of an account, each once, as the database keeps them: of a large account nothing else of a page stays in memory.
+// A list in which one has no id that can be used is an odd answer: who knows what else is in it.
+func read(ctx context.Context, c Cloud) ([]rentals.Instance, error) {
+	var all []rentals.Instance
 	places := map[string]int{}
 	odd := ""
 	err := c.List(ctx, func(page []cloud.Instance) {
@@ -31,9 +32,14 @@ func read(ctx context.Context, c Cloud) ([]cloud.Instance, error) {
 				odd = fmt.Sprintf("an instance has the id %.40q", i.ID)
 				continue
 			}
+			row, err := rowOf(&i)
+			if err != nil {
+				odd = err.Error()
+				continue
+			}
 			at, twice := places[i.ID] // pages may shift while they are read
 			if twice {
-				all[at] = i
+				all[at] = row
 				continue
 			}
 			if len(all) == mostInstances {
@@ -41,7 +47,7 @@ func read(ctx context.Context, c Cloud) ([]cloud.Instance, error) {
 				return
 			}
 			places[i.ID] = len(all)
-			all = append(all, i)
+			all = append(all, row)
 		}
 	})
 	if err == nil && odd != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"muster/gateway/internal/provider/cloud"
@@ -15,19 +16,10 @@ import (
 const mostAsked = 50
 
 // took makes a complete list the view of an account.
-func (d *Service) took(ctx context.Context, a *account, c Cloud, at time.Time, all []cloud.Instance) error {
-	rows := make([]rentals.Instance, 0, len(all))
-	for i := range all {
-		if all[i].State == cloud.Gone { // some companies list what is destroyed for a while: it counts as missing
-			continue
-		}
-		row, err := rowOf(&all[i])
-		if err != nil {
-			return err
-		}
-		rows = append(rows, row)
-	}
-	missing, err := d.Records.SaveView(ctx, a.Name, at, rows, d.worksAgain(a)...)
+func (d *Service) took(ctx context.Context, a *account, c Cloud, at time.Time, all []rentals.Instance) error {
+	// some companies list what is destroyed for a while: it counts as missing
+	all = slices.DeleteFunc(all, func(i rentals.Instance) bool { return i.State == cloud.Gone })
+	missing, err := d.Records.SaveView(ctx, a.Name, at, all, d.worksAgain(a)...)
 	if err != nil {
 		return err
 	}
@@ -36,11 +28,10 @@ func (d *Service) took(ctx context.Context, a *account, c Cloud, at time.Time, a
 			return err
 		}
 	}
-	kept, err := d.Records.Instances(ctx, a.Name)
+	seen, err := d.stored(ctx, a)
 	if err != nil {
 		return err
 	}
-	seen := a.stored(kept)
 	wall := at.UTC()
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -84,15 +75,17 @@ func rowOf(i *cloud.Instance) (rentals.Instance, error) {
 }
 
 // stored is the view that the database has. A row that cannot be read has what its columns say.
-func (a *account) stored(rows []rentals.Instance) []*Seen {
-	all := make([]*Seen, len(rows))
-	for n, r := range rows {
+func (d *Service) stored(ctx context.Context, a *account) (all []*Seen, err error) {
+	for r, err := range d.Records.Instances(ctx, a.Name) {
+		if err != nil {
+			return nil, err
+		}
 		s := &Seen{Account: a.Name, Kind: a.Kind, Tenant: r.Tenant, FirstAt: r.FirstAt, SeenAt: r.SeenAt}
 		if json.Unmarshal([]byte(r.Body), &s.Instance) != nil {
 			s.Instance = cloud.Instance{Name: r.Name, State: cloud.Unknown}
 		}
 		s.ID = r.ID
-		all[n] = s
+		all = append(all, s)
 	}
-	return all
+	return all, nil
 }

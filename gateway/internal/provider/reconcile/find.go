@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/provider/cloud"
@@ -30,17 +31,24 @@ const (
 type finder struct {
 	now      time.Time
 	severity map[string]string
+	known    map[string]bool // accounts with a view of now
 	all      []providers.Finding
+	waits    string // why the machine that is looked at cannot be judged yet; empty: it can
+	waiting  map[Waiting]int
 }
 
-// Find says what is wrong, in the order of accounts and machines. Since is the caller's to fill. PerDay is what is paid for nothing: null
-// where that is not known.
-func Find(accounts []Account, machines []Machine, now time.Time) []providers.Finding {
-	f := &finder{now: now, severity: map[string]string{}}
+// Waiting is what machines have in common that cannot be judged yet.
+type Waiting struct{ Account, Tenant, Why string }
+
+// Find says what is wrong, in the order of accounts and machines, and how many machines cannot be judged yet. Since is the caller's to
+// fill. PerDay is what is paid for nothing: null where that is not known.
+func Find(accounts []Account, machines []Machine, now time.Time) ([]providers.Finding, map[Waiting]int) {
+	f := &finder{now: now, severity: map[string]string{}, known: map[string]bool{}, waiting: map[Waiting]int{}}
 	for _, c := range condition.All() {
 		f.severity[c.Name] = c.Severity
 	}
 	for _, a := range accounts {
+		f.known[a.Name] = a.Known
 		if !a.Known && !a.Starts {
 			f.unseen(a)
 		}
@@ -48,7 +56,7 @@ func Find(accounts []Account, machines []Machine, now time.Time) []providers.Fin
 	for i := range machines {
 		f.look(&machines[i])
 	}
-	return f.all
+	return f.all, f.waiting
 }
 
 // OfLease is true for the kinds that need no view of now.
@@ -72,9 +80,13 @@ func (f *finder) unseen(a Account) {
 
 // look looks at one machine.
 func (f *finder) look(m *Machine) {
+	f.waits = ""
 	switch {
+	case m.Unsure:
+		f.waits = "newer than the view of the account"
 	case m.Seen == nil:
 		f.absent(m)
+	case m.Foreign:
 	case m.Seen.State == cloud.Running:
 		f.running(m)
 	case m.Seen.State == cloud.Starting:
@@ -84,11 +96,28 @@ func (f *finder) look(m *Machine) {
 	case m.Seen.State == cloud.Unknown:
 		f.unknown(m)
 	}
-	if m.Seen != nil {
+	if m.Seen != nil && !m.Foreign {
 		f.ends(m)
 	}
 	if m.Lease != nil {
 		f.lease(m, m.Lease)
+	}
+	if !f.known[m.Account] && !m.Foreign {
+		f.waits = "no complete view of the account is of now"
+	}
+	if f.waits != "" {
+		f.waiting[Waiting{m.Account, m.Tenant(), f.waits}]++
+	}
+}
+
+// unheard waits for a node that could not be heard yet.
+func (f *finder) unheard(n *api.NodeRow) {
+	switch {
+	case n == nil || n.State == wire.StateRetired:
+	case n.Unheard:
+		f.waits = "node not heard since the gateway started"
+	case n.LastSeen == nil && !f.isSilent(n):
+		f.waits = "node joined less than " + minutes(joins) + " ago, and not heard yet"
 	}
 }
 
@@ -110,14 +139,19 @@ func (f *finder) absent(m *Machine) {
 func (f *finder) running(m *Machine) {
 	price := cmp.Or(m.Seen.Price, m.Seen.Running)
 	n := m.Node
+	f.unheard(n)
 	switch {
+	case n == nil && !f.passed(f.began(m), joins):
+		f.waits = "running for less than " + minutes(joins) + ", and still to join"
 	case n == nil:
-		if f.passed(f.began(m), joins) && !isEnding(m.Lease) {
+		if !isEnding(m.Lease) {
 			f.add(m, providers.FoundNeverEnrolled, price, "it runs since "+stamp(f.began(m))+f.paid(price)+", and no node says that it is this",
 				f.onboard(m))
 		}
+	case n.State == wire.StateRetired && !f.passed(n.StateSince, returns):
+		f.waits = "node just given back"
 	case n.State == wire.StateRetired:
-		if f.passed(n.StateSince, returns) && !isEnding(m.Lease) {
+		if !isEnding(m.Lease) {
 			f.add(m, providers.FoundBilledSilent, price, "it runs"+f.paid(price)+", and its node was given back at "+stamp(n.StateSince),
 				f.destroy(m))
 		}
@@ -136,7 +170,9 @@ func (f *finder) running(m *Machine) {
 func (f *finder) starting(m *Machine) {
 	price := cmp.Or(m.Seen.Price, m.Seen.Storage)
 	switch {
-	case !f.passed(f.began(m), starts) || isEnding(m.Lease):
+	case isEnding(m.Lease):
+	case !f.passed(f.began(m), starts):
+		f.waits = "starting for less than " + minutes(starts)
 	case m.Node == nil || m.Node.State == wire.StateRetired:
 		f.add(m, providers.FoundNeverEnrolled, price, "it starts since "+stamp(f.began(m))+f.paid(price)+f.why(m), f.destroy(m))
 	case f.isSilent(m.Node):
@@ -170,7 +206,12 @@ func (f *finder) stopped(m *Machine) {
 
 // unknown is told unless its node is heard.
 func (f *finder) unknown(m *Machine) {
-	if m.Node != nil && m.Node.State != wire.StateRetired && !f.isSilent(m.Node) || m.Node == nil && !f.passed(m.Seen.FirstAt, joins) {
+	f.unheard(m.Node)
+	switch {
+	case m.Node == nil && !f.passed(m.Seen.FirstAt, joins):
+		f.waits = "seen for less than " + minutes(joins) + ", and in no known state"
+		return
+	case m.Node != nil && m.Node.State != wire.StateRetired && !f.isSilent(m.Node):
 		return
 	}
 	who := "no node says that it is this"

@@ -33,6 +33,17 @@ type Machine struct {
 	Seen    *market.Seen   // nil: no company has it
 	Node    *api.NodeRow   // nil: no node says that it is this
 	Lease   *rentals.Lease // that has not ended; nil: none
+	Unsure  bool           // no company has it, as far as that is known
+	Gone    bool           // the account had it, and by its view of now has it no longer
+	Foreign bool           // another gateway has rented it: nothing of it is this fleet's to judge
+}
+
+// Tenant is whose a machine is.
+func (m *Machine) Tenant() string {
+	if m.Seen != nil {
+		return m.Seen.Tenant
+	}
+	return m.Node.Tenant
 }
 
 // InstanceID is the id of an instance as its company has it. Nodes of vast.ai may say C.123 for 123.
@@ -46,8 +57,8 @@ func InstanceID(kind, said string) string {
 func keyOf(kind, instance string) string { return kind + "/" + InstanceID(kind, instance) }
 
 // Join makes the machines of accounts, in their order. nodes are all nodes, the retired too. A machine that two accounts show is the first
-// one's. A node whose kind of company has no account is no machine; one that no account shows is a machine only if all accounts of its kind
-// have a view of now.
+// one's. A node whose kind of company has no account is no machine; one that no account shows is unsure unless all of its kind have
+// a view of now.
 func Join(accounts []Account, nodes []*api.NodeRow, leases []rentals.Lease) []Machine {
 	j := newJoin(nodes, leases)
 	var all []Machine
@@ -58,12 +69,12 @@ func Join(accounts []Account, nodes []*api.NodeRow, leases []rentals.Lease) []Ma
 			if !shown[key] {
 				shown[key] = true
 				l := j.leases[[2]string{a.Name, s.ID}]
-				all = append(all, Machine{a.Name, s.ID, s, j.nodeOf(key, s, l), l})
+				all = append(all, Machine{Account: a.Name, ID: s.ID, Seen: s, Node: j.nodeOf(key, s, l), Lease: l})
 			}
 		}
 	}
 	for _, n := range nodes {
-		a := holder(accounts, n)
+		a, isSure := holder(accounts, n)
 		if n.State == wire.StateRetired || a == nil {
 			continue
 		}
@@ -75,7 +86,7 @@ func Join(accounts []Account, nodes []*api.NodeRow, leases []rentals.Lease) []Ma
 			continue
 		}
 		if !shown[key] {
-			all = append(all, Machine{Account: account, ID: id, Node: n, Lease: j.leases[[2]string{account, id}]})
+			all = append(all, Machine{Account: account, ID: id, Node: n, Lease: j.leases[[2]string{account, id}], Unsure: !isSure})
 		}
 	}
 	return all
@@ -140,21 +151,20 @@ func isBetter(n, than *api.NodeRow) bool {
 // lag is for how long a company's list may lack what is new.
 const lag = 10 * time.Minute
 
-// holder is the account that should show a node, if it is certain that none does: one of the node's tenant, or the first. nil: that is not
-// known.
-func holder(accounts []Account, n *api.NodeRow) *Account {
-	var first *Account
+// holder is the account that should show a node: one of the node's tenant, or the first; nil: there is none. It is not sure of an account
+// whose view is not of now, or may lack what is new.
+func holder(accounts []Account, n *api.NodeRow) (first *Account, isSure bool) {
 	for i := range accounts {
 		a := &accounts[i]
 		if a.Kind != n.Provider {
 			continue
 		}
 		if !a.Known || a.At == nil || a.At.Before(n.CreatedAt.Add(lag)) {
-			return nil
+			return a, false
 		}
 		if first == nil || a.Tenant == n.Tenant && first.Tenant != n.Tenant {
 			first = a
 		}
 	}
-	return first
+	return first, true
 }

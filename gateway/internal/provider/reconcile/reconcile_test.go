@@ -89,7 +89,8 @@ func look(s *market.Seen, n *api.NodeRow, l *rentals.Lease) []providers.Finding 
 		all = append(all, *l)
 	}
 	accounts := []reconcile.Account{a}
-	return reconcile.Find(accounts, reconcile.Join(accounts, rows, all), now)
+	found, _ := reconcile.Find(accounts, reconcile.Join(accounts, rows, all), now)
+	return found
 }
 
 func kinds(found []providers.Finding) string {
@@ -319,7 +320,8 @@ func TestUnseen(t *testing.T) {
 		{Name: "c", Starts: true}, {Name: "d", Known: true},
 	}
 	text := ""
-	for _, f := range reconcile.Find(accounts, nil, now) {
+	found, _ := reconcile.Find(accounts, nil, now)
+	for _, f := range found {
 		text += f.Kind + " " + f.Next + " " + f.Text + "\n"
 	}
 	want := "provider_unknown muster provider sync a a: not seen since 2026-11-29T11:00:00Z: what runs there now, and what that costs, is " +
@@ -394,10 +396,11 @@ func TestJoin(t *testing.T) {
 		"absent": {[]reconcile.Account{vast}, []*api.NodeRow{node("n", cloud.Vast, "9")}, "a/1 -, a/2 -, a/9 n absent"},
 		"absent, of its tenant": {[]reconcile.Account{vast, other}, []*api.NodeRow{node("n", cloud.Vast, "9", lab)},
 			"a/1 -, a/2 -, b/3 -, b/9 n absent"},
-		"one account is unknown": {[]reconcile.Account{vast, old}, []*api.NodeRow{node("n", cloud.Vast, "9")}, "a/1 -, a/2 -, b/3 -"},
-		"too new for the list":   {[]reconcile.Account{vast}, []*api.NodeRow{node("n", cloud.Vast, "9", young)}, "a/1 -, a/2 -"},
-		"absent and given back":  {[]reconcile.Account{vast}, []*api.NodeRow{node("n", cloud.Vast, "9", retired)}, "a/1 -, a/2 -"},
-		"no machine of anybody":  {[]reconcile.Account{vast}, []*api.NodeRow{node("n", "", ""), node("m", cloud.Vast, "")}, "a/1 -, a/2 -"},
+		"one account is unknown": {[]reconcile.Account{vast, old}, []*api.NodeRow{node("n", cloud.Vast, "9")},
+			"a/1 -, a/2 -, b/3 -, b/9 n unsure"},
+		"too new for the list":  {[]reconcile.Account{vast}, []*api.NodeRow{node("n", cloud.Vast, "9", young)}, "a/1 -, a/2 -, a/9 n unsure"},
+		"absent and given back": {[]reconcile.Account{vast}, []*api.NodeRow{node("n", cloud.Vast, "9", retired)}, "a/1 -, a/2 -"},
+		"no machine of anybody": {[]reconcile.Account{vast}, []*api.NodeRow{node("n", "", ""), node("m", cloud.Vast, "")}, "a/1 -, a/2 -"},
 	} {
 		var all []string
 		for _, m := range reconcile.Join(c.accounts, c.nodes, leases) {
@@ -405,7 +408,10 @@ func TestJoin(t *testing.T) {
 			if m.Node != nil {
 				text = strings.TrimSuffix(text, "-") + m.Node.Name
 			}
-			if m.Seen == nil {
+			switch {
+			case m.Unsure:
+				text += " unsure"
+			case m.Seen == nil:
 				text += " absent"
 			}
 			all = append(all, text)
@@ -413,38 +419,5 @@ func TestJoin(t *testing.T) {
 		if got := strings.Join(all, ", "); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-	}
-}
-
-// TestEndsSoon: the end that a company has set is told a day before, unless the machine is given back before it.
-func TestEndsSoon(t *testing.T) {
-	for name, c := range map[string]struct {
-		state string
-		left  time.Duration
-		act   string
-		lease time.Duration // that it has left; 0: none
-		want  string
-	}{
-		"a day":                {cloud.Running, 24 * time.Hour, "", 0, providers.FoundEndsSoon},
-		"more than a day":      {cloud.Running, 25 * time.Hour, "", 0, ""},
-		"in the past":          {cloud.Running, -time.Hour, "", 0, providers.FoundEndsSoon},
-		"ending":               {cloud.Ending, time.Hour, "", 0, ""},
-		"its lease ends first": {cloud.Running, 20 * time.Hour, providers.ActDestroy, 19 * time.Hour, ""},
-		"its lease ends later": {cloud.Running, 20 * time.Hour, providers.ActDestroy, 21 * time.Hour, providers.FoundEndsSoon},
-		"its lease keeps it":   {cloud.Running, 20 * time.Hour, providers.ActKeep, 19 * time.Hour, providers.FoundEndsSoon},
-	} {
-		var l *rentals.Lease
-		if c.lease != 0 {
-			l = &rentals.Lease{Account: "vast", Instance: "7", State: providers.LeaseLive, Act: c.act, EndsAt: now.Add(c.lease)}
-		}
-		found := look(seen(c.state, func(s *market.Seen) { s.EndsAt = to(now.Add(c.left)) }), nodes()["online"], l)
-		if got := kinds(found); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-	if found := look(seen(cloud.Stopped, func(s *market.Seen) {
-		s.EndsAt, s.Price = to(now.Add(time.Hour)), to(cloud.Money(0))
-	}), nil, nil); len(found) != 1 || found[0].Next != "muster provider destroy vast/7" {
-		t.Errorf("without a node: %+v", found)
 	}
 }

@@ -16,17 +16,11 @@ import (
 
 // add adds a finding about a machine. perHour is what is paid for nothing; nil: that is not known.
 func (f *finder) add(m *Machine, kind string, perHour *cloud.Money, text, next string) {
-	found := providers.Finding{Kind: kind, Severity: f.severity[kind], Provider: m.Account, Instance: m.ID, Next: next}
+	found := providers.Finding{Kind: kind, Severity: f.severity[kind], Provider: m.Account, Tenant: m.Tenant(), Instance: m.ID, Next: next}
 	subject := m.Account + "/" + m.ID
-	if m.Seen != nil {
-		found.Tenant = m.Seen.Tenant
-	}
 	if m.Node != nil {
 		found.Node, found.NodeID = m.Node.Name, m.Node.ID
 		subject = m.Node.Name + " (" + subject + ")"
-		if m.Seen == nil {
-			found.Tenant = m.Node.Tenant
-		}
 	}
 	found.Text = subject + ": " + text
 	if perHour != nil {
@@ -133,5 +127,7 @@ func money(perHour float64) cloud.Money {
 func Label(m cloud.Money) string { return strconv.FormatFloat(m.Dollars(), 'f', -1, 64) }
 
 func dollars(m cloud.Money) string { return fmt.Sprintf("$%.4g", m.Dollars()) }
+
+func minutes(d time.Duration) string { return fmt.Sprintf("%.0f minutes", d.Minutes()) }
 
 func stamp(at time.Time) string { return at.UTC().Format(time.RFC3339) }

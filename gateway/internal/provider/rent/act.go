@@ -16,8 +16,11 @@ import (
 
 // Act does what a person wants with one machine. It ends its lease where that is its end, and keeps to the spending limits where it starts.
 func (s *Service) Act(ctx context.Context, account, instance, act string, by store.Actor) error {
-	if act == providers.ActStart {
+	switch act {
+	case providers.ActStart:
 		return s.start(ctx, account, instance, by)
+	case providers.ActRejoin:
+		return s.rejoin(ctx, account, instance, by)
 	}
 	_, err := s.Leases.End(ctx, lease.Ending{Account: account, Instance: instance, Act: act, Why: act + " asked for by " + by.Name, By: by})
 	return err

@@ -3,6 +3,7 @@ package rent
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,7 +219,7 @@ func TestStartWithoutEnd(t *testing.T) {
 		t.Errorf("the hint is %q", refusal.Hint)
 	}
 	_, err = w.config.Leases.SetLease(t.Context(), "platform",
-		providers.LeaseRequest{Provider: "acme", Instance: "1001", TTLSeconds: 3600}, ada)
+		providers.LeaseRequest{Provider: "acme", Instance: "1001", TTLSeconds: 3600}, ada, maySpend)
 	w.must(err)
 	w.must(w.Act(t.Context(), "acme", "1001", providers.ActStart, ada))
 	w.pass(5 * time.Minute)
@@ -242,7 +243,8 @@ func TestRestored(t *testing.T) {
 	q := want(2)
 	q.ID = wire.NewTaskID()
 	w.company.set(func() {
-		w.company.add(cloud.Order{Name: "muster-" + named(q.ID, place{number: 1}), Offer: cloud.Offer{Price: cloud.Dollar}})
+		w.company.add(cloud.Order{Name: "muster-" + named(q.ID, place{number: 1}), Offer: cloud.Offer{GPU: "NVIDIA H100", GPUs: 1,
+			Price: cloud.Dollar}})
 	})
 	w.step(time.Minute)
 	w.restart()
@@ -255,6 +257,36 @@ func TestRestored(t *testing.T) {
 	got := w.wantState("after the restore", q.ID, providers.RentedDone, 2)
 	if got.Machines[0].Instance != "1001" || got.Machines[0].State != providers.RentalReady || w.company.orderCount() != 1 {
 		t.Errorf("got %+v after %d orders", got.Machines, w.company.orderCount())
+	}
+}
+
+// TestRestoredNamesakes: after a restore, a machine is not taken for a request's by its name alone: anybody who sees it can give it to
+// another one. Then the request gets other machines, and those with its name are left alone.
+func TestRestoredNamesakes(t *testing.T) {
+	t.Parallel()
+	fit := cloud.Offer{GPU: "H100", GPUs: 1, Price: cloud.Dollar}
+	for what, has := range map[string][]cloud.Offer{
+		"two of one name": {fit, fit},
+		"another model":   {{GPU: "RTX 3060", GPUs: 1, Price: cloud.Dollar}},
+		"too few GPUs":    {{GPU: "H100", Price: cloud.Dollar}},
+	} {
+		w := newWorld(t, cloud.Vast)
+		q := want(1)
+		q.ID = wire.NewTaskID()
+		w.company.set(func() {
+			for _, o := range has {
+				w.company.add(cloud.Order{Name: "muster-" + named(q.ID, place{number: 1}), Offer: o})
+			}
+		})
+		w.step(time.Minute)
+		w.restart()
+		w.rent(q)
+		w.pass(time.Hour)
+		got := w.wantState(what, q.ID, providers.RentedDone, len(has)+1)
+		if got.Machines[0].State != providers.RentalFailed || !strings.Contains(got.Machines[0].Why, "touched") || got.Ready != 1 ||
+			len(w.company.ended) != 0 {
+			t.Errorf("%s: got %+v, ended %v", what, got.Machines, w.company.ended)
+		}
 	}
 }
 

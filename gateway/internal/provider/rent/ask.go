@@ -83,6 +83,13 @@ func (s *Service) Offers(ctx context.Context, tenant string, q providers.Renting
 	slices.SortStableFunc(list.Offers, func(a, b providers.Offer) int { return cmp.Compare(a.PerHour, b.PerHour) })
 	p := plan{chosen: chosen}
 	list.PerHour = p.price().Dollars()
+	limit := s.Records.Passed(store.Fresh(ctx), rentals.Rental{Account: a.Name, Tenant: a.Tenant, Price: int64(p.price())})
+	switch {
+	case errors.Is(limit, rentals.ErrLimit) && len(chosen) > 0:
+		list.Refused = limit.Error()
+	case limit != nil && !errors.Is(limit, rentals.ErrLimit):
+		return list, limit
+	}
 	return list, nil
 }
 

@@ -39,15 +39,19 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 	if at == nil || at.Before(s.opened) {
 		return s.waitsFor(ctx, r, "its company was not looked at yet since the gateway has started")
 	}
-	if i := slices.IndexFunc(all, func(i *market.Seen) bool { return i.Name == nameOf(r) && i.State != cloud.Gone }); i >= 0 {
-		return s.created(ctx, q, want, r, all[i].ID, "") // of before a restore: the same request makes the same names
+	var offer cloud.Offer
+	if err := json.Unmarshal([]byte(r.OfferJSON), &offer); err != nil {
+		return err
+	}
+	id, why := namesake(all, nameOf(r), want, offer)
+	switch {
+	case why != "":
+		return s.end(ctx, r, providers.RentalFailed, why) // the next order for its place has another name
+	case id != "":
+		return s.created(ctx, q, want, r, id, "")
 	}
 	c, err := s.Cloud(a.Name)
 	if err != nil {
-		return err
-	}
-	var offer cloud.Offer
-	if err := json.Unmarshal([]byte(r.OfferJSON), &offer); err != nil {
 		return err
 	}
 	token, err := s.Mint(ctx, api.TokenRequest{Tenant: r.Tenant, Uses: 1, TTL: api.Duration(tokenTTL), Labels: promised(want, offer),
@@ -63,9 +67,31 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 		return errors.Join(err, s.Revoke(ctx, token.ID))
 	}
 	r.Version++
-	id, err := c.Create(ctx, cloud.Order{Offer: offer, Name: nameOf(r), Image: want.Image, Script: script(a.Kind, token.Command),
+	id, err = c.Create(ctx, cloud.Order{Offer: offer, Name: nameOf(r), Image: want.Image, Script: script(a.Kind, token.Command),
 		DiskGB: want.DiskGB, SSHKey: a.SSHKey})
 	return s.answered(context.WithoutCancel(ctx), q, want, r, id, err)
+}
+
+// namesake is the machine that was made for an order before its record was lost in a restore; why says that there is one which is not that.
+//
+// The name alone nearly says it. It is a hash of the request's id and the machine's place, 80 bits; the id is made by chance, so nobody can
+// give the name to a machine before the gateway has ordered one by it, and the same request asked again makes it again. But afterwards
+// anybody who sees the account's list can copy it to another machine, and the end of its lease would destroy that. So the name must be one
+// machine's alone, and that machine must be what is asked for. Its host and its age say nothing: this record is newer than the machine, and
+// chose its offer anew.
+func namesake(all []*market.Seen, name string, want providers.Renting, offer cloud.Offer) (id, why string) {
+	for _, i := range all {
+		switch {
+		case i.Name != name || i.State == cloud.Gone:
+			continue
+		case id != "":
+			return "", "two machines have the name that it would get: neither is touched"
+		case i.GPUs < max(want.GPUs, 1), i.GPU != offer.GPU && !cloud.Want{GPU: want.GPU}.Takes(cloud.Offer{GPU: i.GPU}, ""):
+			return "", "the machine " + i.ID + " has the name that it would get, and is not what is asked for: it is not touched"
+		}
+		id = i.ID
+	}
+	return id, ""
 }
 
 // promised are the labels of a machine, with those that say what is paid for: its acceptance judges it by them. The model is the one that

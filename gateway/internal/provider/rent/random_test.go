@@ -135,7 +135,9 @@ func (r *random) checkOrder(o cloud.Order) {
 		if other == nil || other.Request != own.Request || other.Number != own.Number {
 			continue
 		}
-		if l, err := r.records.Lease(ctx, "acme", m.ID); err != nil || l.State == providers.LeaseLive {
+		l, err := r.records.Lease(ctx, "acme", m.ID)
+		taken := other.State == providers.RentalFailed && l.Rental == "" // by a person who has extended its lease
+		if err != nil || l.State == providers.LeaseLive && !taken {
 			r.t.Errorf("%s is ordered while %s of the same place is there, with the lease %+v, %v", o.Name, m.Name, l, err)
 		}
 	}
@@ -213,7 +215,7 @@ func (r *random) act() {
 		all := r.company.there()
 		m := all[r.rng.IntN(len(all))]
 		if _, err := r.config.Leases.SetLease(ctx, "", providers.LeaseRequest{Provider: "acme", Instance: m.ID, AddSeconds: 600},
-			ada); err == nil {
+			ada, maySpend); err == nil {
 			r.done["extend"]++
 		}
 	case n < 22 && len(r.requests) > 0:

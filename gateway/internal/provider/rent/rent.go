@@ -6,6 +6,8 @@
 // machines without one, are none of our business.
 //
 // Machines are given back by the end of their leases alone: see package lease.
+//
+// It also has machines that have left the fleet start again with another script.
 package rent
 
 import (
@@ -158,7 +160,7 @@ func (s *Service) account(ctx context.Context, a rentals.Account) error {
 			failed = errors.Join(failed, fmt.Errorf("rental %s: %w", r.ID, err))
 		}
 	}
-	failed = errors.Join(failed, s.endFailed(ctx, t), s.endStrays(ctx, t))
+	failed = errors.Join(failed, s.endFailed(ctx, t), s.endStrays(ctx, t), s.watchRejoins(ctx, t))
 	for _, q := range t.requests {
 		if q.State != providers.RentedRenting {
 			continue

@@ -182,6 +182,12 @@ func TestLimits(t *testing.T) {
 	if r := w.refused("by a millionth", wire.CodeOverQuota, err); !strings.Contains(r.Message, "account acme may cost $3.000002") {
 		t.Errorf("it says %q", r.Message)
 	}
+	if o, err := w.Offers(t.Context(), "platform", want(3)); err != nil || !strings.Contains(o.Refused, "account acme may cost $3.000002") {
+		t.Errorf("a plan says %q, %v", o.Refused, err)
+	}
+	if o, err := w.Offers(t.Context(), "platform", want(2)); err != nil || o.Refused != "" {
+		t.Errorf("a plan of fewer says %q, %v", o.Refused, err)
+	}
 	if spent, err := w.records.Spent(t.Context()); err != nil || spent[0].PerHour != 0 {
 		t.Errorf("what was refused counts: %+v, %v", spent, err)
 	}

@@ -54,6 +54,28 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// TestSpent: what a machine has cost is what the meter says, and grows no more when it is gone.
+func TestSpent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	r := w.rent(want(1))
+	if r.Spent != nil {
+		t.Errorf("before it is there it has cost %v", *r.Spent)
+	}
+	w.pass(15 * time.Minute)
+	w.company.set(func() { clear(w.company.machines) })
+	w.pass(5 * time.Minute)
+	before := w.show(r.ID).Spent
+	w.pass(40 * time.Minute)
+	got := w.show(r.ID).Spent
+	report, err := w.records.Costs(t.Context(), start.Unix()/86400, start.Unix()/86400)
+	w.must(err)
+	if before == nil || got == nil || *before != *got || *got < 0.2 || *got > 0.3 || len(report) != 1 ||
+		cloud.Money(report[0].Billed).Dollars() != *got {
+		t.Errorf("it has cost %v, and %v later; the meter says %+v", before, got, report)
+	}
+}
+
 // TestNoOffers: a machine that cannot be replaced is waited for, and given up after half an hour.
 func TestNoOffers(t *testing.T) {
 	t.Parallel()

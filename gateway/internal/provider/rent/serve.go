@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,20 @@ func (s *Service) howFar(ctx context.Context, q rentals.Request) (string, error)
 	return strings.TrimSuffix(text+"; "+s.waiting(q.ID), "; "), nil
 }
 
+// CanServe refuses to rent for allocations of a tenant that has no account.
+func (s *Service) CanServe(ctx context.Context, tenant string) error {
+	accounts, err := s.Records.Accounts(store.Fresh(ctx))
+	if err == nil && !slices.ContainsFunc(accounts, func(a rentals.Account) bool { return a.Tenant == tenant }) {
+		err = noAccount(tenant)
+	}
+	return err
+}
+
+func noAccount(tenant string) *wire.ErrorDetail {
+	return wire.Refuse(wire.CodeNoCapacity, "the tenant "+tenant+" has no account to rent from",
+		"an operator adds one: muster provider add KIND --key-file FILE --tenant "+tenant)
+}
+
 // serve rents for an allocation from the account that offers it for least.
 func (s *Service) serve(ctx context.Context, w Wish) (string, error) {
 	want := providers.Renting{ID: w.Allocation, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Count, MaxPrice: w.MaxPrice,
@@ -76,8 +91,7 @@ func (s *Service) serve(ctx context.Context, w Wish) (string, error) {
 		return "", err
 	}
 	var best *plan
-	refused := wire.Refuse(wire.CodeNoCapacity, "the tenant "+w.Tenant+" has no account to rent from",
-		"muster provider add KIND --key-file FILE")
+	refused := noAccount(w.Tenant)
 	for _, a := range accounts {
 		if a.Tenant != w.Tenant || w.Provider != "" && a.Name != w.Provider {
 			continue

@@ -84,6 +84,8 @@ func TestServeRefusals(t *testing.T) {
 		_, err := w.Serve(t.Context(), q)
 		w.refused(what, c.code, err)
 	}
+	w.must(w.CanServe(t.Context(), "platform"))
+	w.refused("a tenant without an account", wire.CodeNoCapacity, w.CanServe(t.Context(), "other"))
 	r := w.rent(want(1))
 	good.Allocation = r.ID
 	_, err := w.Serve(t.Context(), good)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -114,24 +113,15 @@ func (s *Service) machine(ctx context.Context, r rentals.Rental) (providers.Rent
 	if n, known := s.Node(r.NodeID); known {
 		out.Node = n.Name
 	}
-	if r.Instance == "" || r.AskedAt == nil {
+	if r.Instance == "" {
 		return out, nil
 	}
-	until := s.Now()
-	l, err := s.Records.Lease(ctx, r.Account, r.Instance)
-	switch {
-	case err == nil && l.EndedAt != nil:
-		until = *l.EndedAt
-	case errors.Is(err, store.ErrNotFound) && r.EndedAt != nil: // the lease is dropped
-		until = *r.EndedAt
-	case err != nil && !errors.Is(err, store.ErrNotFound):
-		return out, err
+	charged, err := s.Records.Charged(ctx, r.Account, r.Instance, dayOf(r.CreatedAt), dayOf(s.Now()))
+	if charged != nil {
+		out.Spent = new(cloud.Money(*charged).Dollars())
 	}
-	out.Spent = new(spent(r, until))
-	return out, nil
+	return out, err
 }
 
-// spent is what a machine has cost until a time, by its price, in dollars. It counts from the order on.
-func spent(r rentals.Rental, until time.Time) float64 {
-	return max(until.Sub(*r.AskedAt), 0).Hours() * cloud.Money(r.Price).Dollars()
-}
+// dayOf is the number of a day: whole days since 1970, UTC.
+func dayOf(at time.Time) int64 { return at.Unix() / int64(24*time.Hour/time.Second) }

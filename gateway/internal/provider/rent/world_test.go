@@ -12,6 +12,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
+	"muster/gateway/internal/provider"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/provider/lease"
 	"muster/gateway/internal/provider/market"
@@ -27,13 +28,14 @@ const tick = 30 * time.Second
 // world is both services on a database of its own, with a company whose machines become nodes, and clocks that the test sets.
 type world struct {
 	*Service
-	t       testing.TB
-	store   *store.Store
-	records rentals.Records // without what goes wrong in those of the services
-	market  *market.Service
-	company *company
-	leases  lease.Config
-	config  Config
+	t        testing.TB
+	store    *store.Store
+	records  rentals.Records   // without what goes wrong in those of the services
+	accounts *provider.Service // adds up what is charged
+	market   *market.Service
+	company  *company
+	leases   lease.Config
+	config   Config
 
 	mu      sync.Mutex
 	now     time.Time
@@ -46,9 +48,13 @@ type world struct {
 	fail    map[string]error // of what the gateway does
 	over    map[string]bool  // allocations
 	ends    map[string]time.Time
+	busy    []string // what works on every node
 }
 
-func newWorld(t testing.TB, kind string) *world {
+func newWorld(t testing.TB, kind string) *world { return newWorldOf(t, kind, nil) }
+
+// newWorldOf is newWorld with another company; nil: the usual one.
+func newWorldOf(t testing.TB, kind string, other func(w *world) market.Cloud) *world {
 	t.Helper()
 	w := &world{t: t, now: start, boot: 2 * time.Minute, nodes: map[string]*api.NodeRow{}, bad: map[string]string{},
 		minted: map[string]api.TokenRequest{}, revoked: map[string]bool{}, fail: map[string]error{}, over: map[string]bool{},
@@ -58,22 +64,28 @@ func newWorld(t testing.TB, kind string) *world {
 		w.company.offers = append(w.company.offers, cloud.Offer{ID: fmt.Sprint("offer-", i), Host: fmt.Sprint("host-", i), GPU: "H100", GPUs: 1,
 			Price: cloud.Dollar + cloud.Money(i), Region: "NO"})
 	}
+	asked := market.Cloud(w.company)
+	if other != nil {
+		asked = other(w)
+	}
 	w.store = storetest.Open(t, w.clock)
 	w.records = rentals.New(w.store.Records())
 	var err error
-	w.market, err = market.Open(t.Context(), market.Config{Store: w.store, Records: w.records, Now: w.clock,
-		Dial: func(string, market.Dial) (market.Cloud, error) { return w.company, nil }})
+	always := func() bool { return true }
+	w.accounts, err = provider.Open(t.Context(), provider.Config{Config: market.Config{Store: w.store, Records: w.records, Now: w.clock,
+		Dial: func(string, market.Dial) (market.Cloud, error) { return asked, nil }},
+		Ready: always, Nodes: func() []*api.NodeRow { return nil }})
 	w.must(err)
+	w.market = w.accounts.Market()
 	_, err = w.market.Add(t.Context(), providers.Request{Kind: kind, Name: "acme", Tenant: "platform", Key: "secret", SSHKey: "key"},
 		store.Actor{Name: "operator"})
 	w.must(err)
 	w.must(w.market.Sync(t.Context(), "acme"))
-	always := func() bool { return true }
 	move := func(state string) func(context.Context, string, string) error {
 		return func(_ context.Context, id, _ string) error { w.move(id, state); return nil }
 	}
 	w.leases = lease.Config{Records: w.records, Ready: always, Cloud: w.market.Cloud, Instances: w.market.Instances,
-		Nodes: func() []*api.NodeRow { return nil }, Node: w.node, NodeOf: w.nodeFor, Busy: func(string) []string { return nil },
+		Nodes: func() []*api.NodeRow { return nil }, Node: w.node, NodeOf: w.nodeFor, Busy: w.works,
 		Drain: move(wire.StateDrained), Resume: move(wire.StateActive), Retire: move(wire.StateRetired), Now: w.clock, Elapsed: w.elapsed}
 	w.config = Config{Records: w.records, Ready: always, Cloud: w.market.Cloud, Instances: w.market.Instances, Sync: w.market.Sync,
 		Node: w.node, Named: w.named,
@@ -112,7 +124,10 @@ func (w *world) step(d time.Duration) {
 func (w *world) pass(d time.Duration) {
 	w.t.Helper()
 	each := tick
-	if d >= 20*time.Minute {
+	switch {
+	case d >= 2*time.Hour: // nothing is to happen
+		each = 10 * tick
+	case d >= 20*time.Minute:
 		each = 2 * tick
 	}
 	for ; d > 0; d -= each {
@@ -126,7 +141,7 @@ func (w *world) pass(d time.Duration) {
 // look does each part in a goroutine of its own, since a fault may stop it at any place.
 func (w *world) look() {
 	for _, part := range []func(){
-		func() { _ = w.market.Sync(w.t.Context(), "acme") },
+		func() { _ = w.market.Sync(w.t.Context(), "acme"); w.accounts.Round(w.t.Context()) },
 		w.join,
 		func() { w.config.Leases.Round(w.t.Context()) },
 		func() { w.Round(w.t.Context()) },
@@ -159,6 +174,12 @@ func (w *world) move(id, state string) {
 	next := *w.nodes[id]
 	next.State = state
 	w.nodes[id] = &next
+}
+
+func (w *world) works(string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.busy
 }
 
 func (w *world) node(id string) (*api.NodeRow, bool) {
@@ -201,7 +222,7 @@ func (w *world) mint(_ context.Context, q api.TokenRequest, _ store.Actor) (api.
 func (w *world) revoke(_ context.Context, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.revoked[id] = true
+	w.revoked[id] = w.fail["revoke"] == nil || w.revoked[id]
 	return w.fail["revoke"]
 }
 
@@ -288,3 +309,6 @@ func (w *world) events(kind string) int {
 	w.must(err)
 	return len(all)
 }
+
+// maySpend is of who may spend money.
+func maySpend() error { return nil }

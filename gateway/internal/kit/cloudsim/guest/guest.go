@@ -2,13 +2,17 @@
 package guest
 
 import (
+	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -32,6 +36,7 @@ type Guests struct {
 
 	mu      sync.Mutex
 	running map[string]*guest
+	disks   map[string]int // which one a machine has
 }
 
 // guest is one agent.
@@ -43,7 +48,7 @@ type guest struct {
 // New makes Guests that run this agent, in folders of their own below dir. gpus says how many GPUs a host has where it has not as many as
 // it is paid for.
 func New(dir, agent string, gpus map[string]int) (*Guests, error) {
-	g := &Guests{dir: dir, agent: filepath.Join(dir, "muster-agent"), gpus: gpus, running: map[string]*guest{}}
+	g := &Guests{dir: dir, agent: filepath.Join(dir, "muster-agent"), gpus: gpus, running: map[string]*guest{}, disks: map[string]int{}}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -61,20 +66,30 @@ func copyProgram(from, to string) error {
 
 // What a start script says of how its machine joins.
 var (
-	inToken = regexp.MustCompile(`MUSTER_TOKEN=(\S+)`)
-	inURL   = regexp.MustCompile(`https?://[^/\s"']+`)
+	inToken    = regexp.MustCompile(`\bmse_\w+|\bmsb_\w+\.\w+`)
+	inURL      = regexp.MustCompile(`https?://[^/\s"']+`)
+	inProvider = regexp.MustCompile(`--provider \w+`)
 )
+
+// inEnv is what has the script of a machine that only takes a command.
+const inEnv = "MUSTER_START"
 
 // Start runs the agent of a machine, as its start script would. It runs nothing where the script is not of muster, or where the agent runs.
 func (g *Guests) Start(m cloudsim.Machine) {
-	token, url := inToken.FindStringSubmatch(m.Script), inURL.FindString(m.Script)
+	script := cmp.Or(m.Env[inEnv], m.Script)
+	token, url := inToken.FindString(script), inURL.FindString(script)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.running[m.ID] != nil || token == nil || url == "" {
+	if g.running[m.ID] != nil || token == "" || url == "" {
 		return
 	}
 	folder := g.Folder(m.ID)
-	if err := g.furnish(folder, m); err != nil {
+	err := g.furnish(folder, m)
+	if g.disks[m.ID] != m.Disk {
+		err = errors.Join(os.RemoveAll(filepath.Join(folder, "state")), err)
+		g.disks[m.ID] = m.Disk
+	}
+	if err != nil {
 		panic(fmt.Sprintf("machine %s: %v", m.ID, err))
 	}
 	log, err := os.OpenFile(filepath.Join(folder, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -83,11 +98,17 @@ func (g *Guests) Start(m cloudsim.Machine) {
 	}
 	defer log.Close()
 	cmd := g.command(folder, url, log)
+	cmd.Args = append(cmd.Args, strings.Fields(inProvider.FindString(script))...)
 	for name, value := range m.Env {
-		cmd.Env = append(cmd.Env, name+"="+value)
+		if name != inEnv {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	if len(m.Env) == 0 { // nothing says there who it is, and the name of this system is that of all
+		cmd.Args = append(cmd.Args, "--name", m.Name)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "state", "identity.json")); err != nil {
-		cmd.Env = append(cmd.Env, "MUSTER_TOKEN="+token[1])
+		cmd.Env = append(cmd.Env, "MUSTER_TOKEN="+token)
 	}
 	if err := cmd.Start(); err != nil {
 		panic(err)
@@ -106,7 +127,7 @@ func (g *Guests) furnish(folder string, m cloudsim.Machine) error {
 	if !odd {
 		count = m.GPUs
 	}
-	control := fmt.Sprintf("count=%d memory=%d seed=%012s\n", count, m.MiB, m.ID)
+	control := fmt.Sprintf("count=%d memory=%d seed=%.6x\n", count, m.MiB, sha256.Sum256([]byte(m.ID)))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
@@ -139,6 +160,12 @@ func (g *Guests) Folder(id string) string { return filepath.Join(g.dir, id) }
 
 // Stop ends the agent of a machine that does not run any more.
 func (g *Guests) Stop(m cloudsim.Machine) { g.Kill(m.ID) }
+
+// Forget ends the agent of a machine, and takes all away that was on its disk.
+func (g *Guests) Forget(id string) {
+	g.Kill(id)
+	_ = os.RemoveAll(g.Folder(id))
+}
 
 // Kill ends the agent of a machine as a crash does. Its company does not see that. It says whether one ran.
 func (g *Guests) Kill(id string) bool {

@@ -1,13 +1,10 @@
 package lambda_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,47 +16,22 @@ import (
 	"muster/gateway/internal/provider/cloud/lambda"
 )
 
-const key = "secret_of_the_simulator"
-
-// world is a Lambda Cloud with an account. Its clock goes only when somebody waits.
+// world is a Lambda Cloud with an account.
 type world struct {
 	*sim.Sim
+	cloudtest.World
 	cloud *lambda.Cloud
-
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (w *world) wait(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
-
-func (w *world) time() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
 }
 
 func open(t *testing.T, c cloudsim.Config) *world {
 	t.Helper()
-	w := &world{now: time.Date(2026, 11, 29, 4, 0, 0, 0, time.UTC)}
-	c.Now, c.Limits = w.time, true
-	if c.Keys == nil {
-		c.Keys = map[string][]string{key: nil}
-	}
-	w.Sim = sim.New(c,
+	w := &world{}
+	w.Sim = sim.New(w.Config(c),
 		sim.Type{Name: "gpu_8x_h100_sxm5", GPU: "H100 (80 GB SXM5)", GPUs: 8, Cents: 2392, Free: map[string]int{"us-west-1": 3, "us-east-1": 0}},
 		sim.Type{Name: "gpu_1x_a10", GPU: "A10 (24 GB PCIe)", GPUs: 1, Cents: 75, Free: map[string]int{"us-west-1": 1}},
 	)
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
 	var err error
-	w.cloud, err = lambda.New(call.Account{
-		URL: server.URL + "/api/v1", Key: key, Now: w.time,
-		Sleep: func(ctx context.Context, d time.Duration) error { w.wait(d); return ctx.Err() },
-	})
+	w.cloud, err = lambda.New(call.Account{URL: cloudtest.Serve(t, w.Sim) + "/api/v1", Key: cloudtest.Key, Now: w.Time, Sleep: w.Sleep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +73,7 @@ func TestLife(t *testing.T) {
 	if err != nil || len(offers) != 1 || offers[0].ID != "gpu_8x_h100_sxm5/us-west-1" || offers[0].Price != 23_920_000 {
 		t.Fatalf("the offers are %+v, %v", offers, err)
 	}
-	launched := w.time()
+	launched := w.Time()
 	id, err := w.rent(t)
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +95,7 @@ func TestLife(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		w.wait(step.wait)
+		w.Wait(step.wait)
 		i, err := w.cloud.Get(t.Context(), id)
 		if err != nil || i.State != step.want || i.Name != "muster-x" || i.GPUs != 8 || i.StartedAt == nil || !i.StartedAt.Equal(launched) {
 			t.Errorf("%s: %+v, %v", step.name, i, err)
@@ -132,7 +104,7 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s: it costs %v, and is charged %d", step.name, i.Price, w.Rate())
 		}
 	}
-	w.wait(time.Minute)
+	w.Wait(time.Minute)
 	if _, err := w.cloud.Get(t.Context(), id); kind(err) != cloud.NoSuch || w.Rate() != 0 {
 		t.Errorf("an instance that is gone: %v, and %d is charged", err, w.Rate())
 	}
@@ -206,22 +178,11 @@ func TestEnds(t *testing.T) {
 // TestLaunches: what is made though it seems not, and what is not though it seems so. Then there is no room.
 func TestLaunches(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		fault string
-		want  string
-		made  int
-	}{
-		"well": {"", "<nil>", 1}, "lost": {cloudsim.Lost, cloud.Unclear, 1}, "cut": {cloudsim.Truncated, cloud.Unclear, 1},
-		"failed, and made": {cloudsim.Half, cloud.Unclear, 1}, "not made": {cloudsim.Nothing, "<nil>", 0},
-		"page": {cloudsim.HTML, cloud.Unclear, 0},
-	} {
+	cloudtest.CheckOrders(t, sim.Launch, func() cloudtest.Orders {
 		w := open(t, cloudsim.Config{})
-		w.Add(cloudsim.Fault{On: sim.Launch, Kind: test.fault})
-		_, err := w.rent(t)
-		if n, bad := w.list(t); kind(err) != test.want || n != test.made || bad != nil {
-			t.Errorf("%s: %v, and there are %d, %v", name, err, n, bad)
-		}
-	}
+		return cloudtest.Orders{Sim: w.Sim.Sim, Rent: func() error { _, err := w.rent(t); return err },
+			List: func() (int, error) { return w.list(t) }, IsUnclear: func(err error) bool { return kind(err) == cloud.Unclear }}
+	})
 	w := open(t, cloudsim.Config{})
 	for i, want := range []string{"<nil>", "<nil>", "<nil>", cloud.NoOffer} {
 		if _, err := w.rent(t); kind(err) != want {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,47 +16,22 @@ import (
 	"muster/gateway/internal/provider/cloud/runpod"
 )
 
-const key = "rpa_of_the_simulator"
-
-// world is a RunPod with an account. Its clock goes only when somebody waits.
+// world is a RunPod with an account.
 type world struct {
 	*sim.Sim
+	cloudtest.World
 	cloud *runpod.Cloud
-
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (w *world) wait(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
-}
-
-func (w *world) time() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
 }
 
 func open(t *testing.T, c cloudsim.Config) *world {
 	t.Helper()
-	w := &world{now: time.Date(2026, 11, 29, 4, 0, 0, 0, time.UTC)}
-	c.Now, c.Limits = w.time, true
-	if c.Keys == nil {
-		c.Keys = map[string][]string{key: nil}
-	}
-	w.Sim = sim.New(c, sim.GPU{
+	w := &world{}
+	w.Sim = sim.New(w.Config(c), sim.GPU{
 		ID: "NVIDIA H100 80GB HBM3", Name: "H100 SXM", Memory: 80, Secure: 2.99, Community: 2.39, Most: 8,
 		Free: map[string]int{"US-KS-2": 10, "EU-RO-1": 1},
 	})
-	server := httptest.NewServer(w)
-	t.Cleanup(server.Close)
 	var err error
-	w.cloud, err = runpod.New(call.Account{
-		URL: server.URL + "/v2", Key: key, Now: w.time,
-		Sleep: func(ctx context.Context, d time.Duration) error { w.wait(d); return ctx.Err() },
-	})
+	w.cloud, err = runpod.New(call.Account{URL: cloudtest.Serve(t, w.Sim) + "/v2", Key: cloudtest.Key, Now: w.Time, Sleep: w.Sleep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +97,7 @@ func TestLife(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		w.wait(step.wait)
+		w.Wait(step.wait)
 		i, err := w.cloud.Get(t.Context(), id)
 		if err != nil || i.State != step.want || i.Name != "muster-x" || i.GPUs != 2 || i.Region != "US-KS-2" {
 			t.Errorf("%s: %+v, %v", step.name, i, err)
@@ -215,22 +188,11 @@ func TestMembers(t *testing.T) {
 // TestCreates: what is made though it seems not, and what is not though it seems so.
 func TestCreates(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		fault string
-		want  string
-		made  int
-	}{
-		"well": {"", "<nil>", 1}, "lost": {cloudsim.Lost, cloud.Unclear, 1}, "cut": {cloudsim.Truncated, cloud.Unclear, 1},
-		"failed, and made": {cloudsim.Half, cloud.Unclear, 1}, "not made": {cloudsim.Nothing, "<nil>", 0},
-		"page": {cloudsim.HTML, cloud.Unclear, 0},
-	} {
+	cloudtest.CheckOrders(t, sim.Create, func() cloudtest.Orders {
 		w := open(t, cloudsim.Config{})
-		w.Add(cloudsim.Fault{On: sim.Create, Kind: test.fault})
-		_, err := w.rent(t)
-		if n, bad := w.list(t); kind(err) != test.want || n != test.made || bad != nil {
-			t.Errorf("%s: %v, and there are %d pods, %v", name, err, n, bad)
-		}
-	}
+		return cloudtest.Orders{Sim: w.Sim.Sim, Rent: func() error { _, err := w.rent(t); return err },
+			List: func() (int, error) { return w.list(t) }, IsUnclear: func(err error) bool { return kind(err) == cloud.Unclear }}
+	})
 	w := open(t, cloudsim.Config{})
 	for range 5 {
 		if _, err := w.rent(t); err != nil {
@@ -246,7 +208,7 @@ func TestCreates(t *testing.T) {
 // TestKeys: a key that may only read is refused where it must write, and one that nobody knows everywhere.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	w := open(t, cloudsim.Config{Keys: map[string][]string{key: {sim.Read}}})
+	w := open(t, cloudsim.Config{Keys: map[string][]string{cloudtest.Key: {sim.Read}}})
 	if n, err := w.list(t); n != 0 || err != nil {
 		t.Errorf("it lists %d, %v", n, err)
 	}

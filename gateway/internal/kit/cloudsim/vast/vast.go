@@ -174,6 +174,7 @@ func (s *Sim) update(c *cloudsim.Call, now time.Time) cloudsim.Answer {
 		return noSuch()
 	case c.Fault.Kind != cloudsim.Nothing:
 		m.Script = asked.Onstart
+		m.Disk++
 		s.Restart(m, now)
 	}
 	return cloudsim.Answer{Body: map[string]any{"success": true, "updated_instance": s.row(m)}}

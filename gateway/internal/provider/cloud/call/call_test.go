@@ -73,7 +73,9 @@ func TestStatuses(t *testing.T) {
 		kind, body, want string
 	}{
 		{401, "application/json", `{}`, cloud.KeyRefused},
-		{403, "application/json", `{}`, cloud.KeyRefused},
+		{403, "application/json", `{}`, cloud.Unclear},
+		{403, "application/json", `{"error":"auth_error"}`, cloud.KeyRefused},
+		{401, "text/html", `<html>attention`, cloud.Unclear},
 		{403, "text/html; charset=utf-8", `<html>attention`, cloud.Unclear},
 		{404, "application/json", `{"error":"auth_error"}`, cloud.KeyRefused},
 		{404, "application/json", `{"error":"no_such_instance"}`, cloud.NoSuch},

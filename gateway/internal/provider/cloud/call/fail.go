@@ -87,14 +87,15 @@ func (c *Client) refusal(r Request, got *http.Response) *cloud.Error {
 	return e
 }
 
-// byStatus is what a status says everywhere. That nothing is there it cannot say: 404 is a wrong address too.
+// byStatus is what a status says everywhere. That nothing is there it cannot say: 404 is a wrong address too. Nor does 403 say anything of
+// the key: what stands before a company's API says it too. Judge knows the company's own words.
 func byStatus(status int) string {
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case status == http.StatusUnauthorized:
 		return cloud.KeyRefused
 	case status == http.StatusTooManyRequests:
 		return cloud.Limited
-	case status/100 == 5 || status == http.StatusRequestTimeout:
+	case status/100 == 5 || status == http.StatusForbidden || status == http.StatusRequestTimeout:
 		return cloud.Unclear
 	}
 	return cloud.Refused

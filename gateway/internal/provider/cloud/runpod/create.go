@@ -88,17 +88,10 @@ func elsewhere(err error) error {
 
 // Rejoin has a pod start again with another script. Only pods with muster's command take one: another's does what its owner wants.
 func (c *Cloud) Rejoin(ctx context.Context, id, script string) error {
-	var now struct {
-		ID   string            `json:"id"`
-		Args string            `json:"args"`
-		Env  map[string]string `json:"env"`
-	}
-	err := c.do(ctx, http.MethodGet, id, "", nil, func(answer io.Reader) error { return call.One(answer, &now) })
+	now, err := c.start(ctx, id)
 	switch {
 	case err != nil:
 		return err
-	case now.ID != id:
-		return c.calls.Fail(cloud.Unclear, http.StatusOK, "the answer is about another pod")
 	case now.Args != command:
 		return c.calls.Fail(cloud.Refused, 0, "the pod has a command of its own, which takes no start script")
 	}
@@ -107,8 +100,30 @@ func (c *Cloud) Rejoin(ctx context.Context, id, script string) error {
 		env = map[string]string{}
 	}
 	env[scriptIn] = script
-	if err := c.do(ctx, http.MethodPatch, id, "", map[string]any{"env": env}, nil); err != nil {
+	err = c.do(ctx, http.MethodPatch, id, "", map[string]any{"env": env}, nil)
+	var failed *cloud.Error
+	if errors.As(err, &failed) && failed.Kind == cloud.Unclear { // the pod says whether it was done all the same
+		if now, look := c.start(ctx, id); look == nil && now.Env[scriptIn] == script {
+			err = nil
+		}
+	}
+	if err != nil {
 		return err
 	}
 	return c.act(ctx, id, "restart", cloud.Starting)
+}
+
+// startOf is what a pod does at its start.
+type startOf struct {
+	ID   string            `json:"id"`
+	Args string            `json:"args"`
+	Env  map[string]string `json:"env"`
+}
+
+func (c *Cloud) start(ctx context.Context, id string) (now startOf, err error) {
+	err = c.do(ctx, http.MethodGet, id, "", nil, func(answer io.Reader) error { return call.One(answer, &now) })
+	if err == nil && now.ID != id {
+		err = c.calls.Fail(cloud.Unclear, http.StatusOK, "the answer is about another pod")
+	}
+	return now, err
 }

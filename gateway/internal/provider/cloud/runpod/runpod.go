@@ -39,7 +39,8 @@ func New(a call.Account) (*Cloud, error) {
 	return &Cloud{calls}, nil
 }
 
-// judge reads a problem of RFC 9457. Only one that says 404 itself is RunPod's word that something is not there: a proxy says 404 too.
+// judge reads a problem of RFC 9457. Only one that says 404 or 403 itself is RunPod's word that something is not there, or that the key
+// does not do: a proxy says 404 and 403 too.
 func judge(status int, body []byte) (kind, text string) {
 	var problem struct {
 		Title  string   `json:"title"`
@@ -50,8 +51,11 @@ func judge(status int, body []byte) (kind, text string) {
 	if json.Unmarshal(body, &problem) != nil || problem.Status != status {
 		return "", ""
 	}
-	if status == http.StatusNotFound {
+	switch status {
+	case http.StatusNotFound:
 		kind = cloud.NoSuch
+	case http.StatusForbidden:
+		kind = cloud.KeyRefused
 	}
 	text = problem.Detail
 	if text == "" {

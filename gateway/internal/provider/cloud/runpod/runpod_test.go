@@ -80,6 +80,7 @@ func TestGet(t *testing.T) {
 		problem(401, "missing bearer token"):  cloud.KeyRefused,
 		problem(403, "access denied to "+key): cloud.KeyRefused,
 		`403 <html>blocked</html>`:            cloud.Unclear,
+		`403 {"message":"blocked"}`:           cloud.Unclear,
 		problem(429, "too many requests"):     cloud.Limited,
 		`429 slow down`:                       cloud.Limited,
 		problem(500, "oops"):                  cloud.Unclear,
@@ -271,15 +272,19 @@ func TestRejoin(t *testing.T) {
 	if err := c.Rejoin(t.Context(), "p1", "new"); err != nil || !slices.Equal(asked.Asked(), want) {
 		t.Errorf("%v after %q", err, asked.Asked())
 	}
+	fresh := strings.Replace(pod("p1", made.Args), `"old"`, `"new"`, 1)
 	for name, a := range map[string]struct {
 		give  []string
 		want  string
 		asked int
 	}{
-		"another's":  {[]string{pod("p1", "python train.py")}, cloud.Refused, 1},
-		"other":      {[]string{pod("p2", made.Args)}, cloud.Unclear, 1},
-		"gone":       {[]string{problem(404, "pod not found")}, cloud.NoSuch, 1},
-		"of cluster": {[]string{pod("p1", made.Args), problem(409, "of a cluster")}, cloud.Refused, 2},
+		"done, and 500":    {[]string{pod("p1", made.Args), problem(500, "oops"), fresh, podIn(200, "p1", "STARTING")}, "", 4},
+		"not done, 500":    {[]string{pod("p1", made.Args), problem(500, "oops"), pod("p1", made.Args)}, cloud.Unclear, 3},
+		"500, and no look": {[]string{pod("p1", made.Args), problem(500, "oops"), problem(500, "oops")}, cloud.Unclear, 3},
+		"another's":        {[]string{pod("p1", "python train.py")}, cloud.Refused, 1},
+		"other":            {[]string{pod("p2", made.Args)}, cloud.Unclear, 1},
+		"gone":             {[]string{problem(404, "pod not found")}, cloud.NoSuch, 1},
+		"of cluster":       {[]string{pod("p1", made.Args), problem(409, "of a cluster")}, cloud.Refused, 2},
 		"stopped": {
 			[]string{pod("p1", made.Args), podIn(200, "p1", "EXITED"), problem(409, "no"), podIn(200, "p1", "EXITED")}, cloud.Refused, 4,
 		},
