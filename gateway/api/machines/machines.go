@@ -11,7 +11,9 @@ type State struct {
 	SyncedAt *time.Time `json:"synced_at"`
 	FailedAt *time.Time `json:"failed_at"` // since when its machines cannot be seen; null: they can
 	Error    string     `json:"error"`
-	Known    bool       `json:"known"` // the view is of now
+	Known    bool       `json:"known"`    // the view is of now
+	AskedAt  *time.Time `json:"asked_at"` // since when a view is taken; null: none is
+	NextAt   *time.Time `json:"next_at"`  // when the next one is taken; null: one is taken, or that is not known
 }
 
 // Machine is a machine as MAAS shows it, beside what muster knows of it.
@@ -20,7 +22,7 @@ type Machine struct {
 	Hostname  string     `json:"hostname"`
 	Status    int        `json:"status"`      // of MAAS
 	StatusRaw string     `json:"status_name"` // in MAAS's words
-	State     string     `json:"state"`       // in ours: one of MachineStates
+	State     string     `json:"state"`       // in ours: one of States
 	Power     string     `json:"power"`
 	Owner     string     `json:"owner"`
 	Locked    bool       `json:"locked"`
@@ -38,6 +40,7 @@ type Machine struct {
 	Heard     string     `json:"node_status"` // of the node
 	Profile   string     `json:"profile"`
 	Work      *Work      `json:"work"`     // what muster does with it now; null: nothing
+	Ended     *Ended     `json:"ended"`    // how the last that was done with it ended; null: nothing was
 	Finding   string     `json:"finding"`  // in what the two sides disagree; empty: in nothing
 	Next      string     `json:"next"`     // what is about to be done, or what a person must do
 	Deadline  *time.Time `json:"deadline"` // of the work
@@ -61,6 +64,12 @@ const (
 	StateUnknown       = "unknown"
 )
 
+// States are all of them.
+func States() []string {
+	return []string{StateNew, StateCommissioning, StateReady, StateAllocated, StateDeploying, StateDeployed, StateInstalled, StateReleasing,
+		StateFailed, StateBroken, StateRescue, StateTesting, StateGone, StateUnknown}
+}
+
 // Work is what muster does with a machine until it is done.
 type Work struct {
 	Act       string     `json:"act"` // one of the MAASActs
@@ -70,9 +79,20 @@ type Work struct {
 	TryAt     *time.Time `json:"try_at"`
 	Why       string     `json:"why"` // why the last try did not work
 	By        string     `json:"by"`
+	Profile   string     `json:"profile"` // that its node gets first; empty: it keeps its own
 	Reimage   bool       `json:"reimage"`
 	Erase     bool       `json:"erase"`
 	Allocates string     `json:"allocation"` // that it is for
+}
+
+// Ended is how something that was done with a machine ended. A deployment is done when the agent is heard, a commissioning when there is a
+// node, and a release when the machine, and its node with it, is ready.
+type Ended struct {
+	Act string    `json:"act"`
+	At  time.Time `json:"at"`
+	Why string    `json:"why"` // it did not succeed; empty: it did
+
+	Canceled bool `json:"canceled"` // a person ended it, and nothing is left of it
 }
 
 // Acts on a machine.
@@ -82,6 +102,14 @@ const (
 	ActReset        = "reset"        // of a failed or broken machine, to ready
 	ActDecommission = "decommission" // out of muster: its node ends, and MAAS looks at it again or keeps it as it is
 	ActCommission   = "commission"
+	ActCancel       = "cancel" // ends what goes on with a machine
+)
+
+// Conditions of which people are told.
+const (
+	ToldSevere  = "machine_severe"
+	ToldWarning = "machine_warning"
+	ToldUnseen  = "maas_unseen"
 )
 
 // List answers GET maas/machines.
@@ -97,7 +125,7 @@ type Act struct {
 	Series   string   `json:"series,omitempty"`
 	Profile  string   `json:"profile,omitempty"` // assigned first
 	Tenant   string   `json:"tenant,omitempty"`
-	Erase    bool     `json:"erase,omitempty"`
+	Erase    *bool    `json:"erase,omitempty"`   // null: as its profile says
 	Reimage  bool     `json:"reimage,omitempty"` // deploy it although it is deployed
 	Force    bool     `json:"force,omitempty"`   // although its node works
 	DryRun   bool     `json:"dry_run,omitempty"`

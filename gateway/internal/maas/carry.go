@@ -3,7 +3,6 @@ package maas
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -25,8 +24,15 @@ const (
 	lastTry   = 5 * time.Minute
 )
 
-// carry carries a work on, as far as it goes without waiting.
-func (s *Service) carry(ctx context.Context, w records.Work) error {
+// carry carries the work at a machine on, as far as it goes without waiting.
+func (s *Service) carry(ctx context.Context, systemID string) error {
+	w, err := s.records.Work(store.Fresh(ctx), systemID)
+	if errors.Is(err, store.ErrNotFound) { // it has ended
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	for range mostSteps {
 		f, id, err := s.fresh(ctx, &w)
 		if err != nil {
@@ -104,11 +110,11 @@ func (s *Service) whose(ctx context.Context, f *recovery.Facts, row records.Mach
 
 // saw keeps how the machine looks now, so that what is shown does not lag a round behind.
 func (s *Service) saw(ctx context.Context, row records.Machine, m region.Machine) error {
-	body, err := json.Marshal(m)
-	if err != nil || row.Body == string(body) {
+	now, err := seenOf(m)
+	if err != nil || row.Body == now.Body {
 		return err
 	}
-	return s.records.Saw(ctx, s.Now(), records.Seen{SystemID: m.ID, Status: m.Status, Body: string(body)})
+	return s.records.Saw(ctx, s.Now(), now)
 }
 
 // agentName is what tells the machines that a work has acquired.
@@ -182,6 +188,11 @@ func (s *Service) ask(ctx context.Context, w *records.Work, what string, f recov
 		return false, nil // it is on record
 	}
 	w.Why = err.Error()
+	var refused *wire.ErrorDetail
+	barred := what == recovery.AskAssign && errors.As(err, &refused) && refused.Code == wire.CodeIllegalMove
+	if barred || what == recovery.AskDeploy && region.NoImage(err) { // it stays so
+		return s.giveUp(ctx, w, f)
+	}
 	switch region.KindOf(err) {
 	case region.Unclear, region.Unreached, region.NotMAAS, region.KeyRefused, region.Clock:
 		w.Tries = min(w.Tries, mostTries) // it may pass
@@ -222,8 +233,12 @@ func (s *Service) send(ctx context.Context, w records.Work, what string, f recov
 		_, err = s.Region.Commission(ctx, id, region.CommissionOptions{})
 	case recovery.AskFix:
 		_, err = s.Region.MarkFixed(ctx, id, comment)
+	case recovery.AskAssign:
+		err = s.Assign(ctx, f.Node.ID, w.Profile, store.Actor{Name: w.By})
+	case recovery.AskTag:
+		err = s.tag(ctx, f.Node.Profile, id)
 	case recovery.AskUntag:
-		_, _, err = s.Region.Retag(ctx, f.Node.Profile, nil, []string{id})
+		_, _, err = s.Region.Retag(ctx, f.Wrote, nil, []string{id})
 	}
 	return err
 }
@@ -242,18 +257,39 @@ func (s *Service) deploy(ctx context.Context, w records.Work, f recovery.Facts, 
 // end ends a work; it failed if why is not empty. A machine that was taken out of muster gets no node by itself, until it is commissioned.
 func (s *Service) end(ctx context.Context, w records.Work, nodeID, why string, f recovery.Facts) error {
 	out := w.Act == machines.ActDecommission
-	if why == "" && (out || w.Act == machines.ActCommission && nodeID == "") {
+	comesIn := w.Act == machines.ActCommission && nodeID == ""
+	if why == "" && (out || comesIn) {
 		if err := s.records.Unlink(ctx, w.SystemID, nodeID, out && !f.Gone); err != nil {
+			return err
+		}
+	}
+	if why == "" && comesIn {
+		if err := s.comeIn(ctx, w.SystemID); err != nil {
 			return err
 		}
 	}
 	e := store.Event{At: s.Now(), Kind: "maas.done", Actor: w.By, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"act": w.Act, "machine": w.SystemID, "work": w.ID}}
+	last := ended(w, why, s.Now())
 	if why != "" {
 		e.Kind, e.Outcome, e.Detail["why"] = "maas.failed", "failed", why
+	} else if w.Act == machines.ActDeploy {
+		last.Profile = f.Node.Profile
 	}
 	about(&e, f.Node)
-	return s.records.End(ctx, w, records.Ended{Act: w.Act, At: s.Now(), Why: why, Allocates: w.Allocates}, e)
+	defer s.wakeUp(w.SystemID)
+	return s.records.End(ctx, w, last, e)
+}
+
+// comeIn makes the node of a machine that was commissioned, unless it is the hardware of another node.
+func (s *Service) comeIn(ctx context.Context, systemID string) error {
+	all, err := s.load(store.Fresh(ctx))
+	for _, m := range all {
+		if m.SystemID == systemID && m.node == nil && m.twin == "" {
+			err = s.add(ctx, m)
+		}
+	}
+	return err
 }
 
 func about(e *store.Event, n *records.Node) {

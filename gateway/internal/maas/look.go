@@ -1,12 +1,14 @@
 package maas
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
+	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/region"
 	records "muster/store/maas"
 )
@@ -14,9 +16,15 @@ import (
 // look takes a complete view of MAAS and stores what is new in it. After an error, the view before stays, with its age.
 func (s *Service) look(ctx context.Context) error {
 	begun := s.Now()
-	err := s.view(ctx, begun)
+	s.mu.Lock()
+	s.state.AskedAt, s.state.NextAt = &begun, nil
+	s.mu.Unlock()
+	err := s.viewInTime(ctx, begun)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.state.AskedAt, s.begun = nil, begun
+	close(s.ended)
+	s.ended = make(chan struct{})
 	if err == nil {
 		s.state.SyncedAt, s.state.FailedAt, s.state.Error = &begun, nil, ""
 		return nil
@@ -31,6 +39,57 @@ func (s *Service) look(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// syncTime is how long Sync waits.
+const syncTime = 20 * time.Second
+
+// Sync has Run take a view now, and waits for its end, but not for long: AskedAt says that it goes on.
+func (s *Service) Sync(ctx context.Context) machines.State {
+	ctx, cancel := context.WithTimeout(ctx, syncTime)
+	defer cancel()
+	asked := s.Now()
+	select {
+	case s.soon <- struct{}{}:
+	default:
+	}
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		ended, begun := s.ended, s.begun
+		s.mu.Unlock()
+		if !begun.Before(asked) {
+			break
+		}
+		select {
+		case <-ended:
+		case <-ctx.Done():
+		}
+	}
+	return s.State()
+}
+
+const (
+	shortestView = time.Minute
+	longestView  = 10 * time.Minute // MAAS makes a list of thousands of machines in minutes
+)
+
+// viewInTime waits no longer for a view than what the last ones took lets expect.
+func (s *Service) viewInTime(ctx context.Context, begun time.Time) error {
+	limit := cmp.Or(s.patience, longestView)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	from := time.Now() // of the machine's own clock, as the limit is
+	err := s.view(ctx, begun)
+	s.patience = patience(limit, time.Since(from), err)
+	return err
+}
+
+// patience is the limit of the next view, after one with a limit that took so long.
+func patience(limit, took time.Duration, err error) time.Duration {
+	if err != nil {
+		return min(2*limit, longestView)
+	}
+	return min(max(shortestView, 4*took), longestView)
 }
 
 func (s *Service) view(ctx context.Context, begun time.Time) error {
@@ -75,8 +134,10 @@ func (s *Service) view(ctx context.Context, begun time.Time) error {
 	return nil
 }
 
-// list reads all machines, and stores what differs from the view before.
+// list reads all machines, and stores what differs from the view before. What a work looked at meanwhile, it knows better.
 func (s *Service) list(ctx context.Context, begun time.Time) error {
+	isOld, release := s.holding()
+	defer release()
 	before, err := s.records.Machines(ctx)
 	if err != nil {
 		return err
@@ -87,25 +148,49 @@ func (s *Service) list(ctx context.Context, begun time.Time) error {
 	}
 	var changed []records.Seen
 	err = s.Region.Machines(ctx, region.Filter{}, func(m region.Machine) error {
-		body, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
+		row, err := seenOf(m)
 		old := was[m.ID]
 		delete(was, m.ID)
-		if old == nil || old.GoneAt != nil || old.Status != m.Status || old.Body != string(body) {
-			changed = append(changed, records.Seen{SystemID: m.ID, Status: m.Status, Body: string(body)})
+		if err == nil && (old == nil || old.GoneAt != nil || old.Status != m.Status || old.Body != row.Body) {
+			changed = append(changed, row)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
 	}
+	changed = slices.DeleteFunc(changed, func(row records.Seen) bool { return isOld(row.SystemID) })
 	var gone []string
 	for id, m := range was {
-		if m.GoneAt == nil {
+		if m.GoneAt == nil && !isOld(id) {
 			gone = append(gone, id)
 		}
 	}
 	return s.records.See(ctx, begun, changed, gone)
+}
+
+// holding holds machines that are read from now on, while that is stored. isOld is true for one that a work has, or had meanwhile.
+func (s *Service) holding() (isOld func(id string) bool, release func()) {
+	since := s.jobs.now()
+	var held []string
+	isOld = func(id string) bool {
+		if !s.jobs.hold(id, since) {
+			return true
+		}
+		held = append(held, id)
+		return false
+	}
+	return isOld, func() {
+		for _, id := range held {
+			if s.jobs.release(id) {
+				s.wakeUp(id)
+			}
+		}
+	}
+}
+
+// seenOf is what is kept of a machine.
+func seenOf(m region.Machine) (records.Seen, error) {
+	body, err := json.Marshal(m)
+	return records.Seen{SystemID: m.ID, Status: m.Status, Body: string(body)}, err
 }

@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 	"muster/gateway/internal/maas/region"
 	"muster/store"
 )
+
+func ptr[T any](v T) *T { return &v }
 
 // TestLife follows a machine from its commissioning to its release with erase, and installs it anew.
 func TestLife(t *testing.T) {
@@ -31,16 +34,13 @@ func TestLife(t *testing.T) {
 	if m.Node != "box-1" || m.Next == "" || m.Work != nil || m.StatusRaw != "ready" {
 		t.Errorf("%+v", m)
 	}
-	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{"box-1"}}, "its node is commissioned, and not ready")
-	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{"box-1"}, Profile: api.ProfileBareMetal}, "MAAS gets the tag")
-	w.pass(time.Minute)
-	w.is(id, machines.StateReady, wire.StateReady)
+	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{"box-1"}}, "its node has no profile")
+
+	w.act(machines.Act{Act: machines.ActDeploy, Machines: []string{"box-1"}, Series: "ubuntu/noble", Profile: api.ProfileBareMetal})
+	w.pass(30 * time.Second)
 	if got, _ := w.sim.Machine(id); len(got.Tags) != 1 || got.Tags[0] != api.ProfileBareMetal {
 		t.Errorf("tags %v", got.Tags)
 	}
-
-	w.act(machines.Act{Act: machines.ActDeploy, Machines: []string{"box-1"}, Series: "ubuntu/noble"})
-	w.pass(30 * time.Second)
 	if m = w.is(id, machines.StateDeploying, wire.StateDeploying); m.Work == nil || m.Work.Act != machines.ActDeploy || m.Deadline == nil ||
 		m.Work.By != "ann" {
 		t.Errorf("%+v", m)
@@ -62,7 +62,7 @@ func TestLife(t *testing.T) {
 	w.refused(machines.Act{Act: machines.ActRelease, Machines: []string{id}}, "an allocation has GPUs")
 	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{id}, Reimage: true}, "an allocation has a part of it")
 	w.sql("UPDATE holds SET freed_at = 1")
-	w.act(machines.Act{Act: machines.ActRelease, Machines: []string{id}, Erase: true})
+	w.act(machines.Act{Act: machines.ActRelease, Machines: []string{id}, Erase: ptr(true)})
 	w.pass(30 * time.Second)
 	w.is(id, machines.StateReleasing, wire.StateCommissioned)
 	w.pass(10 * time.Minute)
@@ -141,7 +141,21 @@ func TestForeign(t *testing.T) {
 	for _, act := range []string{machines.ActDeploy, machines.ActRelease, machines.ActReset, machines.ActCommission} {
 		w.refused(machines.Act{Act: act, Machines: []string{taken, id}}, "")
 	}
+	w.sim.Change(taken, func(m *maassim.Machine) { m.Seen, m.BMCAway = "error", true })
 	w.pass(time.Minute)
+	if told := w.Told(); len(told) != 1 || !strings.Contains(told[0].Subject, id) ||
+		!strings.HasPrefix(told[0].Text, told[0].Subject+": ") {
+		t.Errorf("people are told of %+v", told)
+	}
+	w.restart()
+	unknown := []maas.Told{{Condition: machines.ToldSevere, Unknown: true}, {Condition: machines.ToldWarning, Unknown: true}}
+	if told := w.Told(); !slices.Equal(told, unknown) {
+		t.Errorf("before a view: %+v", told)
+	}
+	w.pass(time.Minute)
+	if told := w.Told(); len(told) != 1 || told[0].Unknown {
+		t.Errorf("people are told of %+v", told)
+	}
 	if c := w.sim.Counts(); c["release"]+c["deploy"]+c["allocate"]+c["commission"] != 0 {
 		t.Errorf("counts %v", c)
 	}
@@ -232,29 +246,6 @@ func TestUnsure(t *testing.T) {
 	if plan, err := w.Plan(t.Context()); err != nil || len(plan.Steps) != 0 {
 		t.Errorf("%+v, %v", plan.Steps, err)
 	}
-}
-
-// TestTags: the tag of another profile, and one that MAAS sets itself, are findings, and nothing is changed.
-func TestTags(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	id := w.sim.Add(maassim.Machine{Status: 4, Passed: true, Tags: []string{api.ProfileSliceVM}})
-	w.pass(time.Minute)
-	w.profile(w.machine(id).NodeID, api.ProfileBareMetal)
-	w.pass(2 * time.Minute)
-	if m := w.is(id, machines.StateReady, wire.StateCommissioned); m.Finding != "tag_conflict" || len(m.Tags) != 1 {
-		t.Errorf("%+v", m)
-	}
-	plan, err := w.Plan(t.Context())
-	if err != nil || len(plan.Steps) != 1 || plan.Steps[0].Finding != "tag_conflict" || plan.Steps[0].Does != "" || plan.Steps[0].Next == "" {
-		t.Errorf("%+v, %v", plan.Steps, err)
-	}
-	w.sim.Change(id, func(m *maassim.Machine) { m.Tags = nil })
-	w.pass(time.Minute)
-	w.is(id, machines.StateReady, wire.StateReady)
-	w.sim.Change(id, func(m *maassim.Machine) { m.Tags = append(m.Tags, api.ProfileSliceVM) })
-	w.pass(time.Minute)
-	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{id}}, "the tag of another profile")
 }
 
 // TestGone: a machine that vanishes keeps its node, one that comes back under another system id gets none beside it, and both are told.

@@ -52,6 +52,11 @@ func (s *Service) load(ctx context.Context) ([]*machine, error) {
 		all = append(all, m)
 	}
 	findTwins(all)
+	s.mu.Lock()
+	for id := range byID {
+		s.nodes[id] = true
+	}
+	s.mu.Unlock()
 	return all, nil
 }
 
@@ -92,12 +97,17 @@ func (m *machine) marks() []string {
 // facts are the facts of a machine. Of a view it is not known whether the machine was acquired for the work: it is taken so if the owner is
 // ours.
 func (s *Service) facts(m *machine, k known, now time.Time) recovery.Facts {
-	f := recovery.Facts{Machine: s.said(m.seen, k), Node: m.node, Work: m.work, KeptOut: m.KeptOut, Profiles: k.profiles, Now: now}
+	f := recovery.Facts{Machine: s.said(m.seen, k), Node: m.node, Work: m.work, KeptOut: m.KeptOut, Profiles: k.profiles, Now: now,
+		Ref: s.Ref()}
 	f.Since, f.Gone, f.Twin = m.Since, m.GoneAt != nil, m.twin
 	f.Mine = f.Ours && m.work != nil
 	f.Acquired = m.Acquired != ""
-	if e, ok := records.ReadEnded(m.Ended); ok {
+	e := records.ReadEnded(m.Ended)
+	if !e.Canceled {
 		f.Ended = e.Why
+	}
+	if !k.defined[e.Tag] {
+		f.Wrote = e.Tag
 	}
 	if m.node != nil {
 		f.Defined = k.defined[m.node.Profile]

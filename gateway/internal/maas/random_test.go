@@ -16,9 +16,8 @@ import (
 	"muster/gateway/internal/kit/maassim"
 )
 
-// TestRandom has chance fail MAAS, machines, gateways and people. Nothing that works, is held or is another's is touched, nothing is
-// deployed
-// twice, and when all is well again every work ends and the two sides agree.
+// TestRandom has chance fail MAAS, machines, gateways and people, also while works go on beside each other. Nothing that works, is held or
+// is another's is touched, nothing is deployed twice, and when all is well again every work ends and the two sides agree.
 func TestRandom(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -85,7 +84,15 @@ func (c *chaos) run(rounds int) {
 		if c.r.IntN(4) == 0 {
 			c.cutAfter(cancel, 1+c.r.IntN(20))
 		}
-		_ = c.Round(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = c.Round(ctx)
+		}()
+		for range c.r.IntN(3) { // meanwhile
+			c.happen(c.ids[c.r.IntN(len(c.ids))])
+		}
+		<-done
 		if c.cutAfter(nil, 0); ctx.Err() != nil {
 			c.restart()
 		}
@@ -126,10 +133,12 @@ func (c *chaos) happen(id string) {
 	case 8:
 		c.silence(id, c.r.IntN(2) == 0)
 	case 9, 10:
-		if m.NodeState == wire.StateActive {
-			c.move(m.Node, fleet.Drain)
-		} else if m.NodeState == wire.StateDrained {
-			c.move(m.Node, fleet.Resume)
+		verb := fleet.Drain
+		if m.NodeState == wire.StateDrained {
+			verb = fleet.Resume
+		}
+		if m.Node != "" {
+			_, _ = c.fleet.Apply(c.t.Context(), "", m.Node, verb, ann) // what it is by now may not allow it
 		}
 	case 11: // placement claims what works, and frees it
 		if c.held[m.NodeID] {
@@ -165,17 +174,30 @@ func (c *chaos) ask(act, id string, reimage bool) {
 	}
 }
 
-// settle lets all be well again.
+// settle lets all be well again. It ends when nothing was done for longer than any deadline.
 func (c *chaos) settle() {
 	c.t.Helper()
 	c.sim.Heal()
 	c.restart()
 	for _, id := range c.ids {
-		c.sim.Change(id, func(m *maassim.Machine) { m.Hangs, m.BMCAway, m.Fails = false, false, false })
+		c.sim.Change(id, func(m *maassim.Machine) {
+			m.Hangs, m.BMCAway, m.Fails = false, false, false
+			if m.Status == 14 { // a person aborts an erasure that may hang: MAAS has no limit for it
+				m.Status = 15
+			}
+		})
 	}
-	for range 150 {
+	for step, quiet := 0, 0; step < 150 && quiet < 40; step, quiet = step+1, quiet+1 {
 		c.clock.Forward(90 * time.Second)
 		c.pass(30 * time.Second)
+		for id, m := range c.all() {
+			if m.Finding == "release_failed" {
+				c.ask(machines.ActReset, id, false)
+			}
+			if m.Finding == "release_failed" || m.Work != nil {
+				quiet = 0
+			}
+		}
 	}
 	c.harmless()
 	if done := c.sim.Count("deploy"); done > c.deploys+c.empty {

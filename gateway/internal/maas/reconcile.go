@@ -11,56 +11,129 @@ import (
 	"muster/gateway/internal/maas/recovery"
 	"muster/gateway/internal/maas/region"
 	"muster/store"
+	records "muster/store/maas"
 )
 
-// reconcile does what the recovery table says of machines with which nothing is done.
-func (s *Service) reconcile(ctx context.Context, all []*machine) error {
+// reconcile does what the recovery table says of machines with which nothing is done. since is before they were read.
+func (s *Service) reconcile(ctx context.Context, all []*machine, since int) error {
 	k, now := s.whole(), s.Now()
-	untagged := map[string][]string{} // system ids, by profile
+	untagged, tagged := map[string][]string{}, map[string][]string{} // system ids, by the tag that they get or lose
 	var failed error
+	told := []Told{}
 	for _, m := range all {
-		for _, row := range recovery.Find(s.facts(m, k, now)) {
-			var err error
+		rows := recovery.Find(s.table, s.facts(m, k, now))
+		if m.node != nil || m.seen.Owner == "" || m.seen.Owner == k.user { // not of what is another's alone
+			told = append(told, m.told(rows)...)
+		}
+		for _, row := range rows {
 			switch row.Does {
-			case recovery.Adds:
-				err = s.add(ctx, m)
-			case recovery.Accepts:
-				err = s.Move(ctx, m.node.ID, recovery.MoveAccept, false, itself())
-			case recovery.Withdraws:
-				err = s.Move(ctx, m.node.ID, recovery.MoveDecommission, false, itself())
-			case recovery.Parts:
-				err = s.records.Unlink(ctx, m.SystemID, m.NodeID, true)
 			case recovery.Tags:
 				untagged[m.node.Profile] = append(untagged[m.node.Profile], m.SystemID)
-			}
-			if err != nil {
-				failed = errors.Join(failed, fmt.Errorf("machine %s, %s: %w", m.SystemID, row.Name, err))
+			case recovery.Untags:
+				old := records.ReadEnded(m.Ended).Tag
+				tagged[old] = append(tagged[old], m.SystemID)
+			default:
+				if err := s.settle(ctx, m, row.Does, since); err != nil {
+					failed = errors.Join(failed, fmt.Errorf("machine %s, %s: %w", m.SystemID, row.Name, err))
+				}
 			}
 		}
 	}
+	if k.user != "" { // there was a view since the start
+		s.mu.Lock()
+		s.told = told
+		s.mu.Unlock()
+	}
 	for profile, ids := range untagged {
-		failed = errors.Join(failed, s.tag(ctx, profile, ids, k.tags[profile]))
+		s.do(ctx, "the tag "+profile, func(ctx context.Context) error { return s.tag(ctx, profile, ids...) })
+	}
+	for old, ids := range tagged {
+		s.do(ctx, "the old tag "+old, func(ctx context.Context) error { return s.retag(ctx, old, nil, ids) })
 	}
 	return failed
+}
+
+// settle does one thing with a machine. Where a work was at it since, the next round knows more.
+func (s *Service) settle(ctx context.Context, m *machine, does string, since int) (err error) {
+	if does == "" || m.work != nil || !s.jobs.hold(m.SystemID, since) {
+		return nil
+	}
+	defer func() {
+		if s.jobs.release(m.SystemID) {
+			s.wakeUp(m.SystemID)
+		}
+	}()
+	switch does {
+	case recovery.Adds:
+		return s.add(ctx, m)
+	case recovery.Accepts:
+		return s.Move(ctx, m.node.ID, recovery.MoveAccept, false, itself())
+	case recovery.Withdraws:
+		return s.Move(ctx, m.node.ID, recovery.MoveDecommission, false, itself())
+	case recovery.Parts:
+		return s.records.Unlink(ctx, m.SystemID, m.NodeID, true)
+	}
+	return nil
 }
 
 // mostTagged is how many machines get a tag with one call.
 const mostTagged = 200
 
-// tag gives machines the tag of their profile. The next view tells whether they have it.
-func (s *Service) tag(ctx context.Context, profile string, ids []string, there bool) error {
-	if !there {
+// tag gives machines the tag of their profile. It is on record first that muster writes it.
+func (s *Service) tag(ctx context.Context, profile string, ids ...string) error {
+	if !s.whole().tags[profile] {
 		_, err := s.Region.CreateTag(ctx, profile, "a profile of muster")
 		if err != nil && region.KindOf(err) != region.Refused { // it may be there by now
 			return err
 		}
 	}
-	for some := range slices.Chunk(ids, mostTagged) {
-		if _, _, err := s.Region.Retag(ctx, profile, some, nil); err != nil {
+	if err := s.records.Tags(ctx, profile, ids...); err != nil {
+		return err
+	}
+	return s.retag(ctx, profile, ids, nil)
+}
+
+// retag gives machines a tag, or takes it from others, and reads them back.
+func (s *Service) retag(ctx context.Context, tag string, add, remove []string) error {
+	all := slices.Concat(add, remove)
+	for some := range slices.Chunk(all, mostTagged) {
+		var err error
+		if len(add) > 0 {
+			_, _, err = s.Region.Retag(ctx, tag, some, nil)
+		} else {
+			_, _, err = s.Region.Retag(ctx, tag, nil, some)
+		}
+		if err == nil {
+			err = s.readBack(ctx, some)
+		}
+		if err != nil {
 			return err
 		}
 	}
+	s.wakeUp(all[0])
 	return nil
+}
+
+// readBack reads how machines look now. What a work looked at meanwhile, it knows better.
+func (s *Service) readBack(ctx context.Context, ids []string) error {
+	var seen []records.Seen
+	isOld, release := s.holding()
+	defer release()
+	err := s.Region.Machines(ctx, region.Filter{IDs: ids}, func(m region.Machine) error {
+		row, err := seenOf(m)
+		seen = append(seen, row)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	seen = slices.DeleteFunc(seen, func(row records.Seen) bool { return isOld(row.SystemID) })
+	if err = s.records.Saw(ctx, s.Now(), seen...); err == nil {
+		for _, row := range seen {
+			s.jobs.touch(row.SystemID)
+		}
+	}
+	return err
 }
 
 // add makes the node of a machine. One that was made before the gateway ended is found again.
@@ -83,5 +156,8 @@ func (s *Service) add(ctx context.Context, m *machine) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.nodes[id] = true
+	s.mu.Unlock()
 	return s.records.Link(store.Fresh(ctx), m.SystemID, id)
 }

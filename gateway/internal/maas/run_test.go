@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestLongErasure(t *testing.T) {
 		id, node := w.deployed()
 		w.move(node, fleet.Drain)
 		w.sim.Change(id, func(m *maassim.Machine) { m.Fails = fails })
-		w.act(machines.Act{Act: machines.ActDeploy, Machines: []string{id}, Reimage: true, Erase: true})
+		w.act(machines.Act{Act: machines.ActDeploy, Machines: []string{id}, Reimage: true, Erase: ptr(true)})
 		w.pass(110 * time.Minute)
 		w.is(id, machines.StateReleasing, wire.StateDeploying)
 		w.pass(30 * time.Minute)
@@ -48,7 +49,8 @@ func TestServe(t *testing.T) {
 	any := func(machines.Machine) bool { return true }
 	serve := func(tenant, allocation string, fits func(machines.Machine) bool, want string) {
 		t.Helper()
-		if got, err := w.Serve(t.Context(), tenant, allocation, fits, store.Actor{Name: "bob"}); err != nil || got != want {
+		got, err := w.Serve(t.Context(), maas.Wanted{Allocation: allocation, Tenant: tenant, Count: 1, Fits: fits}, store.Actor{Name: "bob"})
+		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
@@ -109,11 +111,12 @@ func TestServeFailed(t *testing.T) {
 	}
 	serve := func(allocation, what string, want bool) (node string) {
 		t.Helper()
-		node, err := w.Serve(t.Context(), "platform", allocation, func(machines.Machine) bool { return true }, store.Actor{Name: "bob"})
-		if err != nil || (node != "") != want {
-			t.Errorf("%s: got %q, %v", what, node, err)
+		nodes, err := w.Serve(t.Context(), maas.Wanted{Allocation: allocation, Tenant: "platform", Count: 1,
+			Fits: func(machines.Machine) bool { return true }}, store.Actor{Name: "bob"})
+		if err != nil || (len(nodes) > 0) != want {
+			t.Errorf("%s: got %q, %v", what, nodes, err)
 		}
-		return node
+		return strings.Join(nodes, " ")
 	}
 	ended := func(node string) {
 		t.Helper()
@@ -124,12 +127,25 @@ func TestServeFailed(t *testing.T) {
 		}
 		t.Fatal("it does not end")
 	}
+	later := func(count int, words string) {
+		t.Helper()
+		got := w.Later(t.Context(), maas.Wanted{Allocation: "al", Tenant: "platform", Count: count,
+			Fits: func(machines.Machine) bool { return count > 0 }})
+		if words == "" && got != "" || !strings.Contains(got, words) {
+			t.Errorf("got %q, want %q", got, words)
+		}
+	}
 	first := serve("al", "first", true)
+	later(1, "a machine of MAAS that is ready: "+first+" (deploy goes on), ")
+	later(0, "")
 	ended(first)
 	if m := w.machine(first); m.Finding != "last_work_failed" {
 		t.Errorf("%+v", m)
 	}
 	serve("al", "at once", false)
+	at := w.machine(first).Ended.At
+	later(1, "the deployment of "+w.machine(first).Hostname+" failed at "+at.Format(time.RFC3339)+", and another one begins at "+
+		at.Add(30*time.Minute).Format(time.RFC3339))
 	w.pass(29 * time.Minute)
 	serve("al", "after 29 minutes", false)
 	w.pass(2 * time.Minute)
@@ -140,6 +156,7 @@ func TestServeFailed(t *testing.T) {
 	ended(second)
 	w.pass(2 * time.Hour)
 	serve("al", "the third", false)
+	later(1, "a person: 2 deployments in MAAS failed for it, the last of "+w.machine(second).Hostname)
 	w.refused(machines.Act{Act: machines.ActReset, Machines: []string{nodes[2]}}, "did not fail")
 	w.act(machines.Act{Act: machines.ActReset, Machines: []string{first}})
 	w.pass(30 * time.Second)
@@ -282,7 +299,7 @@ func TestCould(t *testing.T) {
 		tenant, model string
 		want          bool
 	}{{"platform", "h200", true}, {"platform", "h100", false}, {"rival", "h200", false}} {
-		if got := w.Could(t.Context(), c.tenant, maas.Fits(c.model)); got != c.want {
+		if got := w.Could(t.Context(), maas.Wanted{Tenant: c.tenant, Count: 1, Fits: maas.Fits(c.model)}); got != c.want {
 			t.Errorf("%s for %s: %t", c.model, c.tenant, got)
 		}
 	}

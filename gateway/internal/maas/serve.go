@@ -3,6 +3,8 @@ package maas
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -13,69 +15,116 @@ import (
 )
 
 const (
-	mostServed = 2                // machines that may fail for one allocation
+	mostServed = 2                // deployments that may fail for one allocation
 	serveAgain = 30 * time.Minute // after one has failed for it
 )
 
-// Serve begins to deploy a ready machine for an allocation that no node fits, and gives the name of its node: the first of the tenant's
-// that
-// fits. The same allocation again gives the same machine. "": there is none, or deployments have failed for the allocation, so that what it
-// needs, and not the machines, may be the reason.
-func (s *Service) Serve(ctx context.Context, tenant, allocation string, fits func(machines.Machine) bool, by store.Actor) (string, error) {
+// Wanted is what an allocation needs that waits.
+type Wanted struct {
+	Allocation, Tenant string
+	Count              int // machines
+	Fits               func(machines.Machine) bool
+}
+
+// Serve begins to deploy ready machines for an allocation that no node fits: the first of its tenant's that fit, and all that it needs or
+// none. It gives the names of their nodes. The same allocation again gives the same machines, and another one where a deployment has
+// failed: at once where others are deployed for it, and else after a while. Those that it has stay meanwhile. None: there are too few, or
+// deployments have failed so often that what it needs, and not the machines, may be the reason. Then those that it has are given back.
+func (s *Service) Serve(ctx context.Context, q Wanted, by store.Actor) (nodes []string, err error) {
 	if !s.State().Known {
-		return "", nil
+		return nil, nil
 	}
 	all, err := s.load(store.Fresh(ctx))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	k, now := s.whole(), s.Now()
-	failed, soon := 0, false
+	now := s.Now()
+	failed, soon, works := 0, false, false
+	var has []*machine
 	for _, m := range all {
-		e, ended := records.ReadEnded(m.Ended)
-		isFor := m.work != nil && m.work.Allocates == allocation || m.work == nil && ended && e.Why == "" && e.Allocates == allocation
-		if isFor && m.node != nil {
-			return m.node.Name, nil
+		if m.serves(q.Allocation) {
+			has = append(has, m)
+			nodes = append(nodes, m.node.Name)
+			works = works || m.work == nil
 		}
-		if ended && e.Why != "" && e.Allocates == allocation {
+		if at, did := m.failedFor(q.Allocation, now); did {
 			failed++
-			soon = soon || now.Sub(e.At) < serveAgain
+			soon = soon || now.Sub(at) < serveAgain
 		}
 	}
-	if soon || failed >= mostServed {
-		return "", nil
+	if len(has) >= q.Count {
+		return nodes, nil
 	}
+	var begun []start
+	if failed < mostServed {
+		begun = s.free(all, q, q.Count-len(has), by)
+	}
+	switch {
+	case len(has)+len(begun) < q.Count:
+		return nil, s.giveBackEach(ctx, has)
+	case soon && !works: // what fails may be what it needs
+		return nodes, nil
+	}
+	err = s.begin(ctx, by, begun...)
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) { // somebody was faster: the next time, others are found
+		return nil, nil
+	}
+	for _, w := range begun {
+		nodes = append(nodes, w.node.Name)
+	}
+	return nodes, err
+}
+
+// serves is true for a machine that was, or is being, deployed for an allocation.
+func (m *machine) serves(allocation string) bool {
+	if m.node == nil {
+		return false
+	}
+	if m.work != nil {
+		return m.work.Allocates == allocation && m.work.Failed == ""
+	}
+	e := records.ReadEnded(m.Ended)
+	return e.Why == "" && e.Allocates == allocation
+}
+
+// failedFor tells when the last deployment of the machine has failed, if that was for an allocation.
+func (m *machine) failedFor(allocation string, now time.Time) (at time.Time, did bool) {
+	if w := m.work; w != nil && w.Failed != "" && w.Allocates == allocation {
+		return now, true
+	}
+	e := records.ReadEnded(m.Ended)
+	return e.At, e.Why != "" && e.Allocates == allocation
+}
+
+// free finds machines that can be deployed for an allocation.
+func (s *Service) free(all []*machine, q Wanted, count int, by store.Actor) (begun []start) {
+	k, now := s.whole(), s.Now()
 	for _, m := range all {
-		shown := s.shown(m, k, now)
-		if m.node == nil || m.node.Tenant != tenant || m.node.State != wire.StateReady || shown.Finding != "" || !fits(shown) {
+		if len(begun) == count {
+			break
+		}
+		if m.node == nil || m.node.Tenant != q.Tenant || m.node.State != wire.StateReady {
+			continue
+		}
+		if shown := s.shown(m, k, now); shown.Finding != "" || !q.Fits(shown) {
 			continue
 		}
 		w := records.Work{SystemID: m.SystemID, ID: newID(), Act: machines.ActDeploy, Begun: now, Deadline: now.Add(s.Deadline), By: by.Name,
-			Allocates: allocation}
-		err := s.may(m, machines.Act{Act: machines.ActDeploy}, &w)
-		if err == nil {
-			err = s.begin(ctx, m, w, by)
-		}
-		var refused *wire.ErrorDetail
-		switch {
-		case errors.As(err, &refused): // somebody was faster
-		case err != nil:
-			return "", err
-		default:
-			s.wakeUp()
-			return m.node.Name, nil
+			Allocates: q.Allocation}
+		if s.may(m, "", &w) == nil {
+			begun = append(begun, start{m, w})
 		}
 	}
-	return "", nil
+	return begun
 }
 
-// giveBackAll drains the machines that Serve had deployed for allocations, and begins to release them, each with the erasure that its
-// profile
-// asks for. A machine stays of which another allocation has a part by now.
+// giveBackAll gives back the machines that Serve had deployed for allocations that are over. A machine stays of which another allocation
+// has a part by now.
 func (s *Service) giveBackAll(ctx context.Context, all []*machine) (failed error) {
 	for _, m := range all {
-		e, ok := records.ReadEnded(m.Ended)
-		if !ok || e.Allocates == "" || e.Why != "" || m.work != nil || m.node == nil || m.node.Held {
+		e := records.ReadEnded(m.Ended)
+		if e.Allocates == "" || !m.serves(e.Allocates) {
 			continue
 		}
 		isOver, err := s.Over(ctx, e.Allocates)
@@ -87,9 +136,23 @@ func (s *Service) giveBackAll(ctx context.Context, all []*machine) (failed error
 	return failed
 }
 
-// giveBack drains a node only where its machine can be released.
+// giveBackEach gives back machines of an allocation that gets no others. What is still deployed is given back when it is there.
+func (s *Service) giveBackEach(ctx context.Context, has []*machine) (failed error) {
+	for _, m := range has {
+		if m.work == nil {
+			failed = errors.Join(failed, s.giveBack(ctx, m))
+		}
+	}
+	return failed
+}
+
+// giveBack drains the node of a machine that nobody has a part of, and begins to release it with the erasure that its profile asks for. It
+// is drained only where it can be released.
 func (s *Service) giveBack(ctx context.Context, m *machine) error {
-	erase, err := s.Erases(ctx, m.node.Profile)
+	if m.node.Held || m.work != nil {
+		return nil
+	}
+	erase, err := s.erases(ctx, m, machines.Act{Act: machines.ActRelease})
 	if err != nil {
 		return err
 	}
@@ -100,7 +163,7 @@ func (s *Service) giveBack(ctx context.Context, m *machine) error {
 	now := s.Now()
 	w := records.Work{SystemID: m.SystemID, ID: newID(), Act: machines.ActRelease, Begun: now, Deadline: now.Add(giveUpAfter), By: Actor,
 		Erase: erase}
-	if err := s.may(m, machines.Act{Act: machines.ActRelease}, &w); err != nil {
+	if err := s.may(m, "", &w); err != nil {
 		return err
 	}
 	if active {
@@ -108,5 +171,14 @@ func (s *Service) giveBack(ctx context.Context, m *machine) error {
 			return err
 		}
 	}
-	return s.begin(ctx, m, w, itself())
+	return s.begin(ctx, itself(), start{m, w})
+}
+
+// Says says what Serve has done, or why it could not.
+func Says(nodes []string, err error) string {
+	if err != nil {
+		return "no machine of MAAS is deployed for it: " + err.Error()
+	}
+	return fmt.Sprintf("the machines %s, which MAAS installs for it, and the approval of their slots: muster slot ls --node %s",
+		strings.Join(nodes, ", "), nodes[0])
 }

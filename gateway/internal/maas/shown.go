@@ -3,14 +3,17 @@ package maas
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/recovery"
 	"muster/gateway/internal/maas/region"
 	"muster/store"
+	records "muster/store/maas"
 )
 
 // Machines are all machines as the last complete view has them, beside what muster knows of them now.
@@ -40,7 +43,7 @@ func (s *Service) Machine(ctx context.Context, name string) (machines.Machine, e
 // unseen refuses what needs a view of now.
 func unseen(state machines.State) error {
 	return wire.Refuse(wire.CodeUnavailable, "the machines cannot be seen now: "+cmp.Or(state.Error, "there is no view of now"),
-		"nothing is done on an old view: see muster maas ls")
+		"nothing is done on an old view: muster maas ls says more, and muster maas sync looks now")
 }
 
 // find finds a machine. A system id comes before a node's name, and that before a hostname. Only a view of now tells that there is none.
@@ -71,25 +74,26 @@ func (s *Service) find(all []*machine, name string) (*machine, error) {
 	return nil, wire.Refuse(wire.CodeBadRequest, "several machines have the name "+wire.Plain(name, 80), "use the system id: muster maas ls")
 }
 
-// Plan is what the next round does by itself, and what a person must do.
+// Plan is what the next round does by itself, and what a person must do, the gravest first.
 func (s *Service) Plan(ctx context.Context) (machines.Plan, error) {
 	all, err := s.load(ctx)
 	plan := machines.Plan{MAAS: s.State(), Steps: []machines.Step{}}
 	k, now := s.whole(), s.Now()
 	for _, m := range all {
 		f := s.facts(m, k, now)
-		for _, row := range recovery.Find(f) {
+		for _, row := range recovery.Find(s.table, f) {
 			step := machines.Step{SystemID: m.SystemID, Hostname: m.seen.Hostname, Finding: row.Name, Text: row.Text, Does: row.Does,
 				Next: m.fill(row.Next), Severity: row.Severity}
 			if m.node != nil {
 				step.Node = m.node.Name
 			}
 			if row.Does == recovery.Continues {
-				step.Does = m.work.Act + ": " + said(f.Step())
+				step.Text, step.Does = m.work.Act+" goes on, begun by "+m.work.By, m.work.Act+": "+said(f.Step())
 			}
 			plan.Steps = append(plan.Steps, step)
 		}
 	}
+	slices.SortStableFunc(plan.Steps, func(a, b machines.Step) int { return api.SeverityRank(b.Severity) - api.SeverityRank(a.Severity) })
 	return plan, err
 }
 
@@ -133,9 +137,12 @@ func (s *Service) shown(m *machine, k known, now time.Time) machines.Machine {
 	}
 	if n := m.node; n != nil {
 		out.Node, out.NodeID, out.NodeState, out.Profile = n.Name, n.ID, n.State, n.Profile
-		out.Heard = store.StatusRef{Now: now}.Status(n.LastSeen, n.Interval)
+		out.Heard = s.heard(n)
 	}
-	for _, row := range recovery.Find(f) {
+	if e := records.ReadEnded(m.Ended); e.Act != "" {
+		out.Ended = &machines.Ended{Act: e.Act, At: e.At, Why: e.Why, Canceled: e.Canceled}
+	}
+	for _, row := range recovery.Find(s.table, f) {
 		if row.Severity != "" && out.Finding == "" {
 			out.Finding, out.Next = row.Name, m.fill(row.Next)
 		}
@@ -143,14 +150,23 @@ func (s *Service) shown(m *machine, k known, now time.Time) machines.Machine {
 	}
 	if w := m.work; w != nil {
 		out.Work = &machines.Work{Act: w.Act, Step: w.Step, Since: w.Begun, Tries: w.Tries, TryAt: w.TryAt, Why: cmp.Or(w.Failed, w.Why),
-			By:      w.By,
-			Reimage: w.Reimage, Erase: w.Erase, Allocates: w.Allocates}
+			By: w.By, Profile: w.Profile, Reimage: w.Reimage, Erase: w.Erase, Allocates: w.Allocates}
 		out.Next = w.Act + ": " + said(f.Step())
 		if w.Act == machines.ActDeploy {
 			out.Deadline = &w.Deadline
 		}
 	}
 	return out
+}
+
+// heard is whether a node is heard, in the words of the list of nodes.
+func (s *Service) heard(n *records.Node) string {
+	ref := s.Ref()
+	status := ref.Status(n.State, n.LastSeen, n.Interval)
+	if status == store.StatusOnline && !ref.Heard(*n.LastSeen) {
+		return api.StatusUnheard
+	}
+	return status
 }
 
 // seenAt is when a machine was last in a complete view.
@@ -164,4 +180,49 @@ func (s *Service) seenAt(m *machine) time.Time {
 		return *s.state.SyncedAt
 	}
 	return m.Since
+}
+
+// Told is something that a person is told of.
+type Told struct {
+	Condition string // one of machines.Told*
+	Subject   string // a machine, or MAAS
+	Tenant    string // of the node; empty: there is none
+	Since     time.Time
+	Text      string // it names the machine
+	Next      string
+	Unknown   bool // nothing is known of the condition now
+}
+
+// told is the gravest thing that is wrong with the machine, of each severity.
+func (m *machine) told(rows []recovery.Row) (all []Told) {
+	kinds := map[string]string{wire.SeverityWarn: machines.ToldWarning, wire.SeveritySevere: machines.ToldSevere}
+	for _, row := range rows {
+		kind := kinds[row.Severity]
+		if kind == "" || row.Does != "" || slices.ContainsFunc(all, func(t Told) bool { return t.Condition == kind }) {
+			continue
+		}
+		name := cmp.Or(m.seen.Hostname, m.SystemID) + " (" + m.SystemID + ")"
+		t := Told{Condition: kind, Subject: name, Since: m.Since, Text: name + ": " + row.Text, Next: m.fill(row.Next)}
+		if m.node != nil {
+			t.Tenant = m.node.Tenant
+		}
+		all = append(all, t)
+	}
+	return all
+}
+
+// Told is all that people are told of, as it was when the machines were seen last. Until there was a complete view since the start, nothing
+// is known. It does not wait.
+func (s *Service) Told() []Told {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.told)
+	if s.told == nil && s.state.Enabled {
+		all = []Told{{Condition: machines.ToldSevere, Unknown: true}, {Condition: machines.ToldWarning, Unknown: true}}
+	}
+	if s.state.FailedAt != nil {
+		all = append(all, Told{Condition: machines.ToldUnseen, Subject: s.state.URL, Since: *s.state.FailedAt,
+			Text: "the machines of MAAS cannot be seen: " + s.state.Error})
+	}
+	return all
 }

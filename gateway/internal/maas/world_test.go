@@ -15,6 +15,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/kit/maassim"
 	"muster/gateway/internal/maas"
 	"muster/gateway/internal/maas/region"
@@ -27,28 +28,11 @@ var (
 	ann   = store.Actor{Name: "ann"}
 )
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 // world is a simulated MAAS, a real fleet and store, and a service between them. The agents of its machines are simulated.
 type world struct {
 	*maas.Service
 	t      testing.TB
-	clock  *clock
+	clock  *kit.Clock
 	sim    *maassim.Sim
 	server *httptest.Server
 	store  *store.Store
@@ -70,7 +54,7 @@ type agent struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, clock: &clock{now: start}, agents: map[string]agent{}, mute: map[string]bool{}}
+	w := &world{t: t, clock: kit.NewClock(start), agents: map[string]agent{}, mute: map[string]bool{}}
 	w.sim = maassim.New(maassim.Config{Now: w.clock.Now, OnBoot: w.boot, Between: w.watch})
 	w.server = httptest.NewServer(w.sim)
 	t.Cleanup(w.server.Close)
@@ -264,6 +248,20 @@ func (w *world) is(id, state, node string) machines.Machine {
 		w.t.Fatalf("it is %s, its node %s, want %s, %s: %+v, work %+v", m.State, m.NodeState, state, node, m, m.Work)
 	}
 	return m
+}
+
+// all are all machines, by system id.
+func (w *world) all() map[string]machines.Machine {
+	w.t.Helper()
+	list, err := w.Machines(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all := map[string]machines.Machine{}
+	for _, m := range list.Machines {
+		all[m.SystemID] = m
+	}
+	return all
 }
 
 // act begins something that is not refused.

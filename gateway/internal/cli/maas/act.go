@@ -28,11 +28,14 @@ func acts(act, verb string) func(context.Context, *cli.Session) error {
 		if err != nil {
 			return err
 		}
-		q := machines.Act{Act: act, Series: o.Series, Profile: o.Profile, Erase: o.Erase, Reimage: o.Reimage, Force: o.Force, DryRun: o.DryRun}
+		q := machines.Act{Act: act, Series: o.Series, Profile: o.Profile, Reimage: o.Reimage, Force: o.Force, DryRun: o.DryRun}
+		if s.Flags.Given("erase") { // otherwise, as its profile says
+			q.Erase = &o.Erase
+		}
 		for _, m := range picked {
 			q.Machines = append(q.Machines, m.SystemID)
 		}
-		if err := agree(s, q, verb, picked); err != nil {
+		if err := agree(ctx, s, q, verb, picked); err != nil {
 			return err
 		}
 		acted, err := cli.Send[machines.Acted](ctx, s, http.MethodPost, api.PathMachines, q)
@@ -81,23 +84,41 @@ func pick(ctx context.Context, s *cli.Session) (picked []machines.Machine, err e
 }
 
 // agree asks where several machines are meant, or something is lost.
-func agree(s *cli.Session, q machines.Act, verb string, picked []machines.Machine) error {
+func agree(ctx context.Context, s *cli.Session, q machines.Act, verb string, picked []machines.Machine) error {
 	deed := verb + " " + screen.Plural(len(picked), "machine")
-	loses := q.Reimage || q.Erase || q.Force || q.Act == machines.ActDecommission
+	erases, err := erases(ctx, s, q)
+	if err != nil {
+		return err
+	}
+	loses := q.Reimage || erases || q.Force || q.Act == machines.ActDecommission
 	switch {
 	case q.DryRun || len(picked) == 1 && !loses:
 		return nil
-	case q.Erase:
+	case erases:
 		deed += ", and erase what is on the disks"
 	case q.Reimage:
 		deed += " anew: what is on the disks is lost"
-	case q.Force:
+	}
+	if q.Force {
 		deed += ", although somebody may work there"
 	}
 	for _, m := range picked {
 		fmt.Fprintln(s.Stderr, "  "+screen.Printable(about(m)))
 	}
 	return s.Agree(deed, deed)
+}
+
+// erases tells whether disks will be erased. If the command does not say so, the gateway does: profiles decide it.
+func erases(ctx context.Context, s *cli.Session, q machines.Act) (bool, error) {
+	switch {
+	case q.Erase != nil:
+		return *q.Erase, nil
+	case q.DryRun, q.Act == machines.ActDeploy, q.Act == machines.ActCommission, q.Act == machines.ActCancel:
+		return false, nil
+	}
+	q.DryRun = true
+	would, err := cli.Send[machines.Acted](ctx, s, http.MethodPost, api.PathMachines, q)
+	return slices.ContainsFunc(would.Machines, func(m machines.Machine) bool { return m.Work != nil && m.Work.Erase }), err
 }
 
 // about says in one line what a machine is, so that nobody ends another one than they mean.
@@ -114,6 +135,10 @@ func tell(s *cli.Session, q machines.Act, begun []machines.Machine) {
 	for _, m := range begun {
 		if q.DryRun {
 			fmt.Fprintln(s.Stdout, screen.Printable(name(m)+": would begin; first, "+m.Next))
+			continue
+		}
+		if m.Work == nil { // nothing of it is left
+			s.Printf("%s: %s is done\n", name(m), q.Act)
 			continue
 		}
 		s.Printf("%s: %s has begun; muster maas show %s says how far it is\n", name(m), q.Act, m.SystemID)

@@ -16,16 +16,31 @@ import (
 )
 
 // list shows the machines of one state, or all.
-func list(ctx context.Context, s *cli.Session, o struct{ State string }) error {
+func list(ctx context.Context, s *cli.Session) error {
+	state, err := s.Flags.OneOf("state", "", machines.States()...)
+	if err != nil {
+		return err
+	}
 	l, err := cli.Get[machines.List](ctx, s, api.PathMachines, nil)
 	if err != nil {
 		return err
 	}
-	l.Machines = slices.DeleteFunc(l.Machines, func(m machines.Machine) bool { return o.State != "" && m.State != o.State })
+	l.Machines = slices.DeleteFunc(l.Machines, func(m machines.Machine) bool { return state != "" && m.State != state })
 	if s.Form == cli.FormJSON {
 		return s.WriteJSON(l)
 	}
-	if err := s.List(columns()).Write(cli.Rows(l.Machines, func(m machines.Machine) []string { return row(m, s.Now()) })); err != nil {
+	count := map[string]int{}
+	for _, m := range l.Machines {
+		count[m.Hostname]++
+	}
+	rows := cli.Rows(l.Machines, func(m machines.Machine) []string {
+		cells := row(m)
+		if m.Hostname != "" && count[m.Hostname] > 1 { // such as one that was enlisted again
+			cells[0] += " (" + screen.Printable(m.SystemID) + ")"
+		}
+		return cells
+	})
+	if err := s.List(columns()).Write(rows); err != nil {
 		return err
 	}
 	found := 0
@@ -49,31 +64,39 @@ func seen(m machines.State, now time.Time) string {
 		text = "seen " + screen.Ago(now, *m.SyncedAt)
 	}
 	switch {
+	case m.Known:
+		return text
 	case m.FailedAt != nil:
 		text += "; MAAS cannot be seen since " + screen.Age(now.Sub(*m.FailedAt)) + ": " + screen.Printable(m.Error)
-	case !m.Known && m.SyncedAt != nil:
+	case m.SyncedAt != nil:
 		text += ", which is old: nothing is done until there is a view of now"
+	}
+	switch {
+	case m.AskedAt != nil:
+		text += "; it is looked at now, with no answer yet since " + screen.Age(now.Sub(*m.AskedAt))
+	case m.NextAt != nil:
+		text += "; it is looked at again " + screen.When(now, *m.NextAt) + ", or now: muster maas sync"
 	}
 	return text
 }
 
 func columns() []screen.Column {
-	return []screen.Column{{Name: "MACHINE", Least: 8, Most: 40}, {Name: "MAAS"}, {Name: "NODE", Rank: 3, Least: 8, Most: 40},
-		{Name: "HERE", Rank: 1, Least: 8, Most: 24}, {Name: "PROFILE", Rank: 5, Most: 24}, {Name: "WORK", Rank: 2, Least: 8, Most: 30},
-		{Name: "FINDING", Least: 8}, {Name: "NEXT", Rank: 4, Least: 12, Most: 60}, {Name: "SYSTEM", Most: 20, Wide: true},
+	return []screen.Column{{Name: "MACHINE", Least: 20, Most: 40}, {Name: "MAAS", Rank: 1}, {Name: "NODE", Rank: 6, Least: 24, Most: 40},
+		{Name: "HERE", Rank: 2, Least: 11, Most: 24}, {Name: "PROFILE", Rank: 5, Most: 24}, {Name: "WORK", Rank: 3, Least: 12, Most: 30},
+		{Name: "FINDING"}, {Name: "NEXT", Below: true, Most: 60}, {Name: "SYSTEM", Most: 20, Wide: true},
 		{Name: "WORD", Most: 40, Wide: true}, {Name: "POWER", Most: 12, Wide: true}, {Name: "OWNER", Most: 24, Wide: true},
 		{Name: "LOCKED", Wide: true}, {Name: "SERIES", Most: 20, Wide: true}, {Name: "CPUS", Wide: true}, {Name: "MEMORY", Wide: true},
 		{Name: "POOL", Most: 20, Wide: true}, {Name: "ZONE", Most: 20, Wide: true}, {Name: "TAGS", Most: 60, Wide: true},
 		{Name: "ERROR", Most: 60, Wide: true}}
 }
 
-func row(m machines.Machine, now time.Time) []string {
+func row(m machines.Machine) []string {
 	locked := "no"
 	if m.Locked {
 		locked = "yes"
 	}
 	return []string{screen.OrUnknown(name(m)), screen.OrUnknown(m.State), screen.OrUnknown(m.Node), here(m), screen.OrUnknown(m.Profile),
-		work(m, now), screen.OrUnknown(m.Finding), screen.OrUnknown(m.Next), screen.OrUnknown(m.SystemID), screen.OrUnknown(m.StatusRaw),
+		work(m), screen.OrUnknown(m.Finding), screen.OrUnknown(m.Next), screen.OrUnknown(m.SystemID), screen.OrUnknown(m.StatusRaw),
 		screen.OrUnknown(m.Power), screen.OrUnknown(m.Owner), locked, screen.OrUnknown(m.Series), count(m.CPUs), memory(m.MemoryMiB),
 		screen.OrUnknown(m.Pool), screen.OrUnknown(m.Zone), screen.OrUnknown(strings.Join(m.Tags, ",")), screen.OrUnknown(m.Error)}
 }
@@ -98,17 +121,14 @@ func here(m machines.Machine) string {
 	return screen.OrUnknown(text)
 }
 
-// work is what is done with a machine, and when that is given up.
-func work(m machines.Machine, now time.Time) string {
+// work is what is done with a machine, and its step.
+func work(m machines.Machine) string {
 	if m.Work == nil {
 		return screen.Unknown
 	}
 	text := m.Work.Act
 	if m.Work.Step != "" && m.Work.Step != m.Work.Act {
 		text += ", " + m.Work.Step
-	}
-	if m.Deadline != nil {
-		text += ", until " + screen.When(now, *m.Deadline)
 	}
 	return screen.Printable(text)
 }
@@ -128,10 +148,26 @@ func memory(mib int64) string {
 	return fmt.Sprintf("%d GiB", mib>>10)
 }
 
+// show shows machines, each with all that the recovery table finds of it.
 func show(ctx context.Context, s *cli.Session) error {
+	var p machines.Plan
+	if s.Form != cli.FormJSON {
+		var err error
+		if p, err = cli.Get[machines.Plan](ctx, s, api.PathMAASPlan, nil); err != nil {
+			return err
+		}
+	}
 	return cli.ShowEach(ctx, s, api.PathMachine, func(m machines.Machine) {
-		screen.Pairs(s.Stdout, s.Screen(), pairs(m, s.Now()))
+		screen.Pairs(s.Stdout, s.Screen(), slices.Concat(pairs(m, s.Now()), workPairs(m, s.Now()), findings(m, p.Steps), view(p.MAAS, s.Now())))
 	})
+}
+
+// view says why nothing of it is of now.
+func view(m machines.State, now time.Time) [][]string {
+	if m.Known || !m.Enabled {
+		return nil
+	}
+	return [][]string{{"MAAS", seen(m, now)}}
 }
 
 func pairs(m machines.Machine, now time.Time) [][]string {
@@ -145,18 +181,22 @@ func pairs(m machines.Machine, now time.Time) [][]string {
 	}
 	rows := [][]string{{"machine", screen.OrUnknown(m.Hostname) + " (" + screen.OrUnknown(m.SystemID) + ")"},
 		{"state", screen.OrUnknown(m.State) + "; MAAS calls it " + screen.OrUnknown(m.StatusRaw)}, {"node", node},
-		{"profile", screen.OrUnknown(m.Profile)}, {"power", screen.OrUnknown(m.Power)}, {"owner", owner},
-		{"series", screen.OrUnknown(m.Series)}, {"hardware", count(m.CPUs) + " CPUs, " + memory(m.MemoryMiB) + " memory"},
-		{"place", "pool " + screen.OrUnknown(m.Pool) + ", zone " + screen.OrUnknown(m.Zone)},
-		{"tags", screen.OrUnknown(strings.Join(m.Tags, ", "))}, {"seen", screen.Ago(now, m.SeenAt)}}
+		{"profile", screen.OrUnknown(m.Profile)}, {"tags", screen.OrUnknown(strings.Join(m.Tags, ", "))},
+		{"power", screen.OrUnknown(m.Power)}, {"owner", owner}, {"series", screen.OrUnknown(m.Series)},
+		{"hardware", count(m.CPUs) + " CPUs, " + memory(m.MemoryMiB) + " memory"},
+		{"place", "pool " + screen.OrUnknown(m.Pool) + ", zone " + screen.OrUnknown(m.Zone)}, {"seen", screen.Ago(now, m.SeenAt)}}
 	if m.Error != "" {
 		rows = append(rows, []string{"error", screen.Printable(m.Error)})
 	}
-	if w := m.Work; w != nil {
-		rows = append(rows, workPairs(m, now)...)
-	}
-	if m.Finding != "" {
-		rows = append(rows, []string{"finding", screen.Printable(m.Finding)})
+	return rows
+}
+
+// findings are in what the two sides disagree, and what comes next. That something is done stands with the work.
+func findings(m machines.Machine, steps []machines.Step) (rows [][]string) {
+	for _, step := range steps {
+		if step.SystemID == m.SystemID && step.Severity != "" {
+			rows = append(rows, []string{"finding", screen.Printable(step.Finding + ": " + step.Text)})
+		}
 	}
 	if m.Next != "" {
 		rows = append(rows, []string{"next", screen.Printable(m.Next)})
@@ -166,7 +206,10 @@ func pairs(m machines.Machine, now time.Time) [][]string {
 
 func workPairs(m machines.Machine, now time.Time) [][]string {
 	w := m.Work
-	rows := [][]string{{"work", work(m, now) + "; begun " + screen.Ago(now, w.Since) + " by " + screen.OrUnknown(w.By)}}
+	if w == nil {
+		return nil
+	}
+	rows := [][]string{{"work", work(m) + "; begun " + screen.Ago(now, w.Since) + " by " + screen.OrUnknown(w.By)}}
 	var how []string
 	if w.Reimage {
 		how = append(how, "installed anew")
@@ -186,6 +229,13 @@ func workPairs(m machines.Machine, now time.Time) [][]string {
 	if w.TryAt != nil {
 		rows = append(rows, []string{"tries", fmt.Sprintf("%d; the next one %s", w.Tries, screen.When(now, *w.TryAt))})
 	}
+	if m.Deadline != nil {
+		label := "gives up"
+		if !now.Before(*m.Deadline) {
+			label = "gave up"
+		}
+		rows = append(rows, []string{label, screen.When(now, *m.Deadline) + ", at " + screen.Stamp(m.Deadline)})
+	}
 	return rows
 }
 
@@ -199,8 +249,8 @@ func why(m machines.Machine) string {
 
 // plan shows what is about to be done, and what a person must do.
 func plan(ctx context.Context, s *cli.Session) error {
-	columns := []screen.Column{{Name: "FINDING"}, {Name: "MACHINE", Least: 8, Most: 40}, {Name: "NODE", Rank: 2, Least: 8, Most: 40},
-		{Name: "WHAT", Rank: 3, Least: 16, Most: 80}, {Name: "DOES", Rank: 1, Least: 8, Most: 60}, {Name: "SEVERITY", Wide: true},
+	columns := []screen.Column{{Name: "FINDING"}, {Name: "MACHINE", Least: 8, Most: 40}, {Name: "NODE", Rank: 1, Least: 8, Most: 40},
+		{Name: "WHAT", Below: true, Most: 80}, {Name: "DOES", Below: true, Most: 60}, {Name: "SEVERITY", Wide: true},
 		{Name: "SYSTEM", Most: 20, Wide: true}}
 	return cli.Show(ctx, s, http.MethodGet, api.PathMAASPlan, nil, func(p machines.Plan) {
 		if len(p.Steps) > 0 {
@@ -241,4 +291,21 @@ func mustDo(s *cli.Session, steps []machines.Step) {
 		}
 		fmt.Fprintln(s.Stdout, screen.Fold("  "+of(step)+": "+strings.TrimRight(s.PastedText(step.Next), "\n"), s.Screen(), "    "))
 	}
+}
+
+// sync has MAAS looked at now.
+func sync(ctx context.Context, s *cli.Session) error {
+	m, err := cli.Send[machines.State](ctx, s, http.MethodPost, api.PathMAASSync, nil)
+	switch {
+	case err != nil:
+		return err
+	case s.Form == cli.FormJSON:
+		err = s.WriteJSON(m)
+	case m.Known:
+		s.Printf("MAAS: %s\n", seen(m, s.Now()))
+	}
+	if err == nil && !m.Known {
+		return cli.Hinted(seen(m, s.Now()), "what was seen last is kept: muster maas ls")
+	}
+	return err
 }

@@ -35,6 +35,7 @@ func deploying(state, step, why string) machines.Machine {
 func deployed() machines.Machine {
 	m := deploying(machines.StateDeployed, "", "")
 	m.StatusRaw, m.Series, m.Work, m.Next, m.Deadline, m.NodeState, m.Heard = "Deployed", "noble", nil, "", nil, wire.StateActive, "online"
+	m.Ended = &machines.Ended{Act: machines.ActDeploy, At: *at(0)}
 	return m
 }
 

@@ -85,7 +85,7 @@ func (w *waiting) look(ctx context.Context) (done bool, err error) {
 		}
 		*m = latest
 		if m.Work == nil || begun != nil && !m.Work.Since.Equal(begun.Since) {
-			w.end(*m)
+			w.end(*m, begun)
 		}
 	}
 	w.tell()
@@ -116,33 +116,27 @@ func (w *waiting) tell() {
 	}
 }
 
-// end says how the work on a machine ended.
-func (w *waiting) end(m machines.Machine) {
+// end says how the work on a machine, which had begun, ended.
+func (w *waiting) end(m machines.Machine, begun *machines.Work) {
 	w.over[m.SystemID] = true
 	text := m.State + " in MAAS"
 	if m.Node != "" {
 		text += ", node " + m.Node + " " + here(m)
 	}
-	if w.done(m) {
+	how := m.Ended // nil, or of an earlier work: it is not known
+	canceled := w.act == machines.ActCancel && how != nil && how.Canceled
+	if how != nil && !canceled && (begun == nil || how.Act != w.act || how.At.Before(begun.Since)) {
+		how = nil
+	}
+	if how != nil && (how.Why == "" || canceled) {
 		if w.Form != cli.FormJSON {
 			fmt.Fprintln(w.Stdout, screen.Printable(name(m)+": "+w.act+" is done: "+text))
 		}
 		return
 	}
 	w.bad++
-	if m.Error != "" {
-		text += ": " + m.Error
+	if how != nil {
+		text += ": " + how.Why
 	}
 	w.Report(name(m)+": "+w.act+" did not succeed: it is "+text, m.Next)
-}
-
-// done is true for a machine that is what was asked for.
-func (w *waiting) done(m machines.Machine) bool {
-	switch w.act {
-	case machines.ActDeploy:
-		return m.State == machines.StateDeployed
-	case machines.ActDecommission:
-		return m.Node == "" || m.NodeState == wire.StateRetired
-	}
-	return m.State == machines.StateReady
 }

@@ -3,6 +3,7 @@
 package maas
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -39,12 +40,13 @@ type Machine struct {
 	machines.Machine
 	There picture.Mark
 	Heard string // as the machine has it, but for a node that has no agent yet
+	Grave string // the severity of what was found
 	Why   string // why the last try of the work did not succeed; what is waited for stands in what comes next
 }
 
 // MachineOf draws a machine.
 func MachineOf(m machines.Machine) Machine {
-	drawn := Machine{Machine: m, There: picture.MachineOf(m.State)}
+	drawn := Machine{Machine: m, There: picture.MachineOf(m.State), Grave: wire.SeverityWarn}
 	if m.Heard != wire.StatusPending {
 		drawn.Heard = m.Heard
 	}
@@ -68,12 +70,23 @@ func (p *Machines) Fill(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	p.MAAS, p.Steps = l.MAAS, plan.Steps
+	grave := make(map[string]string, len(p.Steps)) // by system id; the gravest comes first
+	for _, step := range p.Steps {
+		if _, known := grave[step.SystemID]; !known {
+			grave[step.SystemID] = step.Severity
+		}
+	}
 	for _, m := range l.Machines {
 		p.count(m.State)
 		if p.State == "" || p.State == m.State {
-			p.List = append(p.List, MachineOf(m))
+			drawn := MachineOf(m)
+			drawn.Grave = cmp.Or(grave[m.SystemID], drawn.Grave)
+			p.List = append(p.List, drawn)
 		}
 	}
+	slices.SortFunc(p.Counts, func(a, b Count) int {
+		return slices.Index(machines.States(), a.State) - slices.Index(machines.States(), b.State)
+	})
 	slices.SortStableFunc(p.List, func(a, b Machine) int { return rank(a) - rank(b) })
 	p.More = max(len(p.List)-mostMachines, 0)
 	p.List = p.List[:min(len(p.List), mostMachines)]
@@ -89,11 +102,11 @@ func (p *Machines) count(state string) {
 	p.Counts[at].N++
 }
 
-// rank: what needs a look comes first, and then what is at work.
+// rank: what needs a look comes first, the gravest before all, and then what is at work.
 func rank(m Machine) int {
 	switch {
 	case m.Finding != "":
-		return 0
+		return -api.SeverityRank(m.Grave)
 	case m.Work != nil:
 		return 1
 	}

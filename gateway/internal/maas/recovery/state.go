@@ -3,11 +3,13 @@
 package recovery
 
 import (
+	"slices"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/region"
+	"muster/store"
 	records "muster/store/maas"
 )
 
@@ -20,7 +22,9 @@ type Facts struct {
 	KeptOut  bool          // a person has taken it out of muster
 	Profiles []string      // the names of all that there are, sorted
 	Defined  bool          // MAAS itself sets the tag of the node's profile
+	Wrote    string        // the tag of a profile that muster wrote to it last, and that MAAS does not set itself; empty: none
 	Now      time.Time
+	Ref      store.StatusRef // by which its node is online, at Now
 }
 
 // Machine is what MAAS says.
@@ -86,6 +90,11 @@ const (
 	statusNotTested        = 22
 )
 
+// Empty is true in the statuses that no machine has while something of a tenant is on it.
+func Empty(status int) bool {
+	return slices.Contains([]int{statusNew, statusCommissioning, statusNotCommissioned, statusReady}, status)
+}
+
 // State is the machine's state in the words of machines.Machine.
 func (f Facts) State() string {
 	if f.Gone {
@@ -126,11 +135,17 @@ func (f Facts) State() string {
 // works is true for a node whose agent was heard since it enrolled, and that is in no other hands since.
 func (f Facts) works() bool {
 	n := f.Node
-	if n == nil || n.EnrolledAt == nil || n.LastSeen == nil || n.LastSeen.Before(*n.EnrolledAt) {
+	if n == nil || n.EnrolledAt == nil {
 		return false
 	}
-	return f.working()
+	if n.State == wire.StateActive { // a heartbeat has made it so; its time is on record some seconds later
+		return true
+	}
+	return n.LastSeen != nil && !n.LastSeen.Before(*n.EnrolledAt) && f.working()
 }
+
+// away is true for a machine that people have taken out of MAAS's use: nothing there gives it back.
+func (f Facts) away() bool { return f.Status == statusMissing || f.Status == statusRetired }
 
 // working is true for a node that has an agent, by its state.
 func (f Facts) working() bool {
@@ -144,12 +159,33 @@ func (f Facts) working() bool {
 	return false
 }
 
-// beats is how many intervals a node may be silent.
-const beats = 3
+// shortest is the interval that a node has at least, between its heartbeats.
+const shortest = 30 * time.Second
 
 // reports is true for a node that was heard a moment ago.
 func (f Facts) reports() bool {
-	return f.works() && f.Now.Sub(*f.Node.LastSeen) <= beats*max(f.Node.Interval, 30*time.Second)
+	status, heard := f.online()
+	return status == store.StatusOnline && f.Ref.Heard(heard)
+}
+
+// silent is true for a node that was at work, and is not heard any more. The time in which the gateway was away does not count.
+func (f Facts) silent() bool {
+	status, _ := f.online()
+	return status == store.StatusStale
+}
+
+// online is the status of a node that works, and when it was heard. Its enrolment counts too.
+func (f Facts) online() (status string, heard time.Time) {
+	if !f.works() {
+		return store.StatusPending, heard
+	}
+	heard = *f.Node.EnrolledAt
+	if seen := f.Node.LastSeen; seen != nil && seen.After(heard) {
+		heard = *seen
+	}
+	ref := f.Ref
+	ref.Now = f.Now
+	return ref.Status(f.Node.State, &heard, max(f.Node.Interval, shortest)), heard
 }
 
 // joined is true if the agent of what the work installs was heard.

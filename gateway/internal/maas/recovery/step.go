@@ -18,7 +18,9 @@ const (
 	AskRelease    = "release"
 	AskCommission = "commission"
 	AskFix        = "fix"
-	AskUntag      = "untag" // take the tag of the node's profile from the machine
+	AskAssign     = "assign" // of muster itself: the node gets the profile
+	AskTag        = "tag"    // give the machine the tag of the node's profile
+	AskUntag      = "untag"  // take from it the tag that muster wrote to it
 
 	// Steps of a work that ask nothing: what was asked has begun.
 	Installs    = "install"
@@ -75,12 +77,12 @@ func (f Facts) deploy() Order {
 		return end("its node is gone")
 	case w.Failed != "":
 		return f.undo()
-	case w.Step == "" && n.State != wire.StateDeploying:
+	case prepares(w.Step) && n.State != wire.StateDeploying:
 		return f.takeNode()
 	case f.taken() != "":
 		return fail("%s", f.taken())
 	}
-	if f.joined() && f.Mine && f.Status == statusDeployed {
+	if f.joined() && f.Mine && f.Status == statusDeployed && n.State != wire.StateEnrolled {
 		return done
 	}
 	installs := f.Mine && (f.Status == statusDeploying || f.Status == statusDeployed)
@@ -99,20 +101,95 @@ func (f Facts) deploy() Order {
 	return f.acquire()
 }
 
+// prepares is true for the steps before the node is taken.
+func prepares(step string) bool {
+	return step == "" || step == AskUntag || step == AskAssign || step == AskTag
+}
+
+// mostTags is how often a tag is set, or taken away, without MAAS showing that afterwards.
+const mostTags = 3
+
+// prepare gives the node the profile that is asked for, and the machine its tag. The node takes no other work meanwhile. done: it has all.
+func (f Facts) prepare() Order {
+	n, want := f.Node, f.Work.Profile
+	if want != "" && n.Profile != want {
+		why, _ := f.with(want).untaggable()
+		switch {
+		case f.Defined && slices.Contains(f.Tags, n.Profile):
+			return end(definedTag)
+		case why != "":
+			return end("%s", why)
+		case n.State == wire.StateReady:
+			return Order{Move: MoveDecommission}
+		case f.with(want).oldTag():
+			return f.untag()
+		}
+		return Order{Ask: AskAssign}
+	}
+	why, _ := f.untaggable()
+	switch {
+	case why != "":
+		return end("%s", why)
+	case f.oldTag():
+		return f.untag()
+	case n.Profile == "":
+		return done
+	case !slices.Contains(f.Tags, n.Profile) && f.Work.Step == AskTag && f.Work.Tries >= mostTags:
+		return end("MAAS does not keep the tag %s", n.Profile)
+	case !slices.Contains(f.Tags, n.Profile):
+		return Order{Ask: AskTag}
+	case n.State == wire.StateCommissioned:
+		return Order{Move: MoveAccept}
+	}
+	return done
+}
+
+// untag takes from the machine the tag that muster wrote to it.
+func (f Facts) untag() Order {
+	if f.Work.Step == AskUntag && f.Work.Tries >= mostTags {
+		return end("MAAS does not take the tag %s away", f.Wrote)
+	}
+	return Order{Ask: AskUntag}
+}
+
+// untaggable says why a machine cannot have the tag of its node's profile, and what a person does; empty: it can.
+func (f Facts) untaggable() (why, next string) {
+	switch {
+	case f.Node.Profile == "" && f.in(wire.StateCommissioned):
+		return "its node has no firmware profile", assignOne
+	case f.Node.Profile == "":
+		return "", ""
+	case f.otherTag() != "":
+		return f.named(otherTag), f.named(otherTagNext)
+	case f.Defined:
+		return definedTag, definedTagNext
+	}
+	return "", ""
+}
+
 // takeNode makes the node deploying.
 func (f Facts) takeNode() Order {
 	n := f.Node
+	ready := n.State == wire.StateReady || n.State == wire.StateCommissioned && f.Status == statusReady
 	switch {
 	case f.taken() != "":
 		return end("%s", f.taken())
 	case n.Held:
 		return end("an allocation has GPUs of node %s", n.Name)
+	case f.Locked && f.Now.Before(f.Work.Deadline):
+		return wait(lockedInMAAS)
+	case f.Locked:
+		return end(lockedInMAAS)
+	case !ready && (n.State != wire.StateDrained || !f.Work.Reimage):
+		return end("node %s is %s now", n.Name, n.State)
+	}
+	switch o := f.prepare(); {
+	case o != done:
+		return o
 	case n.State == wire.StateReady:
 		return Order{Move: MoveDeploy}
-	case n.State == wire.StateDrained && f.Work.Reimage:
-		return Order{Move: MoveRedeploy}
 	}
-	return end("node %s is %s now", n.Name, n.State)
+	return Order{Move: MoveRedeploy}
 }
 
 // install: the machine was acquired for this work.
@@ -138,7 +215,7 @@ func (f Facts) install() Order {
 // acquire: the machine is not this work's own yet. One that is to be installed anew is released first.
 func (f Facts) acquire() Order {
 	step := f.Work.Step
-	ours := step == "" || step == AskRelease || step == AskCommission || step == Commissions || step == AskAcquire
+	ours := prepares(step) || step == AskRelease || step == AskCommission || step == Commissions || step == AskAcquire
 	switch {
 	case !ours:
 		return fail("somebody took it away in MAAS: it is %s", f.State())
@@ -203,6 +280,12 @@ func because(between, why string) string {
 
 // giveBack ends the node's work, and then the machine's. The node is left when nothing stands against the rest any more.
 func (f Facts) giveBack() Order {
+	if f.Work.Act != machines.ActDecommission && f.in(wire.StateReady) && f.Status == statusReady && f.Owner == "" && !f.Gone {
+		return done
+	}
+	if f.Work.Canceled {
+		return f.canceled()
+	}
 	leave, left := f.leave()
 	if leave.End {
 		return leave
@@ -218,16 +301,29 @@ func (f Facts) giveBack() Order {
 	}
 	o := f.back(f.Work.Act == machines.ActReset)
 	switch {
-	case o == done && f.Work.Act == machines.ActReset && f.in(wire.StateReady): // only the mark of what failed is to go
-		return done
+	case f.Work.Act == machines.ActDecommission && o.End && o != done && (f.Owner == "" || f.away()):
+		return f.leftMAAS(leave, "")
 	case !left && (o.Ask != "" || o == done):
 		return leave
-	case o != done || f.Work.Act != machines.ActDecommission:
+	case o == done && f.Work.Act != machines.ActDecommission:
+		return f.accept()
+	case o != done:
 		return o
-	case f.Node != nil && f.Node.Profile != "" && slices.Contains(f.Tags, f.Node.Profile) && !f.Defined:
-		return Order{Ask: AskUntag}
+	case f.wrote():
+		return f.untag()
 	}
 	return f.leftMAAS(leave, "")
+}
+
+// accept makes the node of a machine that is ready again, ready, where it has its profile's tag.
+func (f Facts) accept() Order {
+	if !f.in(wire.StateCommissioned) || f.Owner != "" || f.oldTag() || !slices.Contains(f.Tags, f.Node.Profile) {
+		return done
+	}
+	if why, _ := f.untaggable(); why != "" {
+		return done
+	}
+	return Order{Move: MoveAccept}
 }
 
 const lockedInMAAS = "somebody locked the machine in MAAS"
@@ -316,6 +412,8 @@ func (f Facts) commission() Order {
 	step := f.Work.Step
 	leave, left := f.leave()
 	switch {
+	case f.Work.Canceled:
+		return f.canceled()
 	case leave.End:
 		return leave
 	case f.taken() != "":
@@ -327,7 +425,7 @@ func (f Facts) commission() Order {
 	case f.Status == statusCommissioning:
 		return wait("MAAS commissions it")
 	case f.Status == statusReady && step == Commissions:
-		return done
+		return f.accept()
 	case step == Commissions:
 		return end("its commissioning failed: it is %s in MAAS", f.State())
 	case f.status().Commissions && !left:

@@ -57,9 +57,11 @@ func hosts() []recovery.Machine {
 
 func works() []*records.Work {
 	var all []*records.Work
+	all = append(all, &records.Work{Act: machines.ActDeploy, Begun: start, Deadline: start.Add(45 * minute), Profile: "q"},
+		&records.Work{Act: machines.ActDeploy, Begun: start, Deadline: start.Add(45 * minute), Profile: "q", Reimage: true})
 	for _, act := range []string{machines.ActDeploy, machines.ActRelease, machines.ActReset, machines.ActDecommission,
 		machines.ActCommission} {
-		for _, step := range []string{"", recovery.AskAcquire, recovery.AskDeploy, recovery.AskRelease, recovery.AskCommission,
+		for _, step := range []string{"", recovery.AskTag, recovery.AskAcquire, recovery.AskDeploy, recovery.AskRelease, recovery.AskCommission,
 			recovery.Installs, recovery.Commissions} {
 			for _, failed := range []string{"", "it hangs"} {
 				for _, more := range []bool{false, true} {
@@ -84,7 +86,7 @@ func each(t *testing.T, works []*records.Work, look func(f recovery.Facts)) {
 		for _, m := range hosts() {
 			for _, n := range nodes() {
 				for _, now := range []time.Duration{11 * minute, 46 * minute} {
-					look(recovery.Facts{Machine: m, Node: n, Work: w, Now: start.Add(now), Profiles: []string{"p", "q"}})
+					look(recovery.Facts{Machine: m, Node: n, Work: w, Now: start.Add(now), Profiles: []string{"p", "q"}, Wrote: "p"})
 				}
 			}
 		}
@@ -93,6 +95,29 @@ func each(t *testing.T, works []*records.Work, look func(f recovery.Facts)) {
 
 func describe(f recovery.Facts, o recovery.Order) string {
 	return fmt.Sprintf("%+v\nof %+v\nnode %+v, work %+v at %s", o, f.Machine, f.Node, f.Work, f.Now.Sub(start))
+}
+
+// TestStuckTag: a tag that MAAS does not take away ends the work, and asks for nothing without end.
+func TestStuckTag(t *testing.T) {
+	t.Parallel()
+	f := recovery.Facts{Machine: recovery.Machine{Status: 4, Tags: []string{"p"}}, Now: start, Profiles: []string{"p", "q"}, Wrote: "p",
+		Node: &records.Node{ID: "n-1", Name: "box", State: wire.StateCommissioned, Profile: "p"},
+		Work: &records.Work{Act: machines.ActDeploy, Begun: start, Deadline: start.Add(45 * minute), Profile: "q"}}
+	for tries := range 4 {
+		o := f.Step()
+		if ends := tries == 3; o.End != ends || !ends && o.Ask != recovery.AskUntag || ends && !strings.Contains(o.Why, "the tag p") {
+			t.Errorf("after %d tries: %+v", tries, o)
+		}
+		f.Work.Step, f.Work.Tries = recovery.AskUntag, tries+1
+	}
+	f.Work.Act = machines.ActDecommission
+	if o := f.Step(); !o.End || !strings.Contains(o.Why, "the tag p") {
+		t.Errorf("a decommission: %+v", o)
+	}
+	f.Wrote, f.Work.Act, f.Work.Step = "", machines.ActDeploy, ""
+	if o := f.Step(); !o.End || !strings.Contains(o.Why, ": p, which muster did not set") {
+		t.Errorf("a tag that muster did not write: %+v", o)
+	}
 }
 
 // works tells whether an agent may be at work on the node.
@@ -115,7 +140,7 @@ func TestStepHarmless(t *testing.T) {
 			}
 		}
 		m, n, w := f.Machine, f.Node, f.Work
-		acts := o.Ask != "" && o.Ask != recovery.AskUntag
+		acts := o.Ask != "" && o.Ask != recovery.AskUntag && o.Ask != recovery.AskTag && o.Ask != recovery.AskAssign
 		switch {
 		case set != 1:
 			bad = "not one thing"
@@ -186,6 +211,10 @@ func TestDeploy(t *testing.T) {
 	}
 	mine, before := recovery.Machine{Owner: "muster", Ours: true, Mine: true}, recovery.Machine{Owner: "muster", Ours: true, Acquired: true}
 	is := func(m recovery.Machine, status int) recovery.Machine { m.Status = status; return m }
+	with := func(state, profile string) *records.Node {
+		return &records.Node{Name: "box", State: state, Profile: profile}
+	}
+	tagged := recovery.Machine{Status: 4, Tags: []string{"p"}}
 	deploying, since := node(wire.StateDeploying), node(wire.StateActive, at(20*minute))
 	for _, c := range []struct {
 		m    recovery.Machine
@@ -195,6 +224,18 @@ func TestDeploy(t *testing.T) {
 		want string
 	}{
 		{is(recovery.Machine{}, 4), node(wire.StateReady), records.Work{}, 0, "move deploy"},
+		{is(recovery.Machine{}, 4), node(wire.StateCommissioned), records.Work{}, 0, "end its node has no firmware profile"},
+		{is(recovery.Machine{}, 4), node(wire.StateCommissioned), records.Work{Profile: "p"}, 0, "ask assign"},
+		{is(recovery.Machine{}, 4), node(wire.StateReady), records.Work{Profile: "p"}, 0, "move decommission"},
+		{is(recovery.Machine{}, 4), with(wire.StateCommissioned, "p"), records.Work{Step: "assign"}, 0, "ask tag"},
+		{is(recovery.Machine{}, 4), with(wire.StateCommissioned, "p"), records.Work{Step: "tag", Tries: 3}, 0,
+			"end MAAS does not keep the tag p"},
+		{tagged, with(wire.StateCommissioned, "p"), records.Work{Step: "tag"}, 0, "move accept"},
+		{tagged, with(wire.StateCommissioned, "p"), records.Work{Profile: "q"}, 0, "ask untag"},
+		{tagged, with(wire.StateReady, "p"), records.Work{Step: "tag"}, 0, "move deploy"},
+		{recovery.Machine{Status: 4, Locked: true}, with(wire.StateReady, "p"), records.Work{}, 0, "wait somebody locked the machine in MAAS"},
+		{recovery.Machine{Status: 4, Locked: true}, with(wire.StateReady, "p"), records.Work{}, 46 * minute,
+			"end somebody locked the machine in MAAS"},
 		{is(recovery.Machine{}, 4), deploying, records.Work{}, 0, "ask acquire"},
 		{is(mine, 10), deploying, records.Work{Step: "acquire"}, 0, "ask deploy"},
 		{is(mine, 10), deploying, records.Work{Step: "deploy"}, 0, "ask deploy"},
@@ -237,7 +278,7 @@ func TestDeploy(t *testing.T) {
 			"fail MAAS could not release it"},
 	} {
 		c.w.Act, c.w.Begun, c.w.Deadline = machines.ActDeploy, start, start.Add(45*minute)
-		f := recovery.Facts{Machine: c.m, Node: c.n, Work: &c.w, Now: start.Add(c.now)}
+		f := recovery.Facts{Machine: c.m, Node: c.n, Work: &c.w, Now: start.Add(c.now), Wrote: "p"}
 		if got := text(f.Step()); got != c.want {
 			t.Errorf("got %q, want %q: %s", got, c.want, describe(f, f.Step()))
 		}
@@ -295,6 +336,12 @@ func TestGiveBack(t *testing.T) {
 		{is(recovery.Machine{}, 22), free, records.Work{Act: machines.ActReset}, "end it is failed in MAAS: a person must look"},
 		{is(recovery.Machine{}, 4), node(wire.StateReady), records.Work{Act: machines.ActReset}, "end "},
 		{is(recovery.Machine{}, 21), free, records.Work{Act: machines.ActReset}, "wait MAAS tests it"},
+		{is(ours, 7), free, records.Work{Act: machines.ActDecommission}, "move retire"},
+		{is(recovery.Machine{}, 3), node(wire.StateDrained), records.Work{Act: machines.ActDecommission}, "move decommission"},
+		{is(recovery.Machine{}, 22), free, records.Work{Act: machines.ActDecommission}, "move retire"},
+		{is(ours, 13), free, records.Work{Act: machines.ActDecommission, Step: "release"}, "end MAAS could not release it"},
+		{tagged, free, records.Work{Act: machines.ActRelease, Step: "release"}, "move accept"},
+		{tagged, node(wire.StateReady), records.Work{Act: machines.ActRelease, Step: "release"}, "end "},
 		{tagged, free, records.Work{Act: machines.ActDecommission}, "ask untag"},
 		{is(recovery.Machine{}, 4), free, records.Work{Act: machines.ActDecommission}, "move retire"},
 		{is(recovery.Machine{}, 4), node(wire.StateRetired), records.Work{Act: machines.ActDecommission}, "end "},
@@ -311,7 +358,7 @@ func TestGiveBack(t *testing.T) {
 		{is(ours, 6), free, records.Work{Act: "explode"}, "end there is no act explode"},
 	} {
 		c.w.Begun, c.w.Deadline = start, start.Add(time.Hour)
-		f := recovery.Facts{Machine: c.m, Node: c.n, Work: &c.w, Now: start}
+		f := recovery.Facts{Machine: c.m, Node: c.n, Work: &c.w, Now: start, Wrote: "p"}
 		if got := text(f.Step()); got != c.want {
 			t.Errorf("got %q, want %q: %s", got, c.want, describe(f, f.Step()))
 		}
@@ -346,7 +393,8 @@ func carryOut(f *recovery.Facts, o recovery.Order) {
 	switch {
 	case o.Move != "":
 		f.Node.State = map[string]string{recovery.MoveDeploy: wire.StateDeploying, recovery.MoveRedeploy: wire.StateDeploying,
-			recovery.MoveDrain: wire.StateDrained, recovery.MoveDecommission: wire.StateCommissioned, recovery.MoveRetire: wire.StateRetired}[o.Move]
+			recovery.MoveDrain: wire.StateDrained, recovery.MoveDecommission: wire.StateCommissioned,
+			recovery.MoveRetire: wire.StateRetired, recovery.MoveAccept: wire.StateReady}[o.Move]
 	case o.Note != "":
 		f.Work.Step = o.Note
 	case o.Fail != "":
@@ -363,12 +411,17 @@ func carryOut(f *recovery.Facts, o recovery.Order) {
 	default:
 		f.Work.Step = o.Ask
 		f.Status = map[string]int{recovery.AskAcquire: 10, recovery.AskDeploy: 9, recovery.AskAbort: 10, recovery.AskRelease: 12,
-			recovery.AskCommission: 1, recovery.AskFix: 4, recovery.AskUntag: f.Status}[o.Ask]
+			recovery.AskCommission: 1, recovery.AskFix: 4, recovery.AskUntag: f.Status, recovery.AskTag: f.Status,
+			recovery.AskAssign: f.Status}[o.Ask]
 		switch o.Ask {
 		case recovery.AskAcquire:
 			f.Owner, f.Ours, f.Mine = "muster", true, true
 		case recovery.AskUntag:
 			f.Tags = nil
+		case recovery.AskTag:
+			f.Tags = []string{f.Node.Profile}
+		case recovery.AskAssign:
+			f.Node.Profile = f.Work.Profile
 		}
 	}
 }

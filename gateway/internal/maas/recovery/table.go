@@ -2,16 +2,19 @@ package recovery
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api/machines"
+	records "muster/store/maas"
 )
 
 // What the reconciling loop does by itself with a machine for which no work is under way.
 const (
 	Adds       = "add"      // makes its node
 	Tags       = "tag"      // gives it the tag of its node's profile
+	Untags     = "untag"    // takes from it the tag that muster wrote for an earlier one
 	Accepts    = "accept"   // makes its node ready
 	Parts      = "part"     // ends that it is its node
 	Withdraws  = "withdraw" // makes a ready node commissioned again
@@ -26,25 +29,85 @@ type Row struct {
 	Name     string
 	Severity string // of wire, or empty: it is the way of things
 	Text     string
-	Does     string // what is done by itself; empty: nothing
-	Next     string // what a person does; empty: nothing. SYSTEM stands for the machine
+	Does     string   // what is done by itself; empty: nothing
+	Next     string   // what a person does; empty: nothing. SYSTEM stands for the machine. An act follows its colon
+	Acts     []string // that mend it: a person has the first of them done that is not refused
 	When     func(Facts) bool
 }
 
-// Find gives the rows that are true of a machine, the gravest first.
-func Find(f Facts) []Row {
+// Find gives the rows of a table that are true of a machine, in their order. The Next of each is complete.
+func Find(table []Row, f Facts) []Row {
 	var found []Row
-	for _, r := range Table() {
+	for _, r := range table {
 		if r.When(f) {
+			r.Text, r.Next = f.named(r.Text), f.next(r)
 			found = append(found, r)
 		}
 	}
 	return found
 }
 
+// next is what a person does about a row. Of its acts, it has one that is taken in this state.
+func (f Facts) next(r Row) string {
+	act := f.remedy(r.Acts)
+	switch {
+	case len(r.Acts) == 0 || act == "" && r.Next != "":
+		return strings.TrimSuffix(f.named(r.Next), ":")
+	case act == "":
+		return "see muster maas show SYSTEM: nothing can be done with it as it is"
+	case r.Next == "":
+		return act
+	}
+	if strings.HasSuffix(r.Next, ":") {
+		return r.Next + " " + act
+	}
+	return r.Next + "; then " + act
+}
+
+// remedy is the command for the first act that may begin; empty: none may. What works is drained first.
+func (f Facts) remedy(acts []string) string {
+	before := ""
+	if f.Node != nil {
+		n := *f.Node
+		if n.Held {
+			n.Held, before = false, "end its allocations (muster alloc ls), then "
+		}
+		if n.State == wire.StateActive {
+			n.State, before = wire.StateDrained, before+"muster node drain NODE, then "
+		}
+		f.Node = &n
+	}
+	if f.Work != nil {
+		return ""
+	}
+	for _, act := range acts {
+		for _, flag := range []string{"", " --force"} {
+			f.Work = &records.Work{Act: act, Begun: f.Now, Deadline: f.Now.Add(time.Hour), Force: flag != ""}
+			if why, _ := f.May(); why == "" {
+				return before + "muster maas " + act + " SYSTEM" + flag
+			}
+		}
+	}
+	return ""
+}
+
 // Table is the recovery table, the gravest first.
 func Table() []Row {
 	return slices.Concat(lost(), stuck(), barred(), usual())
+}
+
+// What more than one place says.
+const (
+	assignOne      = "muster profile assign PROFILE NODE"
+	otherTag       = "MAAS has the tag of another profile on it than that of its node: OTHER, which muster did not set"
+	otherTagNext   = "decide which is right: take the tag OTHER from it in MAAS, or give its node that profile: " + assignOne
+	definedTag     = "MAAS itself sets the tag of its profile: what muster adds does not last"
+	definedTagNext = "remove the tag's definition in MAAS"
+)
+
+// back are the acts after which MAAS has a machine again, the mildest first.
+func back() []string {
+	return []string{machines.ActRelease, machines.ActReset, machines.ActDecommission}
 }
 
 const (
@@ -58,7 +121,7 @@ func lost() []Row {
 		{
 			Name: "reports_but_ready", Severity: severe,
 			Text: "its agent reports, and MAAS says that nothing is installed: somebody may give the machine away while it works",
-			Next: "find out who runs it; take it out of MAAS's hands (set it broken there) or drain the node: muster node drain NODE",
+			Next: "find out who runs it, and keep others from it in MAAS until that is over", Acts: back(),
 			When: func(f Facts) bool {
 				return f.Work == nil && !f.Gone && f.reports() && f.Status != statusDeployed && f.Status != statusBroken
 			},
@@ -66,7 +129,7 @@ func lost() []Row {
 		{
 			Name: "installed_no_more", Severity: severe,
 			Text: "its node was at work, and MAAS says that nothing is installed any more: somebody has taken it away there",
-			Next: "drain the node, then have MAAS and muster agree: muster maas release SYSTEM",
+			Acts: back(),
 			When: func(f Facts) bool {
 				return f.Work == nil && !f.Gone && f.working() && !f.reports() && f.Status != statusDeployed && f.Status != statusBroken
 			},
@@ -74,19 +137,19 @@ func lost() []Row {
 		{
 			Name: "system_id_changed", Severity: severe,
 			Text: "it was enlisted again under another system id: MAAS has the same hardware there",
-			Next: "end the old one, and the new one becomes a node: muster maas decommission SYSTEM",
+			Next: "end the old one: the new one becomes a node", Acts: []string{machines.ActDecommission},
 			When: func(f Facts) bool { return f.Gone && f.Twin != "" && f.alive() },
 		},
 		{
 			Name: "gone", Severity: severe,
 			Text: "MAAS has it no more, and it is a node",
-			Next: "enlist it again, or end it: muster maas decommission SYSTEM",
+			Next: "enlist it again in MAAS, or end it here:", Acts: []string{machines.ActDecommission},
 			When: func(f Facts) bool { return f.Gone && f.Twin == "" && f.alive() },
 		},
 		{
 			Name: "never_reports", Severity: severe,
 			Text: "MAAS calls it deployed, and its agent was not heard since",
-			Next: "see its console, and give it back: muster maas release SYSTEM",
+			Next: "see its console", Acts: back(),
 			When: func(f Facts) bool {
 				return f.Work == nil && f.Ours && !f.elsewhere() && f.Status == statusDeployed && f.alive() && !f.works()
 			},
@@ -95,13 +158,21 @@ func lost() []Row {
 			Name: "node_silent", Severity: warn,
 			Text: "MAAS calls it deployed, and its agent is silent",
 			Next: "see muster node show NODE; the work on it is not ended by itself",
-			When: func(f Facts) bool { return f.Work == nil && f.Status == statusDeployed && f.works() && !f.reports() },
+			When: func(f Facts) bool { return f.Work == nil && f.Status == statusDeployed && f.silent() },
 		},
 		{
 			Name: "acquired_elsewhere", Severity: warn,
 			Text: "it was acquired with muster's key, and not by this gateway: muster does not touch it",
-			Next: "find out who has it; where nobody does, give it back: muster maas release SYSTEM --force",
+			Next: "find out who has it; only where nobody does, give it back", Acts: back(),
 			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.elsewhere() },
+		},
+		{
+			Name: "left_installed", Severity: warn,
+			Text: "muster had it installed, and it is no node any more: it stays as it is",
+			Next: "give it back to MAAS", Acts: back(),
+			When: func(f Facts) bool {
+				return f.Work == nil && !f.Gone && f.Ours && f.Acquired && (f.Node == nil && f.KeptOut || f.in(wire.StateRetired)) && f.Held()
+			},
 		},
 	}
 }
@@ -120,13 +191,13 @@ func stuck() []Row {
 			Name: "deploy_failed", Severity: warn, Does: Undoes,
 			Text: "its deployment failed: it is taken back",
 			When: func(f Facts) bool {
-				return f.deploys() && (f.Work.Failed != "" || f.Mine && f.Status == statusFailedDeployment)
+				return f.deploys() && !f.Work.Canceled && (f.Work.Failed != "" || f.Mine && f.Status == statusFailedDeployment)
 			},
 		},
 		{
 			Name: "deploy_failed_elsewhere", Severity: warn,
 			Text: "a deployment failed that muster has not on record",
-			Next: "muster maas reset SYSTEM",
+			Acts: []string{machines.ActReset},
 			When: func(f Facts) bool {
 				return f.Work == nil && f.Ours && !f.elsewhere() && f.Status == statusFailedDeployment
 			},
@@ -134,37 +205,45 @@ func stuck() []Row {
 		{
 			Name: "release_failed", Severity: warn,
 			Text: "MAAS could not release it, or not erase it",
-			Next: "see the machine's events in MAAS, then muster maas reset SYSTEM",
-			When: func(f Facts) bool { return f.Status == statusFailedReleasing || f.Status == statusFailedErasing },
+			Next: "see the machine's events in MAAS", Acts: []string{machines.ActReset},
+			When: func(f Facts) bool {
+				return f.Work == nil && !f.Gone && (f.Status == statusFailedReleasing || f.Status == statusFailedErasing)
+			},
 		},
 		{
 			Name: "release_hangs", Severity: warn,
 			Text: "MAAS has been releasing it for more than 15 minutes",
 			Next: "see its power in MAAS: it is released when MAAS sees it off",
-			When: func(f Facts) bool { return f.Status == statusReleasing && f.Now.Sub(f.Since) > releaseAge },
+			When: func(f Facts) bool { return !f.Gone && f.Status == statusReleasing && f.Now.Sub(f.Since) > releaseAge },
 		},
 		{
 			Name: "erase_hangs", Severity: warn,
 			Text: "MAAS has been erasing it for more than a day, and has no limit of its own",
-			Next: "see its console; abort it in MAAS if it does nothing, then muster maas reset SYSTEM",
-			When: func(f Facts) bool { return f.Status == statusErasing && f.Now.Sub(f.Since) > eraseAge },
+			Next: "see its console, and abort it in MAAS if it does nothing",
+			When: func(f Facts) bool { return !f.Gone && f.Status == statusErasing && f.Now.Sub(f.Since) > eraseAge },
 		},
 		{
 			Name: "commissioning_failed", Severity: warn,
-			Text: "its commissioning or its tests failed",
-			Next: "see the scripts' output in MAAS, then muster maas reset SYSTEM",
-			When: func(f Facts) bool { return f.Status == statusNotCommissioned || f.Status == statusNotTested },
+			Text: "its commissioning failed",
+			Next: "see the scripts' output in MAAS", Acts: []string{machines.ActReset},
+			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.Status == statusNotCommissioned },
+		},
+		{
+			Name: "tests_failed", Severity: warn,
+			Text: "its tests failed",
+			Next: "see the scripts' output in MAAS, and test it again or override the tests there",
+			When: func(f Facts) bool { return !f.Gone && f.Status == statusNotTested },
 		},
 		{
 			Name: "rescue_failed", Severity: warn,
 			Text: "it could not enter or leave its rescue system",
 			Next: "end the rescue in MAAS",
-			When: func(f Facts) bool { return f.Status == 18 || f.Status == 20 },
+			When: func(f Facts) bool { return !f.Gone && (f.Status == 18 || f.Status == 20) },
 		},
 		{
 			Name: "last_work_failed", Severity: warn,
 			Text: "the last that was done with it failed",
-			Next: "see why: muster maas show SYSTEM; then allocations may have it again: muster maas reset SYSTEM",
+			Next: "see why: muster maas show SYSTEM", Acts: []string{machines.ActReset, machines.ActRelease, machines.ActCommission},
 			When: func(f Facts) bool { return f.Work == nil && f.Ended != "" && f.Status != statusDeployed && !f.Gone },
 		},
 	}
@@ -176,7 +255,7 @@ func barred() []Row {
 		{
 			Name: "foreign_owner", Severity: warn,
 			Text: "somebody else has it in MAAS: muster does not touch it",
-			Next: "have them release it, or end its node: muster maas decommission SYSTEM",
+			Next: "have them release it, or end its node here:", Acts: []string{machines.ActDecommission},
 			When: func(f Facts) bool { return !f.Gone && f.foreign() && f.alive() },
 		},
 		{
@@ -187,9 +266,15 @@ func barred() []Row {
 		},
 		{
 			Name: "broken", Severity: warn,
-			Text: "MAAS calls it broken, missing or retired",
-			Next: "mend it, then muster maas reset SYSTEM",
-			When: func(f Facts) bool { return !f.Gone && f.State() == machines.StateBroken },
+			Text: "MAAS calls it broken",
+			Next: "mend it", Acts: []string{machines.ActReset},
+			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.Status == statusBroken },
+		},
+		{
+			Name: "out_of_use", Severity: warn,
+			Text: "MAAS calls it missing or retired, and it is a node",
+			Next: "bring it back into use in MAAS, or end its node here:", Acts: []string{machines.ActDecommission},
+			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.away() && f.alive() },
 		},
 		{
 			Name: "power_error", Severity: warn,
@@ -199,14 +284,14 @@ func barred() []Row {
 		},
 		{
 			Name: "tag_conflict", Severity: warn,
-			Text: "MAAS has the tag of another profile on it than that of its node",
-			Next: "decide which is right: take the tag from it in MAAS, or muster profile assign",
-			When: func(f Facts) bool { return !f.Gone && f.alive() && f.Node.Profile != "" && f.otherTag() },
+			Text: otherTag,
+			Next: otherTagNext,
+			When: func(f Facts) bool { return !f.Gone && f.alive() && f.Node.Profile != "" && f.otherTag() != "" },
 		},
 		{
 			Name: "tag_defined", Severity: warn,
-			Text: "MAAS itself sets the tag of its profile: what muster adds does not last",
-			Next: "remove the tag's definition in MAAS",
+			Text: definedTag,
+			Next: definedTagNext,
 			When: func(f Facts) bool { return !f.Gone && f.alive() && f.Defined },
 		},
 		{
@@ -253,7 +338,7 @@ func usual() []Row {
 		{
 			Name: "no_profile",
 			Text: "its node has no firmware profile: it is not ready",
-			Next: "muster profile assign PROFILE NODE",
+			Next: assignOne,
 			When: func(f Facts) bool { return f.in(wire.StateCommissioned) && f.waits() && f.Node.Profile == "" },
 		},
 		{
@@ -261,14 +346,21 @@ func usual() []Row {
 			Text: "MAAS does not have the tag of its profile: it is set",
 			When: func(f Facts) bool {
 				return f.alive() && !f.Gone && f.Work == nil && !f.others() && !f.Locked && f.Node.Profile != "" &&
-					!f.Defined && !f.otherTag() && !slices.Contains(f.Tags, f.Node.Profile)
+					!f.Defined && f.otherTag() == "" && !f.oldTag() && !slices.Contains(f.Tags, f.Node.Profile)
+			},
+		},
+		{
+			Name: "old_tag", Does: Untags,
+			Text: "MAAS has the tag of a profile that its node has no more: it is taken away",
+			When: func(f Facts) bool {
+				return f.alive() && !f.Gone && f.Work == nil && !f.others() && !f.Locked && f.oldTag()
 			},
 		},
 		{
 			Name: "tagged", Does: Accepts,
 			Text: "it is ready and tagged: its node becomes ready",
 			When: func(f Facts) bool {
-				return f.in(wire.StateCommissioned) && f.waits() && f.Node.Profile != "" && !f.Defined && !f.otherTag() &&
+				return f.in(wire.StateCommissioned) && f.waits() && f.Node.Profile != "" && !f.Defined && f.otherTag() == "" && !f.oldTag() &&
 					slices.Contains(f.Tags, f.Node.Profile)
 			},
 		},
@@ -299,10 +391,21 @@ func (f Facts) commissioned() bool {
 	return false
 }
 
-// otherTag is true if it has the tag of a profile that is not its node's.
-func (f Facts) otherTag() bool {
-	return slices.ContainsFunc(f.Tags, func(tag string) bool {
-		_, is := slices.BinarySearch(f.Profiles, tag)
-		return is && tag != f.Node.Profile
-	})
+// otherTag is the tag of a profile that is not its node's, where muster did not write it; empty: there is none.
+func (f Facts) otherTag() string {
+	for _, tag := range f.Tags {
+		if _, is := slices.BinarySearch(f.Profiles, tag); is && f.Node != nil && tag != f.Node.Profile && tag != f.Wrote {
+			return tag
+		}
+	}
+	return ""
 }
+
+// wrote is true if it has the tag that muster wrote to it.
+func (f Facts) wrote() bool { return f.Wrote != "" && slices.Contains(f.Tags, f.Wrote) }
+
+// oldTag is true if that tag is of a profile that its node has no more.
+func (f Facts) oldTag() bool { return f.wrote() && f.Node.Profile != f.Wrote }
+
+// named puts the name of the other tag into a text.
+func (f Facts) named(text string) string { return strings.ReplaceAll(text, "OTHER", f.otherTag()) }

@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 	free := func(state string) func(*recovery.Facts) {
 		return func(f *recovery.Facts) { f.Status, f.Owner, f.Ours, f.Node = 4, "", false, node(state) }
 	}
-	if found := recovery.Find(with(func(*recovery.Facts) {})); len(found) != 0 {
+	if found := recovery.Find(recovery.Table(), with(func(*recovery.Facts) {})); len(found) != 0 {
 		t.Errorf("of a machine that works: %v", found)
 	}
 	cases := map[string]recovery.Facts{
@@ -60,7 +60,10 @@ func TestTable(t *testing.T) {
 		"last_work_failed":        with(func(f *recovery.Facts) { free(wire.StateReady)(f); f.Ended = "it hangs" }),
 		"foreign_owner":           with(func(f *recovery.Facts) { f.Owner, f.Ours = "ann", false }),
 		"locked":                  with(func(f *recovery.Facts) { f.Locked, f.Work = true, &deploy }),
+		"left_installed":          with(func(f *recovery.Facts) { f.Node, f.KeptOut = nil, true }),
+		"tests_failed":            with(status(22)),
 		"broken":                  with(status(8)),
+		"out_of_use":              with(status(3)),
 		"power_error":             with(func(f *recovery.Facts) { f.Power = "error" }),
 		"tag_conflict":            with(func(f *recovery.Facts) { f.Tags = []string{"q"} }),
 		"tag_defined":             with(func(f *recovery.Facts) { f.Defined = true }),
@@ -72,6 +75,7 @@ func TestTable(t *testing.T) {
 		"deploying_alone":         with(free(wire.StateDeploying)),
 		"no_profile":              with(func(f *recovery.Facts) { free(wire.StateCommissioned)(f); f.Node.Profile = "" }),
 		"no_tag":                  with(func(f *recovery.Facts) { f.Tags = nil }),
+		"old_tag":                 with(func(f *recovery.Facts) { f.Tags, f.Wrote = []string{"p", "q"}, "q" }),
 		"tagged":                  with(free(wire.StateCommissioned)),
 	}
 	names := map[string]bool{}
@@ -84,7 +88,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: true of a machine that works", row.Name)
 		}
 		if row.Text == "" || row.Severity != "" && row.Severity != wire.SeverityWarn && row.Severity != wire.SeveritySevere ||
-			row.Severity != "" && row.Does == "" && row.Next == "" {
+			row.Severity != "" && row.Does == "" && row.Next == "" && row.Acts == nil {
 			t.Errorf("%s does not say what comes next: %+v", row.Name, row)
 		}
 	}
@@ -96,12 +100,12 @@ func TestTable(t *testing.T) {
 // TestTableHarmless goes through all combinations: what is done by itself is done to nothing that works, that is held, or that others have.
 func TestTableHarmless(t *testing.T) {
 	t.Parallel()
-	broken := 0
+	broken, table := 0, recovery.Table()
 	each(t, begun(), func(f recovery.Facts) {
 		if f.Work.Act == machines.ActDeploy {
 			f.Work = nil
 		}
-		for _, row := range recovery.Find(f) {
+		for _, row := range recovery.Find(table, f) {
 			bad := false
 			switch row.Does {
 			case recovery.Accepts:
@@ -135,10 +139,11 @@ func theirs(f recovery.Facts) bool {
 // TestUnsure: while the user of our key is not known, nobody is said to be another owner, and nothing is done.
 func TestUnsure(t *testing.T) {
 	t.Parallel()
+	table := recovery.Table()
 	for status := -1; status <= 23; status++ {
 		f := recovery.Facts{Machine: recovery.Machine{Status: status, Owner: "muster", Unsure: true}, Now: start}
 		for _, f.Node = range nodes() {
-			for _, row := range recovery.Find(f) {
+			for _, row := range recovery.Find(table, f) {
 				if row.Name == "foreign_owner" || row.Name == "acquired_elsewhere" || row.Does == recovery.Adds || row.Does == recovery.Tags {
 					t.Errorf("%s: %s", row.Name, describe(f, recovery.Order{}))
 				}

@@ -65,14 +65,6 @@ func (r request) limit() time.Duration {
 // do sends a request, and has read take the answer to a success. What changes something is sent once. What reads is sent again while MAAS
 // says that it cannot answer now; nothing has been read by then. An error is *Error, or that of a function which took rows.
 func (c *Client) do(ctx context.Context, r request, read func(*http.Response) error) error {
-	if r.form != nil {
-		select {
-		case c.writes <- struct{}{}:
-			defer func() { <-c.writes }()
-		case <-ctx.Done():
-			return c.unanswered(ctx.Err(), r, false, ctx.Err())
-		}
-	}
 	for tries := 0; ; tries++ {
 		err := c.try(ctx, r, read)
 		var own callerError

@@ -195,46 +195,6 @@ func TestUnreached(t *testing.T) {
 	refused(t, c.Tagged(t.Context(), "", nil), region.Unreached, 0, "")
 }
 
-// TestOneWrite: one write is under way at most, and reads pass it. One that waits for it and gives up has sent nothing.
-func TestOneWrite(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var writing, most atomic.Int64
-		c := piped(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
-				most.Store(max(most.Load(), writing.Add(1)))
-				defer writing.Add(-1)
-				time.Sleep(30 * time.Second)
-			}
-			_, _ = io.WriteString(w, `{"system_id":"abc","status":4}`)
-		})
-		var group sync.WaitGroup
-		for range 3 {
-			group.Go(func() {
-				if _, err := c.Release(t.Context(), "abc", region.EraseNot, ""); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		synctest.Wait()
-		begun := time.Now()
-		if _, err := c.Machine(t.Context(), "abc"); err != nil || time.Since(begun) != 0 {
-			t.Errorf("a read beside a write: %v after %s", err, time.Since(begun))
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := c.Release(ctx, "abc", region.EraseNot, "")
-		refused(t, err, region.Unreached, 0, "")
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v is no end of its context", err)
-		}
-		group.Wait()
-		if most.Load() != 1 || time.Since(begun) != 90*time.Second {
-			t.Errorf("%d writes at once, %s", most.Load(), time.Since(begun))
-		}
-	})
-}
-
 // TestTimes: each kind of call has its own time. After it, a write is unclear.
 func TestTimes(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,8 @@
 package region
 
 import (
+	"cmp"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,6 +68,13 @@ func KindOf(err error) Kind {
 	return ""
 }
 
+// NoImage tells that MAAS has no image of the system that a deployment asked for: asking again changes nothing.
+func NoImage(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == Refused && (strings.Contains(e.Text, "is not a valid distro_series") ||
+		strings.HasPrefix(e.Text, "Deployment operating system ") && strings.Contains(e.Text, " is unavailable for "))
+}
+
 // fail makes an error whose text is safe to show.
 func (c *Client) fail(r request, kind Kind, status int, text string) *Error {
 	return &Error{Op: r.name(), Kind: kind, Status: status, Text: c.plain(text)}
@@ -81,7 +90,11 @@ func (c *Client) unanswered(parent error, r request, sent bool, err error) *Erro
 	if !sent {
 		kind, text = Unreached, "MAAS cannot be reached: "
 	}
-	e := c.fail(r, kind, 0, text+err.Error())
+	text += err.Error()
+	if untrusted := (x509.UnknownAuthorityError{}); errors.As(err, &untrusted) {
+		text += ": where the CA is one of your own, --maas-ca FILE names it"
+	}
+	e := c.fail(r, kind, 0, text)
 	e.cause = parent
 	return e
 }
@@ -103,7 +116,7 @@ func (c *Client) refusal(r request, got *http.Response) *Error {
 		kind, text = Unclear, "the answer ends early" // half a text may mean something else
 	}
 	if a.status/100 == 3 {
-		text += target(got)
+		text = strings.Replace(text, "another place", cmp.Or(target(got), "another place"), 1)
 	}
 	e := c.fail(r, kind, a.status, text)
 	e.Again = post.RetryAfter(wait, c.now(), longestAgain)
@@ -117,7 +130,7 @@ func target(got *http.Response) string {
 	if err != nil {
 		return ""
 	}
-	return " to " + (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
+	return (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
 }
 
 // say is the text of an error: lines, or {"field":["line"]} of a form.

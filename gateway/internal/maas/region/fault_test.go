@@ -119,7 +119,7 @@ func TestMoved(t *testing.T) {
 	l.Fail("whoami", maassim.MovedInstead, 1)
 	_, err := l.client.WhoAmI(t.Context())
 	e := refused(t, err, region.NotMAAS, 302, "")
-	if !strings.HasSuffix(e.Text, " to https://login.example/") {
+	if e.Text != "it sends callers to https://login.example/: give the URL of MAAS itself, with /MAAS at its end" {
 		t.Error(e.Text)
 	}
 }

@@ -32,15 +32,14 @@ type Config struct {
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error) // nil: of the network
 }
 
-// Client sends requests. It is safe for concurrent use. One request that changes something is under way at most.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
-	base   string // of the API, with its last slash
-	now    func() time.Time
-	sleep  func(ctx context.Context, d time.Duration) error
-	sign   func() string // a fresh Authorization header. A function holds the key, so that no print of a Client shows it.
-	plain  func(string) string
-	writes chan struct{} // has room for one
-	http   *http.Client
+	base  string // of the API, with its last slash
+	now   func() time.Time
+	sleep func(ctx context.Context, d time.Duration) error
+	sign  func() string // a fresh Authorization header. A function holds the key, so that no print of a Client shows it.
+	plain func(string) string
+	http  *http.Client
 }
 
 // New makes a Client. It sends nothing.
@@ -61,12 +60,12 @@ func New(c Config) (*Client, error) {
 	}
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: c.Roots, MinVersion: tls.VersionTLS12},
-		DialContext: c.Dial, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
+		DialContext: c.Dial, MaxIdleConnsPerHost: 9, IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 		MaxResponseHeaderBytes: longestError,
 	}
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // the key goes to nobody else
 	return &Client{
-		base: base, now: c.Now, sleep: c.Sleep, writes: make(chan struct{}, 1),
+		base: base, now: c.Now, sleep: c.Sleep,
 		sign:  func() string { return key.header(c.Now()) },
 		plain: key.plain,
 		http:  &http.Client{Transport: transport, CheckRedirect: stay},

@@ -106,6 +106,9 @@ func Test09Implicit(t *testing.T) {
 	if !strings.HasPrefix(e.Text, "distro_series: 'warty' is not a valid distro_series. It should be one of: ") {
 		t.Error(e.Text)
 	}
+	if !region.NoImage(err) || region.NoImage(nil) {
+		t.Error("that there is no image is not told")
+	}
 	if m := l.is(id, 4); m.Owner != "" {
 		t.Errorf("it is %s's", m.Owner)
 	}
