@@ -7,9 +7,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 )
 
 // createNode makes a node that waits for its bootstrap, with a token and a script.

@@ -8,9 +8,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/adminapi/input"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )

@@ -6,9 +6,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/page"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
-	"muster/store"
 )
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
@@ -17,7 +17,7 @@ func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := readPlace(f.Cursor, q.Sort)
+	after, err := page.Read(f.Cursor, q.Sort)
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +26,9 @@ func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
 	}
 	rows, totals := s.Overview.Rows(q)
 	view := api.FleetView{At: s.now(), Totals: totals}
-	nodes, next := cutPage(rows, after, f.Limit, q.Sort)
+	nodes, next := page.Cut(rows, after, f.Limit, q.Sort)
 	view.Next = next
-	sendPage(c.w, view, nodes, f.Brief)
+	page.Send(c.w, view, nodes, f.Brief)
 	return streamed{}, nil
 }
 
@@ -60,7 +60,7 @@ func fleetQuery(f api.FleetFilter) (q view.Query, err error) {
 }
 
 // terms reads a selector of nodes.
-func terms(selector string) ([]store.Term, error) {
+func terms(selector string) ([]label.Term, error) {
 	terms, err := label.ParseSelector(selector)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +30,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/placement"
 	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/placement/usage"
@@ -75,11 +75,7 @@ func newHouse(t testing.TB) *house {
 	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 	clock := h.clock
 	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.store.Close() })
+	h.store = kit.Store(t, clock)
 	reg, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	if err != nil {
 		t.Fatal(err)

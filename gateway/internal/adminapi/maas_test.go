@@ -114,6 +114,8 @@ func TestMAASRefusals(t *testing.T) {
 	refused("no machine", "POST", "maas/machines", acts, `{"act":"deploy"}`, wire.CodeBadRequest, "name at least one")
 	refused("a field that is none", "POST", "maas/machines", acts, `{"act":"deploy","wipe":true}`, wire.CodeBadRequest, "erase")
 	refused("a parameter", "GET", "maas/machines?state=ready", looks, "", wire.CodeBadRequest, "it takes no parameters")
+	refused("a reader syncs", "POST", "maas/sync", looks, "", wire.CodeForbidden, "maas:write")
+	refused("a body for a sync", "POST", "maas/sync", acts, `{"now":1}`, wire.CodeBadRequest, "now")
 	refused("a method that is none", "DELETE", "maas/machines/"+first, acts, "", wire.CodeMethodNotAllowed, "")
 
 	sim.Revoke("muster", false)

@@ -1,15 +1,64 @@
 package adminapi
 
 import (
+	"cmp"
+	"context"
+	"slices"
+
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/page"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view"
+	"muster/store"
 )
 
 // listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
 func (s *server) listNodes(c *call, f api.NodeFilter) (any, error) {
-	page, err := s.Fleet.Nodes(c.r.Context(), c.caller.Tenant, f)
-	return api.NodePage{Nodes: api.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
+	if f.Selector != "" || f.Status != "" || f.State != "" {
+		return s.pickedNodes(c, f)
+	}
+	list, err := s.Fleet.Nodes(c.r.Context(), store.NodeQuery{Tenant: c.caller.Tenant, Retired: f.All, Limit: f.Limit, Cursor: f.Cursor})
+	return api.NodePage{Nodes: api.Each(list.Nodes, s.node), Next: list.Next, Total: list.Total}, err
+}
+
+// pickedNodes asks the view, after it has seen all that has happened so far.
+func (s *server) pickedNodes(c *call, f api.NodeFilter) (any, error) {
+	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Tenant: c.caller.Tenant})
+	if err != nil {
+		return nil, err
+	}
+	after, err := page.Read(f.Cursor, "")
+	if err != nil {
+		return nil, err
+	}
+	ctx := c.r.Context()
+	if byHeartbeat(&q) {
+		if err := s.Fleet.Flush(ctx); err != nil { // the view takes what was written
+			return nil, err
+		}
+	}
+	whole := context.WithoutCancel(ctx) // others get these events too, and only once
+	if err := cmp.Or(s.Tail.Read(whole), s.Overview.Settle(ctx)); err != nil {
+		return nil, err
+	}
+	if s.Placement != nil {
+		s.Placement.Settle()
+	}
+	rows, _ := s.Overview.Rows(q)
+	picked, next := page.Cut(rows, after, f.Limit, "")
+	ids := make([]string, len(picked))
+	for i, row := range picked {
+		ids[i] = row.ID
+	}
+	nodes, err := s.Fleet.These(ctx, ids)
+	return api.NodePage{Nodes: api.Each(nodes, s.node), Next: next, Total: len(rows)}, err
+}
+
+// byHeartbeat is true of a query by what nodes report. Others do not wait for a write, and go on while the database takes none.
+func byHeartbeat(q *view.Query) bool {
+	return q.Status != "" || slices.ContainsFunc(q.Terms, func(t label.Term) bool { return t.Key == "status" || t.Key == "gpus" })
 }
 
 // showNode finds a node by its name or its id.

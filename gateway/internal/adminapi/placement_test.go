@@ -1,11 +1,15 @@
 package adminapi_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/placement"
+	"muster/gateway/internal/view/hardware"
+	slots "muster/store/placement"
 )
 
 // TestPlacementRefusals: what the routes about placement refuse before the service is asked. The house has no such service.
@@ -47,6 +51,33 @@ func TestPlacementRefusals(t *testing.T) {
 		status, answer := h.ask(c.method, c.path, c.token, body)
 		if status != c.status || code(answer) != c.code || !strings.Contains(string(answer), c.says) {
 			t.Errorf("%s: %d %s", name, status, answer)
+		}
+	}
+}
+
+// TestTagsAtOnce: a list by tags is whole right after the start, before placement has gone round.
+func TestTagsAtOnce(t *testing.T) {
+	h := newHouse(t)
+	h.node("tagged", "platform", oneGPU)
+	h.node("plain", "platform", oneGPU)
+	seen := wire.Evidence{Facts: wire.Facts{Accelerators: []wire.AcceleratorID{{UUID: "GPU-1", Name: "NVIDIA H100 80GB HBM3"}}}}
+	body, err := json.Marshal(seen)
+	if err == nil {
+		err = slots.New(h.store.Records()).PutEvidence(t.Context(), slots.Evidence{Task: wire.NewTaskID(), NodeID: "id-tagged", At: h.clock(),
+			Current: true, Body: string(body)}, nil)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.api.Placement, err = placement.Open(t.Context(), placement.Config{Config: h.api.Placement.Config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := hardware.Tags(seen.Facts)[0].Name
+	for query, want := range map[string]string{"tag%3D" + tag: "tagged", "tag!%3D" + tag: "plain"} {
+		status, body := h.ask("GET", "nodes?selector="+query, "", "")
+		if page := decode[api.NodePage](t, body); status != 200 || page.Total != 1 || page.Nodes[0].Name != want {
+			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
 }

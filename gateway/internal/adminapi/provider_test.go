@@ -37,6 +37,14 @@ func (c *company) List(_ context.Context, take func([]cloud.Instance)) error {
 	return nil
 }
 
+func (c *company) Get(_ context.Context, id string) (cloud.Instance, error) {
+	i := slices.IndexFunc(c.machines, func(i cloud.Instance) bool { return i.ID == id })
+	if i < 0 {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.NoSuch, Status: 404}
+	}
+	return c.machines[i], nil
+}
+
 func (c *company) Start(_ context.Context, id string) error {
 	c.asked = append(c.asked, "start "+id)
 	for i := range c.machines {
@@ -117,6 +125,7 @@ func TestProviderRoutes(t *testing.T) {
 	vast, log := h.renting()
 	scopes := []string{api.ScopeProvidersRead, api.ScopeProvidersWrite, api.ScopeProvidersSpend}
 	all, one, out := h.account("all", "", scopes...), h.account("one", "lab", scopes...), h.account("out", "other", scopes...)
+	writer := h.account("writer", "lab", api.ScopeProvidersRead, api.ScopeProvidersWrite)
 	var said bytes.Buffer
 	for _, c := range []struct {
 		method, path, token, body string
@@ -142,11 +151,14 @@ func TestProviderRoutes(t *testing.T) {
 		{"GET", "providers/vast/instances/9", one, "", 404, "vast/9", ""},
 		{"GET", "providers/vast/instances/7", out, "", 404, "vast", ""},
 		{"POST", "providers/vast/instances/7", out, `{"act":"destroy"}`, 404, "vast", ""},
+		{"POST", "providers/vast/instances/7", one, `{"act":"rejoin"}`, 409, "vast/7 is stopped at its company", ""},
+		{"POST", "providers/vast/instances/7", out, `{"act":"rejoin"}`, 404, "vast", ""},
 		{"POST", "providers/vast/instances/7", one, `{"act":"start"}`, 200, `"state":"running"`, ""},
 		{"PUT", "providers/vast/limit", all, `{"per_hour":5.5}`, 200, `"limit_per_hour":5.5`, ""},
 		{"PUT", "spending/lab", all, `{"per_hour":null}`, 200, `"limit_per_hour":null`, ""},
 		{"GET", "spending", all, "", 200, `"of":"account vast"`, ""},
 		{"POST", "leases", one, `{"node":"gpu-1","ttl_seconds":3600}`, 200, `"ends_at":"2026-11-21T11:00:00Z"`, ""},
+		{"POST", "leases", writer, `{"node":"gpu-1","ttl_seconds":3601}`, 403, "providers:spend", ""},
 		{"POST", "leases", one, `{"provider":"vast","instance_id":"8","add_seconds":3600}`, 200, `"ends_at":"2026-11-21T12:00:00Z"`, ""},
 		{"POST", "leases", out, `{"node":"gpu-1","ttl_seconds":60}`, 404, "muster ls", ""},
 		{"POST", "leases", out, `{"provider":"vast","instance_id":"8","end":true}`, 404, "muster provider ls", ""},
@@ -156,6 +168,9 @@ func TestProviderRoutes(t *testing.T) {
 		{"GET", "offers?provider=vast&gpu=H100&max_price=2.5", one, "", 200, `"chosen":true`, ""},
 		{"GET", "offers?provider=vast&gpu=H100", one, "", 200, `"chosen":true`, ""},
 		{"GET", "offers?provider=vast&gpu=H100", out, "", 404, "vast", ""},
+		{"GET", "offers?provider=vast&gpu=H100&ttl_seconds=1", one, "", 400, "for 1 seconds", ""},
+		{"GET", "offers?provider=vast&gpu=H100&labels=batch%3Dx,tenant%3Dx", one, "", 400, "tenant", ""},
+		{"GET", "offers?provider=vast&gpu=H100&labels=batch%3Dx", one, "", 200, "account vast may cost", ""},
 		{"POST", "rentals", one, `{"provider":"vast","gpu":"H100","max_price":null,"ttl_seconds":60,"plan":true}`, 200, `"chosen":true`, ""},
 		{"POST", "rentals", one, `{"provider":"vast","gpu":"H100","max_price":2.5,"ttl_seconds":60}`, 409, "nothing was rented", ""},
 		{"PUT", "providers/vast/limit", all, `{"per_hour":6}`, 200, `"limit_per_hour":6`, ""},
@@ -170,7 +185,8 @@ func TestProviderRoutes(t *testing.T) {
 		{"DELETE", "rentals/ID", one, "", 200, `given up by account:one`, ""},
 		{"GET", "costs?by=provider&since=7d", one, "", 200, `"by":"provider"`, ""},
 		{"POST", "providers/vast/instances/7", one, `{"act":"stop"}`, 200, `"state":"draining"`, ""},
-		{"DELETE", "providers/vast", all, "", 409, "muster lease ls --provider vast", ""},
+		{"DELETE", "providers/vast", all, "", 409, "muster provider remove vast --forget-machines", ""},
+		{"DELETE", "providers/vast?forget_machines=true", all, "", 409, "the key of the account vast works", ""},
 		{"POST", "leases", one, `{"provider":"vast","instance_id":"8","act":"keep","end":true}`, 200, `"state":"ended"`, ""},
 	} {
 		const id = "aaaaaaaaaaaaaaaa"
@@ -259,7 +275,10 @@ func TestProviderRefusals(t *testing.T) {
 		"start without spending":    {"POST", "providers/v/instances/7", writer, `{"act":"start"}`, wire.CodeForbidden, "providers:spend"},
 		"stop without changing":     {"POST", "providers/v/instances/7", spender, `{"act":"stop"}`, wire.CodeForbidden, "providers:write"},
 		"destroy without changing":  {"POST", "providers/v/instances/7", reader, `{"act":"destroy"}`, wire.CodeForbidden, "providers:write"},
-		"an act that is none":       {"POST", "providers/v/instances/7", one, `{"act":"burn"}`, wire.CodeBadRequest, "start, stop or destroy"},
+		"rejoin without changing":   {"POST", "providers/v/instances/7", spender, `{"act":"rejoin"}`, wire.CodeForbidden, "providers:write"},
+		"an act that is none":       {"POST", "providers/v/instances/7", one, `{"act":"burn"}`, wire.CodeBadRequest, "start, stop, destroy or"},
+		"machines of all forgotten": {"DELETE", "providers/v?forget_machines=true", one, "", wire.CodeForbidden, "an account of all tenants"},
+		"a word for forgetting":     {"DELETE", "providers/v?forget_machines=yes", writer, "", wire.CodeBadRequest, "forget_machines"},
 		"a lease without spending":  {"POST", "leases", writer, `{"node":"n","add_seconds":60}`, wire.CodeForbidden, "providers:spend"},
 		"a lease that destroys":     {"POST", "leases", spender, `{"node":"n","ttl_seconds":60,"act":"destroy"}`, wire.CodeForbidden, "write"},
 		"a shorter lease":           {"POST", "leases", spender, `{"node":"gpu-1","ttl_seconds":60}`, wire.CodeForbidden, "providers:write"},

@@ -5,7 +5,6 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/store"
 )
 
 // renameNode names what goes on by the old name, because a selector such as name=gpu-7 is somebody's text: nobody changes it for them.
@@ -33,7 +32,7 @@ func (s *server) renameNode(c *call, q api.RenameRequest) (any, error) {
 func (s *server) goingBy(c *call, name string) (found []string) {
 	note := func(selector, what string) {
 		terms, err := label.ParseSelector(selector)
-		if err == nil && slices.ContainsFunc(terms, func(t store.Term) bool { return t.Key == "name" && t.Value == name }) {
+		if err == nil && slices.ContainsFunc(terms, func(t label.Term) bool { return t.Key == "name" && t.Value == name }) {
 			found = append(found, what+", selector "+selector)
 		}
 	}

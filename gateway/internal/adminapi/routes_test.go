@@ -10,6 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/store"
+	"muster/store/engine"
 )
 
 const oneGPU = `{"probe":{"state":"ok","since":null,"took_ms":80,"sampled_at":"2026-11-21T10:00:00Z"},"future":1,
@@ -101,6 +102,22 @@ func TestNodesFilter(t *testing.T) {
 	_, body = h.ask("GET", "nodes?limit=2&cursor="+page.Next, "", "")
 	if next := decode[api.NodePage](t, body); len(next.Nodes) != 2 || next.Nodes[0].Name != "n2" || next.Total != 5 {
 		t.Errorf("second page: %s", body)
+	}
+}
+
+// TestNodesWithoutWrites: a list by labels goes on while the database takes no writes.
+func TestNodesWithoutWrites(t *testing.T) {
+	h := newHouse(t)
+	h.node("n", "platform", "")
+	err := h.store.Records().Change(t.Context(), []engine.Statement{
+		engine.Do("CREATE TRIGGER shut BEFORE INSERT ON meta BEGIN SELECT RAISE(ABORT, 'shut'); END")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"selector=tier%3Dsovereign": 200, "state=active": 200, "status=online": 500} {
+		if status, body := h.ask("GET", "nodes?"+query, "", ""); status != want {
+			t.Errorf("%s: %d %s, want %d", query, status, body, want)
+		}
 	}
 }
 

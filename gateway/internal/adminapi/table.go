@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"slices"
 	"time"
 
 	"muster/agent/pipe"
@@ -160,7 +159,7 @@ func Table() []Route {
 		{"DELETE", api.PathKey, fleetWide(api.ScopeKeysWrite), none, (*server).dropKey},
 		{"POST", api.PathTrust, fleetWide(api.ScopeKeysWrite), usual, takes((*server).publishTrust)},
 		{"GET", api.PathBackup, fleetWide(api.ScopeBackupRead), none, asks((*server).backup)},
-	}, slices.Concat(placementRoutes(usual), providerRoutes(usual), maasRoutes(usual))...)
+	}, moreRoutes(usual)...)
 }
 
 // plain makes a handler for a route that takes no parameters: it refuses those that are there.

@@ -1,7 +1,6 @@
 package adminapi_test
 
 import (
-	"flag"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -13,9 +12,8 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/kit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestTable: which scopes and which tenant rule a route has is a decision, so a change of it shows in this file too.
 func TestTable(t *testing.T) {
@@ -34,7 +32,7 @@ func TestTable(t *testing.T) {
 		fmt.Fprintf(&out, "%-6s %-32s %s\n", route.Method, route.Path, who)
 	}
 	const golden = "testdata/routes.txt"
-	if *update {
+	if kit.Updating() {
 		if err := os.WriteFile(golden, []byte(out.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}

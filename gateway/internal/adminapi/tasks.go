@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/task"
 	"muster/store"
 )

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api/machines"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/health/condition"
 	"muster/store/releases"
@@ -92,8 +93,8 @@ func TestRules(t *testing.T) {
 	unsaid := []string{condition.NodeWarning, condition.TokenMisuse, condition.LogShippingFailing,
 		condition.GatewayAlone, condition.StoreNodeSilent, condition.AllocationEnding, providers.FoundBilledSilent, providers.FoundNeverEnrolled,
 		providers.FoundDown, providers.FoundGone, providers.FoundStorage, providers.FoundEndsSoon, providers.FoundOutbid, providers.FoundPrice,
-		providers.FoundUnknown,
-		providers.FoundEnding, providers.FoundOverdue} // no figure tells them
+		providers.FoundUnknown, providers.FoundEnding, providers.FoundOverdue, machines.ToldSevere, machines.ToldWarning,
+		machines.ToldUnseen} // no figure tells them
 	for _, c := range condition.All() {
 		isAsked := slices.ContainsFunc(names, func(name []string) bool {
 			return strings.EqualFold(name[1], "muster"+strings.ReplaceAll(c.Name, "_", ""))

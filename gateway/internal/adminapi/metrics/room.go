@@ -3,7 +3,7 @@ package metrics
 import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 // Bounds of answers that are being made at once. Each costs processor time, and memory while its caller is slow.

@@ -1,61 +1,55 @@
 package placement
 
-import (
-	"context"
-
-	"muster/gateway/api"
-)
-
-func (c Call) context() context.Context { return c.Request.Context() }
+import "muster/gateway/api"
 
 func listProfiles(c Call) (any, error) {
-	profiles, err := c.Profiles(c.context())
+	profiles, err := c.Profiles(c.Context())
 	return api.ProfileList{Profiles: append([]api.Profile{}, profiles...)}, err
 }
 
 // pushProfile answers 201 where the profile is new, or is another one now.
 func pushProfile(c Call) (any, error) {
-	if err := c.noToken(); err != nil {
+	if err := c.NoToken(); err != nil {
 		return nil, err
 	}
-	p, changed, err := c.PushProfile(c.context(), c.Body, c.Caller.Actor)
+	p, changed, err := c.PushProfile(c.Context(), c.Body, c.Caller.Actor)
 	if changed {
 		c.Created()
 	}
 	return p, err
 }
 
-func showProfile(c Call) (any, error) { return c.Profile(c.context(), c.named("profile")) }
+func showProfile(c Call) (any, error) { return c.Profile(c.Context(), c.Named("profile")) }
 
 func removeProfile(c Call) (any, error) {
-	name := c.named("profile")
-	return api.Done{ID: name, Status: "deleted"}, c.RemoveProfile(c.context(), name, c.Caller.Actor)
+	name := c.Named("profile")
+	return api.Done{ID: name, Status: "deleted"}, c.RemoveProfile(c.Context(), name, c.Caller.Actor)
 }
 
-func assign(c Call, q api.AssignRequest) (any, error) { return c.Assign(c.context(), c.who(), q) }
+func assign(c Call, q api.AssignRequest) (any, error) { return c.Assign(c.Context(), c.who(), q) }
 
-func evidence(c Call) (any, error) { return c.Evidence(c.context(), c.Caller.Tenant, c.named("node")) }
+func evidence(c Call) (any, error) { return c.Evidence(c.Context(), c.Caller.Tenant, c.Named("node")) }
 
 // check starts a check. What it runs on the node needs the rights that a task of that type needs.
 func check(c Call, q api.CheckRequest) (any, error) {
-	return c.Check(c.context(), c.who(), c.named("node"), q, c.mayTask)
+	return c.Check(c.Context(), c.who(), c.Named("node"), q, c.mayTask)
 }
 
 func (c Call) mayTask(taskType string) error { return c.Caller.Part(api.ScopeTasksWrite, taskType) }
 
-func listSlots(c Call, f api.SlotFilter) (any, error) { return c.Slots(c.context(), f.Tenant, f) }
+func listSlots(c Call, f api.SlotFilter) (any, error) { return c.Slots(c.Context(), f.Tenant, f) }
 
-func decide(c Call, q api.SlotDecision) (any, error) { return c.Decide(c.context(), c.who(), q) }
+func decide(c Call, q api.SlotDecision) (any, error) { return c.Decide(c.Context(), c.who(), q) }
 
-func listRules(c Call) (any, error) { return c.SlotRules(c.context()) }
+func listRules(c Call) (any, error) { return c.SlotRules(c.Context()) }
 
 func setRule(c Call, q api.SlotRuleRequest) (any, error) {
-	return c.SetSlotRule(c.context(), c.who(), c.named("rule"), q)
+	return c.SetSlotRule(c.Context(), c.who(), c.Named("rule"), q)
 }
 
 func removeRule(c Call) (any, error) {
-	name := c.named("rule")
-	return api.Done{ID: name, Status: "deleted"}, c.RemoveSlotRule(c.context(), c.who(), name)
+	name := c.Named("rule")
+	return api.Done{ID: name, Status: "deleted"}, c.RemoveSlotRule(c.Context(), c.who(), name)
 }
 
 // ofTenant is the filter of routes that have no other.
@@ -63,14 +57,14 @@ type ofTenant struct {
 	Tenant string `json:"tenant"`
 }
 
-func listSKUs(c Call, f ofTenant) (any, error) { return c.SKUs(c.context(), f.Tenant) }
+func listSKUs(c Call, f ofTenant) (any, error) { return c.SKUs(c.Context(), f.Tenant) }
 
 func explain(c Call, f ofTenant) (any, error) {
-	return c.Explain(c.context(), f.Tenant, c.named("sku"))
+	return c.Explain(c.Context(), f.Tenant, c.Named("sku"))
 }
 
 func listAllocations(c Call, f api.AllocationFilter) (any, error) {
-	return c.Allocations(c.context(), f.Tenant, f)
+	return c.Allocations(c.Context(), f.Tenant, f)
 }
 
 // allocate answers 201 for a new allocation, and 200 where the same request has made it before.
@@ -85,7 +79,7 @@ func allocate(c Call, q api.NewAllocation) (any, error) {
 			return nil, err
 		}
 	}
-	a, created, err := c.Allocate(c.context(), c.who(), q, c.mayTask)
+	a, created, err := c.Allocate(c.Context(), c.who(), q, c.mayTask)
 	if created {
 		c.Created()
 	}
@@ -93,19 +87,19 @@ func allocate(c Call, q api.NewAllocation) (any, error) {
 }
 
 func showAllocation(c Call) (any, error) {
-	return c.Allocation(c.context(), c.Caller.Tenant, c.named("allocation"))
+	return c.Allocation(c.Context(), c.Caller.Tenant, c.Named("allocation"))
 }
 
 func extend(c Call, q api.ExtendRequest) (any, error) {
-	return c.Extend(c.context(), c.who(), c.named("allocation"), q)
+	return c.Extend(c.Context(), c.who(), c.Named("allocation"), q)
 }
 
 func release(c Call, _ struct{}) (any, error) {
-	return c.Release(c.context(), c.who(), c.named("allocation"))
+	return c.Release(c.Context(), c.who(), c.Named("allocation"))
 }
 
-func listQuotas(c Call, f ofTenant) (any, error) { return c.Quotas(c.context(), f.Tenant) }
+func listQuotas(c Call, f ofTenant) (any, error) { return c.Quotas(c.Context(), f.Tenant) }
 
 func setQuota(c Call, q api.QuotaRequest) (any, error) {
-	return c.SetQuota(c.context(), c.who(), c.named("tenant"), q)
+	return c.SetQuota(c.Context(), c.who(), c.Named("tenant"), q)
 }

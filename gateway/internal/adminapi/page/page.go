@@ -1,4 +1,5 @@
-package adminapi
+// Package page cuts a page out of a list of nodes, and sends it.
+package page
 
 import (
 	"bytes"
@@ -13,16 +14,16 @@ import (
 	"muster/gateway/internal/httpserver"
 )
 
-// place is where a page ends: name and id of its last node.
-type place [2]string
+// Place is where a page ends: name and id of its last node.
+type Place [2]string
 
-func placeOfRow(g *api.NodeRow) place { return place{g.Name, g.ID} }
+func placeOf(g *api.NodeRow) Place { return Place{g.Name, g.ID} }
 
-func (p place) compare(other place) int { return slices.Compare(p[:], other[:]) }
+func (p Place) compare(other Place) int { return slices.Compare(p[:], other[:]) }
 
-// readPlace reads from a cursor where the page before ended. A list in another order than by name has one page: values change between
+// Read reads from a cursor where the page before ended. A list in another order than by name has one page: values change between
 // two pages.
-func readPlace(text, sort string) (after place, err error) {
+func Read(text, sort string) (after Place, err error) {
 	if text == "" {
 		return after, nil
 	}
@@ -36,9 +37,9 @@ func readPlace(text, sort string) (after place, err error) {
 	return after, nil
 }
 
-// cutPage cuts a page out of the rows. next is its cursor; empty: it is the last.
-func cutPage(rows []*api.NodeRow, after place, limit int, order string) (page []*api.NodeRow, next string) {
-	from := sort.Search(len(rows), func(i int) bool { return order != "" || placeOfRow(rows[i]).compare(after) > 0 })
+// Cut cuts a page out of the rows. next is its cursor; empty: it is the last.
+func Cut(rows []*api.NodeRow, after Place, limit int, order string) (page []*api.NodeRow, next string) {
+	from := sort.Search(len(rows), func(i int) bool { return order != "" || placeOf(rows[i]).compare(after) > 0 })
 	page = rows[from:]
 	if len(page) <= limit || limit == 0 {
 		return page[:min(len(page), limit)], ""
@@ -47,22 +48,22 @@ func cutPage(rows []*api.NodeRow, after place, limit int, order string) (page []
 	if order != "" {
 		return page, ""
 	}
-	last := placeOfRow(page[limit-1])
+	last := placeOf(page[limit-1])
 	raw, _ := json.Marshal(last) // texts always can be
 	return page, base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// pagePiece is how many bytes are collected before they are sent.
-const pagePiece = 32 << 10
+// piece is how many bytes are collected before they are sent.
+const piece = 32 << 10
 
-// sendPage encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
+// Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
 // one cuts the answer. brief: each node is an api.Brief.
-func sendPage(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief bool) {
+func Send(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := pageWriter{to: httpserver.Patient(w)}
+	out := writer{to: httpserver.Patient(w)}
 	out.begin(view)
 	for i, row := range rows {
 		if i > 0 {
@@ -81,14 +82,14 @@ func sendPage(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, br
 	}
 }
 
-// pageWriter writes an api.FleetView whose nodes come last.
-type pageWriter struct {
+// writer writes an api.FleetView whose nodes come last.
+type writer struct {
 	to     http.ResponseWriter
 	buffer bytes.Buffer
 	err    error
 }
 
-func (f *pageWriter) begin(view api.FleetView) {
+func (f *writer) begin(view api.FleetView) {
 	view.Nodes = nil
 	raw, err := json.Marshal(view)
 	f.err = err
@@ -96,16 +97,16 @@ func (f *pageWriter) begin(view api.FleetView) {
 	f.buffer.WriteString(`,"nodes":[`)
 }
 
-func (f *pageWriter) add(row any) {
+func (f *writer) add(row any) {
 	if f.err != nil {
 		return
 	}
-	if f.err = json.NewEncoder(&f.buffer).Encode(row); f.buffer.Len() >= pagePiece {
+	if f.err = json.NewEncoder(&f.buffer).Encode(row); f.buffer.Len() >= piece {
 		f.send()
 	}
 }
 
-func (f *pageWriter) send() {
+func (f *writer) send() {
 	if f.err == nil {
 		_, f.err = f.buffer.WriteTo(f.to)
 	}
