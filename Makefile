@@ -20,7 +20,7 @@ WATCHERS := prometheus prometheus-alertmanager
 TEMPLATES := /usr/share/prometheus/alertmanager
 REAL := bash chromium chromium-driver debian-archive-keyring fonts-dejavu-core iproute2 less mmdebstrap openssh-client podman rsync \
 	skopeo systemd-container tmux util-linux vim
-OTHERS := Registry|TestConsole(Fleet|Node|Logs|Sessions)?$$|TestConsoleShell|TestPrometheus|TestPromtool|TestReal|TestReach|TestRent|TestTop$$
+OTHERS := Registry|TestConsole(Fleet|MAAS|Node|Logs|Sessions)?$$|TestConsoleShell|TestPrometheus|TestPromtool|TestReal|TestReach|TestRent|TestRunbook|TestTop$$
 TOOLS := binutils busybox curl dash fish gcc ksh93u+m libc6-dev mksh openssl shellcheck util-linux wget zsh
 install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
 # Debian's packages of these start services, and only their programs are wanted: they are unpacked, and not installed.
@@ -45,7 +45,7 @@ run: build
 	bin/muster-agent run --gateway https://$(LISTEN) --state $(DATA)/agent --name $(NODE) & agent=$$!; unset MUSTER_TOKEN; \
 	bin/muster --data $(DATA) node wait $(NODE) --timeout 60s && bin/muster --data $(DATA) node ls && wait $$gateway
 
-# Renting without a company: a gateway, a simulated vast.ai, and an agent on this machine for each that is rented. It prints what to type.
+# Renting and bare metal without a company or a rack: a gateway, simulated ones, and an agent on this machine for each of their machines.
 demo: build
 	@go build -o bin/demo ./gateway/internal/kit/demo && trap 'exit 0' INT TERM && bin/demo -programs bin
 
@@ -72,13 +72,14 @@ siege:
 # Machines of the lab wait for most of their time: make -j2 runs the others meanwhile.
 test-real: lab others
 
+# Tests with machines wait for most of the time: more run at once than there are processors.
 lab: real-tools
-	go test -tags real -count 1 -v -timeout 60m ./gateway/internal/kit/lab
+	go test -tags real -count 1 -v -parallel 4 -timeout 60m ./gateway/internal/kit/lab
 
 # Debian has no rqlited, and the module proxy does not serve it: whoever has its source builds one there with go build ./cmd/rqlited.
 others: real-tools
 	@[ -n "$$RQLITED" ] || echo "NOT RUN: all tests with nodes of rqlite. Name a rqlited, built from its source: make test-real RQLITED=PATH"
-	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -timeout 40m -run '$(OTHERS)' \
+	PATH="$(CURDIR)/bin/.watchers/usr/bin:$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -parallel 4 -timeout 40m -run '$(OTHERS)' \
 		./gateway ./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship ./store/rqlite
 
 real-tools: build

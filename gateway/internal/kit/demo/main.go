@@ -1,5 +1,6 @@
-// Command demo shows renting without a company and without a bill: a gateway of its own, a simulated vast.ai, and an agent for each machine
-// that is rented. It prints what to type, and where machines can be made to fail. At its end nothing of it is left.
+// Command demo shows renting and bare metal without a company, a rack or a bill: a gateway of its own, a simulated vast.ai, RunPod, Lambda
+// Cloud and MAAS, and an agent for each machine that is rented or installed. It prints what to type, and where machines can be made to
+// fail. At its end nothing of it is left.
 package main
 
 import (

@@ -13,42 +13,25 @@ import (
 	"syscall"
 	"time"
 
-	"muster/gateway/internal/kit/cloudsim"
 	"muster/gateway/internal/kit/cloudsim/guest"
-	"muster/gateway/internal/kit/cloudsim/vast"
 )
 
 const (
-	key       = "key-of-the-demo"
 	readyTime = time.Minute // for the gateway
 	endTime   = 20 * time.Second
 )
 
-// hosts are what the company rents out. One of 8 GPUs has 7 of them only, so it does not pass acceptance.
-func hosts() (all []vast.Host, gpus map[string]int) {
-	add := func(count int, of vast.Host) {
-		for range count {
-			of.ID = int64(len(all)) + 101
-			all = append(all, of)
-			of.Price += of.Price / 50
-		}
-	}
-	add(6, vast.Host{GPU: "H100 SXM", GPUs: 1, MiB: 81559, Price: 2_010_000, MinBid: 1_200_000, Disk: 150, Place: "Prague, CZ"})
-	add(2, vast.Host{GPU: "H100 SXM", GPUs: 1, MiB: 81559, Price: 2_650_000, Disk: 150, Place: "Oregon, US"})
-	add(3, vast.Host{GPU: "H100 SXM", GPUs: 8, MiB: 81559, Price: 16_400_000, Disk: 150, Place: "Oregon, US"})
-	return all, map[string]int{"109": 7}
-}
-
-// play is what runs: the company, its machines and the gateway.
+// play is what runs: the companies, MAAS, their machines and the gateway.
 type play struct {
-	dir      string
-	programs string
-	company  *vast.Sim
-	guests   *guest.Guests
-	api      net.Listener
-	control  net.Listener
-	gateway  *exec.Cmd
-	ended    chan error // the gateway
+	dir       string
+	programs  string
+	companies []*company
+	metal     *metal
+	guests    *guest.Guests
+	control   string // address
+	listening []net.Listener
+	gateway   *exec.Cmd
+	ended     chan error // the gateway
 }
 
 // openPlay prepares all of it in a folder of its own.
@@ -70,29 +53,46 @@ func openPlay(programs string) (*play, error) {
 
 func (p *play) prepare() (err error) {
 	machines := filepath.Join(p.dir, "machines")
-	if err := errors.Join(adopt(), os.Chmod(p.dir, 0o755), os.Mkdir(machines, 0o755),
-		os.WriteFile(filepath.Join(p.dir, "key"), []byte(key+"\n"), 0o600)); err != nil {
+	if err := errors.Join(adopt(), os.Chmod(p.dir, 0o755), os.Mkdir(machines, 0o755)); err != nil {
 		return err
 	}
-	offered, gpus := hosts()
-	if p.guests, err = guest.New(machines, filepath.Join(p.programs, "muster-agent"), gpus); err != nil {
+	if p.guests, err = guest.New(machines, filepath.Join(p.programs, "muster-agent"), map[string]int{lacking: 7}); err != nil {
 		return fmt.Errorf("%w: make build", err)
 	}
-	p.company = vast.New(cloudsim.Config{Keys: map[string][]string{key: nil}, Boot: 3 * time.Second, Halt: 2 * time.Second,
-		End: 3 * time.Second, Limits: true, OnStart: p.guests.Start, OnStop: p.guests.Stop, OnDestroy: p.guests.Stop}, offered...)
-	if p.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	p.companies, p.metal = companies(p.guests), newMetal(p.guests)
+	for _, c := range p.companies {
+		if c.address, err = p.answer(c.sim); err != nil {
+			return err
+		}
+	}
+	if p.metal.address, err = p.answer(p.metal.sim); err != nil {
 		return err
 	}
-	p.control, err = net.Listen("tcp", "127.0.0.1:0")
-	return err
+	if p.control, err = p.answer(p.controls()); err != nil {
+		return err
+	}
+	return errors.Join(p.write("key", key), p.write("maas.key", p.metal.sim.Key()))
 }
 
-// open starts all of it, and waits for the gateway.
-func (p *play) open(ctx context.Context) error {
-	for listener, handler := range map[net.Listener]http.Handler{p.api: p.company, p.control: p.controls()} {
-		server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-		go func() { _ = server.Serve(listener) }() // until the listener is closed
+// answer has a handler answer at a free port, until close.
+func (p *play) answer(handler http.Handler) (address string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
 	}
+	p.listening = append(p.listening, listener)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	return listener.Addr().String(), nil
+}
+
+// write writes a file that has a key.
+func (p *play) write(name, text string) error {
+	return os.WriteFile(p.path(name), []byte(text+"\n"), 0o600)
+}
+
+// open starts the gateway, and waits for it.
+func (p *play) open(ctx context.Context) error {
 	if err := p.serve(); err != nil {
 		return err
 	}
@@ -105,6 +105,7 @@ func (p *play) open(ctx context.Context) error {
 		}
 		select {
 		case err := <-p.ended:
+			p.ended <- err
 			text, _ := os.ReadFile(p.path("gateway.log"))
 			return fmt.Errorf("the gateway ended (%v):\n%s", err, text)
 		case <-time.After(200 * time.Millisecond):
@@ -114,15 +115,18 @@ func (p *play) open(ctx context.Context) error {
 
 func (p *play) path(name string) string { return filepath.Join(p.dir, name) }
 
-// controls makes machines fail. What the company would see too, the simulator does.
+// controls makes machines fail. What a company or MAAS would see too, its simulator does.
 func (p *play) controls() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", p.company.Control())
 	mux.HandleFunc("POST /machines/{id}/crash", func(w http.ResponseWriter, r *http.Request) {
 		if !p.guests.Kill(r.PathValue("id")) {
 			http.NotFound(w, r)
 		}
 	})
+	for _, c := range p.companies {
+		mux.Handle("/"+c.kind+"/", http.StripPrefix("/"+c.kind, c.sim.Control()))
+	}
+	mux.Handle("/maas/", http.StripPrefix("/maas", p.metal.control()))
 	return mux
 }
 
@@ -142,7 +146,8 @@ func (p *play) serve() error {
 	}
 	defer log.Close()
 	p.gateway = exec.Command(filepath.Join(p.programs, "muster"), "serve", "--data", p.path("data"), "--listen", address,
-		"--public-url", "https://"+address)
+		"--public-url", "https://"+address, "--maas-url", p.metal.url(), "--maas-key-file", p.path("maas.key"),
+		"--maas-deploy-timeout", "5m")
 	p.gateway.Env, p.gateway.Stdout, p.gateway.Stderr = p.environ(), log, log
 	p.gateway.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // ^C is for this process
 	if err := p.gateway.Start(); err != nil {
@@ -169,31 +174,7 @@ func (p *play) environ() (env []string) {
 	return env
 }
 
-func (p *play) text() string {
-	return fmt.Sprintf(`A gateway runs, and a simulated vast.ai. Each machine that is rented there is an agent on this one.
-In another terminal:
-
-  cd %s; export PATH=%s:$PATH MUSTER_DATA=$PWD/data
-  muster provider add vast_ai --key-file key --url http://%s
-  muster rent --provider vast_ai --gpu H100 --count 3 --max-price 2.5 --ttl 1h --label batch=x --yes
-  muster provider instances
-
-A machine dies, and the company does not see that. ID is its number there, such as 1001:
-
-  curl -X POST http://%s/machines/ID/crash
-  muster provider plan
-  muster node return -l batch=x --destroy --yes && muster provider plan
-
-The company sees what is done with kill, lose, recover, remove and overbid instead of crash. The host 109 has a GPU less than it is
-paid for, so another machine is rented for it:
-
-  muster rent --provider vast_ai --gpu H100 --gpus 8 --max-price 18 --ttl 1h --yes
-
-^C ends the demo. Its logs are in %s until then.
-`, p.dir, p.programs, p.api.Addr(), p.control.Addr(), p.dir)
-}
-
-// last lets happen what is due at the company, until ctx ends or the gateway does.
+// last lets happen what is due at the companies and at MAAS, until ctx ends or the gateway does.
 func (p *play) last(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -205,23 +186,24 @@ func (p *play) last(ctx context.Context) error {
 			p.ended <- err
 			return fmt.Errorf("the gateway ended: %w", err)
 		case <-ticker.C:
-			p.company.Tick()
+			for _, c := range p.companies {
+				c.sim.Tick()
+			}
+			p.metal.tick()
 		}
 	}
 }
 
 // close ends and removes all of it.
 func (p *play) close() {
-	for _, listener := range []net.Listener{p.api, p.control} {
-		if listener != nil {
-			_ = listener.Close()
-		}
-	}
 	if p.gateway != nil && p.gateway.Process != nil {
 		_ = p.gateway.Process.Signal(syscall.SIGTERM)
 		timer := time.AfterFunc(endTime, func() { _ = p.gateway.Process.Kill() })
 		<-p.ended
 		timer.Stop()
+	}
+	for _, listener := range p.listening {
+		_ = listener.Close()
 	}
 	if p.guests != nil {
 		p.guests.Close()

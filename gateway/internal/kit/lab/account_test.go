@@ -34,6 +34,7 @@ func (s *scene) ssh(key, user, script string) (string, error) {
 // TestAccounts: a person gets in with a key, has the rights that the task gave, and is gone afterwards with all that ran. What the
 // person has planted leads the agent nowhere.
 func TestAccounts(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Accounts(), "root", func(b *lab.Box) {
 		b.Sh("useradd --create-home bob; groupadd gpu; mkdir -p /srv/keep; echo precious >/srv/keep/data; echo precious >/root/own")
 		b.Sh("systemctl start ssh.service")
@@ -122,6 +123,7 @@ func TestAccounts(t *testing.T) {
 
 // TestWithoutSudo: a machine that lacks a tool says which package has it, and nothing is installed.
 func TestWithoutSudo(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Systemd(), "root", func(*lab.Box) {})
 	one := s.key("one")
 	s.install()

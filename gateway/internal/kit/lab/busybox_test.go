@@ -12,6 +12,7 @@ import (
 
 // TestBusybox runs the installer if there is nothing but busybox: its shell, its wget, its sha256sum.
 func TestBusybox(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	gateway := l.Gateway("--plain-listen", "127.0.0.1:7480", "--public-url", "http://"+lab.GatewayName+":7480")
 	box := l.Box(lab.Busybox())

@@ -16,6 +16,7 @@ import (
 
 // TestGiveBack starts agents anew by a task, and gives their machines back: nothing of muster is left on them.
 func TestGiveBack(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		root lab.Root
@@ -27,6 +28,7 @@ func TestGiveBack(t *testing.T) {
 		{"user who lingers", lab.Logins(), "alice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			s := newScene(t, c.root, c.user, func(b *lab.Box) {
 				if c.user != "root" {
 					b.Sh("useradd --create-home --shell /bin/sh " + c.user)

@@ -13,6 +13,7 @@ import (
 
 // TestCopied joins with an agent that somebody carried to the machine, which has neither curl nor wget.
 func TestCopied(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Plain(), "root", func(b *lab.Box) {
 		b.Sh("rm /usr/bin/curl /usr/bin/wget")
 		b.Install(filepath.Join(lab.Tree(), "bin", "muster-agent"), "/root/muster-agent")
@@ -37,6 +38,7 @@ func TestCopied(t *testing.T) {
 
 // TestWrongly joins in ways that cannot work: each ends by itself, with the next step, and leaves nothing behind.
 func TestWrongly(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Plain(), "root", func(*lab.Box) {})
 	typo := s.token.Token[:len(s.token.Token)-1] + "-"
 	for _, c := range []struct{ name, command, want string }{
@@ -68,6 +70,7 @@ func otherKey(command string) string {
 // TestRecycled runs one onstart command again and again on a rented machine: after a restart it changes nothing, and after
 // the disk was lost the machine is the same node again.
 func TestRecycled(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	gateway := l.Gateway()
 	token := gateway.Token("--bind-instance")

@@ -145,7 +145,13 @@ func (b *Box) Reboot() {
 		return
 	}
 	b.Sh("systemctl reboot")
-	b.lab.Until(b.name+" goes down", b.nspawn.Ended)
+	b.Restarted(longest)
+}
+
+// Restarted waits until the box restarts by itself, and is up again.
+func (b *Box) Restarted(limit time.Duration) {
+	b.lab.T.Helper()
+	b.lab.Within(limit, b.name+" goes down", b.nspawn.Ended)
 	if code := b.nspawn.cmd.ProcessState.ExitCode(); code != rebooted {
 		b.lab.T.Fatalf("%s ended with %d instead of rebooting", b.name, code)
 	}

@@ -11,8 +11,10 @@ import (
 // TestBoxes tests the lab itself: machines boot and reboot, they reach their gateway and no other network, and a test finds what it
 // looks for on them.
 func TestBoxes(t *testing.T) {
+	t.Parallel()
 	for name, root := range map[string]lab.Root{"systemd": lab.Systemd(), "plain": lab.Plain(), "busybox": lab.Busybox()} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := lab.New(t)
 			gateway := l.Gateway("--plain-listen", "127.0.0.1:7480")
 			box := l.Box(root)

@@ -13,6 +13,7 @@ import (
 // TestLostGateway goes through the page `muster help lost-gateway`, command by command: the machine of the gateway is gone, with its
 // disk, and there is a backup and the master key.
 func TestLostGateway(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	host := l.Box(lab.Systemd())
 	host.Install(lab.Binary(), "/root/muster")

@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -49,7 +50,7 @@ func (r *region) prepare() {
 	})
 	text, err := json.Marshal(api.Profile{Name: rackProfile, About: "for a rack", Checks: []string{"disk_room", "driver"},
 		Slots:       api.ProfileSlots{Shapes: []string{"node"}},
-		CloudConfig: rackConfig, Erase: true})
+		CloudConfig: rackConfig, Erase: true, Restart: true})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -102,13 +103,18 @@ func (r *region) deploy() (box *lab.Box) {
 	secret := minted{Token: token}.secret()
 	watched := r.lab.Watch(secret)
 	start := time.Now()
-	status := box.FirstBoot(firstBoot)
-	r.Logf("first boot: %s\n%s", time.Since(start).Round(time.Millisecond), status)
+	box.Begin()
+	box.Restarted(firstBoot) // for its profile, before it joins
+	r.lab.Within(twoLooks, "the machine goes on after its restart", func() bool {
+		out, _ := box.Try("root", "cat /run/muster-bootstrap.status")
+		return strings.HasPrefix(out, "0 ")
+	})
+	r.Logf("first boot, and the restart: %s", time.Since(start).Round(time.Millisecond))
 	if seen := watched(); len(seen) > 0 {
 		r.Errorf("the token's secret stood in these processes' arguments: %q", seen)
 	}
 	log := box.Sh("cat /var/log/cloud-init-output.log")
-	if !contains(status, "status: done") || !contains(box.Console(), "muster bootstrap of "+rack+": joined") {
+	if !contains(box.Console(), "muster bootstrap of "+rack+": joined") {
 		r.Fatalf("the machine has not joined:\n%s", log)
 	}
 	for _, found := range box.Holding(secret) {
@@ -118,6 +124,7 @@ func (r *region) deploy() (box *lab.Box) {
 	}
 	for script, want := range map[string]string{
 		"cat /etc/muster/profile /etc/lab/applied":                                rackProfile + "\n" + rackProfile,
+		"cat /etc/muster/profile-restarted":                                       rackProfile,
 		"stat -c %a /etc/lab/rack.conf":                                           "600",
 		"cat /etc/lab/rack.conf":                                                  "one owner at a time",
 		"ls /etc/lab/before-joining":                                              "/etc/lab/before-joining",
@@ -208,14 +215,11 @@ func (r *region) release(box *lab.Box) {
 		r.Errorf("MAAS has not erased and released the machine: %+v", m)
 	}
 	r.ready()
-	if counts := r.sim.Counts(); counts["deploy"] != 1 || counts["release"] != 1 || counts["power_on"] != 0 {
-		r.Errorf("what MAAS was asked: %v", counts)
-	}
-	r.gateway.Muster("maas", "deploy", rack, "--dry-run") // it could be installed again
 }
 
 // TestMAAS takes a machine all the way: it was commissioned and tagged in MAAS, boots with cloud-init, gets its profile, joins with the
-// one-time token, works, renews its certificate, is drained, cleaned, and released with erasure, and is ready again.
+// one-time token, works, renews its certificate, is drained, cleaned, and released with erasure, and is ready again. Then it is installed
+// a second time: its disks are empty, and it is the same node with another key.
 func TestMAAS(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -248,7 +252,19 @@ func TestMAAS(t *testing.T) {
 			r.step("an allocation, and its end")
 			r.allocate()
 			r.step("release")
+			_, before := r.identity(box).identity()
 			r.release(box)
+			r.step("deploy it again")
+			box = r.deploy()
+			_, after := r.identity(box).identity()
+			if now := r.node(rack); now.ID != was.ID || bytes.Equal(before[0].RawSubjectPublicKeyInfo, after[0].RawSubjectPublicKeyInfo) {
+				t.Errorf("the node is %s, and was made as %s", now.ID, was.ID)
+			}
+			if counts := r.sim.Counts(); counts["deploy"] != 2 || counts["release"] != 1 || counts["power_on"] != 0 {
+				t.Errorf("what MAAS was asked: %v", counts)
+			}
+			r.step("a task of the second life")
+			r.work(box)
 		})
 	}
 }

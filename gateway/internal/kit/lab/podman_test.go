@@ -75,6 +75,7 @@ func (s *scene) keepSecret(name, value string) {
 // TestPodman: a container that podman runs, from its launch to its end, with a secret and a registry's credential that stand in no
 // argument, and through the death of the agent.
 func TestPodman(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, lab.Containers(), "root", func(b *lab.Box) {
 		b.Write("/etc/muster/policy.json", `{"mount_roots":["/srv/data"]}`, 0o644)
 		b.Write("/srv/data/sets/one", "", 0o644)

@@ -39,6 +39,7 @@ http {
 
 // TestBehindNginx joins and reports where another program ends TLS with a certificate that the machine trusts.
 func TestBehindNginx(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	box := l.Box(lab.Plain())
 	certificate, key := edgeCertificate(t)

@@ -12,6 +12,7 @@ import (
 
 // TestPush joins machines over a real sshd, from an operator's machine with ssh's own keys and known hosts.
 func TestPush(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, user, kind string
 		root             lab.Root
@@ -25,6 +26,7 @@ func TestPush(t *testing.T) {
 			"mkdir -p /run/sshd; /usr/sbin/sshd; useradd --create-home --shell /bin/sh alice", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			p := newPush(t, c.root, c.user, c.prepare)
 			p.refusedByHostKey()
 			p.knowHost()

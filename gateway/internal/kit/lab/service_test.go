@@ -14,6 +14,7 @@ import (
 
 // TestService runs the gateway as a service of its own machine, with one agent that must not notice its upgrades.
 func TestService(t *testing.T) {
+	t.Parallel()
 	l := lab.New(t)
 	host := l.Box(lab.Systemd())
 	host.Install(lab.Binary(), "/root/muster")

@@ -171,8 +171,10 @@ func (r *renewer) renews(g *lab.Gateway, issuer string) {
 
 // TestStepCA has a real step-ca sign for both kinds of provisioner, and restarts it under a node that renews.
 func TestStepCA(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"JWK", "X5C"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			l := lab.New(t)
 			ca := newStepCA(t, l)
 			gateway := l.Gateway(ca.flags(kind)...)

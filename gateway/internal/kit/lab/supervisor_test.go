@@ -12,8 +12,12 @@ import (
 
 // TestSupervisor takes machines without an init system through an agent's life, once as root and once as a user.
 func TestSupervisor(t *testing.T) {
+	t.Parallel()
 	for _, user := range []string{"root", "alice"} {
-		t.Run(user, func(t *testing.T) { supervised(t, user) })
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			supervised(t, user)
+		})
 	}
 }
 

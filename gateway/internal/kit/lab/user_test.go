@@ -20,6 +20,7 @@ func login(t *testing.T, deny string) *scene {
 
 // TestUserWhoLingers: polkit allows a user to linger, and the agent stays.
 func TestUserWhoLingers(t *testing.T) {
+	t.Parallel()
 	s := login(t, "")
 	if out := s.install(); !contains(out, "systemd --user", "linger on") {
 		t.Errorf("not by linger")
@@ -33,6 +34,7 @@ func TestUserWhoLingers(t *testing.T) {
 // TestUserWhoMayNotLinger: where polkit does not allow it, cron keeps the agent. If there is no cron either, join says so before it
 // uses the token up.
 func TestUserWhoMayNotLinger(t *testing.T) {
+	t.Parallel()
 	s := login(t, "rm /usr/bin/pkcheck; systemctl mask --now polkit.service")
 	s.step("no cron: nothing is made, and the token is good")
 	for _, more := range []string{" --check", ""} {
