@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -40,7 +41,7 @@ func TestAccountCommands(t *testing.T) {
 	if err != nil || parsed.Kind != sign.AccountToken {
 		t.Fatalf("the first line is no API token: %s", out)
 	}
-	golden(t, "account-create", strings.ReplaceAll(out, token, "msa_ID_SECRET"))
+	kit.Golden(t, "account-create.golden", strings.ReplaceAll(out, token, "msa_ID_SECRET"))
 	var made api.NewAccount
 	text := h.done("account", "create", "ci", "--scope", "tokens:write,nodes:read", "--scope", "events:read", "--tenant", "platform",
 		"--ttl", "90d", "-o", "json")
@@ -49,7 +50,7 @@ func TestAccountCommands(t *testing.T) {
 		t.Errorf("create: %s, %v", text, err)
 	}
 	text = h.done("account", "ls") + h.done("account", "ls", "-o", "wide", "--tenant", "platform")
-	golden(t, "account-ls", strings.ReplaceAll(text, made.ID, "msa_0123456789ab"))
+	kit.Golden(t, "account-ls.golden", strings.ReplaceAll(text, made.ID, "msa_0123456789ab"))
 	if got := h.done("account", "ls", "-o", "json"); strings.Count(got, `"id"`) != 2 || strings.Contains(got, parsed.Secret) {
 		t.Errorf("json: %s", got)
 	}

@@ -144,7 +144,7 @@ func (all catalog) begins(word string) bool {
 	return slices.Contains(all.next()[""], word)
 }
 
-// check refuses flags that the command does not take, and too few or too many arguments.
+// check refuses flags that the command does not take, too few or too many arguments, and one that names nothing.
 func (c *Command) check(given Flags, args []string) error {
 	hint := "muster " + c.Name + " --help shows how it is used"
 	for _, f := range ownFlags() {
@@ -157,6 +157,9 @@ func (c *Command) check(given Flags, args []string) error {
 	}
 	if len(args) < c.Least {
 		return Usagef("write "+c.usage(), "muster %s needs %s", c.Name, c.Args)
+	}
+	if at := slices.IndexFunc(args, func(word string) bool { return strings.TrimSpace(word) == "" }); at >= 0 {
+		return Usagef("a variable of a script may be empty: write "+c.usage(), "argument %d of muster %s is empty", at+1, c.Name)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -20,7 +21,7 @@ func TestEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "events", h.done("events"))
+	kit.Golden(t, "events.golden", h.done("events"))
 	for args, want := range map[string]int{"--since 1h": 2, "--since 7d": 3, "--limit 1": 1, "--since 7d --limit 2": 2, "--node old": 1,
 		"--kind node.created": 2,
 		"--security":          1, "--tenant research": 0} {

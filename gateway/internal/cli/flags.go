@@ -155,6 +155,8 @@ func ownFlags() []flags.Flag {
 			"have an image (- is standard input)"},
 		{Name: "key-file", Value: "FILE", Usage: "file with the API key of the account (- is standard input)", NoEnv: true},
 		{Name: "plan", Usage: "change nothing, and show what would be done", NoEnv: true},
+		{Name: "rewrite", Usage: "where ssh does not get onto a machine, have its company start it again with a new start script", NoEnv: true},
+		{Name: "forget-machines", Usage: "also forget machines that its company may go on charging for", NoEnv: true},
 		{Name: "act", Value: "ACT", Usage: "what is done at the end: stop, destroy or keep", NoEnv: true},
 		{Name: "idle-end", Value: "DURATION", Usage: "it ends too when the machine has been idle for so long", NoEnv: true},
 		{Name: "offer", Value: "ID", Usage: "rent this offer; may be repeated, else the cheapest", NoEnv: true},
@@ -168,7 +170,7 @@ func ownFlags() []flags.Flag {
 		{Name: "series", Value: "SERIES", Usage: "the system that is installed, such as ubuntu/noble, else the gateway's or MAAS's own",
 			NoEnv: true},
 		{Name: "profile", Value: "PROFILE", Usage: "assign this firmware profile first (muster profile ls)", NoEnv: true},
-		{Name: "erase", Usage: "MAAS erases the disks first", NoEnv: true},
+		{Name: "erase", Usage: "MAAS erases the disks first; --erase=false: it does not. Without it, the profile says", NoEnv: true, Off: true},
 		{Name: "reimage", Usage: "install it anew although it is deployed: its node must be drained", NoEnv: true},
 		{Name: "owner", Value: "ACCOUNT", Usage: "those of this account only", NoEnv: true},
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,6 +27,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/history/cost"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/placement"
 	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/placement/usage"
@@ -37,8 +37,6 @@ import (
 	"muster/store/costs"
 	slots "muster/store/placement"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // house is a gateway's insides with the admin API on a unix socket.
 type house struct {
@@ -66,11 +64,7 @@ func newHouse(t testing.TB) *house {
 		notices: []string{"no init system: the agent is not restarted"}}
 	clock := func() time.Time { return h.now }
 	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.store.Close() })
+	h.store = kit.Store(t, clock)
 	nodes, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	if err != nil {
 		t.Fatal(err)
@@ -217,24 +211,6 @@ func (h *house) beat(name string, ago time.Duration, hardware string) error {
 		[]store.Beat{{NodeID: "id-" + name, At: h.now.Add(-ago), RunID: "r", Counter: 1, Interval: 30 * time.Second,
 			SkewMillis: skew, Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware,
 			Notices: h.notices}}, h.now)
-}
-
-// golden compares with testdata/<name>.golden, or writes it.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; got:\n%s\nwant:\n%s", file, got, want)
-	}
 }
 
 func gpus(n int, name, rest string) string {

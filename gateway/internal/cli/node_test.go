@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -111,9 +112,9 @@ func TestNodeListOfEveryKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "node-ls", h.done("node", "ls"))
-	golden(t, "node-ls-wide", h.done("node", "ls", "-o", "wide"))
-	golden(t, "node-show", h.done("node", "show", "vast-h100-39467543", "id-d-hung", "a-pending", "h-evil"))
+	kit.Golden(t, "node-ls.golden", h.done("node", "ls"))
+	kit.Golden(t, "node-ls-wide.golden", h.done("node", "ls", "-o", "wide"))
+	kit.Golden(t, "node-show.golden", h.done("node", "show", "vast-h100-39467543", "id-d-hung", "a-pending", "h-evil"))
 	if out := h.done("node", "ls", "-o", "wide") + h.done("node", "show", "h-evil"); strings.ContainsAny(out, "\x1b\u009b\u202e\x7f") ||
 		!strings.Contains(out, `\x1b[2J`) {
 		t.Errorf("a control character reached the terminal, or the test's did not arrive:\n%q", out)

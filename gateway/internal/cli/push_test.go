@@ -356,7 +356,7 @@ func TestPushUsage(t *testing.T) {
 		says string
 	}{
 		{"no host", nil, 2, "which machines?"},
-		{"empty", []string{""}, 2, "is no host"},
+		{"empty", []string{""}, 2, "is empty"},
 		{"an option", []string{"--", "-oProxyCommand=reboot"}, 2, "is no host"},
 		{"an option after the user", []string{"root@-oProxyCommand=reboot"}, 2, "is no host"},
 		{"a user that is an option", []string{"--", "-x@gpu-1"}, 2, "is no host"},

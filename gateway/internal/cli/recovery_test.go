@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/kit"
 	"muster/store"
 	"muster/store/renewals"
 )
@@ -60,7 +61,7 @@ func TestIdentityShown(t *testing.T) {
 		t.Errorf("node ls does not mark an overdue renewal:\n%s", list)
 	}
 	h.conflict("box")
-	golden(t, "node-show-conflict", h.done("node", "show", "box"))
+	kit.Golden(t, "node-show-conflict.golden", h.done("node", "show", "box"))
 }
 
 func TestAllowRecovery(t *testing.T) {

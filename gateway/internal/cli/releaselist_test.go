@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 )
 
 // digestOf is a digest that is easy to tell from others.
@@ -132,6 +133,6 @@ func TestReleaseLists(t *testing.T) {
 		if strings.Contains(all.String(), "\x1b") {
 			t.Errorf("%s: what a node says controls the terminal", name)
 		}
-		golden(t, name, all.String())
+		kit.Golden(t, name+".golden", all.String())
 	}
 }

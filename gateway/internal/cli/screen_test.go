@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -98,11 +99,11 @@ func TestListsFitTheScreen(t *testing.T) {
 		}
 	}
 	for _, h.screen = range []int{80, 100, 140} {
-		golden(t, fmt.Sprintf("node-ls-%d", h.screen), h.done("node", "ls"))
+		kit.Golden(t, fmt.Sprintf("node-ls-%d"+".golden", h.screen), h.done("node", "ls"))
 	}
 	h.screen = 80
-	golden(t, "events-80", h.done("events", "--kind", "node.created")+h.done("audit", "--kind", "account.created"))
-	golden(t, "node-show-80", h.done("node", "show", "gone", "ill"))
+	kit.Golden(t, "events-80.golden", h.done("events", "--kind", "node.created")+h.done("audit", "--kind", "account.created"))
+	kit.Golden(t, "node-show-80.golden", h.done("node", "show", "gone", "ill"))
 	wide := h.done("node", "ls", "-o", "wide")
 	h.screen = 0
 	if out := h.done("node", "ls", "-o", "wide"); out != wide {

@@ -14,6 +14,7 @@ import (
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/kit"
 )
 
 // computer is a machine with systemd, in a directory of its own.
@@ -213,9 +214,9 @@ const zeroKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n"
 
 func TestServiceInstall(t *testing.T) {
 	c := newComputer(t)
-	golden(t, "service-install", c.done("install", "--public-url", "https://gw.example:7443"))
-	golden(t, "service-unit", c.file("/etc/systemd/system/muster.service", 0o644))
-	golden(t, "service-env", c.file("/etc/muster/gateway.env", 0o600))
+	kit.Golden(t, "service-install.golden", c.done("install", "--public-url", "https://gw.example:7443"))
+	kit.Golden(t, "service-unit.golden", c.file("/etc/systemd/system/muster.service", 0o644))
+	kit.Golden(t, "service-env.golden", c.file("/etc/muster/gateway.env", 0o600))
 	if got := c.file("/etc/muster/master.key", 0o600); got != zeroKey {
 		t.Errorf("master key: %q", got)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"muster/gateway/internal/kit"
 )
 
 func TestServiceUninstall(t *testing.T) {
@@ -22,7 +24,7 @@ func TestServiceUninstall(t *testing.T) {
 	}
 	c.write("/srv/muster/muster.db", "data", 0o600)
 	out := c.done("uninstall")
-	golden(t, "service-uninstall", out)
+	kit.Golden(t, "service-uninstall.golden", out)
 	want := []string{"systemctl stop muster.service", "systemctl disable --no-reload muster.service",
 		"systemctl reset-failed muster.service"}
 	if !slices.Equal(c.calls, want) {

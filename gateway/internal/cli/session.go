@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/paste"
@@ -65,7 +66,7 @@ func (s *Session) apiToken() (string, error) {
 	if file == "" {
 		return s.Getenv("MUSTER_API_TOKEN"), nil
 	}
-	raw, err := s.ReadFile(file)
+	raw, err := s.ReadSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("read the API token: %w", err)
 	}
@@ -92,6 +93,14 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 	return raw, err
 }
 
+// ReadSecret is ReadFile for a secret: it warns where others can read the file.
+func (s *Session) ReadSecret(name string) ([]byte, error) {
+	if said := datadir.Exposed(name); said != "" {
+		fmt.Fprintln(s.Stderr, screen.Fold("warning: "+screen.Printable(said), s.Screen(), "  "))
+	}
+	return s.ReadFile(name)
+}
+
 // ReadValue reads a value that is to be kept secret: from the file that --file names, or from a pipe, and never from the arguments. A line
 // feed at its end is cut. what names it in errors: "secret".
 func (s *Session) ReadValue(what string) (string, error) {
@@ -103,7 +112,7 @@ func (s *Session) ReadValue(what string) (string, error) {
 	if file == "" {
 		file = "-"
 	}
-	raw, err := s.ReadFile(file)
+	raw, err := s.ReadSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("read the %s: %w", what, err)
 	}

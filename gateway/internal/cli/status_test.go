@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 )
 
 // played answers as a gateway does, by path; a path that it has no answer for is one that an old gateway does not have. An answer that is
@@ -84,7 +85,7 @@ func TestStatus(t *testing.T) {
 	h.dir = listen(t, wrongFleet(h.now))
 	h.screen = 80
 	out := h.done("status")
-	golden(t, "status-80", out)
+	kit.Golden(t, "status-80.golden", out)
 	if n := strings.Count(out, "\n"); n > 23 {
 		t.Errorf("%d lines", n)
 	}

@@ -27,6 +27,15 @@ func Named(names []string) []Target {
 	return named
 }
 
+// Instance divides ACCOUNT/INSTANCE. isWhole is false for a word without a slash, which may be the name of a node.
+func Instance(word string) (account, id string, isWhole bool, err error) {
+	account, id, isWhole = strings.Cut(word, "/")
+	if isWhole && (account == "" || id == "" || strings.Contains(id, "/")) {
+		err = Usagef("write ACCOUNT/INSTANCE; muster provider instances lists them", "%s names no machine of a company", shown(word))
+	}
+	return account, id, isWhole, err
+}
+
 // NoneSelected is for a list that a selector leaves empty. That is no error.
 const NoneSelected = "no node has what -l asks for; muster ls -o wide shows the labels, muster help selectors what else can be asked for"
 

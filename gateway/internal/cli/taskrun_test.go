@@ -37,7 +37,7 @@ func TestTaskUsage(t *testing.T) {
 		{"task run gpu-1 diag.collect --params /nowhere", "read the params", ""},
 		{"task run gpu-1 diag.collect --params " + bad, "has no params", "one JSON object"},
 		{"task run gpu-1 workload.stop --params " + half, "half a character", "one JSON object"},
-		{"task run gpu-1 workload.oci_launch name=x image=" + image + " env=A=lat\xe9", `"lat\xe9" is not UTF-8`, "muster node exec"},
+		{"task run gpu-1 workload.oci_launch name=x image=" + image + " env=A=lat\xe9", `env.A is not UTF-8`, "muster node exec"},
 		{"task run gpu-1 diag.collect --timeout x", "no duration", "30m"},
 		{"task run gpu-1 diag.collect --at-most 0", "--at-most", "whole number"},
 		{"task run gpu-1 diag.collect --stop-after x", "--stop-after", "whole number"},

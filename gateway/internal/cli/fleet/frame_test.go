@@ -1,10 +1,7 @@
 package fleet
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +11,8 @@ import (
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
+	"muster/gateway/internal/kit"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func some[T any](v T) *T { return &v }
 
@@ -76,20 +72,7 @@ func viewOf(nodes []api.NodeRow) *view {
 
 func golden(t *testing.T, name string, lines []string) {
 	t.Helper()
-	file := filepath.Join("testdata", name+".golden")
-	got := strings.Join(lines, "\n") + "\n"
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; got:\n%s\nwant:\n%s", file, got, want)
-	}
+	kit.Golden(t, name+".golden", strings.Join(lines, "\n")+"\n")
 }
 
 // TestFrames: what a person sees, in golden files.

@@ -19,7 +19,7 @@ import (
 func alertList(ctx context.Context, s *cli.Session, f api.AlertFilter) error {
 	return cli.Show(ctx, s, http.MethodGet, api.PathAlerts, f, func(list api.AlertList) {
 		columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
-			{Name: "WHAT", Least: 24}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
+			{Name: "WHAT", Below: true}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
 		rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
 			return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
 				state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
@@ -108,8 +108,12 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 }
 
 func pairs(a api.Alert) [][]string {
+	about := []string{"node", screen.OrUnknown(a.Node)}
+	if a.Node == "" && a.Subject != "" { // it is about something else, as a machine
+		about = []string{"about", screen.Printable(a.Subject)}
+	}
 	rows := [][]string{{"alert", screen.OrUnknown(a.ID)}, {"state", state(a)}, {"cause", screen.OrUnknown(a.Cause)},
-		{"severity", screen.OrUnknown(a.Severity)}, {"tenant", screen.OrUnknown(a.Tenant)}, {"node", screen.OrUnknown(a.Node)},
+		{"severity", screen.OrUnknown(a.Severity)}, {"tenant", screen.OrUnknown(a.Tenant)}, about,
 		{"what", screen.OrUnknown(a.Text)}, {"next", screen.OrUnknown(a.Next)}, {"help", "muster help " + screen.OrUnknown(a.Topic)},
 		{"since", screen.Stamp(&a.Since)}, {"fired", screen.Stamp(&a.FiredAt)}, {"resolved", screen.Stamp(a.ResolvedAt)}}
 	if len(a.NodeIDs) > 0 {
@@ -233,7 +237,7 @@ func receiverRequest(s *cli.Session) (api.AlertReceiverRequest, error) {
 	if file == "" {
 		file = "-"
 	}
-	raw, err := s.ReadFile(file)
+	raw, err := s.ReadSecret(file)
 	if err != nil {
 		return q, fmt.Errorf("read the URL: %w", err)
 	}

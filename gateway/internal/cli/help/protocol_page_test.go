@@ -2,16 +2,15 @@ package help_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the page's examples anew")
+	"muster/gateway/internal/kit"
+)
 
 const protocolPage = "protocol.md"
 
@@ -127,7 +126,7 @@ func TestProtocolExamples(t *testing.T) {
 	for name := range examples {
 		p.example(name)
 	}
-	if *update {
+	if kit.Updating() {
 		if err := os.WriteFile(protocolPage, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func pskRequest(s *cli.Session) (api.PSKRequest, error) {
 	case file == "":
 		file = "-"
 	}
-	raw, err := s.ReadFile(file)
+	raw, err := s.ReadSecret(file)
 	if err != nil {
 		return api.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
 	}

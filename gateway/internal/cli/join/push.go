@@ -73,11 +73,11 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	return p.run(ctx)
+	return p.summary(ctx, p.run(ctx))
 }
 
-// run joins all boxes, and says what came of it.
-func (p *push) run(ctx context.Context) error {
+// run joins all boxes, and returns what came of each.
+func (p *push) run(ctx context.Context) []error {
 	results := make([]error, len(p.boxes))
 	var wait sync.WaitGroup
 	free := make(chan struct{}, pushParallel)
@@ -93,7 +93,7 @@ func (p *push) run(ctx context.Context) error {
 	}
 	wait.Wait()
 	out.tellNotes()
-	return p.summary(ctx, results)
+	return results
 }
 
 // newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
@@ -186,6 +186,9 @@ func onlyHere(gateway string) bool {
 func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 	defer out.flush()
 	platform, dir, err := p.look(ctx, to)
+	if broken(err) {
+		return &unreached{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -209,6 +212,11 @@ func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
 	}
 	return err
 }
+
+// unreached is why ssh did not get onto a box.
+type unreached struct{ error }
+
+func (u *unreached) Unwrap() error { return u.error }
 
 // settle ends a token that was not used, because the box did not join or had joined before.
 func (p *push) settle(ctx context.Context, id, tenant string, failed bool) error {

@@ -78,11 +78,13 @@ func request(s *cli.Session) (api.LogShippingRequest, error) {
 	for _, from := range []struct {
 		flag, file string
 		to         *string
-	}{{"auth-file", o.AuthFile, &q.Basic}, {"bearer-file", o.BearerFile, &q.Bearer}, {"sink-ca", o.SinkCA, &q.CA}} {
+		read       func(string) ([]byte, error)
+	}{{"auth-file", o.AuthFile, &q.Basic, s.ReadSecret}, {"bearer-file", o.BearerFile, &q.Bearer, s.ReadSecret},
+		{"sink-ca", o.SinkCA, &q.CA, s.ReadFile}} {
 		if from.file == "" {
 			continue
 		}
-		raw, err := s.ReadFile(from.file)
+		raw, err := from.read(from.file)
 		if err != nil {
 			return q, fmt.Errorf("read --%s: %w", from.flag, err)
 		}

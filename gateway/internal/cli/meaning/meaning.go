@@ -32,6 +32,7 @@ func Phrases() []Meaning {
 		{"join|add|enroll|enrol|register|adopt|new|node add|node join|node new|node enroll|node enrol|node register",
 			"token create|push {HOST...}"},
 		{"kill|stop|abort|terminate|cancel", "run stop {NAME}|task cancel {ID...}|session kill {ID...}"},
+		{"maas abort|maas stop", "maas cancel {MACHINE...}"},
 		{"ps|processes|who|w|jobs", "run ls|task ls --open|node exec {NAME} -- ps aux"},
 		{"job|submit|sbatch|srun|batch|schedule", "run NODE -- PROGRAM|task run NODE TYPE|run ls"},
 		{"queue|squeue", "alloc ls --state waiting|task ls --open"},

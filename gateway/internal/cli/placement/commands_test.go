@@ -10,6 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/cli/scripted"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -65,10 +66,10 @@ func TestRequests(t *testing.T) {
 			"lab: at most 16 GPUs at once, 17 in use; it keeps what it has, and gets no more\n"},
 		"quota rm lab -y": {"PUT", "quotas/lab", api.Quota{}, `PUT quotas/lab {"gpus":null}`, "lab has no quota any more.\n"},
 	} {
-		g := newGateway(t)
-		g.on(c.method, c.path, c.answer)
-		code, out, errs := g.muster(strings.Fields(args)...)
-		asked := g.requests()
+		g := scripted.New(t, commands.All())
+		g.On(c.method, c.path, c.answer)
+		code, out, errs := g.Muster(strings.Fields(args)...)
+		asked := g.Requests()
 		if code != 0 || !strings.Contains(out, c.says) || len(asked) == 0 || asked[len(asked)-1] != c.sent {
 			t.Errorf("%s: code %d\n%s%s\n%q, want %q", args, code, out, errs, asked, c.sent)
 		}
@@ -78,13 +79,13 @@ func TestRequests(t *testing.T) {
 // TestRefused: what is used wrongly is not sent, and what the gateway refuses is said with its hint.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	private := write(t, "key", "-----BEGIN OPENSSH PRIVATE KEY-----\n")
 	empty := write(t, "empty.pub", "# none\n")
 	text := write(t, "profile.yaml", "name: lab\n")
 	none := &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: "no node has such GPUs", Hint: "the nearest is h100-sxm-gpu"}
-	g.on("POST", "allocations", none)
-	g.on("POST", "profiles-assign", api.Assigned{Nodes: []api.AssignedNode{{Node: "gpu-1", Refused: "it has allocations"}}})
+	g.On("POST", "allocations", none)
+	g.On("POST", "profiles-assign", api.Assigned{Nodes: []api.AssignedNode{{Node: "gpu-1", Refused: "it has allocations"}}})
 	for args, c := range map[string]struct {
 		code int
 		says string
@@ -129,11 +130,11 @@ func TestRefused(t *testing.T) {
 		"node check gpu-1":                                        {1, "there is no nodes/gpu-1/check"},
 		"node check":                                              {2, "needs NAME"},
 	} {
-		code, out, errs := g.muster(strings.Fields(args)...)
+		code, out, errs := g.Muster(strings.Fields(args)...)
 		if code != c.code || out != "" || !strings.Contains(strings.Join(strings.Fields(errs), " "), c.says) {
 			t.Errorf("%s: code %d\n%s%s", args, code, out, errs)
 		}
-		for _, asked := range g.requests() {
+		for _, asked := range g.Requests() {
 			if c.code == 2 && !strings.HasPrefix(asked, "GET tenants") {
 				t.Errorf("%s: %s was sent", args, asked)
 			}
@@ -144,10 +145,10 @@ func TestRefused(t *testing.T) {
 // TestApproveMany: what a selector names is shown and asked about, and only what was shown is approved.
 func TestApproveMany(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	plan := api.SlotsDecided{Slots: slotsOf().Slots[:3], Changed: 2}
-	g.on("POST", "slots/decide", plan)
-	g.on("PUT", "slot-rules/rented", api.SlotRule{Name: "rented", Selector: "a=b", Shape: "gpu"})
+	g.On("POST", "slots/decide", plan)
+	g.On("PUT", "slot-rules/rented", api.SlotRule{Name: "rented", Selector: "a=b", Shape: "gpu"})
 	const asks = `POST slots/decide {"selector":"a=b","shape":"gpu","dry_run":true}`
 	const does = `POST slots/decide {"slots":["sl-0000000000000000","sl-0000000000000001","sl-0000000000000002"]}`
 	const keeps = `PUT slot-rules/rented {"selector":"a=b","shape":"gpu"}`
@@ -165,14 +166,14 @@ func TestApproveMany(t *testing.T) {
 		{false, "", " --yes --keep rented", 0, "muster slot rule-rm rented ends it.", []string{asks, does, keeps}},
 		{false, "", " --dry-run --keep rented", 0, "", []string{asks}},
 	} {
-		g.persons, g.stdin = c.persons, c.stdin
-		code, _, errs := g.muster(strings.Fields("slot approve -l a=b --shape gpu" + c.more)...)
-		if asked := strings.Join(g.requests(), "\n"); code != c.code || !strings.Contains(errs, c.says) || asked != strings.Join(c.asked, "\n") {
+		g.Persons, g.Stdin = c.persons, c.stdin
+		code, _, errs := g.Muster(strings.Fields("slot approve -l a=b --shape gpu" + c.more)...)
+		if asked := strings.Join(g.Requests(), "\n"); code != c.code || !strings.Contains(errs, c.says) || asked != strings.Join(c.asked, "\n") {
 			t.Errorf("%q%s: code %d %s\n%s", c.stdin, c.more, code, errs, asked)
 		}
 	}
-	g.on("POST", "slots/decide", api.SlotsDecided{Slots: slotsOf().Slots[:3]})
-	if code, out, _ := g.muster("slot", "approve", "-l", "a=b"); code != 0 || !strings.HasSuffix(out, "0 slots approved, 3 as before\n") {
+	g.On("POST", "slots/decide", api.SlotsDecided{Slots: slotsOf().Slots[:3]})
+	if code, out, _ := g.Muster("slot", "approve", "-l", "a=b"); code != 0 || !strings.HasSuffix(out, "0 slots approved, 3 as before\n") {
 		t.Errorf("nothing is left to approve: %d %s", code, out)
 	}
 }
@@ -180,7 +181,7 @@ func TestApproveMany(t *testing.T) {
 // TestExamples: what help teaches is a command as it can be given.
 func TestExamples(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	pipe := regexp.MustCompile(` \|.*`)
 	for _, c := range commands.All() {
 		group, _, _ := strings.Cut(c.Name, " ")
@@ -192,13 +193,13 @@ func TestExamples(t *testing.T) {
 		}
 		for _, example := range c.Examples {
 			words := strings.Fields(strings.NewReplacer("~/.ssh/id_ed25519.pub", "-", "'", "").Replace(pipe.ReplaceAllString(example, "")))
-			g.stdin = "ssh-ed25519 AAAA ada\n"
+			g.Stdin = "ssh-ed25519 AAAA ada\n"
 			if strings.Contains(example, "--reason") {
 				words = words[1:4]
 			} else {
 				words = words[1:]
 			}
-			if code, _, errs := g.muster(words...); code == 2 && !strings.Contains(errs, "needs a yes") {
+			if code, _, errs := g.Muster(words...); code == 2 && !strings.Contains(errs, "needs a yes") {
 				t.Errorf("%s: %s", example, errs)
 			}
 		}

@@ -54,7 +54,7 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	a, err := c.send(ctx)
-	if err == nil && a.State == api.AllocationWaiting && !c.wish.DryRun {
+	if err == nil && a.State == api.AllocationWaiting && c.wish.Wait && !c.wish.DryRun {
 		a, err = c.await(ctx, a)
 	}
 	switch {
@@ -66,6 +66,9 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 		return c.plan(a)
 	}
 	show(s, a)
+	if a.State == api.AllocationWaiting {
+		fmt.Fprint(s.Stderr, s.PastedText(next(a.ID)))
+	}
 	return nil
 }
 
@@ -214,9 +217,13 @@ func waiting(a api.Allocation) string {
 
 // leave says how a person who does not wait any more looks at the allocation and gives it up.
 func (c *create) leave(text string) error {
-	const next = "%s\nmuster alloc show %s shows it, muster alloc release %s gives it up."
-	fmt.Fprint(c.Stderr, "\n"+c.PastedText(fmt.Sprintf(next, text, c.wish.ID, c.wish.ID)))
+	fmt.Fprint(c.Stderr, "\n"+c.PastedText(text+"\n"+next(c.wish.ID)))
 	return &cli.EndedWith{Code: 130}
+}
+
+// next is how a person goes on with an allocation that waits.
+func next(id string) string {
+	return "muster alloc show " + id + " shows it, muster alloc release " + id + " gives it up."
 }
 
 // plan prints what the allocation would get.

@@ -7,15 +7,17 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/cli/scripted"
 )
 
 // TestNodeShow: a node is shown with its profile, what is missing, and its tags with what they follow from.
 func TestNodeShow(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	node := api.NodeDetail{Node: api.Node{ID: "n-1", Name: "gpu-1", State: wire.StateActive}}
-	g.on("GET", "nodes/gpu-1", node)
-	at := g.now.Add(-2 * time.Hour)
+	g.On("GET", "nodes/gpu-1", node)
+	at := g.Now.Add(-2 * time.Hour)
 	well := evidence(&at, "ecc: unknown\x1b")
 	old := evidence(&at)
 	old.Current = false
@@ -36,16 +38,16 @@ func TestNodeShow(t *testing.T) {
 		"an older one": {&wire.ErrorDetail{Code: wire.CodeNotFound}, "  state        active\n", "profile"},
 		"broken":       {&wire.ErrorDetail{Code: wire.CodeInternal}, "  profile      unknown\n", "evidence"},
 	} {
-		g.on("GET", "nodes/n-1/check", c.answer)
-		code, out, errs := g.muster("node", "show", "gpu-1")
+		g.On("GET", "nodes/n-1/check", c.answer)
+		code, out, errs := g.Muster("node", "show", "gpu-1")
 		if code != 0 || !strings.Contains(out, c.says) || strings.Contains(out, c.never) {
 			t.Errorf("%s: code %d\n%s%s", name, code, out, errs)
 		}
 	}
 	node.State = wire.StateRetired
-	g.on("GET", "nodes/gpu-1", node)
-	g.requests()
-	if _, out, _ := g.muster("node", "show", "gpu-1"); strings.Contains(out, "profile") || len(g.requests()) != 1 {
+	g.On("GET", "nodes/gpu-1", node)
+	g.Requests()
+	if _, out, _ := g.Muster("node", "show", "gpu-1"); strings.Contains(out, "profile") || len(g.Requests()) != 1 {
 		t.Errorf("a retired node is placed:\n%s", out)
 	}
 }

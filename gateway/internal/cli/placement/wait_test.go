@@ -8,20 +8,23 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/cli/commands"
+	"muster/gateway/internal/cli/scripted"
+	"muster/gateway/internal/kit"
 )
 
 // TestCreate: the request has what the flags say, and an id of its own.
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	key := write(t, "id.pub", "# mine\nssh-ed25519 AAAA ada\n\nssh-ed25519 BBBB ada\n")
 	launch := write(t, "train.json", `{"name":"train","command":["python","train.py"]}`)
-	g.on("GET", "tenants", api.TenantList{Tenants: []api.Tenant{{Tenant: "lab"}}})
-	g.on("POST", "allocations", allocatedOne())
-	code, out, errs := g.muster("alloc", "create", "--gpu", "h100", "--count", "2", "-l", "tier=spot", "--ttl", "2h", "--max-price", "4.5",
+	g.On("GET", "tenants", api.TenantList{Tenants: []api.Tenant{{Tenant: "lab"}}})
+	g.On("POST", "allocations", allocatedOne())
+	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--count", "2", "-l", "tier=spot", "--ttl", "2h", "--max-price", "4.5",
 		"--priority", "-5", "--spread", "--note", "the demo", "--user", "ada", "--ssh-key", key, "--sudo", "--launch", launch, "--tenant", "lab",
 		"--wait", "--rent")
-	asked := g.requests()
+	asked := g.Requests()
 	if code != 0 || len(asked) != 2 || !strings.Contains(out, "next        muster alloc extend "+allocation+" --for 2h\n") {
 		t.Fatalf("code %d\n%s%s\n%q", code, out, errs, asked)
 	}
@@ -39,10 +42,10 @@ func TestCreate(t *testing.T) {
 // TestCreateAgain: a request whose answer got lost is made again with the same id.
 func TestCreateAgain(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
-	g.on("POST", "allocations", func() {}, allocatedOne())
-	code, out, errs := g.muster("alloc", "create", "--sku", "x", "-o", "json")
-	if asked := g.requests(); code != 0 || len(asked) != 2 || asked[0] != asked[1] || !strings.HasPrefix(out, `{"id":"`+allocation) {
+	g := scripted.New(t, commands.All())
+	g.On("POST", "allocations", func() {}, allocatedOne())
+	code, out, errs := g.Muster("alloc", "create", "--sku", "x", "-o", "json")
+	if asked := g.Requests(); code != 0 || len(asked) != 2 || asked[0] != asked[1] || !strings.HasPrefix(out, `{"id":"`+allocation) {
 		t.Errorf("code %d\n%s%s\n%q", code, out, errs, asked)
 	}
 }
@@ -50,13 +53,13 @@ func TestCreateAgain(t *testing.T) {
 // TestDryRun says what there would be.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
-	g.on("POST", "allocations", allocatedOne(), waitingOne())
-	_, out, _ := g.muster("alloc", "create", "--gpu", "h100", "--dry-run")
+	g := scripted.New(t, commands.All())
+	g.On("POST", "allocations", allocatedOne(), waitingOne())
+	_, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run")
 	if !strings.Contains(out, "slot   sl-1 on gpu-1: GPU-1\n") || !strings.HasSuffix(out, "3.98 an hour\nNothing was allocated.\n") {
 		t.Errorf("got\n%s", out)
 	}
-	code, out, _ := g.muster("alloc", "create", "--gpu", "h100", "--dry-run", "--wait")
+	code, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run", "--wait")
 	if code != 0 || out != "It would wait for 2 free h100 on one node; 1 ahead of it\n" {
 		t.Errorf("%d %s", code, out)
 	}
@@ -65,28 +68,40 @@ func TestDryRun(t *testing.T) {
 // TestDryRunRents says what would be rented, up to which price. The help says that the price is needed.
 func TestDryRunRents(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
-	g.on("POST", "allocations", waitingOne())
-	code, out, _ := g.muster("alloc", "create", "--gpu", "h100", "--dry-run", "--rent", "--max-price", "5")
+	g := scripted.New(t, commands.All())
+	g.On("POST", "allocations", waitingOne())
+	code, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run", "--rent", "--max-price", "5")
 	const want = "It would wait for 2 free h100 on one node; 1 ahead of it, and rent it meanwhile, for at most 5.00 an hour together\n"
 	if code != 0 || out != want {
 		t.Errorf("%d %s", code, out)
 	}
-	if _, out, _ := g.muster("alloc", "create", "--help"); !strings.Contains(strings.Join(strings.Fields(out), " "), "It needs --max-price.") {
+	if _, out, _ := g.Muster("alloc", "create", "--help"); !strings.Contains(strings.Join(strings.Fields(out), " "), "It needs --max-price.") {
 		t.Errorf("the help is\n%s", out)
+	}
+}
+
+// TestRentAlone: without --wait the command ends at once, and says what the allocation waits for and what may be done with it.
+func TestRentAlone(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	g.On("POST", "allocations", waitingOne())
+	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--rent", "--max-price", "5")
+	if code != 0 || len(g.Requests()) != 1 || !strings.Contains(out, "waits for   2 free h100 on one node; 1 ahead of it\n") ||
+		errs != "muster alloc show "+allocation+" shows it, muster alloc release "+allocation+" gives it up.\n" {
+		t.Errorf("%d\n%s%s", code, out, errs)
 	}
 }
 
 // TestWait: a person sees each change of what an allocation waits for, once, and then what it has got.
 func TestWait(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	first := waitingOne()
 	first.Ahead = 0
-	g.on("POST", "allocations", waitingOne())
-	g.on("GET", "allocations/"+allocation, waitingOne(), &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "it has just started"},
+	g.On("POST", "allocations", waitingOne())
+	g.On("GET", "allocations/"+allocation, waitingOne(), &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "it has just started"},
 		first, first, allocatedOne())
-	code, out, errs := g.muster("alloc", "create", "--gpu", "h100", "--wait")
+	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--wait")
 	want := allocation + " waits for 2 free h100 on one node; 1 ahead of it; ^C leaves it in the queue\n" +
 		"the gateway does not answer now (it has just started); " + allocation + " waits on, and so does this command\n" +
 		allocation + " waits for 2 free h100 on one node; ^C leaves it in the queue\n"
@@ -94,13 +109,13 @@ func TestWait(t *testing.T) {
 		t.Errorf("code %d\n%s\n%s", code, out, errs)
 	}
 	gone := releasingOne()
-	g.on("GET", "allocations/"+allocation, gone)
-	if code, out, errs := g.muster("alloc", "create", "--gpu", "h100", "--wait", "-o", "json"); code != 1 || out != "" ||
+	g.On("GET", "allocations/"+allocation, gone)
+	if code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--wait", "-o", "json"); code != 1 || out != "" ||
 		!strings.Contains(errs, "is releasing: ") {
 		t.Errorf("it was released: %d %s%s", code, out, errs)
 	}
-	g.on("GET", "allocations/"+allocation, &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no more"})
-	if code, _, errs := g.muster("alloc", "create", "--gpu", "h100", "--wait"); code != 1 || !strings.Contains(errs, "muster: no more") {
+	g.On("GET", "allocations/"+allocation, &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no more"})
+	if code, _, errs := g.Muster("alloc", "create", "--gpu", "h100", "--wait"); code != 1 || !strings.Contains(errs, "muster: no more") {
 		t.Errorf("it may not be looked at: %d %s", code, errs)
 	}
 }
@@ -108,22 +123,22 @@ func TestWait(t *testing.T) {
 // TestLeave: ^C leaves an allocation in the queue, and says how to go on.
 func TestLeave(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	ctx, cancel := context.WithCancel(t.Context())
-	g.pause = func(ctx context.Context) error {
+	g.Pause = func(ctx context.Context) error {
 		cancel()
 		return ctx.Err()
 	}
-	g.on("POST", "allocations", waitingOne())
-	g.on("GET", "allocations/"+allocation, waitingOne())
-	code, out, errs := g.run(ctx, "alloc", "create", "--gpu", "h100", "--wait")
+	g.On("POST", "allocations", waitingOne())
+	g.On("GET", "allocations/"+allocation, waitingOne())
+	code, out, errs := g.Run(ctx, "alloc", "create", "--gpu", "h100", "--wait")
 	if code != 130 || out != "" || !strings.Contains(errs, allocation+" waits on in the queue.\nmuster alloc show ") ||
 		!strings.Contains(errs, "gives it up.\n") {
 		t.Errorf("code %d\n%s%s", code, out, errs)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
-	g.on("POST", "allocations", cancel)
-	if code, _, errs := g.run(ctx, "alloc", "create", "--gpu", "h100"); code != 130 || !strings.Contains(errs, " was made is not known.\n") {
+	g.On("POST", "allocations", cancel)
+	if code, _, errs := g.Run(ctx, "alloc", "create", "--gpu", "h100"); code != 130 || !strings.Contains(errs, " was made is not known.\n") {
 		t.Errorf("before the answer: %d %s", code, errs)
 	}
 }
@@ -131,33 +146,33 @@ func TestLeave(t *testing.T) {
 // TestCheck: a check is waited for, and what it has found is shown. What is missing fails the command.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
-	old := g.now.Add(-time.Hour)
-	fresh := g.now.Add(time.Minute)
+	g := scripted.New(t, commands.All())
+	old := g.Now.Add(-time.Hour)
+	fresh := g.Now.Add(time.Minute)
 	pending := evidence(&old)
 	pending.Pending = "t1"
 	start := func(answers ...any) {
-		g.on("GET", "nodes/gpu-1/check", append([]any{evidence(&old)}, answers...)...)
-		g.on("POST", "nodes/gpu-1/check", api.CheckStarted{Task: "t1"})
-		g.on("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskCompleted})
-		g.requests()
+		g.On("GET", "nodes/gpu-1/check", append([]any{evidence(&old)}, answers...)...)
+		g.On("POST", "nodes/gpu-1/check", api.CheckStarted{Task: "t1"})
+		g.On("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskCompleted})
+		g.Requests()
 	}
 	start(pending, evidence(&old), evidence(&fresh, "ecc: unknown: nvidia-smi does not say"))
-	code, out, errs := g.muster("node", "check", "gpu-1", "--accept", "--image", "h/p@sha256:1", "--login", "ngc", "--", "dcgmi", "diag",
+	code, out, errs := g.Muster("node", "check", "gpu-1", "--accept", "--image", "h/p@sha256:1", "--login", "ngc", "--", "dcgmi", "diag",
 		"-r", "1")
-	asked := g.requests()
+	asked := g.Requests()
 	const sent = `POST nodes/gpu-1/check {"accept":true,"image":"h/p@sha256:1","command":["dcgmi","diag","-r","1"],"login":"ngc"}`
 	if code != 1 || asked[1] != sent || errs != "task t1 looks at gpu-1\n" {
 		t.Errorf("code %d %s\n%q", code, errs, asked)
 	}
-	golden(t, "node-check", out)
+	kit.Golden(t, "node-check.golden", out)
 	start(evidence(&fresh))
-	if code, out, _ = g.muster("node", "check", "gpu-1", "--accept"); code != 1 || !strings.Contains(out, "missing: ecc: unknown: ") {
+	if code, out, _ = g.Muster("node", "check", "gpu-1", "--accept"); code != 1 || !strings.Contains(out, "missing: ecc: unknown: ") {
 		t.Errorf("an acceptance with something unknown: %d\n%s", code, out)
 	}
-	g.screen = 60
+	g.Screen = 60
 	start(evidence(&fresh))
-	code, out, _ = g.muster("node", "check", "gpu-1", "--wait")
+	code, out, _ = g.Muster("node", "check", "gpu-1", "--wait")
 	if code != 0 || !strings.HasSuffix(out, "\nNothing is missing. Its slots: muster slot ls --node gpu-1\n") {
 		t.Errorf("nothing is missing: %d\n%s", code, out)
 	}
@@ -165,12 +180,12 @@ func TestCheck(t *testing.T) {
 	bare.Profile = ""
 	bare.Figures, bare.Tags = nil, nil
 	start(bare)
-	if code, out, _ = g.muster("node", "check", "gpu-1"); code != 0 || !strings.HasPrefix(out, "gpu-1: no profile, ") ||
+	if code, out, _ = g.Muster("node", "check", "gpu-1"); code != 0 || !strings.HasPrefix(out, "gpu-1: no profile, ") ||
 		!strings.HasSuffix(out, "muster profile assign PROFILE gpu-1\n") || strings.Contains(out, "FIGURE") || strings.Contains(out, "TAG") {
 		t.Errorf("no profile: %d\n%s", code, out)
 	}
 	start(evidence(&fresh, "x"))
-	if code, out, _ := g.muster("node", "check", "gpu-1", "-o", "json"); code != 1 || !strings.HasPrefix(out, `{"node":"gpu-1",`) {
+	if code, out, _ := g.Muster("node", "check", "gpu-1", "-o", "json"); code != 1 || !strings.HasPrefix(out, `{"node":"gpu-1",`) {
 		t.Errorf("json: %d %s", code, out)
 	}
 }
@@ -178,35 +193,35 @@ func TestCheck(t *testing.T) {
 // TestCheckFails: a check that ends without evidence, or does not end, is an error that says where to look.
 func TestCheckFails(t *testing.T) {
 	t.Parallel()
-	g := newGateway(t)
+	g := scripted.New(t, commands.All())
 	pending := evidence(nil)
 	pending.Pending = "t1"
-	g.on("POST", "nodes/gpu-1/check", api.CheckStarted{Task: "t1"})
-	g.on("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskRunning}, api.Task{ID: "t1", Status: wire.TaskFailed, Error: "no nvidia-smi"})
-	g.on("GET", "nodes/gpu-1/check", evidence(nil))
-	if code, _, errs := g.muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "the check is failed: no nvidia-smi") ||
+	g.On("POST", "nodes/gpu-1/check", api.CheckStarted{Task: "t1"})
+	g.On("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskRunning}, api.Task{ID: "t1", Status: wire.TaskFailed, Error: "no nvidia-smi"})
+	g.On("GET", "nodes/gpu-1/check", evidence(nil))
+	if code, _, errs := g.Muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "the check is failed: no nvidia-smi") ||
 		!strings.Contains(errs, "muster task show t1") {
 		t.Errorf("the task failed: %d %s", code, errs)
 	}
-	g.on("GET", "tasks/t1", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no"})
-	if code, _, errs := g.muster("node", "check", "gpu-1", "--timeout", "10s"); code != 1 ||
+	g.On("GET", "tasks/t1", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "no"})
+	if code, _, errs := g.Muster("node", "check", "gpu-1", "--timeout", "10s"); code != 1 ||
 		!strings.Contains(errs, "after 10s, gpu-1 has not been looked at") {
 		t.Errorf("who may not see tasks: %d %s", code, errs)
 	}
-	g.on("GET", "nodes/gpu-1/check", pending)
-	if code, _, errs := g.muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "after 30m, gpu-1 has not been looked at") {
+	g.On("GET", "nodes/gpu-1/check", pending)
+	if code, _, errs := g.Muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "after 30m, gpu-1 has not been looked at") {
 		t.Errorf("it does not end: %d %s", code, errs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	g.pause = func(ctx context.Context) error {
+	g.Pause = func(ctx context.Context) error {
 		cancel()
 		return ctx.Err()
 	}
-	if code, _, errs := g.run(ctx, "node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "The check goes on. muster node show") {
+	if code, _, errs := g.Run(ctx, "node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "The check goes on. muster node show") {
 		t.Errorf("^C: %d %s", code, errs)
 	}
-	g.on("GET", "nodes/gpu-1/check", evidence(nil), &wire.ErrorDetail{Code: wire.CodeRetired, Message: "it is retired"})
-	if code, _, errs := g.muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "it is retired") {
+	g.On("GET", "nodes/gpu-1/check", evidence(nil), &wire.ErrorDetail{Code: wire.CodeRetired, Message: "it is retired"})
+	if code, _, errs := g.Muster("node", "check", "gpu-1"); code != 1 || !strings.Contains(errs, "it is retired") {
 		t.Errorf("the node is retired meanwhile: %d %s", code, errs)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 )
 
 // releaseSign has two halves, so that the key can stay on a machine without a network. Without --key it gives what is to be signed. With
@@ -94,7 +95,7 @@ func readPointer(s *cli.Session, file string) (json.RawMessage, error) {
 
 // signed shows the person what the key signs, and signs it.
 func signed(s *cli.Session, file string, payload []byte) (json.RawMessage, error) {
-	key, err := s.SigningKey(file)
+	key, err := work.ReadKey(s, file)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/work"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
 )
@@ -89,7 +90,7 @@ func (o *order) read() (several bool, err error) {
 	o.user = f.User
 	o.timeout = f.Timeout
 	o.atMost = f.AtMost
-	if o.key, err = o.OperatorKey(); err != nil {
+	if o.key, err = work.Key(o.Session); err != nil {
 		return false, err
 	}
 	several = len(o.Words) != 1
@@ -205,7 +206,7 @@ func (o *order) run(node cli.Target, to streams) (pipe.Exit, error) {
 	if o.timeout > 0 {
 		params.LimitSeconds = int(min(o.timeout+wire.SessionBridge, wire.MaxSession) / time.Second) // if nobody is here any more to end it
 	}
-	ask, err := o.Ask(o.life, o.key, node.ID, wire.SessionExec, &params)
+	ask, err := work.Session(o.life, o.Session, o.key, node.ID, wire.SessionExec, &params)
 	if err != nil {
 		return pipe.Exit{}, o.why(err)
 	}

@@ -54,7 +54,7 @@ func TestExecUsage(t *testing.T) {
 		"node exec gpu-1 --timeout x -- uptime":   "no duration",
 		"node exec gpu-1 --at-most 0 -- uptime":   "whole number",
 		"node exec gpu-1 --user a/b -- uptime":    "that cannot be the user of a session\n  hint: the name of an account",
-		"node exec gpu-1 -- rm lat\xe9":           `"lat\xe9" is not UTF-8, and cannot be sent as it is`,
+		"node exec gpu-1 -- rm lat\xe9":           `command[1] is not UTF-8, and cannot be sent as it is`,
 		"node exec gpu-1 -- \xff":                 "is not UTF-8",
 		"node exec gpu-1 --stdin -- cat \xff":     "is not UTF-8",
 		"node exec -l a=b -- uptime":              "--yes",

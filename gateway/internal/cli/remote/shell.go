@@ -10,6 +10,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/tty"
+	"muster/gateway/internal/cli/work"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
 )
@@ -59,7 +60,7 @@ func nodeShell(ctx context.Context, s *cli.Session) error {
 var errInterrupted = errors.New("interrupted")
 
 func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Size) (api.SessionAsk, error) {
-	key, err := s.OperatorKey()
+	key, err := work.Key(s)
 	if err != nil {
 		return api.SessionAsk{}, err
 	}
@@ -71,7 +72,7 @@ func askShell(ctx context.Context, s *cli.Session, c *client.Client, size tty.Si
 	if params.Check() != nil {
 		params.Term = "" // a name that the node cannot know; the usual one is
 	}
-	return s.Ask(ctx, key, s.Words[0], wire.SessionShell, &params)
+	return work.Session(ctx, s, key, s.Words[0], wire.SessionShell, &params)
 }
 
 // visit is a shell on a node, in the terminal here.

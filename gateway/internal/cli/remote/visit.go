@@ -11,6 +11,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 )
 
 // passage is one session with a node.
@@ -30,11 +31,11 @@ func open(ctx context.Context, s *cli.Session, node, kind string, params wire.Se
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.OperatorKey()
+	key, err := work.Key(s)
 	if err != nil {
 		return nil, err
 	}
-	ask, err := s.Ask(ctx, key, node, kind, params)
+	ask, err := work.Session(ctx, s, key, node, kind, params)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 )
 
 const (
@@ -159,7 +160,7 @@ func (o *order) read() error {
 	var err error
 	o.wait = f.Wait
 	o.life = f.Expires
-	o.key, err = o.OperatorKey()
+	o.key, err = work.Key(o.Session)
 	return err
 }
 
@@ -210,7 +211,6 @@ func nameOf(command []string) string {
 	return plain[:min(len(plain), 40)] + "-" + wire.NewTaskID()[:5]
 }
 
-// queue makes the task of one node. Its id is chosen here, so that a request whose answer got lost can be made again without a second one.
 func (o *order) queue(ctx context.Context, node cli.Target) (api.Task, error) {
 	p := o.program
 	p.GPUs = o.gpus[node.ID]
@@ -218,26 +218,7 @@ func (o *order) queue(ctx context.Context, node cli.Target) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
 	}
-	q := api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadProcess, Params: params,
-		ExpiresSeconds: int(o.life.Seconds())}
-	if o.key != nil {
-		signed, err := o.Sign(ctx, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.life)
-		if err != nil {
-			return api.Task{}, err
-		}
-		q = api.NewTask{Signed: signed}
-	}
-	return send(ctx, o.Session, q)
-}
-
-// send gives a task to the gateway, once more where the answer got lost.
-func send(ctx context.Context, s *cli.Session, q api.NewTask) (api.Task, error) {
-	task, err := cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
-	var refusal *wire.ErrorDetail
-	if err == nil || errors.As(err, &refusal) || s.Pause(ctx, time.Second) != nil {
-		return task, err
-	}
-	return cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+	return work.Queue(ctx, o.Session, o.key, api.NewTask{Node: node.ID, Type: wire.TaskWorkloadProcess, Params: params}, o.life)
 }
 
 // startAll starts the program everywhere, and does not wait for its end.

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 )
 
 const (
@@ -79,8 +80,7 @@ func (o stop) end(ctx context.Context, node cli.Target, p placed) (string, error
 	if p.queued != nil {
 		return o.takeBack(ctx, p)
 	}
-	task, err := send(ctx, o.Session, api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: wire.TaskWorkloadStop, Params: o.params,
-		ExpiresSeconds: int(usualExpiry.Seconds())})
+	task, err := work.Queue(ctx, o.Session, nil, api.NewTask{Node: node.ID, Type: wire.TaskWorkloadStop, Params: o.params}, usualExpiry)
 	if err != nil {
 		return "", err
 	}

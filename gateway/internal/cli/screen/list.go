@@ -12,6 +12,7 @@ type Column struct {
 	Least int  // its cells may be cut to this width, in columns of the screen; 0: they are never cut
 	Most  int  // if there is no screen, a cell that is wider than this does not widen the column; 0: no limit
 	Wide  bool // with -o wide alone
+	Below bool // a sentence: where the whole of it has no room, it goes on lines of its own, below its row
 }
 
 const (
@@ -31,13 +32,15 @@ type List struct {
 	limit   int // columns of the screen; 0: no limit
 	widths  []int
 	shown   []bool
+	below   []bool
 	begun   bool
 	err     error // the first that writing met
 }
 
 // NewList makes a list that is written to w, for a screen of so many columns; 0: it is no screen. A wide one has all columns.
 func NewList(w io.Writer, wide bool, limit int, columns []Column) *List {
-	l := &List{w: w, columns: columns, widths: make([]int, len(columns)), shown: make([]bool, len(columns))}
+	l := &List{w: w, columns: columns, widths: make([]int, len(columns)), shown: make([]bool, len(columns)),
+		below: make([]bool, len(columns))}
 	if !wide {
 		l.limit = limit
 	}
@@ -52,7 +55,8 @@ func (l *List) Limit() int { return l.limit }
 
 // Write writes rows, each with one cell for each column. The header comes before the first row.
 func (l *List) Write(rows [][]string) error {
-	if !l.begun {
+	begun := l.begun
+	if !begun {
 		header := make([]string, len(l.columns))
 		for i, c := range l.columns {
 			header[i] = c.Name
@@ -61,12 +65,29 @@ func (l *List) Write(rows [][]string) error {
 	}
 	l.fit(rows)
 	l.begun = true
-	for _, row := range rows {
-		if _, err := io.WriteString(l.w, l.line(row)+"\n"); l.err == nil {
+	for i, row := range rows {
+		text := l.line(row) + "\n"
+		if i > 0 || begun {
+			text += l.sentences(row)
+		}
+		if _, err := io.WriteString(l.w, text); l.err == nil {
 			l.err = err
 		}
 	}
 	return l.err
+}
+
+// sentences are what stands below a row.
+func (l *List) sentences(row []string) string {
+	var text strings.Builder
+	for i, cell := range row {
+		if l.below[i] && cell != Unknown {
+			for _, line := range wrapped(cell, l.limit-gap) {
+				text.WriteString(strings.Repeat(" ", gap) + line + "\n")
+			}
+		}
+	}
+	return text.String()
 }
 
 // fit decides how wide the columns are. With the first rows it also decides which columns there are.
@@ -80,6 +101,11 @@ func (l *List) fit(rows [][]string) {
 	}
 	if l.limit == 0 {
 		return
+	}
+	for i, c := range l.columns {
+		if l.shown[i] && c.Below && !l.begun && Total(l.widths, gap) > l.limit {
+			l.below[i], l.widths[i] = true, 0
+		}
 	}
 	Fit(l.columns, l.widths, l.limit, gap, !l.begun)
 	for i, w := range l.widths {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/work"
 )
 
 // usualExpiry is how long a task waits for its node where --expires says nothing.
@@ -75,7 +75,7 @@ func (o *order) read() error {
 	}
 	o.json = o.Form == cli.FormJSON
 	o.flags.Wait = o.flags.Wait || o.flags.AtMost > 0 || o.flags.StopAfter > 0
-	o.key, err = o.OperatorKey()
+	o.key, err = work.Key(o.Session)
 	return err
 }
 
@@ -120,26 +120,8 @@ func (o *order) queue(ctx context.Context, t cli.Target) (api.Task, error) {
 	return task, err
 }
 
-// queueOne makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
 func (o *order) queueOne(ctx context.Context, t cli.Target) (api.Task, error) {
-	q := api.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
-		ExpiresSeconds: int(o.flags.Expires.Seconds())}
-	if o.key != nil {
-		signed, err := o.Sign(ctx, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.flags.Expires)
-		if err != nil {
-			return api.Task{}, err
-		}
-		q = api.NewTask{Signed: signed}
-	}
-	task, err := cli.Send[api.Task](ctx, o.Session, "POST", api.PathTasks, q)
-	var refusal *wire.ErrorDetail
-	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
-		return task, err
-	}
-	if o.Pause(ctx, time.Second) != nil {
-		return task, err
-	}
-	return cli.Send[api.Task](ctx, o.Session, "POST", api.PathTasks, q)
+	return work.Queue(ctx, o.Session, o.key, api.NewTask{Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params}, o.flags.Expires)
 }
 
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.

@@ -1,0 +1,109 @@
+// Package work gives nodes their tasks and sessions. The gateway signs these, or the key of an operator that the gateway does not have.
+package work
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/cli"
+)
+
+// ReadKey reads an operator's private Ed25519 key in PKCS#8, as muster key generate and openssl genpkey write it.
+func ReadKey(s *cli.Session, file string) (ed25519.PrivateKey, error) {
+	raw, err := s.ReadSecret(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the key: %w", err)
+	}
+	const hint = "muster key generate FILE makes one; so does openssl genpkey -algorithm ed25519"
+	block, _ := pem.Decode(raw)
+	if block == nil {
+		return nil, cli.Hinted(file+" holds no key in PEM", hint)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, ok := parsed.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		return nil, cli.Hinted(file+" holds no private Ed25519 key", hint)
+	}
+	return key, nil
+}
+
+// Key is the key that --key names; nil: the gateway signs.
+func Key(s *cli.Session) (ed25519.PrivateKey, error) {
+	file := s.Flags.Text("key")
+	if file == "" {
+		return nil, nil
+	}
+	return ReadKey(s, file)
+}
+
+// seal signs a task or the opening of a session here. The node's id and enrolment come from the gateway; the node compares them with its
+// own. The document says what p says of its id, type and params, and is good for so long.
+func seal(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node string, p wire.TaskPayload,
+	lasts time.Duration) (*wire.SignedTask, error) {
+	raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node), nil)
+	if err != nil {
+		return nil, err
+	}
+	n, err := api.ReadNode(raw)
+	if err != nil {
+		return nil, err
+	}
+	p.NodeID = n.ID
+	p.Enrolment = n.Enrolment
+	p.IssuedAt = s.Now().UTC()
+	p.ExpiresAt = p.IssuedAt.Add(lasts)
+	p.Nonce = wire.NewTaskID()
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	signed := sign.SealTask(key, payload)
+	return &signed, nil
+}
+
+// Session is how a command asks for a session with a node: signed here where there is a key.
+func Session(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node, kind string,
+	params wire.SessionParams) (api.SessionAsk, error) {
+	raw, err := sign.Encode(params)
+	if err == nil {
+		err = params.Check()
+	}
+	var refusal *wire.ErrorDetail
+	if errors.As(err, &refusal) {
+		return api.SessionAsk{}, cli.Usagef(refusal.Hint, "%s", refusal.Message)
+	}
+	if err != nil || key == nil {
+		return api.SessionAsk{Type: kind, Params: raw}, err
+	}
+	signed, err := seal(ctx, s, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
+	return api.SessionAsk{Signed: signed}, err
+}
+
+// Queue gives a node a task, which waits for it for so long at most. The task's id is chosen here, so that a request whose answer got lost
+// can be made again without a second task. key signs the task; nil: the gateway does.
+func Queue(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, q api.NewTask, lasts time.Duration) (api.Task, error) {
+	q.ID = wire.NewTaskID()
+	q.ExpiresSeconds = int(lasts.Seconds())
+	if key != nil {
+		signed, err := seal(ctx, s, key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, lasts)
+		if err != nil {
+			return api.Task{}, err
+		}
+		q = api.NewTask{Signed: signed}
+	}
+	task, err := cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+	var refusal *wire.ErrorDetail
+	if err == nil || errors.As(err, &refusal) || s.Pause(ctx, time.Second) != nil {
+		return task, err
+	}
+	return cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+}
