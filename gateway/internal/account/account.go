@@ -17,7 +17,7 @@ import (
 
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )

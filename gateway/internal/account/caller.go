@@ -1,12 +1,14 @@
 package account
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/store"
 )
 
@@ -136,4 +138,19 @@ func (c Caller) hasParts(scopes []string) bool {
 		}
 	}
 	return true
+}
+
+// Still refuses an account that may not have a session with a node of a tenant any more. opener is the part of the scope that it needs.
+func Still(ctx context.Context, db *store.Store, id, tenant, opener string) error {
+	a, err := db.Account(ctx, id)
+	if err != nil {
+		return err
+	}
+	if status := Status(a, time.Now()); status != api.StatusLive {
+		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
+	}
+	if a.Tenant != "" && a.Tenant != tenant {
+		return wire.Refuse(wire.CodeForbidden, "the account is for the tenant "+a.Tenant+" only", "use another one")
+	}
+	return Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
 }

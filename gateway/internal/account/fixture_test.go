@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -35,12 +35,7 @@ type fixture struct {
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	d := &fixture{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
-	var err error
-	d.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: d.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.store.Close() })
+	d.store = kit.Store(t, d.clock)
 	d.trail = audit.New(audit.Config{Store: d.store, Now: d.clock, Logger: d.quiet()})
 	d.psks = bootstrap.New(bootstrap.Config{Store: d.store, Now: d.clock, Audit: d.trail, Logger: d.quiet()})
 	d.gate = d.open(false)

@@ -11,7 +11,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/store"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 )
 
 // inURL refuses a token in the query string, more of a token in the path than its public part, and a PSK in either.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 	"muster/store"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/store"
 )
 

@@ -3,7 +3,6 @@ package account_test
 import (
 	"context"
 	"net/http/httptest"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -19,11 +19,7 @@ import (
 // TestWithin: a gate for calls from within takes the account of the context, and nothing that a request says. Every other gate takes no
 // account of a context.
 func TestWithin(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := kit.Store(t, nil)
 	a := store.Account{Name: "alice", Tenant: "platform", Scopes: []string{api.ScopeNodesRead}, CreatedAt: time.Now()}
 	token, err := account.Mint(&a, nil)
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/kit"
 )
 
 // pair is a certificate and its key in PEM.
@@ -66,7 +67,7 @@ func (f folder) putPair(p pair) {
 	f.put(f.keyFile, p.key)
 }
 
-func (f folder) open(c *clock, log *recorder) *authority.Files {
+func (f folder) open(c *kit.Clock, log *recorder) *authority.Files {
 	f.t.Helper()
 	files, err := authority.OpenFiles(f.certFile, f.keyFile, c.Now, log.logger())
 	if err != nil {

@@ -16,31 +16,14 @@ import (
 	"time"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
 // start is the injected clock's first reading in all tests.
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// clock is an injected clock.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: start} }
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Set(t time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = t
-}
+func newClock() *kit.Clock { return kit.NewClock(start) }
 
 func openStore(t testing.TB, path string) *store.Store {
 	t.Helper()

@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/asn1"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"muster/agent/wire"
@@ -58,15 +59,16 @@ func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.
 	if err != nil {
 		return store.Certificate{}, err
 	}
-	extensions, err := nodeExtensions(keyIdentifier(key), parent.SubjectKeyId, a.NodeURI(r.NodeID))
+	uri, err := url.Parse(a.NodeURI(r.NodeID))
 	if err != nil {
 		return store.Certificate{}, err
 	}
-	leaf := nodeLeaf{
-		Serial: number, Validity: validity{from, to}, Subject: pkix.Name{CommonName: r.NodeID}.ToRDNSequence(),
-		Key: asn1.RawValue{FullBytes: r.CSR.RawSubjectPublicKeyInfo}, Extensions: extensions,
+	template := &x509.Certificate{
+		SerialNumber: number, NotBefore: from, NotAfter: to, Subject: pkix.Name{CommonName: r.NodeID}, URIs: []*url.URL{uri},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true, SubjectKeyId: keyIdentifier(key),
 	}
-	der, err := leaf.sign(parent, h.issuing.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, h.issuing.key)
 	if err != nil {
 		return store.Certificate{}, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -32,7 +33,7 @@ func served(t testing.TB, s interface {
 }
 
 // openServing opens an authority with a log of its own.
-func openServing(t *testing.T, s *store.Store, c *clock, log *recorder, hosts ...string) (*authority.Authority, *authority.Serving) {
+func openServing(t *testing.T, s *store.Store, c *kit.Clock, log *recorder, hosts ...string) (*authority.Authority, *authority.Serving) {
 	t.Helper()
 	a, err := authority.Open(t.Context(), authority.Config{Store: s, Now: c.Now, Logger: log.logger()})
 	if err != nil {

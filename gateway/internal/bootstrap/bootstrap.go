@@ -16,8 +16,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap/reach"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/httpserver/origin"
-	"muster/gateway/internal/limit"
 	"muster/store"
 )
 
@@ -43,7 +43,6 @@ type Bootstrap struct {
 	site    func() (Site, error)
 	reach   reach.Reach
 	release func(ctx context.Context, nodeID string) (Release, error)
-	known   credentials
 	marks   marks // of PSKs
 	nonces  *limit.Memory
 	audit   *audit.Trail
@@ -79,23 +78,8 @@ func New(c Config) *Bootstrap {
 
 // Credential finds the credential that a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK
 // by psk-<8 hex>. It returns a PSK as a token of the default tenant, without a number of uses. It finds a token that has ended too,
-// because the node that it enrolled may ask again. Uses and expiry may be a second old, so no decision may rest on them. The caller must
-// not change the token's labels and key: others share them.
+// because the node that it enrolled may ask again.
 func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, error) {
-	now := b.now()
-	known, version, found := b.known.find(id, now)
-	if found {
-		return known, nil
-	}
-	token, err := b.read(ctx, id)
-	if err == nil {
-		b.known.keep(token, now, version)
-	}
-	return token, err
-}
-
-// read reads a credential from the database.
-func (b *Bootstrap) read(ctx context.Context, id string) (store.Token, error) {
 	var token store.Token
 	var err error
 	if sign.IsPSKID(id) {

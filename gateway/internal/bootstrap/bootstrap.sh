@@ -35,6 +35,7 @@ SECRET=''
 PROFILE=''
 # shellcheck disable=SC2016 # it is a script of its own
 APPLY=''
+RESTART=''
 ROOTS=''
 
 main() {
@@ -51,9 +52,13 @@ main() {
 		unset "$name"
 	done
 	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
-	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env
+	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env restarted=$conf/profile-restarted
 	work='' credential='' token='' is='' locked='' authorization='' leaver='' number=0 status=0 steps=8
 	[ -z "$PROFILE" ] || steps=9
+	if [ -n "$PROFILE" ] && [ -n "$APPLY" ] && [ "$RESTART" = yes ] && [ "$MODE" = cloud_init ] &&
+		[ "$(cat "$restarted" 2>/dev/null)" != "$PROFILE" ]; then
+		steps=10
+	fi
 	began=$(seconds)
 	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
 	host=${GATEWAY#https://} host_port=${GATEWAY#https://}
@@ -510,9 +515,20 @@ main() {
 		step "profile $PROFILE"
 		"$program" profile apply "$PROFILE" || die "this machine is not for the profile $PROFILE, as it says above" \
 			'install its system anew, or give its node the profile that it is set up for' 78
+		if [ "$(cat "$restarted" 2>/dev/null)" = "$PROFILE" ]; then
+			found 'applied, and this machine was restarted for it'
+			return
+		fi
 		[ -n "$APPLY" ] || return 0
 		printf '%s\n' "$APPLY" >"$work/profile" || die "$base cannot be written" 'make room there, then run this again'
 		sh -eu "$work/profile" "$program" || die "what the profile $PROFILE needs cannot be done" 'mend what it says above, then run this again'
+		if [ "$RESTART" = yes ] && [ "$MODE" = cloud_init ]; then
+			# Once: the mark is on the disk before. The first hop's unit goes on after the restart.
+			printf '%s\n' "$PROFILE" | put "$restarted" 644
+			sync
+			step 'restart, for what the profile changes of the kernel'
+			! systemctl reboot || sleep 900 # the restart ends this
+		fi
 		found 'applied; what it changes of the kernel counts from the next boot on'
 	}
 

@@ -1,17 +1,16 @@
 package bootstrap_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
@@ -32,14 +31,7 @@ func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	d := &fixture{t: t, now: start}
 	clock := func() time.Time { return d.now }
-	var err error
-	d.store, err = store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32), Now: clock,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.store.Close() })
+	d.store = kit.Store(t, clock)
 	d.audit = audit.New(audit.Config{Store: d.store, Now: clock})
 	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Now: clock, Audit: d.audit})
 	return d

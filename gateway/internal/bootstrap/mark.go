@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/store"
 )
 
@@ -24,7 +24,7 @@ import (
 const (
 	markSalt    = 16
 	markContext = "muster psk mark v1\n"
-	markMemory  = credentialMemory
+	markMemory  = time.Second
 )
 
 func newMark(secret string, random io.Reader) ([]byte, error) {

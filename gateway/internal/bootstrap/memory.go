@@ -2,7 +2,7 @@ package bootstrap
 
 import (
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 const (

@@ -11,9 +11,11 @@ import (
 	"muster/store"
 )
 
-// Bounds of a bootstrap token. It ends FetchWindow after the first fetch of its script, or earlier at its outer limit.
+// Bounds of a bootstrap token. It ends FetchWindow after the first fetch of its script (restartWindow
+// where the machine is restarted in between), or earlier at its outer limit.
 const (
 	FetchWindow     = 15 * time.Minute
+	restartWindow   = 45 * time.Minute // large servers take 15 minutes to start
 	manualOuter     = 15 * time.Minute
 	cloudInitOuter  = 24 * time.Hour
 	shortestOuter   = time.Minute
@@ -30,6 +32,15 @@ type NodeTokenRequest struct {
 	Shell   bool   // for CloudInit: the user-data is a script, and no cloud-config
 	Profile string // the helper agrees to it before the machine joins; empty: none
 	Apply   string // what is then run for it: a script for sh, which gets the path of the agent
+	Restart bool   // a machine of CloudInit is then restarted once, before it joins
+}
+
+// window is how long the token lives from the first fetch on.
+func (q *NodeTokenRequest) window() time.Duration {
+	if q.Restart {
+		return restartWindow
+	}
+	return FetchWindow
 }
 
 // Complete fills in the defaults, and refuses values that make no sense.
@@ -124,7 +135,7 @@ func (b *Bootstrap) ready() (Site, error) {
 
 // mint makes the scripts, the command and the user-data for a token. kept is the script to store.
 func (s Site) mint(q NodeTokenRequest, t sign.Token, r Release) (m Minted, kept string, err error) {
-	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(),
+	m = Minted{Token: t, Window: q.window(), Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(),
 		Registry: s.Registry, Release: r}
 	if kept, err = s.frozen(q, t.Public(), r); err != nil {
 		return m, "", err

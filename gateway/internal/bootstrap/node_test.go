@@ -2,7 +2,6 @@ package bootstrap_test
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,11 +13,10 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/kit/lab"
 	"muster/store"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // site is a gateway as scripts speak of it.
 func site() bootstrap.Site {
@@ -58,9 +56,9 @@ func TestMintNodeTokenGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "script.golden", m.Script)
-	golden(t, "user-data.golden", m.UserData)
-	golden(t, "command.golden", m.Command+"\n")
+	kit.Golden(t, "script.golden", m.Script)
+	kit.Golden(t, "user-data.golden", m.UserData)
+	kit.Golden(t, "command.golden", m.Command+"\n")
 	for _, text := range []string{m.Script, m.UserData[strings.Index(m.UserData, "#!/bin/sh"):]} {
 		lint(t, text)
 	}
@@ -72,20 +70,6 @@ func TestMintNodeTokenGolden(t *testing.T) {
 	if e := d.events("bootstrap.created"); len(e) != 1 || e[0].NodeName != "gpu-7" || e[0].Actor != operator.Name || !e[0].Security ||
 		e[0].Detail["token"] != m.Token.Public() {
 		t.Errorf("events: %+v", e)
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || got != string(want) {
-		t.Errorf("%s differs (%v); go test -update writes it anew. Got:\n%s", path, err, got)
 	}
 }
 

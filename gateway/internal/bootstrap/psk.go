@@ -31,7 +31,6 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	}
 	e := b.event("psk.set", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
-	defer b.known.forget()
 	defer b.marks.forget()
 	return psk.ID, b.store.SetPSK(ctx, psk, e)
 }
@@ -76,7 +75,6 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 	if keep != "" {
 		e.Detail = map[string]string{"kept": keep}
 	}
-	defer b.known.forget()
 	defer b.marks.forget()
 	return b.store.ClearPSKs(ctx, keep, e)
 }

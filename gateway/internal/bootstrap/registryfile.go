@@ -32,10 +32,6 @@ func (b *Bootstrap) TakeCredential(ctx context.Context, s Settings, named func(f
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", setting, s.CredentialFile, err)
 	}
-	if info, err := os.Stat(s.CredentialFile); err == nil && info.Mode().Perm()&0o077 != 0 {
-		b.log.Warn("others than its owner can read the registry's credential: chmod 600 it, or remove it, for it is sealed now", "file",
-			s.CredentialFile)
-	}
 	return b.SetRegistryCredential(ctx, c, store.Actor{Name: "gateway"})
 }
 

@@ -64,6 +64,7 @@ func (s Site) frozen(q NodeTokenRequest, tokenID string, r Release) (string, err
 		{"LAYER_AMD64", layerAMD64}, {"LAYER_ARM64", layerARM64},
 		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", yes(s.InstallRuntime)}, {"RUNTIME_PACKAGE", s.RuntimePackage},
 		{"REGISTRY", s.Registry}, {"LOGIN", yes(s.Direct)}, {"TOKEN_ID", tokenID}, {"PROFILE", q.Profile}, {"APPLY", strings.TrimSpace(q.Apply)},
+		{"RESTART", yes(q.Restart)},
 		{"ROOTS", strings.TrimSpace(s.Roots)},
 	})
 }

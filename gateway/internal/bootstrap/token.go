@@ -98,7 +98,6 @@ func (b *Bootstrap) RevokeToken(ctx context.Context, tenant, id string, by store
 	id = publicPart(id)
 	e := b.event("token.revoked", tenant, by)
 	e.Detail = map[string]string{"token": id}
-	defer b.known.forget()
 	err := b.store.RevokeToken(ctx, tenant, id, b.now(), e)
 	if errors.Is(err, store.ErrNotFound) {
 		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no token is called %.40q", id), "muster token ls --all shows the ids")

@@ -74,18 +74,18 @@ func (d *Limiter) room(a *address) (victim *Conn, why reason) {
 	}
 	if g := d.strangers.heaviest(); g != nil {
 		if a.in == &d.known || g.count > a.count+1 {
-			return g.oldest, crowded
+			return g.oldest(), crowded
 		}
 		return d.strangers.firstIdle(d.now()), crowded
 	}
 	if g := d.known.heaviest(); g != nil {
 		if a.in == &d.known && g.count > a.count+1 {
-			return g.oldest, crowded
+			return g.oldest(), crowded
 		}
 		return d.known.firstIdle(d.now()), crowded
 	}
 	if g := d.proven.heaviest(); g != nil && g.count > fewest {
-		return g.oldest, crowdedOwner
+		return g.oldest(), crowdedOwner
 	}
 	return nil, full
 }
@@ -93,13 +93,13 @@ func (d *Limiter) room(a *address) (victim *Conn, why reason) {
 // firstIdle is the first connection of a group that has waited for its peer for longer than Grace. The others that it looks at go to
 // the group's end, so that the next look finds different ones. So nobody can hold all places by keeping a few connections busy.
 func (g *group) firstIdle(now int64) *Conn {
-	begin := g.oldest
+	begin := g.oldest()
 	for range looks {
-		c := g.oldest
+		c := g.oldest()
 		if c == nil || c.idles(now) {
 			return c
 		}
-		if g.turn(); g.oldest == begin {
+		if g.turn(); g.oldest() == begin {
 			return nil
 		}
 	}
@@ -108,16 +108,16 @@ func (g *group) firstIdle(now int64) *Conn {
 
 // firstIdle does the same for all groups with the most connections, one after another.
 func (w *crowd) firstIdle(now int64) *Conn {
-	begin := w.heaviest().oldest
+	begin := w.heaviest().oldest()
 	for range looks {
 		g := w.heaviest()
-		c := g.oldest
+		c := g.oldest()
 		if c.idles(now) {
 			return c
 		}
 		g.turn()
 		w.turn(g)
-		if w.heaviest().oldest == begin {
+		if w.heaviest().oldest() == begin {
 			return nil
 		}
 	}
@@ -126,12 +126,15 @@ func (w *crowd) firstIdle(now int64) *Conn {
 
 // first is the first of a group's oldest connections that a test takes; nil: none of those that it looks at.
 func (g *group) first(takes func(*Conn) bool) *Conn {
-	c := g.oldest
+	e := g.conns.Front()
 	for range looks {
-		if c == nil || takes(c) {
+		if e == nil {
+			return nil
+		}
+		if c := e.Value.(*Conn); takes(c) {
 			return c
 		}
-		c = c.newer
+		e = e.Next()
 	}
 	return nil
 }
@@ -145,7 +148,7 @@ func (d *Limiter) yield() bool {
 	}
 	var victim *Conn
 	if g != nil {
-		victim = g.oldest
+		victim = g.oldest()
 	}
 	d.mu.Unlock()
 	victim.cut(full)
@@ -191,7 +194,7 @@ func (d *Limiter) prove(c *Conn, owner string) {
 	g.add(c)
 	var victim *Conn
 	if g.count > d.limits.PerOwner {
-		victim = g.oldest
+		victim = g.oldest()
 	}
 	c.proven.Store(true)
 	d.mu.Unlock()

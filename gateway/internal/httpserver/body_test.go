@@ -21,7 +21,7 @@ func upload(w http.ResponseWriter, r *http.Request) {
 	body := httpserver.PatientBody(w, r)
 	n, err := body.Read(make([]byte, 1))
 	if r.URL.RawQuery == "busy" {
-		<-time.After(300 * time.Millisecond)
+		<-time.After(1500 * time.Millisecond)
 	}
 	if err == nil {
 		var rest int64
@@ -67,7 +67,10 @@ func TestUploads(t *testing.T) {
 	} {
 		for _, second := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, HTTP/2 %v", c.name, second), func(t *testing.T) {
-				h := newHouse(t, quick())
+				t.Parallel()
+				limits := quick()
+				limits.Stall = time.Second // on a busy machine, the client may pause for long
+				h := newHouse(t, limits)
 				url := "http://" + h.plain
 				client := &http.Client{Transport: &http.Transport{}}
 				if second {

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"net"
@@ -19,9 +20,9 @@ type Conn struct {
 	many    bool     // its peer carries many clients
 
 	// Guarded by the limiter's lock.
-	group        *group // nil once closed
-	older, newer *Conn
-	extra        int // requests beyond the first that count like a connection
+	group *group        // nil once closed
+	place *list.Element // in the group
+	extra int           // requests beyond the first that count like a connection
 
 	proven   atomic.Bool
 	fresh    atomic.Bool  // something was read since the last request ended

@@ -19,7 +19,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"muster/store"
 	"muster/store/logins"
 )

@@ -3,24 +3,20 @@ package login_test
 import (
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/account/login"
+	"muster/gateway/internal/kit"
 	"muster/store"
 )
 
 // TestDesk: cookies and codes are in no record, a session knows its account and its end, and an account that ends soon bounds it.
 func TestDesk(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := kit.Store(t, nil)
 	soon := now.Add(time.Hour)
 	a := store.Account{ID: "msa_a", Name: "alice", Scopes: []string{api.ScopeAll}, CreatedAt: now, ExpiresAt: &soon}
 	if err := s.CreateAccount(t.Context(), a); err != nil {

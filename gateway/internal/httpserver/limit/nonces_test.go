@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 const year = 365 * 24 * time.Hour

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/limit/uptime"
+	"muster/gateway/internal/httpserver/limit/uptime"
 )
 
 // TestStandstill: a gateway that stood still was away, from the first reading after that on. One that is late was not, and one that has

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 var start = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

@@ -3,7 +3,7 @@ package secret_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"slices"
 	"strings"
 	"testing"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/limit/uptime"
+	"muster/gateway/internal/httpserver/limit/uptime"
 )
 
 // Outcome is what Take found.

@@ -1,7 +1,7 @@
 package secret_test
 
 import (
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"net/http"
 	"net/http/httptest"
 	"net/url"

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 // TestAllowance: five at once, then one in each pause; a clock that is set back takes nothing away for ever.

@@ -2,7 +2,7 @@ package secret_test
 
 import (
 	"fmt"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 	"strings"
 	"testing"
 )
