@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/httpserver/origin"
-	"muster/gateway/internal/limit"
 	"muster/store"
 )
 

@@ -30,6 +30,8 @@ type Tail struct {
 	TailConfig
 	takers []func(context.Context, []store.Event)
 
+	reading sync.Mutex // held while events are handed on, one portion after the other
+
 	mu     sync.Mutex
 	last   int64         // id of the last event that was read
 	before int64         // id of the last event that is not in recent any more
@@ -69,7 +71,7 @@ func (t *Tail) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		err := t.read(ctx)
+		err := t.Read(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
 			t.Logger.Error("the log of events cannot be read: the console and the live stream are late", "error", err)
 		}
@@ -77,8 +79,10 @@ func (t *Tail) Run(ctx context.Context) error {
 	}
 }
 
-// read reads what is new, in as many portions as that takes.
-func (t *Tail) read(ctx context.Context) error {
+// Read reads what is new, in as many portions as that takes. Run calls it twice a second; who cannot wait for that calls it too.
+func (t *Tail) Read(ctx context.Context) error {
+	t.reading.Lock()
+	defer t.reading.Unlock()
 	for {
 		t.mu.Lock()
 		after := t.last

@@ -29,6 +29,7 @@ type desk struct {
 	decided     api.SlotsDecided
 	plan        providers.Plan
 	leases      providers.LeaseList
+	cost        providers.CostReport
 	machines    map[string]providers.InstanceList // by account
 	metal       machines.List
 	steps       machines.Plan
@@ -79,6 +80,8 @@ func (d *desk) answer(path, method string) (answer any, mine bool) {
 		return d.evidence, true
 	case path == api.PathProviderPlan:
 		return d.plan, true
+	case path == api.PathCostReport:
+		return d.cost, true
 	case path == api.PathLeases:
 		return d.leases, true
 	case parts[0] == "providers":

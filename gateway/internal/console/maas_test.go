@@ -41,6 +41,8 @@ func (h *house) racked() {
 			m.Work = &machines.Work{Act: machines.ActDeploy, Step: "install", Since: *at(-5), By: "account:ada", Why: "HTTP 503: busy"}
 		case machines.StateFailed:
 			m.Finding, m.Next = "deploy_failed_elsewhere", "muster maas reset sys4"
+		case machines.StateGone:
+			m.Finding, m.Next = "gone", "enlist it again"
 		case machines.StateNew:
 			m.Hostname, m.Node, m.NodeID, m.NodeState, m.Profile, m.Power, m.Tags = "", "", "", "", "", "", nil
 		}
@@ -50,6 +52,8 @@ func (h *house) racked() {
 		{SystemID: "sys6", Hostname: "rack-6", Node: "rack-6", Finding: "gone", Severity: api.SeveritySevere,
 			Text: "MAAS has it no more, and it is a node",
 			Next: "enlist it again, or end it: muster maas decommission sys6"},
+		{SystemID: "sys2", Hostname: "rack-2", Node: "rack-2", Finding: "tag_conflict", Severity: api.SeverityWarn,
+			Text: "it has another tag", Next: "decide which is right"},
 		{SystemID: "sys4", Hostname: "rack-4", Node: "rack-4", Finding: "deploy_failed_elsewhere", Severity: api.SeverityWarn,
 			Text: "a deployment failed that muster has not on record", Next: "muster maas reset sys4"},
 		{SystemID: "sys3", Hostname: "rack-3", Node: "rack-3", Finding: "in_work", Text: "something is done with it",
@@ -66,7 +70,7 @@ func TestMAASPage(t *testing.T) {
 	got := b.get("/ui/maas")
 	whole(t, "maas", got)
 	lacks(t, "maas", got, "http://maas.lab:5240/MAAS", "3.6.1", `Machines <span class="count">9</span>`,
-		`What comes next <span class="count">3</span>`,
+		`What comes next <span class="count">4</span>`,
 		`<a class="tile" href="/ui/maas?state=ready"><b>2</b>`, "●</span> deployed", "◐</span> deploying", "■</span> failed",
 		"▲</span> installed", "■</span> gone", "◌</span> unknown", "◌</span> new", "■</span> gone</span>", "▲</span> deploy failed elsewhere",
 		"◌</span> in work", "enlist it again, or end it: muster maas decommission sys6", "deploy: waits for: its agent",
@@ -79,8 +83,18 @@ func TestMAASPage(t *testing.T) {
 	if body := b.get("/ui/maas").body; strings.Contains(body, "pending") || strings.Count(body, "a quiet moment") != 1 {
 		t.Error("it says that a machine without an agent is pending, or says twice what is waited for")
 	}
-	if first, second := strings.Index(got.body, `title="sys2"`), strings.Index(got.body, `title="sys1"`); first < 0 || second < first {
-		t.Error("what has a finding does not come first")
+	_, list, _ := strings.Cut(got.body, `id="machines"`)
+	var places []int
+	for _, id := range []string{"sys6", "sys2", "sys4", "sys3", "sys1"} {
+		places = append(places, strings.Index(list, `title="`+id+`"`))
+	}
+	if places[0] < 0 || !slices.IsSorted(places) {
+		t.Errorf("the gravest does not come first, or what is well not last: %v", places)
+	}
+	lacks(t, "the findings", got, `<span class="mark bad"><span aria-hidden="true">■</span> gone</span> <span class="hint">enlist it again`,
+		`<span class="detail">a text of MAAS</span> <span class="hint">decide which is right`)
+	if first, second := strings.Index(got.body, "?state=new"), strings.Index(got.body, "?state=gone"); first < 0 || second < first {
+		t.Error("the states are not in the order of a machine's life")
 	}
 	got = b.get("/ui/maas?state=failed")
 	lacks(t, "one state", got, "All states", `Machines <span class="count">1</span>`, `aria-current="true"><b>1</b>`)

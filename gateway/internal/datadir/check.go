@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -52,6 +53,26 @@ func Check(dir string) error {
 		Message: fmt.Sprintf("%s is not the gateway's alone: %s", dir, what),
 		Hint: "name another directory with --data; if this one is for the gateway alone: chmod 700 " + paste.Quote(Absolute(dir)) +
 			", and give the command again",
+	}
+}
+
+// Exposed warns of a file with a secret that other users of the machine can read or change. It is empty for one that is its owner's alone,
+// and for what is no plain file. The file is used all the same: it may be too late already.
+func Exposed(file string) string {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("others than its owner can read or change %s (mode %04o): make it belong to the user that reads it, with mode 0600, "+
+		"and change the secret if somebody may have read it", file, info.Mode().Perm())
+}
+
+// WarnExposed logs what Exposed says of files.
+func WarnExposed(log *slog.Logger, files ...string) {
+	for _, file := range files {
+		if said := Exposed(file); said != "" {
+			log.Warn(said)
+		}
 	}
 }
 

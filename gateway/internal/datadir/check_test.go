@@ -1,7 +1,9 @@
 package datadir_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,5 +63,36 @@ func makeFolder(t *testing.T, dir string, mode os.FileMode, files []string) {
 	}
 	if err = errors.Join(err, os.Chmod(dir, mode)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestExposed: a file with a secret is its owner's alone, or there is a warning. What is no plain file has no mode of its own.
+func TestExposed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "key")
+	if err := os.WriteFile(file, []byte("k"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "(mode 0640)", 0o604: "(mode 0604)", 0o620: "(mode 0620)"} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if said := datadir.Exposed(file); (said == "") != (want == "") || !strings.Contains(said, want) {
+			t.Errorf("mode %04o: it says %q", mode, said)
+		}
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	datadir.WarnExposed(slog.New(slog.NewTextHandler(&log, nil)), "", file, dir)
+	if strings.Count(log.String(), "level=WARN") != 1 || !strings.Contains(log.String(), file) {
+		t.Errorf("the log says %s", &log)
+	}
+	for _, other := range []string{dir, filepath.Join(dir, "none"), "-", "", os.DevNull} {
+		if said := datadir.Exposed(other); said != "" {
+			t.Errorf("%q: it says %q", other, said)
+		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
+	"muster/store"
 )
 
 const (
@@ -104,9 +104,6 @@ func TestFailedFlush(t *testing.T) {
 			t.Errorf("%s in the database: got %+v", n.Name, n)
 		}
 	}
-	if nodes, err := f.store.NodesByGPU(t.Context(), "GPU-1"); err != nil || len(nodes) != 3 {
-		t.Errorf("got %d nodes with the GPU, %v, want 3", len(nodes), err)
-	}
 }
 
 func TestFlushWithoutADatabase(t *testing.T) {
@@ -118,7 +115,7 @@ func TestFlushWithoutADatabase(t *testing.T) {
 	if err := f.Flush(t.Context()); err == nil {
 		t.Error("got no error from a closed store")
 	}
-	if _, err := f.Nodes(t.Context(), "", api.NodeFilter{Status: "online"}); err == nil {
+	if _, err := f.Nodes(t.Context(), store.NodeQuery{}); err == nil {
 		t.Error("a list by status that could not flush: got no error")
 	}
 	if len(f.handed) > 0 {
@@ -305,37 +302,6 @@ func TestBeatOfARetiredNode(t *testing.T) {
 	}
 	if n := f.seen("box"); n.State != "retired" || n.LastSeen != nil {
 		t.Errorf("got %s seen %v, want retired and never seen", n.State, n.LastSeen)
-	}
-}
-
-// TestGPURows: the GPU rows follow the readings. Strange readings give no rows.
-func TestGPURows(t *testing.T) {
-	f := newFleet(t)
-	ad := f.enrolled("box")
-	f.beat(ad, 1, hardware(oneGPU))
-	f.flush()
-	f.beat(ad, 2, hardware(twoGPUs))
-	f.flush() // of the same run and within ten minutes: not looked at
-	if nodes, err := f.store.NodesByGPU(t.Context(), "GPU-2"); err != nil || len(nodes) != 0 {
-		t.Errorf("got %d nodes, %v, want none yet", len(nodes), err)
-	}
-	f.clock.Forward(11 * time.Minute)
-	f.beat(ad, 3, hardware(twoGPUs))
-	f.flush()
-	if nodes, err := f.store.NodesByGPU(t.Context(), "GPU-2"); err != nil || len(nodes) != 1 || nodes[0].Name != "box" {
-		t.Errorf("got %v, %v, want the node", nodes, err)
-	}
-	for i, odd := range []string{
-		`{"gpus":[]}`, `{"gpus":[{"uuid":""}]}`, `{"gpus":[{"uuid":"GPU-X` + strings.Repeat("x", 81) + `"}]}`,
-	} {
-		f.beat(ad, 1, func(b *wire.HeartbeatRequest) {
-			b.RunID = fmt.Sprintf("odd%05d", i)
-			b.Hardware = []byte(odd)
-		})
-		f.flush()
-		if nodes, err := f.store.NodesByGPU(t.Context(), "GPU-X"); err != nil || len(nodes) != 0 {
-			t.Errorf("%.40s: got %d rows, %v, want none", odd, len(nodes), err)
-		}
 	}
 }
 

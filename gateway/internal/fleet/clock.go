@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/internal/limit/uptime"
+	"muster/gateway/internal/httpserver/limit/uptime"
 	"muster/store"
 	"muster/store/setback"
 )

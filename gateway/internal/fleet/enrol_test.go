@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -249,7 +248,7 @@ func TestRaceForOneUse(t *testing.T) {
 	if outcomes["ok"] != 1 || outcomes[wire.CodeTokenUsed] != 99 {
 		t.Errorf("got %v, want one ok and 99 token_used", outcomes)
 	}
-	if page, err := f.Nodes(t.Context(), "", api.NodeFilter{}); err != nil || page.Total != 1 {
+	if page, err := f.Nodes(t.Context(), store.NodeQuery{}); err != nil || page.Total != 1 {
 		t.Errorf("%d nodes, %v, want 1", page.Total, err)
 	}
 	if events := f.events("enrol.refused"); len(events) != 99 || events[0].Address != address {

@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/gateway/internal/limit"
-	"muster/gateway/internal/limit/uptime"
+	"muster/gateway/internal/httpserver/limit"
+	"muster/gateway/internal/httpserver/limit/uptime"
 	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/setback"

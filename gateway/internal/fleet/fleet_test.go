@@ -9,14 +9,13 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/reading"
 	"muster/store"
@@ -33,27 +32,10 @@ const (
 
 var operator = store.Actor{Name: "operator:socket", Address: "socket"}
 
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // world is a fleet on a database of its own, with the CA that its nodes' certificates come from.
 type world struct {
 	t     testing.TB
-	clock *clock
+	clock *kit.Clock
 	store *store.Store
 	ca    *authority.Authority
 	*fleet.Fleet
@@ -63,15 +45,9 @@ type world struct {
 
 func newFleet(t testing.TB) *world {
 	t.Helper()
-	f := &world{t: t, clock: &clock{at: start}}
+	f := &world{t: t, clock: kit.NewClock(start)}
 	var err error
-	f.store, err = store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32), Now: f.clock.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.store.Close() })
+	f.store = kit.Store(t, f.clock.Now)
 	f.ca, err = authority.Open(t.Context(), authority.Config{Store: f.store, Now: f.clock.Now, TrustDomain: "test"})
 	if err != nil {
 		t.Fatal(err)

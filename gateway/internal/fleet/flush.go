@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	refresh    = 10 * time.Minute // how often a node's report, and the GPU rows of one run, are written again that have not changed
-	gpuPause   = time.Minute      // the same for the GPU rows of a new run, so that an agent that restarts all the time causes few writes
+	refresh    = 10 * time.Minute // how often a node's report is written again that has not changed
 	forgetLive = time.Hour        // a node that is silent for so long leaves memory; the database has all of it
 )
 
@@ -93,13 +92,6 @@ func (f *Fleet) takeDirty(all bool) []unwritten {
 		}
 		u := unwritten{live: l, Pending: report.Pending{Sample: l.beat, Raise: l.raise, Runs: l.runs.TakeUnsaved(), Again: again,
 			Reading: l.reading, Digest: l.digest, Whole: late}}
-		since := up - l.gpusAt
-		due := l.gpuRun == "" || since > refresh || l.gpuRun != u.RunID && since > gpuPause
-		if u.Hardware != nil && due {
-			u.GPUs = true
-			l.gpuRun = u.RunID
-			l.gpusAt = up
-		}
 		waiting = append(waiting, u)
 		l.dirty = false
 		l.beat.Hardware = nil
@@ -128,7 +120,6 @@ func (f *Fleet) giveBack(waiting []unwritten) {
 		} else if l.beat.Hardware == nil {
 			l.beat.Hardware = u.Hardware
 		}
-		l.gpuRun = ""
 		l.runs.Resave(u.Runs)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/store"
 )
 

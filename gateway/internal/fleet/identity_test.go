@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/store"
 )
 

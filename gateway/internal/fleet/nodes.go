@@ -1,14 +1,13 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
-	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -26,37 +25,30 @@ type Page struct {
 	Total int
 }
 
-// Nodes returns one page of the nodes of a tenant ("": of all), ordered by name. A query by status or by the number of GPUs
-// flushes first, because the database finds the nodes by the heartbeats that it holds.
-func (f *Fleet) Nodes(ctx context.Context, tenant string, q api.NodeFilter) (Page, error) {
-	terms, err := label.ParseSelector(q.Selector)
-	if err != nil {
-		return Page{}, err
-	}
-	if err := label.CheckSelector(q.Status, q.State, terms); err != nil {
-		return Page{}, err
-	}
+// Nodes lists nodes page by page. Refusals are *wire.ErrorDetail.
+func (f *Fleet) Nodes(ctx context.Context, q store.NodeQuery) (Page, error) {
 	f.watch(ctx)
-	if byHeartbeat(q.Status, terms) {
-		if err := f.Flush(ctx); err != nil {
-			return Page{}, err
-		}
-	}
-	rows, next, total, err := f.store.Nodes(ctx, store.NodeQuery{
-		Tenant: tenant, Terms: terms, Status: q.Status, State: q.State,
-		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.Ref(),
-	})
+	rows, next, total, err := f.store.Nodes(ctx, q)
 	if errors.Is(err, store.ErrBadCursor) {
 		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor does not come from a list", "begin again without a cursor")
 	}
-	if err != nil {
-		return Page{}, err
-	}
-	page := Page{Next: next, Total: total, Nodes: make([]Node, len(rows))}
+	return Page{f.shown(rows), next, total}, err
+}
+
+// These are the nodes with these ids, by name. One that is not there is left out.
+func (f *Fleet) These(ctx context.Context, ids []string) ([]Node, error) {
+	f.watch(ctx)
+	rows, err := f.store.NodesByID(ctx, ids)
+	slices.SortFunc(rows, func(a, b store.Node) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return f.shown(rows), err
+}
+
+func (f *Fleet) shown(rows []store.Node) []Node {
+	nodes := make([]Node, len(rows))
 	for i := range rows {
-		page.Nodes[i] = f.node(rows[i])
+		nodes[i] = f.node(rows[i])
 	}
-	return page, nil
+	return nodes
 }
 
 // Node finds one node by id or name, within a tenant unless that is empty.
@@ -76,13 +68,9 @@ func (f *Fleet) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 func (f *Fleet) node(row store.Node) Node {
 	f.overlay(&row)
 	ref := f.Ref()
-	n := Node{Node: row, Status: ref.Status(row.LastSeen, row.Interval)}
+	n := Node{Node: row, Status: ref.Status(row.State, row.LastSeen, row.Interval)}
 	n.Unheard = n.Status == store.StatusOnline && !ref.Heard(*row.LastSeen)
 	return n
-}
-
-func byHeartbeat(status string, terms []store.Term) bool {
-	return status != "" || slices.ContainsFunc(terms, func(t store.Term) bool { return t.Key == "status" || t.Key == "gpus" })
 }
 
 // Detail is a node with its certificates and runs. An operator needs them to choose when two machines use its identity.

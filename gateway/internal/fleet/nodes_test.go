@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
 	"muster/gateway/internal/fleet"
+	"muster/store"
 )
 
 func (f *world) statuses(names ...string) string {
@@ -18,23 +18,6 @@ func (f *world) statuses(names ...string) string {
 		out = append(out, f.seen(name).Status)
 	}
 	return strings.Join(out, " ")
-}
-
-// byStatus lists the names with a status, as the database picks them.
-func (f *world) byStatus(status string) []string {
-	f.t.Helper()
-	page, err := f.Nodes(f.t.Context(), "", api.NodeFilter{Selector: "status=" + status})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	names := []string{}
-	for _, n := range page.Nodes {
-		names = append(names, n.Name)
-		if n.Status != status {
-			f.t.Errorf("%s is listed as %s and shown as %s", n.Name, status, n.Status)
-		}
-	}
-	return names
 }
 
 func TestStatus(t *testing.T) {
@@ -50,12 +33,6 @@ func TestStatus(t *testing.T) {
 		if got := f.statuses("box", "never"); got != c.want+" pending" {
 			t.Errorf("%v after the heartbeat: got %s, want %s pending", c.after, got, c.want)
 		}
-		if got := f.byStatus(c.want); !slices.Equal(got, []string{"box"}) {
-			t.Errorf("%v after the heartbeat: %s are %v", c.after, c.want, got)
-		}
-	}
-	if got := f.byStatus("pending"); !slices.Equal(got, []string{"never"}) {
-		t.Errorf("pending: got %v", got)
 	}
 	f.beat(ad, 2, func(b *wire.HeartbeatRequest) { b.IntervalSeconds = 300 })
 	f.clock.Forward(15 * time.Minute)
@@ -86,9 +63,6 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	want("at the start", "pending stale online online")
-	if got := f.byStatus("stale"); !slices.Equal(got, []string{"stale"}) {
-		t.Errorf("stale at the start: got %v", got)
-	}
 	f.beat(alive, 1, func(b *wire.HeartbeatRequest) { b.RunID = "run00002" })
 	f.clock.Forward(3*pace + time.Millisecond)
 	want("a node that was heard since and fell silent", "pending stale online stale")
@@ -139,27 +113,21 @@ func TestNodes(t *testing.T) {
 	}
 	f.apply("c", fleet.Retire)
 	for _, c := range []struct {
-		tenant string
-		q      api.NodeFilter
-		want   []string
+		q    store.NodeQuery
+		want []string
 	}{
-		{"", api.NodeFilter{}, []string{"a", "b"}},
-		{"", api.NodeFilter{All: true}, []string{"a", "b", "c"}},
-		{"", api.NodeFilter{State: "retired"}, []string{"c"}},
-		{"", api.NodeFilter{Selector: "name=a"}, []string{"a"}},
-		{"", api.NodeFilter{Selector: "state!=enrolled", All: true}, []string{"c"}},
-		{"platform", api.NodeFilter{}, []string{"a", "b"}},
-		{"rival", api.NodeFilter{}, nil},
-		{"", api.NodeFilter{Status: "pending"}, []string{"a", "b"}},
-		{"", api.NodeFilter{Status: "online"}, nil},
+		{store.NodeQuery{}, []string{"a", "b"}},
+		{store.NodeQuery{Retired: true}, []string{"a", "b", "c"}},
+		{store.NodeQuery{Tenant: "platform"}, []string{"a", "b"}},
+		{store.NodeQuery{Tenant: "rival"}, nil},
 	} {
-		page, err := f.Nodes(t.Context(), c.tenant, c.q)
+		page, err := f.Nodes(t.Context(), c.q)
 		var got []string
 		for _, n := range page.Nodes {
 			got = append(got, n.Name)
 		}
 		if err != nil || !slices.Equal(got, c.want) || page.Total != len(c.want) || page.Next != "" {
-			t.Errorf("%s %+v: got %v of %d, %v, want %v", c.tenant, c.q, got, page.Total, err, c.want)
+			t.Errorf("%+v: got %v of %d, %v, want %v", c.q, got, page.Total, err, c.want)
 		}
 	}
 }
@@ -168,11 +136,11 @@ func TestNodesPages(t *testing.T) {
 	f := newFleet(t)
 	f.enrolled("a")
 	f.enrolled("b")
-	first, err := f.Nodes(t.Context(), "", api.NodeFilter{Limit: 1})
+	first, err := f.Nodes(t.Context(), store.NodeQuery{Limit: 1})
 	if err != nil || len(first.Nodes) != 1 || first.Total != 2 || first.Next == "" {
 		t.Fatalf("got %+v, %v", first, err)
 	}
-	second, err := f.Nodes(t.Context(), "", api.NodeFilter{Limit: 1, Cursor: first.Next})
+	second, err := f.Nodes(t.Context(), store.NodeQuery{Limit: 1, Cursor: first.Next})
 	if err != nil || len(second.Nodes) != 1 || second.Nodes[0].Name != "b" || second.Next != "" {
 		t.Errorf("got %+v, %v", second, err)
 	}
@@ -181,17 +149,12 @@ func TestNodesPages(t *testing.T) {
 func TestNodesRefuses(t *testing.T) {
 	f := newFleet(t)
 	for _, c := range []struct {
-		q    api.NodeFilter
+		q    store.NodeQuery
 		want string
 	}{
-		{api.NodeFilter{Selector: ","}, wire.CodeBadSelector},
-		{api.NodeFilter{Selector: "status=lost"}, wire.CodeBadSelector},
-		{api.NodeFilter{Selector: "state=lost"}, wire.CodeBadSelector},
-		{api.NodeFilter{Status: "lost"}, wire.CodeBadSelector},
-		{api.NodeFilter{State: "lost"}, wire.CodeBadSelector},
-		{api.NodeFilter{Cursor: "!"}, wire.CodeBadRequest},
+		{store.NodeQuery{Cursor: "!"}, wire.CodeBadRequest},
 	} {
-		if _, err := f.Nodes(t.Context(), "", c.q); code(err) != c.want || hint(err) == "" {
+		if _, err := f.Nodes(t.Context(), c.q); code(err) != c.want || hint(err) == "" {
 			t.Errorf("%+v: got %v, want %s with a hint", c.q, err, c.want)
 		}
 	}

@@ -2,7 +2,7 @@ package fleet
 
 import (
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 // replayBound is how many nonces of one node are remembered at most. An honest agent uses a few in each signature window.

@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet/clash"
 	"muster/gateway/internal/fleet/report"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/view"
 	"muster/gateway/internal/view/reading"
 	"muster/store"
@@ -72,11 +72,9 @@ func (f *Fleet) runs(nodeID string) []store.Run {
 // live is what memory has of a node: the heartbeat that waits for the next flush, and what the next heartbeat is compared with.
 // Fleet.beats guards it.
 type live struct {
-	beat   view.Sample
-	raise  int           // the number to which beat raises the record of the node's GPUs; 0: the record stays
-	dirty  bool          // beat is newer than the database
-	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
-	gpuRun string        // the run whose GPU rows were last written; empty: none
+	beat  view.Sample
+	raise int  // the number to which beat raises the record of the node's GPUs; 0: the record stays
+	dirty bool // beat is newer than the database
 
 	reading  *wire.Hardware // the last one, also after it was written; nil: none came
 	digest   report.Digest  // of the report that the database has

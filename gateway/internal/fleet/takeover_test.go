@@ -135,7 +135,10 @@ func (f *world) wantTakenOver(err error, holder, got fleet.Admission, why string
 
 func (f *world) allow(ad fleet.Admission, d time.Duration) {
 	f.t.Helper()
-	if err := f.store.AllowRecovery(f.t.Context(), ad.Node.ID, f.clock.Now().Add(d)); err != nil {
+	n := f.stored(ad.Node.Name)
+	until := f.clock.Now().Add(d)
+	move := store.Move{NodeID: n.ID, From: n.State, To: n.State, At: f.clock.Now(), RecoveryUntil: &until}
+	if err := f.store.MoveNode(f.t.Context(), move); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/health/condition"
 	"muster/gateway/internal/label"
-	"muster/store"
 )
 
 // Findings are what is open of a node, the severe first, then the oldest.
@@ -81,7 +80,7 @@ func compare(a, b api.Finding) int {
 // Query picks findings. A zero field does not restrict the result.
 type Query struct {
 	Tenant string
-	Terms  []store.Term
+	Terms  []label.Term
 	Severe bool
 }
 

@@ -1,10 +1,8 @@
 package health_test
 
 import (
-	"bytes"
 	"context"
 	"maps"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -44,13 +43,7 @@ type world struct {
 func newWorld(t testing.TB, nodes ...string) *world {
 	t.Helper()
 	d := &world{t: t, now: start, ready: true, nodes: map[string]*api.NodeRow{}, told: map[string]int{}}
-	var err error
-	d.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: d.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = d.store.Close() })
+	d.store = kit.Store(t, d.clock)
 	for _, id := range nodes {
 		d.add(id)
 	}

@@ -12,6 +12,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/health"
 	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 	"muster/store"
 	records "muster/store/health"
@@ -293,7 +294,7 @@ func TestList(t *testing.T) {
 		{health.Query{}, "name-n-2 name-n-3 name-n-1"},
 		{health.Query{Tenant: "platform"}, "name-n-3 name-n-1"},
 		{health.Query{Severe: true}, "name-n-2 name-n-3"},
-		{health.Query{Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "lab"}}}, "name-n-3"},
+		{health.Query{Terms: []label.Term{{Key: "tier", Op: label.OpEquals, Value: "lab"}}}, "name-n-3"},
 	} {
 		var names []string
 		for _, f := range d.List(c.query) {

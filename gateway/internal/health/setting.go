@@ -25,7 +25,7 @@ type settings map[string][]setting
 
 type setting struct {
 	records.Setting
-	terms []store.Term
+	terms []label.Term
 }
 
 // newSettings sorts the settings of each rule, the one that wins first. A selector with more terms wins. Of two with as many, the one wins

@@ -1,12 +1,11 @@
 package health
 
 import (
-	"bytes"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/kit"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -14,11 +13,7 @@ import (
 // TestSetsAtOnce: who changes a setting reads what is on record after all who read before have kept it. So of two changes at once, the
 // later one is in what is kept.
 func TestSetsAtOnce(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
+	s := kit.Store(t, nil)
 	d, err := Open(t.Context(), Config{Records: records.New(s.Records())})
 	if err != nil {
 		t.Fatal(err)

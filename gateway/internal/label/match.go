@@ -6,11 +6,10 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/store"
 )
 
-// Matches is true if all terms are true of the node. It says in memory what the store says in SQL.
-func Matches(terms []store.Term, n *api.NodeRow) bool {
+// Matches is true if all terms are true of the node.
+func Matches(terms []Term, n *api.NodeRow) bool {
 	for _, t := range terms {
 		if !meets(n, t) {
 			return false
@@ -20,20 +19,20 @@ func Matches(terms []store.Term, n *api.NodeRow) bool {
 }
 
 // meets decides one term. A field of the node itself is there unless it is empty.
-func meets(n *api.NodeRow, t store.Term) bool {
+func meets(n *api.NodeRow, t Term) bool {
 	if t.Key == "tag" {
 		return tagged(n, t)
 	}
 	value, there := valueOf(n, t.Key)
 	reserved := wire.IsReserved(t.Key)
 	switch t.Op {
-	case store.OpEquals:
+	case OpEquals:
 		return there && value == t.Value
-	case store.OpNotEquals:
+	case OpNotEquals:
 		return !there || value != t.Value
-	case store.OpExists:
+	case OpExists:
 		return there && (value != "" || !reserved)
-	case store.OpAbsent:
+	case OpAbsent:
 		return !there || value == "" && reserved
 	}
 	number, known := Number(value)
@@ -42,12 +41,12 @@ func meets(n *api.NodeRow, t store.Term) bool {
 }
 
 // tagged decides a term of hardware tags, of which a node has several.
-func tagged(n *api.NodeRow, t store.Term) bool {
+func tagged(n *api.NodeRow, t Term) bool {
 	var tags []string
 	if n.Placement != nil {
 		tags = n.Placement.Tags
 	}
-	return slices.Contains(tags, t.Value) == (t.Op == store.OpEquals) // only = and != are asked of it
+	return slices.Contains(tags, t.Value) == (t.Op == OpEquals) // only = and != are asked of it
 }
 
 func valueOf(n *api.NodeRow, key string) (value string, there bool) {
@@ -76,13 +75,13 @@ func valueOf(n *api.NodeRow, key string) (value string, there bool) {
 
 func compares(number float64, op string, bound float64) bool {
 	switch op {
-	case store.OpLess:
+	case OpLess:
 		return number < bound
-	case store.OpAtMost:
+	case OpAtMost:
 		return number <= bound
-	case store.OpMore:
+	case OpMore:
 		return number > bound
-	case store.OpAtLeast:
+	case OpAtLeast:
 		return number >= bound
 	}
 	return false

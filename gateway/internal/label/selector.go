@@ -7,20 +7,39 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/store"
 )
 
-// mostTerms bounds the terms of a selector: each is a condition of the query.
+// Operators of a selector's term. The last four compare numbers: a value that is no number, or is not there, passes none of them.
+const (
+	OpEquals    = "="
+	OpNotEquals = "!=" // also matches nodes without the label
+	OpExists    = "exists"
+	OpAbsent    = "absent"
+	OpLess      = "<"
+	OpAtMost    = "<="
+	OpMore      = ">"
+	OpAtLeast   = ">="
+)
+
+// Term is one condition of a selector. The keys tenant, name, provider, instance_id, state, status and gpus are of the node itself. The
+// key tag is true of each hardware tag that a node has. All other keys are labels.
+type Term struct {
+	Key   string
+	Op    string
+	Value string
+}
+
+// mostTerms bounds the terms of a selector: each is looked at for every node.
 const mostTerms = 16
 
 // ParseSelector reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken,price_per_hour<2,gpus>=4". A node is
 // chosen if all terms are true. An empty selector has no terms and chooses all nodes. A reserved key, such as tenant, needs a value in a
 // term: it is always there.
-func ParseSelector(selector string) ([]store.Term, error) {
+func ParseSelector(selector string) ([]Term, error) {
 	if selector == "" {
 		return nil, nil
 	}
-	var terms []store.Term
+	var terms []Term
 	for _, part := range strings.Split(selector, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
@@ -30,7 +49,7 @@ func ParseSelector(selector string) ([]store.Term, error) {
 		if what := wrongTerm(term, part); what != "" {
 			return nil, badSelector(what, selector)
 		}
-		if n := len(terms); n > 0 && isComparison(terms[n-1].Op) && term.Op == store.OpExists && strings.Trim(part, "0123456789") == "" {
+		if n := len(terms); n > 0 && isComparison(terms[n-1].Op) && term.Op == OpExists && strings.Trim(part, "0123456789") == "" {
 			return nil, badSelector(fmt.Sprintf("%q is no number: write it with a dot", terms[n-1].Value+","+part), selector)
 		}
 		terms = append(terms, term)
@@ -42,13 +61,13 @@ func ParseSelector(selector string) ([]store.Term, error) {
 }
 
 // wrongTerm says what is wrong with a term; "": nothing.
-func wrongTerm(term store.Term, part string) string {
+func wrongTerm(term Term, part string) string {
 	isReserved := wire.IsReserved(term.Key)
 	_, isNumber := Number(term.Value)
 	switch {
 	case !isReserved && wire.CheckLabelKey(term.Key) != nil, !wire.LabelValue(term.Value):
 		return fmt.Sprintf("%.80q is no term", part)
-	case isReserved && (term.Op == store.OpExists || term.Op == store.OpAbsent):
+	case isReserved && (term.Op == OpExists || term.Op == OpAbsent):
 		return fmt.Sprintf("%q needs a value", term.Key)
 	case strings.HasPrefix(part, term.Key+"=<"), strings.HasPrefix(part, term.Key+"=>"):
 		return fmt.Sprintf("%.80q is no term: write <= or >=", part)
@@ -63,33 +82,33 @@ func wrongTerm(term store.Term, part string) string {
 }
 
 func isComparison(op string) bool {
-	return op == store.OpLess || op == store.OpAtMost || op == store.OpMore || op == store.OpAtLeast
+	return op == OpLess || op == OpAtMost || op == OpMore || op == OpAtLeast
 }
 
 // parseTerm reads one term: the first of the signs that stands in it decides. Two equal signs are read as one. There may be spaces around
 // the sign of a comparison.
-func parseTerm(part string) store.Term {
+func parseTerm(part string) Term {
 	if key, ok := strings.CutPrefix(part, "!"); ok && !strings.HasPrefix(key, "=") {
-		return store.Term{Key: key, Op: store.OpAbsent}
+		return Term{Key: key, Op: OpAbsent}
 	}
 	at := max(strings.IndexAny(part, "=!<>"), 0)
 	key := part[:at]
-	for _, op := range []string{store.OpNotEquals, store.OpAtMost, store.OpAtLeast, store.OpLess, store.OpMore, "==", store.OpEquals} {
+	for _, op := range []string{OpNotEquals, OpAtMost, OpAtLeast, OpLess, OpMore, "==", OpEquals} {
 		value, found := strings.CutPrefix(part[at:], op)
 		switch {
 		case !found:
 			continue
 		case isComparison(op):
-			return store.Term{Key: strings.TrimSpace(key), Op: op, Value: strings.TrimSpace(value)}
+			return Term{Key: strings.TrimSpace(key), Op: op, Value: strings.TrimSpace(value)}
 		case op == "==":
-			op = store.OpEquals
+			op = OpEquals
 		}
-		return store.Term{Key: key, Op: op, Value: value}
+		return Term{Key: key, Op: op, Value: value}
 	}
-	return store.Term{Key: part, Op: store.OpExists}
+	return Term{Key: part, Op: OpExists}
 }
 
-// Number reads a text as selectors compare it: digits, maybe with a dot among them and a minus before them. The store says it in SQL.
+// Number reads a text as selectors compare it: digits, maybe with a dot among them and a minus before them.
 func Number(text string) (number float64, ok bool) {
 	if strings.Trim(strings.TrimPrefix(text, "-"), "0123456789.") != "" {
 		return 0, false
@@ -105,7 +124,7 @@ func isWhole(text string) bool {
 }
 
 // CheckSelector refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
-func CheckSelector(status, state string, terms []store.Term) error {
+func CheckSelector(status, state string, terms []Term) error {
 	if status != "" && !slices.Contains(wire.Statuses(), status) {
 		return badWord("status", status)
 	}

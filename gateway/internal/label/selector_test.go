@@ -9,7 +9,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/store"
 )
 
 // refusal is the code and the hint of a refusal; empty: the error is none.
@@ -24,29 +23,29 @@ func refusal(err error) (code, hint string) {
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		selector string
-		want     []store.Term
+		want     []label.Term
 	}{
 		{"", nil},
-		{"tier=sovereign", []store.Term{{Key: "tier", Op: "=", Value: "sovereign"}}},
-		{"tier==sovereign", []store.Term{{Key: "tier", Op: "=", Value: "sovereign"}}},
-		{"tier!=spot", []store.Term{{Key: "tier", Op: "!=", Value: "spot"}}},
-		{"tier=", []store.Term{{Key: "tier", Op: "=", Value: ""}}},
-		{"gpu", []store.Term{{Key: "gpu", Op: "exists"}}},
-		{"!broken", []store.Term{{Key: "broken", Op: "absent"}}},
-		{"team/owner=ml", []store.Term{{Key: "team/owner", Op: "=", Value: "ml"}}},
-		{"a=b=c", []store.Term{{Key: "a", Op: "=", Value: "b=c"}}},
-		{" tier=sovereign , tenant=platform,gpu ", []store.Term{
+		{"tier=sovereign", []label.Term{{Key: "tier", Op: "=", Value: "sovereign"}}},
+		{"tier==sovereign", []label.Term{{Key: "tier", Op: "=", Value: "sovereign"}}},
+		{"tier!=spot", []label.Term{{Key: "tier", Op: "!=", Value: "spot"}}},
+		{"tier=", []label.Term{{Key: "tier", Op: "=", Value: ""}}},
+		{"gpu", []label.Term{{Key: "gpu", Op: "exists"}}},
+		{"!broken", []label.Term{{Key: "broken", Op: "absent"}}},
+		{"team/owner=ml", []label.Term{{Key: "team/owner", Op: "=", Value: "ml"}}},
+		{"a=b=c", []label.Term{{Key: "a", Op: "=", Value: "b=c"}}},
+		{" tier=sovereign , tenant=platform,gpu ", []label.Term{
 			{Key: "tier", Op: "=", Value: "sovereign"}, {Key: "tenant", Op: "=", Value: "platform"}, {Key: "gpu", Op: "exists"},
 		}},
-		{"price_per_hour<2,gpus>=4", []store.Term{{Key: "price_per_hour", Op: "<", Value: "2"}, {Key: "gpus", Op: ">=", Value: "4"}}},
-		{"a > 1.5,b <= -2", []store.Term{{Key: "a", Op: ">", Value: "1.5"}, {Key: "b", Op: "<=", Value: "-2"}}},
-		{"a<.5,b>5.", []store.Term{{Key: "a", Op: "<", Value: ".5"}, {Key: "b", Op: ">", Value: "5."}}},
-		{"a<1,x7", []store.Term{{Key: "a", Op: "<", Value: "1"}, {Key: "x7", Op: "exists"}}},
-		{"a=b<c,a!=>c,a==<c", []store.Term{
+		{"price_per_hour<2,gpus>=4", []label.Term{{Key: "price_per_hour", Op: "<", Value: "2"}, {Key: "gpus", Op: ">=", Value: "4"}}},
+		{"a > 1.5,b <= -2", []label.Term{{Key: "a", Op: ">", Value: "1.5"}, {Key: "b", Op: "<=", Value: "-2"}}},
+		{"a<.5,b>5.", []label.Term{{Key: "a", Op: "<", Value: ".5"}, {Key: "b", Op: ">", Value: "5."}}},
+		{"a<1,x7", []label.Term{{Key: "a", Op: "<", Value: "1"}, {Key: "x7", Op: "exists"}}},
+		{"a=b<c,a!=>c,a==<c", []label.Term{
 			{Key: "a", Op: "=", Value: "b<c"}, {Key: "a", Op: "!=", Value: ">c"}, {Key: "a", Op: "=", Value: "<c"},
 		}},
-		{"gpus=8,gpus!=7", []store.Term{{Key: "gpus", Op: "=", Value: "8"}, {Key: "gpus", Op: "!=", Value: "7"}}},
-		{"status=online,state!=retired,name=a,provider=vast_ai,instance_id=7", []store.Term{
+		{"gpus=8,gpus!=7", []label.Term{{Key: "gpus", Op: "=", Value: "8"}, {Key: "gpus", Op: "!=", Value: "7"}}},
+		{"status=online,state!=retired,name=a,provider=vast_ai,instance_id=7", []label.Term{
 			{Key: "status", Op: "=", Value: "online"}, {Key: "state", Op: "!=", Value: "retired"}, {Key: "name", Op: "=", Value: "a"},
 			{Key: "provider", Op: "=", Value: "vast_ai"}, {Key: "instance_id", Op: "=", Value: "7"},
 		}},
@@ -122,7 +121,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func render(terms []store.Term) string {
+func render(terms []label.Term) string {
 	var parts []string
 	for _, term := range terms {
 		switch term.Op {
@@ -162,7 +161,7 @@ func TestMatches(t *testing.T) {
 			t.Errorf("%q: got %v", text, got)
 		}
 	}
-	if label.Matches([]store.Term{{Key: "tier", Op: "~", Value: "spot"}}, subject) {
+	if label.Matches([]label.Term{{Key: "tier", Op: "~", Value: "spot"}}, subject) {
 		t.Error("an operator that there is not matches")
 	}
 }
@@ -192,7 +191,7 @@ func TestMatchesGPUs(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	terms := func(text string) []store.Term {
+	terms := func(text string) []label.Term {
 		parsed, err := label.ParseSelector(text)
 		if err != nil {
 			t.Fatal(err)

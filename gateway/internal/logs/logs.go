@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 // Bounds.

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 	"muster/store"
 )
 

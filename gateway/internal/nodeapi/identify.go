@@ -12,7 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 // identify finds out which node calls, by the client certificate of the TLS connection or by a signature. If both arrive they must

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 )
 
 // inQuery finds a token in the query string.

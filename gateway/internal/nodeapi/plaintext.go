@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 )
 
 // mostNonce is how many bytes of a nonce a refusal is proven with. A longer one counts as none.

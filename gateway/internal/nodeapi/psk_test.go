@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/api"
+	"muster/store"
 )
 
 // TestPSKInARequest: a PSK in a field that is stored and shown is refused and recorded, whichever form it has. It is stored nowhere. The
@@ -43,7 +43,7 @@ func TestPSKInARequest(t *testing.T) {
 				strings.Contains(string(kept), psk[5:12]) {
 				t.Errorf("%d events: %s", len(events), kept)
 			}
-			if nodes, err := s.fleet.Nodes(t.Context(), "", api.NodeFilter{}); err != nil || len(nodes.Nodes) != 0 {
+			if nodes, err := s.fleet.Nodes(t.Context(), store.NodeQuery{}); err != nil || len(nodes.Nodes) != 0 {
 				t.Errorf("%d nodes, %v", len(nodes.Nodes), err)
 			}
 		})

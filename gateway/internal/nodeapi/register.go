@@ -10,11 +10,11 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 	"muster/gateway/internal/view/reading"
 	"muster/store"
 )

@@ -30,6 +30,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -130,10 +131,7 @@ func newLively(t *testing.T) *lively {
 		}
 	}
 	var err error
-	g.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32)})
-	must(err)
-	t.Cleanup(func() { _ = g.store.Close() })
+	g.store = kit.Store(t, nil)
 	ca, err := authority.Open(t.Context(), authority.Config{Store: g.store, TrustDomain: "test", CertTTL: shortLife})
 	must(err)
 	g.fleet, err = fleet.Open(t.Context(), fleet.Config{Store: g.store, RenewGrace: grace})

@@ -18,7 +18,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"

@@ -20,7 +20,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +32,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
@@ -48,33 +48,10 @@ const (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
-func (c *clock) Set(at time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = at
-}
-
 // site is a gateway's node API with everything real behind it, on a TLS and a plain listener.
 type site struct {
 	t         testing.TB
-	clock     *clock
+	clock     *kit.Clock
 	store     *store.Store
 	ca        *authority.Authority
 	fleet     *fleet.Fleet
@@ -98,7 +75,7 @@ func newSite(t testing.TB, change func(*nodeapi.Config)) *site {
 // newSiteOn is a gateway on a database that may be there already.
 func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change func(*nodeapi.Config)) *site {
 	t.Helper()
-	s := &site{t: t, clock: &clock{at: at}}
+	s := &site{t: t, clock: kit.NewClock(at)}
 	o.Now = s.clock.Now
 	var err error
 	if s.store, err = store.Open(t.Context(), o); err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/nodeapi"
 )
 

@@ -7,9 +7,9 @@ import (
 	"os"
 	"time"
 
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 )
 
 // Codes beside those of package artifact. The last two are Docker's.

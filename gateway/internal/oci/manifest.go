@@ -10,9 +10,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 )
 
 func (c *call) getManifest() error {

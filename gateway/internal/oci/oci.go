@@ -16,10 +16,10 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/secret"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/secret"
 )
 
 // API is what the routes need.

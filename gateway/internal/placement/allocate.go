@@ -31,7 +31,7 @@ const (
 type ask struct {
 	records.Allocation
 	wish      api.Wish
-	picks     []store.Term
+	picks     []label.Term
 	user      *api.AllocationUser
 	launch    *api.Launch
 	anyTenant bool                // the caller is of all tenants, and named none
@@ -260,8 +260,14 @@ func (s *Service) tenantsWith(wanted ask) (others []string) {
 func (s *Service) could(ctx context.Context, wanted ask) error {
 	nodes, _ := s.Offer(wanted.ID, wanted.Tenant, wanted.picks)
 	why, nearest := pick.Could(nodes, wanted.wish)
-	isGot := wanted.wish.Rent || s.supplies != nil && wanted.wish.Selector == "" && s.supplies(ctx, wantedBy(&wanted))
-	if why == "" || isGot {
+	isGot, err := why == "", error(nil)
+	if !isGot {
+		isGot, err = s.couldGet(ctx, &wanted)
+	}
+	switch {
+	case err != nil:
+		return err
+	case isGot:
 		return s.withinQuota(ctx, wanted, nodes)
 	}
 	hint := "muster sku ls shows what there is"

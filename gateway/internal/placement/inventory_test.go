@@ -47,6 +47,14 @@ func TestProfiles(t *testing.T) {
 	if got := w.assign("n-1", api.ProfileBareMetal); !strings.Contains(got.Refused, "never has both") || got.Profile != api.ProfileSliceVM {
 		t.Errorf("the other one: %+v", got)
 	}
+	w.set("n-1", func(r *api.NodeRow) { r.State = wire.StateReady })
+	if got := w.assign("n-1", api.ProfileBareMetal); got.Refused != "" || got.Profile != api.ProfileBareMetal {
+		t.Errorf("nothing is installed: %+v", got)
+	}
+	if got := w.assign("n-1", api.ProfileSliceVM); got.Refused != "" {
+		t.Errorf("and back: %+v", got)
+	}
+	w.set("n-1", func(r *api.NodeRow) { r.State = wire.StateActive })
 	w.Round(t.Context())
 	if checks := w.sent(wire.TaskNodeCheck); len(checks) == 0 || checks[len(checks)-1].Params.(wire.NodeCheck).Profile != api.ProfileSliceVM {
 		t.Errorf("checks: %+v", checks)
@@ -67,7 +75,7 @@ func TestProfiles(t *testing.T) {
 	w.refused("a node that is not there", wire.CodeNotFound, err)
 	_, err = w.Assign(t.Context(), operator, api.AssignRequest{Profile: api.ProfileContainer})
 	w.refused("no node", wire.CodeBadRequest, err)
-	if w.events("profile.assigned") != 3 {
+	if w.events("profile.assigned") != 5 {
 		t.Errorf("%d events", w.events("profile.assigned"))
 	}
 }

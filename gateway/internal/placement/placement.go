@@ -40,7 +40,8 @@ type Service struct {
 	*inventory.Service
 	ttl, longest time.Duration // as Config says
 	supply       func(ctx context.Context, w Wanted) string
-	supplies     func(ctx context.Context, w Wanted) bool // nil: nothing does
+	supplies     func(ctx context.Context, w Wanted) (bool, error) // nil: nothing does
+	supplySoon   chan struct{}                                     // has room for one
 
 	pruned time.Time // when old allocations were last dropped; Round's alone
 
@@ -61,7 +62,8 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{Service: i, ttl: c.TTL, longest: c.Longest, waits: map[string]string{}, rents: map[string]string{}}
+	s := &Service{Service: i, ttl: c.TTL, longest: c.Longest, waits: map[string]string{}, rents: map[string]string{},
+		supplySoon: make(chan struct{}, 1)}
 	if err := s.readQueue(ctx); err != nil {
 		return nil, err
 	}
@@ -87,6 +89,9 @@ func (s *Service) Take(_ context.Context, events []store.Event) {
 	defer s.mu.Unlock()
 	for _, e := range events {
 		kind := e.Detail["type"]
+		if e.Kind == "allocation.waiting" {
+			s.askSupply()
+		}
 		if e.Kind == "node.enrolled" {
 			s.Enrolled(e.NodeID)
 		}

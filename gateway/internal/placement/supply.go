@@ -28,9 +28,25 @@ type Wanted struct {
 }
 
 // SupplyBy sets what gets machines for allocations that wait: it says how far that is; "": it gets none. could tells whether it could get
-// what no node has.
-func (s *Service) SupplyBy(could func(ctx context.Context, w Wanted) bool, supply func(ctx context.Context, w Wanted) string) {
+// what no node has, and refuses what it never could.
+func (s *Service) SupplyBy(could func(ctx context.Context, w Wanted) (bool, error), supply func(ctx context.Context, w Wanted) string) {
 	s.supplies, s.supply = could, supply
+}
+
+// couldGet tells whether something could get what no node has.
+func (s *Service) couldGet(ctx context.Context, a *ask) (bool, error) {
+	if s.supplies == nil || a.wish.Selector != "" {
+		return a.wish.Rent, nil
+	}
+	return s.supplies(ctx, wantedBy(a))
+}
+
+// askSupply has Supply look now.
+func (s *Service) askSupply() {
+	select {
+	case s.supplySoon <- struct{}{}:
+	default:
+	}
 }
 
 // Supply has machines got for the allocations that wait, again and again, until ctx ends. It waits for companies, so it is no part of Run.
@@ -40,6 +56,7 @@ func (s *Service) Supply(ctx context.Context) error {
 	for {
 		s.supplyAll(ctx)
 		select {
+		case <-s.supplySoon:
 		case <-ticker.C:
 		case <-ctx.Done():
 			return nil

@@ -130,10 +130,19 @@ func TestSupplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var asked []Wanted
-	w.SupplyBy(func(_ context.Context, a Wanted) bool { return a.GPU == "h200" },
+	never := wire.Refuse(wire.CodeNoCapacity, "there is no account to rent from", "add one")
+	w.SupplyBy(func(_ context.Context, a Wanted) (bool, error) {
+		if a.Rent {
+			return false, never
+		}
+		return a.GPU == "h200", nil
+	},
 		func(_ context.Context, a Wanted) string { asked = append(asked, a); return "a machine" })
 	if _, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "b200"}, Wait: true}); err == nil {
 		t.Error("what nobody could get waits")
+	}
+	if _, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "b200", Rent: true, MaxPrice: new(2.5)}}); !errors.Is(err, never) {
+		t.Errorf("what can never be rented: %v", err)
 	}
 	a, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200", Count: 8}, Wait: true})
 	w.must(err)
@@ -144,4 +153,28 @@ func TestSupplied(t *testing.T) {
 	if len(asked) != 1 || asked[0].ID != a.ID || asked[0].GPUs != 8 || asked[0].Machines != 1 || asked[0].Rent {
 		t.Errorf("asked for %+v", asked)
 	}
+}
+
+// TestSuppliedAtOnce: what begins to wait is got at once, and not at the next look.
+func TestSuppliedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asked := make(chan string)
+	w.SupplyBy(func(context.Context, Wanted) (bool, error) { return true, nil },
+		func(_ context.Context, a Wanted) string { asked <- a.ID; return "a machine" })
+	a, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200"}, Wait: true})
+	w.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- w.Supply(ctx) }()
+	if got := <-asked; got != a.ID {
+		t.Errorf("first for %s", got)
+	}
+	begun := time.Now()
+	w.Take(t.Context(), []store.Event{{Kind: "allocation.waiting"}})
+	if got := <-asked; got != a.ID || time.Since(begun) > supplyEvery/2 {
+		t.Errorf("for %s after %s", got, time.Since(begun))
+	}
+	cancel()
+	w.must(<-done)
 }

@@ -1,7 +1,6 @@
 package release_test
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -11,14 +10,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
@@ -31,29 +29,11 @@ var (
 	operator = store.Actor{Name: "account:ci", Address: "192.0.2.1"}
 )
 
-// clock is a time that tests set.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // hall is a desk on a real store, with releases on record, and nodes that tests move.
 type hall struct {
 	*release.Service
 	t        testing.TB
-	clock    *clock
+	clock    *kit.Clock
 	store    *store.Store
 	records  releases.Records
 	key      ed25519.PrivateKey // nil: operators keep all keys
@@ -81,12 +61,8 @@ func (n *machine) interval() time.Duration { return cmp.Or(n.every, 30*time.Seco
 
 func newHall(t testing.TB, nodes ...string) *hall {
 	t.Helper()
-	h := &hall{t: t, clock: &clock{at: start}, nodes: map[string]*machine{}}
-	var err error
-	h.store, err = store.Open(context.Background(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: h.clock.Now})
-	must(t, err)
-	t.Cleanup(func() { _ = h.store.Close() })
+	h := &hall{t: t, clock: kit.NewClock(start), nodes: map[string]*machine{}}
+	h.store = kit.Store(t, h.clock.Now)
 	h.records = releases.New(h.store.Records())
 	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)

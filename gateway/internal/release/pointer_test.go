@@ -123,7 +123,7 @@ func TestSignedOffline(t *testing.T) {
 	if p := h.opened("n"); !p.Expires.Equal(start.AddDate(1, 0, 0)) {
 		t.Errorf("the node gets %+v", p)
 	}
-	h.clock.at = start.AddDate(0, 11, 15)
+	h.clock.Set(start.AddDate(0, 11, 15))
 	must(t, h.Look(t.Context()))
 	if c, err = h.Channel(t.Context(), "stable"); err != nil || !strings.Contains(c.ToSign, "its pointer ends") {
 		t.Errorf("got %+v, %v", c, err)

@@ -336,7 +336,7 @@ func TestGroup(t *testing.T) {
 	}
 	h.look()
 	h.state(releases.Done)
-	h.clock.at = time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	h.clock.Set(time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC))
 	h.look() // nobody was heard for a day
 	if offered := h.look(); one(t, offered) != "shut" {
 		t.Errorf("in the window: %v", offered)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/label"
-	"muster/gateway/internal/limit"
 	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"

@@ -217,7 +217,7 @@ func TestBackOutsideOfWindow(t *testing.T) {
 			}
 			must(t, h.Pin(t.Context(), []release.Ref{{ID: "id-pinned", Name: "pinned"}}, sum("v1"), nil, operator))
 			must(t, h.store.SetLabels(t.Context(), "id-unreadable", map[string]string{wire.LabelWindow: "at night"}, nil))
-			h.clock.at = start.Add(3 * time.Hour)
+			h.clock.Set(start.Add(3 * time.Hour))
 			h.look() // nobody was heard for long
 			h.nodes["never"].silent = false
 			if offered := h.look(); len(offered) != 0 {

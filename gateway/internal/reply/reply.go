@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/secret"
+	"muster/gateway/internal/account/secret"
 )
 
 // Info is what every answer of one gateway process has in common. It is safe for concurrent use.

@@ -220,13 +220,13 @@ func (d *Service) node(ctx context.Context, tenant, name string) (store.Node, er
 	case node.RetiredAt != nil:
 		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" is retired: it opens no sessions",
 			"to bring it back, enrol it with a new token")
-	case node.EnrolmentID == "":
+	case node.EnrolmentID == "" || !store.HasAgent(node.State):
 		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" has not enrolled yet", "wait for it: muster node wait "+node.Name)
 	case conflicted(node):
 		return node, wire.Refuse(wire.CodeIdentityConflict, "two machines use the identity of node "+node.Name,
 			"say which one it is: muster help identity-trouble")
 	}
-	if d.Ref().Status(node.LastSeen, node.Interval) == store.StatusStale {
+	if d.Ref().Status(node.State, node.LastSeen, node.Interval) == store.StatusStale {
 		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" is not heard from since "+
 			node.LastSeen.UTC().Format(time.RFC3339), "muster help stale-node")
 	}

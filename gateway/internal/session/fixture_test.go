@@ -22,29 +22,11 @@ import (
 
 var start = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// clock is a time that tests set.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // hall is a Service on a real store, with nodes that are online.
 type hall struct {
 	*session.Service
 	t        testing.TB
-	clock    *clock
+	clock    *kit.Clock
 	store    *store.Store
 	key      ed25519.PrivateKey
 	operator ed25519.PrivateKey
@@ -56,7 +38,7 @@ type hall struct {
 
 func newHall(t testing.TB, nodes ...string) *hall {
 	t.Helper()
-	h := &hall{t: t, clock: &clock{at: start}, rings: map[string]int{}}
+	h := &hall{t: t, clock: kit.NewClock(start), rings: map[string]int{}}
 	h.store = kit.Store(t, h.clock.Now)
 	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)

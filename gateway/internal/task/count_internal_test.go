@@ -1,19 +1,14 @@
 package task
 
 import (
-	"path/filepath"
 	"testing"
 
-	"muster/store"
+	"muster/gateway/internal/kit"
 )
 
 // TestEarlierCount: a count that ends after one which began later changes nothing: the later one has seen more.
 func TestEarlierCount(t *testing.T) {
-	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := kit.Store(t, nil)
 	for stands, want := range map[uint64]int{1: 0, 3: 3} {
 		d := &Service{Config: Config{Store: s}, counts: 1, waiting: map[string]hint{"n": {3, stands}}}
 		if _, err := d.count(t.Context(), "n"); err != nil || d.Waiting("n") != want {

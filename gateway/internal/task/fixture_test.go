@@ -1,48 +1,29 @@
 package task_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// clock is a time that tests set.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) Forward(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
-
 // hall is a desk on a real store, with nodes that are active.
 type hall struct {
 	*task.Service
 	t        testing.TB
-	clock    *clock
+	clock    *kit.Clock
 	store    *store.Store
 	key      ed25519.PrivateKey
 	operator ed25519.PrivateKey
@@ -53,12 +34,8 @@ type hall struct {
 
 func newHall(t testing.TB, nodes ...string) *hall {
 	t.Helper()
-	h := &hall{t: t, clock: &clock{at: start}}
-	var err error
-	h.store, err = store.Open(context.Background(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
-		MasterKey: bytes.Repeat([]byte{7}, 32), Now: h.clock.Now})
-	must(t, err)
-	t.Cleanup(func() { _ = h.store.Close() })
+	h := &hall{t: t, clock: kit.NewClock(start)}
+	h.store = kit.Store(t, h.clock.Now)
 	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)
 	must(t, h.store.CreateToken(context.Background(), store.Token{ID: "mse_many", Tenant: "default", Uses: 100_000, Key: []byte("k"),

@@ -3,13 +3,13 @@ package view_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/view"
 	"muster/store"
 )
@@ -26,13 +26,7 @@ type house struct {
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	h := &house{t: t, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
-	var err error
-	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32),
-		Now: h.clock})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { h.store.Close() })
+	h.store = kit.Store(t, h.clock)
 	h.picture = view.Open(view.Config{Store: h.store, Ref: h.ref})
 	return h
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -41,17 +42,13 @@ func (p *Fleet) watchTime(ctx context.Context) {
 
 // Load loads all nodes, page by page. Then the view is ready.
 func (p *Fleet) Load(ctx context.Context) {
-	p.loadAll(ctx)
+	p.mu.Lock()
+	p.allAgain = true
+	p.mu.Unlock()
+	p.try(ctx, p.settle)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ready = ctx.Err() == nil
-}
-
-func (p *Fleet) loadAll(ctx context.Context) {
-	cursor := p.load(ctx, "")
-	for cursor != "" && ctx.Err() == nil {
-		cursor = p.load(ctx, cursor)
-	}
 }
 
 // follow reads nodes again: those that somebody named, and one page after the other.
@@ -62,27 +59,21 @@ func (p *Fleet) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case <-ticker.C:
-			cursor = p.load(ctx, cursor)
+			p.try(ctx, func(ctx context.Context) (err error) {
+				cursor, err = p.readPage(ctx, cursor)
+				return err
+			})
 		case <-p.wake:
-			p.readAgain(ctx)
+			p.try(ctx, p.settle)
 		case <-ctx.Done():
 		}
 	}
 }
 
-// load reads one page, and returns the cursor of the next one; empty: it was the last. It tries until it succeeds.
-func (p *Fleet) load(ctx context.Context, cursor string) (next string) {
-	p.try(ctx, func() (err error) {
-		next, err = p.readPage(ctx, cursor)
-		return err
-	})
-	return next
-}
-
 // try reads until it succeeds, or ctx ends.
-func (p *Fleet) try(ctx context.Context, read func() error) {
+func (p *Fleet) try(ctx context.Context, read func(context.Context) error) {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		err := read()
+		err := p.alone(ctx, read)
 		if err == nil {
 			return
 		}
@@ -91,8 +82,6 @@ func (p *Fleet) try(ctx context.Context, read func() error) {
 }
 
 func (p *Fleet) readPage(ctx context.Context, cursor string) (next string, err error) {
-	p.reading.Lock()
-	defer p.reading.Unlock()
 	rows, next, _, err := p.Store.Nodes(ctx, store.NodeQuery{Retired: true, Limit: pageSize, Cursor: cursor})
 	if err == nil {
 		p.putAll(rows)
@@ -121,27 +110,48 @@ func (p *Fleet) putAll(rows []store.Node) {
 	p.tell()
 }
 
-// readAgain reads the nodes that somebody named, or all of them page by page. What is named meanwhile is read after that.
-func (p *Fleet) readAgain(ctx context.Context) {
+// Settle reads the nodes that somebody named, so that the view shows what has happened to them, and at first all of them. What is named
+// meanwhile is read after that. After an error they stay named.
+func (p *Fleet) Settle(ctx context.Context) error { return p.alone(ctx, p.settle) }
+
+func (p *Fleet) settle(ctx context.Context) error {
 	p.mu.Lock()
-	named := p.again
-	all := p.allAgain
-	p.again = map[string]bool{}
-	p.allAgain = false
+	named, all := p.again, p.allAgain
+	p.again, p.allAgain = map[string]bool{}, false
 	p.mu.Unlock()
+	var err error
 	if all {
-		p.loadAll(ctx)
-		return
+		err = p.readAll(ctx)
 	}
 	for ids := range slices.Chunk(slices.Collect(maps.Keys(named)), store.Piece) {
-		p.try(ctx, func() error { return p.readNow(ctx, ids...) })
+		err = cmp.Or(err, p.read(ctx, ids))
 	}
+	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		maps.Copy(p.again, named)
+		p.allAgain = p.allAgain || all
+	}
+	return err
 }
 
-// readNow reads nodes, and shows them at once: somebody may wait for them.
-func (p *Fleet) readNow(ctx context.Context, ids ...string) error {
+// alone reads while nobody else does, so that the newest state of a node comes last.
+func (p *Fleet) alone(ctx context.Context, read func(context.Context) error) error {
 	p.reading.Lock()
 	defer p.reading.Unlock()
+	return read(ctx)
+}
+
+// readAll reads all nodes, page by page.
+func (p *Fleet) readAll(ctx context.Context) error {
+	cursor, err := p.readPage(ctx, "")
+	for cursor != "" && err == nil {
+		cursor, err = p.readPage(ctx, cursor)
+	}
+	return err
+}
+
+func (p *Fleet) read(ctx context.Context, ids []string) error {
 	rows, err := p.Store.NodesByID(ctx, ids)
 	if err == nil {
 		p.putAll(rows)

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"container/list"
 	"encoding/json"
 	"maps"
 	"time"
@@ -22,10 +23,10 @@ type node struct {
 	probe     *wire.Probe // of the last reading; nil: none
 	idle      map[string]*stretch
 
-	place        int    // its number, from 0, which it keeps
-	version      uint64 // of the view, when the row was last replaced
-	reshaped     uint64 // and when more of it than api.Live was
-	newer, older *node  // by version
+	place    int           // its number, from 0, which it keeps
+	version  uint64        // of the view, when the row was last replaced
+	reshaped uint64        // and when more of it than api.Live was
+	change   *list.Element // in the view's changes
 }
 
 // read makes a node of its row. earlier is what the view has of it; nil: nothing. A heartbeat that the view has heard and the row
@@ -260,7 +261,7 @@ func (n *node) look(ref store.StatusRef) {
 
 // status is the node's status, and whether it rests on what was heard before the gateway's start.
 func (n *node) status(ref store.StatusRef) (status string, unheard bool) {
-	status = ref.Status(n.row.LastSeen, n.interval)
+	status = ref.Status(n.row.State, n.row.LastSeen, n.interval)
 	return status, status == store.StatusOnline && !ref.Heard(*n.row.LastSeen)
 }
 

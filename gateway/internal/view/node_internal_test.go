@@ -6,6 +6,7 @@ import (
 	"time"
 	"weak"
 
+	"muster/agent/wire"
 	"muster/store"
 )
 
@@ -41,6 +42,19 @@ func TestAnotherEnrolment(t *testing.T) {
 		row.EnrolmentID = enrolment
 		if n := read(&row, earlier, ref); n.row.GPUs == nil || len(n.row.GPUs) != want {
 			t.Errorf("%s enrolment: %+v, want %d", enrolment, n.row.GPUs, want)
+		}
+	}
+}
+
+// TestNoAgent: the silence of a node that has no agent, because it was given back or is installed, is no silence.
+func TestNoAgent(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	ref := store.StatusRef{Now: now.Add(time.Hour)}
+	for state, want := range map[string]string{wire.StateCommissioned: wire.StatusPending, wire.StateReady: wire.StatusPending,
+		wire.StateDeploying: wire.StatusPending, wire.StateActive: wire.StatusStale, wire.StateDrained: wire.StatusStale} {
+		n := read(&store.Node{ID: "n", State: state, EnrolmentID: "first", LastSeen: &now, Interval: time.Minute}, nil, ref)
+		if n.row.Status != want || n.row.LastSeen == nil {
+			t.Errorf("%s: %s, want %s", state, n.row.Status, want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +12,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/setback"
@@ -358,85 +356,5 @@ func TestFindings(t *testing.T) {
 	h.picture.Findings("id-a", nil)
 	if f := h.row("a").Findings; f == nil || len(f) != 0 {
 		t.Errorf("cured: %+v", f)
-	}
-}
-
-func isNumber(text string) bool {
-	_, ok := label.Number(text)
-	return ok
-}
-
-// TestSelects compares memory with SQL, which decides: random terms over random nodes.
-func TestSelects(t *testing.T) {
-	h := newHouse(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	pick := func(of ...string) string { return of[random.IntN(len(of))] }
-	number := func() string {
-		return pick("0", "1", "1.0", "01", ".5", "0.50", "2.", "-1", "-.5", "0.3", "0.30", "1e3", "1.2.3", "-", ".", "--1", "+1", " 1", "1-",
-			"0x1", "two", fmt.Sprint(random.IntN(100)), fmt.Sprintf("%.3f", random.Float64()), fmt.Sprint(random.Float64()), "0.40148148148148148")
-	}
-	for i := range 60 {
-		labels := map[string]string{}
-		for _, key := range []string{"tier", "rack"} {
-			if value := pick("", "a", "b", "empty"); value != "" {
-				labels[key] = strings.TrimPrefix(value, "empty")
-			}
-		}
-		if value := pick("", number()); value != "" {
-			labels["size"] = value
-		}
-		name := fmt.Sprint("n", i)
-		h.node(store.Node{Name: name, Tenant: pick("x", "y"), Provider: pick("", "vast_ai"), InstanceID: pick("", "1")}, labels)
-		if pick("", "retire") != "" && i%4 == 0 {
-			h.move(name, "active", "retired")
-		} else if i%3 == 0 {
-			h.move(name, "active", "drained")
-		}
-		if i%2 == 0 {
-			beat := store.Beat{NodeID: "id-" + name, At: h.now.Add(-time.Duration(i) * time.Second), Interval: 10 * time.Second}
-			beat.Hardware = pick("", h.reading(""), h.reading(gpu(0, 1)+","+gpu(1, 1)), `{"probe":{"state":"absent"},"gpus":[]}`,
-				`{"probe":{"state":"hung"},"gpus":[]}`, `{"probe":{"state":"failed"},"gpus":[`+gpu(0, 1)+`]}`, "no JSON")
-			h.must(h.store.SaveBeats(t.Context(), []store.Beat{beat}, h.now))
-		}
-		if said := random.IntN(5); said > 2 && i%4 != 0 {
-			h.must(h.store.SetGPUs(t.Context(), "id-"+name, said-3, pick("", "said") != ""))
-		}
-	}
-	h.reload()
-	for range 4000 {
-		q := view.Query{Tenant: pick("", "", "x"), Status: pick("", "", "online", "pending"), State: pick("", "", "", "retired", "active"),
-			All: pick("", "all") != ""}
-		for range random.IntN(3) {
-			key := pick("tenant", "name", "provider", "instance_id", "state", "status", "tier", "rack", "size", "size", "gpus", "gpus")
-			value := map[string]string{"tenant": pick("x", "y", "z"), "name": fmt.Sprint("n", random.IntN(70)), "provider": pick("vast_ai", ""),
-				"instance_id": pick("1", ""), "state": pick("retired", "active", "drained"), "status": pick(wire.Statuses()...)}[key]
-			op := pick(store.OpEquals, store.OpNotEquals, store.OpExists, store.OpAbsent, store.OpLess, store.OpAtMost, store.OpMore,
-				store.OpAtLeast)
-			if value == "" {
-				value = pick("a", "b", "")
-			}
-			switch op {
-			case store.OpExists, store.OpAbsent:
-				value = ""
-			case store.OpLess, store.OpAtMost, store.OpMore, store.OpAtLeast: // of a number alone: selectors have no others
-				for value = ""; value == ""; {
-					if n := number(); isNumber(n) {
-						value = n
-					}
-				}
-			}
-			q.Terms = append(q.Terms, store.Term{Key: key, Op: op, Value: value})
-		}
-		rows, _ := h.picture.Rows(q)
-		want, _, _, err := h.store.Nodes(t.Context(), store.NodeQuery{Tenant: q.Tenant, Terms: q.Terms, Status: q.Status, State: q.State,
-			Retired: q.All, Limit: 100, Ref: h.ref()})
-		h.must(err)
-		var wanted []string
-		for _, n := range want {
-			wanted = append(wanted, n.Name)
-		}
-		if got := names(rows); got != fmt.Sprint(wanted) {
-			t.Fatalf("%+v: got %s, the database %s", q, got, wanted)
-		}
 	}
 }

@@ -1,16 +1,17 @@
 package view
 
 import (
+	"slices"
+
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
-	"muster/store"
 )
 
 // Query picks nodes. A zero field does not restrict the result. Retired nodes are left out, unless All or the state asks for them.
 type Query struct {
 	Tenant string
-	Terms  []store.Term // see label.ParseSelector
+	Terms  []label.Term // see label.ParseSelector
 	Status string
 	State  string
 	Idle   bool // nodes whose GPUs are all idle
@@ -19,9 +20,10 @@ type Query struct {
 	Sort   string // one of api.Sorts, maybe with a minus; empty: by name
 }
 
-// retired is true if retired nodes are picked too. It is the rule of the store's lists.
+// retired is true if retired nodes are picked too.
 func (q *Query) retired() bool {
-	return store.NodeQuery{Retired: q.All, State: q.State, Terms: q.Terms}.WithRetired()
+	isRetired := label.Term{Key: "state", Op: label.OpEquals, Value: wire.StateRetired}
+	return q.All || q.State == wire.StateRetired || slices.Contains(q.Terms, isRetired)
 }
 
 // picks decides about one node.

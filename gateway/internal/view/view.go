@@ -7,6 +7,7 @@ package view
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"log/slog"
 	"reflect"
@@ -40,7 +41,7 @@ type Fleet struct {
 	order   []*node // by name, then by id
 	sorted  bool
 	version uint64        // one more with each replaced row
-	newest  *node         // the list of nodes by version begins here
+	changes list.List     // of nodes; the one that changed last comes first
 	told    uint64        // the version that watchers were told of
 	news    chan struct{} // closed when the version has grown
 	again   map[string]bool
@@ -57,7 +58,7 @@ func Open(c Config) *Fleet {
 	}
 	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{},
 		sorted: true, news: make(chan struct{}),
-		again: map[string]bool{}, found: map[string][]api.Finding{}, placed: map[string]*api.NodePlacement{}}
+		again: map[string]bool{}, allAgain: true, found: map[string][]api.Finding{}, placed: map[string]*api.NodePlacement{}}
 }
 
 // ShowCosts lets today say what a node has cost on this day, if that is known. It must not ask the view. It is called before Run.
@@ -130,7 +131,9 @@ func (p *Fleet) Changed(_ context.Context, events []store.Event) {
 }
 
 // Moved has a node that was just changed read at once. If that fails, the event of the change has it read again.
-func (p *Fleet) Moved(ctx context.Context, n store.Node) { _ = p.readNow(ctx, n.ID) }
+func (p *Fleet) Moved(ctx context.Context, n store.Node) {
+	_ = p.alone(ctx, func(ctx context.Context) error { return p.read(ctx, []string{n.ID}) })
+}
 
 // clockStepped is the kind of the event that follows when times in the database were corrected.
 const clockStepped = "clock.stepped"
@@ -246,8 +249,7 @@ func (p *Fleet) put(n *node) {
 	n.place = was.place
 	n.version = was.version
 	n.reshaped = was.reshaped
-	n.newer = was.newer
-	n.older = was.older
+	n.change = was.change
 	*was = *n // its place in the order and in the list stays
 	if !same {
 		p.changed(was)
@@ -261,31 +263,16 @@ func sameTime(a, b *time.Time) bool {
 	return a.Equal(*b)
 }
 
-// changed gives a node the newest version. The caller holds the lock.
+// changed notes that a node's row was replaced. The lock is held.
 func (p *Fleet) changed(n *node) {
-	p.unlink(n)
 	p.version++
 	n.version = p.version
 	n.reshaped = p.version
-	n.older = p.newest
-	if p.newest != nil {
-		p.newest.newer = n
+	if n.change == nil {
+		n.change = p.changes.PushFront(n)
+	} else {
+		p.changes.MoveToFront(n.change)
 	}
-	p.newest = n
-}
-
-// unlink takes a node out of the list by version.
-func (p *Fleet) unlink(n *node) {
-	if n.newer != nil {
-		n.newer.older = n.older
-	} else if p.newest == n {
-		p.newest = n.older
-	}
-	if n.older != nil {
-		n.older.newer = n.newer
-	}
-	n.newer = nil
-	n.older = nil
 }
 
 // tell wakes the watchers where there is something new. The caller holds the lock.

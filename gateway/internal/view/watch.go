@@ -82,7 +82,8 @@ func (w *Watch) look() (c Changes, news <-chan struct{}) {
 	p := w.picture
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	for n := p.newest; n != nil && n.version > w.seen; n = n.older {
+	for e := p.changes.Front(); e != nil && e.Value.(*node).version > w.seen; e = e.Next() {
+		n := e.Value.(*node)
 		g := n.row
 		switch {
 		case !w.query.picks(g, w.retired):

@@ -143,7 +143,8 @@ func sendBlob(c net.Conn, content io.Reader) error {
 	return readAnswer(bufio.NewReaderSize(c, mostHeader))
 }
 
-// Fetch gives the bytes of a blob that another gateway has, until ctx ends. Who reads them verifies them.
+// Fetch gives the bytes of a blob that another gateway has, until ctx ends. Who reads them verifies them. The error is an
+// artifact.ErrNotThere if the other gateway has answered that it has not.
 func Fetch(ctx context.Context, own Identity, from Gateway, blob artifact.Info) (io.ReadCloser, error) {
 	c, err := begin(ctx, own, from, header{Kind: gives, Blob: &blob})
 	if err != nil {
@@ -153,6 +154,9 @@ func Fetch(ctx context.Context, own Identity, from Gateway, blob artifact.Info) 
 	rest := bufio.NewReaderSize(stalling{c}, mostHeader)
 	if err := readAnswer(rest); err != nil {
 		stop()
+		if refusal := Refusal(""); errors.As(err, &refusal) {
+			err = fmt.Errorf("%w: %w", artifact.ErrNotThere, err)
+		}
 		return nil, errors.Join(err, c.Close())
 	}
 	return fetched{io.LimitReader(rest, blob.Size), c, stop}, nil

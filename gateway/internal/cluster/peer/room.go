@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 )
 
 const (

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/httpserver/origin"
-	"muster/gateway/internal/limit"
 )
 
 // Server takes the connections that other gateways pass on, and hands each to the listener of its kind.
@@ -37,6 +37,9 @@ type Server struct {
 	taken    map[string]bool     // kinds that have a listener: this gateway is the active one; guarded by mu
 	known    map[netip.Addr]bool // where a gateway called from; guarded by mu
 	told     time.Time           // when the log was last told of two gateways with one id; guarded by mu
+	alone    time.Time           // since when nobody stands by; zero: somebody does; guarded by mu
+
+	rests map[string]time.Time // when a gateway took no minutes, by id; for NoteAll alone
 }
 
 // Standing is a gateway that stands by.
@@ -138,6 +141,7 @@ func (s *Server) ownID(c *Conn) error {
 // NewServer serves other gateways on a listener, when Run runs.
 func NewServer(l net.Listener, i func() (Identity, error), copies Copies, log *slog.Logger) *Server {
 	s := &Server{identity: i, copies: copies, log: log, listener: l, passed: map[string]chan net.Conn{}, closing: make(chan struct{}),
+		rests:    map[string]time.Time{},
 		standing: map[string]Standing{}, taken: map[string]bool{}, known: map[netip.Addr]bool{}}
 	for _, kind := range []string{TLS, Plain, Socket} {
 		s.passed[kind] = make(chan net.Conn)

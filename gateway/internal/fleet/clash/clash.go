@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/limit/uptime"
+	"muster/gateway/internal/httpserver/limit/uptime"
 	"muster/store"
 )
 

@@ -37,8 +37,7 @@ func Of(s *view.Sample, last *wire.Hardware) Digest {
 // Pending is a heartbeat that is to be stored, and what is to be stored with it.
 type Pending struct {
 	view.Sample
-	Raise   int  // the number to which it raises the record of the node's GPUs; 0: the record stays
-	GPUs    bool // the rows of its GPUs too
+	Raise   int // the number to which it raises the record of the node's GPUs; 0: the record stays
 	Runs    []store.Run
 	Again   bool           // it was stored and handed on: only its report waits
 	Reading *wire.Hardware // the node's last one in memory; nil: there is none
@@ -50,9 +49,6 @@ type Pending struct {
 func (p *Pending) Row() store.Beat {
 	b := store.Beat{NodeID: p.NodeID, At: p.At, RunID: p.RunID, Counter: p.Counter, SkewMillis: p.SkewMillis,
 		Enrolment: p.Enrolment, RaiseGPUs: p.Raise, Runs: p.Runs}
-	if p.GPUs {
-		b.GPUs = GPUs(p.Hardware)
-	}
 	stored := p.Digest
 	p.Digest = Of(&p.Sample, p.Reading)
 	p.Whole = p.Whole || p.Digest != stored
@@ -110,15 +106,4 @@ func Text[T any](part *T) string {
 		return ""
 	}
 	return strings.TrimSuffix(text.String(), "\n")
-}
-
-// GPUs are the GPUs of a reading by which a node can be found. Rows without a usable UUID are left out.
-func GPUs(h *wire.Hardware) []store.GPU {
-	var rows []store.GPU
-	for _, g := range h.GPUs {
-		if g.UUID != "" && len(g.UUID) <= 80 {
-			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
-		}
-	}
-	return rows
 }

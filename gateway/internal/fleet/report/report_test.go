@@ -1,7 +1,6 @@
 package report_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -65,13 +64,5 @@ func TestDigest(t *testing.T) {
 	}
 	if report.Of(&same, &wire.Hardware{Load1: &load}) != report.Of(&same, &wire.Hardware{}) {
 		t.Error("a figure of the machine is a change")
-	}
-}
-
-func TestGPUs(t *testing.T) {
-	long := fmt.Sprintf("GPU-%080d", 1)
-	h := &wire.Hardware{GPUs: []wire.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 3}, {}, {UUID: long}}}
-	if got := fmt.Sprint(report.GPUs(h)); got != "[{GPU-1 H100 1 3}]" {
-		t.Errorf("got %s", got)
 	}
 }

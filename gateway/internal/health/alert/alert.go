@@ -41,6 +41,7 @@ type Fact struct {
 	Since     time.Time
 	Text      string
 	Next      string // what to do; "": what the table says
+	Unknown   bool   // nothing is known of the condition now: its alerts stay as they are
 }
 
 // Config says what a Service works with.

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"muster/gateway/api"
-	"muster/store"
+	"muster/gateway/internal/label"
 )
 
 // Query picks alerts. A zero field does not restrict the result.
 type Query struct {
 	ID     string
 	Tenant string
-	Terms  []store.Term
+	Terms  []label.Term
 	Cause  string
 	All    bool // resolved ones too
 }

@@ -44,8 +44,12 @@ func (d *Service) lookAt(c *condition.Condition, n *api.NodeRow, now time.Time, 
 	return found(c, n)
 }
 
-// stale says good of an open alert only when the node was heard: just after a start the gateway calls nobody stale.
+// stale says good of an open alert only when the node was heard, or has no agent any more: just after a start the gateway calls nobody
+// stale.
 func stale(n *api.NodeRow, now time.Time, seen *time.Time) look {
+	if n.Status == wire.StatusPending && n.LastSeen != nil {
+		return isGood()
+	}
 	if n.Status != wire.StatusStale || n.LastSeen == nil {
 		if seen != nil && (n.LastSeen == nil || !n.LastSeen.After(*seen)) {
 			return look{}

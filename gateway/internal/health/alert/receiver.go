@@ -53,7 +53,7 @@ type sealed struct {
 // receiver is one that is in use.
 type receiver struct {
 	sealed
-	terms   []store.Term
+	terms   []label.Term
 	contact records.Contact
 	dirty   bool      // the record does not say what contact says
 	busy    bool      // it is being told something
@@ -174,7 +174,7 @@ func newSecret() string {
 func refuse(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
 
 // check refuses a receiver that could not work.
-func (s *sealed) check() ([]store.Term, error) {
+func (s *sealed) check() ([]label.Term, error) {
 	switch {
 	case wire.CheckName(s.Name) != nil:
 		return nil, wire.Refuse(wire.CodeBadName, "this is not a receiver's name", // it may be the URL

@@ -15,6 +15,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/health/condition"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -254,7 +255,7 @@ func TestList(t *testing.T) {
 	}{"open": {alert.Query{}, 1}, "all": {alert.Query{All: true}, 2}, "tenant": {alert.Query{All: true, Tenant: "other"}, 1},
 		"cause": {alert.Query{All: true, Cause: condition.NodeStale}, 1}, "id": {alert.Query{ID: list[0].ID}, 1},
 		"no id":    {alert.Query{ID: "x"}, 0},
-		"selector": {alert.Query{All: true, Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "lab"}}}, 1}} {
+		"selector": {alert.Query{All: true, Terms: []label.Term{{Key: "tier", Op: label.OpEquals, Value: "lab"}}}, 1}} {
 		if got := h.desk.List(c.q); len(got) != c.want {
 			t.Errorf("%s: %d alerts", name, len(got))
 		}

@@ -52,7 +52,11 @@ func (d *Service) Round() {
 		d.lookAtNode(n, followed[n.ID], now)
 	}
 	for _, f := range facts {
-		d.wrong(f, now)
+		if f.Unknown {
+			d.unknown(f.Condition, now)
+		} else {
+			d.wrong(f, now)
+		}
 	}
 	d.lookAtMisuses(now)
 	d.settle(now, counts)
@@ -63,6 +67,15 @@ func (d *Service) wrong(f Fact, now time.Time) {
 	l := isBad(f.Text, f.Since)
 	l.next = f.Next
 	d.see(key{f.Condition, f.Subject}, nil, f.Tenant, l, now)
+}
+
+// unknown takes a look at all that a condition was told of, and sees nothing.
+func (d *Service) unknown(cause string, now time.Time) {
+	for k, t := range d.tracks {
+		if k.cause == cause {
+			d.see(k, t.node, t.tenant, look{}, now)
+		}
+	}
 }
 
 func (d *Service) lookAtNode(n *api.NodeRow, followed bool, now time.Time) {

@@ -80,7 +80,7 @@ func TestCauses(t *testing.T) {
 		}, func(h *house, _ *api.NodeRow) { h.facts = nil }, "it does not answer"},
 	}
 	for _, c := range condition.All() {
-		if c.Topic == "providers" { // they are facts with a command of their own
+		if c.Topic == "providers" || c.Topic == "maas" { // they are facts with a command of their own
 			f := alert.Fact{Condition: c.Name, Subject: "vast/7", Text: "vast/7: it costs", Next: "muster provider destroy vast 7"}
 			causes[c.Name] = cause{func(h *house, _ *api.NodeRow) { h.facts = []alert.Fact{f} }, func(h *house, _ *api.NodeRow) { h.facts = nil },
 				f.Text}

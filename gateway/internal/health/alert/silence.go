@@ -24,7 +24,7 @@ const (
 // silence is one in use.
 type silence struct {
 	records.Silence
-	terms []store.Term
+	terms []label.Term
 }
 
 func (d *Service) readSilences(ctx context.Context) error {
@@ -104,7 +104,7 @@ func (d *Service) Silence(ctx context.Context, q api.AlertSilenceRequest, by sto
 }
 
 // checkSilence refuses a silence that says nothing, or lasts too long.
-func (d *Service) checkSilence(q *api.AlertSilenceRequest) ([]store.Term, error) {
+func (d *Service) checkSilence(q *api.AlertSilenceRequest) ([]label.Term, error) {
 	terms, err := label.ParseSelector(q.Selector)
 	err = cmp.Or(err, label.CheckSelector("", "", terms), d.CheckCause(q.Cause))
 	length := time.Duration(q.For)

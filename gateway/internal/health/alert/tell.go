@@ -66,7 +66,7 @@ func (d *Service) takes(r *receiver, a *alert) bool {
 }
 
 // matches is true if a selector names the node of an alert, or one of its nodes.
-func (d *Service) matches(terms []store.Term, a *alert) bool {
+func (d *Service) matches(terms []label.Term, a *alert) bool {
 	ids := a.Members
 	if a.NodeID != "" {
 		ids = []string{a.NodeID}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api/machines"
 	"muster/gateway/api/providers"
 )
 
@@ -24,7 +25,7 @@ func lasts(d time.Duration) Hold { return Hold{Looks: 1, For: d} }
 // All is the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
 // findings, settings, alerts and reasons.
 func All() []Condition {
-	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet(), ofProviders())
+	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet(), ofProviders(), ofMachines())
 }
 
 // words are what a heartbeat says in a word. It moves the node at once. The node comes back only after it was well for some looks.
@@ -237,5 +238,22 @@ func ofProviders() []Condition {
 		{Name: providers.FoundOverdue, Fleet: true, Severity: severe, Told: once(), Over: once(), Topic: topic,
 			Meaning: "The lease of a machine is over, and the machine is still there and charged.",
 			Next:    "Unless it is to be kept, the gateway tries again without end: muster lease ls says what is in the way."},
+	}
+}
+
+// ofMachines are what is wrong between the fleet and MAAS. NAME is a machine. The alert says what exactly, as muster maas plan does.
+func ofMachines() []Condition {
+	const topic = "maas"
+	warn, severe := wire.SeverityWarn, wire.SeveritySevere
+	return []Condition{
+		{Name: machines.ToldSevere, Fleet: true, Severity: severe, Told: lasts(2 * time.Minute), Over: lasts(time.Minute), Topic: topic,
+			Meaning: "A machine of MAAS is no longer what muster takes it for, and a person must decide.",
+			Next:    "See muster maas plan: it says what is so, and which command ends it."},
+		{Name: machines.ToldWarning, Fleet: true, Severity: warn, Told: lasts(5 * time.Minute), Over: lasts(time.Minute), Topic: topic,
+			Meaning: "A machine of MAAS does not come to what it is meant to be without a person.",
+			Next:    "See muster maas plan: it says what is so, and which command ends it."},
+		{Name: machines.ToldUnseen, Fleet: true, Severity: warn, Told: lasts(5 * time.Minute), Over: once(), Topic: topic,
+			Meaning: "MAAS does not answer, or not in words that are known: nothing is done with its machines.",
+			Next:    "See muster maas ls for what it says, and muster help lab-down."},
 	}
 }

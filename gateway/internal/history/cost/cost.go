@@ -54,10 +54,11 @@ type Service struct {
 
 // sums are those of one node and one day.
 type sums struct {
-	watched, idle  time.Duration
-	idleCost, cost float64 // millionths
-	price          *int64  // the same, an hour
-	isNew          bool    // not written yet
+	watched, idle time.Duration
+	price         *int64 // in millionths, an hour
+	isNew         bool   // not written yet
+
+	idleCost, cost, measured float64 // millionths
 }
 
 // New makes a Service. It reads nothing yet: Run does.
@@ -153,7 +154,7 @@ func (d *Service) turn(ctx context.Context, day costs.Day) error {
 	nodes := make(map[string]*sums, len(rows))
 	for _, r := range rows {
 		nodes[r.NodeID] = &sums{watched: time.Duration(r.Watched) * time.Second, idle: time.Duration(r.Idle) * time.Second,
-			idleCost: float64(r.IdleCost), cost: float64(r.Cost), price: r.Price}
+			idleCost: float64(r.IdleCost), cost: float64(r.Cost), measured: float64(r.Measured), price: r.Price}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,16 +193,18 @@ func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	}
 	price := int64(math.Round(*g.PricePerHour * millionths))
 	s.price = &price
-	s.cost += float64(price) * passed.Hours()
-	if idle := g.IdleCostPerHour(); idle != nil {
-		s.idleCost += *idle * millionths * passed.Hours()
+	cost := float64(price) * passed.Hours()
+	s.cost += cost
+	if idle := g.IdleShare(); idle != nil {
+		s.measured += cost
+		s.idleCost += cost * *idle
 	}
 }
 
 // row is what the database keeps: whole seconds and millionths.
 func (s *sums) row(id string) costs.Row {
 	return costs.Row{NodeID: id, Watched: int64(s.watched / time.Second), Idle: int64(s.idle / time.Second), IdleCost: int64(s.idleCost),
-		Cost: int64(s.cost), Price: s.price}
+		Cost: int64(s.cost), Measured: int64(s.measured), Price: s.price}
 }
 
 // Write writes what has changed since it was written last. What could not be written stays for the next time.

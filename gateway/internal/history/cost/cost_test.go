@@ -120,6 +120,16 @@ func TestHour(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
+	sums, err := h.Sums(t.Context(), h.now, h.now, func(string) bool { return true })
+	h.must(err)
+	for id, want := range map[string]float64{"one": 4, "all": 3, "bare": 0, "missing": 4, "hung": 0} {
+		if got := sums[id].MeasuredCost; got == nil || math.Abs(*got-want) > 1e-5 {
+			t.Errorf("%s: measured %v, want %g", id, got, want)
+		}
+	}
+	if sums["free"].MeasuredCost != nil {
+		t.Error("what has no price was measured")
+	}
 }
 
 // TestPriceChanges: a price counts from when it is seen.

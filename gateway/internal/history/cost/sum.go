@@ -64,7 +64,10 @@ func add(s *api.NodeCost, day costs.Day, r costs.Row) {
 	if r.Watched > 0 {
 		api.Add(&s.IdleCost, idle)
 	}
-	api.Add(&s.Cost, all)
+	if api.Add(&s.Cost, all); all != nil {
+		measured := float64(r.Measured) / millionths
+		api.Add(&s.MeasuredCost, &measured)
+	}
 	var price *float64
 	if r.Price != nil {
 		perHour := float64(*r.Price) / millionths

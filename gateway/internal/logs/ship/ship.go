@@ -67,7 +67,7 @@ type Service struct {
 // rule is one that is in use. What the operator says does not change: another rule takes its place.
 type rule struct {
 	sealed
-	terms []store.Term
+	terms []label.Term
 	box   *spool.Spool
 	sink  *sink
 	state *state // the next rule of this name has it too

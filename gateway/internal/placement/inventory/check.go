@@ -17,7 +17,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/placement/inventory/slot"
-	"muster/gateway/internal/view/hardware"
 	"muster/store"
 	records "muster/store/placement"
 )
@@ -296,9 +295,6 @@ func (s *Service) put(ctx context.Context, row *api.NodeRow, t store.Task, seen 
 	}
 	e := records.Evidence{Task: t.ID, NodeID: row.ID, Profile: profile.Name, BootID: seen.BootID, Digest: slot.Digest(seen.Facts), At: s.Now(),
 		Accept: accept, Current: true, Body: string(body)}
-	for _, tag := range hardware.Tags(seen.Facts) {
-		e.Tags = append(e.Tags, tag.Name)
-	}
 	if row.BootTime != nil && t.FinishedAt != nil && row.BootTime.After(*t.FinishedAt) {
 		e.Current = false // it started anew since
 	}

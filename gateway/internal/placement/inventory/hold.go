@@ -8,7 +8,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/placement/inventory/pick"
-	"muster/store"
 	records "muster/store/placement"
 )
 
@@ -31,7 +30,7 @@ func (h Hold) isClaim(allocation string) bool {
 
 // Offer are the nodes of a tenant that a selector names, as package pick chooses from them, in any order; and their rows. A node that was
 // rented for an allocation is offered to that one alone.
-func (s *Service) Offer(allocation, tenant string, picks []store.Term) (nodes []pick.Node, rows map[string]*api.NodeRow) {
+func (s *Service) Offer(allocation, tenant string, picks []label.Term) (nodes []pick.Node, rows map[string]*api.NodeRow) {
 	now := s.Now()
 	rows = map[string]*api.NodeRow{}
 	s.mu.Lock()
@@ -51,7 +50,7 @@ func (s *Service) Offer(allocation, tenant string, picks []store.Term) (nodes []
 }
 
 // Reserve lets choose choose among what is offered, and has nobody else choose the same until Keep or LetGo. Choices come one at a time.
-func (s *Service) Reserve(allocation, tenant string, picks []store.Term, choose func([]pick.Node) pick.Choice) (pick.Choice,
+func (s *Service) Reserve(allocation, tenant string, picks []label.Term, choose func([]pick.Node) pick.Choice) (pick.Choice,
 	map[string]*api.NodeRow) {
 	s.serving.Lock()
 	defer s.serving.Unlock()

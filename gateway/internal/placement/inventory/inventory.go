@@ -73,6 +73,7 @@ type Service struct {
 	pushed   map[string]api.Profile
 	rules    []rule
 	accepted map[string]figures // by node
+	told     bool               // the view was told of all nodes since it has them all
 }
 
 // Open makes a Service that goes on with what the database has.

@@ -69,23 +69,7 @@ func (s *Service) load(ctx context.Context) error {
 		n.slots = append(n.slots, one)
 	}
 	s.findTwins()
-	return errors.Join(s.loadHolds(ctx, nil), s.loadFigures(ctx), s.retag(ctx))
-}
-
-// retag corrects the hardware tags on record where this version of the gateway has others.
-func (s *Service) retag(ctx context.Context) error {
-	recorded, err := s.Records.Tags(ctx)
-	if err != nil {
-		return err
-	}
-	for id, n := range s.nodes {
-		if tags := n.tagNames(); n.evidence.Current && !slices.Equal(tags, recorded[id]) {
-			if err := s.Records.Retag(ctx, id, tags); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return errors.Join(s.loadHolds(ctx, nil), s.loadFigures(ctx))
 }
 
 // tagNames are the names of a node's hardware tags, sorted.

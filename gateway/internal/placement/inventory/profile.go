@@ -214,7 +214,7 @@ func (s *Service) assign(ctx context.Context, row *api.NodeRow, name string, by 
 			out.Refused = "it is not clean yet after the allocation " + h.Allocation + ": muster alloc show " + h.Allocation
 		}
 		return out, nil
-	case profile.Conflict(out.Before, name):
+	case profile.Conflict(out.Before, name) && store.HasAgent(row.State): // what is to be installed has neither
 		out.Profile = out.Before
 		out.Refused = "it has " + out.Before + ", and a host never has both: take that away first (muster profile assign none " + row.Name + ")"
 		return out, nil

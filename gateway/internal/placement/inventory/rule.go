@@ -17,7 +17,7 @@ import (
 // rule approves slots as they are proposed.
 type rule struct {
 	records.Rule
-	picks []store.Term
+	picks []label.Term
 }
 
 func (s *Service) readRules(ctx context.Context) error {

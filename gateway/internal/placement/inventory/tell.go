@@ -18,6 +18,7 @@ func (s *Service) Tell(ids ...string) {
 	defer s.mu.Unlock()
 	if len(ids) == 0 {
 		ids = slices.Collect(maps.Keys(s.nodes))
+		s.told = s.Ready()
 	}
 	for _, id := range ids {
 		n := s.at(id)
@@ -33,6 +34,16 @@ func (s *Service) Tell(ids ...string) {
 			n.told = place
 			s.Placed(id, place)
 		}
+	}
+}
+
+// Settle tells the view of all nodes, unless it was told since it has them all: before that, no node there has a tag.
+func (s *Service) Settle() {
+	s.mu.Lock()
+	told := s.told
+	s.mu.Unlock()
+	if !told {
+		s.Tell()
 	}
 }
 

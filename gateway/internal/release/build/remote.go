@@ -41,7 +41,7 @@ type Credential struct {
 	Password string `json:"password,omitempty"` // is not shown again
 }
 
-// Config says how registries are reached.
+// RemoteConfig says how registries are reached.
 type RemoteConfig struct {
 	Transport http.RoundTripper                                      // nil: one of its own
 	Control   func(network, address string, _ syscall.RawConn) error // refuses addresses; nil: none
@@ -49,7 +49,7 @@ type RemoteConfig struct {
 	Now       func() time.Time
 }
 
-// Client keeps tokens until they end. It is safe for concurrent use.
+// Remote keeps tokens until they end. It is safe for concurrent use.
 type Remote struct {
 	http *http.Client
 	now  func() time.Time
@@ -58,7 +58,7 @@ type Remote struct {
 	tokens map[string]*lease
 }
 
-// New makes a Client.
+// NewRemote makes a Remote.
 func NewRemote(c RemoteConfig) *Remote {
 	if c.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()

@@ -89,12 +89,11 @@ type Waves struct {
 	sizes  []amount // of all waves together up to this one
 	soak   time.Duration
 	failed amount
-	goBack bool
 }
 
 // Read checks a plan.
 func (p Plan) Read() (Waves, error) {
-	w := Waves{soak: time.Duration(p.SoakSeconds) * time.Second, goBack: p.GoBack}
+	w := Waves{soak: time.Duration(p.SoakSeconds) * time.Second}
 	if p.Canary != "" {
 		canary, err := parseAmount(p.Canary)
 		if err != nil {

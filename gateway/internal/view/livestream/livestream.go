@@ -12,7 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/httpserver"
-	"muster/gateway/internal/limit"
+	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/view"
 	"muster/store"
 )

@@ -43,7 +43,7 @@ func BuiltIn() []api.Profile {
 			Checks: []string{wire.CheckKVM, wire.CheckIOMMU, wire.CheckVFIO, wire.CheckOVS, wire.CheckLibvirt,
 				wire.CheckBareMetal},
 			Slots:       api.ProfileSlots{Shapes: []string{api.ShapeVM}, Sizes: []int{1, 2, 4, 8}},
-			CloudConfig: sliceVM, Erase: true,
+			CloudConfig: sliceVM, Erase: true, Restart: true,
 		},
 		{
 			Name: api.ProfileBareMetal, BuiltIn: true,
@@ -51,7 +51,7 @@ func BuiltIn() []api.Profile {
 			Checks: []string{wire.CheckGPUs, wire.CheckDriver, wire.CheckFabric, wire.CheckECC, wire.CheckRows,
 				wire.CheckBareMetal},
 			Slots:       api.ProfileSlots{Shapes: []string{api.ShapeNode}, Sizes: []int{}},
-			CloudConfig: bareMetal, Erase: true,
+			CloudConfig: bareMetal, Erase: true, Restart: true,
 		},
 	}
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // fields is the hint for a file that is no profile.
-const fields = "a profile is a JSON object with name, about, checks, acceptance, slots {shapes, sizes}, cloud_config and erase; " +
+const fields = "a profile is a JSON object with name, about, checks, acceptance, slots {shapes, sizes}, cloud_config, erase and restart; " +
 	"muster profile show NAME -o json prints one to begin with"
 
 // Read reads a profile's file and checks it. It takes what a profile is printed as, and leaves out what the gateway alone says of one.
