@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"muster/store"
 )
 
 const (
@@ -96,13 +94,10 @@ func (m *bench) resident(t *table) {
 // counter is how many heartbeats of the measured node arrived.
 func (m *bench) counter(p *child) uint64 {
 	m.Helper()
-	nodes, _, _, err := m.store.Nodes(m.Context(), store.NodeQuery{Terms: []store.Term{{Key: "name", Op: store.OpEquals, Value: "measured"}}})
-	m.must(err)
-	if len(nodes) != 1 {
-		m.Fatalf("the agent did not join\n%s", p.said())
-	}
 	m.must(m.gateway.fleet.Flush(m.Context()))
-	node, err := m.store.Node(m.Context(), "", nodes[0].ID)
-	m.must(err)
+	node, err := m.store.Node(m.Context(), "", "measured")
+	if err != nil {
+		m.Fatalf("the agent did not join: %v\n%s", err, p.said())
+	}
 	return node.Counter
 }

@@ -26,13 +26,13 @@ var (
 	}
 	// sharedNames is what listeners and parts have in common.
 	sharedNames = []string{
-		"view", "account", "audit", "reply", "artifact", "datadir", "secret", "label", "limit", "httpserver", "paste",
+		"view", "account", "audit", "reply", "artifact", "datadir", "label", "httpserver", "paste",
 	}
 )
 
 // formatNames are packages that read or write one format and know nothing of the gateway. Everybody below gateway may use them.
 var formatNames = []string{
-	"artifact/executable", "backup/archive", "bootstrap/paste", "datadir", "health/condition", "httpserver/daemon", "paste",
+	"artifact/executable", "backup/archive", "datadir", "health/condition", "httpserver/daemon", "paste",
 	"session/asciicast",
 }
 
@@ -176,6 +176,7 @@ func TestImportRules(t *testing.T) {
 		{g + "cli/screen", g + "cli", false},
 		{g + "cli/fleet", g + "cli/live", true},
 		{g + "cli/live", g + "cli/fleet", false},
+		{g + "cli/task", g + "cli/work", true},
 		{g + "cli/remote", "agent/pipe", true},
 		{g + "cli/tty", g + "cli", false},
 		{g + "cli/spelling", g + "cli", false},
@@ -291,7 +292,7 @@ func commandLineEdge(from, target string) bool {
 	case from == "cli":
 		return slices.Contains(lowest, target)
 	}
-	return target == "cli" || slices.Contains(lowest, target) || target == "cli/live"
+	return target == "cli" || slices.Contains(lowest, target) || target == "cli/live" || target == "cli/work"
 }
 
 // standard tells whether a path is of the standard library: its first element has no dot, and it does not begin with our module.

@@ -10,7 +10,7 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
-	"muster/store"
+	"muster/gateway/internal/kit"
 )
 
 func TestIssuerFlags(t *testing.T) {
@@ -66,11 +66,7 @@ func TestLeaveStepCA(t *testing.T) {
 
 func TestOpenIssuer(t *testing.T) {
 	t.Parallel()
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := kit.Store(t, nil)
 	quiet := slog.New(slog.DiscardHandler)
 	own, err := openAuthority(t.Context(), settings{}, quiet, db)
 	if err != nil || own.issuer != authority.Issuer(own.authority) {

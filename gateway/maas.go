@@ -1,10 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -20,15 +19,13 @@ import (
 // openMAAS opens what makes nodes of the machines of MAAS.
 func openMAAS(ctx context.Context, b base, p *parts) (*maas.Service, error) {
 	s := b.settings.MAAS
-	client, err := s.Region()
+	client, err := s.Region(b.log)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(s.URL, "http://") {
-		b.log.Warn("MAAS is asked without TLS: who listens on the way to it reads the key", "url", s.URL)
-	}
-	return maas.Open(ctx, maas.Config{
+	m, err := maas.Open(ctx, maas.Config{
 		Store: b.store, Region: client, URL: s.URL, Tenant: s.Tenant, Series: s.Series, Deadline: s.Timeout, Logger: b.log,
+		Ref: b.fleet.Ref,
 		Commission: func(ctx context.Context, name, tenant, provider, instance string, by store.Actor) (string, error) {
 			n, err := b.fleet.Commission(ctx, name, tenant, provider, instance, by)
 			if err == nil {
@@ -62,26 +59,32 @@ func openMAAS(ctx context.Context, b base, p *parts) (*maas.Service, error) {
 			return assignProfile(ctx, p.placement, nodeID, name, by)
 		},
 	})
+	if err == nil && client != nil {
+		b.tail.Add(m.Take)
+	}
+	return m, err
 }
 
-// couldGet tells whether MAAS has a machine of a tenant with GPUs that no node has shown yet.
-func (p *parts) couldGet(ctx context.Context, w placement.Wanted) bool {
-	return w.Machines == 1 && p.maas.Could(ctx, w.Tenant, maas.Fits(w.GPU))
+// ofMAAS is what an allocation wants, in the words of package maas.
+func ofMAAS(w placement.Wanted) maas.Wanted {
+	return maas.Wanted{Allocation: w.ID, Tenant: w.Tenant, Count: w.Machines, Fits: maas.Fits(w.GPU)}
 }
 
-// supply gets a machine for an allocation that waits: one that MAAS has ready, or else what can be rented.
+// couldGet tells whether MAAS has machines of a tenant with GPUs that no node has shown yet, or they may be rented.
+func (p *parts) couldGet(ctx context.Context, w placement.Wanted) (bool, error) {
+	if could := p.maas.Could(ctx, ofMAAS(w)); could || !w.Rent {
+		return could, nil
+	}
+	return true, p.rental.Rents.CanServe(ctx, w.Tenant)
+}
+
+// supply gets machines for an allocation that waits: those that MAAS has ready, or else what can be rented.
 func (p *parts) supply(ctx context.Context, w placement.Wanted) string {
-	if w.Machines > 1 {
-		return p.rental.supply(ctx, w)
+	nodes, err := p.maas.Serve(ctx, ofMAAS(w), store.Actor{Name: maas.Actor})
+	if err != nil || len(nodes) > 0 {
+		return maas.Says(nodes, err)
 	}
-	node, err := p.maas.Serve(ctx, w.Tenant, w.ID, maas.Fits(w.GPU), store.Actor{Name: maas.Actor})
-	switch {
-	case err != nil:
-		return "no machine of MAAS is deployed for it: " + err.Error()
-	case node != "":
-		return "the machine " + node + ", which MAAS installs for it, and the approval of its slots: muster slot ls --node " + node
-	}
-	return p.rental.supply(ctx, w)
+	return cmp.Or(p.rental.supply(ctx, w), p.maas.Later(ctx, ofMAAS(w)))
 }
 
 // mintUserData makes the script that a machine runs when its system is installed: it applies the profile, and joins.
@@ -96,6 +99,7 @@ func mintUserData(ctx context.Context, b base, p *parts, nodeID, name string, li
 		if err != nil {
 			return nil, err
 		}
+		q.Restart = known.Restart
 		if q.Apply, err = profile.Script(known); err != nil {
 			return nil, err
 		}
@@ -104,15 +108,18 @@ func mintUserData(ctx context.Context, b base, p *parts, nodeID, name string, li
 	return []byte(m.UserData), err
 }
 
-// assignProfile gives a node a profile.
+// assignProfile gives a node that is about to be installed anew a profile, after none: the one that it has may be one that no host has
+// beside it.
 func assignProfile(ctx context.Context, s *placement.Service, nodeID, name string, by store.Actor) error {
-	done, err := s.Assign(ctx, placement.Caller{By: by, Write: true}, api.AssignRequest{Profile: name, Nodes: []string{nodeID}})
-	if err != nil {
-		return err
-	}
-	for _, n := range done.Nodes {
-		if n.Refused != "" {
-			return fmt.Errorf("the profile %s is not assigned: %s", name, n.Refused)
+	for _, next := range []string{"", name} {
+		done, err := s.Assign(ctx, placement.Caller{By: by, Write: true}, api.AssignRequest{Profile: next, Nodes: []string{nodeID}})
+		if err != nil {
+			return err
+		}
+		for _, n := range done.Nodes {
+			if n.Refused != "" {
+				return wire.Refuse(wire.CodeIllegalMove, "the profile "+name+" is not assigned: "+n.Refused, "see muster profile ls")
+			}
 		}
 	}
 	return nil

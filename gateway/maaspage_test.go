@@ -4,18 +4,17 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/gateway/internal/cli/help"
+	"muster/gateway/internal/kit"
 	"muster/gateway/internal/kit/maassim"
 	"muster/gateway/internal/maas"
 	"muster/gateway/internal/maas/recovery"
 	"muster/gateway/internal/maas/region"
-	"muster/store"
 )
 
 // TestRecoveryPage: the page about MAAS has each row of the recovery table, in its order, and no other.
@@ -39,11 +38,7 @@ func TestRecoveryPage(t *testing.T) {
 
 // TestLabDown follows the runbook's first step with a MAAS that is broken in each of the ways that it names: what muster says stands there.
 func TestLabDown(t *testing.T) {
-	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := kit.Store(t, nil)
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	fails := func(f maassim.Fault) func(*maassim.Sim) (http.Handler, string) {

@@ -4,15 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
-	"muster/agent/pipe"
-	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/login"
@@ -31,6 +28,7 @@ import (
 	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/placement/usage"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
@@ -88,9 +86,12 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	if p.shipping, err = openShipping(ctx, b); err != nil {
 		return nil, err
 	}
+	digests := build.NewDigests(p.artifacts, b.reach.PublicURL)
 	p.tasks, err = task.New(ctx, task.Config{Store: b.store, Sign: b.authority.SignTask, Keys: b.authority.TaskKeys, Logger: b.log,
 		CountAgain: b.audit.Repeated, Moved: b.streams.TaskMoved,
-		Digest: newTags(p.artifacts, b.reach.PublicURL).digest})
+		Digest: func(ctx context.Context, tag task.Tag) (string, error) {
+			return digests.Find(ctx, tag.Image, tag.OfTenant, tag.Login)
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -108,9 +109,7 @@ func openParts(ctx context.Context, b base) (p *parts, err error) {
 	if p.sessions, err = openSessions(ctx, b, p.tasks, p.recordings); err != nil {
 		return nil, err
 	}
-	p.logs = logs.New(logs.Config{Open: func(ctx context.Context, nodeID string, what wire.LogsParams) (io.ReadCloser, error) {
-		return openLog(ctx, p.sessions, nodeID, what)
-	}})
+	p.logs = logs.New(logs.Config{Open: p.sessions.OpenLog})
 	if err := p.openBootstrap(ctx, b); err != nil {
 		return nil, err
 	}
@@ -190,6 +189,7 @@ func wrong(b base, p *parts) (all []alert.Fact) {
 			Text:  "the allocation " + h.Allocation + " of " + h.Owner + " ends at " + h.EndsAt.UTC().Format(time.RFC3339)})
 	}
 	all = append(all, p.rental.told()...)
+	all = append(all, api.Each(p.maas.Told(), func(t maas.Told) alert.Fact { return alert.Fact(t) })...)
 	if since, reason, lasts := b.outage.Lasts(); lasts {
 		all = append(all, alert.Fact{Condition: condition.GatewayCannotWrite, Subject: "database", Since: since,
 			Text: "the database takes no writes: " + reason})
@@ -206,7 +206,7 @@ func lessSafe(b base) (all []alert.Fact) {
 		all = append(all, alert.Fact{Condition: condition.StoreNodeSilent, Subject: n.At, Since: n.Since,
 			Text: "the node " + n.At + " of rqlite does not answer: " + n.Why})
 	}
-	if since, alone := b.peers.alone(time.Now()); alone {
+	if since, alone := b.peers.Alone(time.Now()); alone {
 		all = append(all, alert.Fact{Condition: condition.GatewayAlone, Subject: "gateways", Since: since,
 			Text: "no gateway stands by for " + b.cluster.ID})
 	}
@@ -281,7 +281,7 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 			return node.LastSeen, err
 		},
 		Still: func(ctx context.Context, id, tenant, opener string) error {
-			return mayStill(ctx, b.store, id, tenant, opener)
+			return account.Still(ctx, b.store, id, tenant, opener)
 		},
 		Idle: b.settings.SessionIdle, Limit: b.settings.SessionLimit, Logger: b.log, CountAgain: b.audit.Repeated,
 	}
@@ -294,45 +294,6 @@ func openSessions(ctx context.Context, b base, tasks *task.Service, kept *record
 	}
 	b.tail.Add(live.Take)
 	return live, nil
-}
-
-// mayStill refuses an account that may not have a session with a node of a tenant any more.
-func mayStill(ctx context.Context, db *store.Store, id, tenant, opener string) error {
-	a, err := db.Account(ctx, id)
-	if err != nil {
-		return err
-	}
-	if status := account.Status(a, time.Now()); status != api.StatusLive {
-		return wire.Refuse(wire.CodeUnauthorized, "the account is "+status, "use another one")
-	}
-	if a.Tenant != "" && a.Tenant != tenant {
-		return wire.Refuse(wire.CodeForbidden, "the account is for the tenant "+a.Tenant+" only", "use another one")
-	}
-	return account.Caller{Scopes: a.Scopes}.Part(api.ScopeSessions, opener)
-}
-
-// openLog opens a log on a node, as a session of the gateway's own.
-func openLog(ctx context.Context, sessions *session.Service, nodeID string, p wire.LogsParams) (io.ReadCloser, error) {
-	opened, err := sessions.Internal(ctx, nodeID, wire.SessionLogs, p)
-	if err != nil {
-		return nil, err
-	}
-	return openedLog{pipe.Open(ctx, opened, pipe.Main), opened}, nil
-}
-
-// openedLog ends its session when it is closed, and the node hears of that.
-type openedLog struct {
-	*pipe.End
-	session *session.Internal
-}
-
-// Close ends both: who reads, and the session.
-func (l openedLog) Close() error {
-	err := l.End.Close()
-	if err == nil {
-		err = l.session.Close()
-	}
-	return err
 }
 
 // openBootstrap opens what brings new machines in.

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi"
@@ -27,22 +25,6 @@ type peers struct {
 	self atomic.Pointer[proof]
 	past atomic.Pointer[history.Store] // keeps minutes that the active gateway gives; nil: this one is active, or keeps none
 	stop context.CancelFunc
-
-	mu    sync.Mutex
-	since time.Time // since when nobody stands by; zero: somebody does; guarded by mu
-}
-
-// alone tells since when no gateway stands by.
-func (p *peers) alone(now time.Time) (since time.Time, alone bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case len(p.Standing()) > 0:
-		p.since = time.Time{}
-	case p.since.IsZero():
-		p.since = now
-	}
-	return p.since, !p.since.IsZero()
 }
 
 // proof is what a gateway proves itself with to another one, and judges the other one by.
@@ -125,56 +107,12 @@ func (p *peers) identity() (peer.Identity, error) {
 	return peer.Identity{ID: p.id, Domain: now.authority.TrustDomain(), Certificate: certificate, Roots: now.authority.Roots()}, err
 }
 
-// copyBlob has one of the gateways that stand by keep a copy of a blob. Where none does, there is nobody to ask.
-func (p *peers) copyBlob(ctx context.Context, blob artifact.Info, content *io.SectionReader) error {
-	var failed error
-	for _, one := range p.Standing() {
-		own, err := p.identity()
-		if err == nil {
-			_, err = content.Seek(0, io.SeekStart)
-		}
-		if err == nil {
-			err = peer.Keep(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob, content)
-		}
-		if err == nil {
-			return nil
-		}
-		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
-	}
-	return failed
-}
-
-// minutesTime is how long a gateway that stands by may take to keep minutes of the history.
-const minutesTime = 3 * time.Second
-
-// restTime is how long a gateway that took no minutes is left alone: the others must not wait for it each time.
-const restTime = 20 * time.Second
-
 // copyMinutes gives minutes of the history to all gateways that stand by; nil: there are no others. It is not for concurrent use.
 func (p *peers) copyMinutes() func(ctx context.Context, minutes []history.Minute) error {
 	if p == nil {
 		return nil
 	}
-	rests := map[string]time.Time{} // since when, by id
-	return func(ctx context.Context, minutes []history.Minute) (failed error) {
-		for _, one := range p.Standing() {
-			if time.Since(rests[one.ID]) < restTime {
-				failed = errors.Join(failed, fmt.Errorf("%s took none some seconds ago", one.ID))
-				continue
-			}
-			own, err := p.identity()
-			if err == nil {
-				ctx, cancel := context.WithTimeout(ctx, minutesTime)
-				err = peer.Note(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, minutes)
-				cancel()
-			}
-			if err != nil {
-				rests[one.ID] = time.Now()
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
-			}
-		}
-		return failed
-	}
+	return func(ctx context.Context, minutes []history.Minute) error { return p.NoteAll(ctx, minutes) }
 }
 
 // keepMinutes keeps minutes that the active gateway gives.
@@ -188,34 +126,6 @@ func (p *peers) keepMinutes(in io.Reader) error {
 		return err
 	}
 	return past.Put(minutes)
-}
-
-// fetchBlob gives a blob that one of the gateways that stand by has.
-func (p *peers) fetchBlob(ctx context.Context, blob artifact.Info) (io.ReadCloser, error) {
-	failed := errors.New("no gateway stands by")
-	for i, one := range p.Standing() {
-		own, err := p.identity()
-		if err == nil {
-			var content io.ReadCloser
-			if content, err = fetchFrom(ctx, own, peer.Gateway{ID: one.ID, URL: one.URL}, blob); err == nil {
-				return content, nil
-			}
-		}
-		if i == 0 {
-			failed = nil
-		}
-		failed = errors.Join(failed, fmt.Errorf("%s: %w", one.ID, err))
-	}
-	return nil, failed
-}
-
-// fetchFrom gives a blob that another gateway has. The error is an artifact.ErrNotThere if it has answered that it has not.
-func fetchFrom(ctx context.Context, own peer.Identity, from peer.Gateway, blob artifact.Info) (io.ReadCloser, error) {
-	content, err := peer.Fetch(ctx, own, from, blob)
-	if refusal := peer.Refusal(""); errors.As(err, &refusal) {
-		err = fmt.Errorf("%w: %w", artifact.ErrNotThere, err)
-	}
-	return content, err
 }
 
 // gateways is what the admin API knows of the gateways on this store.

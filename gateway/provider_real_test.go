@@ -148,6 +148,47 @@ func (m *bazaar) post(want providers.Renting) {
 	}
 }
 
+// TestRentRejoined: a machine whose agent died, and that ssh does not get onto, starts again at its company with an empty disk, and comes
+// back as the node that it was. Another one that runs there is left alone.
+func TestRentRejoined(t *testing.T) {
+	t.Parallel()
+	m := newBazaar(t, nil, nil, offered(2, 1)...)
+	rented := m.rent("--max-price", "250", "--label", "batch=x").Machines[0]
+	if _, err := m.sim.Rent(102, "by hand"); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := m.node(rented.Node)
+	if !m.guests.Kill(rented.Instance) {
+		t.Fatal("its agent did not run")
+	}
+	m.sim.Spoil(rented.Instance, "ssh_host", "127.0.0.1")
+	m.sim.Spoil(rented.Instance, "ssh_port", 1) // where nobody listens
+	name := "vast_ai/" + rented.Instance
+	m.until("it is found", func() bool {
+		return slices.ContainsFunc(m.plan().Findings, func(f providers.Finding) bool { return f.Kind == providers.FoundBilledSilent })
+	})
+	if out := m.muster("provider", "onboard", "--rewrite", "--plan"); !strings.Contains(out, name+": the disk of the container is emptied") {
+		t.Errorf("the plan:\n%s", out)
+	}
+	code, out, errs := m.try("provider", "onboard", name, "--rewrite", "--yes")
+	if code != 0 || !strings.Contains(out, name+": joined as "+rented.Node) {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	after, known := m.node(rented.Node)
+	if !known || after.ID != before.ID || after.Status != wire.StatusOnline || after.Labels["batch"] != "x" ||
+		after.Certificate.Fingerprint == before.Certificate.Fingerprint {
+		t.Errorf("it was %+v, and is %+v", before, after)
+	}
+	if code, _, errs := m.try("provider", "onboard", name, "--rewrite", "--yes"); code != exitFailed ||
+		m.sim.Calls(vast.Update) != 1 || len(m.there()) != 2 {
+		t.Errorf("again: exit %d, %d calls, %d machines\n%s", code, m.sim.Calls(vast.Update), len(m.there()), errs)
+	}
+	if out := m.muster("events", "-o", "json"); !strings.Contains(out, "instance.rejoining") || !strings.Contains(out, "instance.rejoined") {
+		t.Errorf("the events:\n%s", out)
+	}
+	secretsStay(t, m)
+}
+
 // TestRentAllocation: what no free slot can serve is rented, and given back when the allocation is released.
 func TestRentAllocation(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,4 +90,43 @@ func TestProviderLimit(t *testing.T) {
 	if all := m.sim.Machines(); len(all) != 0 || m.sim.Calls(vast.Create) != 0 {
 		t.Errorf("rented: %+v", all)
 	}
+}
+
+// TestProviderForgotten: an account whose key is dead goes with its leases when somebody says so, with an event. What runs there is not
+// touched, also not when the account comes back.
+func TestProviderForgotten(t *testing.T) {
+	t.Parallel()
+	m := newBazaar(t, nil, nil, offered(1, 1)...)
+	id, err := m.sim.Rent(101, "by hand")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.muster("provider", "sync", "vast_ai")
+	m.muster("lease", "set", "vast_ai/"+id, "1m", "--act", "destroy")
+	remove := []string{"provider", "remove", "vast_ai", "--yes"}
+	forget := append(slices.Clone(remove), "--forget-machines")
+	if code, _, errs := m.try(forget...); code != exitFailed || !strings.Contains(errs, "the key of the account vast_ai works") {
+		t.Errorf("while it works: exit %d\n%s", code, errs)
+	}
+	m.sim.Add(cloudsim.Fault{Kind: cloudsim.Status, Status: http.StatusUnauthorized,
+		Text: `{"success":false,"error":"auth_error","msg":"Invalid user key"}`})
+	if code, _, errs := m.try(remove...); code != exitFailed || !strings.Contains(errs, "--forget-machines") {
+		t.Errorf("without the word: exit %d\n%s", code, errs)
+	}
+	if out := m.muster(forget...); !strings.Contains(out, "vast_ai/"+id+": 1x H100 SXM, running") || !strings.Contains(out, "is forgotten") {
+		t.Errorf("forgotten:\n%s", out)
+	}
+	if out := m.muster("lease", "ls", "--all", "-o", "json"); !strings.Contains(out, `"why":"given up: account removed"`) {
+		t.Errorf("its lease:\n%s", out)
+	}
+	if out := m.muster("audit", "-o", "json"); !strings.Contains(out, "provider.removed") || !strings.Contains(out, `"instances":"`+id+`"`) {
+		t.Errorf("the events:\n%s", out)
+	}
+	m.sim.Heal()
+	m.muster("provider", "add", "vast_ai", "--key-file", m.key(companyKey), "--url", m.api)
+	m.muster("provider", "sync", "vast_ai")
+	if live := m.there(); len(live) != 1 || m.sim.Calls(vast.Destroy)+m.sim.Calls(vast.Manage) != 0 {
+		t.Errorf("it was touched: %+v", live)
+	}
+	secretsStay(t, m)
 }

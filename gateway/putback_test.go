@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"strings"
@@ -16,7 +17,7 @@ import (
 func TestStorePutBack(t *testing.T) {
 	t.Parallel()
 	n := rqlitetest.New(t)
-	var beat int
+	var lease [6]any // all of it: on a machine with much to do, the lease may have moved meanwhile
 	do := func(text string, args ...any) {
 		t.Helper()
 		if _, err := n.DB.Exec(text, args...); err != nil {
@@ -24,21 +25,25 @@ func TestStorePutBack(t *testing.T) {
 		}
 	}
 	putBack(t, newSeveral(t, rqlitetest.Serve(t, n)), func() {
-		if err := n.DB.QueryRow("SELECT beat FROM lease").Scan(&beat); err != nil {
+		row := n.DB.QueryRow("SELECT holder, token, next, url, fence, beat FROM lease")
+		if err := row.Scan(&lease[0], &lease[1], &lease[2], &lease[3], &lease[4], &lease[5]); err != nil {
 			t.Fatal(err)
 		}
-	}, func() { do("UPDATE lease SET beat = ?", beat) })
+	}, func() {
+		do("UPDATE lease SET holder = ?, token = ?, next = ?, url = ?, fence = ?, beat = ?", lease[:]...)
+	})
 }
 
 func putBack(t *testing.T, s *several, save, back func()) {
-	plain := free(t)
-	a := s.begin("gw1")
+	plain := map[string]string{"gw1": free(t), "gw2": free(t)}
+	a := s.begin("gw1", "--plain-listen", plain["gw1"])
 	a.active("gw1")
-	b := s.begin("gw2", "--plain-listen", plain)
-	ready(t, plain, `{"role":"standby","status":"ready"}`)
+	b := s.begin("gw2", "--plain-listen", plain["gw2"])
+	ready(t, plain["gw2"], `{"role":"standby","status":"ready"}`)
 	save()
 	a.says("a token is made", func(string) bool { return true }, "token", "create", "-o", "json")
-	<-time.After(5 * time.Second) // both write down what they have seen
+	newer(t, a.data)
+	newer(t, b.data)
 	back()
 	refused := func(m *member) bool {
 		return strings.Contains(m.now().text(), "is a copy from before") && strings.Contains(m.now().text(), "muster restore")
@@ -48,11 +53,15 @@ func putBack(t *testing.T, s *several, save, back func()) {
 			t.Fatalf("the store is taken as it was before\n%s\n%s", a.now().text(), b.now().text())
 		}
 	}
-	<-a.now().done // started again by itself
+	select { // the active one was started again by itself
+	case <-a.now().done:
+	case <-b.now().done:
+		a, b = b, a
+	}
 	if code := a.now().cmd.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("a gateway starts and ends with %d:\n%s", code, a.now().text())
 	}
-	r, err := http.Get("http://" + plain + wire.PathReady)
+	r, err := http.Get("http://" + plain[b.id] + wire.PathReady)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,4 +76,26 @@ func putBack(t *testing.T, s *several, save, back func()) {
 	}
 	a.run()
 	a.active("gw3")
+}
+
+// newer waits until a gateway has written down a state of the store that is later than this call. The first two that it writes may have
+// been read before, or be no later.
+func newer(t *testing.T, data string) {
+	t.Helper()
+	type state struct{ Fence, Pulse int64 }
+	var last state
+	for end, changes := time.Now().Add(patience), 0; changes < 4; <-time.After(50 * time.Millisecond) {
+		var now struct{ Shared state }
+		text, err := os.ReadFile(data + "/muster.seen")
+		if err == nil {
+			err = json.Unmarshal(text, &now)
+		}
+		if now.Shared != last {
+			last = now.Shared
+			changes++
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the state of the store is not written down: %v, %s", err, text)
+		}
+	}
 }

@@ -34,7 +34,7 @@ func (p *parts) openReleases(ctx context.Context, b base) (err error) {
 	c := artifact.Config{Folder: b.settings.registryFolder(), Records: b.store.Records(),
 		MaxBlob: int64(b.settings.RegistryMaxBlob), Quota: int64(b.settings.RegistryQuota), Logger: b.log}
 	if b.peers != nil {
-		c.Copy, c.Fetch = b.peers.copyBlob, b.peers.fetchBlob
+		c.Copy, c.Fetch = b.peers.Copy, b.peers.FetchAny
 	}
 	p.artifacts, err = artifact.Open(ctx, c)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/cluster"
+	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/httpserver/daemon"
 	"muster/gateway/internal/httpserver/outage"
 	"muster/store"
@@ -114,6 +115,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 		return fmt.Errorf("%s %q: write debug, info, warn or error", s.named("log-level"), s.LogLevel)
 	}
 	log := slog.New(outage.Quiet(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
+	datadir.WarnExposed(log, s.Bootstrap.CredentialFile, s.MAAS.KeyFile, s.MasterKeyFile, s.StepCA.KeyFile, s.Cluster.StorePasswordFile)
 	g, err := open(ctx, s, log, getenv, stdout)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // it was stopped while it stood by
 		return nil

@@ -164,7 +164,7 @@ func (b *standby) fetch(ctx context.Context) func(artifact.Info) (io.ReadCloser,
 		if err != nil {
 			return nil, err
 		}
-		return fetchFrom(ctx, own, *b.active.Load(), blob)
+		return peer.Fetch(ctx, own, *b.active.Load(), blob)
 	}
 }
 

@@ -37,7 +37,7 @@ func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage, co
 		return nil, err
 	}
 	v.fleet, err = fleet.Open(ctx, fleet.Config{
-		Store: d.store, RenewGrace: s.RenewGrace, Logger: log, CountAgain: d.audit.Repeated, Written: v.feed.Offer,
+		Store: d.store, RenewGrace: s.RenewGrace, Logger: log, CountAgain: d.audit.Repeated, Written: v.written,
 	})
 	if err != nil {
 		return nil, err
@@ -45,13 +45,18 @@ func openSight(ctx context.Context, s settings, log *slog.Logger, d *storage, co
 	v.overview = view.Open(view.Config{Store: d.store, Ref: v.fleet.Ref, Logger: log})
 	v.tail.Add(v.overview.Changed)
 	v.tail.Add(v.tally.Take)
-	v.feed.Add(v.overview.Take)
 	v.costs = cost.New(cost.Config{Records: costs.New(d.store.Records()), Ready: v.overview.Ready, Nodes: v.overview.Nodes, Logger: log})
 	v.overview.ShowCosts(v.costs.Today)
 	if v.history = newHistory(s, log, copy); v.history != nil {
 		v.feed.Add(v.history.Take)
 	}
 	return v, nil
+}
+
+// written shows heartbeats at once, so that who lists nodes by their status sees them, and hands them on.
+func (v *sight) written(samples []view.Sample) {
+	v.overview.Take(context.Background(), samples) // it is in memory
+	v.feed.Offer(samples)
 }
 
 // newHistory makes what keeps the samples; nil: none are kept. copy gives them to other gateways.

@@ -17,6 +17,7 @@ type NodeCost struct {
 	IdleGPUSeconds int64        `json:"idle_gpu_seconds"` // of each idle GPU by itself
 	IdleCost       *float64     `json:"idle_cost"`        // of these, by their share of the price; null: no price, or never watched
 	Cost           *float64     `json:"cost"`             // the price, while it was heard from; null: it had none
+	MeasuredCost   *float64     `json:"measured_cost"`    // of the cost, while it was known what its GPUs did; null: it had no price
 	Prices         []PriceSince `json:"prices"`           // by day, one for each change
 }
 

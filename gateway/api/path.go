@@ -115,6 +115,7 @@ const (
 	PathMachines      = "maas/machines" // POST: a MachineAct
 	PathMachine       = "maas/machines/{machine}"
 	PathMAASPlan      = "maas/plan"
+	PathMAASSync      = "maas/sync"
 
 	PathEvents       = "events"
 	PathGateway      = "gateway"

@@ -17,7 +17,8 @@ type Profile struct {
 	Acceptance  bool         `json:"acceptance"` // evidence must also show that the machine is what is paid for
 	Slots       ProfileSlots `json:"slots"`
 	CloudConfig string       `json:"cloud_config"` // cloud-init's user data for such a host; empty: nothing
-	Erase       bool         `json:"erase"`        // MAAS erases its disks when the allocation ends that it was deployed for
+	Erase       bool         `json:"erase"`        // MAAS erases its disks when it is given back
+	Restart     bool         `json:"restart"`      // it counts from the next boot on: a machine that MAAS installs restarts before it joins
 	BuiltIn     bool         `json:"built_in"`
 	Nodes       int          `json:"nodes"` // that have it
 	UpdatedAt   *time.Time   `json:"updated_at"`

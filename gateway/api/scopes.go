@@ -138,7 +138,7 @@ func Scopes() []Scope {
 			"allocations of others; to change profiles, rules and quotas an account needs to be of all tenants"},
 		{ScopeAllocationsWrite, "to allocate GPUs for its tenant, and to extend and release its own allocations"},
 		{ScopeProvidersRead, "to look at accounts with companies that rent machines, at what they charge, at leases, offers and rentals"},
-		{ScopeProvidersWrite, "to stop and destroy rented machines, and to set and end leases; an account of all tenants also adds and " +
+		{ScopeProvidersWrite, "to stop, destroy and rejoin rented machines, and to set and end leases; an account of all tenants also adds and " +
 			"removes accounts with such companies, and sets spending limits"},
 		{ScopeProvidersSpend, "to rent machines, to start them, and to extend their leases, which changes nothing but the end: with it an " +
 			"account spends money, up to the limits"},
