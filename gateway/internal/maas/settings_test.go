@@ -47,11 +47,12 @@ func TestRegion(t *testing.T) {
 	if version, err := region(maas.Settings{URL: server.URL, KeyFile: key, CAFile: root}); err != nil || version == "" || said.Len() > 0 {
 		t.Errorf("with its CA: %q, %v, %s", version, err, &said)
 	}
+	const none = "/nowhere"
 	for want, s := range map[string]maas.Settings{
 		"unknown authority: where the CA is one of your own, --maas-ca FILE names it (unreached)": {URL: server.URL, KeyFile: key},
 		"the CA of MAAS (--maas-ca): the file " + key + " has no certificate in PEM":              {URL: server.URL, KeyFile: key, CAFile: key},
-		"the CA of MAAS (--maas-ca): open /nowhere":                                               {URL: server.URL, KeyFile: key, CAFile: "/nowhere"},
-		"the key of MAAS (--maas-key-file): open /nowhere":                                        {URL: server.URL, KeyFile: "/nowhere"},
+		"the CA of MAAS (--maas-ca): open /nowhere":                                               {URL: server.URL, KeyFile: key, CAFile: none},
+		"the key of MAAS (--maas-key-file): open /nowhere":                                        {URL: server.URL, KeyFile: none},
 		"the key of MAAS (--maas-key-file): read " + dir:                                          {URL: server.URL, KeyFile: dir},
 		"--maas-url and --maas-key-file: ":                                                        {URL: server.URL, KeyFile: root},
 	} {
@@ -59,7 +60,8 @@ func TestRegion(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if _, err := region(maas.Settings{URL: "http://127.0.0.1:1", KeyFile: key}); err == nil || !strings.Contains(said.String(), "without TLS") {
+	_, err := region(maas.Settings{URL: "http://127.0.0.1:1", KeyFile: key})
+	if err == nil || !strings.Contains(said.String(), "without TLS") {
 		t.Errorf("without TLS it says %q, %v", &said, err)
 	}
 	if c, err := (maas.Settings{}).Region(nil); c != nil || err != nil {
