@@ -97,8 +97,9 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// start starts a program. The task's name is on this bench alone: what is left of a run is found by it, on the whole machine.
 func (b *bench) start(p wire.WorkloadProcess) task.Outcome {
-	return b.Start(b.Context(), job("t-"+p.Name, b.out), &p, nil)
+	return b.Start(b.Context(), job("t-"+p.Name+"-"+b.State, b.out), &p, nil)
 }
 
 // sh starts a line of a shell that goes on.
