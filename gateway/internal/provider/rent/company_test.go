@@ -21,6 +21,7 @@ const (
 	halfDone  = "half done" // it fails, and makes a machine all the same
 	noOffer   = "no offer"
 	limited   = "limited"
+	overDone  = "limited, and done" // it is asked too often, and makes a machine all the same
 	refusing  = "refusing"
 	twice     = "twice" // it makes two machines, and tells of one
 	noID      = "no id" // it is done, and the answer names no machine
@@ -192,6 +193,8 @@ func (c *company) make(o cloud.Order, fault string) (string, error) {
 	switch fault {
 	case lost:
 		return "", &cloud.Error{Kind: cloud.Unclear, Text: "unexpected EOF"}
+	case overDone:
+		return "", &cloud.Error{Kind: cloud.Limited, Status: 429, Text: "slow down", Again: time.Minute}
 	case halfDone:
 		c.machines[id].State = cloud.Stopped
 		return "", &cloud.Error{Kind: cloud.Refused, Status: 400, Text: "the bid is too low", Instance: id}

@@ -32,7 +32,8 @@ const (
 
 // order asks the company for a machine. That it is asked is on record before.
 func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Request, want providers.Renting, r rentals.Rental) error {
-	if n := s.note(r.ID); s.Elapsed() < n.again {
+	n := s.note(r.ID)
+	if s.Elapsed() < n.again {
 		return nil
 	}
 	all, at, _ := s.Instances(a.Name)
@@ -47,6 +48,8 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 	switch {
 	case why != "":
 		return s.end(ctx, r, providers.RentalFailed, why) // the next order for its place has another name
+	case id != "" && n.limited:
+		return s.created(ctx, q, want, r, id, "an order that the company said it had not taken has made it")
 	case id != "":
 		return s.created(ctx, q, want, r, id, "")
 	}
@@ -67,6 +70,7 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 		return errors.Join(err, s.Revoke(ctx, token.ID))
 	}
 	r.Version++
+	n.limited = false
 	id, err = c.Create(ctx, cloud.Order{Offer: offer, Name: nameOf(r), Image: want.Image, Script: script(a.Kind, token.Command),
 		DiskGB: want.DiskGB, SSHKey: a.SSHKey})
 	return s.answered(context.WithoutCancel(ctx), q, want, r, id, err)
@@ -122,10 +126,9 @@ func (s *Service) answered(ctx context.Context, q rentals.Request, want provider
 	case failed.Instance != "":
 		return s.created(ctx, q, want, r, failed.Instance, "the company failed to make it: "+text)
 	case failed.Kind == cloud.Limited:
-		s.note(r.ID).again = s.Elapsed() + max(failed.Again, leastPause)
-		token := r
-		r.AskedAt, r.Token, r.Why = nil, "", "the company was asked too often"
-		return errors.Join(s.Records.PutRental(ctx, r), s.revoke(ctx, token))
+		n := s.note(r.ID)
+		n.again, n.limited = s.Elapsed()+max(failed.Again, leastPause), true
+		return s.waitsFor(ctx, r, "the company was asked too often")
 	case failed.Kind == cloud.NoOffer, failed.Kind == cloud.NoSuch:
 		return s.end(ctx, r, providers.RentalFailed, "the offer is gone: "+text)
 	case failed.Kind == cloud.KeyRefused, failed.Kind == cloud.Refused:
@@ -152,10 +155,10 @@ func (s *Service) created(ctx context.Context, q rentals.Request, want providers
 		l.Idle = new(time.Duration(want.IdleEnd) * time.Second)
 	}
 	kind := "rental.created"
-	if r.AskedAt == nil { // nobody has ordered it now, so it may be in use
+	switch {
+	case failed == "" && r.AskedAt == nil: // nobody has ordered it now, so it may be in use
 		r.State, r.ReadyAt = providers.RentalReady, &now
-	}
-	if failed != "" {
+	case failed != "":
 		kind = "rental.failed"
 		r.State, r.EndedAt, r.Why = providers.RentalFailed, &now, failed
 		l.State, l.Act, l.EndsAt, l.Why = providers.LeaseEnding, providers.ActDestroy, now, failed
@@ -196,6 +199,11 @@ func (s *Service) search(
 			failed = "its request is over"
 		}
 		return s.created(context.WithoutCancel(ctx), q, want, r, found[0].ID, failed) // any other one is a stray
+	}
+	if n.limited { // by its own word the company has made nothing: one list is enough to order again
+		token := r
+		r.AskedAt, r.Token = nil, ""
+		return errors.Join(s.Records.PutRental(ctx, r), s.revoke(ctx, token))
 	}
 	if n.lists == 0 {
 		n.first = begun

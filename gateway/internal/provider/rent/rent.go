@@ -85,6 +85,8 @@ type note struct {
 	first time.Duration // the first look for it, by Elapsed
 	again time.Duration // no look and no order before
 	lists int           // complete ones without it
+	// limited: the company was asked too often. Some make the machine all the same.
+	limited bool
 }
 
 // Open makes a Service.

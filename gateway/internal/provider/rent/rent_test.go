@@ -124,7 +124,7 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		fault  string
 		orders int
-	}{{lost, 1}, {noID, 1}, {crashedIn, 1}, {twice, 1}, {unheard, 2}, {crashed, 2}, {halfDone, 2}, {noOffer, 2}, {limited, 2}} {
+	}{{lost, 1}, {noID, 1}, {crashedIn, 1}, {twice, 1}, {unheard, 2}, {crashed, 2}, {halfDone, 2}, {noOffer, 2}, {limited, 2}, {overDone, 2}} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, cloud.Vast)
@@ -150,6 +150,33 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTooOften: a company that says it was asked too often, and makes the machine all the same, has it accepted as any other one.
+func TestTooOften(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.company.next = []string{overDone}
+	r := w.rent(want(1))
+	w.pass(20 * time.Minute)
+	got := w.wantState("in the end", r.ID, providers.RentedDone, 1)
+	if n := w.company.orderCount(); n != 1 || got.Ready != 1 || got.Machines[0].Node == "" || len(w.revoked) != 0 {
+		t.Errorf("%d orders: %+v, revoked %v", n, got, w.revoked)
+	}
+}
+
+// TestTooOftenAndLate: such a machine that is seen only after its token is void is given back, and another one takes its place.
+func TestTooOftenAndLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.company.lag = 3 * time.Minute
+	w.company.next = []string{overDone, limited, limited, limited}
+	r := w.rent(want(1))
+	w.pass(time.Hour)
+	got := w.wantState("in the end", r.ID, providers.RentedDone, 1)
+	if there := w.company.there(); got.Ready != 1 || len(there) != 1 || there[0].ID != got.Machines[len(got.Machines)-1].Instance {
+		t.Errorf("%+v, there are %+v", got, there)
 	}
 }
 
