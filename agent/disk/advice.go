@@ -13,7 +13,7 @@ func TakesNothing(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }
 
-// NextStep is what a person can do about an error of the system for the state directory or for a file of the agent. It is empty where
+// NextStep says what a person can do about an error of the system for the state directory or for a file of the agent. It is empty if
 // nothing special is known.
 func NextStep(err error) string {
 	switch {
@@ -31,7 +31,7 @@ func NextStep(err error) string {
 	return ""
 }
 
-// Advise puts in front of an error what a person can do about it, where that is known.
+// Advise puts in front of an error what a person can do about it, if that is known.
 func Advise(err error) error {
 	if step := NextStep(err); step != "" {
 		return fmt.Errorf("%s: %w", step, err)

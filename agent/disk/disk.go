@@ -1,8 +1,8 @@
 // Package disk is the one way to the disk of what promises to outlive a loss of power. Both programs use it.
 //
 // A promise of that kind rests on two things: the bytes of a file are synced before its name is, and the name's folder is synced before
-// anybody is told. Who promises holds Steps, so that a test can cut the power before each change and take away what was not synced
-// (package disktest). What does not promise (a status, a cache) need not come here.
+// anybody is told. Code that makes the promise holds Steps, so that a test can cut the power before each change and take away what was not
+// synced (package disktest). Files without the promise (a status, a cache) need not be written by this package.
 package disk
 
 import (
@@ -25,10 +25,10 @@ type Step struct {
 	Synced string // the path of the file or folder that is synced now; empty: another change
 }
 
-// Steps is told of each step before it is made. An error from it ends the work there, as one of the system would. nil: nobody is told.
+// Steps is called before each step is made. An error from it ends the work there, as an error of the system would. nil: nobody is told.
 type Steps func(Step) error
 
-// At tells of a step that syncs nothing.
+// At calls Steps for a step that syncs nothing.
 func (s Steps) At(name string) error { return s.tell(Step{Name: name}) }
 
 func (s Steps) tell(step Step) error {
@@ -38,7 +38,7 @@ func (s Steps) tell(step Step) error {
 	return s(step)
 }
 
-// Sync puts the content of an open file on the disk. Its name in the folder may still be lost. name is what Steps are told.
+// Sync puts the content of an open file on the disk. Its name in the folder may still be lost. name is the step's name for Steps.
 func (s Steps) Sync(name string, file *os.File) error {
 	step := Step{Name: "sync " + name}
 	if s != nil {
@@ -51,7 +51,8 @@ func (s Steps) Sync(name string, file *os.File) error {
 	return file.Sync()
 }
 
-// SyncFolder puts the names in a folder on the disk, as after a new file, a rename or a removal. name is what Steps are told.
+// SyncFolder puts the names in a folder on the disk, for example after a new file, a rename or a removal. name is the step's name for
+// Steps.
 func (s Steps) SyncFolder(name, path string) error {
 	if err := s.tell(Step{Name: "sync " + name, Synced: path}); err != nil {
 		return err
@@ -74,12 +75,12 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 	return Steps(nil).Replace(path, content, mode)
 }
 
-// Replace is the function of this name, told step by step.
+// Replace does what the function Replace does, and calls Steps before each step.
 func (s Steps) Replace(path string, content []byte, mode fs.FileMode) error {
 	return s.ReplaceFrom(path, bytes.NewReader(content), mode)
 }
 
-// ReplaceFrom is Replace with what comes.
+// ReplaceFrom does what Replace does, with the bytes of a reader.
 func (s Steps) ReplaceFrom(path string, content io.Reader, mode fs.FileMode) error {
 	name := filepath.Base(path)
 	err := s.swap(path, content, mode, func(file *os.File) error {
@@ -91,7 +92,7 @@ func (s Steps) ReplaceFrom(path string, content io.Reader, mode fs.FileMode) err
 	return s.SyncFolder("the folder of "+name, filepath.Dir(path))
 }
 
-// ReplaceSoon is Replace for a file that may be lost with the power. It does not wait for the disk, and the umask counts.
+// ReplaceSoon does what Replace does, for a file that may be lost with the power. It does not wait for the disk, and the umask counts.
 func ReplaceSoon(path string, content []byte, mode fs.FileMode) error {
 	return Steps(nil).swap(path, bytes.NewReader(content), mode, func(*os.File) error { return nil })
 }
@@ -146,7 +147,8 @@ func (s Steps) Copy(from, to string) error {
 	return s.Fill(to, source)
 }
 
-// Fill makes a file that must not be there yet, for its owner alone, of what comes. When it returns, the file is on the disk.
+// Fill makes a file from the bytes of a reader. The file must not be there yet, and is for its owner alone. When Fill returns, the file is
+// on the disk.
 func (s Steps) Fill(path string, content io.Reader) error {
 	return s.create(path, 0o600, func(file io.Writer) error {
 		_, err := io.Copy(file, content)
@@ -194,7 +196,7 @@ func (s Steps) create(path string, mode fs.FileMode, fill func(io.Writer) error)
 	return s.SyncFolder("the folder of "+name, filepath.Dir(path))
 }
 
-// Rename gives a file another name in its folder, in the place of what has that name. When it returns, the new name is on the disk.
+// Rename gives a file another name in its folder, and replaces a file that has that name. When it returns, the new name is on the disk.
 func (s Steps) Rename(from, to string) error {
 	name := filepath.Base(to)
 	if err := s.At("rename " + name); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // Lock opens a file, or makes it, and takes its lock. The lock is free again when the file is closed, and at the latest when the process
-// ends. The error is syscall.EWOULDBLOCK where another one has the lock.
+// ends. The error is syscall.EWOULDBLOCK if another process has the lock.
 func Lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

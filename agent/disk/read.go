@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// OpenFile opens a file to read it. Something else in its place, such as a pipe, is refused, and holds nobody up.
+// OpenFile opens a file to read it. It refuses anything else in the file's place, such as a pipe, and does not wait for it.
 func OpenFile(path string) (*os.File, fs.FileInfo, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -26,7 +26,7 @@ func OpenFile(path string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// ReadFile reads a file that has at most so many bytes. A larger one is an error, and does not take the memory.
+// ReadFile reads a file that has at most most bytes. It returns an error for a larger file, without reading it into memory.
 func ReadFile(path string, most int64) ([]byte, error) {
 	file, _, err := OpenFile(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return raw, nil
 }
 
-// ReadEnd reads the end of a file, at most so many bytes of it, from the beginning of a line: half a line could be half a secret. What
-// stands before from is left out, unless a new file was begun.
+// ReadEnd reads the end of a file, at most most bytes of it, from the beginning of a line: half a line could be half a secret. It leaves
+// out what stands before from, unless a new file was begun.
 func ReadEnd(path string, from, most int64) ([]byte, error) {
 	file, info, err := OpenFile(path)
 	if err != nil {

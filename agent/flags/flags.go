@@ -36,14 +36,14 @@ func (e *Error) Error() string {
 	return e.Message + ": " + e.Hint
 }
 
-// ErrHelp is Parse's error where --help or -h stands among the arguments and the table has no such flag.
+// ErrHelp is Parse's error if --help or -h is among the arguments and the table has no such flag.
 var ErrHelp = errors.New("help is asked for")
 
 // Set is the flags of one call.
 type Set struct {
 	All    []Flag
 	Getenv func(string) string // nil: no variable counts
-	// Takes are the flags that count for fields with a name in JSON. Into leaves other such fields alone.
+	// Takes names the flags that count for fields with a name in JSON. Into leaves other such fields alone.
 	Takes  []string
 	values map[string][]string
 }
@@ -59,7 +59,7 @@ func (s *Set) Lookup(name string) (Flag, bool) {
 	return s.All[at], true
 }
 
-// Parse parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil if there is none.
+// Parse separates words from flags. Flags may stand anywhere; "--" ends them. behind are the words after it, nil if there is none.
 func (s *Set) Parse(args []string) (words, behind []string, err error) {
 	s.values = map[string][]string{}
 	for i := 0; i < len(args); i++ {
@@ -94,10 +94,10 @@ func (s *Set) Parse(args []string) (words, behind []string, err error) {
 	return words, nil, nil
 }
 
-// Given tells whether the flag itself was given. Its variable does not count.
+// Given reports whether the flag itself was given. Its variable does not count.
 func (s *Set) Given(name string) bool { return len(s.values[name]) > 0 }
 
-// Text is a flag's last value, else its variable's; empty: there is neither.
+// Text returns a flag's last value, else its variable's; empty: there is neither.
 func (s *Set) Text(name string) string {
 	if values := s.values[name]; len(values) > 0 {
 		return values[len(values)-1]
@@ -106,8 +106,7 @@ func (s *Set) Text(name string) string {
 	return text
 }
 
-// Take gives the last value of a flag and takes it away, for a command in which the flag means another thing than elsewhere. Its variable
-// does not count.
+// Take returns the last value of a flag and removes it, for a command in which the flag means something else. Its variable does not count.
 func (s *Set) Take(name string) string {
 	values := s.values[name]
 	if len(values) == 0 {

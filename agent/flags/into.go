@@ -12,15 +12,15 @@ import (
 	"unicode"
 )
 
-// Into sets the fields of structs from the flags of their names: the name of a field is that of its tag flag, or the one in JSON or in Go,
-// with dashes; a list may have a flag for one of it. The fields of a struct in a struct count too. A field stays as it is if neither the
-// flag nor its variable is there, or if the flag is not one that Takes has. Types that read text themselves do so. A wrong value is an
+// Into sets the fields of structs from the flags of their names: the name of a field is that of its tag flag, or its name in JSON or in Go,
+// with dashes; a list may have a flag that adds one value. The fields of a struct in a struct count too. A field stays as it is if neither
+// the flag nor its variable is there, or if the flag is not one that Takes has. Types that read text themselves do so. A wrong value is an
 // *Error.
 func (s *Set) Into(structs ...any) error {
 	return s.walk(structs, func(v reflect.Value, name string, whole bool) error { return s.set(v, name, whole) })
 }
 
-// Texts are the values that the fields have now, by flag, as a flag writes them.
+// Texts returns the present values of the fields, by flag, in the form that a flag has.
 func (s *Set) Texts(structs ...any) map[string]string {
 	all := map[string]string{}
 	_ = s.walk(structs, func(v reflect.Value, name string, _ bool) error {
@@ -219,7 +219,7 @@ func (s *Set) labels(name string) (map[string]string, error) {
 	return labels, nil
 }
 
-// Twice refuses what has two values where one of them would be lost.
+// Twice returns the error of a thing that was given two values, one of which would be lost.
 func Twice(what, name string) error {
 	return &Error{Message: fmt.Sprintf("%s %.60q is given twice", what, name), Hint: "give it once"}
 }

@@ -20,11 +20,11 @@ import (
 // breaks is bridged for wire.SessionBridge. After that Read and Write fail. An end that is not needed any more must be closed, or its
 // context canceled: until then it tells the gateway now and then that it is there.
 type End struct {
-	// Trouble is told of an error on the way, and with nil that the way is good again. It is set before the first use, and safe for
+	// Trouble is called with an error on the way, and with nil when the way is good again. It is set before the first use, and is safe for
 	// concurrent use. Nil: nobody is told.
 	Trouble func(error)
 
-	// Most is how many bytes a piece may have now, wire.MaxPiece at most. It is set before the first use. Nil: wire.MaxPiece.
+	// Most returns how many bytes a piece may have now, wire.MaxPiece at most. It is set before the first use. Nil: wire.MaxPiece.
 	Most func() int
 
 	carrier Carrier
@@ -63,7 +63,7 @@ const leastWait = time.Second
 // ErrLost is wrapped by the error of an end that could not reach the gateway for wire.SessionBridge.
 var ErrLost = errors.New("the connection of the session was lost")
 
-// Open makes the end of a channel. When ctx is done, Read and Write give its cause.
+// Open makes the end of a channel. When ctx is done, Read and Write return its cause.
 func Open(ctx context.Context, carrier Carrier, channel int) *End {
 	e := &End{carrier: carrier, channel: channel, news: make(chan struct{})}
 	e.life, e.cut = context.WithCancelCause(ctx)
@@ -76,11 +76,11 @@ func Open(ctx context.Context, carrier Carrier, channel int) *End {
 	return e
 }
 
-// Done is closed when nothing moves any more, whatever waits: Close was called, ctx is done, or the gateway has ended the session while
-// nobody read or wrote. Cause says why.
+// Done returns a channel that is closed when nothing moves any more, even if something waits: Close was called, ctx is done, or the gateway
+// has ended the session while nobody read or wrote. Cause says why.
 func (e *End) Done() <-chan struct{} { return e.life.Done() }
 
-// Cause is why Done is closed, nil if it is not.
+// Cause returns why Done is closed, nil if it is not.
 func (e *End) Cause() error { return context.Cause(e.life) }
 
 // beat tells the gateway that this end is there, while nobody reads or writes: a program may take no input for long, and a terminal may be
@@ -112,7 +112,7 @@ func (e *End) beat() {
 	e.pulse.Reset(pulseTime - quiet)
 }
 
-// Read gives what the other end has written, and io.EOF after its last byte.
+// Read returns what the other end has written, and io.EOF after its last byte.
 func (e *End) Read(p []byte) (int, error) {
 	for len(e.got) == 0 {
 		if e.last != nil {

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// FrameKind says what a frame holds. The bytes of the channel Main are frames, in both directions, in every type of session. Frames of a
-// kind that a side does not know are left out, so that a later version can say more.
+// FrameKind says what a frame holds. The bytes of the channel Main are frames, in both directions, in every type of session. A side ignores
+// frames of an unknown kind, so that a later version can say more.
 type FrameKind byte
 
 // Kinds of frames. The comment says who sends them, in which sessions, and what they hold.
@@ -59,8 +59,8 @@ type Size struct {
 	Columns int `json:"columns"`
 }
 
-// Dial asks for one more connection, whose bytes go over a channel of its own. The operator chooses its number: 1 and up, none twice in
-// one session. As FrameHangUp it says which connection broke.
+// Dial asks for one more connection, whose bytes go over a channel of its own. The operator chooses the channel's number: 1 or higher, each
+// only once in a session. As FrameHangUp it says which connection broke.
 type Dial struct {
 	Channel int `json:"channel"`
 }
@@ -81,13 +81,13 @@ func WriteFrame(w io.Writer, kind FrameKind, data []byte) error {
 	return (&FrameWriter{To: w}).Write(kind, data)
 }
 
-// FrameWriter writes frames, each with one Write, and with the same memory again and again. It is not safe for concurrent use.
+// FrameWriter writes frames, each with one Write. It uses the same memory for all of them. It is not safe for concurrent use.
 type FrameWriter struct {
 	To    io.Writer
 	frame []byte
 }
 
-// Write is WriteFrame.
+// Write does what WriteFrame does.
 func (w *FrameWriter) Write(kind FrameKind, data []byte) error {
 	if len(data) > MaxFrame {
 		return fmt.Errorf("a frame of %d bytes: at most %d", len(data), MaxFrame)
@@ -120,8 +120,8 @@ type Frames struct {
 // NewFrames reads frames from a channel.
 func NewFrames(from io.Reader) *Frames { return &Frames{from: bufio.NewReaderSize(from, 4<<10)} }
 
-// Next gives the next frame. Its data is good until the next call. The error is io.EOF where the channel ended behind a frame, and
-// io.ErrUnexpectedEOF where it ended within one.
+// Next returns the next frame. Its data is good until the next call. The error is io.EOF if the channel ended after a frame, and
+// io.ErrUnexpectedEOF if it ended within a frame.
 func (f *Frames) Next() (FrameKind, []byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(f.from, head[:]); err != nil {

@@ -10,7 +10,7 @@ import (
 // leastHole is the least run of zeros that is left out, in bytes: a block of most file systems.
 const leastHole = 4 << 10
 
-// Sparse tells whether a file takes less room than it has bytes, because parts of it are holes.
+// Sparse reports whether a file takes less room than it has bytes, because parts of it are holes.
 func Sparse(info fs.FileInfo) bool {
 	const block = 512 // of st_blocks, whatever the file system has
 	status, known := info.Sys().(*syscall.Stat_t)
@@ -18,7 +18,7 @@ func Sparse(info fs.FileInfo) bool {
 }
 
 // WriteSparse writes at the end of a file, and leaves out long runs of zeros: they read as zeros and take no room. If the last bytes are
-// zeros, the file has its length only when it is given it.
+// zeros, the caller must set the file's length at the end.
 func WriteSparse(file io.WriteSeeker, data []byte) error {
 	for len(data) > 0 {
 		n, zeros := run(data)

@@ -16,11 +16,11 @@ type Conn interface {
 // Join carries bytes between a connection and a channel, until both directions have ended. The end of one direction is passed on, and the
 // other one goes on. Then it closes both.
 //
-// A connection can also break: what is still on its way to it has no place any more. A channel has no word for that. So hangUp is called,
-// which tells the other side over the channel Main (FrameHangUp), and what still comes is dropped. The other side closes its connection,
-// and so both directions of the channel come to their ends, as the gateway wants it.
+// A connection can also break: then bytes that are still on their way to it have nowhere to go. A channel cannot say that. So hangUp is
+// called, which tells the other side over the channel Main (FrameHangUp), and what still comes is dropped. The other side closes its
+// connection, and so both directions of the channel come to their ends, as the gateway wants it.
 //
-// The error is why the channel ended before its time, such as the end of the session. A connection that broke is none.
+// The error says why the channel ended before its time, for example by the end of the session. It is no error if a connection broke.
 func Join(conn Conn, end *End, hangUp func()) error {
 	hangUp = sync.OnceFunc(hangUp)
 	var outward sync.WaitGroup

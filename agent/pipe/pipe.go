@@ -4,9 +4,9 @@
 // one answer, complete by itself. So every path carries it: one that streams at once, and a proxy that holds back an answer until it is
 // whole. A request is proven and judged like every other one of its caller.
 //
-// Both ends count the bytes of each direction from 0. Who sends says where its piece begins, and sends again what was not taken. Who
-// fetches says from where, and so says what has arrived. So nothing is lost or doubled when a connection breaks, and what the gateway
-// keeps is bounded.
+// Both ends count the bytes of each direction from 0. The sender says where its piece begins, and sends bytes again that were not taken.
+// The receiver says from which byte on it fetches, and by that what has arrived. So nothing is lost or doubled when a connection breaks,
+// and what the gateway keeps is bounded.
 //
 //	POST .../channels/N?at=1000            a piece; answered by Taken
 //	GET  .../channels/N?at=2000&wait=20    answered by a piece, an empty one if nothing came in time
@@ -43,10 +43,10 @@ type Piece struct {
 	body []byte // Data with a byte for the mark in front; nil: there is no such byte
 }
 
-// NewPiece makes a piece of memory whose first byte is for the mark, and whose others are the data. So its Body is no copy.
+// NewPiece makes a piece from memory whose first byte is for the mark, and whose other bytes are the data. So its Body is no copy.
 func NewPiece(memory []byte, end bool) Piece { return Piece{Data: memory[1:], End: end, body: memory} }
 
-// After is the piece without so many bytes at its beginning. Its mark takes the place of the last of them.
+// After returns the piece without its first bytes. bytes says how many. Its mark takes the place of the last of them.
 func (p Piece) After(bytes int64) Piece {
 	p.Data = p.Data[bytes:]
 	if p.body != nil {
@@ -61,7 +61,7 @@ const (
 	markEnd  = 1
 )
 
-// Body is the piece as a request or an answer has it. It is the memory of NewPiece, and else a copy.
+// Body returns the piece in the form of a request's or an answer's body. It uses the memory of NewPiece if there is one; else it copies.
 func (p Piece) Body() []byte {
 	body := p.body
 	if body == nil {
@@ -78,7 +78,7 @@ func (p Piece) Body() []byte {
 // end. An end holds a few of them.
 const shared = 16 << 20
 
-// Share is how many bytes a piece may have in a session with so many channels.
+// Share returns how many bytes a piece may have in a session with this many channels.
 func Share(channels int) int { return min(wire.MaxPiece, shared/max(channels, 1)) }
 
 // MaxBody is the length of the longest body of a piece, in bytes.
@@ -113,7 +113,7 @@ type Query struct {
 	Wait time.Duration
 }
 
-// Encode is the query of a URL. Without a wait it asks for what is there.
+// Encode returns the query of a URL. Without a wait it asks only for bytes that are there already.
 func (q Query) Encode() string {
 	text := ParamAt + "=" + strconv.FormatInt(q.At, 10)
 	if q.Wait > 0 {
@@ -144,9 +144,9 @@ func ReadQuery(values url.Values) (Query, error) {
 // An error that wraps a *wire.ErrorDetail is the gateway's word and final: the session is over for this end. Any other error is trouble
 // on the way, and the same call may succeed later.
 type Carrier interface {
-	// Send hands a piece over, which begins at this byte. It gives what Taken says. Once it has returned, nobody reads the piece any more.
+	// Send sends a piece that begins at byte at. It returns what Taken says. Once it has returned, nobody reads the piece any more.
 	Send(ctx context.Context, channel int, at int64, p Piece) (next int64, err error)
-	// Fetch gives the piece that begins at this byte, an empty one if none came within wire.PieceWait. The piece may be in that memory,
-	// which may be nil.
+	// Fetch returns the piece that begins at byte at. The piece is empty if none came within wire.PieceWait. It may use memory, which may
+	// be nil.
 	Fetch(ctx context.Context, channel int, at int64, memory []byte) (Piece, error)
 }

@@ -22,84 +22,86 @@ type Room struct {
 	news  chan struct{}
 }
 
-// NewRoom makes a Room for so many bytes.
+// NewRoom makes a Room for most bytes.
 func NewRoom(most int) *Room { return &Room{most: most, news: make(chan struct{})} }
 
-// Put keeps the part of a piece that is new and has room. If nothing of it has, it waits until there is room or ctx is done. next is
-// where the sender goes on; all before is kept. The error is a *wire.ErrorDetail where the piece does not follow what is there, or the
-// error of Close. A piece that is kept already is none, also after Close: its sender did not get the first answer.
+// Put keeps the part of a piece that is new and fits. If no new byte fits, it waits until there is room or ctx is done. next is where the
+// sender goes on; all bytes before it are kept. The error is a *wire.ErrorDetail if the piece does not follow the bytes before it, or it is
+// the error of Close. There is no error for a piece that is kept already, even after Close: its sender did not get the first answer.
 func (r *Room) Put(ctx context.Context, at int64, p Piece) (next int64, err error) {
+	r.until(ctx, func() (done bool) {
+		next, done, err = r.put(at, p)
+		return done
+	})
+	return next, err
+}
+
+// until tries something, with the lock held, after each change here until it is done or ctx is.
+func (r *Room) until(ctx context.Context, try func() (done bool)) {
 	for {
-		next, done, news, err := r.put(at, p)
-		if done || err != nil {
-			return next, err
+		r.mu.Lock()
+		done := try()
+		news := r.news
+		r.mu.Unlock()
+		if done {
+			return
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return next, nil
+			return
 		}
 	}
 }
 
-func (r *Room) put(at int64, p Piece) (next int64, done bool, news chan struct{}, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Room) put(at int64, p Piece) (next int64, done bool, err error) {
 	next = r.first + int64(len(r.kept))
 	end := at + int64(len(p.Data))
 	switch {
 	case end <= next && !p.End, end == next && r.ended:
-		return next, true, nil, nil // known already
+		return next, true, nil // known already
 	case r.over != nil:
-		return next, true, nil, r.over
+		return next, true, r.over
 	case at > next:
-		return next, true, nil, broken(fmt.Sprintf("the bytes from %d to %d are missing", next, at))
+		return next, true, broken(fmt.Sprintf("the bytes from %d to %d are missing", next, at))
 	case r.ended && end > next, p.End && end < next:
-		return next, true, nil, broken("bytes come after the end")
+		return next, true, broken("bytes come after the end")
 	}
 	fresh := p.Data[min(next-at, int64(len(p.Data))):]
 	room := min(r.most-len(r.kept), len(fresh))
 	if room == 0 && len(fresh) > 0 {
-		return next, false, r.news, nil
+		return next, false, nil
 	}
 	r.kept = append(r.kept, fresh[:room]...)
 	r.ended = p.End && room == len(fresh)
 	r.ring()
-	return next + int64(room), true, nil, nil
+	return next + int64(room), true, nil
 }
 
-// Get gives the bytes from this one on, so many at most, and forgets those before. If there are none it waits until some come,
-// until the end, or until ctx is done: then the piece is empty. The piece stays good. The error is as with Put, but what is kept is given
-// also after Close, its end too. An end without bytes means that all bytes have arrived: an End asks until it gets that.
-func (r *Room) Get(ctx context.Context, at int64, most int) (Piece, error) {
-	for {
-		p, news, err := r.get(at, most)
-		if len(p.Data) > 0 || p.End || err != nil {
-			return p, err
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return Piece{}, nil
-		}
-	}
+// Get returns bytes from byte at on, most of them at most, and forgets the bytes before. If there are none, it waits until some come, until
+// the end, or until ctx is done: then the piece is empty. The piece stays good. The error is the same as for Put, but Get still returns
+// bytes that are kept, and the end, after Close. An end without bytes means that all bytes have arrived: an End asks until it gets that.
+func (r *Room) Get(ctx context.Context, at int64, most int) (p Piece, err error) {
+	r.until(ctx, func() bool {
+		p, err = r.get(at, most)
+		return len(p.Data) > 0 || p.End || err != nil
+	})
+	return p, err
 }
 
-func (r *Room) get(at int64, most int) (Piece, chan struct{}, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+func (r *Room) get(at int64, most int) (Piece, error) {
 	last := r.first + int64(len(r.kept))
 	if at < r.first || at > last {
-		return Piece{}, nil, broken(fmt.Sprintf("bytes from %d on were asked for, and those from %d to %d are here", at, r.first, last))
+		return Piece{}, broken(fmt.Sprintf("bytes from %d on were asked for, and those from %d to %d are here", at, r.first, last))
 	}
 	if at > r.first {
 		r.forget(at)
 	}
 	if len(r.kept) == 0 && !r.ended && r.over != nil {
-		return Piece{}, nil, r.over
+		return Piece{}, r.over
 	}
 	size := min(len(r.kept), most)
-	return NewPiece(slices.Concat([]byte{markMore}, r.kept[:size]), r.ended && size == len(r.kept)), r.news, nil
+	return NewPiece(slices.Concat([]byte{markMore}, r.kept[:size]), r.ended && size == len(r.kept)), nil
 }
 
 // forget drops what has arrived.
@@ -112,7 +114,7 @@ func (r *Room) forget(at int64) {
 	r.ring()
 }
 
-// Close ends both: Put at once, Get when all that is kept was fetched. The first error counts, and must not be nil.
+// Close ends Put at once, and Get when all bytes that are kept were fetched. Only the first error counts; it must not be nil.
 func (r *Room) Close(why error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,37 +124,26 @@ func (r *Room) Close(why error) {
 	}
 }
 
-// Passed is how many bytes were taken so far.
+// Passed returns how many bytes were taken so far.
 func (r *Room) Passed() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.first + int64(len(r.kept))
 }
 
-// Free waits until there is room for some bytes, and tells for how many; 0: ctx is done, or nothing is taken any more. While one alone
-// puts, there is never less.
-func (r *Room) Free(ctx context.Context) int {
-	for {
-		r.mu.Lock()
-		free := r.most - len(r.kept)
-		over := r.over != nil
-		news := r.news
-		r.mu.Unlock()
-		if over {
-			return 0
+// Free waits until there is room for some bytes, and returns for how many; 0: ctx is done, or nothing is taken any more. If only one
+// goroutine calls Put, the room does not become smaller before its Put.
+func (r *Room) Free(ctx context.Context) (free int) {
+	r.until(ctx, func() bool {
+		if r.over == nil {
+			free = r.most - len(r.kept)
 		}
-		if free > 0 {
-			return free
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return 0
-		}
-	}
+		return r.over != nil || free > 0
+	})
+	return free
 }
 
-// Kept is how many bytes wait here now.
+// Kept returns how many bytes wait here now.
 func (r *Room) Kept() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

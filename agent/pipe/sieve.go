@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Sieve reads frames out of bytes that come in pieces of any length, and passes over those that nobody wants. It keeps one frame at most.
-// The zero value wants nothing. An error is final.
+// Sieve reads frames out of bytes that come in pieces of any length, and skips frames that nobody wants. It keeps one frame at most. The
+// zero value wants nothing. An error is final.
 type Sieve struct {
 	Wants func(FrameKind) bool // it is asked with each frame
 
@@ -67,22 +67,4 @@ func (s *Sieve) step(each func(FrameKind, []byte)) error {
 	return nil
 }
 
-// Fresh tells whether no frame has begun.
-func (s *Sieve) Fresh() bool { return s.skip == 0 && len(s.kept) == 0 }
-
 func (s *Sieve) wants(kind FrameKind) bool { return s.Wants != nil && s.Wants(kind) }
-
-// Border tells how many of the next bytes belong to the frame that has begun, or to the first one if none has. known is false while its
-// head is not complete.
-func (s *Sieve) Border(next []byte) (bytes int, known bool) {
-	if s.skip > 0 {
-		return s.skip, true
-	}
-	head := append([]byte(nil), s.kept[:min(len(s.kept), frameHead)]...)
-	head = append(head, next[:min(len(next), frameHead-len(head))]...)
-	if len(head) < frameHead {
-		return 0, false
-	}
-	size := int(binary.BigEndian.Uint32(head[1:]))
-	return frameHead + size - len(s.kept), true
-}

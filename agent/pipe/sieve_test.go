@@ -53,32 +53,6 @@ func TestSieve(t *testing.T) {
 	}
 }
 
-// TestBorder: with bytes up to the border, the next frame begins at the next byte.
-func TestBorder(t *testing.T) {
-	s := pipe.Sieve{Wants: func(kind pipe.FrameKind) bool { return kind == 'r' }}
-	frame := []byte{'r', 0, 0, 0, 2, 'a', 'b', 'o', 0, 0, 0, 9, 'c'}
-	if !s.Fresh() {
-		t.Error("nothing has begun")
-	}
-	for at, want := range []int{7, 6, 5, 4, 3, 2, 1, 14, 13, 12, 11, 10, 9} {
-		if n, known := s.Border(frame[at:]); known && n != want || !known && at < 8 {
-			t.Errorf("from %d: %d, %v, want %d", at, n, known, want)
-		}
-		if err := s.Feed(frame[at:at+1], func(pipe.FrameKind, []byte) {}); err != nil {
-			t.Fatal(err)
-		}
-		if s.Fresh() != (at == 6) {
-			t.Errorf("after byte %d: %v", at, s.Fresh())
-		}
-	}
-	if n, known := s.Border(nil); !known || n != 8 {
-		t.Errorf("within data that is passed over: %d, %v", n, known)
-	}
-	if _, known := new(pipe.Sieve).Border([]byte("abcd")); known {
-		t.Error("four bytes are no head")
-	}
-}
-
 // FuzzSieve: the sieve takes what Frames takes, and gives the same.
 func FuzzSieve(f *testing.F) {
 	f.Add([]byte{'o', 0, 0, 0, 1, 'x', 'r', 0, 0, 0, 0}, 3)

@@ -8,14 +8,14 @@ import (
 
 const answerContext = "muster answer v1\n"
 
-// SignAnswer is the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the digest of the
+// SignAnswer returns the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the digest of the
 // body. By it an agent can believe an answer that came through a proxy which ends TLS.
 func SignAnswer(key ed25519.PrivateKey, nonce string, status int, body []byte) string {
 	return SignAnswerDigest(key, nonce, status, ContentDigest(body))
 }
 
-// SignAnswerDigest is SignAnswer for a body that is not in memory, by its ContentDigest. An answer with a part of a file (206) is signed
-// with the digest of the whole file. The node has the other parts from before, and checks all parts together.
+// SignAnswerDigest does what SignAnswer does, for a body that is not in memory, by its ContentDigest. An answer with a part of a file (206)
+// is signed with the digest of the whole file. The node has the other parts from before, and checks all parts together.
 func SignAnswerDigest(key ed25519.PrivateKey, nonce string, status int, digest string) string {
 	return encode64(ed25519.Sign(key, answerText(nonce, status, digest)))
 }
@@ -25,7 +25,7 @@ func VerifyAnswer(header string, key ed25519.PublicKey, nonce string, status int
 	return VerifyAnswerDigest(header, key, nonce, status, ContentDigest(body))
 }
 
-// VerifyAnswerDigest is VerifyAnswer for a body that is not in memory, by the digest that SignAnswerDigest takes.
+// VerifyAnswerDigest does what VerifyAnswer does, for a body that is not in memory, by the digest that SignAnswerDigest takes.
 func VerifyAnswerDigest(header string, key ed25519.PublicKey, nonce string, status int, digest string) error {
 	signature, err := decode64(header)
 	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, answerText(nonce, status, digest), signature) {
@@ -34,7 +34,7 @@ func VerifyAnswerDigest(header string, key ed25519.PublicKey, nonce string, stat
 	return nil
 }
 
-// EncodeKey is a public Ed25519 key in the form in which it travels: standard base64.
+// EncodeKey returns a public Ed25519 key in the form in which it travels: standard base64.
 func EncodeKey(key ed25519.PublicKey) string { return encode64(key) }
 
 // DecodeKey reads what EncodeKey wrote.

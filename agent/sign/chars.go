@@ -28,12 +28,7 @@ func isNonce(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '\\' 
 
 // lowerHex reports whether s is this many lower-case hexadecimal digits.
 func lowerHex(s string, length int) bool {
-	for i := 0; i < len(s); i++ {
-		if (s[i] < '0' || s[i] > '9') && (s[i] < 'a' || s[i] > 'f') {
-			return false
-		}
-	}
-	return len(s) == length
+	return len(s) == length && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // every reports whether all characters fit.

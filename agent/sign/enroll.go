@@ -22,12 +22,12 @@ const (
 	welcomeContext  = "muster welcome v1\n"
 )
 
-// EnrollKey makes a token's key from its secret: HKDF-SHA256 (RFC 5869). It needs no salt, because a secret has 131 random bits.
+// EnrollKey derives a token's key from its secret by HKDF-SHA256 (RFC 5869). It needs no salt, because a secret has 131 random bits.
 func EnrollKey(secret string) ([]byte, error) {
 	return hkdf.Key(sha256.New, []byte(secret), nil, enrollInfo, KeySize)
 }
 
-// PSKKey makes the enrolment key of a pre-shared key. People choose such keys, so it is slow by design: PBKDF2 makes each guess cost a
+// PSKKey derives the enrolment key of a pre-shared key. People choose such keys, so it is slow by design: PBKDF2 makes each guess cost a
 // noticeable part of a second.
 func PSKKey(psk string) ([]byte, error) {
 	stretched, err := pbkdf2.Key(sha256.New, psk, []byte(pskSalt), pskRounds, KeySize)
@@ -48,7 +48,7 @@ const pskIDPrefix = "psk-"
 // IsPSKID reports whether a credential's id is a PSK's. The others are tokens'.
 func IsPSKID(id string) bool { return strings.HasPrefix(id, pskIDPrefix) }
 
-// Authorization is the header of a register request for these body bytes.
+// Authorization returns the header of a register request for these body bytes.
 func Authorization(credentialID string, key, body []byte) string {
 	return fmt.Sprintf(`Muster credential="%s", mac="%s"`, credentialID, encode64(registerMAC(key, body)))
 }
@@ -100,7 +100,7 @@ func (p Presented) Verify(key, body []byte) error {
 	return nil
 }
 
-// WelcomeProof is the Muster-Proof header for an answer to the register request that carried nonce. nonce is as the JSON had it, and
+// WelcomeProof returns the Muster-Proof header for an answer to the register request that carried nonce. nonce is as the JSON had it, and
 // empty if it could not be read.
 func WelcomeProof(key []byte, nonce string, status int, body []byte) string {
 	return encode64(welcomeMAC(key, nonce, status, body))
@@ -133,13 +133,8 @@ func welcomeMAC(key []byte, nonce string, status int, body []byte) []byte {
 // plainNonce is the nonce where it has a nonce's form, else nothing. Refusals are proven too, so anybody can get a proof for a nonce of
 // their choice. A line break in the nonce would make that proof fit another status and another body.
 func plainNonce(nonce string) string {
-	if len(nonce) > 64 {
+	if len(nonce) > 64 || !every(nonce, func(c byte) bool { return c > ' ' && c <= '~' }) {
 		return ""
-	}
-	for i := 0; i < len(nonce); i++ {
-		if nonce[i] <= ' ' || nonce[i] > '~' {
-			return ""
-		}
 	}
 	return nonce
 }

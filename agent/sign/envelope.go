@@ -72,15 +72,8 @@ func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayloa
 		return task, nil, ErrBadProof
 	}
 	e := Envelope{Role: RoleTask, Payload: signed.Payload, Signature: signed.Signature}
-	for _, key := range keys {
-		payload, err := e.Open(key, RoleTask)
-		if err != nil {
-			continue
-		}
-		err = DecodeStrict(payload, &task)
-		return task, key, err
-	}
-	return task, nil, ErrBadProof
+	key, err := e.decode(keys, RoleTask, &task)
+	return task, key, err
 }
 
 // OpenRelease verifies a release pointer, an Envelope in JSON, with any of the keys, and only then reads the payload, strictly. It returns
@@ -91,13 +84,16 @@ func OpenRelease(envelope []byte, keys []ed25519.PublicKey) (wire.ReleasePointer
 	if len(envelope) > 2*wire.MaxPointer || json.Unmarshal(envelope, &e) != nil || len(e.Payload) > wire.MaxPointer {
 		return pointer, nil, ErrBadProof
 	}
+	key, err := e.decode(keys, RoleRelease, &pointer)
+	return pointer, key, err
+}
+
+// decode verifies an envelope with any of the keys, and only then reads the payload. It returns the key that verified.
+func (e Envelope) decode(keys []ed25519.PublicKey, role Role, into any) (ed25519.PublicKey, error) {
 	for _, key := range keys {
-		payload, err := e.Open(key, RoleRelease)
-		if err != nil {
-			continue
+		if payload, err := e.Open(key, role); err == nil {
+			return key, DecodeStrict(payload, into)
 		}
-		err = DecodeStrict(payload, &pointer)
-		return pointer, key, err
 	}
-	return pointer, nil, ErrBadProof
+	return nil, ErrBadProof
 }

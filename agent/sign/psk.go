@@ -1,7 +1,6 @@
 package sign
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
 	"strings"
@@ -16,10 +15,7 @@ var ErrMistypedPSK = errors.New("the pre-shared key is mistyped or cut off: its 
 
 // NewPSK makes a pre-shared key with 131 bits of secret from random (nil: crypto/rand).
 func NewPSK(random io.Reader) (string, error) {
-	if random == nil {
-		random = rand.Reader
-	}
-	body, err := randomBase62(random, secretLength-checksumLength)
+	body, err := randomBase62(random, bodyLength)
 	if err != nil {
 		return "", err
 	}
@@ -30,15 +26,7 @@ func NewPSK(random io.Reader) (string, error) {
 // have chosen it, or it was generated before the prefix existed.
 func CheckPSK(text string) error {
 	secret, generated := strings.CutPrefix(text, PSKPrefix)
-	if !generated {
-		return nil
-	}
-	if len(secret) != secretLength || !allBase62(secret, 1, secretLength) {
-		return ErrMistypedPSK
-	}
-	body := secret[:secretLength-checksumLength]
-	sum := secret[secretLength-checksumLength:]
-	if checksum(PSKPrefix+body) != sum {
+	if generated && !intact(PSKPrefix, secret) {
 		return ErrMistypedPSK
 	}
 	return nil

@@ -90,8 +90,8 @@ type Signature struct {
 }
 
 // ParseRequest finds muster's signature in the request's headers. Other signatures may stand beside it. Ours must cover @method, @path,
-// @query and content-digest, and must carry created, nonce, keyid and tag: each once, and nothing else. The error is ErrUnsigned
-// if there is no signature of ours, and wraps ErrMalformed where it has another form.
+// @query and content-digest, and must carry created, nonce, keyid and tag: each once, and nothing else. The error is ErrUnsigned if there
+// is no signature of ours, and wraps ErrMalformed if it has another form.
 func ParseRequest(r *http.Request) (*Signature, error) {
 	inputs := r.Header["Signature-Input"]
 	if len(inputs) == 0 {
@@ -158,13 +158,13 @@ func (s *Signature) Verify(r *http.Request, key *ecdsa.PublicKey) error {
 	return nil
 }
 
-// ContentDigest is the Content-Digest header for these bytes (RFC 9530 section 2), sha-256.
+// ContentDigest returns the Content-Digest header for these bytes (RFC 9530 section 2), sha-256.
 func ContentDigest(body []byte) string {
 	sum := sha256.Sum256(body)
 	return SumDigest(sum[:])
 }
 
-// SumDigest is the ContentDigest of a body whose SHA-256 is known.
+// SumDigest returns the ContentDigest of a body whose SHA-256 is known.
 func SumDigest(sum []byte) string { return "sha-256=:" + encode64(sum) + ":" }
 
 // VerifyDigest checks a Content-Digest header against a body. Other algorithms may stand beside sha-256. The error is

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeStrict reads a verified JSON document into the struct that v points to. It refuses unknown keys, keys that stand twice or
-// differ in case alone, and data after the document. encoding/json takes all of these, and of two keys the last one counts: two readers
-// could understand two things. Errors wrap ErrMalformed.
+// DecodeStrict reads a verified JSON document into the struct that v points to. It refuses unknown keys, keys that stand twice or differ in
+// case alone, and data after the document. encoding/json takes all of these, and uses the last of two equal keys: two readers could
+// understand two things. Errors wrap ErrMalformed.
 func DecodeStrict(data []byte, v any) error { return decodeStrict(data, v, false) }
 
-// DecodeOnce is DecodeStrict for a message of a peer that may be newer: it skips unknown keys. An unknown key may not stand twice either,
-// and may not be a known key in another case.
+// DecodeOnce does what DecodeStrict does, for a message of a peer that may be newer: it skips unknown keys. An unknown key may not stand
+// twice either, and may not be a known key in another case.
 func DecodeOnce(data []byte, v any) error { return decodeStrict(data, v, true) }
 
 func decodeStrict(data []byte, v any, newer bool) error {
@@ -160,8 +160,7 @@ func (w *walker) next() byte {
 func variant(t reflect.Type, key string) bool {
 	for i := range t.NumField() {
 		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if strings.EqualFold(name, key) || name == "" && strings.EqualFold(field.Name, key) {
+		if strings.EqualFold(jsonName(field), key) {
 			return true
 		}
 		if field.Anonymous && field.Type.Kind() == reflect.Struct && variant(field.Type, key) {
@@ -195,12 +194,7 @@ func member(t reflect.Type, key string) (reflect.Type, bool) {
 // structMember looks among a struct's own fields first and then in those it embeds, as encoding/json does.
 func structMember(t reflect.Type, key string) (reflect.Type, bool) {
 	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" && !field.Anonymous {
-			name = field.Name
-		}
-		if name == key && name != "-" && name != "" && field.IsExported() {
+		if field := t.Field(i); jsonName(field) == key && key != "-" && key != "" && field.IsExported() {
 			return field.Type, true
 		}
 	}
@@ -214,4 +208,13 @@ func structMember(t reflect.Type, key string) (reflect.Type, bool) {
 		}
 	}
 	return nil, false
+}
+
+// jsonName is a field's key in JSON. An embedded struct has none.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if name == "" && !f.Anonymous {
+		return f.Name
+	}
+	return name
 }

@@ -12,9 +12,9 @@ import (
 	"muster/agent/wire"
 )
 
-// Encode is json.Marshal for what a machine will act on. It refuses a text that is not UTF-8. encoding/json would put another character in
-// the place of each such byte, and the node would act on a file with another name. The error is a *wire.ErrorDetail. It says where the text
-// stands, and never the text, which may be a secret.
+// Encode does what json.Marshal does, for values that a machine will act on. It refuses a text that is not UTF-8: encoding/json would
+// replace each such byte by another character, and the node would act on a file with another name. The error is a *wire.ErrorDetail. It
+// says where the text stands, and never the text, which may be a secret.
 func Encode(v any) ([]byte, error) {
 	if place, found := mangled(reflect.ValueOf(v)); found {
 		return nil, wire.Refuse(wire.CodeBadRequest, cmp.Or(strings.TrimPrefix(place, "."), "the text")+
@@ -37,7 +37,10 @@ func mangled(v reflect.Value) (place string, found bool) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if place, found = mangled(v.Field(i)); found {
-				return fieldName(v.Type().Field(i)) + place, true
+				if name := jsonName(v.Type().Field(i)); name != "" {
+					place = "." + name + place
+				}
+				return place, true
 			}
 		}
 	case reflect.Slice, reflect.Array:
@@ -57,18 +60,6 @@ func mangled(v reflect.Value) (place string, found bool) {
 		}
 	}
 	return "", false
-}
-
-// fieldName is a field as JSON names it; an embedded one has no name there.
-func fieldName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	if name == "" && !f.Anonymous {
-		name = f.Name
-	}
-	if name == "" {
-		return ""
-	}
-	return "." + name
 }
 
 // halved reports whether a string of well-formed JSON has one half of a surrogate pair alone. Some languages write bytes that are not UTF-8

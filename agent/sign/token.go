@@ -24,7 +24,7 @@ const (
 // Lengths in characters of base62. The last characters of a secret are its checksum.
 const (
 	idLength       = 12
-	secretLength   = 28
+	bodyLength     = 22 // of a secret without its checksum, and of a fetch part
 	checksumLength = 6
 	leastID        = 4  // of an id that is read
 	leastFetch     = 22 // of a fetch part that is read
@@ -47,29 +47,21 @@ type Token struct {
 
 // NewToken makes a token with 131 bits of secret from random (nil: crypto/rand).
 func NewToken(kind TokenKind, random io.Reader) (Token, error) {
-	if random == nil {
-		random = rand.Reader
-	}
 	t := Token{Kind: kind}
-	parts := []*string{&t.ID, &t.Secret}
-	if kind == BootstrapToken {
-		parts = append(parts, &t.Fetch)
+	var err error
+	for err == nil && (t.ID == "" || endsLikeKind(t.ID)) {
+		t.ID, err = randomBase62(random, idLength)
 	}
-	for i, part := range parts {
-		length := secretLength - checksumLength
-		if i == 0 {
-			length = idLength
-		}
-		text, err := randomBase62(random, length)
-		for err == nil && i == 0 && endsLikeKind(text) {
-			text, err = randomBase62(random, length)
-		}
-		if err != nil {
-			return Token{}, err
-		}
-		*part = text
+	if err == nil {
+		t.Secret, err = randomBase62(random, bodyLength)
 	}
-	t.Secret += t.checksum(t.Secret)
+	if err == nil && kind == BootstrapToken {
+		t.Fetch, err = randomBase62(random, bodyLength)
+	}
+	if err != nil {
+		return Token{}, err
+	}
+	t.Secret += checksum(t.FetchPart() + "_" + t.Secret)
 	return t, nil
 }
 
@@ -79,8 +71,8 @@ func endsLikeKind(id string) bool {
 	return knownKind(TokenKind(tail)) || tail+"_" == PSKPrefix
 }
 
-// ParseToken reads a whole token. The error wraps ErrMalformed where the text does not begin as a token does. It is ErrMistyped where
-// the rest of the form or the checksum is wrong. It never repeats the text.
+// ParseToken reads a whole token. The error wraps ErrMalformed if the text does not begin as a token does. It is ErrMistyped if the rest of
+// the form or the checksum is wrong. It never repeats the text.
 func ParseToken(text string) (Token, error) {
 	text = strings.TrimSpace(text)
 	kind, rest, ok := strings.Cut(text, "_")
@@ -93,14 +85,8 @@ func ParseToken(text string) (Token, error) {
 		t.Fetch, rest, ok = strings.Cut(rest, ".")
 	}
 	t.Secret = rest
-	if !ok || len(t.Secret) != secretLength {
-		return Token{}, ErrMistyped
-	}
-	if !allBase62(t.ID, leastID, longestPart) || !allBase62(t.Secret, 1, longestPart) || t.Kind == BootstrapToken && !isFetch(t.Fetch) {
-		return Token{}, ErrMistyped
-	}
-	body := t.Secret[:secretLength-checksumLength]
-	if t.checksum(body) != t.Secret[secretLength-checksumLength:] {
+	fits := allBase62(t.ID, leastID, longestPart) && (t.Kind != BootstrapToken || isFetch(t.Fetch))
+	if !ok || !fits || !intact(t.FetchPart()+"_", t.Secret) {
 		return Token{}, ErrMistyped
 	}
 	return t, nil
@@ -117,28 +103,28 @@ func ParseFetchPart(text string) (Token, error) {
 	return Token{Kind: BootstrapToken, ID: id, Fetch: fetch}, nil
 }
 
-// Public is the part that names the token and may be logged: mse_<id>.
+// Public returns the part that names the token and may be logged: mse_<id>.
 func (t Token) Public() string { return string(t.Kind) + "_" + t.ID }
 
-// String is Public with dots for the rest, so that nobody prints a secret by accident.
+// String returns Public with dots for the rest, so that nobody prints a secret by accident.
 func (t Token) String() string { return t.Public() + "_..." }
 
 // Format prints String for every verb. Without it %d and %#v would print the fields.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (t Token) GoString() string { return t.String() }
 
-// MarshalText is String, for encoding/json and the like. Nothing reads it back.
+// MarshalText returns String, for encoding/json and the like. Nothing reads it back.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// LogValue is String, for slog.
+// LogValue returns String, for slog.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
-// FetchPart is what may stand in a URL: msb_<id>_<fetch>.
+// FetchPart returns what may stand in a URL: msb_<id>_<fetch>.
 func (t Token) FetchPart() string { return t.Public() + "_" + t.Fetch }
 
-// Reveal is the whole token with its secret.
+// Reveal returns the whole token with its secret.
 func (t Token) Reveal() string {
 	if t.Kind == BootstrapToken {
 		return t.FetchPart() + "." + t.Secret
@@ -146,11 +132,15 @@ func (t Token) Reveal() string {
 	return t.Public() + "_" + t.Secret
 }
 
-// SecretHash is what a gateway keeps of a token that is presented as it is (an account's): SHA-256, which is enough for
-// 131 random bits.
+// SecretHash returns what a gateway keeps of an account's token, which callers show as it is: its SHA-256. That is enough for 131 random
+// bits.
 func (t Token) SecretHash() [sha256.Size]byte { return sha256.Sum256([]byte(t.Secret)) }
 
-func (t Token) checksum(body string) string { return checksum(t.FetchPart() + "_" + body) }
+// intact reports whether a secret has its length, and its checksum fits with what stands before it.
+func intact(before, secret string) bool {
+	return allBase62(secret, bodyLength+checksumLength, bodyLength+checksumLength) &&
+		checksum(before+secret[:bodyLength]) == secret[bodyLength:]
+}
 
 // checksum is the CRC-32 of what stands before it, in base62.
 func checksum(text string) string {
@@ -170,19 +160,14 @@ func knownKind(k TokenKind) bool {
 func isFetch(s string) bool { return allBase62(s, leastFetch, longestPart) }
 
 func allBase62(s string, least, most int) bool {
-	if len(s) < least || len(s) > most {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		if strings.IndexByte(base62, s[i]) < 0 {
-			return false
-		}
-	}
-	return true
+	return len(s) >= least && len(s) <= most && strings.Trim(s, base62) == ""
 }
 
-// randomBase62 draws characters without bias: bytes of 248 and above are thrown away.
+// randomBase62 draws characters without bias: bytes of 248 and above are thrown away. random nil: crypto/rand.
 func randomBase62(random io.Reader, length int) (string, error) {
+	if random == nil {
+		random = rand.Reader
+	}
 	out := make([]byte, 0, length)
 	var buffer [64]byte
 	for len(out) < length {

@@ -24,7 +24,7 @@ func (s *Spool) Reader(from int64) *Reader { return &Reader{spool: s, next: max(
 // Untaken makes a reader of all records that were not confirmed.
 func (s *Spool) Untaken() *Reader { return s.Reader(s.Stats().Confirmed + 1) }
 
-// Close gives the file back.
+// Close closes the file.
 func (r *Reader) Close() {
 	if r.file != nil {
 		r.file.Close()
@@ -64,8 +64,8 @@ func (r *Reader) find() place {
 	return p
 }
 
-// Next gives the next records: at most so many bytes of data, but one record at least. Without records there is nothing new. An error
-// says that the disk does not keep what was appended: the same records come with a later call.
+// Next returns the next records: at most most bytes of data, but one record at least. If there are no records, nothing is new. An error
+// says that the disk does not keep what was appended: a later call returns the same records.
 func (r *Reader) Next(most int) ([]Record, error) {
 	if err := r.spool.Sync(); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ const (
 	mostLost     = 16 // gaps that wait for the next record
 )
 
-// Config says what a spool is.
+// Config says where a spool is and how large it may become.
 type Config struct {
 	Dir   string // it need not be there; mode 0700
 	Bound int64  // bytes on the disk
@@ -68,7 +68,7 @@ type segment struct {
 	size  int64
 }
 
-// Gap is in the place of records that are lost.
+// Gap stands in the place of lost records.
 type Gap struct {
 	From, To int64  // the numbers that are not there
 	Lost     int64  // so many records at least
@@ -120,7 +120,7 @@ func newName() string {
 	return hex.EncodeToString(random[:])
 }
 
-// Name is random. Numbers of a spool with another name mean nothing.
+// Name returns the spool's name, which is random. Numbers of a spool with another name mean nothing here.
 func (s *Spool) Name() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,10 +134,11 @@ func (s *Spool) Stats() Stats {
 	return Stats{Bytes: s.bytes(), Next: s.next, Confirmed: s.confirmed, Dropped: s.dropped}
 }
 
-// News has an entry after records were appended. One reader can wait for it.
+// News returns a channel that gets an entry after records were appended. One reader can wait for it.
 func (s *Spool) News() <-chan struct{} { return s.news }
 
-// Append adds records, all or none. The number is that of the last. After an error the spool is as before, and the caller may Lose them.
+// Append adds records, all or none. last is the number of the last one. After an error the spool is as before, and the caller may Lose the
+// records.
 func (s *Spool) Append(records ...[]byte) (last int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,10 +148,7 @@ func (s *Spool) Append(records ...[]byte) (last int64, err error) {
 	if len(records) == 0 {
 		return s.next - 1, nil
 	}
-	s.buffer = s.buffer[:0]
-	for _, g := range s.lost {
-		s.buffer = appendRecord(s.buffer, g.To, kindGap, encodeGap(g))
-	}
+	s.gather()
 	number := s.next
 	for _, data := range records {
 		if len(data) > MaxRecord {
@@ -166,6 +164,14 @@ func (s *Spool) Append(records ...[]byte) (last int64, err error) {
 	s.next = number
 	s.tell()
 	return number - 1, nil
+}
+
+// gather begins what is written next, with the gaps that nothing has told of.
+func (s *Spool) gather() {
+	s.buffer = s.buffer[:0]
+	for _, g := range s.lost {
+		s.buffer = appendRecord(s.buffer, g.To, kindGap, encodeGap(g))
+	}
 }
 
 func (s *Spool) tell() {
@@ -234,7 +240,7 @@ func (s *Spool) syncFile(file *os.File, fresh bool) error {
 	return s.Steps.SyncFolder("the folder", s.Dir)
 }
 
-// Confirm says that all records up to a number were taken. Segments of which nothing is wanted any more are deleted.
+// Confirm says that all records up to a number were taken. It deletes segments in which no record is needed any more.
 func (s *Spool) Confirm(number int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,16 +261,13 @@ func (s *Spool) Confirm(number int64) error {
 	return err
 }
 
-// Close syncs and closes. Gaps that no record has told of are written where that is possible.
+// Close syncs and closes the spool. If it can, it writes gaps that no record has told of.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
 	if len(s.lost) > 0 {
-		s.buffer = s.buffer[:0]
-		for _, g := range s.lost {
-			s.buffer = appendRecord(s.buffer, g.To, kindGap, encodeGap(g))
-		}
+		s.gather()
 		if err = s.write(); err == nil {
 			s.lost = nil
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Gateways are the URLs of a list to which a node may go: https with a host, perhaps with a port, and nothing else. Each stands there once,
-// and MaxGateways of them at most. What a node is told and what it has kept are read so.
+// Gateways returns the URLs of a list to which a node may go: https with a host, perhaps with a port, and nothing else. It leaves out
+// repeated URLs, and returns MaxGateways at most. It reads both the list that a node is told and the list that it has kept.
 func Gateways(list []string) []string {
 	var all []string
 	for _, text := range list {

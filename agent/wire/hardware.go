@@ -61,8 +61,8 @@ const (
 	VendorAMD    = "amd"
 )
 
-// GPU is one device as nvidia-smi or the AMD driver describes it. What this device or this driver does not say is null, a whole group
-// included.
+// GPU is one device as nvidia-smi or the AMD driver describes it. A value that this device or this driver does not say is null, and so is a
+// whole group.
 type GPU struct {
 	Index                     int      `json:"index"` // can change at each boot; UUID is what stays
 	UUID                      string   `json:"uuid"`
@@ -130,7 +130,7 @@ type ECC struct {
 	UncorrectedAggregate *int64 `json:"uncorrected_aggregate"`
 }
 
-// Remaps counts rows of memory that spare ones stand in for.
+// Remaps counts rows of memory that spare rows have replaced.
 type Remaps struct {
 	Correctable   *int64 `json:"correctable"`   // rows, because of corrected errors
 	Uncorrectable *int64 `json:"uncorrectable"` // rows, because of uncorrected errors
@@ -157,7 +157,7 @@ type MIGInstance struct {
 	UUID    string `json:"uuid"`
 }
 
-// Processes are those that compute on a GPU, its MIG instances included. They are looked at every few minutes.
+// Processes are the processes that compute on a GPU or on its MIG instances. The agent looks at them every few minutes.
 type Processes struct {
 	Count         *int   `json:"count"`
 	MemoryUsedMiB *int64 `json:"memory_used_mib"` // by all of them
@@ -172,8 +172,8 @@ const (
 	MaxProcessText = 64 // bytes of each text
 )
 
-// GPUProcess is one of them. What the agent cannot see is empty, as for a process of another PID namespace. Its arguments and its
-// environment may hold secrets: nobody reads them.
+// GPUProcess is one process. A value that the agent cannot see is empty, for example of a process in another PID namespace. Its arguments
+// and its environment may hold secrets: nobody reads them.
 type GPUProcess struct {
 	PID        int    `json:"pid"`
 	User       string `json:"user,omitempty"`       // the name, or the number where it has none
@@ -216,7 +216,7 @@ type Xid struct {
 	Text  string    `json:"text"`   // the kernel's line, cut and fit for a screen
 }
 
-// IsCritical is true for an error after which a GPU's work is not to be trusted: its memory, its bus, its links or its firmware failed.
+// IsCritical reports whether a GPU's work is not to be trusted after this error: its memory, its bus, its links or its firmware failed.
 func (x Xid) IsCritical() bool {
 	switch x.Kind {
 	case XidBusLost, XidGPUReset, XidRAS:

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"encoding/hex"
+	"cmp"
 	"strings"
 )
 
@@ -13,15 +13,15 @@ type Image struct {
 	Digest string // sha256:<hex>; empty: none
 }
 
-// ParseImage reads the name of an image. ok is false for what is none. HOST has to be there: names without one mean different images
-// to different engines.
+// ParseImage reads the name of an image. ok is false if the text is no such name. HOST has to be there: names without a host mean different
+// images to different engines.
 func ParseImage(text string) (image Image, ok bool) {
 	name, digest, pinned := strings.Cut(text, "@")
 	host, rest, split := strings.Cut(name, "/")
 	path, tag, tagged := strings.Cut(rest, ":")
 	image = Image{host, path, tag, digest}
 	switch {
-	case !split || path == "" || len(name) > 255, pinned && !imageDigest(digest), tagged && !wordForm(tag, MaxLabelValue):
+	case !split || path == "" || len(name) > 255, pinned && !IsDigest(digest), tagged && !wordForm(tag, MaxLabelValue):
 		return image, false
 	}
 	bare, port, hasPort := strings.Cut(host, ":")
@@ -40,7 +40,7 @@ func ParseImage(text string) (image Image, ok bool) {
 const hub = "docker.io"
 
 // Tagged reads the image of a launch that has a tag and no digest, with all that docker's own commands add to a short name. The gateway
-// replaces it, and nodes never see it. ok is false where it has a digest, or is no name of an image.
+// replaces it, and nodes never see it. ok is false if it has a digest, or is no name of an image.
 func (p *WorkloadLaunch) Tagged() (image Image, ok bool) {
 	name := p.Image
 	host, _, split := strings.Cut(name, "/")
@@ -55,13 +55,11 @@ func (p *WorkloadLaunch) Tagged() (image Image, ok bool) {
 		name = hub + "/library/" + strings.TrimPrefix(name, hub+"/")
 	}
 	image, ok = ParseImage(name)
-	if image.Tag == "" {
-		image.Tag = "latest"
-	}
+	image.Tag = cmp.Or(image.Tag, "latest")
 	return image, ok
 }
 
-// CheckTagged is Check for a launch whose image may get its digest yet.
+// CheckTagged does what Check does, for a launch whose image may still get its digest.
 func (p *WorkloadLaunch) CheckTagged() error {
 	pinned := *p
 	if image, tagged := p.Tagged(); tagged {
@@ -71,7 +69,7 @@ func (p *WorkloadLaunch) CheckTagged() error {
 	return pinned.Check()
 }
 
-// String is the name again.
+// String returns the name in the form that ParseImage reads.
 func (i Image) String() string {
 	text := i.Host + "/" + i.Path
 	if i.Tag != "" {
@@ -83,7 +81,7 @@ func (i Image) String() string {
 	return text
 }
 
-// Pinned is the name with its digest and without its tag: engines do not agree on names that have both.
+// Pinned returns the name with its digest and without its tag: engines do not agree on names that have both.
 func (i Image) Pinned() string {
 	i.Tag = ""
 	return i.String()
@@ -93,10 +91,4 @@ func (i Image) Pinned() string {
 func imageByDigest(text string) bool {
 	image, ok := ParseImage(text)
 	return ok && image.Digest != ""
-}
-
-func imageDigest(text string) bool {
-	digits, found := strings.CutPrefix(text, "sha256:")
-	raw, err := hex.DecodeString(digits)
-	return found && err == nil && len(raw) == 32 && strings.ToLower(digits) == digits
 }

@@ -20,11 +20,11 @@ const (
 	Backdate = 5 * time.Minute
 )
 
-// RenewAfter is the latest time, counted from its issue, at which a node renews a certificate of this lifetime. A third of the
+// RenewAfter returns the latest time, counted from its issue, at which a node renews a certificate of this lifetime. A third of the
 // lifetime is left for a gateway that is away.
 func RenewAfter(lifetime time.Duration) time.Duration { return lifetime * 2 / 3 }
 
-// RenewSpread is the longest time by which a node renews before RenewAfter. The node chooses the time at random, so that nodes which
+// RenewSpread returns the longest time by which a node renews before RenewAfter. The node chooses the time at random, so that nodes which
 // enrolled together do not renew together. The gateway waits for the same time after RenewAfter before it calls a renewal overdue.
 func RenewSpread(lifetime time.Duration) time.Duration { return lifetime / 20 }
 
@@ -78,7 +78,7 @@ const (
 	// own. After that they end as lost.
 	TaskLease = 15 * time.Minute
 
-	// TaskPulse is how often the node says that a task is at work where the task writes nothing. It bounds how long a cancel takes.
+	// TaskPulse is how often the node says that a task is at work if the task writes nothing. It bounds how long a cancel takes.
 	TaskPulse = 2 * time.Second
 )
 
@@ -97,7 +97,7 @@ const (
 	TrialBeats  = 3                // so many of them must be accepted
 	TrialStable = 12 * time.Second // so long the process must have lived
 	TrialTime   = 90 * time.Second // so long it has for all that; the way back must be complete 30 s later
-	TrialCap    = 15 * time.Minute // so long at most, where the version before does not reach the gateway either
+	TrialCap    = 15 * time.Minute // the longest trial, if the previous version does not reach the gateway either
 )
 
 // Limits of sessions. A path to the node may hold back small answers until they are complete, so bytes travel in pieces: requests and

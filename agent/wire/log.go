@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -14,8 +15,8 @@ const (
 	LogWorkload = "workload:" // a container or a program that muster started
 )
 
-// LogGateway is the source of a line that no node has sent: the gateway says there what happened to a stream, such as that the node went
-// away. Nobody can ask for it.
+// LogGateway is the source of a line that no node has sent: there the gateway says what happened to a stream, for example that the node
+// went away. Nobody can ask for this source.
 const LogGateway = "gateway"
 
 // LogLine is one line of a log. Time is the node's; Received is set by the gateway. A line that says that others are missing has Dropped.
@@ -47,19 +48,17 @@ type LogTaken struct {
 // LogShipping tells a node what to ship. It is part of a HeartbeatAnswer; nil there: nothing.
 type LogShipping struct {
 	Sources []string `json:"sources"`
-	// BytesPerSecond bounds what the node sends, over ten seconds. What is more stays in the node's spool as long as it has room.
+	// BytesPerSecond bounds what the node sends, over ten seconds. The rest stays in the node's spool as long as it has room.
 	BytesPerSecond int `json:"bytes_per_second,omitempty"`
 }
 
-// LogLevels are the levels of a LogLine, the least first.
+// LogLevels returns the levels of a LogLine, the least first.
 func LogLevels() []string { return []string{"debug", "info", "warn", "error"} }
 
 // CheckLogSource refuses what is not a source.
 func CheckLogSource(source string) error {
-	for _, plain := range []string{LogAgent, LogKernel, LogBoot} {
-		if source == plain {
-			return nil
-		}
+	if slices.Contains([]string{LogAgent, LogKernel, LogBoot}, source) {
+		return nil
 	}
 	for _, named := range []string{LogUnit, LogWorkload} {
 		if name, ok := strings.CutPrefix(source, named); ok && logName(name) {
@@ -71,7 +70,5 @@ func CheckLogSource(source string) error {
 
 // logName is strict: the name goes to journalctl or to a container engine as an argument.
 func logName(name string) bool {
-	return name != "" && len(name) <= MaxLogName && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("@._-:", r)
-	})
+	return name != "" && len(name) <= MaxLogName && name[0] != '-' && only(name, "@._-:")
 }

@@ -22,7 +22,7 @@ func plainRune(r rune) rune {
 	return r
 }
 
-// OneLine is Plain without the characters that JSON escapes, because the gateway reads a text without escapes fastest.
+// OneLine does what Plain does, and leaves out the characters that JSON escapes, because the gateway reads a text without escapes fastest.
 func OneLine(text string, limit int) string {
 	return Plain(strings.Map(func(r rune) rune {
 		if at := strings.IndexRune("<>\"\\&", r); at >= 0 {
@@ -41,7 +41,7 @@ func Cut(text string, limit int) string {
 	return Head(text, limit-len(mark)) + mark
 }
 
-// Head is the beginning of a text, of at most this many bytes, without half a character at its end.
+// Head returns the beginning of a text, of at most this many bytes, without half a character at its end.
 func Head(text string, limit int) string {
 	if len(text) <= limit {
 		return text

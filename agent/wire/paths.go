@@ -26,19 +26,19 @@ const (
 	PrefixAdmin     = "/api/v1/admin/"          // for an account
 )
 
-// HeartbeatPath is where the node with this id reports.
+// HeartbeatPath returns the path at which the node with this id reports.
 func HeartbeatPath(nodeID string) string { return PrefixNodes + nodeID + "/heartbeat" }
 
-// LeavePath is where the node with this id retires itself.
+// LeavePath returns the path at which the node with this id retires itself.
 func LeavePath(nodeID string) string { return PrefixNodes + nodeID + "/leave" }
 
-// RenewPath is where the node with this id asks for its next certificate.
+// RenewPath returns the path at which the node with this id asks for its next certificate.
 func RenewPath(nodeID string) string { return PrefixInternal + nodeID + "/renew" }
 
-// AdoptPath is where the node with this id sends an AdoptRequest.
+// AdoptPath returns the path to which the node with this id sends an AdoptRequest.
 func AdoptPath(nodeID string) string { return PrefixInternal + nodeID + "/adopt" }
 
-// TaskWaitPath is where the node with this id waits for work. The query's TaskWaitSeconds says for how long.
+// TaskWaitPath returns the path at which the node with this id waits for work. The query's TaskWaitSeconds says for how long.
 func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tasks/wait" }
 
 // TaskWaitSeconds is the parameter of TaskWaitPath: 0 to MaxTaskWait in whole seconds.
@@ -53,49 +53,49 @@ const (
 	WaitReport   = "report" // to be told that there is something to learn with a heartbeat
 )
 
-// SessionChannelPath is where a node moves the bytes of one channel of its session: with GET it fetches those of the operator, with POST
-// it sends its own. Package pipe has the query and the bodies.
+// SessionChannelPath returns the path at which a node moves the bytes of one channel of its session: with GET it fetches those of the
+// operator, with POST it sends its own. Package pipe has the query and the bodies.
 func SessionChannelPath(sessionID, channel string) string {
 	return PrefixSessions + sessionID + "/channels/" + channel
 }
 
-// LogsPath is where the node with this id ships its logs: a LogBatch, answered by a LogTaken.
+// LogsPath returns the path to which the node with this id ships its logs: a LogBatch, answered by a LogTaken.
 func LogsPath(nodeID string) string { return PrefixInternal + nodeID + "/logs" }
 
-// TaskStartedPath is where the claimer says that it begins: a TaskStarted.
+// TaskStartedPath returns the path at which the claimer says that it begins: a TaskStarted.
 func TaskStartedPath(taskID string) string { return PrefixTasks + taskID + "/started" }
 
-// TaskOutputPath is where the claimer sends what the task writes: a TaskOutput.
+// TaskOutputPath returns the path to which the claimer sends what the task writes: a TaskOutput.
 func TaskOutputPath(taskID string) string { return PrefixTasks + taskID + "/output" }
 
-// TaskResultPath is where the claimer ends the task: a TaskResult.
+// TaskResultPath returns the path at which the claimer ends the task: a TaskResult.
 func TaskResultPath(taskID string) string { return PrefixTasks + taskID + "/result" }
 
-// TaskSecretsPath is where the claimer of a running task gets the secrets that its params refer to, with POST because each lending is
-// recorded: a TaskSecrets.
+// TaskSecretsPath returns the path at which the claimer of a running task gets the secrets that its params refer to: a TaskSecrets. The
+// method is POST because each lending is recorded.
 func TaskSecretsPath(taskID string) string { return PrefixTasks + taskID + "/secrets" }
 
-// ReleaseBlobPath is where a node gets a layer of a release that this gateway keeps.
+// ReleaseBlobPath returns the path at which a node gets a layer of a release that this gateway keeps.
 func ReleaseBlobPath(digest string) string { return "/internal/v1/node-agent/blobs/" + digest }
 
-// AgentDigest is the parameter of AgentPath that names the program by its SHA-256 in hex. If nobody has that one, the
-// gateway gives the one that it carries.
+// AgentDigest is the parameter of AgentPath that names the program by its SHA-256 in hex. If the gateway does not have that program, it
+// sends the one that it carries.
 const AgentDigest = "sha256"
 
-// AgentPath is where the agent's binary for one platform lies.
+// AgentPath returns the path of the agent's binary for one platform.
 func AgentPath(system, arch string) string { return PathAgent + "/" + system + "/" + arch }
 
-// BootstrapScriptPath is where the script of a bootstrap token lies. It takes only the part of the token that may stand in a URL.
+// BootstrapScriptPath returns the path of the script of a bootstrap token. It takes only the part of the token that may stand in a URL.
 func BootstrapScriptPath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/script" }
 
-// BootstrapReleasePath is where a bootstrap script asks what its node's channel points at. The query's BootstrapArch says for which
-// architecture.
+// BootstrapReleasePath returns the path at which a bootstrap script asks what its node's channel points at. The query's BootstrapArch says
+// for which architecture.
 func BootstrapReleasePath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/release" }
 
 // BootstrapArch is the parameter of BootstrapReleasePath: as Go names architectures, such as amd64.
 const BootstrapArch = "arch"
 
-// RegistryCredentialPath is where a bootstrap script gets the credential for its container registry.
+// RegistryCredentialPath returns the path at which a bootstrap script gets the credential for its container registry.
 func RegistryCredentialPath(fetchPart string) string {
 	return PrefixBootstrap + fetchPart + "/registry-credential"
 }

@@ -16,7 +16,7 @@ type Evidence struct {
 	Figures []Figure  `json:"figures"` // that the checks measured
 }
 
-// Facts are what a machine is made of. What could not be read is null or empty, and never 0.
+// Facts are what a machine is made of. A value that could not be read is null or empty, and never 0.
 type Facts struct {
 	Contained     bool            `json:"contained"` // the agent is in a container: what it sees of the host is not to be relied on
 	Vendor        string          `json:"vendor"`    // of the machine, as its DMI says
@@ -110,13 +110,13 @@ const (
 	CheckAsPaid    = "as_paid"     // number, model and memory of the GPUs are what the token or the offer says
 )
 
-// HostChecks are what a profile can ask for.
+// HostChecks returns the checks that a profile can ask for.
 func HostChecks() []string {
 	return []string{CheckGPUs, CheckDriver, CheckFabric, CheckNVLink, CheckECC, CheckRows, CheckPCIe, CheckKVM, CheckIOMMU, CheckVFIO,
 		CheckOVS, CheckLibvirt, CheckRuntime, CheckBareMetal, CheckDiskRoom}
 }
 
-// AcceptChecks are what a check of a machine that somebody else owns looks at, beside those of its profile.
+// AcceptChecks returns the checks of a machine that somebody else owns, besides those of its profile.
 func AcceptChecks() []string {
 	return []string{CheckAsPaid, CheckGPUs, CheckDriver, CheckFabric, CheckNVLink, CheckECC, CheckRows, CheckPCIe, CheckDiskRoom,
 		CheckDiskSpeed, CheckDownload, CheckUpload, CheckProgram}
@@ -135,7 +135,7 @@ const ValueEvidence = "evidence"
 // ValueCleaning is the name of the value of a TaskGPUClean: a Cleaning.
 const ValueCleaning = "cleaning"
 
-// NodeCheck are the params of TaskNodeCheck. The task's value is ValueEvidence. The task completes also where a check failed.
+// NodeCheck are the params of TaskNodeCheck. The task's value is ValueEvidence. The task completes even if a check failed.
 type NodeCheck struct {
 	Profile string   `json:"profile,omitempty" about:"the profile that asks for the checks; it is noted in the evidence"`
 	Checks  []string `json:"checks" required:"" about:"what to look at"`
@@ -145,7 +145,7 @@ type NodeCheck struct {
 	TaskTime
 }
 
-// GPUClean are the params of TaskGPUClean. The task's value is ValueCleaning. The task completes also where something is left.
+// GPUClean are the params of TaskGPUClean. The task's value is ValueCleaning. The task completes even if something is left.
 type GPUClean struct {
 	Allocation string   `json:"allocation" required:"" about:"the allocation that has ended; its containers and programs go"`
 	GPUs       []string `json:"gpus" required:"" about:"UUIDs of the GPUs that must be clean after it"`

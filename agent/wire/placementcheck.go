@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,10 +25,6 @@ func (p *NodeCheck) Check() error {
 			return badParam("checks", name, "each once, of "+strings.Join(known, ", "))
 		}
 	}
-	size := 0
-	for _, word := range p.Command {
-		size += len(word) + 1
-	}
 	switch {
 	case len(p.Checks) == 0:
 		return badParam("checks", "", "some of "+strings.Join(known, ", "))
@@ -37,12 +34,12 @@ func (p *NodeCheck) Check() error {
 		return badParam("image", p.Image, "HOST/PATH[:TAG]@sha256:DIGEST: a tag alone can change, a digest cannot")
 	case p.Image == "" && len(p.Command) > 0:
 		return badParam("command", p.Command[0], "what to run in the container, so name its image too")
-	case size > MaxSessionCommand || slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
-		return badParam("command", strings.Join(p.Command, " "), fmt.Sprintf("words without a zero byte, at most %d bytes", MaxSessionCommand))
+	case !wordsFit(p.Command):
+		return badParam("command", strings.Join(p.Command, " "), wordsForm)
 	case p.Login != "" && (p.Image == "" || !wordForm(p.Login, MaxNameLength)):
 		return badParam("login", p.Login, "the name of a secret for the registry of the image")
 	}
-	return p.check()
+	return p.TaskTime.Check()
 }
 
 // Check refuses GPUs that are not named by their UUIDs, and accounts that muster cannot have made.
@@ -55,22 +52,16 @@ func (p *GPUClean) Check() error {
 	case len(p.Users) > MaxList:
 		return badParam("users", strconv.Itoa(len(p.Users)), fmt.Sprintf("at most %d accounts", MaxList))
 	}
-	if err := checkAllocation(p.Allocation); err != nil {
-		return err
-	}
-	if err := checkGPUs(p.GPUs); err != nil {
-		return err
-	}
 	for _, name := range p.Users {
 		if !UserName(name) {
 			return badParam("users", name, "names of accounts")
 		}
 	}
-	return p.check()
+	return cmp.Or(checkAllocation(p.Allocation), checkGPUs(p.GPUs), p.TaskTime.Check())
 }
 
-// ReadEvidence reads the evidence of a finished TaskNodeCheck. A node has written it, so nothing of it is taken that is too long, that a
-// screen could not show, or that names one thing twice. Fields of later versions are left out.
+// ReadEvidence reads the evidence of a finished TaskNodeCheck. A node has written it, so it is refused if it is too long, if a screen could
+// not show it, or if it names a thing twice. Fields of later versions are left out.
 func ReadEvidence(values TaskValues) (Evidence, error) {
 	var e Evidence
 	if err := readValue(values, ValueEvidence, &e); err != nil {
@@ -80,17 +71,19 @@ func ReadEvidence(values TaskValues) (Evidence, error) {
 	if len(e.Checks) > MaxChecks || len(e.Figures) > MaxChecks || len(f.PCI) > MaxPCI || len(f.Accelerators) > MaxGPUs {
 		return Evidence{}, errors.New("the evidence has more checks, figures or devices than a node can have")
 	}
-	bad := findBad("boot, profile or took_ms", []Evidence{e}, Evidence.valid)
-	bad = append(bad, findBad("check", e.Checks, Check.valid)...)
-	bad = append(bad, findBad("figure", e.Figures, Figure.valid)...)
-	bad = append(bad, findBad("device", f.PCI, PCIDevice.Valid)...)
-	bad = append(bad, findBad("accelerator", f.Accelerators, AcceleratorID.Valid)...)
-	bad = append(bad, findTwice("check", e.Checks, func(c Check) string { return c.Name })...)
-	bad = append(bad, findTwice("device", f.PCI, func(d PCIDevice) string { return d.Address })...)
-	bad = append(bad, findTwice("UUID", f.Accelerators, func(a AcceleratorID) string { return a.UUID })...)
-	bad = append(bad, findTwice("address", f.Accelerators, func(a AcceleratorID) string { return a.Address })...)
-	if len(bad) > 0 {
-		return Evidence{}, fmt.Errorf("the evidence cannot be: %s", bad[0])
+	err := cmp.Or(
+		findBad("boot, profile or took_ms", []Evidence{e}, Evidence.valid),
+		findBad("check", e.Checks, Check.valid),
+		findBad("figure", e.Figures, Figure.valid),
+		findBad("device", f.PCI, PCIDevice.Valid),
+		findBad("accelerator", f.Accelerators, AcceleratorID.Valid),
+		findTwice("check", e.Checks, func(c Check) string { return c.Name }),
+		findTwice("device", f.PCI, func(d PCIDevice) string { return d.Address }),
+		findTwice("UUID", f.Accelerators, func(a AcceleratorID) string { return a.UUID }),
+		findTwice("address", f.Accelerators, func(a AcceleratorID) string { return a.Address }),
+	)
+	if err != nil {
+		return Evidence{}, fmt.Errorf("the evidence cannot be: %w", err)
 	}
 	return e, nil
 }
@@ -104,11 +97,11 @@ func ReadCleaning(values TaskValues) (Cleaning, error) {
 	if len(c.Removed) > MaxLeft || len(c.Left) > MaxLeft {
 		return Cleaning{}, errors.New("the cleaning has more lines than one may have")
 	}
-	bad := findBad("removed", c.Removed, func(line string) bool { return plainText(line, MaxSaw) })
-	bad = append(bad, findBad("left", c.Left, Left.valid)...)
+	err := cmp.Or(findBad("removed", c.Removed, func(line string) bool { return plainText(line, MaxSaw) }),
+		findBad("left", c.Left, Left.valid))
 	switch {
-	case len(bad) > 0:
-		return Cleaning{}, fmt.Errorf("the cleaning cannot be: %s", bad[0])
+	case err != nil:
+		return Cleaning{}, fmt.Errorf("the cleaning cannot be: %w", err)
 	case c.Clean != (len(c.Left) == 0):
 		return Cleaning{}, errors.New("the cleaning says of itself that it is clean, and that something is left, or neither")
 	}
@@ -126,25 +119,24 @@ func readValue(values TaskValues, name string, into any) error {
 	return nil
 }
 
-func findBad[T any](what string, all []T, valid func(T) bool) (bad []string) {
-	for i, one := range all {
-		if !valid(one) {
-			bad = append(bad, fmt.Sprintf("%s %d has a value that is too long, or none of its kind", what, i))
-		}
+func findBad[T any](what string, all []T, valid func(T) bool) error {
+	if i := slices.IndexFunc(all, func(one T) bool { return !valid(one) }); i >= 0 {
+		return fmt.Errorf("%s %d has a value that is too long, or none of its kind", what, i)
 	}
-	return bad
+	return nil
 }
 
-// findTwice finds names that stand twice. No name is none.
-func findTwice[T any](what string, all []T, name func(T) string) (bad []string) {
+// findTwice finds a name that stands twice. No name is none.
+func findTwice[T any](what string, all []T, name func(T) string) error {
 	seen := map[string]bool{}
 	for _, one := range all {
-		if n := name(one); n != "" && seen[n] {
-			bad = append(bad, fmt.Sprintf("two have the %s %.60q", what, n))
+		n := name(one)
+		if n != "" && seen[n] {
+			return fmt.Errorf("two have the %s %.60q", what, n)
 		}
-		seen[name(one)] = true
+		seen[n] = true
 	}
-	return bad
+	return nil
 }
 
 // plainText accepts one line that a screen can show.
@@ -169,14 +161,14 @@ func (f Figure) valid() bool {
 	return wordForm(f.Name, MaxNameLength) && f.Unit != "" && plainText(f.Unit, MaxTerm) && f.Value >= 0 && f.Value <= MaxNumber
 }
 
-// Valid tells whether the device can be part of evidence.
+// Valid reports whether the device can be part of evidence.
 func (d PCIDevice) Valid() bool {
 	return PCIAddress(d.Address) && (d.Switch == "" || PCIAddress(d.Switch)) && hexDigits(d.Vendor, 4) && hexDigits(d.Device, 4) &&
 		hexDigits(d.Class, 6) && plainTexts(MaxLabelValue, d.Driver, d.SpeedMax, d.Board, d.Firmware) &&
 		within(d.NUMA, 0, 1<<16) && within(d.IOMMUGroup, 0, 1<<24) && within(d.WidthMax, 1, 64)
 }
 
-// Valid tells whether the GPU can be part of evidence.
+// Valid reports whether the GPU can be part of evidence.
 func (a AcceleratorID) Valid() bool {
 	memory := a.MemoryMiB == nil || *a.MemoryMiB > 0 && *a.MemoryMiB <= 16<<20 // 16 TiB
 	parts := len(a.MIG) <= MaxList && !slices.ContainsFunc(a.MIG, func(m MIGInstance) bool {
@@ -193,7 +185,7 @@ func (l Left) valid() bool {
 
 func within(n *int, least, most int) bool { return n == nil || *n >= least && *n <= most }
 
-// PCIAddress tells whether s is an address of the PCI bus as Linux writes it: dddd:bb:dd.f, lower case.
+// PCIAddress reports whether s is an address of the PCI bus as Linux writes it: dddd:bb:dd.f, lower case.
 func PCIAddress(s string) bool {
 	domain, rest, _ := strings.Cut(s, ":")
 	return len(domain) >= 4 && len(domain) <= 8 && hexDigits(domain, len(domain)) && len(rest) == 7 && rest[2] == ':' && rest[5] == '.' &&

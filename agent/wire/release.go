@@ -96,12 +96,12 @@ const (
 	UpdateFailed     = "failed"      // the new version was never started: refused, not fetched, or no room for it
 )
 
-// UpdatePhases are the phases in the order in which they come.
+// UpdatePhases returns the phases in the order in which they come.
 func UpdatePhases() []string {
 	return []string{UpdateHeld, UpdateFetching, UpdateTrial, UpdateCommitted, UpdateRolledBack, UpdateFailed}
 }
 
-// UpdateEnded tells whether a phase is the end of an update.
+// UpdateEnded reports whether a phase is the end of an update.
 func UpdateEnded(phase string) bool {
 	return phase == UpdateCommitted || phase == UpdateRolledBack || phase == UpdateFailed
 }
@@ -122,11 +122,11 @@ const (
 	UpdateCrashed     = "crashed"      // rolled_back: it ended too often
 	UpdateNoStart     = "no_start"     // rolled_back: it could not be started
 	UpdateHung        = "hung"         // rolled_back: it did not get on
-	UpdateUnreachable = "no_gateway"   // rolled_back: it did not reach the gateway, and the version before does
+	UpdateUnreachable = "no_gateway"   // rolled_back: it did not reach the gateway, and the previous version does
 	UpdateTaken       = "still_failed" // failed: this release has failed here before, under this number
 )
 
-// UpdateCodes are the values of Update.Code.
+// UpdateCodes returns the values of Update.Code.
 func UpdateCodes() []string {
 	return []string{UpdateStagger, UpdateBusy, UpdateUnsigned, UpdateOlder, UpdateNotNow, UpdateForbidden, UpdateNoPlatform,
 		UpdateNotFetched, UpdateBadContent, UpdateNoRoom, UpdateSelfTest, UpdateCrashed, UpdateNoStart, UpdateHung, UpdateUnreachable,

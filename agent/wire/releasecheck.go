@@ -5,39 +5,27 @@ import (
 	"strings"
 )
 
-// digestAlgorithm begins every digest of a release, a layer or a program.
-const digestAlgorithm = "sha256:"
-
-// IsDigest tells whether s is a SHA-256 as OCI writes it: sha256: and 64 hexadecimal digits in lower case.
+// IsDigest reports whether s is a SHA-256 as OCI writes it: sha256: and 64 hexadecimal digits in lower case.
 func IsDigest(s string) bool {
-	digits, ok := strings.CutPrefix(s, digestAlgorithm)
-	if !ok || len(digits) != 64 {
-		return false
-	}
-	for i := 0; i < len(digits); i++ {
-		if c := digits[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	digits, ok := strings.CutPrefix(s, "sha256:")
+	return ok && isSHA256(digits)
 }
+
+func isSHA256(s string) bool { return hexDigits(s, 64) }
 
 // CheckChannel refuses what is not the name of a channel. It has the form of a node's name, so it can be the value of a label.
 func CheckChannel(name string) error {
 	if wordForm(name, MaxChannel) {
 		return nil
 	}
-	return &ErrorDetail{
-		Code: CodeBadRequest, Message: fmt.Sprintf("%.80q is not the name of a channel", name),
-		Hint: "a channel has 1 to 63 letters, digits, dots, dashes or underscores, such as " + DefaultChannel,
-	}
+	return Refuse(CodeBadRequest, fmt.Sprintf("%.80q is not the name of a channel", name),
+		"a channel has 1 to 63 letters, digits, dots, dashes or underscores, such as "+DefaultChannel)
 }
 
-// CheckUpdate refuses what no agent says of its updates. Phases and codes that are new are not refused, because a newer agent may have
-// some.
+// CheckUpdate refuses what no agent says of its updates. It does not refuse unknown phases and codes, because a newer agent may have some.
 func CheckUpdate(u *Update) error {
 	bad := func(what string) error {
-		return &ErrorDetail{Code: CodeBadRequest, Message: "the update of the heartbeat " + what, Hint: "muster help protocol has its form"}
+		return Refuse(CodeBadRequest, "the update of the heartbeat "+what, "muster help protocol has its form")
 	}
 	switch {
 	case u.Channel != "" && !wordForm(u.Channel, MaxChannel):

@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Run is a program that a TaskWorkloadProcess has started on a node. A Hardware has those that run, and those that have ended and are not
 // removed yet.
@@ -18,7 +21,7 @@ type Run struct {
 	FinishedAt *time.Time `json:"finished_at"`
 }
 
-// MaxRuns is how many runs a node has. The oldest that has ended makes room for a new one.
+// MaxRuns is how many runs a node has. The run that ended first makes room for a new one.
 const MaxRuns = 32
 
 // AllGPUs stands for each GPU of a node in a list of GPUs.
@@ -32,18 +35,10 @@ const (
 	RunInterrupted = "interrupted" // the machine went down, or its keeper did: nobody knows how it ended
 )
 
-// RunStates are the states of a Run.
+// RunStates returns the states of a Run.
 func RunStates() []string { return []string{RunRunning, RunExited, RunStopped, RunInterrupted} }
 
 // Holds reports whether the run keeps a GPU for itself.
 func (r Run) Holds(uuid string) bool {
-	if r.State != RunRunning {
-		return false
-	}
-	for _, one := range r.GPUs {
-		if one == uuid || one == AllGPUs {
-			return true
-		}
-	}
-	return false
+	return r.State == RunRunning && (slices.Contains(r.GPUs, uuid) || slices.Contains(r.GPUs, AllGPUs))
 }

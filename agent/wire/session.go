@@ -1,8 +1,6 @@
 package wire
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"fmt"
 	"strings"
 	"time"
@@ -18,7 +16,7 @@ const (
 	SessionLogs    = "session.logs"
 )
 
-// IsSession tells whether a document is for a session and not for a task. A type that is not in the table may be one of a later version.
+// IsSession reports whether a document is for a session and not for a task. A type that is not in the table may be one of a later version.
 func IsSession(kind string) bool { return strings.HasPrefix(kind, "session.") }
 
 // SessionType is one row of the table of what a node can be asked to open. The gateway refuses what does not fit before it signs. The
@@ -38,7 +36,7 @@ type SessionParams interface {
 	Bounds() SessionBounds
 }
 
-// SessionTypes is the table of all types.
+// SessionTypes returns the table of all types.
 func SessionTypes() []SessionType {
 	return []SessionType{
 		{SessionShell, "a terminal on the node, as one of its users", OpenerShell, func() SessionParams { return &ShellParams{} }},
@@ -56,7 +54,7 @@ const (
 	OpenerForward = "forward"
 )
 
-// SessionOpeners are the parts of the scope of sessions.
+// SessionOpeners returns the parts of the scope of sessions.
 func SessionOpeners() []string { return []string{OpenerShell, OpenerExec, OpenerForward} }
 
 // FindSessionType finds a type by its name.
@@ -78,10 +76,11 @@ type SessionBounds struct {
 	LimitSeconds int `json:"limit_seconds,omitempty" about:"the session ends after so long in any case; 0: as the gateway has it"`
 }
 
-// Bounds gives the bounds themselves.
+// Bounds returns the bounds themselves, so that params which embed them have this method.
 func (b SessionBounds) Bounds() SessionBounds { return b }
 
-func (b SessionBounds) check() error {
+// Check refuses bounds that no session has. Params that have nothing else to check take it as their own.
+func (b SessionBounds) Check() error {
 	longest := int(MaxSession / time.Second)
 	if b.IdleSeconds < 0 || b.LimitSeconds < 0 || b.IdleSeconds > longest || b.LimitSeconds > longest {
 		return badSession("idle_seconds and limit_seconds", fmt.Sprintf("0 to %d", longest))
@@ -143,12 +142,8 @@ type SessionRefused struct {
 	Message string `json:"message"`
 }
 
-// NewSessionID makes the name of a session: 80 random bits in lower-case base32, behind a mark.
-func NewSessionID() string {
-	var random [10]byte
-	rand.Read(random[:])
-	return sessionMark + strings.ToLower(base32.StdEncoding.EncodeToString(random[:]))
-}
+// NewSessionID makes the name of a session: that of a task, behind a mark.
+func NewSessionID() string { return sessionMark + NewTaskID() }
 
 const sessionMark = "s-"
 

@@ -1,10 +1,11 @@
 package wire
 
 import (
-	"encoding/hex"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,19 +15,19 @@ func badSession(what, takes string) error {
 	return Refuse(CodeTaskParamsInvalid, "that cannot be the "+what+" of a session", takes)
 }
 
-// Check refuses a terminal that cannot be.
+// Check refuses a terminal that cannot exist.
 func (p *ShellParams) Check() error {
 	switch {
 	case !sessionUser(p.User):
 		return badSession("user", userForm)
-	case len(p.Term) > MaxTerm || strings.ContainsFunc(p.Term, outsideTerm):
+	case len(p.Term) > MaxTerm || !only(p.Term, ".+-_"):
 		return badSession("term", "letters, digits and . + - _, such as xterm-256color")
 	case !terminalSide(p.Rows) || !terminalSide(p.Columns):
 		return badSession("rows and columns", fmt.Sprintf("1 to %d, or 0 for the usual", MaxTerminal))
 	case len(p.Command) > 0 && !argumentsFit(p.Command):
 		return badSession("command", commandForm)
 	}
-	return p.check()
+	return p.SessionBounds.Check()
 }
 
 // Check refuses a program that cannot be run.
@@ -37,10 +38,10 @@ func (p *ExecParams) Check() error {
 	case !argumentsFit(p.Command):
 		return badSession("command", commandForm)
 	}
-	return p.check()
+	return p.SessionBounds.Check()
 }
 
-// Check refuses what is no place for a connection.
+// Check refuses a place to which no connection can be made.
 func (p *ForwardParams) Check() error {
 	if p.Host != "" && !hostName(p.Host) && !address(p.Host) {
 		return badSession("host", "an address or a name, without a port")
@@ -48,10 +49,10 @@ func (p *ForwardParams) Check() error {
 	if p.Port < 1 || p.Port > 65535 {
 		return badSession("port", "1 to 65535")
 	}
-	return p.check()
+	return p.SessionBounds.Check()
 }
 
-// Check refuses what is no file.
+// Check refuses a path that cannot be a file.
 func (p *CopyParams) Check() error {
 	switch {
 	case !sessionUser(p.User):
@@ -71,7 +72,7 @@ func (p *CopyParams) Check() error {
 	case p.Origin != "" && !(p.Folder && p.Write && isSHA256(p.Origin)):
 		return badSession("origin", "of a folder that is written: 64 hex digits")
 	}
-	return p.check()
+	return p.SessionBounds.Check()
 }
 
 func fileName(text string) bool {
@@ -80,15 +81,13 @@ func fileName(text string) bool {
 
 // Check refuses a source that no node has.
 func (p *LogsParams) Check() error {
-	if err := CheckLogSource(p.Source); err != nil {
-		return err
-	}
-	return p.check()
+	return cmp.Or(CheckLogSource(p.Source), p.SessionBounds.Check())
 }
 
 const (
 	userForm    = "the name of an account on the node"
 	commandForm = "a program and its arguments, without NUL characters, 32 KiB at most"
+	wordsForm   = "words without NUL characters, 32 KiB at most"
 )
 
 func sessionUser(name string) bool {
@@ -97,40 +96,31 @@ func sessionUser(name string) bool {
 	})
 }
 
-func outsideTerm(r rune) bool {
-	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".+-_", r)
-}
-
 func terminalSide(n int) bool { return n >= 0 && n <= MaxTerminal }
 
-func argumentsFit(all []string) bool {
-	if len(all) == 0 || all[0] == "" {
-		return false
-	}
+func argumentsFit(all []string) bool { return len(all) > 0 && all[0] != "" && wordsFit(all) }
+
+// wordsFit is for arguments whose program is known elsewhere: there may be none, and the first may be empty.
+func wordsFit(words []string) bool {
 	size := 0
-	for _, one := range all {
-		size += len(one) + 1
-		if strings.ContainsRune(one, 0) {
-			return false
-		}
+	for _, word := range words {
+		size += len(word) + 1
 	}
-	return size <= MaxSessionCommand
+	return size <= MaxSessionCommand && !hasZero(words)
+}
+
+// hasZero tells whether a word has a zero byte, at which the kernel would end it.
+func hasZero(words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.ContainsRune(word, 0) })
 }
 
 // hostName tells whether a text can be a host's name (RFC 1123, section 2.1).
 func hostName(text string) bool {
-	return len(text) <= 253 && !strings.HasPrefix(text, "-") && !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
-	})
+	return len(text) <= 253 && !strings.HasPrefix(text, "-") && only(text, ".-_")
 }
 
 // address tells whether a text is an IP address. netip takes whatever stands behind a %, and only names of interfaces stand there.
 func address(text string) bool {
 	addr, err := netip.ParseAddr(text)
 	return err == nil && (addr.Zone() == "" || hostName(addr.Zone()))
-}
-
-func isSHA256(text string) bool {
-	raw, err := hex.DecodeString(text)
-	return err == nil && len(raw) == 32 && strings.ToLower(text) == text
 }

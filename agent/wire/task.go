@@ -31,8 +31,8 @@ type SignedTask struct {
 	SigningKeyID string `json:"signing_key_id"`
 }
 
-// ReportNow answers a wait, in the place of a SignedTask, where the node is to report at once: its next heartbeat has news for it. Only
-// a node that waits for WaitReport gets it.
+// ReportNow answers a wait, in the place of a SignedTask, if the node is to report at once: its next heartbeat has news for it. Only a node
+// that waits for WaitReport gets it.
 type ReportNow struct {
 	Report bool `json:"report"`
 }

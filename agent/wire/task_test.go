@@ -193,6 +193,8 @@ func TestTaskParams(t *testing.T) {
 		{wire.TaskWorkloadProcess, `{"name":"x","command":["a"],"allocation":"../x"}`, "allocation"},
 		{wire.TaskNodeCheck, `{"checks":["gpus","kvm","disk_speed"],"profile":"gpuaas-profile-slice-vm"}`, ""},
 		{wire.TaskNodeCheck, `{"checks":["gpu_program"],"image":"` + goodImage + `","command":["dcgmi","diag"],"login":"nvcr"}`, ""},
+		{wire.TaskNodeCheck, `{"checks":["gpu_program"],"image":"` + goodImage + `","command":["","for the program of the image"]}`, ""},
+		{wire.TaskNodeCheck, `{"checks":["gpu_program"],"image":"` + goodImage + `","command":["a\u0000"]}`, "command"},
 		{wire.TaskNodeCheck, `{}`, "checks"},
 		{wire.TaskNodeCheck, `{"checks":["as_paid"]}`, "checks"},
 		{wire.TaskNodeCheck, `{"checks":["kvm","kvm"]}`, "checks"},

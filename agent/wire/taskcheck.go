@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"path"
@@ -28,10 +29,7 @@ func (p *ProvisionUser) Check() error {
 	if p.Shell != "" && !plainPath(p.Shell) {
 		return badParam("shell", p.Shell, "the absolute path of a program")
 	}
-	if err := checkAllocation(p.Allocation); err != nil {
-		return err
-	}
-	return p.check()
+	return cmp.Or(checkAllocation(p.Allocation), p.TaskTime.Check())
 }
 
 // Check refuses params that name no account, or both one and all.
@@ -42,18 +40,13 @@ func (p *DeprovisionUser) Check() error {
 	if p.Username != "" && !UserName(p.Username) {
 		return badParam("username", p.Username, "the name of an account")
 	}
-	return p.check()
+	return p.TaskTime.Check()
 }
 
 // Check refuses what a container runtime would not take, or would read in another way.
 func (p *WorkloadLaunch) Check() error {
-	checks := []func() error{p.checkWhat, p.checkEnvironment, p.checkDevices, p.checkPorts, p.checkMounts, p.checkAllocation, p.check}
-	for _, check := range checks {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(p.checkWhat(), checkEnvironment(p.Env, p.SecretEnv), checkGPUs(p.GPUs), p.checkReach(), checkAllocation(p.Allocation),
+		p.TaskTime.Check())
 }
 
 func (p *WorkloadLaunch) checkWhat() error {
@@ -62,7 +55,7 @@ func (p *WorkloadLaunch) checkWhat() error {
 		return badParam("name", p.Name, "the form of a node's name")
 	case !imageByDigest(p.Image):
 		return badParam("image", p.Image, "HOST/PATH[:TAG]@sha256:DIGEST: a tag alone can change, a digest cannot")
-	case slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
+	case hasZero(p.Command):
 		return badParam("command", strings.Join(p.Command, " "), "words without a zero byte")
 	case p.User != "" && !userInside(p.User):
 		return badParam("user", p.User, "UID[:GID] or a name")
@@ -72,11 +65,13 @@ func (p *WorkloadLaunch) checkWhat() error {
 		return badParam("registry_secret", p.Login, "the name of a secret")
 	case !slices.Contains([]string{"", "docker", "podman", "nerdctl"}, p.Runtime):
 		return badParam("runtime", p.Runtime, "docker, podman or nerdctl")
+	case p.ShmMiB < 0:
+		return badParam("shm_mib", strconv.Itoa(p.ShmMiB), "a number of MiB")
+	case p.MemoryMiB < 0:
+		return badParam("memory_mib", strconv.Itoa(p.MemoryMiB), "a number of MiB")
 	}
 	return nil
 }
-
-func (p *WorkloadLaunch) checkEnvironment() error { return checkEnvironment(p.Env, p.SecretEnv) }
 
 func checkEnvironment(env, secrets map[string]string) error {
 	for name, value := range env {
@@ -104,43 +99,25 @@ func checkGPUs(gpus []string) error {
 	return nil
 }
 
-func (p *WorkloadLaunch) checkDevices() error {
-	if err := checkGPUs(p.GPUs); err != nil {
-		return err
-	}
-	if p.ShmMiB < 0 {
-		return badParam("shm_mib", strconv.Itoa(p.ShmMiB), "a number of MiB")
-	}
-	if p.MemoryMiB < 0 {
-		return badParam("memory_mib", strconv.Itoa(p.MemoryMiB), "a number of MiB")
-	}
-	return nil
-}
-
-func (p *WorkloadLaunch) checkPorts() error {
+// checkReach refuses ports and folders that are none.
+func (p *WorkloadLaunch) checkReach() error {
 	for _, text := range p.Ports {
 		if !portMapping(text) {
 			return badParam("ports", text, "[ADDRESS:]HOST:CONTAINER[/udp], such as 127.0.0.1:8080:80")
 		}
 	}
+	for _, text := range p.Mounts {
+		if _, err := ParseMount(text); err != nil {
+			return err
+		}
+	}
 	return nil
 }
-
-func (p *WorkloadLaunch) checkAllocation() error { return checkAllocation(p.Allocation) }
 
 // checkAllocation refuses what is not the id of an allocation, if there is one.
 func checkAllocation(id string) error {
 	if id != "" && CheckTaskID(id) != nil {
 		return badParam("allocation", id, "the id of an allocation: 16 lower-case letters and digits 2 to 7")
-	}
-	return nil
-}
-
-func (p *WorkloadLaunch) checkMounts() error {
-	for _, text := range p.Mounts {
-		if _, err := ParseMount(text); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -152,8 +129,8 @@ type Mount struct {
 	ReadOnly  bool
 }
 
-// ParseMount reads HOST:CONTAINER[:ro]. A path that is not clean is refused, because what it names could be another folder than it
-// seems. Links on the node are for the node to look at.
+// ParseMount reads HOST:CONTAINER[:ro]. It refuses a path that is not clean, because the path could name another folder than it seems to.
+// The node itself looks at links.
 func ParseMount(text string) (Mount, error) {
 	parts := strings.Split(text, ":")
 	readOnly := len(parts) == 3 && parts[2] == "ro"
@@ -165,17 +142,11 @@ func ParseMount(text string) (Mount, error) {
 
 // Check refuses what the kernel would not start, or would read in another way.
 func (p *WorkloadProcess) Check() error {
-	size := 0
-	for _, word := range p.Command {
-		size += len(word) + 1
-	}
 	switch {
 	case !wordForm(p.Name, MaxNameLength):
 		return badParam("name", p.Name, "the form of a node's name")
-	case len(p.Command) == 0 || p.Command[0] == "" || size > MaxSessionCommand:
-		return badParam("command", strings.Join(p.Command, " "), fmt.Sprintf("a program and its arguments, at most %d bytes", MaxSessionCommand))
-	case slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
-		return badParam("command", strings.Join(p.Command, " "), "words without a zero byte")
+	case !argumentsFit(p.Command):
+		return badParam("command", strings.Join(p.Command, " "), commandForm)
 	case p.User != "" && !UserName(p.User):
 		return badParam("user", p.User, "the name of a user of the node")
 	case p.Workdir != "" && !plainPath(p.Workdir):
@@ -183,16 +154,7 @@ func (p *WorkloadProcess) Check() error {
 	case p.GPUCount < 0 || p.GPUCount > MaxGPUs || p.GPUCount > 0 && len(p.GPUs) > 0:
 		return badParam("gpu_count", strconv.Itoa(p.GPUCount), "how many GPUs, or use gpus to name them")
 	}
-	if err := checkGPUs(p.GPUs); err != nil {
-		return err
-	}
-	if err := checkEnvironment(p.Env, p.SecretEnv); err != nil {
-		return err
-	}
-	if err := checkAllocation(p.Allocation); err != nil {
-		return err
-	}
-	return p.check()
+	return cmp.Or(checkGPUs(p.GPUs), checkEnvironment(p.Env, p.SecretEnv), checkAllocation(p.Allocation), p.TaskTime.Check())
 }
 
 // Check refuses params that name no workload, or both one and all.
@@ -206,18 +168,18 @@ func (p *WorkloadStop) Check() error {
 	if p.Grace < 0 || p.Grace > 3600 {
 		return badParam("grace_seconds", strconv.Itoa(p.Grace), "0 to 3600")
 	}
-	return p.check()
+	return p.TaskTime.Check()
 }
 
-// Check refuses what is no workload's name.
+// Check refuses a text that is not a workload's name.
 func (p *WorkloadStatus) Check() error {
 	if p.Name != "" && !wordForm(p.Name, MaxNameLength) {
 		return badParam("name", p.Name, "the name of a workload")
 	}
-	return p.check()
+	return p.TaskTime.Check()
 }
 
-// Check refuses what is no workload's name.
+// Check refuses a text that is not a workload's name.
 func (p *WorkloadLogs) Check() error {
 	if !wordForm(p.Name, MaxNameLength) {
 		return badParam("name", p.Name, "the name of a workload")
@@ -225,19 +187,11 @@ func (p *WorkloadLogs) Check() error {
 	if p.Lines < 0 {
 		return badParam("lines", strconv.Itoa(p.Lines), "a number of lines")
 	}
-	return p.check()
+	return p.TaskTime.Check()
 }
 
-// Check refuses a time that is out of bounds.
-func (p *DiagCollect) Check() error { return p.check() }
-
-// Check refuses a time that is out of bounds.
-func (p *AgentRestart) Check() error { return p.check() }
-
-// Check refuses a time that is out of bounds.
-func (p *AgentUninstall) Check() error { return p.check() }
-
-func (t TaskTime) check() error {
+// Check refuses a time that is out of bounds. Params that have nothing else to check take it as their own.
+func (t TaskTime) Check() error {
 	if t.TimeoutSeconds < 0 || t.TimeoutSeconds > int(MaxTaskLife/time.Second) {
 		return badParam("timeout_seconds", fmt.Sprint(t.TimeoutSeconds), "a number of seconds, up to a week")
 	}
@@ -248,16 +202,9 @@ func badParam(name, value, want string) error {
 	return Refuse(CodeTaskParamsInvalid, fmt.Sprintf("the param %s cannot be %.80q", name, value), "it takes "+want)
 }
 
-// UserName tells whether s is a name that useradd of Debian takes by default, without the dollar sign at the end.
+// UserName reports whether s is a name that useradd of Debian takes by default, without the dollar sign at the end.
 func UserName(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		first := c >= 'a' && c <= 'z' || c == '_'
-		if !first && (i == 0 || (c < '0' || c > '9') && c != '-') {
-			return false
-		}
-	}
-	return len(s) >= 1 && len(s) <= 32
+	return len(s) >= 1 && len(s) <= 32 && strings.IndexByte("0123456789-", s[0]) < 0 && only(s, "_-") && strings.ToLower(s) == s
 }
 
 // publicKeyLine accepts TYPE BASE64 [COMMENT] of OpenSSH's key types. The type in the line is the one inside the key. Options in front
@@ -283,12 +230,7 @@ func userInside(s string) bool {
 }
 
 func variableName(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if !alphanumeric(s[i]) && s[i] != '_' || i == 0 && s[i] <= '9' {
-			return false
-		}
-	}
-	return s != "" && len(s) <= MaxLabelValue
+	return s != "" && len(s) <= MaxLabelValue && s[0] > '9' && only(s, "_")
 }
 
 // gpuUUID accepts what nvidia-smi -L names: GPU-<uuid> and MIG-<uuid>.
@@ -323,13 +265,5 @@ func portNumber(s string) bool {
 
 // plainPath accepts an absolute, clean path of characters that no program reads in a special way.
 func plainPath(s string) bool {
-	if !strings.HasPrefix(s, "/") || path.Clean(s) != s || len(s) > 1024 {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		if !alphanumeric(s[i]) && !strings.ContainsRune("/._-+@=", rune(s[i])) {
-			return false
-		}
-	}
-	return true
+	return strings.HasPrefix(s, "/") && path.Clean(s) == s && len(s) <= 1024 && only(s, "/._-+@=")
 }

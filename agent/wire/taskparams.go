@@ -11,10 +11,10 @@ type TaskTime struct {
 	TimeoutSeconds int `json:"timeout_seconds,omitempty" about:"how long the work may take on the node"`
 }
 
-// Limit is how long the work may take; 0: as the type says.
+// Limit returns how long the work may take; 0: as the type says.
 func (t TaskTime) Limit() time.Duration { return time.Duration(t.TimeoutSeconds) * time.Second }
 
-// Subject is none, unless the params say another one.
+// Subject returns no subject: params that change something have their own method.
 func (t TaskTime) Subject() TaskSubject { return TaskSubject{} }
 
 // Kinds of a TaskSubject.
@@ -23,22 +23,22 @@ const (
 	subjectWorkload = "workload"
 )
 
-// Subject is the account.
+// Subject returns the account.
 func (p *ProvisionUser) Subject() TaskSubject { return TaskSubject{subjectUser, p.Username} }
 
-// Subject is the account, or all of them.
+// Subject returns the account, or all of them.
 func (p *DeprovisionUser) Subject() TaskSubject { return TaskSubject{subjectUser, p.Username} }
 
-// Subject is the workload.
+// Subject returns the workload.
 func (p *WorkloadLaunch) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
-// Subject is the workload: containers and programs share their names.
+// Subject returns the workload: containers and programs share their names.
 func (p *WorkloadProcess) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
-// Subject is the workload, or all of them.
+// Subject returns the workload, or all of them.
 func (p *WorkloadStop) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
 
-// Subject is all workloads: one of the allocation that is just being launched is to be there before it is looked for.
+// Subject returns all workloads: so a workload of the allocation that is just being launched is there before the cleaning looks for it.
 func (p *GPUClean) Subject() TaskSubject { return TaskSubject{Kind: subjectWorkload} }
 
 // ProvisionUser are the params of TaskProvisionUser.
@@ -62,7 +62,7 @@ type DeprovisionUser struct {
 }
 
 // WorkloadLaunch are the params of TaskWorkloadLaunch. The task's values are changed (false: it ran already), runtime, container (the id),
-// image, state, and exit_code where the container has ended.
+// image, state, and exit_code if the container has ended.
 type WorkloadLaunch struct {
 	Name       string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
 	Image      string            `json:"image" required:"" about:"HOST/PATH[:TAG]@sha256:DIGEST; of a tag alone the gateway adds the digest"`
@@ -83,7 +83,7 @@ type WorkloadLaunch struct {
 }
 
 // WorkloadProcess are the params of TaskWorkloadProcess. The task's values are changed (false: it ran already), runtime (process), task
-// (that started it), state, pid, gpus (UUIDs), and exit_code where the program has ended.
+// (that started it), state, pid, gpus (UUIDs), and exit_code if the program has ended.
 type WorkloadProcess struct {
 	Name       string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
 	Command    []string          `json:"command" required:"" about:"the program and its arguments; no shell looks at them"`
@@ -105,9 +105,9 @@ type WorkloadStop struct {
 	TaskTime
 }
 
-// WorkloadStatus are the params of TaskWorkloadStatus. The task's values are workloads, left_out (how many there was no space for) and
-// runtimes (those that answered). A workload has name, image, state, exit_code, started_at, finished_at, task, runtime, gpus
-// and allocation.
+// WorkloadStatus are the params of TaskWorkloadStatus. The task's values are workloads, left_out (how many workloads there was no space
+// for) and runtimes (those that answered). A workload has name, image, state, exit_code, started_at, finished_at, task, runtime, gpus and
+// allocation.
 type WorkloadStatus struct {
 	Name string `json:"name,omitempty" about:"the workload's name; all of them unless said"`
 	TaskTime
@@ -129,7 +129,7 @@ type AgentRestart struct{ TaskTime }
 // AgentUninstall are the params of TaskAgentUninstall.
 type AgentUninstall struct{ TaskTime }
 
-// TaskSecretNames are the names of the secrets that params refer to. The node is lent these while the task runs.
+// TaskSecretNames returns the names of the secrets that params refer to. The node is lent these while the task runs.
 func TaskSecretNames(p TaskParams) []string {
 	var names []string
 	switch p := p.(type) {
@@ -149,7 +149,8 @@ func TaskSecretNames(p TaskParams) []string {
 	return slices.Compact(names)
 }
 
-// TaskIncludes are the types of the tasks that a task with these params does too. Who may not have those done may not have it done.
+// TaskIncludes returns the types of the tasks that a task with these params does too. A caller who may not ask for those may not ask for
+// this task.
 func TaskIncludes(p TaskParams) []string {
 	switch p := p.(type) {
 	case *NodeCheck:

@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"reflect"
-	"sort"
 	"strings"
 	"time"
 )
@@ -28,7 +27,7 @@ type TaskParams interface {
 	Check() error
 	// Limit is how long the work may take; 0: as the type says.
 	Limit() time.Duration
-	// Subject is what the work changes, where a task of another type can undo it. The zero value: nothing.
+	// Subject returns what the work changes, if a task of another type can undo it. The zero value: nothing.
 	Subject() TaskSubject
 }
 
@@ -38,7 +37,7 @@ type TaskSubject struct {
 	Name string // of one; empty: all of that kind
 }
 
-// Meets tells whether two tasks with these subjects may undo each other's work.
+// Meets reports whether two tasks with these subjects may undo each other's work.
 func (s TaskSubject) Meets(o TaskSubject) bool {
 	return s.Kind != "" && s.Kind == o.Kind && (s.Name == o.Name || s.Name == "" || o.Name == "")
 }
@@ -59,7 +58,7 @@ const (
 	TaskAgentUninstall  = "agent.uninstall"
 )
 
-// TaskTypes is the table of all types.
+// TaskTypes returns the table of all types.
 func TaskTypes() []TaskType {
 	const short = 5 * time.Minute
 	return []TaskType{
@@ -107,7 +106,7 @@ func FindTaskType(name string) (TaskType, error) {
 		"the types are "+strings.Join(names, ", "))
 }
 
-// Limit is how long a task of this type with these params may work on its node.
+// Limit returns how long a task of this type with these params may work on its node.
 func (t TaskType) Limit(p TaskParams) time.Duration {
 	if asked := p.Limit(); asked > 0 {
 		return min(asked, t.Longest)
@@ -132,19 +131,8 @@ type TaskParam struct {
 	About    string `json:"about"`
 }
 
-// Params describes the params of a type, those that every type has at the end. The tags of the struct's fields are the source.
-func (t TaskType) Params() []TaskParam {
-	all := taskParams(reflect.TypeOf(t.New()).Elem())
-	sort.SliceStable(all, func(i, j int) bool { return commonLast(all[i]) < commonLast(all[j]) })
-	return all
-}
-
-func commonLast(p TaskParam) int {
-	if p.Name == "timeout_seconds" {
-		return 1
-	}
-	return 0
-}
+// Params describes the params of a type, in the order of the struct's fields. The tags of the fields are the source.
+func (t TaskType) Params() []TaskParam { return taskParams(reflect.TypeOf(t.New()).Elem()) }
 
 func taskParams(t reflect.Type) []TaskParam {
 	var all []TaskParam

@@ -20,7 +20,7 @@ const (
 	EnvRun        = EnvPrefix + "RUN"        // set for the programs of a run: the id of the task that started it
 )
 
-// EnvOfNode are the variables with which a bootstrap script describes a node in the settings file, for other programs. The agent keeps
+// EnvOfNode returns the variables with which a bootstrap script describes a node in the settings file, for other programs. The agent keeps
 // them and does not read them.
 func EnvOfNode() []string {
 	return []string{
@@ -29,7 +29,7 @@ func EnvOfNode() []string {
 	}
 }
 
-// EnvOf is the variable that stands in for a flag.
+// EnvOf returns the variable that stands in for a flag.
 func EnvOf(flag string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -37,7 +37,7 @@ func EnvOf(flag string) string {
 // EnvSecret reports whether a variable holds a credential, or says where one is.
 func EnvSecret(name string) bool { return name == EnvToken || name == EnvTokenFile }
 
-// WithoutEnv gives an environment without the variables of the agent.
+// WithoutEnv returns an environment without the variables of the agent.
 func WithoutEnv(environment []string) []string {
 	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool { return strings.HasPrefix(entry, EnvPrefix) })
 }

@@ -16,7 +16,7 @@ import (
 //
 //	1  2026-11  first version
 //
-// A gateway that raises it serves the version before as well.
+// A gateway that raises it serves the previous version as well.
 const ProtocolVersion = 1
 
 // Headers of muster's own.
@@ -33,7 +33,7 @@ type AgentInfo struct {
 	Arch    string `json:"arch"`
 	Digest  string `json:"digest,omitempty"` // sha256:<hex> of the running binary
 
-	// ReleaseEnds is when the newest pointer of its channel that this node has believed ends. Null: it has seen none yet. If it is left
+	// ReleaseEnds is the end of the newest pointer of its channel that this node has believed. Null: it has seen none yet. If it is left
 	// out, the agent does not look at that.
 	ReleaseEnds *time.Time `json:"release_ends"`
 }

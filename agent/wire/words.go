@@ -19,7 +19,7 @@ const (
 	ReasonSuspended = "suspended"           // a person took the node out of service
 )
 
-// ReasonMeaning says in a sentence what a reason of a node's state means; empty: this version does not know it.
+// ReasonMeaning says in a sentence what a reason of a node's state means; empty: this version does not know the reason.
 func ReasonMeaning(reason string) string {
 	switch reason {
 	case ReasonConflict:
@@ -47,12 +47,12 @@ const (
 	StatusStale   = "stale"
 )
 
-// States are the states of a node in the order in which people read them.
+// States returns the states of a node in the order in which people read them.
 func States() []string {
 	return []string{StateCommissioned, StateReady, StateDeploying, StateEnrolled, StateActive, StateDrained, StateUnavailable, StateRetired}
 }
 
-// Statuses are the statuses of a node.
+// Statuses returns the statuses of a node.
 func Statuses() []string { return []string{StatusPending, StatusOnline, StatusStale} }
 
 // Severities of what the gateway finds wrong with a node. The admin API names them.
@@ -74,7 +74,7 @@ const (
 	TaskLost       = "lost"     // its node, or the identity that claimed it, is gone: nobody knows whether it was done
 )
 
-// TaskStatuses are the statuses of a task, in the order of its life.
+// TaskStatuses returns the statuses of a task, in the order of its life.
 func TaskStatuses() []string {
 	return []string{TaskQueued, TaskDispatched, TaskRunning, TaskCompleted, TaskFailed, TaskExpired, TaskCanceled, TaskLost}
 }
@@ -85,7 +85,7 @@ const (
 	TaskTimedOut    = "timed_out"   // it took longer than its type or its params allow
 )
 
-// TaskEnded tells whether a status is final.
+// TaskEnded reports whether a status is final.
 func TaskEnded(status string) bool {
 	switch status {
 	case TaskQueued, TaskDispatched, TaskRunning:

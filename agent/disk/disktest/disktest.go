@@ -3,7 +3,7 @@ package disktest
 
 import "muster/agent/disk"
 
-// Named are Steps that see the names alone.
+// Named returns Steps that call see with the names only.
 func Named(see func(name string) error) disk.Steps {
 	if see == nil {
 		return nil

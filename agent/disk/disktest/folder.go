@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Folder is a folder of a test that writes or syncs thousands of times: in memory, where programs can be started there.
+// Folder returns a folder for a test that writes or syncs thousands of times: in memory, if programs can be started there.
 func Folder(t testing.TB) string {
 	t.Helper()
 	if !startsPrograms() {

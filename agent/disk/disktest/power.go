@@ -15,7 +15,7 @@ import (
 	"muster/agent/disk"
 )
 
-// ErrPower is what each step says when the power is gone.
+// ErrPower is the error of each step after the power is gone.
 var ErrPower = errors.New("the power is gone")
 
 // ProcessAlone ends the words for a machine that kept its power.
@@ -38,7 +38,7 @@ type loss struct {
 	removed bool    // names whose removal was not synced are there again
 }
 
-// Machine is one with a folder on its disk.
+// Machine is a machine with a folder on its disk.
 type Machine struct {
 	Dir   string
 	Steps disk.Steps // for whoever works in Dir
@@ -60,8 +60,8 @@ type file struct {
 	synced []byte
 }
 
-// CutEverywhere has a work done again and again. In each round the power goes before another step of it, and in the last one after its
-// end. check is called for everything that the disk may then hold. Whoever works gets ErrPower from the step, and from all that follow.
+// CutEverywhere has a work done again and again. In each round the power goes before another step of it, and in the last one after its end.
+// check is called for everything that the disk may then hold. The work gets ErrPower from that step, and from all steps after it.
 //
 // prepare makes what is on the disk before; all of that is synced. It and work must do the same in each round. check is told what
 // happened in the words of a test's error.

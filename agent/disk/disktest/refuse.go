@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// WithoutSync has a work done by a thread to which the system refuses to sync. It is for what promises that a file is on the disk and has
-// no Steps. What the work leaves to other goroutines is not refused.
+// WithoutSync has a work done by a thread to which the system refuses to sync. It is for code that promises that a file is on the disk and
+// has no Steps. What the work leaves to other goroutines is not refused.
 func WithoutSync(t *testing.T, work func()) {
 	t.Helper()
 	onRefused(t, []syscall.SockFilter{
@@ -20,7 +20,7 @@ func WithoutSync(t *testing.T, work func()) {
 	}, work)
 }
 
-// WithoutReading is the same for opening what is only read: so that no folder is synced either, and files are.
+// WithoutReading does the same, and refuses to open what is only read: so folders cannot be synced either, but files can.
 func WithoutReading(t *testing.T, work func()) {
 	t.Helper()
 	onRefused(t, []syscall.SockFilter{

@@ -22,8 +22,8 @@ type Target struct {
 	Moved   func(string, Count) // is told how far it is, and with which file; nil: nobody is
 }
 
-// Receive receives a folder. It changes files in the goroutine of its caller alone. The error is why the copy ended early; what is there
-// by then stays, and the same copy goes on with it.
+// Receive receives a folder. It changes files only in the goroutine of its caller. The error says why the copy ended early; the files that
+// are there by then stay, and the same copy continues with them.
 func Receive(ctx context.Context, t Target) (Count, error) {
 	r := &receiving{Target: t, ctx: ctx}
 	defer r.drop()
@@ -174,7 +174,7 @@ func place(info fs.FileInfo) string {
 	case info.Mode()&fs.ModeSymlink != 0:
 		return "a link"
 	}
-	return other(info.Mode())
+	return KindOf(info.Mode())
 }
 
 // link makes a link. It leads where it does, and nobody goes there.

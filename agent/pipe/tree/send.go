@@ -28,8 +28,8 @@ type Source struct {
 	Moved   func(string, Count)  // is told how far it is, and with which file; nil: nobody is
 }
 
-// Send sends a folder. It reads files in the goroutine of its caller alone, which may have the rights of a user. It listens to the other
-// end in another one, until Line.Next fails. The error is why the copy ended early; what could not be read is told by Trouble.
+// Send sends a folder. It reads files only in the goroutine of its caller, which may have the rights of a user. It listens to the other end
+// in another goroutine, until Line.Next fails. The error says why the copy ended early; Trouble is told what could not be read.
 func Send(ctx context.Context, s Source) (Count, error) {
 	w := &sending{Source: s, ctx: ctx, answers: make(chan Want, Window), buffer: make([]byte, pipe.MaxFrame)}
 	go w.listen()
@@ -115,7 +115,7 @@ func (w *sending) entry(name string) error {
 	case info.Mode().IsRegular():
 		e.Kind, e.Size, e.Sparse = File, info.Size(), pipe.Sparse(info)
 	default:
-		return w.pass(name, other(info.Mode()))
+		return w.pass(name, KindOf(info.Mode()))
 	}
 	if err := e.check(); err != nil {
 		return w.fail(name, err)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Owner is whose files are written.
+// Owner says who owns the files that are written.
 type Owner struct {
 	UID int
 	// Lock keeps every other copy away from a file or a folder until release.
@@ -26,8 +26,8 @@ func (o Owner) lock(file *os.File) (func(), error) {
 	return release, nil
 }
 
-// Top is the folder that is written. A new one gathers under another name beside its own, and has its name when all is there. So the same
-// copy goes on in it, and does not take it for a folder that was there before.
+// Top is the folder that is written. A new folder is filled under another name beside its own, and gets its name when everything is there.
+// So the same copy can continue in it, and does not take it for a folder that was there before.
 type Top struct {
 	Path  string // where it is, or will be
 	owner Owner
@@ -42,8 +42,8 @@ type Top struct {
 }
 
 // Open opens the folder that a copy goes to, as cp -r finds it: a path that is a folder gets the new folder in it, under this name. Without
-// a name, what is in the new folder goes into the one that is there. A path that is not there yet is the new folder. origin tells where it
-// is from: what an earlier copy from elsewhere left does not come into a new folder.
+// a name, what is in the new folder goes into the one that is there. A path that does not exist yet becomes the new folder. origin says
+// where the copy comes from: what an earlier copy from elsewhere left does not come into a new folder.
 func Open(path, name, origin string, owner Owner) (*Top, error) {
 	t := &Top{Path: path, owner: owner, release: func() {}}
 	info, err := os.Stat(path)
@@ -141,7 +141,7 @@ func (t *Top) finish() error {
 	return err
 }
 
-// Close lets go of the folder. A new one that holds nothing is removed.
+// Close closes the folder. It removes a new folder that holds nothing.
 func (t *Top) Close() {
 	if t.ours {
 		_ = t.parent.Remove(t.part) // it fails for one that holds something, or has its name

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// Window is how many files may be announced whose content has not come yet.
+	// Window is how many files may be announced before their content has come.
 	Window = 512
 	// mostFolders and mostPaths bound the memory for folders: their times are set at the end. mostPaths is in bytes of all their paths.
 	mostFolders = 1 << 20
@@ -137,8 +137,8 @@ func reason(err error) string {
 // full tells whether an error stops every other file too.
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// other names what is not copied.
-func other(mode fs.FileMode) string {
+// KindOf names the kind of a thing that is not copied.
+func KindOf(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeNamedPipe != 0:
 		return "it is a pipe"
