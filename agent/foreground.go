@@ -99,7 +99,9 @@ func newForeground(p command.Program, o command.Options, directory *identity.Dir
 	if p.Getenv(wire.EnvSupervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds
 	}
-	a.Applicant = command.Applicant{Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file)}
+	a.Applicant = command.Applicant{
+		Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file), Agent: p.AgentInfo(),
+	}
 	a.notifier = service.NewNotifier(p.Getenv)
 	a.starts = logfile.Begin(o.State, service.Layout{Base: o.State}.Log(), time.Now())
 	if err := a.starts.Catch(); err != nil {

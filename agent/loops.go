@@ -12,6 +12,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
 	"muster/agent/internal/update"
+	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
 
@@ -26,17 +27,25 @@ type loop struct {
 func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := command.NewMachine(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
-	sessions := a.sessions(state)
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default: // a report is due already
+		}
+	}
 	runs := a.runs(m, news)
+	workloads := workload.Host{State: a.State, Node: state.NodeID, Runs: runs}
 	m.Runs = runs.Runs
 	if m.Prober != nil {
-		m.Prober.Who = a.owners(state, runs).Fill
+		m.Prober.Who = a.owners(runs, workloads).Fill
 	}
-	tasks := a.tasks(state, m, runs, sessions, news)
-	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
-	shipping := a.shipping(state)
+	reader := a.logs(workloads)
+	sessions := a.sessions(runs.Accounts, reader)
+	tasks := a.tasks(state, m, workloads, sessions, tell)
+	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, tell)
+	shipping := a.shipping(state, reader)
 	beat, err := heartbeat.New(heartbeat.Config{
-		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(), Wake: news,
+		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.Agent, Wake: news,
 		Fill: a.reporting(m, updates, shipping), Expect: m.Expect,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
 		Work:    updates.Waiting(tasks.Wait), Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
@@ -47,7 +56,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	}
 	return []loop{
 		{"memory", giveMemoryBack},
-		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
+		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), tell) }},
 		{"sessions", sessions.Run},
 		{"runs", runs.Watch},
 		{"tasks", tasks.Run},

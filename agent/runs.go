@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"muster/agent/flags"
 	"muster/agent/internal/account"
 	"muster/agent/internal/command"
-	"muster/agent/internal/identity"
 	"muster/agent/internal/owner"
 	"muster/agent/internal/process"
 	"muster/agent/internal/service"
@@ -50,18 +48,17 @@ func (a *foreground) runs(m *command.Machine, news chan<- struct{}) process.Host
 		state = absolute
 	}
 	return process.Host{State: state, News: news, Keeper: []string{service.OwnProgram, "keep", "--folder"},
-		Accounts: &account.Accounts{State: a.State, Root: a.System.Root, UID: os.Geteuid()},
+		Accounts: &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
 		GPUs: func(ctx context.Context) (wire.Probe, []wire.GPU) {
 			if m.Prober == nil {
 				return wire.Probe{State: wire.ProbeAbsent}, nil
 			}
-			r := m.Prober.Probe(ctx)
+			r := m.Prober.Fresh(ctx)
 			return r.Probe, r.GPUs
 		}}
 }
 
 // owners says for which allocations the processes on the GPUs work.
-func (a *foreground) owners(state identity.State, runs process.Host) *owner.Finder {
-	return &owner.Finder{Root: a.System.Root, Program: runs.Allocation, Accounts: runs.Accounts.Bound,
-		Containers: workload.Host{State: a.State, Node: state.NodeID}.Allocations}
+func (a *foreground) owners(runs process.Host, workloads workload.Host) *owner.Finder {
+	return &owner.Finder{Root: a.System.Root, Program: runs.Allocation, Accounts: runs.Accounts.Bound, Containers: workloads.Allocations}
 }

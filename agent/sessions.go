@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"muster/agent/internal/account"
-	"muster/agent/internal/identity"
+	"muster/agent/internal/logs"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/pipe"
@@ -12,11 +12,9 @@ import (
 )
 
 // sessions opens what operators ask for on this machine.
-func (a *foreground) sessions(state identity.State) *session.Host {
-	reader := a.logs(state)
+func (a *foreground) sessions(accounts *account.Accounts, reader logs.Host) *session.Host {
 	return session.New(session.Config{
-		Client: a.Client, State: a.State, Policies: a.policies(), Logger: a.Log,
-		Accounts: &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
+		Client: a.Client, State: a.State, Policies: a.policies(), Logger: a.Log, Accounts: accounts,
 		Logs: func(ctx context.Context, main *pipe.End, params *wire.LogsParams) (pipe.Exit, error) {
 			return reader.Serve(ctx, main, params)
 		},

@@ -6,7 +6,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
-	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/internal/update"
 	"muster/agent/internal/workload"
@@ -17,8 +16,7 @@ import (
 const shipPace = 2 * time.Second
 
 // shipping sends the logs that the gateway asks for.
-func (a *foreground) shipping(state identity.State) *logs.Shipper {
-	host := a.logs(state)
+func (a *foreground) shipping(state identity.State, host logs.Host) *logs.Shipper {
 	return logs.NewShipper(logs.Shipping{Node: state.NodeID, Folder: a.State, Call: a.Client.Call, Logger: a.Log,
 		May: func() error { return mayShip(a.policies()) },
 		Follow: func(ctx context.Context, source string, from logs.Place, take func(wire.LogLine, string) error) error {
@@ -28,9 +26,8 @@ func (a *foreground) shipping(state identity.State) *logs.Shipper {
 }
 
 // logs is what reads the logs of this machine.
-func (a *foreground) logs(state identity.State) logs.Host {
-	host := logs.Host{State: a.State, User: a.System.UID != 0,
-		Workloads: workload.Host{State: a.State, Node: state.NodeID, Runs: process.Host{State: a.State}}}
+func (a *foreground) logs(workloads workload.Host) logs.Host {
+	host := logs.Host{State: a.State, User: a.System.UID != 0, Workloads: workloads}
 	if token := a.Getenv(wire.EnvToken); token != "" {
 		host.Secrets = []string{token}
 	}
@@ -43,16 +40,7 @@ func followLog(ctx context.Context, host logs.Host, ask logs.Ask, take func(wire
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	for {
-		line, err := r.Next(ctx)
-		if err == nil {
-			err = take(line, r.Position())
-		}
-		if err != nil {
-			return err
-		}
-	}
+	return r.Each(ctx, take)
 }
 
 // mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped,

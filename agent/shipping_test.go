@@ -12,6 +12,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logs"
 	"muster/agent/internal/service"
+	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
 
@@ -57,7 +58,8 @@ func TestShippingPace(t *testing.T) {
 		came := make(chan string)
 		ended := make(chan error)
 		go func() {
-			ended <- a.shipping(identity.State{}).Follow(ctx, wire.LogAgent, logs.Place{}, func(l wire.LogLine, _ string) error {
+			shipping := a.shipping(identity.State{}, a.logs(workload.Host{State: a.State}))
+			ended <- shipping.Follow(ctx, wire.LogAgent, logs.Place{}, func(l wire.LogLine, _ string) error {
 				came <- l.Message
 				return nil
 			})

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"muster/agent/flags"
 	"muster/agent/internal/command"
@@ -58,11 +61,9 @@ func keep(ctx context.Context, p command.Program, base, settings string, detache
 	k := service.Keeper{Base: base, Settings: settings}
 	k.Logger = logfile.NewLogger(slog.LevelInfo, p.Stderr, file)
 	say := func(line string) { fmt.Fprintln(p.Stdout, line) }
-	failed := func(error) {}
 	if detached {
-		announcer := service.NewAnnouncer()
-		say = announcer.Started
-		failed = announcer.Failed
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // whoever started it need not wait for its line, and does not end it so
+		say = func(line string) { fmt.Fprintln(p.Stdout, service.ReadyPrefix+line) }
 	}
 	k.Ready = func() { say("supervisor started") }
 	err := k.Run(ctx)
@@ -71,8 +72,8 @@ func keep(ctx context.Context, p command.Program, base, settings string, detache
 		say(running.Error())
 		return nil
 	}
-	if err != nil {
-		failed(err)
+	if err != nil && detached {
+		fmt.Fprintln(p.Stdout, err)
 	}
 	return err
 }

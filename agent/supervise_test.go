@@ -163,6 +163,31 @@ func TestSupervisorSurvivesItsShell(t *testing.T) {
 	}
 }
 
+// TestSupervisorOfNobody: whoever starts a supervisor may have ended before it says that it is ready, as on a slow machine. It stays.
+func TestSupervisorOfNobody(t *testing.T) {
+	t.Parallel()
+	b := supervised(t)
+	kill(t, b.supervisor())
+	kill(t, b.manager().Agent())
+	b.until("all is gone", func() bool { _, running := service.Supervisor(b.base); return !running && !identity.Running(b.base) })
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader.Close()
+	alone := exec.Command(b.base+"/good/muster-agent", "supervise", "--detached", "--state", b.base, "--settings", "/etc/muster/agent.env")
+	alone.Stdout = writer
+	if err := alone.Start(); err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+	go func() { _ = alone.Wait() }()
+	b.online()
+	if pid := b.supervisor(); pid != alone.Process.Pid {
+		t.Errorf("the supervisor is process %d", pid)
+	}
+}
+
 func TestSupervisorUpdate(t *testing.T) {
 	t.Parallel()
 	b := supervised(t)

@@ -13,7 +13,6 @@ import (
 	"muster/agent/internal/diag"
 	"muster/agent/internal/evidence"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/process"
 	"muster/agent/internal/service"
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
@@ -38,22 +37,12 @@ type hands struct {
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *command.Machine, runs process.Host, sessions *session.Host,
-	news chan<- struct{}) *task.Worker {
-	h := &hands{
-		foreground: a,
-		machine:    m,
-		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
-		workloads:  workload.Host{State: a.State, Node: state.NodeID, Runs: runs},
-	}
+func (a *foreground) tasks(
+	state identity.State, m *command.Machine, workloads workload.Host, sessions *session.Host, tell func(),
+) *task.Worker {
+	h := &hands{foreground: a, machine: m, accounts: workloads.Runs.Accounts, workloads: workloads}
 	h.worker = task.New(task.Config{
-		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Session: sessions.Open,
-		News: func() {
-			select {
-			case news <- struct{}{}:
-			default: // a report is due already
-			}
-		},
+		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Session: sessions.Open, News: tell,
 		Logger: a.Log,
 	})
 	return h.worker

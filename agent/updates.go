@@ -16,20 +16,14 @@ import (
 )
 
 // updates keeps this agent at the version that the gateway wants.
-func (a *foreground) updates(state identity.State, hold hold, answered func() bool, news chan<- struct{}) *update.Updater {
+func (a *foreground) updates(state identity.State, hold hold, answered func() bool, tell func()) *update.Updater {
 	return update.New(update.Config{
-		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.AgentInfo().Digest, Logger: a.Log,
-		Hold: hold, Answered: answered, Elsewhere: a.Client.Elsewhere,
+		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.Agent.Digest, Logger: a.Log,
+		Hold: hold, Answered: answered, Elsewhere: a.Client.Elsewhere, News: tell,
 		Restart: func() {
 			select {
 			case a.ending <- errUpdate:
 			default: // it ends already
-			}
-		},
-		News: func() {
-			select {
-			case news <- struct{}{}:
-			default:
 			}
 		},
 	})
@@ -49,7 +43,7 @@ func (a *foreground) settleIn(state identity.State) {
 		return
 	}
 	layout := service.Layout{Base: base}
-	own := strings.TrimPrefix(a.AgentInfo().Digest, "sha256:")
+	own := strings.TrimPrefix(a.Agent.Digest, "sha256:")
 	last := record.Last
 	switch {
 	case layout.Current() == own && layout.Good() != "":

@@ -18,8 +18,8 @@ type Deprovisioned struct {
 	Changed bool
 }
 
-// Deprovision removes an account that muster made, or all of them. One that is not there is no error. If several are to go, it goes on
-// after one that it cannot remove, and the error names all of those.
+// Deprovision removes an account that muster made, or all of them. It is no error if an account is not there. If it cannot remove one of
+// several, it goes on, and the error names all that it could not remove.
 func (a *Accounts) Deprovision(ctx context.Context, params *wire.DeprovisionUser, out io.Writer) (done Deprovisioned, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -117,15 +117,7 @@ func (a *Accounts) giveHome(it folder, mine account, gid int, made bool) error {
 
 // removeHome removes a home directory with all that is in it. It follows no link, and it does not go into another file system.
 func (a *Accounts) removeHome(mine account) (removed bool, err error) {
-	homes, err := a.openHomes()
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer homes.close()
-	it, err := a.openHomeIn(homes, mine)
+	it, err := a.openHome(mine)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

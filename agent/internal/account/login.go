@@ -17,7 +17,7 @@ type Login struct {
 	Groups            []int // GID among them
 }
 
-// Login finds an account by its name; empty: the one that the agent runs as, which need not stand in /etc/passwd.
+// Login finds an account by its name; empty: the account that the agent runs as, which need not stand in /etc/passwd.
 func (a *Accounts) Login(name string) (Login, error) {
 	t, err := a.tables()
 	if err != nil && name != "" {

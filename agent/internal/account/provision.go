@@ -38,8 +38,8 @@ type provisioning struct {
 	done   Provisioned
 }
 
-// Provision makes an account, or brings one that it made to what the params say. What is as asked already is left alone. It refuses
-// before it changes anything where something that it needs is missing. What it does goes to out, line by line.
+// Provision makes an account, or brings an account that it made to what the params say. It changes only what differs. It refuses before it
+// changes anything if something that it needs is missing. It writes what it does to out, line by line.
 func (a *Accounts) Provision(ctx context.Context, params *wire.ProvisionUser, out io.Writer) (Provisioned, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 )
@@ -74,6 +75,30 @@ func TestTwice(t *testing.T) {
 		t.Errorf("%+v %s", done, b.out.String())
 	}
 	b.refused(fmt.Errorf("none"), "none", before)
+}
+
+// TestReadDuringAChange: a change may take long, and nobody who asks which accounts there are waits for its end.
+func TestReadDuringAChange(t *testing.T) {
+	b := newBox(t)
+	looked := 0
+	b.accounts.step = func(string) {
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			b.accounts.Names()
+			b.accounts.Bound()
+		}()
+		select {
+		case <-read:
+			looked++
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits for the change")
+		}
+	}
+	b.made(ada(nil))
+	if looked == 0 {
+		t.Error("nobody has looked")
+	}
 }
 
 // TestChanges: a later task brings the account to what it says, and leaves alone what others have done.

@@ -148,10 +148,9 @@ func (r record) find(name string) (account, bool) {
 // home is where an account lives.
 func home(name string) string { return "/home/" + name }
 
-// Names are the accounts that muster made and that are still there, as far as the record can be read.
+// Names are the accounts that muster made and that are still there, as far as the record can be read. It does not wait for a change that
+// is under way.
 func (a *Accounts) Names() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	r, err := a.load()
 	if err != nil {
 		return nil
@@ -165,10 +164,9 @@ func (a *Accounts) Names() []string {
 	return names
 }
 
-// Bound are the UIDs of the accounts that were made for allocations, with these, as far as the record can be read.
+// Bound are the UIDs of the accounts that were made for allocations, with these, as far as the record can be read. It does not wait for a
+// change that is under way, which may take long: the look at the GPUs asks for them.
 func (a *Accounts) Bound() map[int]string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	r, _ := a.load()
 	bound := map[int]string{}
 	for _, one := range r.Accounts {

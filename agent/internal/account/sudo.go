@@ -65,42 +65,23 @@ func (p *provisioning) setSudo(ctx context.Context) error {
 		}
 		return err
 	}
-	same, err := p.hasSudoers(name)
-	if same || err != nil {
-		return err
-	}
-	if err := p.writeSudoers(ctx, name); err != nil {
-		return err
-	}
-	p.tell("it may use sudo for everything, without a password")
-	return nil
+	return p.writeSudoers(ctx, name)
 }
 
-func (p *provisioning) openSudoers() (folder, error) {
+// writeSudoers writes the account's file where it is not there as it should be: first under a name that sudo skips, to have it checked. One
+// mistake in a file of this folder would keep everybody on this machine from using sudo.
+func (p *provisioning) writeSudoers(ctx context.Context, name string) error {
 	file, err := os.Open(p.path(sudoersFolder))
-	return folder{file, p.disk}, err
-}
-
-// hasSudoers tells whether the account's file is there as it should be.
-func (p *provisioning) hasSudoers(name string) (bool, error) {
-	it, err := p.openSudoers()
 	if err != nil {
-		return false, err
+		return err
 	}
+	it := folder{file, p.disk}
 	defer it.close()
 	text, info, err := it.read(sudoersName(name), maxKeys)
 	same := info != nil && bytes.Equal(text, sudoers(name)) && info.Mode().Perm() == sudoersMode && p.ownerOf(info) == p.UID
-	return same, err
-}
-
-// writeSudoers writes the file under a name that sudo skips, and has it checked. One mistake in a file of this folder would keep
-// everybody on this machine from using sudo.
-func (p *provisioning) writeSudoers(ctx context.Context, name string) error {
-	it, err := p.openSudoers()
-	if err != nil {
+	if same || err != nil {
 		return err
 	}
-	defer it.close()
 	draft := "." + sudoersName(name) + ".new"
 	defer it.remove(draft)
 	p.at("sudoers draft")
@@ -114,7 +95,11 @@ func (p *provisioning) writeSudoers(ctx context.Context, name string) error {
 	if err := syscall.Renameat(it.fd(), draft, it.fd(), sudoersName(name)); err != nil {
 		return err
 	}
-	return it.disk.Sync("the folder of sudoers", it.file)
+	if err := it.disk.Sync("the folder of sudoers", it.file); err != nil {
+		return err
+	}
+	p.tell("it may use sudo for everything, without a password")
+	return nil
 }
 
 // removeSudoers takes sudo from an account, also if the account itself is gone or not muster's any more: the file is.

@@ -7,7 +7,7 @@ import (
 	"muster/agent/wire"
 )
 
-// DoProvision does a task provision_user. Its values are changed, and uid and home where it came to its end.
+// DoProvision does a task provision_user. The values of the outcome are changed and, if it came to its end, uid and home.
 func (a *Accounts) DoProvision(ctx context.Context, job task.Job, params *wire.ProvisionUser) task.Outcome {
 	done, err := a.Provision(ctx, params, job.Output)
 	values := map[string]any{"changed": done.Changed}
@@ -18,8 +18,8 @@ func (a *Accounts) DoProvision(ctx context.Context, job task.Job, params *wire.P
 	return task.Ended(err, values)
 }
 
-// DoDeprovision does a task deprovision_user. Its values are changed, removed (the accounts) and kept (the home directories that are
-// still there).
+// DoDeprovision does a task deprovision_user. The values of the outcome are changed, removed (the accounts) and kept (the home directories
+// that are still there).
 func (a *Accounts) DoDeprovision(ctx context.Context, job task.Job, params *wire.DeprovisionUser) task.Outcome {
 	done, err := a.Deprovision(ctx, params, job.Output)
 	return task.Ended(err, map[string]any{"changed": done.Changed, "removed": list(done.Removed), "kept": list(done.Kept)})

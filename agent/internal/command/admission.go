@@ -11,6 +11,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/sign"
+	"muster/agent/wire"
 )
 
 // Applicant is this machine as it asks a gateway for an identity. One goroutine uses it.
@@ -19,6 +20,7 @@ type Applicant struct {
 	Options
 	Directory *identity.Directory
 	Log       *slog.Logger
+	Agent     wire.AgentInfo    // describes this program
 	Client    *transport.Client // to the gateway, after Enrol or Connect
 	Status    identity.Status   // what status.json says while an enrolment goes on
 	Progress  func(error)       // gets each failure, and nil at the beginning; nil: nobody does
@@ -26,7 +28,7 @@ type Applicant struct {
 	Anew      bool              // the gateway was set up anew: what the identity from before knew of it does not count
 }
 
-// Begin is the status of an agent that starts.
+// Begin returns the status of an agent that starts.
 func Begin(version, gateway string) identity.Status {
 	return identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: gateway, Since: time.Now().UTC().Truncate(time.Second),
@@ -34,7 +36,7 @@ func Begin(version, gateway string) identity.Status {
 }
 
 // Moved reports whether the identity was made on another rented machine. Such an identity is never used here, because with a copied disk
-// two machines would be one node. It is an error where no credential was given to get another identity.
+// two machines would be one node. It is an error if no credential was given to get another identity.
 func (a *Applicant) Moved(state identity.State) (bool, error) {
 	if state.Current == nil || !a.Elsewhere(state) {
 		return false, nil
@@ -73,7 +75,7 @@ func (a *Applicant) Enrol(ctx context.Context, state identity.State) (identity.S
 	a.report(nil)
 	state, err = a.enrolKnowing(ctx, state, identity.Enrolment{
 		Directory: a.Directory, Credential: credential, Node: node, Name: name, Own: own, Labels: a.Labels,
-		Provider: a.Provider, InstanceID: a.InstanceID, Agent: a.AgentInfo(), Logger: a.Log, Report: a.report,
+		Provider: a.Provider, InstanceID: a.InstanceID, Agent: a.Agent, Logger: a.Log, Report: a.report,
 	})
 	if err != nil {
 		return state, err

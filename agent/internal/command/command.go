@@ -30,12 +30,12 @@ type Program struct {
 	Patience time.Duration  // the longest wait of join and leave in a test; 0: as long as they should wait
 }
 
-// Usagef is the error of a wrong call. Its text says what to do instead.
+// Usagef returns the error of a wrong call. Its text says what to do instead.
 func Usagef(format string, args ...any) error {
 	return &flags.Error{Message: fmt.Sprintf(format, args...)}
 }
 
-// Limit is the regular time limit, or Patience where a test has set a shorter one.
+// Limit returns the regular time limit, or Patience if a test has set a shorter one.
 func (p Program) Limit(regular time.Duration) time.Duration {
 	if p.Patience > 0 {
 		return min(p.Patience, regular)
@@ -43,7 +43,7 @@ func (p Program) Limit(regular time.Duration) time.Duration {
 	return regular
 }
 
-// AgentInfo describes this program to the gateway. The digest is left out where its file cannot be read.
+// AgentInfo describes this program to the gateway. It leaves out the digest if the program's file cannot be read.
 func (p Program) AgentInfo() wire.AgentInfo {
 	info := wire.AgentInfo{Version: p.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	if digest, err := service.Digest(service.OwnProgram); err == nil {
@@ -52,7 +52,7 @@ func (p Program) AgentInfo() wire.AgentInfo {
 	return info
 }
 
-// StatePath is the state directory of the agent on this machine: the one that join was told, else the default one.
+// StatePath returns the state directory of the agent on this machine: the one that join was told, else the default one.
 func (p Program) StatePath() string {
 	settings, err := service.Manager{System: p.System, Settings: p.System.SettingsPath()}.LoadSettings()
 	if err == nil && settings[wire.EnvState] != "" {

@@ -21,7 +21,7 @@ const (
 	fileFlag  = "token-file"
 )
 
-// ErrNoCredential is returned where an enrolment is needed and nothing was given for it.
+// ErrNoCredential is returned if an enrolment is needed and no credential was given.
 var ErrNoCredential = errors.New("this machine is not enrolled and no credential was given: set MUSTER_TOKEN or give " +
 	"--token-file FILE (muster token create prints a token on the gateway)")
 
@@ -55,7 +55,7 @@ func (s *source) choose(f *Flags) error {
 	return nil
 }
 
-// WithoutCredential gives the arguments for another start of the agent: without a credential that stands in them, and without standard
+// WithoutCredential returns the arguments for another start of the agent: without a credential that stands in them, and without standard
 // input, which can be read only once. The agent is enrolled then and needs neither.
 func WithoutCredential(args []string) []string {
 	var rest []string
@@ -80,7 +80,8 @@ func WithoutCredential(args []string) []string {
 // HasSecret reports whether a credential was given. It reads no file.
 func (o *Options) HasSecret() bool { return o.source.text != "" || o.source.file != "" }
 
-// Secrets are the texts that nobody may see, for what masks them. It reads no standard input, which can be read only once.
+// Secrets returns the texts that nobody may see, for the code that masks secrets. It does not read standard input, which can be read only
+// once.
 func (o *Options) Secrets() []string {
 	info, err := os.Stat(o.source.file)
 	if o.source.text != "" || err != nil || !info.Mode().IsRegular() || info.Size() > maxSecret {
@@ -99,8 +100,8 @@ func (o *Options) ForgetSecret() {
 	os.Unsetenv(wire.EnvToken)
 }
 
-// HoldSecret reads the credential once and keeps its text in place of its source, because standard input can be read only once. It
-// refuses a mistyped one before anything is done. from is the file that it was in, if it was in one.
+// HoldSecret reads the credential once and keeps its text in place of its source, because standard input can be read only once. It refuses
+// a mistyped credential before anything is done. from is the credential's file, if it was in a file.
 func (o *Options) HoldSecret(p Program) (from string, err error) {
 	if !o.HasSecret() {
 		return "", nil
@@ -121,7 +122,7 @@ func (o *Options) HoldSecret(p Program) (from string, err error) {
 	return from, sign.CheckPSK(text) // a pre-shared key is stretched later, when it is needed: that takes a while
 }
 
-// Credential reads the credential from wherever it was given.
+// Credential reads the credential from its source.
 func (o *Options) Credential(p Program) (identity.Credential, error) {
 	text, err := o.secret(p)
 	if err != nil {

@@ -16,7 +16,7 @@ type Flags struct {
 	name, about, examples string
 }
 
-// Flags is the set for a command. Its help shows about and examples.
+// Flags returns the set for a command. Its help shows about and examples.
 func (p Program) Flags(name, about, examples string, all ...flags.Flag) *Flags {
 	return &Flags{Set: flags.Set{All: all}, Program: p, name: name, about: about, examples: examples}
 }

@@ -14,7 +14,7 @@ const (
 	JSON  = "json"
 )
 
-// CheckFormat refuses another value of -o.
+// CheckFormat refuses a value that -o does not have.
 func CheckFormat(format string) error {
 	if format != Table && format != JSON {
 		return Usagef("-o is table or json")
@@ -29,7 +29,7 @@ func (p Program) PrintJSON(value any) error {
 	return encoder.Encode(value)
 }
 
-// Fold breaks a text at spaces into lines of so many columns at most, behind a comma or the like where it can: so a command within the text
+// Fold breaks a text at spaces into lines of at most most characters, behind a comma or the like if it can: so a command within the text
 // stays whole.
 func Fold(text string, most int) []string {
 	var lines []string

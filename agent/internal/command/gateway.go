@@ -10,7 +10,7 @@ import (
 // A root pin is what a person says about the gateway for an enrolment. An identity has its own trust, which follows the gateway's
 // signed sets to new roots. So no pin is stored, and no pin makes the agent refuse the identity that is here.
 
-// Pinned is the pin that was given, as an enrolment takes it.
+// Pinned returns the pins that were given, in the form that an enrolment takes.
 func (o *Options) Pinned() transport.Pins {
 	if o.Pin == nil {
 		return nil
@@ -18,7 +18,7 @@ func (o *Options) Pinned() transport.Pins {
 	return transport.Pins{*o.Pin}
 }
 
-// GatewayURL is the gateway in the form in which an identity remembers it.
+// GatewayURL returns the gateway in the form in which an identity remembers it.
 func (o *Options) GatewayURL() string {
 	client, err := transport.New(transport.Config{Gateway: o.Gateway})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // Labels collects --label KEY=VALUE, which may be repeated. In MUSTER_LABEL commas separate the labels.
 type Labels map[string]string
 
-// String gives the form that Set reads.
+// String returns the form that Set reads.
 func (l Labels) String() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(l)) {

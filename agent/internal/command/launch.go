@@ -30,7 +30,7 @@ foreground uses it for its own update.
 // againPause is between two starts of a version on trial.
 const againPause = time.Second
 
-// Launch is the command launch.
+// Launch runs the command launch.
 func Launch(ctx context.Context, p Program, args []string) error {
 	var ofRun []string
 	if end := slices.Index(args, "--"); end >= 0 {

@@ -28,7 +28,7 @@ names what stays of that, such as the trust in a registry. To come back, join
 with a new token.
 `
 
-// Leave is the command leave.
+// Leave runs the command leave.
 func Leave(ctx context.Context, p Program, args []string) error {
 	settingsPath := p.System.SettingsPath()
 	settings, err := service.Manager{System: p.System, Settings: settingsPath}.LoadSettings()

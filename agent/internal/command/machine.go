@@ -20,11 +20,11 @@ type Machine struct {
 	Kernel   *host.Log         // nil with Prober
 	Runs     func() []wire.Run // nil: nobody knows of any
 	stateDir string
-	facts    host.Facts // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
-	cut      string     // says what was left out of the last reading; empty: nothing was
+	cost     wire.Cost // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
+	cut      string    // says what was left out of the last reading; empty: nothing was
 }
 
-// NewMachine makes a machine whose GPUs nobody has looked at yet. expected is how many GPUs the credential named; 0: none.
+// NewMachine makes a machine whose GPUs nobody has looked at yet. expected is how many GPUs the credential named; 0: it named no number.
 func NewMachine(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
 	m := &Machine{stateDir: stateDir}
 	if !noGPU {
@@ -36,9 +36,8 @@ func NewMachine(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Ma
 	return m
 }
 
-// Watch looks at the GPUs at this pace until ctx is done. Whenever the reasons against work on this machine have changed, it
-// says so on news.
-func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<- struct{}) error {
+// Watch looks at the GPUs at this pace until ctx is done. It calls tell whenever the reasons against work on this machine have changed.
+func (m *Machine) Watch(ctx context.Context, interval time.Duration, tell func()) error {
 	if m.Prober == nil {
 		<-ctx.Done()
 		return nil
@@ -51,16 +50,13 @@ func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<-
 		reasons, _ := m.Health()
 		if now := fmt.Sprint(reasons); now != told {
 			told = now
-			select {
-			case news <- struct{}{}:
-			default:
-			}
+			tell()
 		}
 	})
 	return nil
 }
 
-// Hardware is a reading as JSON of at most limit bytes. It is nil before the first look at the GPUs.
+// Hardware returns a reading as JSON of at most limit bytes. It is nil before the first look at the GPUs.
 func (m *Machine) Hardware(limit int) json.RawMessage {
 	h, ok := m.Read()
 	if !ok {
@@ -94,8 +90,8 @@ func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 
 // Read reads the host now and takes the newest reading of the GPUs. ok is false before the first look at them has ended.
 func (m *Machine) Read() (h wire.Hardware, ok bool) {
-	m.facts = host.Read("/", m.stateDir)
-	m.facts.Fill(&h)
+	h = host.Read("/", m.stateDir)
+	m.cost = host.Cost("/")
 	if m.Prober == nil {
 		h.Probe = wire.Probe{State: wire.ProbeAbsent, Error: "the agent was told not to look at GPUs (--no-gpu)"}
 	} else {
@@ -120,7 +116,7 @@ func (m *Machine) Health() (reasons []string, detail map[string]string) {
 	return m.Prober.Reading().Health()
 }
 
-// Seen is how many GPUs exist, nil if no look could tell.
+// Seen returns how many GPUs exist, nil if no look could tell.
 func (m *Machine) Seen() *int {
 	if m.Prober == nil {
 		return nil
@@ -135,7 +131,7 @@ func (m *Machine) Expect(n int) {
 	}
 }
 
-// Notices is what a person should know of this machine.
+// Notices returns what a person should know of this machine.
 func (m *Machine) Notices() (all []string) {
 	if m.cut != "" {
 		all = append(all, m.cut)
@@ -150,16 +146,17 @@ func (m *Machine) Notices() (all []string) {
 	return all
 }
 
-// Cost is what the agent took at the last reading.
+// Cost returns what the agent itself used at the last reading.
 func (m *Machine) Cost() wire.Cost {
-	if m.Prober == nil {
-		return m.facts.Cost(nil)
+	cost := m.cost
+	if m.Prober != nil {
+		cost.ProbeMillis = m.Prober.Reading().Probe.TookMS
 	}
-	return m.facts.Cost(m.Prober.Reading().Probe.TookMS)
+	return cost
 }
 
-// Place is the provider of the machine and its instance id there. What the operator says wins over what can be found out here. An id
-// that was found counts only for the provider that it was found with.
+// Place returns the provider of the machine and its instance id there. What the operator says wins over what can be found out here. An
+// instance id that was found counts only for the provider with which it was found.
 func Place(ctx context.Context, getenv func(string) string, provider, instanceID string) (string, string) {
 	if instanceID != "" {
 		return provider, instanceID

@@ -77,7 +77,13 @@ func TestReadingHasTheKernelsLog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	news := make(chan struct{}, 1)
 	ended := make(chan error, 1)
-	go func() { ended <- m.Watch(ctx, time.Hour, news) }()
+	tell := func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	go func() { ended <- m.Watch(ctx, time.Hour, tell) }()
 	<-news // of the first look
 	cancel()
 	<-ended

@@ -13,8 +13,8 @@ func printable(name string) bool {
 	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= wire.MaxNameLength && !strings.ContainsFunc(name, control)
 }
 
-// DefaultName is the name of a node that was given none: provider and instance id, or else the hostname. Characters that a name may not
-// have become dashes. It is empty if neither is known.
+// DefaultName returns the name of a node for which nobody has given one: provider and instance id, or else the hostname. Characters that a
+// name may not have become dashes. It is empty if neither is known.
 func DefaultName(provider, instanceID, hostname string) string {
 	base := hostname
 	if instanceID != "" {

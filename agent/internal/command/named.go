@@ -10,8 +10,8 @@ import (
 	"muster/agent/internal/service"
 )
 
-// Named is how a person calls the agent in a shell on this machine: the agent that is installed in base, else the program that runs. It
-// never names the copy that install.sh runs, because install.sh removes that one.
+// Named returns what a person types to call the agent on this machine: the agent that is installed in base, else the program that runs. It
+// never names the copy that install.sh runs, because install.sh removes that copy.
 func (p Program) Named(base string) string {
 	path, err := os.Executable()
 	if layout := (service.Layout{Base: base}); layout.Current() != "" {
@@ -24,7 +24,7 @@ func (p Program) Named(base string) string {
 	return service.Called(path, p.Getenv("PATH"))
 }
 
-// AsRoot is a hint for a user who has no agent: it names root's agent. It is empty if root has none either.
+// AsRoot returns a hint for a user who has no agent: it names root's agent. It is empty if root has none either.
 func (p Program) AsRoot(command string) string {
 	if p.System.UID == 0 {
 		return ""
@@ -36,7 +36,7 @@ func (p Program) AsRoot(command string) string {
 	return fmt.Sprintf("; root's agent is on this machine: sudo %s %s", path, command)
 }
 
-// StartHint is the command with which a person starts an agent that does not run.
+// StartHint returns the command with which a person starts an agent that does not run.
 func (p Program) StartHint(base, gateway string) string {
 	absolute, err := filepath.Abs(base)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 	mostGPUInterval  = time.Hour
 )
 
-// Options is what run or join was called with.
+// Options has the values of the flags of run or join.
 type Options struct {
 	Gateway     string
 	State       string
@@ -38,7 +38,7 @@ type Options struct {
 	source source
 }
 
-// RunFlags are the flags of run, which join has too.
+// RunFlags returns the flags of run, which join has too.
 func RunFlags() []flags.Flag {
 	usual := wire.UsualInterval.String() + ")"
 	return []flags.Flag{

@@ -13,7 +13,7 @@ const probeExamples = `  muster-agent probe
   muster-agent probe --capture > capture.txt   for a bug report; ids are masked
 `
 
-// Probe is the command probe.
+// Probe runs the command probe.
 func Probe(ctx context.Context, p Program, args []string) error {
 	o := struct {
 		NvidiaSMI, State, O string

@@ -27,7 +27,7 @@ To move it, install its system anew. show prints what is noted, or none.
 // profileFile is where the profile that a machine was set up for is noted, in the owner's folder.
 const profileFile = "profile"
 
-// Profile is the command profile.
+// Profile runs the command profile.
 func Profile(_ context.Context, p Program, args []string) error {
 	var words, rest []string
 	for _, arg := range args {

@@ -44,7 +44,7 @@ type judge struct {
 	patience service.Patience // with an agent that hangs; empty: as the unit has it
 }
 
-// Settle is the command settle.
+// Settle runs the command settle.
 func Settle(ctx context.Context, p Program, args []string) error {
 	var o struct{ Guard bool }
 	f := p.Flags("settle", "Decides which version of the agent is started next. For the service that keeps the agent.", settleExamples,

@@ -19,8 +19,8 @@ const statusExamples = `  muster-agent status
   muster-agent status --state ~/.local/state/muster-agent
 `
 
-// Status is the command status. It reads the status file and the lock alone, and never asks the gateway or the agent, so it answers at once
-// whatever those two do.
+// Status runs the command status. It reads only the status file and the lock, and never asks the gateway or the agent: so it answers at
+// once, whatever those two do.
 func Status(_ context.Context, p Program, args []string) error {
 	o := struct{ State, O string }{p.StatePath(), Table}
 	err := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples,

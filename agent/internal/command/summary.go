@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Summary is Summarize of the newest reading.
+// Summary returns Summarize of the newest reading.
 func (m *Machine) Summary() string {
 	if m.Prober == nil {
 		return "GPUs are not looked at (--no-gpu)"

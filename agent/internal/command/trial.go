@@ -63,7 +63,7 @@ type wordKeeper struct {
 	line  []byte // that is not complete yet
 }
 
-// Write is of io.Writer. What cannot be kept stops nothing.
+// Write implements io.Writer. It never fails: words that cannot be kept are lost.
 func (w *wordKeeper) Write(p []byte) (int, error) {
 	news := false
 	for part := range bytes.Lines(p) {

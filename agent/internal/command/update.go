@@ -13,10 +13,7 @@ func updateJSON(r update.Record) *wire.Update {
 	if r.Channel == "" && r.Last.Phase == "" {
 		return nil
 	}
-	return &wire.Update{
-		Channel: r.Channel, Sequence: r.Floors[r.Channel], Release: r.Last.Release, About: r.Last.About, Phase: r.Last.Phase,
-		Code: r.Last.Code, Detail: r.Last.Detail,
-	}
+	return new(r.Said())
 }
 
 // channelWords is the channel that the node follows, and how far it is on it.

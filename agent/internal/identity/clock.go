@@ -11,11 +11,12 @@ import (
 // maxMove is how far a gateway may move what this machine takes for the time, where it decides what has been issued.
 const maxMove = 24 * time.Hour
 
-// Latest is the later one of this machine's time and the gateway's. What has expired by it has expired: a gateway that teaches an earlier
-// time brings nothing back.
+// Latest returns the later one of this machine's time and the gateway's. What has expired by that time has expired: a gateway that teaches
+// an earlier time brings nothing back.
 func Latest(c *transport.Client) time.Time { return c.Local().Add(max(c.Offset(), 0)) }
 
-// Expired refuses what has expired, and names this machine's clock where that is well ahead of the gateway's. next is what a person does.
+// Expired refuses something that has expired, and names this machine's clock if it is well ahead of the gateway's. next is what a person
+// does.
 func Expired(c *transport.Client, message, next string) error {
 	if ahead := -c.Offset(); ahead > 10*time.Second {
 		message += fmt.Sprintf("; the node's clock is %v ahead of the gateway's", ahead.Round(time.Second))
@@ -24,8 +25,9 @@ func Expired(c *transport.Client, message, next string) error {
 	return wire.Refuse(wire.CodeTaskExpired, message, next)
 }
 
-// Within is the gateway's time as far as the gateway may move this machine's: by a day. It may move a clock further that cannot be right,
-// because it stands before the certificate in use was issued. What was issued after it was not issued yet.
+// Within returns the gateway's time as far as the gateway may move this machine's: by a day. It may move a clock further if that clock
+// cannot be right, because it shows a time before the certificate in use was issued. Something that was issued after the returned time
+// counts as not issued yet.
 func (s State) Within(c *transport.Client) time.Time {
 	local := c.Local()
 	offset := c.Offset()

@@ -68,11 +68,11 @@ func parseToken(text string) (Credential, error) {
 // Forget overwrites the key. The credential is of no use afterwards.
 func (c *Credential) Forget() { clear(c.key) }
 
-// String is the credential's name.
+// String returns the credential's id.
 func (c Credential) String() string { return c.ID }
 
-// GoString is String, for %#v.
+// GoString returns String, for %#v.
 func (c Credential) GoString() string { return c.ID }
 
-// LogValue is String, for slog.
+// LogValue returns String, for slog.
 func (c Credential) LogValue() slog.Value { return slog.StringValue(c.ID) }

@@ -19,7 +19,7 @@ import (
 // ErrBadCertificate is wrapped by errors about a certificate that is not the one this node asked for.
 var ErrBadCertificate = errors.New("the gateway's certificate for this node is not usable")
 
-// Transport is the current pair, with what proves the gateway, in the form that the transport takes.
+// Transport returns the current pair, with what proves the gateway, in the form that the transport takes.
 func (s State) Transport() (transport.Identity, error) {
 	if s.Current == nil {
 		return transport.Identity{}, errors.New("not enrolled")
@@ -75,9 +75,9 @@ type Wanted struct {
 }
 
 // CheckCertificate checks a chain that the gateway issued. The leaf must be for our key and for this node (one SPIFFE URI and no other
-// name), must allow client use, and must chain to the roots. The chain may bring its own root, as it does where another CA than the
-// gateway's issues the certificates. The answer that brought the chain is proven, so that root counts for this one certificate. It
-// never counts for a gateway. The error wraps ErrBadCertificate.
+// name), must allow client use, and must chain to the roots. The chain may bring its own root, as it does if another CA than the gateway's
+// issues the certificates. The answer that brought the chain is proven, so that root counts for this one certificate. It never counts for a
+// gateway. The error wraps ErrBadCertificate.
 func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 	certificates, err := ParseCertificates(chain)
 	if err != nil {
@@ -128,7 +128,7 @@ func checkURI(leaf *x509.Certificate, w Wanted) error {
 }
 
 // SignerAs signs as the node that has this identity, if name is the one by which this machine knows it; else nil. A machine that asks for
-// another name is to become another node.
+// another name becomes another node.
 func (s State) SignerAs(name string) *sign.Signer {
 	own, err := s.Transport()
 	if err != nil || s.Name != name {
@@ -137,7 +137,7 @@ func (s State) SignerAs(name string) *sign.Signer {
 	return &own.Signer
 }
 
-// Leaf is the certificate of the current pair.
+// Leaf returns the certificate of the current pair.
 func (s State) Leaf() (*x509.Certificate, error) {
 	if s.Current == nil {
 		return nil, errors.New("not enrolled")
@@ -149,8 +149,8 @@ func (s State) Leaf() (*x509.Certificate, error) {
 	return chain[0], nil
 }
 
-// IssuedAt is when a certificate was issued, by the gateway's clock. answered is the time of the answer that brought it. A repeated
-// answer may come hours after the issue, so the certificate's own begin decides where the two differ.
+// IssuedAt returns when a certificate was issued, by the gateway's clock. answered is the time of the answer that brought it. A repeated
+// answer may come hours after the issue, so the certificate's own beginning decides if the two differ.
 func IssuedAt(leaf *x509.Certificate, answered time.Time) time.Time {
 	issued := leaf.NotBefore.Add(wire.Backdate)
 	if answered.Before(issued) && answered.After(leaf.NotBefore) { // it was backdated by less

@@ -27,10 +27,10 @@ const (
 // InstallPrefix begins the name of the folder that install.sh runs the agent from. It may lie in the state directory for a while.
 const InstallPrefix = ".muster-install."
 
-// ErrLocked is returned where another agent works on the same state directory.
+// ErrLocked is returned if another agent works on the same state directory.
 var ErrLocked = errors.New("another muster-agent is running on this state directory: stop it, or give --state another directory")
 
-// DefaultPath is where an agent keeps its state: /var/lib/muster-agent for root, else below the user's XDG state folder.
+// DefaultPath returns where an agent keeps its state: /var/lib/muster-agent for root, else below the user's XDG state folder.
 // It is empty if neither is known.
 func DefaultPath(getenv func(string) string, uid int) string {
 	if uid == 0 {
@@ -53,8 +53,8 @@ type Directory struct {
 	disk disk.Steps // nil: nobody is told; for tests
 }
 
-// Open makes the directory (0700) where it is missing, and takes its lock. The system gives the lock back at the latest when the
-// process ends. The error is ErrLocked where another agent holds it.
+// Open makes the directory (0700) if it is missing, and takes its lock. The system frees the lock at the latest when the process ends. The
+// error is ErrLocked if another agent holds the lock.
 func Open(path string) (*Directory, error) { return open(path, nil) }
 
 func open(path string, steps disk.Steps) (*Directory, error) {
@@ -86,17 +86,17 @@ func takeLock(path string) (*os.File, error) {
 // Running reports whether an agent holds the lock of a state directory.
 func Running(path string) bool { return disk.Locked(filepath.Join(path, LockFile)) }
 
-// Path is where the directory is.
+// Path returns the path of the directory.
 func (d *Directory) Path() string { return d.path }
 
-// Close gives the lock back.
+// Close frees the lock.
 func (d *Directory) Close() error { return d.lock.Close() }
 
 // Load reads the identity file. A directory without one has the zero State. The error names a file that cannot be read, or whose parts
 // do not fit together. The file stays as it is.
 func (d *Directory) Load() (State, error) { return Read(d.path) }
 
-// Read is Load without the lock, for a caller that only looks. An agent may be at work on the directory.
+// Read does what Load does, without the lock, for a caller that only looks. An agent may be at work on the directory.
 func Read(path string) (State, error) {
 	file := filepath.Join(path, identityFile)
 	raw, err := os.ReadFile(file)

@@ -31,8 +31,7 @@ type Enrolment struct {
 	Provider   string
 	InstanceID string
 	Agent      wire.AgentInfo
-	Hardware   func() json.RawMessage // a wire.Hardware; the function or its result is nil: not known yet
-	Report     func(error)            // gets each failure after which the node waits and tries again; nil: nobody does
+	Report     func(error) // gets each failure after which the node waits and tries again; nil: nobody does
 	Logger     *slog.Logger
 }
 
@@ -201,19 +200,10 @@ func (e *enrolling) body(nonce string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	request := wire.RegisterRequest{
+	return json.Marshal(wire.RegisterRequest{
 		Protocol: wire.ProtocolVersion, Name: e.Name, Nonce: nonce, Time: e.Client.Now().UTC(), CSR: csr, Labels: e.Labels,
 		Provider: e.Provider, InstanceID: e.InstanceID, Agent: e.Agent,
-	}
-	if e.Hardware != nil {
-		request.Hardware = e.Hardware()
-	}
-	body, err := json.Marshal(request)
-	if err == nil && len(body) > wire.MaxRegisterBody && request.Hardware != nil { // too long: a heartbeat brings the hardware
-		request.Hardware = nil
-		return json.Marshal(request)
-	}
-	return body, err
+	})
 }
 
 // newNonce is new for each attempt, so that no recorded answer of another attempt passes for this one's.

@@ -67,7 +67,6 @@ func (b *bench) run(ctx context.Context) (identity.State, error) {
 
 func TestEnrols(t *testing.T) {
 	b := newBench(t, nil)
-	b.cfg.Hardware = func() json.RawMessage { return json.RawMessage(`{"gpus":[]}`) }
 	b.g.Welcome = func(w *wire.Welcome) { w.Gateways = []string{"https://gw1", "http://gw2", "https://gw3"} }
 	state, err := b.run(context.Background())
 	if err != nil {
@@ -82,24 +81,11 @@ func TestEnrols(t *testing.T) {
 	var sent wire.RegisterRequest
 	got := b.g.Requests(wire.PathRegister)
 	if len(got) != 1 || json.Unmarshal(got[0].Body, &sent) != nil || sent.Name != "gpu-1" || sent.Labels["tier"] != "a" ||
-		sent.Provider != "vast_ai" || sent.Protocol != wire.ProtocolVersion || string(sent.Hardware) != `{"gpus":[]}` {
+		sent.Provider != "vast_ai" || sent.Protocol != wire.ProtocolVersion {
 		t.Errorf("sent %+v in %d requests", sent, len(got))
 	}
 	if off := time.Until(state.Current.IssuedAt).Abs(); off > time.Minute {
 		t.Errorf("issued %s away", off)
-	}
-}
-
-func TestLargeHardwareComesLater(t *testing.T) {
-	b := newBench(t, nil)
-	b.cfg.Hardware = func() json.RawMessage {
-		return json.RawMessage(`"` + strings.Repeat("x", wire.MaxRegisterBody) + `"`)
-	}
-	if _, err := b.run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(b.g.Requests(wire.PathRegister)[0].Body); n > wire.MaxRegisterBody {
-		t.Errorf("%d bytes", n)
 	}
 }
 

@@ -47,8 +47,8 @@ type State struct {
 	Gateway    Gateway `json:"gateway"`
 }
 
-// NameFor is the name to enrol under again, for a machine that would be called own by itself. The gateway may have given the node another
-// name than it asked for, or have renamed it since. That name counts, until the machine is given another name of its own.
+// NameFor returns the name to enrol under again, for a machine that would be called own by itself. The gateway may have given the node
+// another name than it asked for, or have renamed it since. That name counts, until the machine is given another name of its own.
 func (s State) NameFor(own string) string {
 	if s.Current != nil && s.Asked == own && s.Name != "" {
 		return s.Name
@@ -82,7 +82,7 @@ type Gateway struct {
 // formatVersion grows when an older agent would misread the file.
 const formatVersion = 1
 
-// Secrets are what nobody may see of a state, for what masks it: its keys, without the first and last lines of their blocks.
+// Secrets returns the private keys in the state, for the code that masks secrets. The PEM BEGIN and END lines are left out.
 func (s State) Secrets() []string {
 	secrets := []string{keyLines(s.Pending)}
 	for _, pair := range []*Pair{s.Current, s.Previous} {
@@ -143,7 +143,7 @@ func CSR(key *ecdsa.PrivateKey) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// TLS is the pair in the form that crypto/tls takes, with its Leaf.
+// TLS returns the pair in the form that crypto/tls takes, with its Leaf.
 func (p Pair) TLS() (tls.Certificate, error) {
 	key, err := ParseKey(p.Key)
 	if err != nil {

@@ -51,8 +51,8 @@ func (d *Directory) SaveStatus(s Status) error {
 	return explain(d.path, disk.ReplaceSoon(filepath.Join(d.path, StatusFile), append(raw, '\n'), 0o644))
 }
 
-// WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory. It leaves the lock free, because a held lock
-// means that an agent runs.
+// WriteStatus does what SaveStatus does, for a supervisor, while no agent is at work on the directory. It does not take the lock, because a
+// held lock means that an agent runs.
 func WriteStatus(path string, s Status) error { return (&Directory{path: path}).SaveStatus(s) }
 
 // ReadStatus reads what the agent on a state directory wrote last, whether or not it still runs.

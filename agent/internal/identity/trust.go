@@ -98,7 +98,7 @@ func TrustRoots(document []byte) string {
 	return all.String()
 }
 
-// Pinned is the set that a node believes now. Its signature was checked before it was pinned.
+// Pinned returns the set that a node believes now. Its signature was checked before it was pinned.
 func Pinned(g Gateway) (wire.TrustSet, error) {
 	var envelope sign.Envelope
 	var set wire.TrustSet
@@ -109,13 +109,13 @@ func Pinned(g Gateway) (wire.TrustSet, error) {
 	return set, nil
 }
 
-// TaskKeys are the keys that the pinned set names for tasks.
+// TaskKeys returns the keys that the pinned set names for tasks.
 func TaskKeys(g Gateway) []ed25519.PublicKey {
 	set, _ := Pinned(g)
 	return usable(set.TaskKeys)
 }
 
-// ReleaseKeys are the keys that the pinned set names for releases.
+// ReleaseKeys returns the keys that the pinned set names for releases.
 func ReleaseKeys(g Gateway) []ed25519.PublicKey {
 	set, _ := Pinned(g)
 	return usable(set.ReleaseKeys)
@@ -130,7 +130,7 @@ func usable(texts []string) (keys []ed25519.PublicKey) {
 	return keys
 }
 
-// TrustNumber is the number of the pinned set, 0 if there is none.
+// TrustNumber returns the number of the pinned set, 0 if there is none.
 func TrustNumber(g Gateway) int64 {
 	set, err := Pinned(g)
 	if err != nil {
@@ -144,18 +144,10 @@ func step(last wire.TrustSet, key ed25519.PublicKey, raw []byte) (wire.TrustSet,
 	refuse := func(why string) (wire.TrustSet, ed25519.PublicKey, error) {
 		return last, key, fmt.Errorf("%w: number %d: %s", ErrRefused, last.Number+1, why)
 	}
-	var envelope sign.Envelope
-	if sign.DecodeStrict(raw, &envelope) != nil {
-		return refuse("no signed document")
-	}
-	payload, err := envelope.Open(key, sign.RoleTrust)
-	if err != nil {
-		return refuse("not signed by the trust key")
-	}
-	var set wire.TrustSet
+	set, err := openSet(raw, key)
 	switch {
-	case sign.DecodeStrict(payload, &set) != nil:
-		return refuse("not a trust set")
+	case err != nil:
+		return refuse(err.Error())
 	case set.Number != last.Number+1:
 		return refuse(fmt.Sprintf("it says number %d", set.Number))
 	case set.TrustDomain != last.TrustDomain:
@@ -166,6 +158,22 @@ func step(last wire.TrustSet, key ed25519.PublicKey, raw []byte) (wire.TrustSet,
 		return refuse(err.Error())
 	}
 	return set, next, nil
+}
+
+// openSet verifies a set with the key that must have signed it, and then reads it.
+func openSet(raw []byte, key ed25519.PublicKey) (set wire.TrustSet, err error) {
+	var envelope sign.Envelope
+	if sign.DecodeStrict(raw, &envelope) != nil {
+		return set, errors.New("no signed document")
+	}
+	payload, err := envelope.Open(key, sign.RoleTrust)
+	if err != nil {
+		return set, errors.New("not signed by the trust key")
+	}
+	if sign.DecodeStrict(payload, &set) != nil {
+		return set, errors.New("not a trust set")
+	}
+	return set, nil
 }
 
 // check refuses a set with which this node could verify nothing later. It returns the key that signs the next set.

@@ -71,30 +71,19 @@ func (e *enrolling) accept(ctx context.Context, w wire.Welcome) error {
 // this one and nothing else of the welcome.
 func (e *enrolling) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
 	// The trust key is believed here because the proof of the welcome covers it. Later sets are believed by signatures alone.
-	var set wire.TrustSet
 	trustKey, err := sign.DecodeKey(w.TrustKey)
 	if err != nil {
-		return set, fmt.Errorf("%w: its trust key: %w", errUnusable, err)
+		return wire.TrustSet{}, fmt.Errorf("%w: its trust key: %w", errUnusable, err)
 	}
-	var envelope sign.Envelope
-	if err := json.Unmarshal(w.Trust, &envelope); err != nil {
-		return set, fmt.Errorf("%w: its trust set is no signed document", errUnusable)
+	set, err := openSet(w.Trust, trustKey)
+	if err == nil {
+		_, err = check(set)
 	}
-	payload, err := envelope.Open(trustKey, sign.RoleTrust)
-	if err != nil {
-		return set, fmt.Errorf("%w: its trust set is not signed by its trust key", errUnusable)
-	}
-	if err := sign.DecodeStrict(payload, &set); err != nil {
+	switch {
+	case err != nil:
 		return set, fmt.Errorf("%w: its trust set: %w", errUnusable, err)
-	}
-	if _, err := sign.DecodeKey(set.TrustKey); err != nil {
-		return set, fmt.Errorf("%w: the key of its next trust set: %w", errUnusable, err)
-	}
-	if !slices.Contains(set.AnswerKeys, w.AnswerKey) {
+	case !slices.Contains(set.AnswerKeys, w.AnswerKey):
 		return set, fmt.Errorf("%w: its answer key is not in its trust set", errUnusable)
-	}
-	if _, err := sign.DecodeKey(w.AnswerKey); err != nil {
-		return set, fmt.Errorf("%w: its answer key: %w", errUnusable, err)
 	}
 	return set, e.checkRoots(w.Roots, set.Roots)
 }

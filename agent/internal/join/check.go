@@ -57,10 +57,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 
 // network checks the way to the gateway, layer by layer: name, connection, certificate, answer, clock.
 func (c *findings) network(ctx context.Context) {
-	client, err := transport.New(transport.Config{
-		Gateway: c.j.Gateway, Version: c.j.Version, Timeout: c.j.Limit(reachTime / 2), Way: c.j.Way,
-		First: transport.FirstContact{Pins: c.j.Pinned()},
-	})
+	client, err := c.j.client()
 	if err != nil {
 		c.say(false, "gateway", "%v", err)
 		return

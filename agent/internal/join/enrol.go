@@ -172,7 +172,7 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	file.Hide(j.Secrets()...)
 	defer file.Flush()
 	a := &command.Applicant{
-		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
+		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew, Agent: j.AgentInfo(),
 		Log:    logfile.NewLogger(j.Level, io.Discard, file),
 		Status: command.Begin(j.Version, j.GatewayURL()),
 	}

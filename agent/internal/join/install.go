@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"muster/agent/internal/child"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 )
@@ -73,15 +72,14 @@ func (j *joining) place(ctx context.Context) (digest string, err error) {
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	said := child.Bounded{Most: 4 << 10}
-	err := child.Run(ctx, child.Command{Program: path, Args: []string{"version"}, Stdout: &said, Stderr: &said, Kill: true})
+	said, err := service.Try(ctx, path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w",
 			path, err)
 	case err != nil:
 		return fmt.Errorf("%s does not run (%.200q): use the agent for this machine's platform, %s/%s: %w",
-			path, said.Kept, runtime.GOOS, runtime.GOARCH, err)
+			path, said, runtime.GOOS, runtime.GOARCH, err)
 	}
 	return nil
 }

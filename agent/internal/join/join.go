@@ -55,7 +55,7 @@ type joining struct {
 // joinSteps is the number of steps.
 const joinSteps = 5
 
-// Run is the command join.
+// Run runs the command join.
 func Run(ctx context.Context, p command.Program, args []string) error {
 	j, err := prepareJoin(p, args)
 	if err != nil {

@@ -19,7 +19,7 @@ type signedSets struct {
 // sets fetches the signed sets from the gateway that was named, and follows them from what the identity knows.
 func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, error) {
 	s := signedSets{newest: state.Gateway}
-	client, err := transport.New(transport.Config{Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), Way: j.Way})
+	client, err := j.client()
 	if err != nil {
 		return s, err
 	}

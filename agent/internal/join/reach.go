@@ -24,9 +24,7 @@ const (
 // reach is step 1: it looks at the gateway, for up to reachTime. No secret is sent. Nothing is proven yet, so only an unreachable gateway
 // or a wrong pin ends the join.
 func (j *joining) reach(ctx context.Context) (string, error) {
-	client, err := transport.New(transport.Config{
-		Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), First: transport.FirstContact{Pins: j.Pinned()}, Way: j.Way,
-	})
+	client, err := j.client()
 	if err != nil {
 		return "", err
 	}
@@ -42,6 +40,13 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 		}
 		j.live.again("not reached yet", err)
 	}
+}
+
+// client is one to the gateway that was named, for a machine that may not be a node of it.
+func (j *joining) client() (*transport.Client, error) {
+	return transport.New(transport.Config{
+		Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), First: transport.FirstContact{Pins: j.Pinned()}, Way: j.Way,
+	})
 }
 
 // reached says what was seen. If the given root pin is a former one of the gateway, it drops the pin and looks again.

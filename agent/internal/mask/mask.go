@@ -19,7 +19,7 @@ type Mask struct {
 	first   [256]bool // the bytes that they begin with
 }
 
-// New hides values, the lines of a value that has several, and the form in which a registry's client sends them.
+// New makes a Mask that hides values, the single lines of a value with several, and the form in which a registry's client sends them.
 func New(values ...string) Mask {
 	var all []string
 	for _, value := range values {
@@ -39,7 +39,7 @@ func New(values ...string) Mask {
 	return m
 }
 
-// Text is a whole text without the secrets.
+// Text returns a whole text without the secrets.
 func (m Mask) Text(s string) string {
 	clean, _ := m.clean([]byte(s), true)
 	return string(clean)
@@ -80,7 +80,7 @@ func (m Mask) match(data []byte) (length int, more bool) {
 	return 0, more
 }
 
-// Veil hides secrets in what is written through it, also one that comes in several pieces.
+// Veil hides secrets in what is written through it, even if a secret comes in several pieces.
 type Veil struct {
 	Mask
 	To   io.Writer
@@ -88,7 +88,7 @@ type Veil struct {
 	held []byte // what could be the beginning of a secret
 }
 
-// Write passes on what surely has no part of a secret.
+// Write passes on the bytes that surely have no part of a secret.
 func (v *Veil) Write(data []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

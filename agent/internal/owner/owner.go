@@ -24,24 +24,24 @@ const (
 // mostContainers is how many containers are remembered. Those that are gone are forgotten with the others.
 const mostContainers = 1000
 
-// Finder finds out who runs processes. It is used from one goroutine. What is nil knows of nothing.
+// Finder finds out who runs processes. It is used from one goroutine. A nil field finds nothing.
 type Finder struct {
 	Root string // where the machine's files are; empty: /
 	// Hides reports whether the agent cannot see all processes of this machine; nil asks the kernel.
 	Hides func() bool
-	// Accounts are the UIDs of the accounts that were made for allocations, with these.
+	// Accounts returns the allocations of the accounts that were made for one, by the UIDs of the accounts.
 	Accounts func() map[int]string
-	// Program is the allocation of the program that muster has started and that a process belongs to; empty: of none.
+	// Program returns the allocation of the program that muster has started and that a process belongs to; empty: there is none.
 	Program func(pid int) string
-	// Containers are the allocations of muster's containers, by the first 12 digits of their ids.
+	// Containers returns the allocations of muster's containers, by the first 12 digits of their ids.
 	Containers func(ctx context.Context) (map[string]string, error)
 
 	asked      time.Time         // when Containers was asked last
 	containers map[string]string // what Containers has answered; empty: a container is not muster's, or of no allocation
 }
 
-// Fill fills in who runs these processes. A list may be of processes of another PID namespace, whose numbers mean others here. So where
-// processes can be hidden, a process counts only if it has a file of a GPU open.
+// Fill fills in who runs these processes. A list may be of processes of another PID namespace, whose numbers mean other processes here. So
+// if processes can be hidden, a process counts only if it has a file of a GPU open.
 func (f *Finder) Fill(ctx context.Context, list []wire.GPUProcess) {
 	hides := !host.SeesAllProcesses()
 	if f.Hides != nil {
@@ -50,11 +50,11 @@ func (f *Finder) Fill(ctx context.Context, list []wire.GPUProcess) {
 	for i := range list {
 		p := &list[i]
 		if hides {
-			if files, _ := host.GPUFiles(f.Root, p.PID); len(files) == 0 {
+			if files, _ := host.Tree(f.Root).GPUFiles(p.PID); len(files) == 0 {
 				continue
 			}
 		}
-		seen := host.See(f.Root, p.PID)
+		seen := host.Tree(f.Root).See(p.PID)
 		p.User, p.Program, p.Container = seen.User, seen.Program, seen.Container
 		if seen.UID >= 0 {
 			p.Allocation = f.allocation(ctx, p.PID, seen)

@@ -17,7 +17,7 @@ import (
 // Person is a user of this machine.
 type Person struct{ account.Login }
 
-// Find finds a user; an empty name: the agent's own. The node's owner may allow some alone, which may says.
+// Find finds a user; an empty name: the agent's own. may refuses users that the node's owner does not allow.
 func Find(accounts *account.Accounts, name string, may func(user string) error) (Person, error) {
 	l, err := accounts.Login(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func Find(accounts *account.Accounts, name string, may func(user string) error) 
 	return who, nil
 }
 
-// Credential are the rights of the user; nil: those that the agent has.
+// Credential returns the rights of the user; nil: those that the agent has.
 func (p Person) Credential() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -50,7 +50,7 @@ func (p Person) Credential() *syscall.Credential {
 	return c
 }
 
-// Folder is where the user's programs start.
+// Folder returns the folder in which the user's programs start.
 func (p Person) Folder() string {
 	if info, err := os.Stat(p.Home); err == nil && info.IsDir() && strings.HasPrefix(p.Home, "/") {
 		return p.Home
@@ -63,8 +63,8 @@ const (
 	userPath = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games"
 )
 
-// Environ is what the user's programs get. What the agent's own environment holds beside its own variables may be meant for its user, and
-// for nobody else. term is empty if there is no terminal.
+// Environ returns the environment of the user's programs. Other variables in the agent's own environment may be meant only for its user, so
+// they are left out for other users. term is empty if there is no terminal.
 func (p Person) Environ(term string) []string {
 	var all []string
 	path := userPath
@@ -98,7 +98,7 @@ func ofService(entry string) bool {
 	return false
 }
 
-// Variable is the value of a variable; empty: it is not there.
+// Variable returns the value of a variable; empty: it is not there.
 func Variable(environ []string, name string) string {
 	for _, entry := range environ {
 		if value, found := strings.CutPrefix(entry, name+"="); found {

@@ -11,7 +11,8 @@ import (
 	"muster/agent/pipe"
 )
 
-// Program looks for a program as a shell does, on the path of its user. The code is that of shells: 127 not found, 126 not to be run.
+// Program looks for a program as a shell does, on the path of its user. The exit codes are those of shells: 127 if it is not found, 126 if
+// it cannot be run.
 func Program(name, path, folder string) (file string, exit *pipe.Exit) {
 	if strings.Contains(name, "/") {
 		full := name
@@ -52,7 +53,7 @@ func notFound(name string, err error) *pipe.Exit {
 	return NotStarted(name, err)
 }
 
-// NotStarted is for a program that is there, and that the kernel does not start.
+// NotStarted returns the Exit of a program that exists, but that the kernel does not start.
 func NotStarted(name string, err error) *pipe.Exit {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

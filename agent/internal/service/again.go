@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// Replace starts this program anew in the place of this process, with the same arguments. Whatever keeps the agent does not notice: the
-// process stays. It returns only if that fails. The program is looked for by the name with which it was started, so that after an update
-// the new build starts.
+// Replace starts this program anew in the place of this process, with the same arguments. The service that keeps the agent running does not
+// notice: the process stays. It returns only if that fails. The program is looked for by the name with which it was started, so that after
+// an update the new build starts.
 func (s System) Replace(environ []string) error {
 	program, err := exec.LookPath(os.Args[0])
 	if err != nil {

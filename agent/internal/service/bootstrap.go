@@ -1,7 +1,6 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -28,7 +27,7 @@ var bootstrapFiles = [...]string{
 // hostsFiles are the file in use, and the templates from which cloud-init makes it.
 var hostsFiles = [...]string{"/etc/hosts", "/etc/cloud/templates/host*.tmpl"}
 
-// BootstrapToken is where cloud-init leaves a bootstrap token. The token is of no use after the enrolment.
+// BootstrapToken returns the file in which cloud-init leaves a bootstrap token. The token is of no use after the enrolment.
 func (m Manager) BootstrapToken() string { return m.path(tokenPath) }
 
 // RemoveBootstrap removes what a bootstrap script put outside of the agent's own places. stays says, for a person, what is left
@@ -48,7 +47,7 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 		removed = append(removed, unit)
 	}
 	for _, path := range m.found(hostsFiles[:]) {
-		changed, err := m.dropMarked(path)
+		changed, err := m.edit(path, unmarked)
 		switch {
 		case err != nil:
 			stays = append(stays, fmt.Sprintf("lines of %s that end in%s (%v): remove them by hand", path, hostsMark, err))
@@ -65,7 +64,7 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 	return removed, stays, nil
 }
 
-// RemoveBootstrapFolder removes the folder of the settings where it is empty.
+// RemoveBootstrapFolder removes the folder of the settings if it is empty.
 func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(musterFolder)) }
 
 // leftovers are the files that a bootstrap script left in the state directory. One that was interrupted leaves more of them.
@@ -127,9 +126,15 @@ func (m Manager) registryTrust() (paths []string) {
 	return paths
 }
 
-// marked reports whether a bootstrap script wrote this line of a hosts file.
-func marked(line []byte) bool {
-	return strings.HasSuffix(strings.TrimRight(string(line), " \t\r\n"), hostsMark)
+// unmarked is the text of a hosts file without a bootstrap's lines.
+func unmarked(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(strings.TrimRight(line, " \t\r\n"), hostsMark) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // bootstrapTraces lists what a bootstrap script, or the first hop before it, has put on the machine.
@@ -138,37 +143,9 @@ func (m Manager) bootstrapTraces() (paths []string) {
 		paths = append(paths, unit)
 	}
 	for _, path := range m.found(hostsFiles[:]) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue
-		}
-		for line := range bytes.Lines(text) {
-			if marked(line) {
-				paths = append(paths, path)
-				break
-			}
+		if text, err := os.ReadFile(path); err == nil && unmarked(string(text)) != string(text) {
+			paths = append(paths, path)
 		}
 	}
 	return append(paths, m.found(bootstrapFiles[:])...)
-}
-
-// dropMarked removes a bootstrap's lines from a hosts file. It follows links.
-func (s System) dropMarked(path string) (changed bool, err error) {
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return false, err
-	}
-	before, err := os.ReadFile(path)
-	if err != nil {
-		return false, err
-	}
-	var after bytes.Buffer
-	for line := range bytes.Lines(before) {
-		if !marked(line) {
-			after.Write(line)
-		}
-	}
-	if after.Len() == len(before) {
-		return false, nil
-	}
-	return true, s.rewrite(path, after.Bytes())
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type box struct {
 	crontab *string // nil: none
 	linger  bool
 	kill    bool // logind ends what a user leaves behind
+	cutOff  bool // lingering ended while the agent's files were there
 	// remembers is what systemd would start; empty: it has not read the unit
 	remembers string
 	fail      map[string]string // what a call that begins so says when it fails
@@ -88,11 +90,11 @@ func (b *box) read(path string) string {
 	return string(raw)
 }
 
-func (b *box) detach(program string, args, env []string) (string, error) {
-	if slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, "MUSTER_") }) {
-		b.t.Errorf("the supervisor inherits %v", env)
+func (b *box) detach(command *exec.Cmd) (string, error) {
+	if slices.ContainsFunc(command.Env, func(entry string) bool { return strings.HasPrefix(entry, "MUSTER_") }) {
+		b.t.Errorf("the supervisor inherits %v", command.Env)
 	}
-	b.started = append(b.started, program+" "+strings.Join(args, " "))
+	b.started = append(b.started, strings.Join(command.Args, " "))
 	return "supervisor started", nil
 }
 
@@ -127,6 +129,8 @@ func (b *box) command(_ context.Context, name string, args ...string) ([]byte, e
 		b.linger = true
 	case strings.Contains(call, "disable-linger"):
 		b.linger = false
+		_, err := os.Stat(b.Base)
+		b.cutOff = err == nil
 	}
 	return nil, nil
 }

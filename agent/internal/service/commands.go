@@ -8,7 +8,7 @@ import (
 	"muster/agent/internal/identity"
 )
 
-// StartCommand is what a person types to start the agent again after it has ended. It is empty if the agent was not installed by
+// StartCommand returns what a person types to start the agent again after it has ended. It is empty if the agent was not installed by
 // join.
 func (m Manager) StartCommand() string {
 	switch m.Installed() {
@@ -27,8 +27,8 @@ func (m Manager) StartCommand() string {
 // rootBase is the state directory of root's agent, unless root has given another one.
 func rootBase() string { return identity.DefaultPath(os.Getenv, 0) }
 
-// RootProgram is the program of the agent that root has installed on this machine, as far as every user can see it. It is empty
-// if there is none to be seen.
+// RootProgram returns the program of the agent that root has installed on this machine, as far as every user can see it. It is empty if
+// none is seen.
 func (s System) RootProgram() string {
 	for path, start := range map[string]string{systemUnits + unitName: "ExecStart=", openRCPath: "command="} {
 		text, err := os.ReadFile(s.path(path))
@@ -47,7 +47,7 @@ func (s System) RootProgram() string {
 	return ""
 }
 
-// Called is how a person calls a program in a shell here. It is the name where the PATH leads to this program, else the path.
+// Called returns what a person types to call a program here. It is the name if the PATH leads to this program, else the path.
 func Called(path, pathVariable string) string {
 	real, err := filepath.EvalSymlinks(path)
 	for _, folder := range filepath.SplitList(pathVariable) {

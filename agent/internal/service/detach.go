@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -8,69 +9,45 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"muster/agent/wire"
 )
 
-// readyFile is the descriptor to which a detached program writes its one line.
-const readyFile = 3
-
-// readyTime bounds the wait for this line.
+// readyTime bounds the wait for the line of a detached program.
 const readyTime = 15 * time.Second
 
-// detach starts a program that outlives the process that starts it: in a session of its own, without a terminal, with its standard
-// streams at /dev/null.
-func detach(program string, args, env []string) (string, error) {
+// ReadyPrefix is in front of the line that a detached program prints once its start has succeeded. Without it the line says why the start
+// failed. The program prints no other line: nobody would read it.
+const ReadyPrefix = "ok: "
+
+// apart is a command that outlives the process that starts it: in a session of its own, without a terminal, without muster's variables, and
+// with its standard streams at /dev/null.
+func apart(program string, args ...string) *exec.Cmd {
+	command := exec.Command(program, args...)
+	command.Env = wire.WithoutEnv(os.Environ())
+	command.Dir = "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return command
+}
+
+// detach starts a command and gives the line that it prints.
+func detach(command *exec.Cmd) (string, error) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
 		return "", err
 	}
 	defer reader.Close()
-	command := exec.Command(program, args...)
-	command.Env = env
-	command.Dir = "/"
-	command.ExtraFiles = []*os.File{writer}
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	command.Stdout = writer
 	err = command.Start()
 	writer.Close() // else the read below would not end with the program
 	if err != nil {
 		return "", fmt.Errorf("start the supervisor: %w", err)
 	}
 	reader.SetReadDeadline(time.Now().Add(readyTime))
-	raw, err := io.ReadAll(io.LimitReader(reader, 4<<10))
-	line, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), readyPrefix)
+	said, err := bufio.NewReader(io.LimitReader(reader, 4<<10)).ReadString('\n')
+	line, ok := strings.CutPrefix(strings.TrimSpace(said), ReadyPrefix)
 	if err != nil || !ok {
-		if line == "" {
-			line = "it said nothing"
-		}
 		return "", fmt.Errorf("the supervisor did not start: %s: run it with --foreground to see why", oneLine(line))
 	}
 	return line, command.Process.Release()
-}
-
-// readyPrefix is in front of the line where the start succeeded.
-const readyPrefix = "ok: "
-
-// Announcer tells the process that started this one how the start went. It says one line and then nothing more: the other process
-// waits for the end of the descriptor.
-type Announcer struct {
-	file *os.File
-}
-
-// NewAnnouncer takes over the descriptor. No process that this one starts inherits it.
-func NewAnnouncer() *Announcer {
-	syscall.CloseOnExec(readyFile)
-	return &Announcer{os.NewFile(readyFile, "ready")}
-}
-
-// Started says that the start succeeded.
-func (a *Announcer) Started(line string) { a.say(readyPrefix + line) }
-
-// Failed says why the start failed.
-func (a *Announcer) Failed(err error) { a.say(err.Error()) }
-
-func (a *Announcer) say(line string) {
-	if a.file != nil {
-		a.file.WriteString(line + "\n")
-		a.file.Close()
-		a.file = nil
-	}
 }

@@ -30,8 +30,10 @@ func (m Manager) WithoutLine(text string) string { return m.withoutLine(text) }
 // BootLine is bootLine.
 func (m Manager) BootLine() string { return m.bootLine() }
 
-// EndRuns is endRuns.
-func (l Layout) EndRuns(ctx context.Context, build string) error { return l.endRuns(ctx, build) }
+// EndRuns is what a guard does to a version that it went back from.
+func (l Layout) EndRuns(ctx context.Context, build string) error {
+	return end(ctx, guardGrace, func() []int { return l.runs(build) })
+}
 
 // Budget is what the parts of the way back may take.
 type Budget struct{ Restart, Start, Stop, Watchdog, Guard, Grace, Pause time.Duration }

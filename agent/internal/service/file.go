@@ -30,20 +30,12 @@ func (s System) settlePaths(patterns ...string) {
 	}
 }
 
-// makeDirectories makes a folder and the missing ones above it. It gives the folders that it made, the outermost first.
-func (s System) makeDirectories(path string, mode fs.FileMode) (made []string, err error) {
-	if isDirectory(path) {
-		return nil, nil
+// missing are the folders of a path that are not there, the outermost first.
+func missing(path string) (folders []string) {
+	for ; !isDirectory(path); path = filepath.Dir(path) {
+		folders = append([]string{path}, folders...)
 	}
-	if parent := filepath.Dir(path); parent != path {
-		if made, err = s.makeDirectories(parent, mode); err != nil {
-			return made, err
-		}
-	}
-	if err := os.Mkdir(path, mode); err != nil {
-		return made, explain(path, err)
-	}
-	return append(made, path), s.syncDirectory(filepath.Dir(path))
+	return folders
 }
 
 // remove deletes a file. It is no error where the file is gone already.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,8 +27,8 @@ const (
 // guardLock is a file in the state directory. The guard that runs holds its lock.
 const guardLock = "guard.lock"
 
-// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe if the version
-// hangs, and if what keeps the agent runs no settle before a start. After a loss of power there is none until settle starts another one.
+// Guard watches a version on trial from outside. It belongs to the last good version. It makes the way back safe if the version hangs, and
+// if the supervisor runs no settle before a start. After a loss of power there is no guard until settle starts another one.
 type Guard struct {
 	Base string
 	// Open reports whether the trial goes on, and of which build.
@@ -38,17 +37,14 @@ type Guard struct {
 	Settle func(ctx context.Context) (back bool)
 }
 
-// StartGuard starts the guard of a state directory from its last good version, in a session of its own. If one runs already, the second
+// StartGuard starts the guard of a state directory from its last good version, in a session of its own. If a guard runs already, the second
 // one ends at once. way is how this agent reaches its gateway: an agent in the foreground may have been told so by a flag.
 func StartGuard(base, way string) error {
-	layout := Layout{Base: base}
-	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base, "--transport", way)
-	command.Env = wire.WithoutEnv(os.Environ()) // it reads the settings itself
+	// It reads the settings itself.
+	command := apart(Layout{Base: base}.GoodProgram(), "settle", "--guard", "--state", base, "--transport", way)
 	if by := os.Getenv(wire.EnvSupervised); by != "" {
 		command.Env = append(command.Env, wire.EnvSupervised+"="+by)
 	}
-	command.Dir = "/"
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the guard of the new version: %w", err)
 	}
@@ -56,7 +52,7 @@ func StartGuard(base, way string) error {
 	return nil
 }
 
-// Run watches until the trial has ended. It is no error where another guard does.
+// Run watches until the trial has ended. If another guard watches, it returns without an error.
 func (g Guard) Run(ctx context.Context) error {
 	lock, err := disk.Lock(filepath.Join(g.Base, guardLock))
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -73,35 +69,12 @@ func (g Guard) Run(ctx context.Context) error {
 			return nil
 		case !time.Now().Before(due):
 			if g.Settle(ctx) {
-				return Layout{Base: g.Base}.endRuns(ctx, build)
+				return end(ctx, guardGrace, func() []int { return Layout{Base: g.Base}.runs(build) }) // what keeps the agent starts the good one then
 			}
 			due = time.Now().Add(guardPause)
 		}
 		if !transport.Sleep(ctx, guardLook) {
 			return nil
-		}
-	}
-}
-
-// endRuns ends the agents that run from a build. It kills those that do not end in time. What keeps the agent starts the current build
-// then.
-func (l Layout) endRuns(ctx context.Context, build string) error {
-	deadline := time.Now().Add(guardGrace)
-	for signal := syscall.SIGTERM; ; {
-		pids := l.runs(build)
-		if len(pids) == 0 {
-			return nil
-		}
-		for _, pid := range pids {
-			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-				return fmt.Errorf("end process %d: %w", pid, err)
-			}
-		}
-		if !time.Now().Before(deadline) {
-			signal = syscall.SIGKILL
-		}
-		if !transport.Sleep(ctx, 500*time.Millisecond) {
-			return ctx.Err()
 		}
 	}
 }
@@ -127,8 +100,8 @@ func (l Layout) runs(build string) (pids []int) {
 	return pids
 }
 
-// SettleLock makes one process at a time decide about the version that is started next. It waits for another one no longer than ctx; the
-// error is syscall.EWOULDBLOCK then.
+// SettleLock makes sure that only one process at a time decides about the version that is started next. It waits for another process until
+// ctx ends; then the error is syscall.EWOULDBLOCK.
 func SettleLock(ctx context.Context, base string) (free func(), err error) {
 	for {
 		lock, err := disk.Lock(filepath.Join(base, settleLock))

@@ -97,29 +97,30 @@ func (m Manager) onstart() bool {
 
 // editOnstart adds the line to the provider's script, or removes it. It changes nothing else in the script.
 func (m Manager) editOnstart(add bool) error {
-	return m.edit(m.path(onstartPath), func(text string) string {
+	_, err := m.edit(m.path(onstartPath), func(text string) string {
 		if add {
 			return m.withLine(text, m.bootLine(), true)
 		}
 		return m.withoutLine(text)
 	})
+	return err
 }
 
 // edit changes the text of somebody else's file. It follows links.
-func (s System) edit(path string, change func(text string) string) error {
+func (s System) edit(path string, change func(text string) string) (changed bool, err error) {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
-		return explain(path, err)
+		return false, explain(path, err)
 	}
 	raw, err := os.ReadFile(at)
 	if err != nil {
-		return explain(at, err)
+		return false, explain(at, err)
 	}
 	text := change(string(raw))
 	if text == string(raw) {
-		return nil
+		return false, nil
 	}
-	return s.rewrite(at, []byte(text))
+	return true, s.rewrite(at, []byte(text))
 }
 
 // rewrite replaces somebody else's file, and keeps its mode and owner. A file that is a mount cannot be renamed over: it is written
@@ -234,7 +235,7 @@ func (m Manager) removeHooks(ctx context.Context) error {
 	return errors.Join(append(failed, m.editCrontab(ctx, false))...)
 }
 
-// Boot says what starts the supervisor at boot, or else what a person has to do.
+// Boot says what starts the supervisor at boot; if nothing does, it says what a person has to do.
 func (m Manager) Boot() (by, advice string) {
 	switch {
 	case m.onstart():

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"muster/agent/disk"
+	"muster/agent/internal/child"
 )
 
 // Names below a state directory.
@@ -28,7 +29,7 @@ const (
 	logName        = "agent.log"
 	supervisorLog  = "supervisor.log"
 
-	// ShippingFolder has the lines of logs that are not sent yet.
+	// ShippingFolder has the lines of logs that were not sent yet.
 	ShippingFolder = "shipping"
 )
 
@@ -41,17 +42,17 @@ const FloorsFile = "floors.json"
 // OwnProgram is the file of the program that runs, also if that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
 
-// Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to some of
-// them. A build is complete or not there. A link changes in one step.
+// Layout has the paths of the agent's builds in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to some of them. A
+// build is complete or not there. A link changes in one step.
 type Layout struct {
 	Base  string
 	Steps disk.Steps
 }
 
-// Program is the path by which the agent is started. It is the same for all versions.
+// Program returns the path by which the agent is started. It is the same for all versions.
 func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Name) }
 
-// GoodProgram is the path of the last good version. What decides about the version that is started is started by it.
+// GoodProgram returns the path of the last good version. The decision about the version that is started is made by this program.
 func (l Layout) GoodProgram() string { return filepath.Join(l.Base, goodLink, Name) }
 
 // keeping is the program that keeps the agent: the last good version, or the one that is started if none is good yet.
@@ -62,32 +63,32 @@ func (l Layout) keeping() string {
 	return l.GoodProgram()
 }
 
-// Log is the agent's log file.
+// Log returns the agent's log file.
 func (l Layout) Log() string { return filepath.Join(l.Base, logName) }
 
-// LastWords is the file with what the agent wrote to its standard error since the built-in supervisor has started it.
+// LastWords returns the file with what the agent wrote to its standard error since the built-in supervisor has started it.
 func (l Layout) LastWords() string { return filepath.Join(l.Base, lastWords) }
 
-// Arrival is where a file with this digest is while it arrives. It need not be a program.
+// Arrival returns the path of a file with this digest while it is downloaded. It need not be a program.
 func (l Layout) Arrival(digest string) string {
 	return filepath.Join(l.Base, versionsFolder, digest+arrivalEnd)
 }
 
-// SupervisorLog is the log file of the built-in supervisor.
+// SupervisorLog returns the log file of the built-in supervisor.
 func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, supervisorLog) }
 
-// Version is the path of the build with this digest.
+// Version returns the path of the build with this digest.
 func (l Layout) Version(digest string) string {
 	return filepath.Join(l.Base, versionsFolder, digest, Name)
 }
 
-// Current is the digest of the build that is started, empty if there is none.
+// Current returns the digest of the build that is started, empty if there is none.
 func (l Layout) Current() string { return l.target(currentLink) }
 
-// Good is the digest of the build that was online last, empty if there is none.
+// Good returns the digest of the build that was online last, empty if there is none.
 func (l Layout) Good() string { return l.target(goodLink) }
 
-// Holds reports whether there is a build that can be started, or made the one that is.
+// Holds reports whether there is a build that can be started, or that can be made the current one.
 func (l Layout) Holds() bool { return l.Current() != "" || l.Good() != "" }
 
 // target is the digest that a link names, empty if the link or its build is missing or is not one of ours.
@@ -109,7 +110,7 @@ func IsDigest(text string) bool {
 	return err == nil && len(raw) == sha256.Size && strings.ToLower(text) == text
 }
 
-// Digest is the SHA-256 of a file, in lower-case hex.
+// Digest returns the SHA-256 of a file, in lower-case hex.
 func Digest(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -151,6 +152,13 @@ func (l Layout) Install(source string) (string, error) {
 	return digest, nil
 }
 
+// Try runs the program at a path once, and returns what it wrote. It asks the program for its version.
+func Try(ctx context.Context, path string) (said string, err error) {
+	out := child.Bounded{Most: 4 << 10}
+	err = child.Run(ctx, child.Command{Program: path, Args: []string{"version"}, Dir: "/", Stdout: &out, Stderr: &out, Kill: true})
+	return string(out.Kept), err
+}
+
 // SetCurrent makes the build with this digest the one that is started from now on.
 func (l Layout) SetCurrent(digest string) error { return l.link(currentLink, digest) }
 
@@ -160,7 +168,7 @@ func (l Layout) SetGood(digest string) error { return l.link(goodLink, digest) }
 // PrepareBack makes the link by which GoBack returns to the build with this digest.
 func (l Layout) PrepareBack(digest string) error { return l.link(backLink, digest) }
 
-// KeepBefore has the build to which PrepareBack made a way back stay on the disk, once another one is good, until it is called again.
+// KeepBefore keeps the build of PrepareBack on the disk after another build has become good, until KeepBefore is called again.
 func (l Layout) KeepBefore() error {
 	if l.target(backLink) == "" || l.target(backLink) == l.Good() {
 		return nil
@@ -239,40 +247,34 @@ func (l Layout) Prune() error {
 	if needed[0] == "" || needed[1] == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(filepath.Join(l.Base, versionsFolder))
-	if err != nil {
-		return err
-	}
-	var failed []error
-	for _, entry := range entries {
-		name := entry.Name()
-		if !IsDigest(name) || slices.Contains(needed, name) || l.isOwn(name) {
-			continue
-		}
-		if err := l.Steps.At("remove a build"); err != nil {
-			return err
-		}
-		failed = append(failed, os.RemoveAll(filepath.Join(l.Base, versionsFolder, name)))
-	}
-	return errors.Join(failed...)
+	return l.sweep("remove a build", func(name string) bool {
+		return IsDigest(name) && !slices.Contains(needed, name) && !l.isOwn(name)
+	})
 }
 
-// PruneArrivals removes what has arrived, but for the file with this digest.
+// PruneArrivals removes downloaded files, except the file with this digest.
 func (l Layout) PruneArrivals(but string) error {
+	return l.sweep("remove an arrival", func(name string) bool {
+		digest, found := strings.CutSuffix(name, arrivalEnd)
+		return found && digest != but
+	})
+}
+
+// sweep removes what goes from the folder of the builds.
+func (l Layout) sweep(step string, goes func(name string) bool) error {
 	entries, err := os.ReadDir(filepath.Join(l.Base, versionsFolder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	failed := []error{err}
 	for _, entry := range entries {
-		digest, found := strings.CutSuffix(entry.Name(), arrivalEnd)
-		if !found || digest == but {
+		if !goes(entry.Name()) {
 			continue
 		}
-		if err := l.Steps.At("remove an arrival"); err != nil {
+		if err := l.Steps.At(step); err != nil {
 			return err
 		}
-		failed = append(failed, os.Remove(filepath.Join(l.Base, versionsFolder, entry.Name())))
+		failed = append(failed, os.RemoveAll(filepath.Join(l.Base, versionsFolder, entry.Name())))
 	}
 	return errors.Join(failed...)
 }

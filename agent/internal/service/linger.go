@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"muster/agent/internal/account"
 )
 
-// Choose is the kind that keeps the agent running here, also after the user has logged out. systemd ends a user's services at the
-// last logout unless the user lingers. If the user cannot linger, cron starts a supervisor that outlives the login. The error
-// says why neither works, and what to do. Choose changes nothing.
+// Choose returns the kind that keeps the agent running here, also after the user has logged out. systemd ends a user's services at the last
+// logout unless the user lingers. If the user cannot linger, cron starts a supervisor that outlives the login. The error says why neither
+// works, and what to do. Choose changes nothing.
 func (m Manager) Choose(ctx context.Context) (Kind, error) {
 	kind := m.Kind()
 	switch {
@@ -79,27 +81,32 @@ func (m Manager) linger(ctx context.Context) error {
 	return m.note(func(r *record) { r.Linger = true })
 }
 
+// unlinger turns lingering off if join has turned it on. It comes last: with it the user's systemd ends, and with that the process that does
+// this, if the agent has started it.
+func (m Manager) unlinger(ctx context.Context, r record) error {
+	if !r.Linger {
+		return nil
+	}
+	if _, err := m.run(ctx, "loginctl", "--no-ask-password", "disable-linger", m.user()); err != nil {
+		return fmt.Errorf("%w: let root run: loginctl disable-linger %s", err, m.user())
+	}
+	return nil
+}
+
 // user is the user's name by /etc/passwd, or the number where no name is known. For a user who is not in that file, the environment
 // counts. A name of another user in the environment does not count: su, sudo and setpriv may leave the caller's name there.
 func (m Manager) user() string {
-	text, _ := os.ReadFile(m.path("/etc/passwd"))
-	others := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.SplitN(line, ":", 4)
-		switch {
-		case len(fields) < 4:
-		case fields[2] == fmt.Sprint(m.UID) && plainName(fields[0]):
-			return fields[0]
-		default:
-			others[fields[0]] = true
-		}
+	accounts := &account.Accounts{Root: m.Root, UID: m.UID}
+	number := fmt.Sprint(m.UID)
+	if own, err := accounts.Login(""); err == nil && own.Name != number && plainName(own.Name) {
+		return own.Name
 	}
 	for _, name := range []string{m.getenv("USER"), m.getenv("LOGNAME")} {
-		if plainName(name) && !others[name] {
+		if _, unknown := accounts.Login(name); plainName(name) && unknown != nil {
 			return name
 		}
 	}
-	return fmt.Sprint(m.UID)
+	return number
 }
 
 // plainName refuses a name that a tool would take for a flag, and "+", which is not a name: NIS reads it as a reference to another list.

@@ -87,6 +87,7 @@ func TestWhoTheUserIs(t *testing.T) {
 		b := newBox(t, test.uid)
 		b.mkdir("/run/systemd/system")
 		b.write("/etc/passwd", passwd)
+		b.write("/etc/group", "root:x:0:\n")
 		b.env["USER"] = test.user
 		b.env["LOGNAME"] = test.logname
 		_, err := b.Choose(context.Background())

@@ -15,7 +15,7 @@ import (
 // supervisorLock is a file in the state directory. The process that holds its lock is the supervisor, and writes its id into it.
 const supervisorLock = "supervisor.lock"
 
-// SupervisedError is returned where another supervisor runs already.
+// SupervisedError is returned if another supervisor runs already.
 type SupervisedError struct {
 	PID int // 0: not known
 }
@@ -60,8 +60,8 @@ func readPID(path string) int {
 	return pid
 }
 
-// Supervisor finds the supervisor of a state directory. pid is 0 if none runs, or where it does not say its id. The lock
-// decides, so an old file means nothing.
+// Supervisor finds the supervisor of a state directory. pid is 0 if none runs, or if the supervisor does not say its id. The lock decides,
+// so an old file means nothing.
 func Supervisor(base string) (pid int, running bool) {
 	path := filepath.Join(base, supervisorLock)
 	if !disk.Locked(path) {

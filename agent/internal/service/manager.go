@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -20,31 +20,31 @@ import (
 	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/internal/workload"
-	"muster/agent/wire"
 )
 
-// Install makes this kind keep the agent running, from now on and after every boot. It changes nothing where all is as it should
-// be. restart restarts an agent that runs, so that the new build or the new settings count.
+// Install makes this kind keep the agent running, from now on and after every boot. It changes nothing if everything is as it should be.
+// With restart, it restarts an agent that runs, so that the new build or the new settings are used.
 func (m Manager) Install(ctx context.Context, kind Kind, restart bool) (Outcome, error) {
+	if !slices.Contains(m.kinds(), kind) {
+		return Outcome{}, fmt.Errorf("no kind of service is called %q", kind)
+	}
 	if before := m.Installed(); before != "" && before != kind {
 		if _, err := m.removeKind(ctx, before); err != nil {
 			return Outcome{}, err
+		}
+		if before == UserSystemd {
+			if err := m.unlinger(ctx, m.record()); err != nil {
+				return Outcome{}, err
+			}
 		}
 	}
 	if err := m.note(func(r *record) { r.Kind = kind }); err != nil {
 		return Outcome{}, err
 	}
-	switch kind {
-	case Systemd:
-		return m.installUnit(ctx, false, restart)
-	case OpenRC:
-		return m.installOpenRC(ctx, restart)
-	case UserSystemd:
-		return m.installUnit(ctx, true, restart)
-	case Supervised:
+	if kind == Supervised {
 		return m.installSupervisor(ctx, restart)
 	}
-	return Outcome{}, fmt.Errorf("no kind of service is called %q", kind)
+	return m.unit(kind).install(ctx, restart)
 }
 
 // installSupervisor adds the hook before it starts anything, so that an interruption leaves nothing that does not come back at boot.
@@ -68,7 +68,7 @@ func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, 
 	return Outcome{Line: line, Advice: advice}, nil
 }
 
-// Without says why no service keeps the agent.
+// Without says why no service keeps the agent running.
 func (m Manager) Without() string {
 	if m.boundToLogins() {
 		return "this user's services end at logout (no linger)"
@@ -76,8 +76,8 @@ func (m Manager) Without() string {
 	return "no init system here"
 }
 
-// StartSupervisor starts the supervisor in a session of its own, from the last good version, and gives what it prints. It is no error
-// where one runs already.
+// StartSupervisor starts the supervisor in a session of its own, from the last good version, and returns what it prints. It is no error if
+// one runs already.
 func (m Manager) StartSupervisor() (string, error) {
 	return m.startSupervisor(Layout{Base: m.Base}.keeping())
 }
@@ -87,24 +87,20 @@ func (m Manager) startSupervisor(program string) (string, error) {
 	if start == nil {
 		start = detach
 	}
-	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
-	return start(program, args, wire.WithoutEnv(os.Environ()))
+	return start(apart(program, "supervise", "--detached", "--state", m.Base, "--settings", m.Settings))
 }
 
 // StartLeave starts the command leave of the installed agent. It outlives the agent, which it stops. It writes to a file in the state
-// directory, which it removes at the end. ended is called where the command ends before this process.
+// directory, which it removes at the end. ended is called if the command ends before this process.
 func (m Manager) StartLeave(ended func(error)) error {
 	log, err := os.OpenFile(filepath.Join(m.Base, leaveLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return explain(m.Base, err)
 	}
 	defer log.Close()
-	command := exec.Command(Layout{Base: m.Base}.Program(), "leave", "--state", m.Base)
-	command.Env = wire.WithoutEnv(os.Environ())
-	command.Dir = "/"
+	command := apart(Layout{Base: m.Base}.Program(), "leave", "--state", m.Base)
 	command.Stdout = log
 	command.Stderr = log
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return fmt.Errorf("start the removal: %w", err)
 	}
@@ -112,25 +108,17 @@ func (m Manager) StartLeave(ended func(error)) error {
 	return nil
 }
 
-// LeaveLog is the file that StartLeave's command writes to.
+// LeaveLog returns the file that StartLeave's command writes to.
 func (m Manager) LeaveLog() string { return filepath.Join(m.Base, leaveLog) }
 
 // Stop ends the agent, whatever keeps it. It does not change what starts it at boot.
 func (m Manager) Stop(ctx context.Context) error {
 	var failed []error
 	for _, kind := range m.kinds() {
-		switch kind {
-		case Systemd:
-			failed = append(failed, m.stopUnit(ctx, false))
-		case OpenRC:
-			if exists(m.path(openRCPath)) {
-				_, err := m.run(ctx, "rc-service", Name, "stop")
-				failed = append(failed, err)
-			}
-		case UserSystemd:
-			failed = append(failed, m.stopUnit(ctx, true))
-		case Supervised:
+		if kind == Supervised {
 			failed = append(failed, m.stopSupervisor(ctx))
+		} else {
+			failed = append(failed, m.unit(kind).stop(ctx))
 		}
 	}
 	return errors.Join(failed...)
@@ -138,35 +126,33 @@ func (m Manager) Stop(ctx context.Context) error {
 
 // stopSupervisor ends the supervisor, and with it the agent. Then it ends an agent whose supervisor was killed before.
 func (m Manager) stopSupervisor(ctx context.Context) error {
-	if pid, running := Supervisor(m.Base); running {
+	err := end(ctx, stopTime, func() []int {
+		pid, _ := Supervisor(m.Base)
 		if pid == 0 {
-			return fmt.Errorf("a supervisor holds %s and does not say which process it is: end it by hand (muster-agent supervise)",
-				filepath.Join(m.Base, supervisorLock))
+			return nil
 		}
-		gone := func() bool { _, running := Supervisor(m.Base); return !running }
-		if err := endProcess(ctx, pid, gone); err != nil {
-			return err
-		}
+		return []int{pid}
+	})
+	if err != nil {
+		return err
 	}
-	if pid := m.Agent(); pid != 0 {
-		return endProcess(ctx, pid, func() bool { return m.Agent() != pid })
+	if _, running := Supervisor(m.Base); running {
+		return fmt.Errorf("a supervisor holds %s and does not say which process it is: end it by hand (muster-agent supervise)",
+			filepath.Join(m.Base, supervisorLock))
 	}
-	return nil
+	return m.endAgent(ctx)
 }
 
 // Files lists what an installation of this kind writes outside of the state directory.
 func (m Manager) Files(kind Kind) []string {
 	files := []string{m.path(m.Settings)}
-	switch kind {
-	case Systemd, UserSystemd:
-		files = append(files, m.path(m.unitPath(kind == UserSystemd)))
-	case OpenRC:
-		files = append(files, m.path(openRCPath))
+	if kind != Supervised {
+		files = append(files, m.unit(kind).path)
 	}
 	return files
 }
 
-// Agent is the process id of the agent that runs from a build in this state directory. It is 0 if none runs.
+// Agent returns the process id of the agent that runs from a build in this state directory. It is 0 if none runs.
 func (m Manager) Agent() int {
 	if !identity.Running(m.Base) {
 		return 0
@@ -186,11 +172,10 @@ func (m Manager) Agent() int {
 // Traces lists what an installation has left on the machine, in the state directory and outside of it.
 func (m Manager) Traces() []string {
 	paths := []string{m.path(m.Settings), m.Base}
-	if m.System.UID == 0 {
-		paths = append(paths, m.path(m.unitPath(false)), m.path(openRCPath))
-	}
-	if m.configFolder() != "" {
-		paths = append(paths, m.path(m.unitPath(true)))
+	for _, kind := range m.kinds() {
+		if kind != Supervised {
+			paths = append(paths, m.unit(kind).path)
+		}
 	}
 	var found []string
 	for _, path := range paths {
@@ -231,27 +216,20 @@ func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 	}
 	removeFolders(r.Made)
 	if r.Found != nil {
-		return append(removed, "what was in "+m.Base), nil
+		return append(removed, "what was in "+m.Base), m.unlinger(ctx, r)
 	}
-	return append(removed, m.Base), nil
+	return append(removed, m.Base), m.unlinger(ctx, r)
 }
 
 // removeKind stops the agent and removes what keeps it by this kind. path is the unit or the script that it removed, if there was one.
 func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err error) {
-	switch kind {
-	case Systemd:
-		return m.removeUnit(ctx, false)
-	case OpenRC:
-		return m.removeOpenRC(ctx)
-	case UserSystemd:
-		return m.removeUnit(ctx, true)
-	case Supervised:
-		if err := m.removeHooks(ctx); err != nil {
-			return "", err
-		}
-		return "", m.stopSupervisor(ctx)
+	if kind != Supervised {
+		return m.unit(kind).uninstall(ctx)
 	}
-	return "", nil
+	if err := m.removeHooks(ctx); err != nil {
+		return "", err
+	}
+	return "", m.stopSupervisor(ctx)
 }
 
 // leaveLog is a file in the state directory.

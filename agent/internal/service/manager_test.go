@@ -138,8 +138,8 @@ func TestUserSystemd(t *testing.T) {
 	if calls := b.called(); !strings.Contains(calls, "\nenv XDG_RUNTIME_DIR=/run/user/1000 systemctl --user enable --no-reload") {
 		t.Errorf("calls\n%s", calls)
 	}
-	if _, err := b.Remove(context.Background()); err != nil || b.linger {
-		t.Errorf("linger %v, %v", b.linger, err)
+	if _, err := b.Remove(context.Background()); err != nil || b.linger || b.cutOff {
+		t.Errorf("linger %v, before all was removed %v, %v", b.linger, b.cutOff, err)
 	}
 	if _, err := os.Stat(filepath.Join(b.Root, "/home/u/.config")); err == nil {
 		t.Error("a folder that was made is left")

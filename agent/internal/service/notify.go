@@ -12,7 +12,7 @@ import (
 // notifySocket is the variable that names the socket.
 const notifySocket = "NOTIFY_SOCKET"
 
-// Notifier tells systemd, or what stands in for it, how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are
+// Notifier tells systemd, or the agent's own supervisor, how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are
 // safe for concurrent use.
 type Notifier struct {
 	socket string
@@ -35,10 +35,10 @@ func NewNotifier(getenv func(string) string) *Notifier {
 	return n
 }
 
-// Environ is this process's environment as it was before NewNotifier, for a process that takes its place.
+// Environ returns this process's environment as it was before NewNotifier, for a process that takes its place.
 func (n *Notifier) Environ() []string { return append(os.Environ(), n.taken...) }
 
-// Told reports whether anybody is told anything.
+// Told reports whether there is anybody to tell.
 func (n *Notifier) Told() bool { return n.socket != "" }
 
 // Progress feeds the watchdog and says how the agent is. The first call also says that the agent has started.

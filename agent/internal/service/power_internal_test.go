@@ -35,14 +35,14 @@ func TestUnitPowerCuts(t *testing.T) {
 			}
 			return nil, nil
 		}
-		_, err := m.installUnit(t.Context(), false, false)
+		_, err := m.unit(Systemd).install(t.Context(), false)
 		installed, removed = err == nil && d.Steps.At("a person is told") == nil, false
 		if installed {
-			removed = m.remove(m.path(m.unitPath(false))) == nil
+			removed = m.remove(m.unit(Systemd).path) == nil
 		}
 	}, func(dir, happened string) {
 		m := manager(dir)
-		text, err := os.ReadFile(m.path(m.unitPath(false)))
+		text, err := os.ReadFile(m.unit(Systemd).path)
 		if err == nil && string(text) != want {
 			t.Errorf("%s: the unit is %q", happened, text)
 		}

@@ -44,9 +44,9 @@ func (m Manager) note(change func(*record)) error {
 
 // makeFolder makes a folder outside of the state directory, and notes which folders it had to make.
 func (m Manager) makeFolder(path string, mode os.FileMode) error {
-	made, err := m.makeDirectories(path, mode)
-	if len(made) == 0 || err != nil {
-		return err
+	made := missing(path)
+	if err := m.Disk.MakeFolders(path, mode); err != nil || len(made) == 0 {
+		return explain(path, err)
 	}
 	return m.note(func(r *record) { r.Made = append(r.Made, made...) })
 }
@@ -64,9 +64,9 @@ func (m Manager) MakeBase() error {
 	if info, err := os.Stat(m.Base); err == nil && identity.Empty(m.Base) {
 		return m.takeBase(info)
 	}
-	made, err := m.makeDirectories(m.Base, 0o700)
-	if len(made) == 0 || err != nil {
-		return err
+	made := missing(m.Base)
+	if err := m.Disk.MakeFolders(m.Base, 0o700); err != nil || len(made) == 0 {
+		return explain(m.Base, err)
 	}
 	return m.note(func(r *record) { r.Made = append(r.Made, made[:len(made)-1]...) })
 }
@@ -89,7 +89,7 @@ func (f found) give(path string) error {
 	return errors.Join(os.Chmod(path, f.Mode), os.Chown(path, f.UID, f.GID))
 }
 
-// Undo removes what MakeBase and an installation have put into the state directory, where no identity is in it yet.
+// Undo removes what MakeBase and an installation have put into the state directory, if no identity is in it yet.
 func (m Manager) Undo() error {
 	r := m.record()
 	err := m.removeBase()
@@ -114,5 +114,5 @@ func (m Manager) Finish() error { return m.note(func(r *record) { r.Open = false
 // Unfinished reports whether a change was begun and not finished.
 func (m Manager) Unfinished() bool { return m.record().Open }
 
-// Installed is the kind of the last installation, empty if there was none.
+// Installed returns the kind of the last installation, empty if there was none.
 func (m Manager) Installed() Kind { return m.record().Kind }

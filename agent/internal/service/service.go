@@ -31,7 +31,7 @@ const Name = "muster-agent"
 // commandTime bounds one call of a tool. To start the unit takes longest: systemd waits until the agent has asked its gateway once.
 const commandTime = time.Minute
 
-// Kind is what keeps the agent running.
+// Kind is the kind of service that keeps the agent running.
 type Kind string
 
 // The kinds, the preferred one first.
@@ -59,8 +59,8 @@ type System struct {
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 	// Exec replaces this process by a program, with these arguments and this environment. Nil: the system does that.
 	Exec func(program string, args, environ []string) error
-	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
-	Detach func(program string, args, env []string) (string, error)
+	// Detach starts a command that outlives this process, and returns the one line that it prints. Nil: the real command is started.
+	Detach func(*exec.Cmd) (string, error)
 	Disk   disk.Steps // of the files that are written; nil: nobody is told
 }
 
@@ -87,7 +87,7 @@ func (s System) getenv(name string) string {
 	return s.Getenv(name)
 }
 
-// SettingsPath is where the settings of this user's agent are: for root /etc/muster/agent.env, for others below the XDG
+// SettingsPath returns where the settings of this user's agent are: for root /etc/muster/agent.env, for others below the XDG
 // configuration folder. It is empty if that folder is not known.
 func (s System) SettingsPath() string {
 	if s.UID == 0 {
@@ -99,7 +99,7 @@ func (s System) SettingsPath() string {
 	return ""
 }
 
-// OwnerFolder is where the owner of a machine says what its agent may do. The agent never writes there.
+// OwnerFolder returns the folder in which the owner of a machine says what its agent may do. The agent never writes there.
 func (s System) OwnerFolder() string { return s.path(musterFolder) }
 
 func (s System) configFolder() string {

@@ -74,7 +74,7 @@ func (s Settings) Format() []byte {
 	return out.Bytes()
 }
 
-// Environ gives the settings in the form of os.Environ.
+// Environ returns the settings in the form of os.Environ.
 func (s Settings) Environ() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -174,8 +174,8 @@ func (m Manager) LoadSettings() (Settings, error) {
 // Equal compares the settings as they would be written.
 func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), other.Format()) }
 
-// Or looks variables up in an environment first. For a variable of this program that is not there it takes the setting. It never takes
-// a credential from the settings.
+// Or returns a getenv that looks in an environment first, and then in the settings for a variable of this program. It never takes a
+// credential from the settings.
 func (s Settings) Or(getenv func(string) string) func(string) string {
 	return func(name string) string {
 		if value := getenv(name); value != "" || wire.EnvSecret(name) || !strings.HasPrefix(name, wire.EnvPrefix) {

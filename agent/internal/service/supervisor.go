@@ -23,16 +23,17 @@ import (
 const (
 	firstPause  = time.Second
 	longPause   = time.Minute
-	steady      = time.Minute     // after a run of this length the next pause is short again
-	adoptPause  = 2 * time.Second // between two looks at an agent that this supervisor did not start
-	maxLastWord = 4 << 10         // bytes of what an agent said before it ended
+	steady      = time.Minute              // after a run of this length the next pause is short again
+	adoptPause  = 2 * time.Second          // between two looks at an agent that this supervisor did not start
+	maxLastWord = 4 << 10                  // bytes of what an agent said before it ended
+	stopTime    = unitStop + 5*time.Second // for an agent or a supervisor to end, before it is killed
 )
 
 // lastWords is a file in the state directory. It holds what the agent has written to its standard error since its last start, such
 // as a panic. The agent's log is another file.
 const lastWords = "agent.err"
 
-// Keeper keeps an agent running where no init system does. A state directory has one Keeper at a time.
+// Keeper keeps an agent running if no init system does. A state directory has one Keeper at a time.
 type Keeper struct {
 	Base     string
 	Settings string // the file with the agent's settings; it is read before every start
@@ -49,9 +50,8 @@ type Keeper struct {
 	watch *Watch // nil: Agent was given
 }
 
-// Run starts the agent, and starts it again whenever it ends, until ctx is done. Then it ends the agent too. The error is a
-// SupervisedError where another supervisor runs. It does not disturb an agent whose supervisor was killed: it waits until that
-// agent ends.
+// Run starts the agent, and starts it again whenever it ends, until ctx is done. Then it ends the agent too. The error is a SupervisedError
+// if another supervisor runs. It does not disturb an agent whose supervisor was killed: it waits until that agent ends.
 func (k Keeper) Run(ctx context.Context) error {
 	lock, err := lockSupervisor(k.Base)
 	if err != nil {
@@ -207,20 +207,36 @@ func (k Keeper) lastWord(file *os.File) string {
 // errStuck means that a process did not end although it was killed.
 var errStuck = errors.New("it does not end")
 
-// endProcess tells a process to end, and kills it if it does not. It waits until gone says that the process has ended.
-func endProcess(ctx context.Context, pid int, gone func() bool) error {
+// end has processes end. It asks them, and kills those that are left after the grace. left lists them: those that were started since are
+// among them.
+func end(ctx context.Context, grace time.Duration, left func() []int) error {
+	var pids []int
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end process %d: %w: run it as its user, or as root (sudo)", pid, err)
-		}
-		for deadline := time.Now().Add(unitStop + 5*time.Second); time.Now().Before(deadline); {
-			if gone() {
+		deadline := time.Now().Add(grace)
+		for over := false; !over; over = time.Now().After(deadline) {
+			if pids = left(); len(pids) == 0 {
 				return nil
 			}
-			if !transport.Sleep(ctx, 20*time.Millisecond) {
+			for _, pid := range pids {
+				if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+					return fmt.Errorf("end process %d: %w: run it as its user, or as root (sudo)", pid, err)
+				}
+			}
+			if !transport.Sleep(ctx, 50*time.Millisecond) {
 				return ctx.Err()
 			}
 		}
 	}
-	return fmt.Errorf("process %d: %w: see what it waits for (cat /proc/%d/stack), or restart the machine", pid, errStuck, pid)
+	return fmt.Errorf("process %d: %w: see what it waits for (cat /proc/%d/stack), or restart the machine", pids[0], errStuck, pids[0])
+}
+
+// endAgent ends the agent that runs.
+func (m Manager) endAgent(ctx context.Context) error {
+	pid := m.Agent()
+	return end(ctx, stopTime, func() []int {
+		if pid == 0 || m.Agent() != pid {
+			return nil
+		}
+		return []int{pid}
+	})
 }

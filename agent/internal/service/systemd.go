@@ -4,17 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strings"
 )
 
-// unitPath is where the unit is, without Root in front of it.
-func (m Manager) unitPath(user bool) string {
-	if user {
-		return filepath.Join(m.configFolder(), "systemd", "user", unitName)
+const openRCPath = "/etc/init.d/" + Name
+
+// unit is what an init system reads to keep the agent: a unit of systemd, or a script of OpenRC.
+type unit struct {
+	Manager
+	kind Kind
+	path string // of the file, with Root in front of it; empty: this user has no place for one
+	text []byte
+	mode fs.FileMode
+	made []string // patterns of what changes on the disk when it is enabled
+}
+
+// unit is that of a kind, which is not Supervised.
+func (m Manager) unit(kind Kind) unit {
+	u := unit{Manager: m, kind: kind, mode: 0o644, text: []byte(unitText(m.Base, m.Settings, kind == UserSystemd))}
+	switch folder := m.configFolder(); {
+	case kind == OpenRC:
+		u.path = m.path(openRCPath)
+		u.text = []byte(openRCText(m.Base, m.Settings))
+		u.mode = 0o755
+		u.made = []string{m.path("/etc/runlevels/default")}
+		return u
+	case kind == Systemd:
+		u.path = m.path(systemUnits + unitName)
+	case folder != "":
+		u.path = m.path(filepath.Join(folder, "systemd", "user", unitName))
 	}
-	return systemUnits + unitName
+	u.made = []string{filepath.Join(filepath.Dir(u.path), "*.wants"), filepath.Dir(u.path)} // the link that enable makes
+	return u
 }
 
 // systemctl calls the system's or the user's systemd. For the user's it sets XDG_RUNTIME_DIR, which says where that listens and which
@@ -27,184 +50,137 @@ func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (stri
 	return m.run(ctx, "env", append([]string{"XDG_RUNTIME_DIR=" + m.runtimeFolder()}, args...)...)
 }
 
-// installUnit writes the unit, enables it for the next boot and starts it. systemd reads a new unit by itself. A unit that it
-// knows already is changed only if systemd may be reloaded.
-func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, error) {
-	var out Outcome
-	if user {
-		if err := m.linger(ctx); err != nil {
-			return out, err
-		}
-	}
-	path := m.path(m.unitPath(user))
-	text := []byte(unitText(m.Base, m.Settings, user))
-	known := exists(path) // systemd may have read it, and then uses what it has read
+// tell has the init system enable, disable, start, stop or restart the agent.
+func (u unit) tell(ctx context.Context, verb string) (err error) {
+	changes := verb == "enable" || verb == "disable"
 	switch {
-	case !known:
-		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
-			return out, err
-		}
-		if err := m.replace(path, text, 0o644); err != nil {
-			return out, err
-		}
-	case !same(path, text) && m.ReloadUnits:
-		if err := m.replace(path, text, 0o644); err != nil {
-			return out, err
-		}
-		if _, err := m.systemctl(ctx, user, "daemon-reload"); err != nil {
-			return out, err
-		}
-		restart = true
-	case !same(path, text):
-		out.Advice = append(out.Advice, path+" is not as this version writes it and was left as it is, since a daemon-reload can take "+
-			"the GPUs away from running containers: when none run, join again with --reload-units")
-	}
-	if err := m.checkMemory(ctx, user); err != nil {
-		return out, err
-	}
-	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
-		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
-	}
-	m.settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path)) // the link that enable made
-	verb := "start"
-	if known && restart {
-		verb = "restart"
-	}
-	if _, err := m.systemctl(ctx, user, verb, unitName); err != nil {
-		return out, fmt.Errorf("%w: see %s", err, m.journal(user))
-	}
-	out.Line = string(m.systemdName(user)) + ": " + unitName + " enabled and " + verb + "ed"
-	if user {
-		out.Line += ", linger on"
-	}
-	return out, nil
-}
-
-func (m Manager) systemdName(user bool) Kind {
-	if user {
-		return UserSystemd
-	}
-	return Systemd
-}
-
-// checkMemory looks at what systemd would start. systemd may remember the unit of a former installation, because a target wanted
-// it at boot. If that installation was in another state directory, systemd would start a program that is not there any more.
-func (m Manager) checkMemory(ctx context.Context, user bool) error {
-	text, err := m.systemctl(ctx, user, "show", unitName, "--property=ExecStart", "--value")
-	if err != nil || !strings.Contains(text, "path=") || strings.Contains(text, "path="+Layout{Base: m.Base}.Program()+" ") {
-		return nil
-	}
-	if m.ReloadUnits {
-		_, err := m.systemctl(ctx, user, "daemon-reload")
-		return err
-	}
-	return fmt.Errorf("systemd still remembers a %s of another state directory than %s: join with the --state of that one, restart "+
-		"the machine, or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)",
-		unitName, m.Base)
-}
-
-func (m Manager) log() string { return Layout{Base: m.Base}.Log() }
-
-// journal says where a person reads why the unit failed.
-func (m Manager) journal(user bool) string {
-	if user {
-		return "journalctl --user -u " + unitName + " -n 50, and " + m.log()
-	}
-	return "journalctl -u " + unitName + " -n 50, and " + m.log()
-}
-
-// removeUnit stops the unit and removes it. A reload is not needed: systemd forgets a unit that is stopped and whose file is gone.
-func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err error) {
-	path := m.path(m.unitPath(user))
-	if user && m.configFolder() == "" || !exists(path) {
-		return "", nil
-	}
-	if err := m.stopUnit(ctx, user); err != nil {
-		return "", err
-	}
-	if err := m.disableUnit(ctx, user); err != nil {
-		return "", err
-	}
-	if err := m.remove(path); err != nil {
-		return "", err
-	}
-	if user && m.record().Linger {
-		if _, err := m.run(ctx, "loginctl", "--no-ask-password", "disable-linger", m.user()); err != nil {
-			return path, fmt.Errorf("%w: let root run: loginctl disable-linger %s", err, m.user())
-		}
-	}
-	return path, nil
-}
-
-// disableUnit keeps the unit from being started again. If the user's systemd does not run, it removes the link itself.
-func (m Manager) disableUnit(ctx context.Context, user bool) error {
-	if user && m.runtimeFolder() == "" {
-		return m.remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))
-	}
-	if _, err := m.systemctl(ctx, user, "disable", "--no-reload", unitName); err != nil {
-		return fmt.Errorf("%w: read what systemctl says, then leave again", err)
-	}
-	return nil
-}
-
-// stopUnit stops the unit where it is there. It is no error where systemd does not run.
-func (m Manager) stopUnit(ctx context.Context, user bool) error {
-	if user && m.configFolder() == "" || !exists(m.path(m.unitPath(user))) {
-		return nil
-	}
-	if user && m.runtimeFolder() == "" {
-		return nil // the user's systemd does not run, so neither does the unit
-	}
-	_, err := m.systemctl(ctx, user, "stop", unitName)
-	if err != nil && !m.runsSystemd() && !user {
-		return nil // a unit on a machine that systemd does not run on
+	case u.kind == OpenRC && changes:
+		_, err = u.run(ctx, "rc-update", map[string]string{"enable": "add", "disable": "del"}[verb], Name, "default")
+	case u.kind == OpenRC:
+		_, err = u.run(ctx, "rc-service", Name, verb)
+	case changes:
+		_, err = u.systemctl(ctx, u.kind == UserSystemd, verb, "--no-reload", unitName)
+	default:
+		_, err = u.systemctl(ctx, u.kind == UserSystemd, verb, unitName)
 	}
 	return err
 }
 
-const openRCPath = "/etc/init.d/" + Name
-
-// installOpenRC writes the init script, adds it to the default runlevel and starts it. OpenRC reads the script at each call, so a changed
-// one needs no reload.
-func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, error) {
-	path := m.path(openRCPath)
-	text := []byte(openRCText(m.Base, m.Settings))
-	known := exists(path)
-	if !same(path, text) {
-		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
-			return Outcome{}, err
-		}
-		if err := m.replace(path, text, 0o755); err != nil {
-			return Outcome{}, err
+// install writes the file, enables it for the next boot and starts the agent. A new file is read by itself. OpenRC reads a changed one at
+// each call. systemd remembers the one that it knows: that is changed only if systemd may be reloaded.
+func (u unit) install(ctx context.Context, restart bool) (out Outcome, err error) {
+	if u.kind == UserSystemd {
+		if err := u.linger(ctx); err != nil {
+			return out, err
 		}
 	}
-	if _, err := m.run(ctx, "rc-update", "add", Name, "default"); err != nil {
-		return Outcome{}, fmt.Errorf("%w: read what rc-update says, then join again", err)
+	known := exists(u.path)
+	remembered := known && u.kind != OpenRC
+	switch stale := !same(u.path, u.text); {
+	case stale && remembered && !u.ReloadUnits:
+		out.Advice = append(out.Advice, u.path+" is not as this version writes it and was left as it is, since a daemon-reload can take "+
+			"the GPUs away from running containers: when none run, join again with --reload-units")
+	case stale:
+		if err := u.write(ctx, remembered); err != nil {
+			return out, err
+		}
+		restart = restart || remembered
 	}
-	m.settlePaths(m.path("/etc/runlevels/default"))
+	if err := u.checkMemory(ctx); err != nil {
+		return out, err
+	}
+	if err := u.tell(ctx, "enable"); err != nil {
+		return out, fmt.Errorf("%w: read what %s says, then join again", err, u.kind)
+	}
+	u.settlePaths(u.made...)
 	verb := "start"
 	if known && restart {
 		verb = "restart"
 	}
-	if _, err := m.run(ctx, "rc-service", Name, verb); err != nil {
-		return Outcome{}, fmt.Errorf("%w: see %s", err, m.log())
+	if err := u.tell(ctx, verb); err != nil {
+		return out, fmt.Errorf("%w: see %s", err, u.journal())
 	}
-	return Outcome{Line: "OpenRC: service " + Name + " added to the default runlevel and started"}, nil
+	out.Line = map[Kind]string{
+		Systemd:     "systemd: " + unitName + " enabled and " + verb + "ed",
+		UserSystemd: "systemd --user: " + unitName + " enabled and " + verb + "ed, linger on",
+		OpenRC:      "OpenRC: service " + Name + " added to the default runlevel and started",
+	}[u.kind]
+	return out, nil
 }
 
-func (m Manager) removeOpenRC(ctx context.Context) (removed string, err error) {
-	path := m.path(openRCPath)
-	if !exists(path) {
+func (u unit) write(ctx context.Context, reload bool) error {
+	err := u.makeFolder(filepath.Dir(u.path), 0o755)
+	if err == nil {
+		err = u.replace(u.path, u.text, u.mode)
+	}
+	if err == nil && reload {
+		_, err = u.systemctl(ctx, u.kind == UserSystemd, "daemon-reload")
+	}
+	return err
+}
+
+// checkMemory looks at what systemd would start. systemd may remember the unit of a former installation, because a target wanted
+// it at boot. If that installation was in another state directory, systemd would start a program that is not there any more.
+func (u unit) checkMemory(ctx context.Context) error {
+	if u.kind == OpenRC {
+		return nil
+	}
+	text, err := u.systemctl(ctx, u.kind == UserSystemd, "show", unitName, "--property=ExecStart", "--value")
+	if err != nil || !strings.Contains(text, "path=") || strings.Contains(text, "path="+Layout{Base: u.Base}.Program()+" ") {
+		return nil
+	}
+	if u.ReloadUnits {
+		_, err := u.systemctl(ctx, u.kind == UserSystemd, "daemon-reload")
+		return err
+	}
+	return fmt.Errorf("systemd still remembers a %s of another state directory than %s: join with the --state of that one, restart "+
+		"the machine, or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)",
+		unitName, u.Base)
+}
+
+// journal says where a person reads why the agent did not start.
+func (u unit) journal() string {
+	log := Layout{Base: u.Base}.Log()
+	switch u.kind {
+	case Systemd:
+		return "journalctl -u " + unitName + " -n 50, and " + log
+	case UserSystemd:
+		return "journalctl --user -u " + unitName + " -n 50, and " + log
+	}
+	return log
+}
+
+// stop stops the agent where the file is there. It is no error where the init system does not run, and so neither does the agent.
+func (u unit) stop(ctx context.Context) error {
+	if !exists(u.path) || u.kind == UserSystemd && u.runtimeFolder() == "" {
+		return nil
+	}
+	err := u.tell(ctx, "stop")
+	if u.kind == Systemd && !u.runsSystemd() {
+		return nil
+	}
+	return err
+}
+
+// uninstall stops the agent and removes the file. A reload is not needed: systemd forgets a unit that is stopped and whose file is gone.
+// An agent that does not stop is at least not started at boot.
+func (u unit) uninstall(ctx context.Context) (removed string, err error) {
+	if !exists(u.path) {
 		return "", nil
 	}
-	// Both are tried, so that a service that does not stop is at least not started at boot.
-	_, stopped := m.run(ctx, "rc-service", Name, "stop")
-	_, deleted := m.run(ctx, "rc-update", "del", Name, "default")
-	if err := errors.Join(stopped, deleted); err != nil {
-		return "", fmt.Errorf("%w: read what OpenRC says, then leave again", err)
+	if err := errors.Join(u.stop(ctx), u.disable(ctx)); err != nil {
+		return "", fmt.Errorf("%w: read what %s says, then leave again", err, u.kind)
 	}
-	if err := os.Remove(path); err != nil {
-		return "", explain(path, err)
+	if err := u.remove(u.path); err != nil {
+		return "", err
 	}
-	return path, m.syncDirectory(filepath.Dir(path))
+	return u.path, nil
+}
+
+// disable keeps the agent from being started again. If the user's systemd does not run, it removes the link itself.
+func (u unit) disable(ctx context.Context) error {
+	if u.kind == UserSystemd && u.runtimeFolder() == "" {
+		return u.remove(filepath.Join(filepath.Dir(u.path), "default.target.wants", unitName))
+	}
+	return u.tell(ctx, "disable")
 }

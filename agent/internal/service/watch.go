@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Patience is how long what keeps an agent waits for it. It is the same as in the unit, and the agent's signs of life are those that
-// systemd hears (sd_notify(3)): an agent notices no difference between systemd and what stands in for it.
+// Patience is how long a supervisor waits for its agent. It is the same as in the unit, and the agent gives the signs of life that systemd
+// expects (sd_notify(3)): an agent notices no difference between systemd and the built-in supervisor.
 type Patience struct {
 	Start   time.Duration // until the first sign
 	Silence time.Duration // from one sign to the next
@@ -35,7 +35,7 @@ func (p Patience) orUnits() Patience {
 // mostPatience bounds what an agent that starts may ask for.
 const mostPatience = time.Hour
 
-// ErrHung is the end of an agent that gave no sign of life. What keeps it has ended it.
+// ErrHung is the end of an agent that gave no sign of life: its supervisor has ended it.
 var ErrHung = errors.New("it gave no sign of life, and was ended")
 
 // Watch runs the agents of one state directory, and hears their signs of life.
@@ -47,8 +47,8 @@ type Watch struct {
 }
 
 // NewWatch opens the socket. Its name is that of the state directory, so that the next supervisor hears an agent that this one leaves
-// behind. It is no file: what it hears does not depend on the disk, and nothing has to be removed. With an error there is a Watch too,
-// which hears nothing and ends no agent.
+// behind. It is not a file: so it does not depend on the disk, and nothing has to be removed. With an error it returns a Watch too, which
+// hears nothing and ends no agent.
 func NewWatch(base string, p Patience) (*Watch, error) {
 	w := &Watch{Patience: p.orUnits(), base: base}
 	var place syscall.Stat_t
@@ -74,7 +74,7 @@ func NewWatch(base string, p Patience) (*Watch, error) {
 	return w, nil
 }
 
-// Close ends what is heard.
+// Close closes the socket.
 func (w *Watch) Close() {
 	if w.socket != nil {
 		w.socket.Close()
@@ -146,7 +146,7 @@ func (w *Watch) allows(text string) (longest time.Duration) {
 }
 
 // Run runs the current build to its end, as its command run with these flags. with sets what else the process needs. When ctx is done, it
-// tells the agent to end. It ends one that hangs too: the error is ErrHung then.
+// tells the agent to end. It also ends an agent that hangs: then the error is ErrHung.
 func (w *Watch) Run(ctx context.Context, flags []string, with func(*exec.Cmd)) error {
 	watched, end := context.WithCancelCause(ctx)
 	c := exec.CommandContext(watched, Layout{Base: w.base}.Program(), append([]string{"run"}, flags...)...)
@@ -184,7 +184,7 @@ func (w *Watch) endHung(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	log.Warn("the agent that ran here already hangs: ending it", "process", pid)
-	if err := endProcess(ctx, pid, func() bool { return m.Agent() != pid }); err != nil {
+	if err := m.endAgent(ctx); err != nil {
 		log.Error("the agent that hangs was not ended", "error", err)
 	}
 }

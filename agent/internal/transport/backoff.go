@@ -20,17 +20,17 @@ type Backoff struct {
 	failures int
 }
 
-// Next is how long to wait before the next try: at random up to a bound that doubles with each call and ends at MaxWait.
+// Next returns how long to wait before the next try: at random up to a bound that doubles with each call, until it is MaxWait.
 func (b *Backoff) Next() time.Duration { return b.NextOf(1) }
 
-// NextOf is Next for a caller whose tries go to so many gateways by turns: the bound doubles when each of them was tried.
+// NextOf does what Next does, for a caller that tries gateways gateways in turn: the bound doubles when each of them was tried.
 func (b *Backoff) NextOf(gateways int) time.Duration {
 	bound := min(firstWait<<min(b.failures/max(gateways, 1), 20), MaxWait)
 	b.failures++
 	return leastWait + rand.N(bound-leastWait)
 }
 
-// After is Next after a failure, and at least as long as the gateway asks for.
+// After returns Next after a failure, but at least the time that the gateway asks for.
 func (b *Backoff) After(err error) time.Duration {
 	wait := b.Next()
 	var refusal *Refusal
@@ -40,7 +40,7 @@ func (b *Backoff) After(err error) time.Duration {
 	return wait
 }
 
-// Reset begins anew after a success.
+// Reset starts from the beginning, after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
 // Sleep waits. It reports false if the context was done before the end.

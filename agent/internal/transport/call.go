@@ -19,11 +19,9 @@ const maxAttempts = 4
 // attempt is one exchange of a call, and what is needed to judge its answer.
 type attempt struct {
 	Answer
-	identity Identity
+	out      *outgoing
 	sent     time.Time
-	signed   bool
-	via      Way // the way that carried it
-	nonce    string
+	via      Way  // the way that carried it
 	strict   bool // the certificate's dates were checked
 	endpoint *endpoint
 }
@@ -41,7 +39,7 @@ func (c *Client) Call(ctx context.Context, path string, in, out any) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.Do(ctx, Request{Path: path, Body: Bytes(kindJSON, body)})
+	answer, err := c.Do(ctx, Request{Path: path, Kind: kindJSON, Body: body})
 	if err != nil {
 		return err
 	}
@@ -51,14 +49,14 @@ func (c *Client) Call(ctx context.Context, path string, in, out any) error {
 	return nil
 }
 
-// Do sends a request of the node and returns the proven answer, whose status is 2xx. The proof covers status and body. Headers count for
-// nothing where the request was signed.
+// Do sends a request of the node and returns the proven answer, whose status is 2xx. The proof covers status and body. If the request was
+// signed, headers count for nothing.
 //
-// The error is a *Refusal where the gateway provably refused, and an *Unproven where something else answered. It wraps
-// ErrIdentityChanged where the call was cut because the node has another identity now. Any other error means that nothing answered.
+// The error is a *Refusal where the gateway provably refused, ErrOtherContent where it gives another content than Into's, and an *Unproven
+// where something else answered. It wraps ErrIdentityChanged where the call was cut because the node has another identity now. Any other
+// error means that nothing answered.
 //
-// Do corrects clock and epoch by proven answers, and signs the request again where the gateway asks for that. It is safe for concurrent
-// use.
+// Do corrects clock and epoch by proven answers, and signs the request again if the gateway asks for that. It is safe for concurrent use.
 func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	t, err := c.enter(ctx)
 	if err != nil {
@@ -73,9 +71,7 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	switch {
 	case err == nil:
 		return answer, nil
-	case errors.As(err, &refusal) && refusal.Status == http.StatusRequestedRangeNotSatisfiable && q.Into != nil:
-		return Answer{}, q.Into.spoilt(err)
-	case t.life.Err() != nil && ctx.Err() == nil && refusal == nil:
+	case t.life.Err() != nil && ctx.Err() == nil && !errors.As(err, &refusal):
 		return Answer{}, fmt.Errorf("speak to %s: %w", c.at(t).base.Host, ErrIdentityChanged)
 	}
 	return Answer{}, err
@@ -97,9 +93,6 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 		if unproven := (*Unproven)(nil); errors.As(err, &unproven) { // something between talks, as when the gateway behind it is gone
 			c.move(t, a.endpoint, err)
 		}
-		if err != nil && a.digest != "" {
-			err = q.Into.spoilt(err)
-		}
 		return a.Answer, err
 	}
 	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.at(t).base.Host, maxAttempts, last)
@@ -109,7 +102,7 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 // gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
 	return c.carry(ctx, t, func(d *endpoint, via Way) (attempt, error) {
-		signed := via == Curl || !c.isMutual(d) || q.Into.needsSignature()
+		signed := via == Curl || !c.isMutual(d)
 		a, err := c.send(ctx, d.over(via, strict), t, q, signed)
 		a.strict = true
 		if errors.Is(err, errDates) {
@@ -124,26 +117,23 @@ func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, er
 
 // send makes one exchange. Every exchange of a signed request has a new nonce, because the gateway takes a nonce only once.
 func (c *Client) send(ctx context.Context, through exchanger, t *tenure, q Request, signed bool) (attempt, error) {
-	a := attempt{identity: t.identity, signed: signed, sent: c.cfg.Now()}
-	o := c.outgoing(q)
-	o.signed = signed
+	a := attempt{out: c.outgoing(q), sent: c.cfg.Now()}
 	if q.Into != nil {
-		if err := q.Into.ask(o.header); err != nil {
-			return attempt{}, err
-		}
+		q.Into.ask(a.out.header)
 	}
 	var err error
 	if signed {
-		if a.nonce, err = c.signInto(o, t.identity.Signer); err != nil {
+		a.out.keys = t.identity.AnswerKeys
+		if a.out.nonce, err = c.signInto(a.out, t.identity.Signer); err != nil {
 			return attempt{}, err
 		}
 	}
-	a.Answer, err = through.exchange(ctx, o)
+	a.Answer, err = through.exchange(ctx, a.out)
 	return a, err
 }
 
 func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err error) {
-	r, err := http.NewRequest(o.method, c.base.String()+o.path, nil)
+	r, err := http.NewRequest(o.method(), c.base.String()+o.Path, nil)
 	if err != nil {
 		return "", err
 	}
@@ -151,13 +141,13 @@ func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err er
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
-	return signer.SignDigest(r, sign.ContentDigest(o.body.bytes()), epoch, c.Now())
+	return signer.SignDigest(r, sign.ContentDigest(o.Body), epoch, c.Now())
 }
 
 // judge decides what an answer means. The error is nil for a proven success. again says that the request has to be sent anew.
 func (c *Client) judge(a attempt) (again bool, err error) {
-	if !c.proven(a) {
-		if !a.signed { // since the last exchange something else answers: sign from now on
+	if !a.proven() {
+		if !a.signed() { // since the last exchange something else answers: sign from now on
 			c.setMutual(a.endpoint, false)
 			return true, a.Unproven()
 		}
@@ -166,6 +156,9 @@ func (c *Client) judge(a attempt) (again bool, err error) {
 	said := c.learn(a)
 	if a.Status >= 200 && a.Status < 300 {
 		c.setMutual(a.endpoint, a.chained && a.strict)
+		if a.out.Into != nil && !a.streamed {
+			return false, ErrOtherContent
+		}
 		return false, nil
 	}
 	refusal := a.refusal(said.Error)
@@ -174,27 +167,26 @@ func (c *Client) judge(a attempt) (again bool, err error) {
 		return true, refusal
 	case wire.CodeNoIdentity:
 		c.setMutual(a.endpoint, false)
-		return !a.signed, refusal
+		return !a.signed(), refusal
 	case wire.CodeMTLSRequired:
-		c.setMutual(a.endpoint, a.signed && a.chained)
+		c.setMutual(a.endpoint, a.signed() && a.chained)
 		return c.isMutual(a.endpoint), refusal
 	}
 	return false, refusal
 }
 
 // proven reports whether an answer is the gateway's. An answer to an unsigned request is proven by its connection alone.
-func (c *Client) proven(a attempt) bool {
-	if !a.signed {
+func (a attempt) proven() bool {
+	switch {
+	case !a.signed():
 		return a.chained && a.strict
+	case a.streamed: // else nothing of it was written
+		return true
 	}
-	digest := a.contentDigest()
-	for _, key := range a.identity.AnswerKeys {
-		if sign.VerifyAnswerDigest(a.Header.Get(wire.HeaderAnswer), key, a.nonce, a.Status, digest) == nil {
-			return true
-		}
-	}
-	return false
+	return a.out.proves(a.Answer, sign.ContentDigest(a.Body))
 }
+
+func (a attempt) signed() bool { return a.out.nonce != "" }
 
 // learn takes clock and epoch from a proven answer. It assumes that the gateway wrote its time in the middle of the round trip.
 func (c *Client) learn(a attempt) Facts {

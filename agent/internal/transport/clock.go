@@ -6,13 +6,13 @@ import (
 	"muster/agent/wire"
 )
 
-// Local is the time by this machine's clock.
+// Local returns the time by this machine's clock.
 func (c *Client) Local() time.Time { return c.cfg.Now() }
 
-// Now is the time by the gateway's clock, as far as it was proven, else by this machine's.
+// Now returns the time by the gateway's clock, as far as it was proven, else by this machine's.
 func (c *Client) Now() time.Time { return c.cfg.Now().Add(c.Offset()) }
 
-// Offset is the gateway's clock minus this machine's: zero until a proven answer said otherwise.
+// Offset returns the gateway's clock minus this machine's: zero until a proven answer said otherwise.
 func (c *Client) Offset() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

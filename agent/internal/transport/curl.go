@@ -77,7 +77,7 @@ func (t *curl) fences() []fence {
 // nothing was sent yet, so exchange tries the next fence.
 func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	c := t.client
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	program, err := t.endpoint.findCurl(c.cfg.Curl)
 	if err != nil {
@@ -134,8 +134,8 @@ func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error)
 		b.header("Host", t.endpoint.base.Host)
 		url.Host = "localhost:" + port(t.endpoint.base)
 	}
-	b.request(o.method, url.String()+o.path)
-	if o.body != nil {
+	b.request(o.method(), url.String()+o.Path)
+	if o.Kind != "" {
 		b.body()
 	}
 	b.headers(o.header)
@@ -155,14 +155,14 @@ func limit(ctx context.Context) time.Duration {
 func (t *curl) read(ctx context.Context, o *outgoing, out outcome) (Answer, error) {
 	host := t.endpoint.base.Host
 	switch {
-	case errors.Is(out.err, ErrVoid):
+	case errors.Is(out.err, errKeep):
 		return Answer{}, fmt.Errorf("read the answer of %s: %w", host, out.err)
 	case errors.Is(out.err, errTooLarge):
 		return Answer{}, fmt.Errorf("the answer of %s is %w", host, out.err)
 	case out.err != nil && ctx.Err() == nil:
 		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, out.err)
 	case out.code != 0 || ctx.Err() != nil:
-		return Answer{}, t.explain(ctx, out, o.timeout)
+		return Answer{}, t.explain(ctx, out, o.Timeout)
 	case out.answer.Status == 0:
 		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, errNoHTTP)
 	}

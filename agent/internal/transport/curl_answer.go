@@ -107,7 +107,7 @@ func (a *arrival) Write(data []byte) (int, error) {
 
 // crowded reports whether more is held than belongs in memory, though the head may yet say that it goes to the download.
 func (a *arrival) crowded() bool {
-	return a.out.into != nil && a.err == nil && a.out.fits(len(a.held)) != nil
+	return a.out.Into != nil && a.err == nil && a.out.fits(len(a.held)) != nil
 }
 
 // await waits for the head: on a busy machine the body may be read long before it.
@@ -130,7 +130,7 @@ func (a *arrival) await() {
 // look passes on what is held if the head allows that. The head of a proxy's answer, which comes first, allows nothing: it carries no
 // proof. The caller holds mu.
 func (a *arrival) look() {
-	if a.out.into == nil || a.err != nil {
+	if a.out.Into == nil || a.err != nil {
 		return
 	}
 	if !a.flows {
@@ -140,12 +140,12 @@ func (a *arrival) look() {
 			return
 		}
 		a.flows = true
-		if err := a.out.into.begin(answer, a.out.signed); err != nil {
+		if err := a.out.Into.begin(answer); err != nil {
 			a.fail(err)
 			return
 		}
 	}
-	if _, err := a.out.into.Write(a.held); err != nil {
+	if _, err := a.out.Into.Write(a.held); err != nil {
 		a.fail(err)
 	}
 	a.held = a.held[:0]
@@ -170,10 +170,8 @@ func (a *arrival) end(done bool) (Answer, error) {
 		return Answer{}, nil // the caller sees status 0
 	}
 	answer := Answer{Status: status, Header: header}
-	if a.flows {
-		err = a.out.taken(&answer)
-		return answer, err
+	if answer.streamed = a.flows; !a.flows {
+		answer.Body = a.held
 	}
-	answer.Body = a.held
 	return answer, nil
 }

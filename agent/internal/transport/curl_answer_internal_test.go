@@ -2,29 +2,41 @@ package transport
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"errors"
-	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"muster/agent/sign"
 )
 
 // TestBodyBeforeItsHead: more of a body than belongs in memory arrives before the head, which says where the body goes.
 func TestBodyBeforeItsHead(t *testing.T) {
+	into := Download{Digest: strings.Repeat("ab", 32)}
+	public, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof := sign.SignAnswerDigest(key, "nonce", 200, into.digest())
 	for name, test := range map[string]struct {
 		heads  []string
 		arrive bool
 	}{
-		"late":            {[]string{"HTTP/1.1 200 OK\r\nMuster-", "Answer: x\r\n\r\n"}, true},
-		"after a proxy":   {[]string{"HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.1 200 OK\r\nMuster-Answer: x\r\n\r\n"}, true},
+		"late": {[]string{"HTTP/1.1 200 OK\r\nMuster-", "Answer: " + proof + "\r\n\r\n"}, true},
+		"after a proxy": {[]string{
+			"HTTP/1.1 200 Connection established\r\n\r\n", "HTTP/1.1 200 OK\r\nMuster-Answer: " + proof + "\r\n\r\n",
+		}, true},
 		"without proof":   {[]string{"HTTP/1.1 200 OK\r\n\r\n"}, false},
 		"that never came": {nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var got bytes.Buffer
 			killed := false
-			into := &Download{To: &got, Most: 100}
-			out := &outgoing{method: http.MethodGet, most: 10, into: into, signed: true}
+			into := into
+			into.To = &got
+			out := &outgoing{Request: Request{Most: 10, Into: &into}, nonce: "nonce", keys: []ed25519.PublicKey{public}}
 			a := &arrival{out: out, kill: func() { killed = true }, news: make(chan struct{}, 1)}
 			go func() {
 				for _, part := range test.heads {

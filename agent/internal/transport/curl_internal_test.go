@@ -54,7 +54,7 @@ func serve(t testing.TB, handler http.HandlerFunc) string {
 }
 
 func post(c *Client, header http.Header, body []byte) (Answer, error) {
-	return raw(context.Background(), c, Request{Path: "/nodes/[n1]/{x}?a=b%20c", Body: Bytes("", body)}, header)
+	return raw(context.Background(), c, Request{Path: "/nodes/[n1]/{x}?a=b%20c", Kind: "text/plain", Body: body}, header)
 }
 
 // raw sends a request through curl as it is, without a proof.

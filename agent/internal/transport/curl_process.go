@@ -66,7 +66,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	cmd.WaitDelay = pipeGrace
 	loan := newLoan()
 	defer loan.end()
-	pipes, err := openPipes(loan.of(i.out.body), bytes.NewReader(i.roots))
+	pipes, err := openPipes(loan.of(i.out.Body), bytes.NewReader(i.roots))
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -104,27 +104,15 @@ type pipes struct {
 }
 
 func openPipes(body, roots io.Reader) (*pipes, error) {
-	p := &pipes{}
-	bodyEnd, err := feed(body)
-	if err != nil {
-		return nil, err
-	}
-	p.child = append(p.child, bodyEnd)
+	bodyEnd, failed := feed(body)
 	read, write, err := os.Pipe()
-	if err != nil {
-		p.closeChild()
-		return nil, err
-	}
-	p.headers = read
-	p.child = append(p.child, write)
-	rootsEnd, err := feed(roots)
-	if err != nil {
+	rootsEnd, unfed := feed(roots)
+	p := &pipes{child: []*os.File{bodyEnd, write, rootsEnd}, headers: read}
+	if err = errors.Join(failed, err, unfed); err != nil {
 		p.closeChild()
 		read.Close()
-		return nil, err
 	}
-	p.child = append(p.child, rootsEnd)
-	return p, nil
+	return p, err
 }
 
 // feed gives a pipe from which the data can be read. Its goroutine ends when the last reader has closed the pipe.
@@ -142,6 +130,6 @@ func feed(data io.Reader) (*os.File, error) {
 
 func (p *pipes) closeChild() {
 	for _, file := range p.child {
-		file.Close()
+		file.Close() // a nil file takes it
 	}
 }

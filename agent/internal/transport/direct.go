@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Answer is what came back. Whether it is proven depends on where it comes from: see Do and Register.
+// Answer is what came back. Do and Register say whether it is proven.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 
-	chained bool   // over TLS that chains to muster's root
-	noCurl  bool   // it comes from an edge, and there is no curl to try
-	digest  string // the Content-Digest of what was written to a Download; empty: Body holds all
+	chained  bool // over TLS that chains to muster's root
+	noCurl   bool // it comes from an edge, and there is no curl to try
+	streamed bool // its head was good, and its body went to the Download
 }
 
 // direct exchanges through net/http. It keeps few idle connections open. It is safe for concurrent use.
@@ -132,7 +132,7 @@ func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 // anybody between could choose where the node goes.
 func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	host := d.endpoint.base.Host
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
 	defer cancel()
 	var cut atomic.Bool
 	var at atomic.Value // the stage of the exchange
@@ -155,7 +155,7 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 		return Answer{}, fmt.Errorf("reach %s: %w (%w)", host, errHandshake, err)
 	}
 	if err != nil {
-		return Answer{}, d.explain(err, at.Load().(stage), o.timeout)
+		return Answer{}, d.explain(err, at.Load().(stage), o.Timeout)
 	}
 	defer response.Body.Close()
 	// From here on net/http has an answer. What fails now broke off in its body.
@@ -167,7 +167,7 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	switch {
 	case err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil:
 		return Answer{}, fmt.Errorf("read the answer of %s: it broke off after HTTP 400: %s (%w)", host, wantsTLS, err)
-	case errors.Is(err, errTooLarge) && o.into == nil:
+	case errors.Is(err, errTooLarge):
 		return Answer{}, fmt.Errorf("the answer of %s is %w", host, err)
 	case err != nil:
 		return Answer{}, fmt.Errorf("read the answer of %s: %w", host, err)
@@ -176,19 +176,19 @@ func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 }
 
 func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.method, d.endpoint.base.String()+o.path, loan.of(o.body))
+	r, err := http.NewRequestWithContext(ctx, o.method(), d.endpoint.base.String()+o.Path, loan.of(o.Body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header = o.header
 	r.Header.Set("User-Agent", "muster-agent/"+d.client.cfg.Version)
 	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
-	if o.body == nil {
+	if o.Kind == "" {
 		r.Body = http.NoBody
 		return r, nil
 	}
-	r.ContentLength = int64(len(o.body.data))
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(loan.of(o.body)), nil }
+	r.ContentLength = int64(len(o.Body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(loan.of(o.Body)), nil }
 	return r, nil
 }
 

@@ -16,16 +16,16 @@ const (
 )
 
 // Elsewhere writes what an https URL gives, from this byte on, until its end. The server needs a certificate that this system trusts. The
-// authorization goes to the host of the URL alone: after a redirect to another host it is left out. Nothing proves what comes: the caller
-// knows its digest, and ends what stalls. An error of the writer ends it. The writer gets an empty piece for bytes that it has. It goes the
-// way on which this client goes.
+// authorization goes to the host of the URL alone: after a redirect to another host it is left out. Nothing proves the content: the caller
+// knows its digest, and ends a download that stalls. An error of the writer ends it. The writer gets an empty piece for bytes that it has
+// already. It uses the same way (direct or curl) as this client.
 func (c *Client) Elsewhere(ctx context.Context, address, authorization string, from int64, to io.Writer) error {
 	for range maxHops {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
 			return errors.New("the content is not at an https URL, or its URL carries a password: where it lies has to be set right at the gateway")
 		}
-		answer, err := c.foreign(ctx, u, authorization, &Download{To: to, Most: 1 << 62, got: from, open: true})
+		answer, err := c.foreign(ctx, u, authorization, &Download{To: to, From: from, open: true})
 		if err != nil {
 			return err
 		}
@@ -58,9 +58,7 @@ func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, 
 		if authorization != "" {
 			o.header.Set("Authorization", authorization)
 		}
-		if into.got > 0 {
-			o.header.Set("Range", fmt.Sprintf("bytes=%d-", into.got))
-		}
+		into.ask(o.header)
 		answer, err := d.over(via, first).exchange(ctx, o)
 		return attempt{Answer: answer, via: via}, err
 	})

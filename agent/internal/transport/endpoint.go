@@ -95,7 +95,7 @@ func (c *Client) follow(gateways []string) {
 	}
 }
 
-// Through is the URL of the gateway in use, if it is another one than Gateway.
+// Through returns the URL of the gateway in use, if it is another one than Gateway.
 func (c *Client) Through() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,14 +119,14 @@ func (c *Client) begin(id Identity) *url.URL {
 	return c.base
 }
 
-// ErrSilent is the cause with which a caller ends a call that has had its time: see context.WithTimeoutCause. It counts as an answer that
-// did not come.
+// ErrSilent is the cause with which a caller ends a call that took too long: see context.WithTimeoutCause. It counts as an answer that did
+// not come.
 var ErrSilent = errors.New("no answer in the time that there was for it")
 
 // unreached reports whether an error means that the gateway was not reached, or that its answer broke off.
 func unreached(ctx context.Context, err error) bool {
 	switch {
-	case err == nil, errors.Is(err, ErrVoid), errors.Is(err, errTooLarge), errors.Is(err, ErrIdentityChanged):
+	case err == nil, errors.Is(err, errKeep), errors.Is(err, errTooLarge), errors.Is(err, ErrIdentityChanged):
 		return false
 	}
 	return ctx.Err() == nil || errors.Is(context.Cause(ctx), ErrSilent)

@@ -122,7 +122,7 @@ func TestNextGateway(t *testing.T) {
 	if _, err := client.FetchTrust(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := client.Do(t.Context(), transport.Request{Path: "/other", Body: transport.Bytes("x/y", []byte("z"))}); err != nil {
+	if _, err := client.Do(t.Context(), transport.Request{Path: "/other", Kind: "x/y", Body: []byte("z")}); err != nil {
 		t.Error(err)
 	}
 	if got := s.dials(); got != "gw2.test" {

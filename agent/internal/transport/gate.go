@@ -39,9 +39,9 @@ func (c *Client) newTenure(id Identity, to *url.URL) *tenure {
 	return t
 }
 
-// Use makes the client speak for an identity from now on. Calls that run under the one before may end within drainTime, or a tenth
-// of what is left of the next certificate. Then they are cut, with ErrIdentityChanged. New calls wait meanwhile. When Use
-// returns, nothing more is sent under the identity before, and its connections are closed.
+// Use makes the client speak for an identity from now on. Calls that run under the previous identity may end within drainTime, or a tenth
+// of the time that the next certificate has left. Then they are cut, with ErrIdentityChanged. New calls wait meanwhile. When Use returns,
+// nothing more is sent under the previous identity, and its connections are closed.
 func (c *Client) Use(id Identity) {
 	c.using.Lock()
 	defer c.using.Unlock()

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/wire"
 )
 
 // under is the fingerprint of the identity that a request was made with.
@@ -110,6 +112,43 @@ func TestCallsAreCutWhenTheIdentityChanges(t *testing.T) {
 				}
 				if err := long(client, "50s"); err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusalAtTheChange: a refusal that has come when the identity changes is told, because nothing has to be asked again.
+func TestRefusalAtTheChange(t *testing.T) {
+	for name, secure := range map[string]bool{"mtls": true, "signed": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var came atomic.Bool
+				var change func()
+				g, client := gated(t, secure, func(c *transport.Config) {
+					c.Now = func() time.Time {
+						if came.CompareAndSwap(true, false) { // the answer is being looked at
+							change()
+						}
+						return time.Now()
+					}
+				})
+				g.Route = func(gatewaytest.Request) *gatewaytest.Reply {
+					now := g.Now().UTC()
+					came.Store(true)
+					return g.JSON(403, wire.Error{Error: wire.ErrorDetail{Code: wire.CodeRevoked}, Time: &now})
+				}
+				next := g.Identity(t)
+				var group sync.WaitGroup
+				change = func() {
+					group.Go(func() { client.Use(next) })
+					time.Sleep(6 * time.Second) // until the calls are cut
+				}
+				_, err := client.Do(t.Context(), transport.Request{Path: "/refused"})
+				group.Wait()
+				var refusal *transport.Refusal
+				if !errors.As(err, &refusal) || refusal.Code != wire.CodeRevoked {
+					t.Errorf("error %v", err)
 				}
 			})
 		})

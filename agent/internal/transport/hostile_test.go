@@ -1,16 +1,12 @@
 package transport_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
@@ -59,52 +55,4 @@ func TestLargeHeads(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestDownloadBegunByAnEdge has an edge write the first part to a signed request. Then the gateway's own connection, which proves what
-// comes over it, brings the rest: the whole is not proven.
-func TestDownloadBegunByAnEdge(t *testing.T) {
-	g := gatewaytest.New(t)
-	b := &blob{content: noise(64 << 10), tag: `"a"`}
-	g.Route = b.route
-	edge := gatewaytest.New(t)
-	edge.Script = func(gatewaytest.Request) *gatewaytest.Reply {
-		head := map[string]string{"Muster-Answer": "forged", "ETag": b.tag}
-		return &gatewaytest.Reply{Status: 200, Unproven: true, Cut: 1000, Body: make([]byte, 2000), Header: head}
-	}
-	public := gatewaytest.NewCA(t, time.Now())
-	certificate := public.Server(t, time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), gatewaytest.Host)
-	network := gatewaytest.ServePipe(t, edge, &certificate)
-	client, err := transport.New(transport.Config{
-		Gateway: "https://" + gatewaytest.Host, SystemRoots: public.Pool(),
-		Dial: func(ctx context.Context, name, address string) (net.Conn, error) {
-			return network.Dial(ctx, name, address)
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	client.Use(g.Identity(t))
-	var got bytes.Buffer
-	d := &transport.Download{To: &got, Most: 1 << 20}
-	if err := fetch(client, d); err == nil || d.Size() != 1000 {
-		t.Fatalf("%d bytes, error %v", d.Size(), err)
-	}
-	network = gatewaytest.ServePipe(t, g, g.Serving(t))
-	for range 2 {
-		if _, err := call(client); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if client.Mode() != "mtls" {
-		t.Fatalf("mode %s", client.Mode())
-	}
-	if err := fetch(client, d); !errors.Is(err, transport.ErrVoid) {
-		t.Errorf("%d bytes, error %v", d.Size(), err)
-	}
-	got.Reset()
-	if err := fetch(client, &transport.Download{To: &got, Most: 1 << 20}); err != nil || !bytes.Equal(got.Bytes(), b.content) {
-		t.Errorf("%d bytes, error %v", got.Len(), err)
-	}
 }

@@ -12,16 +12,16 @@ import (
 	"muster/agent/wire"
 )
 
-// Register posts a register request. A machine that is a node already signs it too, with that node's key; own is nil for others. Nothing
-// of the answer is proven yet: the caller checks its Muster-Proof. The error wraps ErrUntrusted where the gateway has to show a
-// certificate that is trusted and does not. Then nothing was sent.
+// Register posts a register request. A machine that is a node already signs it too, with that node's key; own is nil for others. Nothing of
+// the answer is proven yet: the caller checks its Muster-Proof. The error wraps ErrUntrusted if the gateway must show a trusted certificate
+// and does not. Then nothing was sent.
 func (c *Client) Register(ctx context.Context, authorization string, own *sign.Signer, body []byte) (Answer, error) {
 	if c.cfg.First.NeedTrust && c.base.Scheme != "https" {
 		return Answer{}, fmt.Errorf("%w: every node has a pre-shared key, so that it does not prove the gateway, and plain http shows no "+
 			"certificate: use the https address, or join with an enrollment token", ErrUntrusted)
 	}
 	send := func(d *endpoint, via Way) (attempt, error) {
-		o := c.outgoing(Request{Path: wire.PathRegister, Body: Bytes(kindJSON, body)})
+		o := c.outgoing(Request{Path: wire.PathRegister, Kind: kindJSON, Body: body})
 		o.header.Set("Authorization", authorization)
 		if own != nil {
 			if _, err := c.signInto(o, *own); err != nil {

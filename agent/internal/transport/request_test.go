@@ -25,9 +25,9 @@ func TestRequestsOfEveryKind(t *testing.T) {
 		body   []byte
 	}{
 		{"a question", transport.Request{Path: "/x?a=b%20c&d"}, http.MethodGet, nil},
-		{"a word", transport.Request{Path: "/x", Body: transport.Bytes("text/plain", []byte("hello"))}, http.MethodPost, []byte("hello")},
-		{"nothing", transport.Request{Path: "/x", Body: transport.Bytes("text/plain", nil)}, http.MethodPost, nil},
-		{"a large body", transport.Request{Path: "/x", Body: transport.Bytes("application/octet-stream", large)}, http.MethodPost, large},
+		{"a word", transport.Request{Path: "/x", Kind: "text/plain", Body: []byte("hello")}, http.MethodPost, []byte("hello")},
+		{"nothing", transport.Request{Path: "/x", Kind: "text/plain", Body: nil}, http.MethodPost, nil},
+		{"a large body", transport.Request{Path: "/x", Kind: "application/octet-stream", Body: large}, http.MethodPost, large},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {

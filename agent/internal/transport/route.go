@@ -13,7 +13,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Way is what carries the requests.
+// Way says what carries the requests: the agent itself, curl, or either of them.
 type Way string
 
 // The ways. Auto begins with the direct way. It changes to curl where an edge (a proxy or filter in the network) stops the direct way,

@@ -1,12 +1,12 @@
 // Package transport carries requests from a node to its gateway and says which answers may be believed.
 //
-// Every request proves the node's key: by the client certificate where the gateway's own TLS reaches this machine, else by a signature
-// (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the root that was pinned at
-// enrolment. A network may put something between the two: an edge, a captive portal, a proxy. What these say never changes the clock,
-// the pace or the identity, and never counts as a refusal.
+// Every request proves the node's key: by the client certificate if the gateway's own TLS reaches this machine, else by a signature (RFC
+// 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the root that was pinned at enrolment.
+// A network may put something between the two: an edge, a captive portal, a proxy. What these say never changes the clock, the pace or the
+// identity, and never counts as a refusal.
 //
-// Call and Do check the proof before they return, so the Answer and the Refusal that they give are proven. The bytes of a Download are
-// written before they are proven. They count only after a Do with it has returned nil.
+// Call and Do check the proof before they return, so the Answer and the Refusal that they give are proven. Of a Download the head is proven
+// before anything is written: its caller checks the bytes.
 //
 // Connections and calls belong to one identity. Client.Use changes it, and says what becomes of them.
 package transport
@@ -121,7 +121,7 @@ func parseGateway(text string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// Gateway is the URL that the client was made for.
+// Gateway returns the URL that the client was made for.
 func (c *Client) Gateway() string { return c.base.String() }
 
 // Close closes the connections that nobody uses. The client stays usable.

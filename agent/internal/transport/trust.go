@@ -11,7 +11,7 @@ import (
 const mostTrust = 8 << 20
 
 // FetchTrust fetches the gateway's chain of trust sets. Anybody may have answered: only the signatures in the chain prove anything. The
-// error is an *Unproven where the answer does not look like a gateway's.
+// error is an *Unproven if the answer does not look like a gateway's.
 func (c *Client) FetchTrust(ctx context.Context) ([]byte, error) {
 	a, err := c.carry(ctx, c.current(), func(d *endpoint, via Way) (attempt, error) {
 		through := d.over(via, anyone)

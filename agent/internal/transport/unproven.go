@@ -46,7 +46,7 @@ type Refusal struct {
 	RetryAfter int // seconds that the gateway asks to wait; 0: it does not say
 }
 
-// Error is the gateway's message with its hint.
+// Error returns the gateway's message with its hint.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("the gateway refuses (%s): %s", r.Code, r.ErrorDetail.Error())
 }

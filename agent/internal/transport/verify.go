@@ -31,7 +31,7 @@ func ParsePin(text string) (*Pin, error) {
 	return (*Pin)(raw), nil
 }
 
-// String is the form that ParsePin reads.
+// String returns the form that ParsePin reads.
 func (p Pin) String() string { return "sha256:" + hex.EncodeToString(p[:]) }
 
 // Fits reports whether the certificate carries the pinned key.
@@ -42,7 +42,7 @@ func (p Pin) Fits(certificate *x509.Certificate) bool {
 // Pins name roots. A gateway must have one of them. With no pins, any gateway will do.
 type Pins []Pin
 
-// PinsOf are the pins of the roots in a PEM bundle. Text that is not a bundle has none.
+// PinsOf returns the pins of the roots in a PEM bundle. Text that is not a bundle has none.
 func PinsOf(bundle string) (pins Pins) {
 	for _, certificate := range certificatesIn([]byte(bundle)) {
 		pins = append(pins, sha256.Sum256(certificate.RawSubjectPublicKeyInfo))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"muster/agent/disk"
-	"muster/agent/internal/child"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -97,7 +96,7 @@ func (u *Updater) fetch(ctx context.Context, w wanted, release wire.Release, pat
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errContent), errors.Is(err, transport.ErrVoid):
+		case errors.Is(err, errContent):
 			if removed := os.Remove(path); removed != nil {
 				return fail(wire.UpdateNoRoom, "%w", removed)
 			}
@@ -138,7 +137,7 @@ func (u *Updater) fetchOnce(ctx context.Context, w wanted, release wire.Release,
 		return true, badContent("more has arrived than it has")
 	}
 	if size < w.platform.Size {
-		err = u.transfer(ctx, w.platform, release, file, size)
+		err = u.transfer(ctx, w, release, file, size)
 	}
 	if err == nil {
 		err = u.Steps.Sync("the layer", file)
@@ -146,17 +145,18 @@ func (u *Updater) fetchOnce(ctx context.Context, w wanted, release wire.Release,
 	return size > 0, err
 }
 
-// transfer appends to the file what it lacks.
-func (u *Updater) transfer(ctx context.Context, p wire.ReleasePlatform, release wire.Release, file *os.File, size int64) error {
+// transfer appends to the file what it lacks. What has arrived is checked as a whole, so here nothing has to prove it.
+func (u *Updater) transfer(ctx context.Context, w wanted, release wire.Release, file *os.File, size int64) error {
 	bounded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	sink := &sink{file: file, left: p.Size - size, steps: u.Steps}
+	sink := &sink{file: file, left: w.platform.Size - size, steps: u.Steps}
 	sink.stalled = time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("no byte came within %v", stallTime)) })
 	defer sink.stalled.Stop()
 	var err error
 	switch {
 	case strings.HasPrefix(release.URL, "/"):
-		err = u.fromGateway(bounded, p, release.URL, file, size, sink)
+		into := &transport.Download{To: sink, Digest: w.layer, From: size}
+		_, err = u.Client.Do(bounded, transport.Request{Path: release.URL, Into: into, Timeout: fetchTime})
 	case u.Elsewhere == nil:
 		err = errors.New("this agent fetches from its gateway alone")
 	default:
@@ -167,19 +167,11 @@ func (u *Updater) transfer(ctx context.Context, p wire.ReleasePlatform, release 
 		return sink.failed
 	case err != nil && context.Cause(bounded) != nil:
 		return context.Cause(bounded)
+	case errors.Is(err, transport.ErrOtherContent):
+		return badContent("%w", err)
+	case err == nil && sink.left > 0: // a server may send less than was asked for
+		return io.ErrUnexpectedEOF
 	}
-	return err
-}
-
-// fromGateway fetches from the gateway itself.
-func (u *Updater) fromGateway(ctx context.Context, p wire.ReleasePlatform, path string, file *os.File, size int64, to io.Writer) error {
-	download := &transport.Download{To: to, Most: 2 * wire.MaxLayer} // the writer takes no more than the layer has
-	if size > 0 {
-		if err := download.Resume(io.NewSectionReader(file, 0, size), `"`+p.Digest+`"`); err != nil {
-			return err
-		}
-	}
-	_, err := u.Client.Do(ctx, transport.Request{Path: path, Into: download, Timeout: fetchTime})
 	return err
 }
 
@@ -259,18 +251,11 @@ func (u *Updater) unpackTo(w wanted, layer, program string) error {
 func (u *Updater) selfTest(ctx context.Context, w wanted) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, u.testTime, fmt.Errorf("it did not answer within %v", u.testTime))
 	defer cancel()
-	var said child.Bounded
-	said.Most = 4 << 10
-	command := child.Command{
-		Program: u.Version(w.program), Args: []string{"version"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
-		Dir: "/", Stdout: &said, Stderr: &said, Grace: time.Second,
-	}
-	err := child.Run(bounded, command)
-	text := string(said.Kept)
+	said, err := service.Try(bounded, u.Version(w.program))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return judgeTest(err, text)
+	return judgeTest(err, said)
 }
 
 // judgeTest is what a self-test says of a release: how it ended, and what it wrote.

@@ -109,6 +109,23 @@ func TestTrialStopped(t *testing.T) {
 	})
 }
 
+// TestPieces: a server may send less than it was asked for. Then the node asks for what is missing.
+func TestPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+			reply := n.part(q)
+			reply.Whole = n.layer
+			reply.Body = reply.Body[:min(len(reply.Body), 40<<10)]
+			return reply
+		}
+		n.run(time.Hour)
+		if asked := n.ranges.get(); !n.restarted || len(asked) != len(n.layer)/(40<<10)+1 || asked[1] != "bytes=40960-" {
+			t.Errorf("restarted %t, asked for %q, said %q", n.restarted, asked, n.said)
+		}
+	})
+}
+
 // TestNotTaken: what stops an update before it begins, and what the gateway hears of it.
 func TestNotTaken(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -150,9 +167,18 @@ func TestNotTaken(t *testing.T) {
 				return reply
 			}
 		}, []string{"failed bad_content"}, 25},
+		"changed on its way": {func(n *node) {
+			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+				reply := n.part(q)
+				reply.Whole = n.layer
+				reply.Body = append([]byte("x"), reply.Body[1:]...)
+				return reply
+			}
+		}, []string{"failed bad_content"}, 25},
 		"more than it has": {func(n *node) {
 			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
 				reply := n.part(q)
+				reply.Whole = n.layer
 				reply.Body = append(slices.Clone(reply.Body), 'x')
 				return reply
 			}
@@ -164,6 +190,15 @@ func TestNotTaken(t *testing.T) {
 				return reply
 			}
 		}, []string{"failed bad_content"}, 25},
+		"it ends early": { // what has come is kept
+			func(n *node) {
+				n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+					reply := n.part(q)
+					reply.Whole = n.layer
+					reply.Body = reply.Body[:len(reply.Body)-1]
+					return reply
+				}
+			}, []string{"failed not_fetched"}, 25},
 		"it fails its test": {func(n *node) { n.publish([]byte("#!/bin/sh\nexit 3\n"), nil) }, []string{"failed self_test"}, 1},
 		"it says nothing":   {func(n *node) { n.publish([]byte("#!/bin/sh\n"), nil) }, []string{"failed self_test"}, 1},
 		"it hangs":          {func(n *node) { n.publish([]byte("#!/bin/sh\nsleep 30\n"), nil) }, []string{"failed self_test"}, 1},
@@ -225,16 +260,21 @@ func TestWithdrawn(t *testing.T) {
 // TestNewKey: a pointer of a key that is not known makes the node follow the trust sets, and is taken where a newer one names the key. The
 // gateway hears of no failure.
 func TestNewKey(t *testing.T) {
+	for pace, newer := range map[time.Duration]time.Duration{30 * time.Second: 0, 10 * time.Minute: time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.pace = pace
+			n.newer = time.Now().Add(newer)
+			n.release.Pointer = n.f.seal(n.f.unknown, sign.RoleRelease, n.f.pointer(n.layer))
+			n.run(2 * time.Minute)
+			if !n.restarted || slices.ContainsFunc(n.said, func(s string) bool { return strings.HasPrefix(s, "failed") }) {
+				t.Errorf("a heartbeat each %v: restarted %t, said %q", pace, n.restarted, n.said)
+			}
+		})
+	}
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.release.Pointer = n.f.seal(n.f.unknown, sign.RoleRelease, n.f.pointer(n.layer))
-		n.run(2 * time.Minute)
-		if !n.restarted || slices.ContainsFunc(n.said, func(s string) bool { return strings.HasPrefix(s, "failed") }) {
-			t.Errorf("restarted %t, said %q", n.restarted, n.said)
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
+		n.newer = time.Now()
 		n.release.Pointer = n.f.seal(newKey(t), sign.RoleRelease, n.f.pointer(n.layer))
 		n.run(10 * time.Minute)
 		n.goes("a forged one", "failed bad_pointer")

@@ -61,6 +61,7 @@ func (u *Updater) ask(ctx context.Context) (release wire.Release, there bool, er
 func (u *Updater) take(ctx context.Context, release wire.Release) error {
 	w, err := u.check(release)
 	if errors.Is(err, identity.ErrUnknownKey) && u.doubt() {
+		u.news() // the next heartbeat may be far away
 		return errDoubt
 	}
 	if err == nil {
@@ -104,20 +105,15 @@ func (u *Updater) check(release wire.Release) (wanted, error) {
 // errDoubt means that a newer trust set may name the key of a pointer.
 var errDoubt = errors.New("a newer trust set may name the key")
 
-// doubt makes the loop of the heartbeats look for a newer trust set, once for each.
+// doubt reports whether a newer trust set may be on its way, once for each: the number of the newest comes with each heartbeat's answer, as
+// offers do, and the loop of the heartbeats follows it.
 func (u *Updater) doubt() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	number := identity.TrustNumber(u.state.Gateway)
-	if number == u.doubted {
-		return false
-	}
+	fresh := number != u.doubted
 	u.doubted = number
-	u.stale = true
-	if u.cut != nil {
-		u.cut()
-	}
-	return true
+	return fresh
 }
 
 // learnEnd notes how long a pointer is good that was believed.

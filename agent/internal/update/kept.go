@@ -8,7 +8,8 @@ import (
 )
 
 // judgeKept decides about a version that was committed. It was good, and yet it may not stay up long enough to report: on what it finds on
-// the disk, say. Then the node would be lost, so it goes back to the version before, which is there until the next commit. It does so once.
+// the disk, say. Then the node would be lost, so it goes back to the previous version, which is there until the next commit. It does so
+// once.
 func (s *settling) judgeKept(ctx context.Context) Verdict {
 	k := s.record.Kept
 	t := &Trial{}
@@ -47,7 +48,7 @@ func (s *settling) note() {
 	}
 }
 
-// leave goes back from the version that was committed last. The version before has none to go back to.
+// leave goes back from the version that was committed last. From the previous version there is no way further back.
 func (s *settling) leave(code, detail string) Verdict {
 	s.record.Last = s.record.Kept
 	s.record.Kept = Last{}

@@ -28,8 +28,8 @@ const (
 	maxReplaced = 32
 )
 
-// Record is the content of update.json in the state directory. The version before and the next one read it too, so a decoder takes what
-// it knows and leaves the rest. Times of a trial are not of a clock that somebody can set: see Trial.
+// Record is the content of update.json in the state directory. The previous and the next version read it too, so a decoder takes what it
+// knows and leaves the rest. Times of a trial come from a clock that nobody can set: see Trial.
 type Record struct {
 	Node    string           `json:"node,omitempty"`    // whose floors these are: another enrolment begins anew
 	Channel string           `json:"channel,omitempty"` // as the gateway has provably said
@@ -37,10 +37,10 @@ type Record struct {
 	Ends    *time.Time       `json:"ends,omitempty"`    // of the newest pointer of Channel that was believed; nil: none was seen
 	Last    Last             `json:"last,omitzero"`     // the last update
 	Failed  []Failure        `json:"failed,omitempty"`  // what did not prove itself here, the oldest first
-	// Kept is the last update that was committed. Its From is there until the next commit, for the case that its To does not stay up: its
-	// Trial counts the starts of that since a heartbeat was accepted.
+	// Kept is the last update that was committed. The build From stays until the next commit, for the case that the build To does not stay
+	// up: Trial counts the starts of To since a heartbeat was accepted.
 	Kept Last `json:"kept,omitzero"`
-	// Replaced are builds that updates took the place of, the newest last. A container's image may have one of them still.
+	// Replaced are the builds that updates have replaced, the newest last. A container's image may still have one of them.
 	Replaced []string `json:"replaced,omitempty"`
 }
 
@@ -149,6 +149,14 @@ func last(text string, most int) string {
 
 // floor is the lowest number that this node obeys on a channel.
 func (r *Record) floor(channel string) int64 { return r.Floors[channel] }
+
+// Said returns the last update in the form that a heartbeat has, without its log.
+func (r *Record) Said() wire.Update {
+	l := r.Last
+	return wire.Update{
+		Channel: r.Channel, Sequence: r.floor(r.Channel), Release: l.Release, About: l.About, Phase: l.Phase, Code: l.Code, Detail: l.Detail,
+	}
+}
 
 // raise takes a higher floor over. It reports whether anything has changed.
 func (r *Record) raise(channel string, number int64) bool {

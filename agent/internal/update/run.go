@@ -46,7 +46,10 @@ func (u *Updater) Run(ctx context.Context) error {
 			u.tries = 0
 			next = time.Now()
 		}
-		if !wants || ctx.Err() != nil || time.Now().Before(next) {
+		if !wants { // something new ends the wait before
+			next = time.Now().Add(askAgain)
+		}
+		if ctx.Err() != nil || time.Now().Before(next) {
 			continue
 		}
 		next = time.Now().Add(u.pause(u.attend(ctx)))
@@ -71,12 +74,7 @@ func (u *Updater) end(ctx context.Context) {
 
 // await waits until a time, or until something is new.
 func (u *Updater) await(ctx context.Context, until time.Time) {
-	wants, _ := u.peek()
-	wait := time.Until(until)
-	if !wants {
-		wait = askAgain
-	}
-	timer := time.NewTimer(max(wait, 0))
+	timer := time.NewTimer(max(time.Until(until), 0))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -87,17 +85,11 @@ func (u *Updater) await(ctx context.Context, until time.Time) {
 
 // wants reports whether the gateway wants a release, and whether that has changed since the last call.
 func (u *Updater) wants() (wants, changed bool) {
-	wants, changed = u.peek()
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	changed = u.changed
 	u.changed = false
-	return wants, changed
-}
-
-func (u *Updater) peek() (wants, changed bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.build != "" && u.offer != "" && u.record.Channel != "", u.changed
+	return u.build != "" && u.offer != "" && u.record.Channel != "", changed
 }
 
 // attend does what it takes for the last offer, until the offer changes.

@@ -31,16 +31,17 @@ const (
 	callTime = 10 * time.Second
 )
 
-// Settling is what Settle works with.
+// Settling has what Settle works with.
 type Settling struct {
 	Base string // the agent's state directory
 	// Call makes one authenticated call of this program to its gateway. nil: the gateway answered, and that is proven.
 	Call func(ctx context.Context) error
 	// Running says that nothing is started now, because the version on trial may be at work. Then no start is counted. A guard asks so.
 	Running bool
-	// Broken says why the current version could not be started; empty: nobody has found that. Then a version on trial has failed.
+	// Broken says why the current version could not be started; empty: nobody has found a reason. If it is set, a version on trial has
+	// failed.
 	Broken string
-	// Words keeps what the version on trial has said last where a journal has that, before the way back is recorded. nil: nothing has to be
+	// Words keeps the last words of the version on trial, if a journal has them, before the way back is recorded. nil: nothing has to be
 	// kept.
 	Words  func()
 	Logger *slog.Logger
@@ -74,7 +75,7 @@ type settling struct {
 }
 
 // Settle decides what is started next, and changes the current link to it. The good version runs it before every start of the agent. It
-// counts the starts of a version on trial. It never fails: where it can change nothing, it says why, and the start goes on.
+// counts the starts of a version on trial. It never fails: if it cannot change anything, it says why, and the start goes on.
 func Settle(ctx context.Context, s Settling) Verdict {
 	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	if s.clock == nil {
@@ -343,7 +344,7 @@ func (s *settling) goBack(code, detail string) Verdict {
 	return Verdict{Decision: GoBack, Code: code, Detail: detail}
 }
 
-// OnTrial is the build that is on trial in a state directory, as a service.Layout names it. It is empty if none is.
+// OnTrial returns the build that is on trial in a state directory, as a service.Layout names it. It is empty if none is.
 func OnTrial(base string) string {
 	r, err := newFiles(base).load()
 	if err != nil || r.Last.Phase != wire.UpdateTrial {
@@ -352,5 +353,5 @@ func OnTrial(base string) string {
 	return r.Last.To
 }
 
-// Read gives the record of a state directory to those who only look. It is empty if there is none.
+// Read returns the record of a state directory to callers that only look. It is empty if there is none.
 func Read(base string) (Record, error) { return newFiles(base).load() }

@@ -48,41 +48,26 @@ func checkLayer(layer string, p wire.ReleasePlatform) error {
 	return nil
 }
 
-// unpack writes the program of a layer. It reads no more than the pointer says that the program has, so that an archive which grows
-// without end ends there.
+// unpack writes the program of a layer that is an archive. It reads no more than the pointer says that the program has, so that an archive
+// which grows without end ends there.
 func unpack(layer io.Reader, p wire.ReleasePlatform, to io.Writer) error {
 	sum := sha256.New()
 	out := io.MultiWriter(to, sum)
-	var err error
-	switch p.MediaType {
-	case wire.MediaProgram:
-		err = copyProgram(layer, p.ProgramSize, out)
-		if err == nil {
-			err = atEnd(layer, 0)
+	archive := layer
+	if p.MediaType == wire.MediaTarGzip { // as one stream
+		reader, err := gzip.NewReader(layer)
+		if err != nil {
+			return badContent("it is no gzip: %w", err)
 		}
-	case wire.MediaTar:
-		err = untar(layer, p.ProgramSize, out)
-	case wire.MediaTarGzip:
-		err = gunzip(layer, p.ProgramSize, out)
-	default:
-		err = badContent("%.100q is no kind of layer that this agent reads", p.MediaType)
+		archive = reader
 	}
-	if err != nil {
+	if err := untar(archive, p.ProgramSize, out); err != nil {
 		return err
 	}
 	if digestPrefix+hex.EncodeToString(sum.Sum(nil)) != p.Program {
 		return badContent("its program has another digest")
 	}
 	return nil
-}
-
-// gunzip reads an archive that is compressed as one stream.
-func gunzip(layer io.Reader, size int64, to io.Writer) error {
-	reader, err := gzip.NewReader(layer)
-	if err != nil {
-		return badContent("it is no gzip: %w", err)
-	}
-	return untar(reader, size, to)
 }
 
 // untar writes the one file of an archive. Besides it there may be folders and what describes the archive, and nothing else.
@@ -95,7 +80,7 @@ func untar(archive io.Reader, size int64, to io.Writer) error {
 			if !found {
 				return badContent("the archive holds no %s", service.Name)
 			}
-			return atEnd(archive, maxTrail)
+			return atEnd(archive)
 		}
 		if err != nil {
 			return badContent("read the archive: %w", err)
@@ -153,8 +138,8 @@ func copyProgram(from io.Reader, size int64, to io.Writer) error {
 	return nil
 }
 
-// atEnd reads what is left, which may only be a little padding of zeros. It reads to the end, because gzip checks its sum there.
-func atEnd(from io.Reader, most int64) error {
+// atEnd reads what is left, which may only be a little padding of zeros (maxTrail). It reads to the end, because gzip checks its sum there.
+func atEnd(from io.Reader) error {
 	buffer := make([]byte, 4<<10)
 	for total := int64(0); ; {
 		n, err := from.Read(buffer)
@@ -165,7 +150,7 @@ func atEnd(from io.Reader, most int64) error {
 			}
 		}
 		switch {
-		case total > most:
+		case total > maxTrail:
 			return badContent("something follows the program")
 		case errors.Is(err, io.EOF):
 			return nil

@@ -33,12 +33,13 @@ type Config struct {
 	Folder   string         // the agent's state directory
 	Policies []string       // files, the first that is there counts
 	Digest   string         // of the program that runs, as wire.AgentInfo has it
-	// Hold keeps new tasks out while none is at work. It reports false if one is at work, or where ctx is done.
+	// Hold keeps new tasks out while none is at work. It returns false if one is at work, or if ctx is done.
 	Hold func(ctx context.Context) (release func(), ok bool)
 	// Answered reports whether the gateway has provably answered a wait for tasks in this run, or nothing is asked for on a full disk.
 	Answered func() bool
-	// Elsewhere writes what an https URL gives, from this byte on, until its end. The authorization goes to that host alone. Nothing of it
-	// need be proven: the digest is checked at the end. An error of the writer ends it. nil: only the gateway's own layers are fetched.
+	// Elsewhere writes the content of an https URL, from byte from on, to a writer. The authorization goes only to that host. Nothing
+	// proves the content: the caller checks the digest at the end. An error of the writer ends it. nil: only the gateway's own layers are
+	// fetched.
 	Elsewhere func(ctx context.Context, url, authorization string, from int64, to io.Writer) error
 	Restart   func() // asks for a start of what is current now. It returns at once
 	News      func() // asks for a heartbeat soon; nil: nobody
@@ -67,8 +68,6 @@ type Updater struct {
 	stop    context.CancelFunc // ends what is being done about the last offer; nil: nothing is
 	going   *wire.Update       // held or fetching; nil: neither
 	proof   *proof             // of a version on trial; nil: this one is not
-	stale   bool               // a newer trust set may name the key of a release
-	cut     context.CancelFunc // ends the wait for tasks that goes on; nil: none does
 	trouble string             // a notice
 	damaged []string           // notices about files that this run could not read
 
@@ -89,7 +88,7 @@ type proof struct {
 	answered bool      // one wait for tasks, or the gateway lets this node not wait
 }
 
-// New reads the record. What it cannot read counts as nothing, and is said in a notice.
+// New reads the record. If it cannot read something, that counts as nothing, and a notice says so.
 func New(c Config) *Updater {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	u := &Updater{Config: c, files: newFiles(c.Folder), clock: systemClock, state: c.State, started: time.Now(), wake: make(chan struct{}, 1)}
@@ -164,7 +163,7 @@ func (u *Updater) takeUp() {
 	u.dirty = true
 }
 
-// keepBefore has the version before stay. If the link cannot be renamed, it stays by its old name, until the next update begins.
+// keepBefore keeps the previous version on the disk. If the link cannot be renamed, it stays by its old name, until the next update begins.
 func (u *Updater) keepBefore() {
 	if err := u.KeepBefore(); err != nil {
 		u.Logger.Warn("the version before may not be kept for long", "error", err)
@@ -222,34 +221,27 @@ func (u *Updater) learnChannel(answer wire.HeartbeatAnswer) {
 	u.dirty = u.record.raise(answer.Channel, answer.ChannelSequence) || u.dirty
 }
 
-// Report is what a heartbeat says about updates. It is nil if this program does not update itself, because it is not installed.
+// Report returns what a heartbeat says about updates. It is nil if this program does not update itself, because it is not installed.
 func (u *Updater) Report() *wire.Update {
 	if u.build == "" {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	said := wire.Update{Channel: u.record.Channel, Sequence: u.record.floor(u.record.Channel)}
-	l := u.record.Last
-	switch {
+	said := u.record.Said()
+	switch l := u.record.Last; {
 	case u.going != nil:
-		said.Release = u.going.Release
-		said.About = u.going.About
-		said.Phase = u.going.Phase
-		said.Code = u.going.Code
-		said.Detail = u.going.Detail
+		said.Release, said.About, said.Phase = u.going.Release, u.going.About, u.going.Phase
+		said.Code, said.Detail = u.going.Code, u.going.Detail
 	case l.Phase == wire.UpdateTrial || wire.UpdateEnded(l.Phase) && !l.Told:
-		said.Release = l.Release
-		said.About = l.About
-		said.Phase = l.Phase
-		said.Code = l.Code
-		said.Detail = l.Detail
 		said.Log = l.Log
+	default:
+		said = wire.Update{Channel: said.Channel, Sequence: said.Sequence}
 	}
 	return &said
 }
 
-// Pace is the longest time from one heartbeat to the next; 0: as usual.
+// Pace returns the longest time from one heartbeat to the next; 0: as usual.
 func (u *Updater) Pace() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -259,9 +251,9 @@ func (u *Updater) Pace() time.Duration {
 	return 0
 }
 
-// Spare is how long a version on trial may leave the gateway alone if that asks for it: not in the first trial time, because the version
-// before may reach the gateway all the while. If that did not either, the gateway has trouble, and all nodes ask it at once; then it is
-// what is left but for the end, in which a gateway that is back must be heard.
+// Spare returns how long a version on trial may leave the gateway alone if that asks for it: in the first trial time not at all, because
+// the previous version may reach the gateway meanwhile. If the previous version did not either, the gateway has trouble, and all nodes ask
+// it at once; then it is the rest of the time except its end, in which a gateway that is back must be heard.
 func (u *Updater) Spare() time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -272,48 +264,21 @@ func (u *Updater) Spare() time.Duration {
 	return max(t.left(u.clock)-spareEnd, 0)
 }
 
-// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that
-// identity.StaleTrust knows where a newer trust set may name the key of a release.
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one.
 func (u *Updater) Waiting(wait Work) Work {
 	return func(ctx context.Context, state identity.State, until time.Time) error {
-		bounded, cut := context.WithCancel(ctx)
-		defer cut()
-		if u.beginWait(cut) {
-			return identity.ErrUnknownKey
-		}
-		err := wait(bounded, state, until)
-		if u.endWait() && err == nil && ctx.Err() == nil {
-			return identity.ErrUnknownKey
+		err := wait(ctx, state, until)
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.proof != nil && u.Answered() {
+			u.proof.answered = true
+			u.poke()
 		}
 		return err
 	}
 }
 
-// beginWait notes how the wait is cut. stale: it need not begin.
-func (u *Updater) beginWait(cut context.CancelFunc) (stale bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	stale = u.stale
-	u.stale = false
-	u.cut = cut
-	return stale
-}
-
-// endWait notes what the wait has brought. stale: it was cut, or the next one need not begin.
-func (u *Updater) endWait() (stale bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.cut = nil
-	if u.proof != nil && u.Answered() {
-		u.proof.answered = true
-		u.poke()
-	}
-	stale = u.stale
-	u.stale = false
-	return stale
-}
-
-// Ends is when the newest pointer that this node has believed ends; nil: it has seen none. A pointer that does not come tells nothing
+// Ends returns when the newest pointer that this node has believed ends; nil: it has seen none. A pointer that does not come tells nothing
 // else: its end is how a node notices a gateway that holds releases back.
 func (u *Updater) Ends() *time.Time {
 	u.mu.Lock()
@@ -321,7 +286,7 @@ func (u *Updater) Ends() *time.Time {
 	return u.record.Ends
 }
 
-// Notices are what a person should know.
+// Notices returns what a person should know.
 func (u *Updater) Notices() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -26,7 +26,7 @@ type CA struct {
 	key          *ecdsa.PrivateKey // the intermediate's
 }
 
-// NewCA makes one that is valid for years around now.
+// NewCA makes a CA that is valid for years around now.
 func NewCA(t testing.TB, now time.Time) *CA {
 	t.Helper()
 	rootKey := newKey(t)
@@ -102,16 +102,16 @@ func (ca *CA) Server(t testing.TB, from, to time.Time, hosts ...string) tls.Cert
 	return tls.Certificate{Certificate: [][]byte{leaf.Raw, ca.intermediate.Raw}, PrivateKey: key}
 }
 
-// RootPEM is the root in PEM.
+// RootPEM returns the root in PEM.
 func (ca *CA) RootPEM() string { return encode(ca.Root) }
 
-// Pin is the root's in the form of --root-pin.
+// Pin returns the pin of the root, in the form of --root-pin.
 func (ca *CA) Pin() string {
 	sum := sha256.Sum256(ca.Root.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Pool holds the root alone.
+// Pool returns a pool with only the root.
 func (ca *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.Root)

@@ -68,7 +68,7 @@ type Request struct {
 	Came         time.Time         // by the test's own clock, which no test sets
 }
 
-// Reply is an answer. One without Unproven gets the proof that fits its request.
+// Reply is an answer. Unless Unproven is set, it gets the proof that fits its request.
 type Reply struct {
 	Status   int
 	Header   map[string]string
@@ -79,13 +79,13 @@ type Reply struct {
 	Whole    []byte // the whole that the body is a part of, for the proof; nil: the body is all
 }
 
-// Refusal is a reply with this code.
+// Refusal returns a reply with this code.
 func Refusal(status int, code string) *Reply {
 	body, _ := json.Marshal(wire.Error{Error: wire.ErrorDetail{Code: code, Message: "because of " + code, Hint: "do something"}})
 	return &Reply{Status: status, Body: body}
 }
 
-// NotYet is the refusal of a name that this machine's own former node still has. That node must be silent for so many more seconds.
+// NotYet returns the refusal of a name that this machine's own former node still has. That node must be silent for seconds more seconds.
 func NotYet(seconds int) *Reply {
 	body, _ := json.Marshal(wire.Error{Error: wire.ErrorDetail{
 		Code: wire.CodeNameInUse, Message: "node gpu-1 of this instance was heard 3s ago", Hint: "do something", RetrySeconds: seconds,
@@ -149,7 +149,7 @@ func (g *Gateway) credential(id string) []byte {
 	return g.credentials[id]
 }
 
-// Requests are the requests so far whose path ends with suffix, the oldest first.
+// Requests returns the requests so far whose path ends with suffix, the oldest first.
 func (g *Gateway) Requests(suffix string) []Request {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,7 +263,7 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 		Trust: g.Newest})
 }
 
-// JSON is a reply with this body.
+// JSON returns a reply with this body.
 func (g *Gateway) JSON(status int, v any) *Reply {
 	body, _ := json.Marshal(v)
 	return &Reply{Status: status, Body: body}

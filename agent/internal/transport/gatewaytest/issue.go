@@ -19,7 +19,7 @@ const NodeID = "n0123456789"
 // Enrolment names the enrolment of every node.
 const Enrolment = "e0123456789"
 
-// Domain is its trust domain.
+// Domain is the gateway's trust domain.
 const Domain = "muster-test"
 
 func (g *Gateway) register(q Request, r *http.Request) *Reply {

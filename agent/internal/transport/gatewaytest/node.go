@@ -37,7 +37,7 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 	}
 }
 
-// Identity is the identity of a new node, in the form that the transport takes.
+// Identity returns the identity of a new node, in the form that the transport takes.
 func (g *Gateway) Identity(t testing.TB) transport.Identity {
 	t.Helper()
 	id, err := g.Node(t).Transport()
@@ -64,7 +64,7 @@ func (g *Gateway) Serving(t testing.TB) *tls.Certificate {
 	return &certificate
 }
 
-// CSRKey is the public key that a CSR asks a certificate for.
+// CSRKey returns the public key that a CSR asks a certificate for.
 func CSRKey(t testing.TB, text string) string {
 	t.Helper()
 	csr := parseCSR(text)

@@ -56,7 +56,7 @@ func (p *Pipe) Close() error {
 	return nil
 }
 
-// Addr is of no use.
+// Addr returns a name that means nothing: net.Listener needs it.
 func (p *Pipe) Addr() net.Addr { return &net.UnixAddr{Name: Host, Net: "pipe"} }
 
 // ServePipe serves on a network of its own until the test ends. certificate nil: plain HTTP.
@@ -66,7 +66,7 @@ func ServePipe(t testing.TB, h http.Handler, certificate *tls.Certificate) *Pipe
 	return p
 }
 
-// Listen serves on the loopback interface until the test ends and gives the URL.
+// Listen serves on the loopback interface until the test ends, and returns the URL.
 func Listen(t testing.TB, h http.Handler, certificate *tls.Certificate) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
