@@ -1,8 +1,8 @@
 // Package amd reads AMD's GPUs from the files that their driver, amdgpu, has in /sys.
 //
 // There is at most one reading at a time. A driver that hangs can hold it for ever, and then it is reported as hung, and no other one is
-// begun beside it. A GPU that sleeps to save power is not woken. A value that is not there, or is one of the driver's words for "not known"
-// such as 65535, is nil and never 0.
+// begun beside it. A GPU that sleeps to save power is not woken. A value that is missing, or that the driver uses for "not known" such as
+// 65535, is nil and never 0.
 package amd
 
 import (
@@ -19,7 +19,7 @@ const deadline = 10 * time.Second
 type Prober struct {
 	Root string // where the file system begins; empty: /
 	Now  func() time.Time
-	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil: not known.
+	// SystemMemory returns the machine's memory in MiB, total and in use, for GPUs that share it; nil: not known.
 	SystemMemory func() (total, used *int64)
 	Read         func() []wire.GPU // one reading; nil: of the driver's files
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -49,15 +50,15 @@ func newReader(root string, now func() time.Time, systemMemory func() (total, us
 	if systemMemory == nil {
 		systemMemory = func() (total, used *int64) { return nil, nil }
 	}
-	return &reader{folder(cmp.Or(root, "/")), now, systemMemory, map[string]*memory{}}
+	return &reader{folderAt(root), now, systemMemory, map[string]*memory{}}
 }
 
 // all reads every device that its driver serves, and that this machine or container may use.
 func (r *reader) all() []wire.GPU {
 	gpus := []wire.GPU{}
 	for _, card := range r.root.within("sys/class/drm/card*") {
-		device := folder(filepath.Join(card, "device"))
-		if strings.Contains(filepath.Base(card), "-") || device.text("vendor") != vendorID || device.entry("uevent", "DRIVER") != driver {
+		device := folderAt(filepath.Join(card, "device"))
+		if strings.Contains(filepath.Base(card), "-") || device.Text("vendor") != vendorID || device.entry("uevent", "DRIVER") != driver {
 			continue
 		}
 		if r.given(device) && len(gpus) < wire.MaxGPUs {
@@ -73,12 +74,7 @@ func (r *reader) all() []wire.GPU {
 
 // given reports whether the device has a file in /dev. A container sees all devices of its host in /sys, and gets some of them.
 func (r *reader) given(device folder) bool {
-	for _, node := range device.within("drm/*") {
-		if len(r.root.within("dev/dri/"+filepath.Base(node))) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(device.within("drm/*"), func(node string) bool { return r.root.Exists("dev/dri/" + filepath.Base(node)) })
 }
 
 // device reads one device.
@@ -95,7 +91,7 @@ func (r *reader) device(d folder) wire.GPU {
 		MIGInstances: []wire.MIGInstance{},
 	}
 	g.MemoryTotalMiB = d.mebibytes("mem_info_vram_total")
-	if d.text("power/runtime_status") != sleeping { // to read the rest would wake it
+	if d.Text("power/runtime_status") != sleeping { // to read the rest would wake it
 		r.live(d, m, &g)
 	}
 	if m.unified != nil && *m.unified {
@@ -123,7 +119,7 @@ func free(g *wire.GPU) {
 
 // identity is the UUID that AMD's tools print. A device without one is named by its address.
 func identity(d folder, bus string) string {
-	id, err := strconv.ParseUint(strings.TrimPrefix(d.text("unique_id"), "0x"), 16, 64)
+	id, err := strconv.ParseUint(strings.TrimPrefix(d.Text("unique_id"), "0x"), 16, 64)
 	if err != nil || id == 0 || id == 1<<64-1 {
 		return "PCI-" + bus
 	}
@@ -132,14 +128,14 @@ func identity(d folder, bus string) string {
 
 // name is the product's name: that of the board, or the one that AMD's list has for the chip, or its number.
 func (r *reader) name(d folder) string {
-	if name := plain(d.text("product_name")); name != "" && !strings.EqualFold(name, "n/a") {
+	if name := plain(d.Text("product_name")); name != "" && !strings.EqualFold(name, "n/a") {
 		return name
 	}
 	id := d.entry("uevent", "PCI_ID")
 	_, chip, _ := strings.Cut(id, ":")
-	revision := strings.TrimPrefix(d.text("revision"), "0x")
+	revision := strings.TrimPrefix(d.Text("revision"), "0x")
 	for _, list := range []string{"usr/share/libdrm/amdgpu.ids", "opt/amdgpu/share/libdrm/amdgpu.ids"} {
-		for line := range strings.Lines(r.root.text(list)) {
+		for line := range strings.Lines(r.root.Text(list)) {
 			parts := strings.SplitN(line, ",", 3)
 			if len(parts) == 3 && strings.EqualFold(strings.TrimSpace(parts[0]), chip) && strings.EqualFold(strings.TrimSpace(parts[1]), revision) {
 				return plain(parts[2])
@@ -155,7 +151,7 @@ func (r *reader) live(d folder, m *memory, g *wire.GPU) {
 	g.UtilizationPercent = d.scaled("gpu_busy_percent", 1, maxPercent)
 	g.MemoryUtilizationPercent = d.scaled("mem_busy_percent", 1, maxPercent)
 	if sensors := d.within("hwmon/hwmon*"); len(sensors) > 0 {
-		readSensors(folder(sensors[0]), g)
+		readSensors(folderAt(sensors[0]), g)
 	}
 	readClocks(d, g)
 	readLink(d, g)
@@ -176,7 +172,7 @@ func (r *reader) live(d folder, m *memory, g *wire.GPU) {
 // of chip it is: 1 for boards, more for processors with a GPU. The MI300A has the table of a board. It is nil if that cannot be read.
 func unified(d folder, name string) *bool {
 	shared := strings.Contains(strings.ToUpper(name), "MI300A")
-	table := d.bytes("gpu_metrics")
+	table := d.Bytes("gpu_metrics")
 	const format = 2 // place of its revision, after two bytes of length
 	if len(table) <= format && !shared {
 		return nil

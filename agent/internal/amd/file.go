@@ -1,36 +1,26 @@
 package amd
 
 import (
-	"muster/agent/disk"
+	"muster/agent/internal/host"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// maxFile bounds what is read of one of the driver's files, in bytes. Most have one line.
-const maxFile = 1 << 20
+// folder is a folder of /sys. A GPU that is being reset refuses to be read.
+type folder struct{ host.Tree }
 
-// folder is a folder of /sys.
-type folder string
-
-// bytes gives a file's content, nil if it cannot be read. A GPU that is being reset refuses to be read.
-func (f folder) bytes(name string) []byte {
-	raw, _ := disk.ReadFile(filepath.Join(string(f), name), maxFile)
-	return raw
-}
-
-// text gives a file's content without the white space around it.
-func (f folder) text(name string) string { return strings.TrimSpace(string(f.bytes(name))) }
+func folderAt(path string) folder { return folder{host.Tree(path)} }
 
 // within gives the folders and files whose names fit the pattern.
 func (f folder) within(pattern string) []string {
-	found, _ := filepath.Glob(filepath.Join(string(f), pattern))
+	found, _ := filepath.Glob(f.Path(pattern))
 	return found
 }
 
 // number reads a file that holds a number which is at most limit. Everything else is not known.
 func (f folder) number(name string, limit uint64) (uint64, bool) {
-	return parseNumber(f.text(name), limit)
+	return parseNumber(f.Text(name), limit)
 }
 
 // parseNumber reads a whole number. The driver writes the largest one of some size where it does not know a value.
@@ -63,7 +53,7 @@ func (f folder) mebibytes(name string) *int64 {
 
 // entry finds a line KEY=value of a file such as uevent.
 func (f folder) entry(name, key string) string {
-	for line := range strings.Lines(f.text(name)) {
+	for line := range strings.Lines(f.Text(name)) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
 			return value
 		}

@@ -1,9 +1,11 @@
 package amd
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -12,25 +14,19 @@ import (
 func readSensors(d folder, g *wire.GPU) {
 	heat := map[string]*float64{}
 	for _, at := range [...]string{"temp1", "temp2", "temp3"} {
-		heat[d.text(at+"_label")] = d.scaled(at+"_input", 1000, maxCelsius)
+		heat[d.Text(at+"_label")] = d.scaled(at+"_input", 1000, maxCelsius)
 	}
-	g.TemperatureCelsius = heat["edge"]
-	if g.TemperatureCelsius == nil { // boards for servers have no other one
-		g.TemperatureCelsius = heat["junction"]
-	}
+	g.TemperatureCelsius = cmp.Or(heat["edge"], heat["junction"]) // boards for servers have the second alone
 	g.MemoryTemperatureCelsius = heat["mem"]
 	const micro = 1e6
-	g.PowerWatts = d.scaled("power1_average", micro, maxWatts)
-	if g.PowerWatts == nil {
-		g.PowerWatts = d.scaled("power1_input", micro, maxWatts)
-	}
+	g.PowerWatts = cmp.Or(d.scaled("power1_average", micro, maxWatts), d.scaled("power1_input", micro, maxWatts))
 	g.PowerLimitWatts = positive(d.scaled("power1_cap", micro, maxWatts))
 	g.PowerMaxLimitWatts = positive(d.scaled("power1_cap_max", micro, maxWatts))
 	const full = 255
 	g.FanPercent = d.scaled("pwm1", full/100.0, maxPercent)
 	const hertz = 1e6
 	for _, at := range [...]string{"freq1", "freq2"} {
-		switch clock := whole(d.scaled(at+"_input", hertz, maxMHz)); d.text(at + "_label") {
+		switch clock := whole(d.scaled(at+"_input", hertz, maxMHz)); d.Text(at + "_label") {
 		case "sclk":
 			clocks(g).SMMHz = clock
 		case "mclk":
@@ -42,12 +38,8 @@ func readSensors(d folder, g *wire.GPU) {
 // readClocks reads the clocks that the sensors did not say. No clock at all is no group of them.
 func readClocks(d folder, g *wire.GPU) {
 	c := clocks(g)
-	if c.SMMHz == nil {
-		c.SMMHz = current(d.text("pp_dpm_sclk"))
-	}
-	if c.MemoryMHz == nil {
-		c.MemoryMHz = current(d.text("pp_dpm_mclk"))
-	}
+	c.SMMHz = cmp.Or(c.SMMHz, current(d.Text("pp_dpm_sclk")))
+	c.MemoryMHz = cmp.Or(c.MemoryMHz, current(d.Text("pp_dpm_mclk")))
 	if c.SMMHz == nil && c.MemoryMHz == nil {
 		g.Clocks = nil
 	}
@@ -81,7 +73,7 @@ func current(levels string) *int64 {
 // readLink reads the PCIe link.
 func readLink(d folder, g *wire.GPU) {
 	link := wire.PCIe{
-		Generation: generation(d.text("current_link_speed")), GenerationMax: generation(d.text("max_link_speed")),
+		Generation: generation(d.Text("current_link_speed")), GenerationMax: generation(d.Text("max_link_speed")),
 		Width: lanes(d, "current_link_width"), WidthMax: lanes(d, "max_link_width"),
 	}
 	if link != (wire.PCIe{}) {
@@ -113,7 +105,7 @@ func lanes(d folder, name string) *int {
 func readErrors(d folder) *wire.ECC {
 	var sum wire.ECC
 	for _, file := range d.within("ras/*_err_count") {
-		fixed, broken := parseErrors(folder("").text(file))
+		fixed, broken := parseErrors(host.Tree("").Text(file))
 		sum.CorrectedVolatile = plus(sum.CorrectedVolatile, fixed)
 		sum.UncorrectedVolatile = plus(sum.UncorrectedVolatile, broken)
 	}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,26 +42,30 @@ type Command struct {
 	Started func(pid int) // called when it runs; nil: nobody is told
 }
 
-// ExitError says that a program ended in another way than with 0.
+// ExitError says that a program did not end with 0.
 type ExitError struct {
 	Program string // without its folder
 	Code    int    // -1 where a signal ended it
 	Signal  string // that ended it, by name
+	Why     string // what is said in place of that; empty: nothing
 }
 
-// Error names the program and how it ended, and nothing of what it was given.
+// Error names the program and says how it ended. It shows nothing of the arguments and the input.
 func (e *ExitError) Error() string {
-	if e.Signal != "" {
+	switch {
+	case e.Why != "":
+		return e.Why
+	case e.Signal != "":
 		return e.Program + " was ended by a signal: " + e.Signal
 	}
 	return fmt.Sprintf("%s ended with exit code %d", e.Program, e.Code)
 }
 
-// Environ is this process's environment without the agent's own variables, which may hold a credential.
+// Environ returns this process's environment without the agent's own variables, which may hold a credential.
 func Environ() []string { return wire.WithoutEnv(os.Environ()) }
 
-// Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error
-// wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound if there is no such program.
+// Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error wraps
+// the cause of ctx then. It is an *ExitError if the program failed, and wraps exec.ErrNotFound if there is no such program.
 //
 // A program that ended by itself may leave others behind, as a container runtime does on purpose. They are killed only if Kill says so.
 // No parent-death signal (PR_SET_PDEATHSIG) is set: that is sent when the thread that forked ends, and Go ends threads.
@@ -222,8 +228,17 @@ func (t *Tail) cut() {
 	}
 }
 
-// Bytes is what was kept.
+// Bytes returns what was kept.
 func (t *Tail) Bytes() []byte {
 	t.cut()
 	return t.kept
+}
+
+// Words returns what was kept, in quotes, for a sentence about the last words of a program.
+func (t *Tail) Words() string {
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.Bytes()), "?"))
+	if text == "" {
+		return "none"
+	}
+	return strconv.Quote(text)
 }

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// As does work on files with the rights of a user, and with those alone: setfsuid(2), and no capability. So a link or a name that the user
+// As calls work, which works on files with only the rights of a user: setfsuid(2), and no capability. So a link or a name that the user
 // changes meanwhile leads nowhere where the user could not have gone alone. New files belong to the user. Only root can do it.
 //
 // These rights belong to a thread. The goroutine keeps its thread until both end, so that no other work ever gets it. The user cannot

@@ -1,7 +1,8 @@
 // Package clean ends what an allocation has left on its GPUs, and says what is still in the way.
 //
 // It ends the programs and containers of the allocation and removes its accounts, and touches nothing else: a process of anybody else is
-// named, and never killed. A GPU is clean only if everything was looked at and nothing was found. What cannot be looked at is left.
+// named, and never killed. A GPU is clean only if everything was looked at and nothing was found. If something cannot be looked at, it
+// counts as left.
 package clean
 
 import (
@@ -30,17 +31,17 @@ const (
 // Cleaner cleans the GPUs of this machine. Its fields must not change after the first call.
 type Cleaner struct {
 	Root string // where the machine's files are; empty: /
-	// Look looks at the GPUs now, and Ask gives what nvidia-smi prints. nil: the agent was told not to look at GPUs.
+	// Look looks at the GPUs now, and Ask returns what nvidia-smi prints. nil: the agent was told not to look at GPUs.
 	Look func(ctx context.Context) gpu.Reading
 	Ask  func(ctx context.Context, args ...string) ([]byte, error)
-	// End ends the programs and containers of an allocation, and gives their names.
+	// End ends the programs and containers of an allocation, and returns their names.
 	End func(ctx context.Context, out io.Writer, allocation string) ([]string, error)
-	// EndAccount removes an account with its home directory if muster made it for this allocation. Any other one of that name stays,
+	// EndAccount removes an account with its home directory if muster made it for this allocation. Any other account of that name stays,
 	// and is no error: it is in nobody's way.
 	EndAccount func(ctx context.Context, name, allocation string, out io.Writer) (account.Deprovisioned, error)
 }
 
-// Do does a task gpu.clean. Its value is the cleaning.
+// Do does a task gpu.clean. The value of the outcome is the cleaning.
 func (c Cleaner) Do(ctx context.Context, job task.Job, params *wire.GPUClean) task.Outcome {
 	done := wire.Cleaning{Removed: []string{}}
 	left := c.end(ctx, job, params, &done)

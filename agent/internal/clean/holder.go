@@ -5,22 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"muster/agent/disk"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
-const maxFile = 1 << 20 // bytes of a file that is read
-
 // holders are the processes that have files of GPUs open. nvidia-smi does not show all of them.
 type holders struct {
-	root   string
+	host.Tree
 	open   map[string][]int  // by the name of the file, such as nvidia0
 	minors map[string]string // the file of a GPU of NVIDIA, by its UUID
 	hidden int               // processes whose files cannot be seen
@@ -36,35 +32,27 @@ const leastPerson = 1000 // UIDs below are of the system
 
 // holders looks at the files that all processes have open.
 func (c Cleaner) holders() holders {
-	h := holders{root: filepath.Join("/", c.Root), open: map[string][]int{}, minors: map[string]string{}}
+	h := holders{Tree: host.Tree(c.Root), open: map[string][]int{}, minors: map[string]string{}}
 	h.readMinors()
-	entries, err := os.ReadDir(h.path("proc"))
-	if err != nil {
+	names := h.Names("proc")
+	if names == nil {
 		h.hidden = 1
 	}
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
 			h.readFiles(pid)
 		}
 	}
 	return h
 }
 
-func (h *holders) path(name string) string { return filepath.Join(h.root, name) }
-
-func (h *holders) text(name string) string {
-	raw, _ := disk.ReadFile(h.path(name), maxFile)
-	return string(raw)
-}
-
 // readMinors finds out which file in /dev belongs to which GPU: its number differs from that of nvidia-smi.
 func (h *holders) readMinors() {
-	entries, _ := os.ReadDir(h.path("proc/driver/nvidia/gpus"))
-	for _, e := range entries {
+	for _, name := range h.Names("proc/driver/nvidia/gpus") {
 		uuid, minor := "", ""
-		for line := range strings.Lines(h.text("proc/driver/nvidia/gpus/" + e.Name() + "/information")) {
-			name, value, _ := strings.Cut(line, ":")
-			switch strings.TrimSpace(name) {
+		for line := range strings.Lines(h.Text("proc/driver/nvidia/gpus/" + name + "/information")) {
+			key, value, _ := strings.Cut(line, ":")
+			switch strings.TrimSpace(key) {
 			case "GPU UUID":
 				uuid = strings.TrimSpace(value)
 			case "Device Minor":
@@ -79,7 +67,7 @@ func (h *holders) readMinors() {
 
 // readFiles notes the files of GPUs that a process has open.
 func (h *holders) readFiles(pid int) {
-	names, err := host.GPUFiles(h.root, pid)
+	names, err := h.GPUFiles(pid)
 	if errors.Is(err, fs.ErrPermission) {
 		h.hidden++
 	}
@@ -94,15 +82,14 @@ func (h *holders) readFiles(pid int) {
 // isMonitor reports whether a process is one that looks at the GPUs, and does not work on them.
 func (h *holders) isMonitor(pid int) bool {
 	folder := "proc/" + strconv.Itoa(pid)
-	exe, _ := os.Readlink(h.path(folder + "/exe"))
-	mine, _ := os.Readlink(h.path("proc/self/ns/pid"))
-	theirs, err := os.Readlink(h.path(folder + "/ns/pid"))
-	return slices.Contains(monitors(), filepath.Base(exe)) && err == nil && mine == theirs && h.isSystem(pid)
+	theirs := h.Link(folder + "/ns/pid")
+	return slices.Contains(monitors(), filepath.Base(h.Link(folder+"/exe"))) && theirs != "" && theirs == h.Link("proc/self/ns/pid") &&
+		h.isSystem(pid)
 }
 
 // isSystem reports whether a user of the system runs a process, and no person.
 func (h *holders) isSystem(pid int) bool {
-	uid := host.See(h.root, pid).UID
+	uid := h.See(pid).UID
 	return uid >= 0 && uid < leastPerson
 }
 
@@ -126,10 +113,9 @@ func (h *holders) of(g wire.GPU) (all []int, sure bool) {
 
 // renderFile is the file of a GPU of AMD.
 func (h *holders) renderFile(bus string) string {
-	entries, _ := os.ReadDir(h.path("sys/bus/pci/devices/" + filepath.Base(bus) + "/drm"))
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), "renderD") {
-			return "dri/" + e.Name()
+	for _, name := range h.Names("sys/bus/pci/devices/" + filepath.Base(bus) + "/drm") {
+		if strings.HasPrefix(name, "renderD") {
+			return "dri/" + name
 		}
 	}
 	return ""
@@ -137,7 +123,7 @@ func (h *holders) renderFile(bus string) string {
 
 // describe names a process for a person: its number, its program and its user. name is what else is known of the program.
 func (h *holders) describe(pid int, name string) string {
-	seen := host.See(h.root, pid)
+	seen := h.See(pid)
 	text := fmt.Sprintf("process %d", pid)
 	if name = cmp.Or(seen.Program, name); name != "" {
 		text += " (" + filepath.Base(name) + ")"

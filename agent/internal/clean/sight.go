@@ -74,7 +74,7 @@ func (c Cleaner) states(ctx context.Context, gpus []wire.GPU) (map[string]smi.GP
 	states := map[string]smi.GPU{}
 	for _, g := range gpus {
 		var s smi.GPU
-		for _, p := range listed[g.UUID].Processes {
+		for _, p := range listed[g.UUID].List {
 			s.Processes = append(s.Processes, smi.Process{PID: p.PID, Computes: true})
 		}
 		if g.Vendor == wire.VendorNVIDIA {

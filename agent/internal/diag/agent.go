@@ -125,13 +125,6 @@ func (c Collector) readLook(context.Context) ([]byte, error) {
 	return asJSON(c.Reading())
 }
 
-func (c Collector) describeGPUs(ctx context.Context) ([]byte, error) {
-	if c.Describe == nil {
-		return nil, errAbsent
-	}
-	return c.Describe(ctx)
-}
-
 func asJSON(value any) ([]byte, error) {
 	text, err := json.MarshalIndent(value, "", "  ")
 	return append(text, '\n'), err

@@ -5,6 +5,7 @@
 package diag
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ type Collector struct {
 	Root     string // where the machine's files are; empty: /
 	User     bool   // the agent is a service of an ordinary user
 	Token    string // a credential that the agent was given, so that it can be masked
-	// Describe gives what nvidia-smi -q prints, and Reading the last look at the GPUs. nil: they are not looked at.
+	// Describe returns what nvidia-smi -q prints, and Reading the last look at the GPUs. nil: the GPUs are not looked at.
 	Describe func(ctx context.Context) ([]byte, error)
 	Reading  func() any
 	Tasks    func() map[string]string // the tasks that the agent remembers, with how far each came
@@ -48,9 +49,9 @@ type Collector struct {
 // source is one file of the archive.
 type source struct {
 	file  string
-	limit int           // bytes that are kept; 0: 1 MiB
-	time  time.Duration // 0: sourceTime
-	read  func(ctx context.Context) ([]byte, error)
+	limit int                                       // bytes that are kept; 0: 1 MiB
+	time  time.Duration                             // 0: sourceTime
+	read  func(ctx context.Context) ([]byte, error) // nil: this machine does not have it
 
 	path    string   // of a file of the machine that is read; empty: it is none
 	command []string // a program that is run, with its arguments; none: it is none
@@ -77,7 +78,7 @@ type Manifest struct {
 	Sources []Entry   `json:"sources"`
 }
 
-// Do does a task diag.collect. Its values are files and bytes: what is in the archive, and how long that is.
+// Do does a task diag.collect. The values of the outcome are files and bytes: what is in the archive, and how long it is.
 func (c Collector) Do(ctx context.Context, job task.Job) task.Outcome {
 	name, size, files, err := c.collect(ctx, job)
 	if err != nil {
@@ -140,11 +141,7 @@ func (c Collector) add(ctx context.Context, p *pack, one source) (Entry, error) 
 	if len(text) == 0 {
 		return entry, nil
 	}
-	limit := one.limit
-	if limit == 0 {
-		limit = 1 << 20
-	}
-	entry.Bytes, entry.Truncated, err = p.add(one.file, text, limit)
+	entry.Bytes, entry.Truncated, err = p.add(one.file, text, cmp.Or(one.limit, 1<<20))
 	return entry, err
 }
 
@@ -153,10 +150,10 @@ func (s source) get(ctx context.Context) ([]byte, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	limit := s.time
-	if limit == 0 {
-		limit = sourceTime
+	if s.read == nil {
+		return nil, errAbsent
 	}
+	limit := cmp.Or(s.time, sourceTime)
 	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %v", limit))
 	defer cancel()
 	type result struct {

@@ -22,7 +22,7 @@ func (c Collector) sources() []source {
 	all := []source{
 		{file: "agent/status.json", read: c.readStatus},
 		{file: "agent/identity.json", read: c.readNode},
-		{file: "agent/settings.env", read: c.settings},
+		{file: "agent/settings.env", read: tail(c.Settings)}, // without a name it is not there
 		{file: "agent/tasks.txt", read: c.readTasks},
 		{file: "agent/update.json", read: tail(filepath.Join(c.State, service.UpdateFile))},
 		{file: "agent/agent.log", limit: 4 << 20, read: tail(logs.Log())},
@@ -30,7 +30,7 @@ func (c Collector) sources() []source {
 		{file: "agent/supervisor.log", limit: 4 << 20, read: tail(logs.SupervisorLog())},
 		{file: "agent/unit.txt", read: c.systemctl("status", "--no-pager", "--full", service.Name)},
 		{file: "agent/unit-journal.txt", limit: 4 << 20, read: c.journal("--no-pager", "--output=short-iso", "--lines=5000")},
-		{file: "gpu/nvidia-smi-q.txt", limit: 2 << 20, time: time.Minute, read: c.describeGPUs},
+		{file: "gpu/nvidia-smi-q.txt", limit: 2 << 20, time: time.Minute, read: c.Describe},
 		{file: "gpu/last-look.json", read: c.readLook},
 		{file: "gpu/driver.txt", path: "/proc/driver/nvidia/version"},
 		{file: "gpu/lspci.txt", read: only(nvidia, tool("lspci", "-nn"))},
@@ -92,14 +92,6 @@ func (c Collector) journal(args ...string) func(context.Context) ([]byte, error)
 	return tool("journalctl", append(args, "--unit="+service.Name)...)
 }
 
-// settings gives the settings of the agent.
-func (c Collector) settings(ctx context.Context) ([]byte, error) {
-	if c.Settings == "" {
-		return nil, errAbsent
-	}
-	return tail(c.Settings)(ctx)
-}
-
 // maxRead is how much of a source is read. The pack keeps less.
 const maxRead = 5 << 20
 
@@ -107,8 +99,7 @@ const maxRead = 5 << 20
 func tool(name string, args ...string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		said := child.Bounded{Most: maxRead}
-		env := append(slices.DeleteFunc(child.Environ(), func(pair string) bool { return bytes.HasPrefix([]byte(pair), []byte("LC_")) }),
-			"LC_ALL=C", "SYSTEMD_COLORS=0")
+		env := append(child.Environ(), "LC_ALL=C", "SYSTEMD_COLORS=0")
 		err := child.Run(ctx, child.Command{Program: name, Args: args, Env: env, Stdout: &said, Stderr: &said, Grace: time.Second})
 		text := said.Kept
 		if said.Cut { // half a line could be half a secret

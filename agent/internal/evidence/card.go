@@ -48,7 +48,7 @@ func (r *run) iommu(d wire.PCIDevice) finding {
 	if d.IOMMUGroup == nil {
 		return failed("it is in no IOMMU group: turn the IOMMU on in the BIOS, and intel_iommu=on on the kernel's command line")
 	}
-	members := r.names(fmt.Sprintf("sys/kernel/iommu_groups/%d/devices", *d.IOMMUGroup))
+	members := r.Names(fmt.Sprintf("sys/kernel/iommu_groups/%d/devices", *d.IOMMUGroup))
 	if members == nil {
 		return unknown("the devices of its IOMMU group %d cannot be read", *d.IOMMUGroup)
 	}
@@ -70,7 +70,7 @@ func (r *run) vfio(d wire.PCIDevice) finding {
 		return failed("no driver is bound to it, and not %s", vfio)
 	case !isHandedOver(d):
 		return failed("it is bound to %s and not to %s", d.Driver, vfio)
-	case d.IOMMUGroup == nil || !r.exists(fmt.Sprintf("dev/vfio/%d", *d.IOMMUGroup)):
+	case d.IOMMUGroup == nil || !r.Exists(fmt.Sprintf("dev/vfio/%d", *d.IOMMUGroup)):
 		return failed("it is bound to %s, and has no file in /dev/vfio", vfio)
 	}
 	return well("bound to %s", vfio)

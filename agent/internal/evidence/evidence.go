@@ -1,8 +1,8 @@
 // Package evidence looks whether a machine is what a profile asks for, or what is paid for.
 //
-// Each check says what it saw, and ends as ok, failed or unknown. What cannot be looked at is unknown, and never ok. In a container the
-// host's own files prove nothing, so whatever relies on them is unknown there. Nothing is changed on the machine: a file that measures
-// the disk has no name from its beginning, and a container that tries the GPUs is removed.
+// Each check says what it saw, and ends as ok, failed or unknown. If something cannot be looked at, the check is unknown, and never ok. In
+// a container the host's own files prove nothing, so whatever relies on them is unknown there. Nothing is changed on the machine: a file
+// that measures the disk has no name from its beginning, and a container that tries the GPUs is removed.
 package evidence
 
 import (
@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 
 	"muster/agent/internal/gpu"
@@ -22,10 +23,10 @@ import (
 type Checker struct {
 	Root  string // where the machine's files are; empty: /
 	State string // a folder on the disk that is measured
-	// Look looks at the GPUs now, and Ask gives what nvidia-smi prints. nil: the agent was told not to look at GPUs.
+	// Look looks at the GPUs now, and Ask returns what nvidia-smi prints. nil: the agent was told not to look at GPUs.
 	Look func(ctx context.Context) gpu.Reading
 	Ask  func(ctx context.Context, args ...string) ([]byte, error)
-	// Engines are the container runtimes that answer, and Trial runs a container on all GPUs to its end.
+	// Engines returns the container runtimes that answer, and Trial runs a container on all GPUs to its end.
 	Engines func(ctx context.Context) ([]string, error)
 	Trial   func(ctx context.Context, job task.Job, params wire.WorkloadLaunch, began func()) (code int, last string, err error)
 	Now     func() time.Time // nil: time.Now
@@ -64,12 +65,12 @@ type run struct {
 // askTime bounds each question to nvidia-smi, with the wait for a look that is under way.
 const askTime = time.Minute
 
-// Do does a task node.check. Its value is the evidence.
+// Do does a task node.check. The value of the outcome is the evidence.
 func (c Checker) Do(ctx context.Context, job task.Job, params *wire.NodeCheck) task.Outcome {
 	began := c.now()
-	r := &run{Checker: c, tree: tree(c.root()), job: job, params: params, figures: []wire.Figure{}, loaded: map[string]int{}}
+	r := &run{Checker: c, tree: tree{host.Tree(c.Root)}, job: job, params: params, figures: []wire.Figure{}, loaded: map[string]int{}}
 	r.look(ctx)
-	evidence := wire.Evidence{Profile: params.Profile, BootID: wire.Plain(r.text("proc/sys/kernel/random/boot_id"), wire.MaxRunID), At: began,
+	evidence := wire.Evidence{Profile: params.Profile, BootID: wire.Plain(r.Text("proc/sys/kernel/random/boot_id"), wire.MaxRunID), At: began,
 		Checks: r.checks(ctx), Facts: r.facts, Figures: r.figures}
 	evidence.TookMS = c.now().Sub(began).Milliseconds()
 	raw, err := json.Marshal(evidence)
@@ -90,18 +91,11 @@ func (c Checker) now() time.Time {
 	return c.Now().UTC()
 }
 
-func (c Checker) root() string {
-	if c.Root == "" {
-		return "/"
-	}
-	return c.Root
-}
-
 // checks makes the checks of the params, and gives them in their order. The program comes first, because it puts the GPUs under load.
 func (r *run) checks(ctx context.Context) []wire.Check {
 	all := make([]wire.Check, len(r.params.Checks))
 	order := slices.Clone(r.params.Checks)
-	slices.SortStableFunc(order, func(a, b string) int { return place(a) - place(b) })
+	sort.SliceStable(order, func(i, j int) bool { return order[i] == wire.CheckProgram && order[j] != wire.CheckProgram })
 	for _, name := range order {
 		f := r.check(ctx, name)
 		one := wire.Check{Name: name, State: f.state, Saw: wire.Plain(f.saw, wire.MaxSaw)}
@@ -109,13 +103,6 @@ func (r *run) checks(ctx context.Context) []wire.Check {
 		all[slices.Index(r.params.Checks, name)] = one
 	}
 	return all
-}
-
-func place(name string) int {
-	if name == wire.CheckProgram {
-		return 0
-	}
-	return 1
 }
 
 func (r *run) check(ctx context.Context, name string) finding {
@@ -191,7 +178,7 @@ func (r *run) runtime(ctx context.Context) finding {
 // look reads the facts and the GPUs.
 func (r *run) look(ctx context.Context) {
 	r.facts = r.read()
-	r.facts.Contained = host.Contained(string(r.tree))
+	r.facts.Contained = r.Contained()
 	if r.Look != nil {
 		r.lookAtGPUs(ctx)
 	}

@@ -1,39 +1,28 @@
 package evidence
 
 import (
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	"muster/agent/disk"
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
 const (
-	maxFile    = 1 << 20 // bytes of one file that is read
-	maxDevices = 128     // of the bus that are told: all values of a task have to fit
+	devices    = "sys/bus/pci/devices"
+	maxDevices = 128 // of the bus that are told: all values of a task have to fit
 )
 
-const devices = "sys/bus/pci/devices"
+// tree are the files of the machine.
+type tree struct{ host.Tree }
 
-// tree is the folder in which the machine's files begin.
-type tree string
-
-func (t tree) path(name string) string { return filepath.Join(string(t), name) }
-
-// text is what a file holds, without the white space around it. It is empty if the file cannot be read.
-func (t tree) text(name string) string {
-	raw, _ := disk.ReadFile(t.path(name), maxFile)
-	return strings.TrimSpace(string(raw))
-}
-
-// short is text for a fact, as one line.
-func (t tree) short(name string, most int) string { return wire.Plain(t.text(name), most) }
+// short is the text of a file for a fact, as one line.
+func (t tree) short(name string, most int) string { return wire.Plain(t.Text(name), most) }
 
 // number is a whole number from least on; nil: the file holds none.
 func (t tree) number(name string, least int) *int {
-	n, err := strconv.Atoi(t.text(name))
+	n, err := strconv.Atoi(t.Text(name))
 	if err != nil || n < least {
 		return nil
 	}
@@ -41,33 +30,14 @@ func (t tree) number(name string, least int) *int {
 }
 
 // hex is a number as /sys writes it, without its 0x.
-func (t tree) hex(name string) string { return strings.ToLower(strings.TrimPrefix(t.text(name), "0x")) }
+func (t tree) hex(name string) string { return strings.ToLower(strings.TrimPrefix(t.Text(name), "0x")) }
 
 // link is the last part of what a link leads to.
 func (t tree) link(name string) string {
-	target, err := os.Readlink(t.path(name))
-	if err != nil {
-		return ""
+	if target := t.Link(name); target != "" {
+		return filepath.Base(target)
 	}
-	return filepath.Base(target)
-}
-
-func (t tree) exists(name string) bool {
-	_, err := os.Stat(t.path(name))
-	return err == nil
-}
-
-// names are the entries of a folder; nil: it cannot be read.
-func (t tree) names(name string) []string {
-	entries, err := os.ReadDir(t.path(name))
-	if err != nil {
-		return nil
-	}
-	names := []string{}
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
+	return ""
 }
 
 // read reads what the kernel says of the machine.
@@ -83,7 +53,7 @@ func (t tree) read() wire.Facts {
 // pci are the GPUs, their switches and the network cards. Functions of other cards come last. Those of network cards are left out:
 // there may be hundreds, and they come and go.
 func (t tree) pci() []wire.PCIDevice {
-	addresses := t.names(devices)
+	addresses := t.Names(devices)
 	if addresses == nil {
 		return nil
 	}
@@ -118,7 +88,7 @@ func (t tree) device(address, class string) wire.PCIDevice {
 	at := filepath.Join(devices, address)
 	d := wire.PCIDevice{
 		Address: address, Class: class, Vendor: t.hex(at + "/vendor"), Device: t.hex(at + "/device"), Driver: t.link(at + "/driver"),
-		Virtual: t.exists(at + "/physfn"), NUMA: t.number(at+"/numa_node", 0), Switch: t.rootPort(address),
+		Virtual: t.Exists(at + "/physfn"), NUMA: t.number(at+"/numa_node", 0), Switch: t.rootPort(address),
 		WidthMax: t.lanes(address, "max_link_width"), SpeedMax: t.short(at+"/max_link_speed", wire.MaxLabelValue),
 	}
 	if strings.HasPrefix(d.SpeedMax, "Unknown") {
@@ -141,7 +111,7 @@ func (t tree) lanes(address, file string) *int {
 
 // rootPort is the first device on the way from the CPU to a device: what is below one port is near to each other.
 func (t tree) rootPort(address string) string {
-	real, err := filepath.EvalSymlinks(t.path(filepath.Join(devices, address)))
+	real, err := filepath.EvalSymlinks(t.Path(filepath.Join(devices, address)))
 	if err != nil {
 		return ""
 	}
@@ -158,9 +128,9 @@ func (t tree) rootPort(address string) string {
 func (t tree) networkCards() map[string]wire.PCIDevice {
 	const folder = "sys/class/infiniband"
 	all := map[string]wire.PCIDevice{}
-	for _, name := range t.names(folder) {
+	for _, name := range t.Names(folder) {
 		at := filepath.Join(folder, name)
-		real, err := filepath.EvalSymlinks(t.path(at + "/device"))
+		real, err := filepath.EvalSymlinks(t.Path(at + "/device"))
 		if err == nil {
 			all[filepath.Base(real)] = wire.PCIDevice{Board: t.short(at+"/board_id", wire.MaxLabelValue),
 				Firmware: t.short(at+"/fw_ver", wire.MaxLabelValue)}

@@ -16,7 +16,7 @@ const dialTime = 5 * time.Second
 
 // flags are those of the CPU; nil: they are not told, as on machines with ARM.
 func (r *run) flags() []string {
-	for line := range strings.Lines(r.text("proc/cpuinfo")) {
+	for line := range strings.Lines(r.Text("proc/cpuinfo")) {
 		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "flags" {
 			return strings.Fields(value)
 		}
@@ -25,7 +25,7 @@ func (r *run) flags() []string {
 }
 
 func (r *run) kvm() finding {
-	if !r.exists("dev/kvm") {
+	if !r.Exists("dev/kvm") {
 		flags := r.flags()
 		if flags != nil && !slices.Contains(flags, "vmx") && !slices.Contains(flags, "svm") {
 			return failed("there is no /dev/kvm: turn virtualization on in the BIOS")
@@ -33,7 +33,7 @@ func (r *run) kvm() finding {
 		return failed("there is no /dev/kvm: load kvm_intel or kvm_amd")
 	}
 	for _, module := range []string{"kvm_intel", "kvm_amd"} {
-		if nested := r.text("sys/module/" + module + "/parameters/nested"); nested != "" {
+		if nested := r.Text("sys/module/" + module + "/parameters/nested"); nested != "" {
 			return well("/dev/kvm with %s, nested %s", module, nested)
 		}
 	}
@@ -43,11 +43,11 @@ func (r *run) kvm() finding {
 // ovs looks for the daemon and for its database.
 func (r *run) ovs(ctx context.Context) finding {
 	const folder = "run/openvswitch/"
-	pid, err := strconv.Atoi(r.text(folder + "ovs-vswitchd.pid"))
+	pid, err := strconv.Atoi(r.Text(folder + "ovs-vswitchd.pid"))
 	if err != nil {
 		return failed("Open vSwitch does not run: there is no /%sovs-vswitchd.pid", folder)
 	}
-	if name := r.text("proc/" + strconv.Itoa(pid) + "/comm"); name != "ovs-vswitchd" {
+	if name := r.Text("proc/" + strconv.Itoa(pid) + "/comm"); name != "ovs-vswitchd" {
 		return failed("Open vSwitch does not run: process %d is not ovs-vswitchd", pid)
 	}
 	return r.answers(ctx, folder+"db.sock", "Open vSwitch")
@@ -56,7 +56,7 @@ func (r *run) ovs(ctx context.Context) finding {
 // libvirt looks for its daemon: the one for all, or the one for virtual machines.
 func (r *run) libvirt(ctx context.Context) finding {
 	for _, socket := range []string{"run/libvirt/virtqemud-sock", "run/libvirt/libvirt-sock"} {
-		if r.exists(socket) {
+		if r.Exists(socket) {
 			return r.answers(ctx, socket, "libvirt")
 		}
 	}
@@ -66,7 +66,7 @@ func (r *run) libvirt(ctx context.Context) finding {
 // answers connects to a daemon. One that is started by a connection is started by this.
 func (r *run) answers(ctx context.Context, socket, name string) finding {
 	dialer := net.Dialer{Timeout: dialTime}
-	connection, err := dialer.DialContext(ctx, "unix", r.path(socket))
+	connection, err := dialer.DialContext(ctx, "unix", r.Path(socket))
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return unknown("the agent may not speak to %s at /%s: run it as root", name, socket)

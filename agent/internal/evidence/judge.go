@@ -62,7 +62,7 @@ func (r *run) named() finding {
 // given judges the GPUs of a container: its driver has to name those whose files it was given.
 func (r *run) given() finding {
 	files := 0
-	for _, name := range r.names("dev") {
+	for _, name := range r.Names("dev") {
 		if number, is := strings.CutPrefix(name, "nvidia"); is && number != "" && strings.Trim(number, "0123456789") == "" {
 			files++
 		}

@@ -3,7 +3,6 @@ package gpu
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,17 +15,13 @@ const maxCaptureTries = 8
 // the list of devices, with both streams and the exit codes. It replaces serial numbers, UUIDs and the like by zeros of the same
 // shape. It does not ask for processes. If nvidia-smi is missing, busy or hangs, it returns an error and what it has so far.
 func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
-	path, err := p.find()
+	patient, cancel := context.WithTimeout(ctx, p.deadline())
+	defer cancel()
+	path, err := p.claim(ctx, patient)
 	if err != nil {
-		return nil, fmt.Errorf("no nvidia-smi to capture: name it with --nvidia-smi: %w", err)
-	}
-	if !p.begin() {
-		return nil, errors.New("another nvidia-smi has not ended: try again, or restart the machine if it stays so")
+		return nil, fmt.Errorf("nvidia-smi cannot be captured (--nvidia-smi names another one): %w", err)
 	}
 	defer p.end()
-	if !p.endOrphan(ctx) {
-		return nil, errors.New(p.Reading().Probe.Error)
-	}
 	c := capture{prober: p, path: path}
 	fields, err := c.fields(ctx)
 	if err == nil {
@@ -47,9 +42,9 @@ type capture struct {
 
 // fields asks for the first name of every property. If that fails, it gives the core fields.
 func (c *capture) fields(ctx context.Context) (names []string, err error) {
-	out, ok := c.prober.call(ctx, c.path, "--help-query-gpu")
-	if !ok {
-		return nil, c.stuck(ctx)
+	out, err := c.prober.finished(ctx, c.path, "--help-query-gpu")
+	if err != nil {
+		return nil, err
 	}
 	for _, field := range ParseHelp(out.Stdout) {
 		names = append(names, field.Name)
@@ -59,8 +54,8 @@ func (c *capture) fields(ctx context.Context) (names []string, err error) {
 	}
 	c.print([]string{"--help-query-gpu"}, out)
 	names = nil
-	for _, column := range core() {
-		names = append(names, column.name)
+	for _, column := range coreColumns() {
+		names = append(names, column.asked)
 	}
 	return names, nil
 }
@@ -83,22 +78,15 @@ func (c *capture) query(ctx context.Context, fields []string) error {
 
 // call makes one call and prints it masked. table says that the answer has columns.
 func (c *capture) call(ctx context.Context, table bool, args ...string) (Output, error) {
-	out, ok := c.prober.call(ctx, c.path, args...)
-	if !ok {
-		return out, c.stuck(ctx)
+	out, err := c.prober.finished(ctx, c.path, args...)
+	if err != nil {
+		return out, err
 	}
 	if table {
 		out.Stdout = maskTable(out.Stdout)
 	}
 	c.print(args, out)
 	return out, nil
-}
-
-func (c *capture) stuck(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return fmt.Errorf("nvidia-smi did not end within %v: look for Xid in dmesg", c.prober.deadline())
 }
 
 func (c *capture) print(args []string, out Output) {

@@ -103,62 +103,38 @@ const (
 	count
 )
 
+// known is the largest figure that is taken for a measurement, and the units that may stand behind one, with what to multiply it by.
+func (m measure) known() (limit float64, units map[string]float64) {
+	switch m {
+	case percent:
+		return 100, map[string]float64{"%": 1}
+	case celsius:
+		return 200, map[string]float64{"C": 1}
+	case watts:
+		return 20_000, map[string]float64{"W": 1, "mW": 1e-3}
+	case mebibytes:
+		const most = 16 << 20 // 16 TiB
+		return most, map[string]float64{"MiB": 1, "KiB": 1.0 / 1024, "GiB": 1024}
+	case megahertz:
+		return 100_000, map[string]float64{"MHz": 1}
+	case fanPercent:
+		return 200, map[string]float64{"%": 1} // some fans run faster than their rated speed
+	}
+	return 1 << 53, nil // a larger whole number does not survive JSON in a float64
+}
+
 // number reads a figure. It reports false for everything but a plain decimal number within the limit of its measure. Such a value
 // is unknown, not 0.
 func (m measure) number(text string) (float64, bool) {
 	// Only digits and a dot pass, so no sign, exponent, "inf" or "nan" reaches ParseFloat.
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
 	value, err := strconv.ParseFloat(text[:digits], 64)
-	worth, known := m.unit(strings.TrimSpace(text[digits:]))
-	value *= worth
-	if err != nil || !known || value > m.limit() {
-		return 0, false
+	limit, units := m.known()
+	if unit := strings.TrimSpace(text[digits:]); unit != "" {
+		value *= units[unit]
+		if units[unit] == 0 {
+			return 0, false
+		}
 	}
-	return value, true
-}
-
-// unit returns by what to multiply a figure in this unit to get the measure's own.
-func (m measure) unit(name string) (float64, bool) {
-	switch {
-	case name == "":
-		return 1, true
-	case m == percent || m == fanPercent:
-		return 1, name == "%"
-	case m == megahertz:
-		return 1, name == "MHz"
-	case m == celsius:
-		return 1, name == "C"
-	case m == watts && name == "mW":
-		return 1e-3, true
-	case m == watts:
-		return 1, name == "W"
-	case m == mebibytes && name == "KiB":
-		return 1.0 / 1024, true
-	case m == mebibytes && name == "GiB":
-		return 1024, true
-	case m == mebibytes:
-		return 1, name == "MiB"
-	default:
-		return 0, false
-	}
-}
-
-// limit is the largest figure that is taken for a measurement.
-func (m measure) limit() float64 {
-	switch m {
-	case percent:
-		return 100
-	case celsius:
-		return 200
-	case watts:
-		return 20_000
-	case mebibytes:
-		return 16 << 20 // 16 TiB
-	case megahertz:
-		return 100_000
-	case fanPercent:
-		return 200 // some fans run faster than their rated speed
-	default:
-		return 1 << 53 // a larger whole number does not survive JSON in a float64
-	}
+	return value, err == nil && value <= limit
 }

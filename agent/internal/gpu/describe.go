@@ -10,7 +10,7 @@ import (
 // turnPause is the time between two tries to be the one nvidia-smi at work.
 const turnPause = 100 * time.Millisecond
 
-// Describe returns what nvidia-smi -q prints, as it is. Its errors are those of Ask. Then it returns what was printed too.
+// Describe returns what nvidia-smi -q prints, unchanged. Its errors are those of Ask; with an error it returns what was printed until then.
 func (p *Prober) Describe(ctx context.Context) ([]byte, error) {
 	out, err := p.ask(ctx, "-q")
 	return append(out.Stdout, out.Stderr...), err
@@ -44,24 +44,44 @@ func (p *Prober) turn(ctx context.Context) error {
 	return nil
 }
 
-func (p *Prober) ask(ctx context.Context, args ...string) (Output, error) {
-	path, err := p.find()
-	if err != nil {
-		return Output{}, err
+// claim finds the program, and waits until patient is done for the right to call it, which the caller gives back. No nvidia-smi of an
+// earlier run is left then.
+func (p *Prober) claim(ctx, patient context.Context) (path string, err error) {
+	if path, err = p.find(); err != nil {
+		return "", err
 	}
-	if err := p.turn(ctx); err != nil {
-		return Output{}, err
+	if err := p.turn(patient); err != nil {
+		return "", err
 	}
-	defer p.end()
 	if !p.endOrphan(ctx) {
-		return Output{}, errors.New(p.Reading().Probe.Error)
+		p.end()
+		return "", errors.New(p.Reading().Probe.Error)
 	}
+	return path, nil
+}
+
+// finished makes a call, whatever its exit code. The error says that it did not end.
+func (p *Prober) finished(ctx context.Context, path string, args ...string) (Output, error) {
 	out, ok := p.call(ctx, path, args...)
 	switch {
 	case !ok && ctx.Err() != nil:
 		return Output{}, ctx.Err()
 	case !ok:
 		return Output{}, fmt.Errorf("nvidia-smi did not end within %v: look for Xid in dmesg", p.deadline())
+	}
+	return out, nil
+}
+
+func (p *Prober) ask(ctx context.Context, args ...string) (Output, error) {
+	path, err := p.claim(ctx, ctx)
+	if err != nil {
+		return Output{}, err
+	}
+	defer p.end()
+	out, err := p.finished(ctx, path, args...)
+	switch {
+	case err != nil:
+		return Output{}, err
 	case out.Err != nil:
 		return Output{}, errors.New(startFailure(out.Err))
 	case out.Code != 0:

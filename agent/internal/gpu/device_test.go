@@ -66,6 +66,10 @@ func TestDevices(t *testing.T) {
 			"power.draw", strings.Repeat("9", 400)),
 			"mem null/81559 device util null temp null power null/700 mig false health " +
 				"[unreadable:utilization.gpu unreadable:temperature.gpu unreadable:power.draw]"},
+		{"the most memory", with(h100(0), "memory.total", "16777216"),
+			"mem 39233/16777216 device util 99 temp 61 power 612.48/700 mig false health []"},
+		{"more than that", with(h100(0), "memory.total", "16777217"),
+			"mem 39233/null device util 99 temp 61 power 612.48/700 mig false health [unreadable:memory.total]"},
 		{"no memory at all is no reading", with(h100(0), "memory.total", "0", "memory.used", "0"),
 			"mem null/null device util 99 temp 61 power 612.48/700 mig false health []"},
 		{"other units", with(h100(0), "memory.total", "80 GiB", "memory.used", "2048 KiB", "power.draw", "1500 mW"),

@@ -76,51 +76,57 @@ func meaningful(all []string) (line, step string) {
 	return "", ""
 }
 
-// nextStep knows what to do about the messages that nvidia-smi is known for.
-func nextStep(line string) string {
-	has := func(part string) bool { return strings.Contains(strings.ToLower(line), part) }
-	switch {
-	case powerCable(line):
-		return "attach the external power cables of that GPU, with the machine switched off"
-	case has("version mismatch"):
-		return "the driver was updated while in use: restart the machine, or unload and load the nvidia modules"
-	case has("communicate with the nvidia driver"), has("driver not loaded"):
-		return "load the driver (modprobe nvidia) or install it for this kernel; a container needs it on its host"
-	case has("failed to initialize nvml: unknown error"):
-		return "a container that lost its devices must be restarted; elsewhere look for NVRM in dmesg"
-	case has("insufficient permissions"), has("failed to initialize nvml: permission"):
-		return "let the agent's user open /dev/nvidia*, or run it as root"
-	case has("libnvidia-ml"), has("library not found"):
-		return "install the driver's libraries, or start the container with the NVIDIA runtime"
-	case has("no devices were found"):
-		return "look for the device in lspci and for NVRM in dmesg; a container must be given its GPUs"
-	case lostDevice(line), has("gpu is lost"):
-		return "look for Xid in dmesg; restart the machine to get the GPU back"
-	case has("requires reset"):
-		return "reset it (nvidia-smi --gpu-reset) when nothing uses it, or restart the machine"
-	default:
-		return ""
+// advice is a next step for a failure: by what nvidia-smi says, in small letters, and by its exit code where it does not say that. The
+// codes stand in its manual page; 0: none says it.
+type advice struct {
+	words []string
+	code  int
+	step  string
+}
+
+func advices() []advice {
+	says := func(words ...string) []string { return words }
+	return []advice{
+		{powerWords(), noPower, "attach the external power cables of that GPU, with the machine switched off"},
+		{says("version mismatch"), 0, "the driver was updated while in use: restart the machine, or unload and load the nvidia modules"},
+		{says("communicate with the nvidia driver", "driver not loaded"), 9,
+			"load the driver (modprobe nvidia) or install it for this kernel; a container needs it on its host"},
+		{says("failed to initialize nvml: unknown error"), 0,
+			"a container that lost its devices must be restarted; elsewhere look for NVRM in dmesg"},
+		{says("insufficient permissions", "failed to initialize nvml: permission"), 4,
+			"let the agent's user open /dev/nvidia*, or run it as root"},
+		{says("libnvidia-ml", "library not found"), 12,
+			"install the driver's libraries, or start the container with the NVIDIA runtime"},
+		{says("no devices were found"), 0, "look for the device in lspci and for NVRM in dmesg; a container must be given its GPUs"},
+		{says("unable to determine the device handle for", "gpu is lost"), lostGPU,
+			"look for Xid in dmesg; restart the machine to get the GPU back"},
+		{says("requires reset"), 0, "reset it (nvidia-smi --gpu-reset) when nothing uses it, or restart the machine"},
+		{nil, infoROM, "a GPU's infoROM is damaged: it works on, and its board may have to be replaced"},
 	}
 }
 
-// codeStep knows what to do about exit codes, where the text does not say. They are listed in nvidia-smi's manual page.
+// nextStep is what to do about a line of nvidia-smi; empty: that is not known.
+func nextStep(line string) string {
+	return stepWhere(func(a advice) bool { return says(line, a.words) })
+}
+
+// codeStep is what to do about an exit code.
 func codeStep(code int) string {
-	switch code {
-	case 4:
-		return "let the agent's user open /dev/nvidia*, or run it as root"
-	case noPower:
-		return "a GPU's external power cables are not attached properly"
-	case 9:
-		return "load the driver (modprobe nvidia) or install it for this kernel"
-	case 12:
-		return "install the driver's libraries, or start the container with the NVIDIA runtime"
-	case infoROM:
-		return "a GPU's infoROM is damaged: it works on, and its board may have to be replaced"
-	case 15:
-		return "a GPU fell off the bus: look for Xid in dmesg, restart the machine"
-	default:
-		return ""
+	return stepWhere(func(a advice) bool { return code != 0 && a.code == code })
+}
+
+func stepWhere(fits func(advice) bool) string {
+	all := advices()
+	if i := slices.IndexFunc(all, fits); i >= 0 {
+		return all[i].step
 	}
+	return ""
+}
+
+// says reports whether a line has one of these words.
+func says(line string, words []string) bool {
+	line = strings.ToLower(line)
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, word) })
 }
 
 // causeOf names the cause of a failure, where a rule of the gateway goes by it.
@@ -131,10 +137,12 @@ func causeOf(out Output) string {
 	return ""
 }
 
-// powerCable reports whether nvidia-smi says in this line that a GPU has no external power, in the words of NVML or of its manual page.
-func powerCable(line string) bool {
-	line = strings.ToLower(line)
-	return strings.Contains(line, "insufficient external power") || strings.Contains(line, "power cables are not properly attached")
+// powerCable reports whether nvidia-smi says in this line that a GPU has no external power.
+func powerCable(line string) bool { return says(line, powerWords()) }
+
+// powerWords are those of NVML and of nvidia-smi's manual page.
+func powerWords() []string {
+	return []string{"insufficient external power", "power cables are not properly attached"}
 }
 
 // lostDevices lists the GPUs that do not answer, as nvidia-smi says on either stream. Each is named by its slot, or is "" where

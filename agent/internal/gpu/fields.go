@@ -6,56 +6,6 @@ import (
 	"time"
 )
 
-// The fields that are asked for, by the names that drivers 590 to 610 use. A slow driver is asked for the first block alone.
-const (
-	fieldIndex       = "index"
-	fieldUUID        = "uuid"
-	fieldName        = "name"
-	fieldBus         = "pci.bus_id"
-	fieldDriver      = "driver_version"
-	fieldMIG         = "mig.mode.current"
-	fieldMemoryTotal = "memory.total"
-	fieldMemoryUsed  = "memory.used"
-	fieldUtilization = "utilization.gpu"
-	fieldTemperature = "temperature.gpu"
-	fieldPower       = "power.draw"
-	fieldPowerLimit  = "enforced.power.limit"
-	fieldECC         = "ecc.errors.uncorrected.volatile.total"
-	fieldRemapWaits  = "remapped_rows.pending"
-	fieldRemapFailed = "remapped_rows.failure"
-	fieldRecovery    = "gpu_recovery_action"
-
-	fieldResetNeeded    = "reset_status.reset_required" // for drivers that do not know gpu_recovery_action
-	fieldDrainAndReset  = "reset_status.drain_and_reset_recommended"
-	fieldPagesPending   = "retired_pages.pending"
-	fieldCapability     = "compute_cap"
-	fieldPersistence    = "persistence_mode"
-	fieldState          = "pstate"
-	fieldMemoryFree     = "memory.free"
-	fieldMemoryReserved = "memory.reserved"
-	fieldMemoryBusy     = "utilization.memory"
-	fieldEncoder        = "utilization.encoder"
-	fieldDecoder        = "utilization.decoder"
-	fieldMemoryHeat     = "temperature.memory"
-	fieldFan            = "fan.speed" // holds the driver's lock for 137 us a call, which is little beside the start of nvidia-smi
-	fieldPowerMax       = "power.max_limit"
-	fieldClockSM        = "clocks.current.sm"
-	fieldClockMemory    = "clocks.current.memory"
-	fieldClockReasons   = "clocks_event_reasons.active"
-	fieldLinkGen        = "pcie.link.gen.current"
-	fieldLinkGenMax     = "pcie.link.gen.max"
-	fieldLinkWidth      = "pcie.link.width.current"
-	fieldLinkWidthMax   = "pcie.link.width.max"
-	fieldECCMode        = "ecc.mode.current"
-	fieldECCFixed       = "ecc.errors.corrected.volatile.total"
-	fieldECCFixedEver   = "ecc.errors.corrected.aggregate.total"
-	fieldECCEver        = "ecc.errors.uncorrected.aggregate.total"
-	fieldRemapFixed     = "remapped_rows.correctable"
-	fieldRemapBroken    = "remapped_rows.uncorrectable"
-	fieldFabricState    = "fabric.state"
-	fieldFabricStatus   = "fabric.status"
-)
-
 const (
 	maxRefused  = 4                // refused fields that are left out one by one; after more only the core is asked for
 	helpSoon    = 2 * time.Second  // wait before the help is read again after a failure; doubled with each failure
@@ -66,39 +16,101 @@ const (
 	fieldLetter = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
+// block says when a field is asked for.
+type block int
+
+const (
+	core   block = iota // always: every nvidia-smi of the last ten years knows it, so it needs no help text
+	narrow              // also of a slow driver, where the help has it
+	wide                // of a quick driver alone
+)
+
+// field is what nvidia-smi is asked for: by the names that drivers 590 to 610 use and older ones, and how its cell is read.
+type field struct {
+	names []string
+	block block
+	read  func(r *row)
+}
+
+// name is the one by which people know a field.
+func (f field) name() string { return f.names[0] }
+
+// Names of fields that are looked at in a special way.
+const (
+	fieldIndex    = "index"
+	fieldUUID     = "uuid"
+	fieldRecovery = "gpu_recovery_action"
+	olderRecovery = "reset_status." // begins the fields of drivers that do not know fieldRecovery
+)
+
+// fields is the table of all of them, in the order in which they are asked for.
+var fields = [...]field{
+	{[]string{fieldIndex}, core, (*row).readIndex},
+	{[]string{fieldUUID, "gpu_uuid"}, core, func(r *row) { r.UUID = r.identifier(); r.nameless = r.kind == failed }},
+	{[]string{"name", "gpu_name"}, core, func(r *row) { r.Name = r.identifier() }},
+	{[]string{"pci.bus_id", "gpu_bus_id"}, core, func(r *row) { r.BusID = r.identifier() }},
+	{[]string{"driver_version"}, core, func(r *row) { r.driver = r.word(maxLine) }},
+	{[]string{"mig.mode.current"}, narrow, func(r *row) { r.MIG = r.fault() }},
+	{[]string{"memory.total"}, core, func(r *row) { r.MemoryTotalMiB = whole(r.sensor(mebibytes)) }},
+	{[]string{"memory.used"}, core, func(r *row) { r.MemoryUsedMiB = whole(r.sensor(mebibytes)) }},
+	{[]string{"utilization.gpu"}, core, func(r *row) { r.UtilizationPercent = r.sensor(percent) }},
+	{[]string{"temperature.gpu"}, core, func(r *row) { r.TemperatureCelsius = r.sensor(celsius) }},
+	{[]string{"power.draw"}, core, func(r *row) { r.PowerWatts = r.sensor(watts) }},
+	{[]string{"enforced.power.limit", "power.limit"}, core, func(r *row) { r.PowerLimitWatts = r.number(watts) }},
+	{[]string{"ecc.errors.uncorrected.volatile.total"}, narrow, func(r *row) { r.ECC.UncorrectedVolatile = whole(r.number(count)) }},
+	{[]string{"remapped_rows.pending"}, narrow, func(r *row) { r.RemappedRows.Pending = r.fault() }},
+	{[]string{"remapped_rows.failure"}, narrow, func(r *row) { r.RemappedRows.Failure = r.fault() }},
+	{[]string{fieldRecovery}, narrow, func(r *row) { r.failure(); r.RecoveryAction = r.slug() }},
+
+	{[]string{olderRecovery + "reset_required"}, wide, func(r *row) { r.reset = r.fault() }},
+	{[]string{olderRecovery + "drain_and_reset_recommended"}, wide, func(r *row) { r.drain = r.fault() }},
+	{[]string{"retired_pages.pending"}, wide, func(r *row) { r.RetiredPagesPending = r.flag() }},
+	{[]string{"compute_cap"}, wide, func(r *row) { r.ComputeCapability = r.word(maxWord) }},
+	{[]string{"persistence_mode"}, wide, func(r *row) { r.PersistenceMode = r.flag() }},
+	{[]string{"pstate"}, wide, func(r *row) { r.PerformanceState = r.state() }},
+	{[]string{"memory.free"}, wide, func(r *row) { r.MemoryFreeMiB = whole(r.figure(mebibytes)) }},
+	{[]string{"memory.reserved"}, wide, func(r *row) { r.MemoryReservedMiB = whole(r.figure(mebibytes)) }},
+	{[]string{"utilization.memory"}, wide, func(r *row) { r.MemoryUtilizationPercent = r.figure(percent) }},
+	{[]string{"utilization.encoder"}, wide, func(r *row) { r.EncoderUtilizationPercent = r.figure(percent) }},
+	{[]string{"utilization.decoder"}, wide, func(r *row) { r.DecoderUtilizationPercent = r.figure(percent) }},
+	{[]string{"temperature.memory"}, wide, func(r *row) { r.MemoryTemperatureCelsius = r.figure(celsius) }},
+	// It holds the driver's lock for 137 us a call, which is little beside the start of nvidia-smi.
+	{[]string{"fan.speed"}, wide, func(r *row) { r.FanPercent = r.figure(fanPercent) }},
+	{[]string{"power.max_limit"}, wide, func(r *row) { r.PowerMaxLimitWatts = r.figure(watts) }},
+	{[]string{"clocks.current.sm", "clocks.sm"}, wide, func(r *row) { r.Clocks.SMMHz = whole(r.figure(megahertz)) }},
+	{[]string{"clocks.current.memory", "clocks.memory", "clocks.mem"}, wide, func(r *row) { r.Clocks.MemoryMHz = whole(r.figure(megahertz)) }},
+	{[]string{"clocks_event_reasons.active", "clocks_throttle_reasons.active"}, wide, func(r *row) { r.Clocks.Reasons = r.reasons() }},
+	{[]string{"pcie.link.gen.current", "pcie.link.gen.gpucurrent"}, wide, func(r *row) { r.PCIe.Generation = r.small() }},
+	{[]string{"pcie.link.gen.max"}, wide, func(r *row) { r.PCIe.GenerationMax = r.small() }},
+	{[]string{"pcie.link.width.current"}, wide, func(r *row) { r.PCIe.Width = r.small() }},
+	{[]string{"pcie.link.width.max"}, wide, func(r *row) { r.PCIe.WidthMax = r.small() }},
+	{[]string{"ecc.mode.current"}, wide, func(r *row) { r.ECC.Enabled = r.flag() }},
+	{[]string{"ecc.errors.corrected.volatile.total"}, wide, func(r *row) { r.ECC.CorrectedVolatile = whole(r.figure(count)) }},
+	{[]string{"ecc.errors.corrected.aggregate.total"}, wide, func(r *row) { r.ECC.CorrectedAggregate = whole(r.figure(count)) }},
+	{[]string{"ecc.errors.uncorrected.aggregate.total"}, wide, func(r *row) { r.ECC.UncorrectedAggregate = whole(r.figure(count)) }},
+	{[]string{"remapped_rows.correctable"}, wide, func(r *row) { r.RemappedRows.Correctable = whole(r.figure(count)) }},
+	{[]string{"remapped_rows.uncorrectable"}, wide, func(r *row) { r.RemappedRows.Uncorrectable = whole(r.figure(count)) }},
+	{[]string{"fabric.state"}, wide, func(r *row) { r.Fabric.State = r.slug() }},
+	{[]string{"fabric.status"}, wide, func(r *row) { r.Fabric.Status = r.slug() }},
+}
+
 // column is one field of a query, with the name by which this nvidia-smi knows it.
-type column struct{ field, name string }
-
-// narrow lists the columns of every query, each with its other and older names.
-func narrow() [][]string {
-	return [][]string{
-		{fieldIndex}, {fieldUUID, "gpu_uuid"}, {fieldName, "gpu_name"}, {fieldBus, "gpu_bus_id"}, {fieldDriver}, {fieldMIG},
-		{fieldMemoryTotal}, {fieldMemoryUsed}, {fieldUtilization}, {fieldTemperature}, {fieldPower},
-		{fieldPowerLimit, "power.limit"}, {fieldECC}, {fieldRemapWaits}, {fieldRemapFailed}, {fieldRecovery},
-	}
+type column struct {
+	field
+	asked string
 }
 
-// wanted lists the columns of a query to a quick driver.
-func wanted() [][]string {
-	return append(narrow(), [][]string{
-		{fieldResetNeeded}, {fieldDrainAndReset}, {fieldPagesPending}, {fieldCapability}, {fieldPersistence}, {fieldState},
-		{fieldMemoryFree}, {fieldMemoryReserved}, {fieldMemoryBusy}, {fieldEncoder}, {fieldDecoder}, {fieldMemoryHeat}, {fieldFan},
-		{fieldPowerMax}, {fieldClockSM, "clocks.sm"}, {fieldClockMemory, "clocks.memory", "clocks.mem"},
-		{fieldClockReasons, "clocks_throttle_reasons.active"},
-		{fieldLinkGen, "pcie.link.gen.gpucurrent"}, {fieldLinkGenMax}, {fieldLinkWidth}, {fieldLinkWidthMax},
-		{fieldECCMode}, {fieldECCFixed}, {fieldECCFixedEver}, {fieldECCEver}, {fieldRemapFixed}, {fieldRemapBroken},
-		{fieldFabricState}, {fieldFabricStatus},
-	}...)
-}
-
-// core lists the columns that every nvidia-smi of the last ten years knows. They are asked for where the help cannot be read.
-func core() []column {
+// coreColumns are asked for where the help cannot be read. Every nvidia-smi knows the last field by its older name alone.
+func coreColumns() []column {
 	var columns []column
-	for _, field := range []string{fieldIndex, fieldUUID, fieldName, fieldBus, fieldDriver, fieldMemoryTotal, fieldMemoryUsed,
-		fieldUtilization, fieldTemperature, fieldPower} {
-		columns = append(columns, column{field, field})
+	for _, f := range fields {
+		if f.block == core {
+			columns = append(columns, column{f, f.name()})
+		}
 	}
-	return append(columns, column{fieldPowerLimit, "power.limit"})
+	last := &columns[len(columns)-1]
+	last.asked = last.names[1]
+	return columns
 }
 
 // plan is what is asked for, and how it was chosen.
@@ -123,7 +135,7 @@ func (p *plan) ready(now time.Time) bool {
 func (p *plan) args() []string {
 	names := make([]string, len(p.columns))
 	for i, c := range p.columns {
-		names[i] = c.name
+		names[i] = c.asked
 	}
 	return []string{"--query-gpu=" + strings.Join(names, ","), "--format=csv,noheader,nounits"}
 }
@@ -168,21 +180,18 @@ func (p *plan) askAllAgain(now time.Time) {
 func (p *plan) choose() bool {
 	p.columns = nil
 	if p.known == nil || len(p.refused) > maxRefused {
-		for _, c := range core() {
-			if !slices.Contains(p.refused, c.name) {
+		for _, c := range coreColumns() {
+			if !slices.Contains(p.refused, c.asked) {
 				p.columns = append(p.columns, c)
 			}
 		}
 		return p.known != nil
 	}
-	all := wanted()
-	if !p.slow.IsZero() {
-		all = narrow()
-	}
-	for _, names := range all {
-		older := names[0] == fieldResetNeeded || names[0] == fieldDrainAndReset
-		if i := slices.IndexFunc(names, p.usable); i >= 0 && !(older && p.has(fieldRecovery)) {
-			p.columns = append(p.columns, column{names[0], names[i]})
+	for _, f := range fields {
+		i := slices.IndexFunc(f.names, p.usable)
+		older := strings.HasPrefix(f.name(), olderRecovery) && p.has(fieldRecovery)
+		if i >= 0 && !older && (f.block != wide || p.slow.IsZero()) {
+			p.columns = append(p.columns, column{f, f.names[i]})
 		}
 	}
 	return p.has(fieldIndex) && p.has(fieldUUID)
@@ -196,12 +205,12 @@ func (p *plan) usable(name string) bool {
 }
 
 func (p *plan) has(field string) bool {
-	return slices.ContainsFunc(p.columns, func(c column) bool { return c.field == field })
+	return slices.ContainsFunc(p.columns, func(c column) bool { return c.name() == field })
 }
 
 // refuse drops a field that nvidia-smi does not take. It reports false if nothing is left to try.
 func (p *plan) refuse(name string) bool {
-	if !slices.ContainsFunc(p.columns, func(c column) bool { return c.name == name }) {
+	if !slices.ContainsFunc(p.columns, func(c column) bool { return c.asked == name }) {
 		return false
 	}
 	p.refused = append(p.refused, name)

@@ -16,9 +16,9 @@ const (
 	markRecovery     = "recovery_action:" // followed by what the driver wants somebody to do
 )
 
-// Health lists the reasons against work on this machine, in the words of package wire, and explains each for a person. It is nil
-// until the first look of this run has ended or passed its deadline. What a look could not tell stays as it was before: a GPU is
-// not healthy again because a call hangs.
+// Health lists the reasons against work on this machine, in the words of package wire, and explains each for a person. It is nil until the
+// first look of this run has ended or passed its deadline. If a look could not tell something, the earlier answer stays: a GPU is not
+// healthy again because a call hangs.
 func (r Reading) Health() (reasons []string, detail map[string]string) {
 	if r.Probe.State == "" {
 		return nil, nil

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -138,25 +139,19 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 	seen := map[string]bool{}
 	nameless := []int{} // places of rows whose device cannot say its UUID any more
 	for i, cells := range table.Rows {
-		r := record{columns: p.plan.columns, cells: cells}
-		index, ok := r.index(i)
-		if !ok {
+		r := readRow(p.plan.columns, i, cells, p.systemMemory)
+		switch {
+		case r.wrong:
 			rejected = append(rejected, reject(i, cells, "does not begin with a GPU's index"))
 			continue
-		}
-		gpu := r.device(index, p.systemMemory)
-		if gpu.UUID != "" && seen[gpu.UUID] {
+		case r.UUID != "" && seen[r.UUID]:
 			continue // the same device again
-		}
-		if _, kind := classify(r.cell(fieldUUID)); kind == failed {
+		case r.nameless:
 			nameless = append(nameless, len(o.gpus))
 		}
-		seen[gpu.UUID] = true
-		o.gpus = append(o.gpus, gpu)
-		if text, kind := classify(r.cell(fieldDriver)); kind == present && o.driver == nil {
-			text = wire.Plain(text, maxLine)
-			o.driver = &text
-		}
+		seen[r.UUID] = true
+		o.gpus = append(o.gpus, r.GPU)
+		o.driver = cmp.Or(o.driver, r.driver)
 	}
 	p.identify(o.gpus, nameless)
 	if o.driver != nil {

@@ -11,7 +11,6 @@ import (
 // look makes one full look: it reads AMD's GPUs, finds the program for those of NVIDIA, learns its fields where they are not known yet,
 // asks, and publishes the result. If one of the two hangs, nothing new is published about the other: one state stands for both.
 func (p *Prober) look(ctx context.Context) {
-	defer p.noteLess()
 	if !p.endOrphan(ctx) || !p.lookAtOthers(ctx) {
 		return
 	}
@@ -56,14 +55,7 @@ func (p *Prober) look(ctx context.Context) {
 	}
 }
 
-// noteLess has LessUntil give what the plan says now.
-func (p *Prober) noteLess() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.less = p.plan.slow
-}
-
-// LessUntil is until when nvidia-smi is asked for fewer values, because it was slow; zero: it is asked for all.
+// LessUntil returns the time until which nvidia-smi is asked for fewer values, because it was slow; zero: it is asked for all values.
 func (p *Prober) LessUntil() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

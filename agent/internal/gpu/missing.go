@@ -47,10 +47,7 @@ func (p *Prober) identify(rows []wire.GPU, at []int) {
 
 // String names a device for a person.
 func (d device) String() string {
-	id := wire.Plain(d.UUID, 60)
-	if id == "" {
-		id = "a GPU"
-	}
+	id := cmp.Or(wire.Plain(d.UUID, 60), "a GPU")
 	if d.Bus == "" {
 		return id
 	}
@@ -75,9 +72,9 @@ func sameBus(a, b string) bool {
 	return a != "" && plain(a) == plain(b)
 }
 
-// Locate names the GPU at an address of the bus, also one that does not answer any more: its UUID, and the address as its row has it. One
-// that nobody has ever listed, such as one that was lost before the agent came, is named by its address. In a container it may be another
-// container's: then both are empty.
+// Locate names the GPU at an address of the bus, also one that does not answer any more: its UUID, and the address as its row has it. A GPU
+// that nobody has ever listed, for example because it was lost before the agent came, is named by its address. In a container it may be
+// another container's GPU: then both are empty.
 func (p *Prober) Locate(bus string) (uuid, own string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"muster/agent/wire"
 )
 
-// CallFile names, in the state directory, the nvidia-smi that was started last. One that a driver holds does not end when the
-// agent stops: the next run must find it, and must not start another one beside it.
+// CallFile names, in the state directory, the nvidia-smi that was started last. If a driver holds it, it does not end when the agent stops:
+// the next run must find it, and must not start another one beside it.
 const CallFile = "nvidia-smi.json"
 
 // started is one nvidia-smi.

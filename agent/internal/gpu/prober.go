@@ -42,14 +42,14 @@ type Prober struct {
 	ReadOnly bool          // State belongs to an agent at work: nothing is written, and its nvidia-smi is not killed
 	Now      func() time.Time
 	AMD      *amd.Prober // looks at AMD's GPUs; nil: nobody does
-	// Exec runs one call until it ends; nil runs the program. When ctx is done it ends the process, and returns when that is gone.
+	// Exec runs one call until it ends; nil runs the program. When ctx is done it ends the process, and returns when the process is gone.
 	Exec func(ctx context.Context, call Call) Output
-	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil reads /proc/meminfo.
+	// SystemMemory returns the machine's memory in MiB, total and in use, for GPUs that share it; nil reads /proc/meminfo.
 	SystemMemory func() (total, used *int64)
 	// HidesProcesses reports whether the agent cannot see all processes of this machine; nil asks the kernel.
 	HidesProcesses func() bool
-	// Who fills in who runs the processes of one GPU. It is called for GPUs with processes alone, by one look at a time; nil: nobody
-	// is asked.
+	// Who fills in who runs the processes of one GPU. It is called only for GPUs with processes, by one look at a time; nil: nobody is
+	// asked.
 	Who func(ctx context.Context, list []wire.GPUProcess)
 
 	keeping sync.Mutex // held while the record is written; locked before mu
@@ -73,8 +73,8 @@ type Prober struct {
 	trouble    string // why the roster could not be written
 }
 
-// Reading is the newest that is known of the GPUs. Probe.State is empty until the first look has ended or passed its deadline.
-// Readings share their rows: do not change them.
+// Reading is the newest knowledge about the GPUs. Probe.State is empty until the first look has ended or passed its deadline. Readings
+// share their rows: do not change them.
 type Reading struct {
 	Probe         wire.Probe
 	DriverVersion *string
@@ -96,7 +96,7 @@ func (r Reading) Fill(h *wire.Hardware) {
 	h.GPUs = r.GPUs
 }
 
-// Rows are the rows of the GPUs where they were read at this time or later, to the second; nil: they are older.
+// Rows returns the rows of the GPUs if they were read at this time or later, to the second; nil: they are older.
 func (r Reading) Rows(since time.Time) []wire.GPU {
 	if at := r.Probe.SampledAt; at == nil || at.Before(since.Truncate(time.Second)) {
 		return nil
@@ -178,11 +178,12 @@ func (p *Prober) begin() bool {
 	return true
 }
 
-// end gives that right back, and notes when the plan wants another look.
+// end gives that right back, and notes what others may know of the plan.
 func (p *Prober) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looking = false
+	p.less = p.plan.slow
 	p.again = time.Time{}
 	if p.plan.again.After(p.now()) {
 		p.again = p.plan.again

@@ -1,9 +1,9 @@
 package gpu
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -66,37 +66,39 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 		return
 	}
 	next.divided = divisions(gpus)
-	defer p.setRare(&next)
-	if len(next.divided) > 0 {
-		out, ok := p.call(ctx, path, "-L")
-		if !ok {
-			p.plan.askLess(next.at, wideLatest)
-			return
+	defer func() {
+		if ctx.Err() == nil { // else the next look makes all of these calls
+			p.setRare(&next)
 		}
-		if out.Err == nil && out.Code == 0 {
-			next.instances = ParseList(out.Stdout)
-		}
-	}
-	out, ok := p.call(ctx, path, ComputeApps()...)
-	if !ok {
-		p.plan.askLess(next.at, wideLatest)
+	}()
+	if len(next.divided) > 0 && !p.rarely(ctx, path, func(text []byte) { next.instances = ParseList(text) }, "-L") {
 		return
 	}
-	if out.Err == nil && out.Code == 0 {
-		next.processes = p.processes(ctx, out.Stdout, gpus, next.at)
+	if !p.rarely(ctx, path, func(text []byte) { next.processes = p.processes(ctx, text, gpus, next.at) }, ComputeApps()...) {
+		return
 	}
 	if !p.lookCUDA(ctx, path, gpus[0].UUID, &next) || !next.wantsLinks() {
 		return
 	}
-	if out, ok = p.call(ctx, path, "nvlink", "--status"); !ok {
-		p.plan.askLess(next.at, wideLatest)
-		return
+	var links map[string]*wire.NVLinks
+	if p.rarely(ctx, path, func(text []byte) { links = ParseNVLinks(text) }, "nvlink", "--status") {
+		next.links = links
+		next.linksAt = next.at
 	}
-	next.links = nil
-	next.linksAt = next.at
-	if out.Err == nil && out.Code == 0 {
-		next.links = ParseNVLinks(out.Stdout)
+}
+
+// rarely makes one of these calls, and hands what it printed to read where it did not fail. It reports false if the call did not end: then
+// all such calls rest for long, unless it is only that ctx was done.
+func (p *Prober) rarely(ctx context.Context, path string, read func(text []byte), args ...string) (ended bool) {
+	began := p.now()
+	out, ended := p.call(ctx, path, args...)
+	switch {
+	case !ended && ctx.Err() == nil:
+		p.plan.askLess(began, wideLatest)
+	case ended && out.Err == nil && out.Code == 0:
+		read(out.Stdout)
 	}
+	return ended
 }
 
 // lookCUDA asks each driver until it has answered once which CUDA it offers: the answer has all of a GPU. The other answers leave CUDA
@@ -108,16 +110,10 @@ func (p *Prober) lookCUDA(ctx context.Context, path, uuid string, next *rare) bo
 	}
 	next.driver = ""
 	next.cuda = nil
-	out, ok := p.call(ctx, path, "-q", "-x", "-i", uuid)
-	if !ok {
-		p.plan.askLess(next.at, wideLatest)
-		return false
-	}
-	if out.Err == nil && out.Code == 0 {
+	return p.rarely(ctx, path, func(text []byte) {
 		next.driver = *driver
-		next.cuda = ParseCUDA(out.Stdout)
-	}
-	return true
+		next.cuda = ParseCUDA(text)
+	}, "-q", "-x", "-i", uuid)
 }
 
 // ParseCUDA finds the version of CUDA in the answer to -q -x. It is nil if there is none.
@@ -182,27 +178,22 @@ func ParseList(text []byte) map[string][]wire.MIGInstance {
 	return all
 }
 
-// Usage is what computes on one GPU.
-type Usage struct {
-	Processes []wire.GPUProcess // each once, in the order of the answer
-	MemoryMiB *int64            // of all of them; nil: one of them does not say
-}
-
 // ComputeApps asks for the processes that compute, in the form that ParseProcesses reads.
 func ComputeApps() []string {
 	return []string{"--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits"}
 }
 
-// ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false if the answer
-// holds anything else: then nothing is known.
-func ParseProcesses(text []byte) (map[string]Usage, bool) {
+// ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. Each process is listed once, in the order
+// of the answer. The memory of a GPU is not known if one of its processes does not say its own. It reports false if the answer holds
+// anything else: then nothing is known.
+func ParseProcesses(text []byte) (map[string]wire.Processes, bool) {
 	const maxProcesses = 100_000
 	type one struct {
 		uuid string
 		pid  uint64
 	}
 	seen := map[one]int{} // its place
-	all := map[string]Usage{}
+	all := map[string]wire.Processes{}
 	for n, line := range lines(text) {
 		cells := strings.Split(line, ",")
 		if len(cells) != 3 || n >= maxProcesses {
@@ -215,20 +206,23 @@ func ParseProcesses(text []byte) (map[string]Usage, bool) {
 		}
 		usage, listed := all[uuid]
 		if !listed {
-			usage.MemoryMiB = new(int64)
+			usage = noProcesses()
 		}
 		at, again := seen[one{uuid, pid}]
 		if !again { // else it works on several instances of the GPU
-			at = len(usage.Processes)
+			at = len(usage.List)
 			seen[one{uuid, pid}] = at
-			usage.Processes = append(usage.Processes, wire.GPUProcess{PID: int(pid), MemoryMiB: new(int64)})
+			usage.List = append(usage.List, wire.GPUProcess{PID: int(pid), MemoryMiB: new(int64)})
+			*usage.Count++
 		}
-		usage.Processes[at].MemoryMiB = plus(usage.Processes[at].MemoryMiB, cells[2])
-		usage.MemoryMiB = plus(usage.MemoryMiB, cells[2])
+		usage.List[at].MemoryMiB = plus(usage.List[at].MemoryMiB, cells[2])
+		usage.MemoryUsedMiB = plus(usage.MemoryUsedMiB, cells[2])
 		all[uuid] = usage
 	}
 	return all, true
 }
+
+func noProcesses() wire.Processes { return wire.Processes{Count: new(int), MemoryUsedMiB: new(int64)} }
 
 // plus adds the mebibytes of a cell to sum. It is nil if one of the two is not known.
 func plus(sum *int64, cell string) *int64 {
@@ -241,11 +235,9 @@ func plus(sum *int64, cell string) *int64 {
 }
 
 // largest are the processes with the most memory, as many as a heartbeat names.
-func (u Usage) largest() []wire.GPUProcess {
-	slices.SortStableFunc(u.Processes, func(a, b wire.GPUProcess) int {
-		return cmp.Compare(orNone(b.MemoryMiB), orNone(a.MemoryMiB))
-	})
-	return u.Processes[:min(len(u.Processes), wire.MostProcesses)]
+func largest(all []wire.GPUProcess) []wire.GPUProcess {
+	sort.SliceStable(all, func(i, j int) bool { return orNone(all[i].MemoryMiB) > orNone(all[j].MemoryMiB) })
+	return all[:min(len(all), wire.MostProcesses)]
 }
 
 // orNone puts what is not known behind everything else.
@@ -265,21 +257,21 @@ func (p *Prober) processes(ctx context.Context, text []byte, gpus []wire.GPU, at
 	}
 	all := map[string]*wire.Processes{}
 	for _, g := range gpus {
-		usage := listed[g.UUID]
-		count := len(usage.Processes)
-		if count == 0 {
-			usage.MemoryMiB = new(int64)
+		usage, found := listed[g.UUID]
+		if !found {
+			usage = noProcesses()
 		}
 		if g.UUID == "" || !p.explains(usage, g) {
 			continue
 		}
-		now := &wire.Processes{Count: &count, MemoryUsedMiB: usage.MemoryMiB, List: usage.largest()}
-		all[g.UUID] = now
-		if count > 0 {
-			now.At = at.Truncate(time.Second)
+		all[g.UUID] = &usage
+		if *usage.Count == 0 {
+			continue
 		}
-		if count > 0 && p.Who != nil {
-			p.Who(ctx, now.List)
+		usage.At = at.Truncate(time.Second)
+		usage.List = largest(usage.List)
+		if p.Who != nil {
+			p.Who(ctx, usage.List)
 		}
 	}
 	return all
@@ -293,24 +285,24 @@ const (
 )
 
 // explains reports whether the listed processes can be all that use the GPU.
-func (p *Prober) explains(usage Usage, g wire.GPU) bool {
+func (p *Prober) explains(usage wire.Processes, g wire.GPU) bool {
 	allowed := int64(unexplainedMost)
 	hidden := p.hidesProcesses()
-	if len(usage.Processes) == 0 && hidden {
+	if *usage.Count == 0 && hidden {
 		if g.UtilizationPercent == nil || *g.UtilizationPercent > 0 || g.MemorySource != wire.MemoryDevice {
 			return false
 		}
 		allowed = unexplainedIdle
 	}
 	switch {
-	case g.MemorySource != wire.MemoryDevice || usage.MemoryMiB == nil:
+	case g.MemorySource != wire.MemoryDevice || usage.MemoryUsedMiB == nil:
 		return true
 	case g.MemoryUsedMiB == nil:
 		return !hidden
-	case len(usage.Processes) > 0 && !hidden:
+	case *usage.Count > 0 && !hidden:
 		return true
 	}
-	return *g.MemoryUsedMiB-*usage.MemoryMiB <= allowed
+	return *g.MemoryUsedMiB-*usage.MemoryUsedMiB <= allowed
 }
 
 func (p *Prober) hidesProcesses() bool {

@@ -58,6 +58,29 @@ func TestMIGSwitchedOn(t *testing.T) {
 	}
 }
 
+// TestCutShort: a look that ends because nobody waits for it any more tells nothing of the driver. So the driver is not asked for less, and
+// the next look makes up for it.
+func TestCutShort(t *testing.T) {
+	m := newMachine(h100(0))
+	p, c := prober(t, m)
+	ctx, cancel := context.WithCancel(t.Context())
+	p.Exec = func(limited context.Context, call gpu.Call) gpu.Output {
+		if ctx.Err() == nil && strings.HasPrefix(call.Args[0], "--query-compute") {
+			cancel()
+			<-limited.Done()
+			return gpu.Output{Stopped: true}
+		}
+		return m.exec(limited, call)
+	}
+	if got := p.Probe(ctx); got.Probe.State != wire.ProbeOK || !p.LessUntil().IsZero() {
+		t.Errorf("%+v, it is asked for less until %v", got.Probe, p.LessUntil())
+	}
+	c.advance(30 * time.Second)
+	if p.Probe(t.Context()); m.count("--query-compute") != 1 {
+		t.Errorf("the next look asks for the processes %d times", m.count("--query-compute"))
+	}
+}
+
 // The version of CUDA is asked for until each driver has answered once, in both of its names.
 func TestCUDA(t *testing.T) {
 	m := newMachine(h100(0))
@@ -277,9 +300,10 @@ func FuzzParseProcesses(f *testing.F) {
 			t.Error("something of an answer that cannot be read")
 		}
 		for uuid, usage := range all {
-			count := len(usage.Processes)
-			if count < 1 || count > strings.Count(string(text), "\n")+1 || usage.MemoryMiB != nil && *usage.MemoryMiB < 0 {
-				t.Errorf("%q: %d processes, %s MiB", uuid, count, show(usage.MemoryMiB))
+			count := len(usage.List)
+			if count < 1 || count != *usage.Count || count > strings.Count(string(text), "\n")+1 ||
+				usage.MemoryUsedMiB != nil && *usage.MemoryUsedMiB < 0 {
+				t.Errorf("%q: %d processes, %s MiB", uuid, count, show(usage.MemoryUsedMiB))
 			}
 		}
 	})

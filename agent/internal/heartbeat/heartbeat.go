@@ -43,7 +43,7 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Heard takes the proven answer to an accepted report. said is what that report has said of updates.
+// Heard takes the proven answer to an accepted report. said is what the report said of updates.
 type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
 // Work does something until ctx is done, and comes back before that only if it has a reason. The loop may call it again at once. If
@@ -198,20 +198,12 @@ func (l *Loop) use(state identity.State) error {
 // setInterval takes the gateway's wish, where the operator has none.
 func (l *Loop) setInterval(seconds int) { l.interval = cmp.Or(l.Interval, Wish(seconds)) }
 
-// Wish is the interval that the gateway wishes, within its bounds; 0: the usual one.
+// Wish returns the interval that the gateway wishes, within its bounds; 0: the usual one.
 func Wish(seconds int) time.Duration {
 	if seconds <= 0 {
 		return wire.UsualInterval
 	}
 	return max(time.Duration(min(seconds, int(wire.MaxInterval/time.Second)))*time.Second, wire.MinInterval)
-}
-
-// paced is a wait as it is while a version is on trial: no longer than its pace.
-func (l *Loop) paced(wait time.Duration) time.Duration {
-	if pace := l.pace(); pace > 0 {
-		return min(wait, pace)
-	}
-	return wait
 }
 
 // pace is the longest time from one report to the next; 0: as usual.
@@ -270,11 +262,10 @@ func (l *Loop) notices() []string {
 	if l.Notices != nil {
 		all = append(all, l.Notices()...)
 	}
-	if l.renewal.trouble != "" {
-		all = append(all, l.renewal.trouble)
-	}
-	if l.report.trouble != "" {
-		all = append(all, l.report.trouble)
+	for _, trouble := range []string{l.renewal.trouble, l.report.trouble} {
+		if trouble != "" {
+			all = append(all, trouble)
+		}
 	}
 	return all
 }
@@ -299,7 +290,7 @@ func (l *Loop) beat(ctx context.Context) {
 	if l.Heard != nil {
 		l.Heard(l.State, request.Update, answer)
 	}
-	l.nextBeat = time.Now().Add(jittered(l.paced(l.interval)))
+	l.nextBeat = time.Now().Add(jittered(min(l.interval, cmp.Or(l.pace(), l.interval))))
 	l.accepted(answer)
 	l.trusted(ctx, nil, answer.Trust)
 }

@@ -174,8 +174,8 @@ func (c *calls) wait(ctx context.Context) error {
 // upload sends a body, which the gateway takes slowly. It answers with its digest.
 func (c *calls) upload(ctx context.Context) error {
 	data := bytes.Repeat([]byte("upload! "), size/8)
-	body := transport.Bytes("application/octet-stream", data)
-	answer, err := c.client.Do(ctx, transport.Request{Path: c.path("upload"), Body: body, Timeout: time.Minute})
+	answer, err := c.client.Do(ctx,
+		transport.Request{Path: c.path("upload"), Kind: "application/octet-stream", Body: data, Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
@@ -190,12 +190,14 @@ func (c *calls) upload(ctx context.Context) error {
 // download takes a large answer slowly.
 func (c *calls) download(ctx context.Context) error {
 	into := &slowWriter{}
-	download := &transport.Download{To: into, Most: 2 * size}
+	content := `"` + strings.Repeat("x", size) + "\"\n"
+	sum := sha256.Sum256([]byte(content))
+	download := &transport.Download{To: into, Digest: hex.EncodeToString(sum[:])}
 	_, err := c.client.Do(ctx, transport.Request{Path: c.path("download"), Into: download, Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
-	if got := into.String(); strings.TrimSpace(got) != `"`+strings.Repeat("x", size)+`"` {
+	if into.String() != content {
 		return errors.New("other bytes arrived than were sent")
 	}
 	return nil

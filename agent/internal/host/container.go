@@ -1,8 +1,6 @@
 package host
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -15,40 +13,30 @@ const (
 
 // SeesAllProcesses reports whether this process is in the machine's own PID namespace. In another namespace, lists of processes are
 // not complete.
-func SeesAllProcesses() bool { return tree("/").link("proc/self/ns/pid") == hostPIDs }
-
-func (t tree) link(path string) string {
-	target, _ := os.Readlink(filepath.Join(string(t), path))
-	return target
-}
+func SeesAllProcesses() bool { return Tree("/").Link("proc/self/ns/pid") == hostPIDs }
 
 // ownPIDs reports whether process 1 belongs to a container, and not to the machine.
-func (t tree) ownPIDs() bool {
-	pids := t.link("proc/self/ns/pid")
+func (t Tree) ownPIDs() bool {
+	pids := t.Link("proc/self/ns/pid")
 	return pids != "" && pids != hostPIDs
 }
 
-// contained reports whether this is a container, also if it shares the PID namespace of the machine. The file that a container
+// Contained reports whether the machine is a container, also if it shares the PID namespace of the machine. The file that a container
 // engine makes proves nothing alone: a virtual machine that was made from a container image has it too.
-func (t tree) contained() bool {
-	groups := t.link("proc/self/ns/cgroup")
+func (t Tree) Contained() bool {
+	groups := t.Link("proc/self/ns/cgroup")
 	if t.ownPIDs() || groups != "" && groups != hostCgroups {
 		return true
 	}
-	return (t.exists(".dockerenv") || t.exists("run/.containerenv")) && t.mounted("/") == "overlay"
-}
-
-func (t tree) exists(path string) bool {
-	_, err := os.Stat(filepath.Join(string(t), path))
-	return err == nil
+	return (t.Exists(".dockerenv") || t.Exists("run/.containerenv")) && t.mounted("/") == "overlay"
 }
 
 // own reports whether a file of /proc was mounted for the container, as lxcfs does. Then its figures are those of the container.
-func (t tree) own(path string) bool { return t.mounted(path) != "" }
+func (t Tree) own(path string) bool { return t.mounted(path) != "" }
 
 // mounted is the kind of the file system that is mounted at path itself. It is empty if none is.
-func (t tree) mounted(path string) (kind string) {
-	for line := range strings.Lines(t.text("proc/self/mountinfo")) {
+func (t Tree) mounted(path string) (kind string) {
+	for line := range strings.Lines(t.Text("proc/self/mountinfo")) {
 		place, source, _ := strings.Cut(line, " - ")
 		words := strings.Fields(place)
 		after := strings.Fields(source)
@@ -60,9 +48,9 @@ func (t tree) mounted(path string) (kind string) {
 }
 
 // containerStart is when process 1 of the container began, nil if that is not known. /proc/1/stat counts it from the boot on.
-func (t tree) containerStart(boot *time.Time) *time.Time {
+func (t Tree) containerStart(boot *time.Time) *time.Time {
 	const ticksPerSecond = 100 // USER_HZ, the same on every architecture that the agent is built for
-	words := statWords(t.text("proc/1/stat"))
+	words := statWords(t.Text("proc/1/stat"))
 	if boot == nil || !t.ownPIDs() || t.own("/proc/stat") || words == nil {
 		return nil
 	}
@@ -73,6 +61,3 @@ func (t tree) containerStart(boot *time.Time) *time.Time {
 	began := boot.Add(time.Duration(*ticks/ticksPerSecond) * time.Second)
 	return &began
 }
-
-// Contained reports whether the machine whose file system begins at root is a container.
-func Contained(root string) bool { return tree(root).contained() }

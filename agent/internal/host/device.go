@@ -18,7 +18,7 @@ const (
 	MaxRecord = 16 << 10
 )
 
-// Device is the kernel's log. It is opened for reading without waiting, and each read gives one record, the oldest first.
+// Device is the kernel's log. It is opened for reading without waiting, and each read returns one record, the oldest first.
 type Device struct {
 	Open   func() (int, error)
 	Read   func(file int, into []byte) (int, error)
@@ -26,11 +26,11 @@ type Device struct {
 	Uptime func() (time.Duration, bool) // how long ago the machine was booted
 }
 
-// Kmsg is the log of this machine.
+// Kmsg returns the log of this machine.
 func Kmsg() Device { return Device{openKmsg, syscall.Read, syscall.Close, uptime} }
 
-// Moment is the time of a record, as far as the clock and the time since the boot tell it. The kernel counts from the boot on, and leaves
-// out the time that the machine was asleep.
+// Moment returns the time of a record, as far as the clock and the time since the boot tell it. The kernel counts from the boot on, and
+// leaves out the time that the machine was asleep.
 func (d Device) Moment(since time.Duration, now time.Time) time.Time {
 	at := now.UTC()
 	if up, ok := d.Uptime(); ok && up > since {
@@ -40,7 +40,7 @@ func (d Device) Moment(since time.Duration, now time.Time) time.Time {
 }
 
 // Passes reports whether a read fails for the moment and not for good. EPIPE: records were overwritten before they were read, and the
-// kernel goes on with its oldest. EINVAL: one was too long, and is skipped.
+// kernel goes on with its oldest. EINVAL: a record was too long, and is skipped.
 func Passes(err error) bool {
 	return errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.EINVAL)
 }

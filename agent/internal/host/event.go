@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -57,10 +58,7 @@ func (p *parser) nvidia(event *wire.Xid, line string) {
 		lost := busLost
 		event.Kind = wire.XidBusLost
 		event.Code = &lost
-		event.BusID = BusIn(line)
-		if event.BusID == "" {
-			event.BusID = p.told()
-		}
+		event.BusID = cmp.Or(BusIn(line), p.told())
 	case strings.Contains(line, "does not have the necessary power cables connected"):
 		event.Kind = wire.XidPowerCable
 		event.BusID = BusIn(line)
@@ -135,7 +133,8 @@ func BusIn(line string) string {
 	return ""
 }
 
-// Address is a PCI address as Linux writes it. One without a function means the first. It is empty for another text.
+// Address returns a PCI address as Linux writes it. An address without a function means function 0. It is empty for a text that is no
+// address.
 func Address(text string) string {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {

@@ -19,91 +19,42 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/disk"
 	"muster/agent/wire"
 )
 
-// maxFile bounds what is read of one file. The longest are /proc/cpuinfo, with 2 KiB for each of a thousand threads, and mountinfo on a
-// machine with many containers.
-const maxFile = 8 << 20
-
-// Facts is the result of one look at the machine. In a container with limits, the limits count as the machine.
-type Facts struct {
-	CPUs           *int
-	MemoryTotalMiB *int64
-	MemoryUsedMiB  *int64 // the part that new work cannot have; caches do not count
-	DiskTotalMiB   *int64 // of the file system that holds the state directory
-	DiskUsedMiB    *int64
-	Load1          *float64 // nil in a container that sees the load of the whole machine
-	Kernel         *string
-	BootTime       *time.Time // in a container: the start of the container; nil if that is not known
-	RSSKiB         *int64     // of the agent
-	CPUMillis      *int64     // of the agent since it started, user and system, without its children
+// Read looks at the machine whose file system begins at root ("/", or a folder of a test), and fills its part of a report. In a container
+// with limits, the limits count as the machine, and the start of the container as its boot. stateDir does not depend on root, and need not
+// exist yet.
+func Read(root, stateDir string) (h wire.Hardware) {
+	t := Tree(root)
+	contained := t.Contained()
+	h.CPUs = t.cpus()
+	h.Load1 = t.load1(contained)
+	h.Kernel = t.kernel()
+	h.BootTime = t.bootTime(contained)
+	h.MemoryTotalMiB, h.MemoryUsedMiB = t.memory()
+	h.DiskTotalMiB, h.DiskUsedMiB = diskSize(stateDir)
+	return h
 }
 
-// Fill puts the facts into their part of a hardware report.
-func (f Facts) Fill(h *wire.Hardware) {
-	h.CPUs = f.CPUs
-	h.Load1 = f.Load1
-	h.Kernel = f.Kernel
-	h.BootTime = f.BootTime
-	h.MemoryTotalMiB = f.MemoryTotalMiB
-	h.MemoryUsedMiB = f.MemoryUsedMiB
-	h.DiskTotalMiB = f.DiskTotalMiB
-	h.DiskUsedMiB = f.DiskUsedMiB
+// Cost returns what the agent itself uses, without its children.
+func Cost(root string) wire.Cost {
+	return wire.Cost{RSSKiB: Tree(root).residentKiB(), CPUMillis: ownCPUMillis()}
 }
 
-// Cost is what the agent takes. probeMillis is how long the last nvidia-smi took.
-func (f Facts) Cost(probeMillis *int64) wire.Cost {
-	return wire.Cost{RSSKiB: f.RSSKiB, CPUMillis: f.CPUMillis, ProbeMillis: probeMillis}
-}
-
-// Read looks at the machine whose file system begins at root ("/", or a folder of a test). stateDir does not depend on root, and
-// need not exist yet.
-func Read(root, stateDir string) Facts {
-	t := tree(root)
-	contained := t.contained()
-	f := Facts{
-		CPUs:      t.cpus(),
-		Load1:     t.load1(contained),
-		Kernel:    t.kernel(),
-		BootTime:  t.bootTime(contained),
-		RSSKiB:    t.residentKiB(),
-		CPUMillis: ownCPUMillis(),
-	}
-	f.MemoryTotalMiB, f.MemoryUsedMiB = t.memory()
-	f.DiskTotalMiB, f.DiskUsedMiB = diskSize(stateDir)
-	return f
-}
-
-// tree is the folder in which a file system begins.
-type tree string
-
-// text returns a file's contents without the white space around them. It is empty if the file cannot be read.
-func (t tree) text(path string) string { return strings.TrimSpace(string(t.bytes(path))) }
-
-// bytes returns a file's contents, nil if the file cannot be read.
-func (t tree) bytes(path string) []byte {
-	data, _ := disk.ReadFile(filepath.Join(string(t), path), maxFile)
-	return data
-}
-
-// number reads a file that holds one whole number.
-func (t tree) number(path string) *int64 { return parseInt(t.text(path)) }
-
-func (t tree) kernel() *string {
-	release := t.text("proc/sys/kernel/osrelease")
+func (t Tree) kernel() *string {
+	release := t.Text("proc/sys/kernel/osrelease")
 	if release == "" {
 		return nil
 	}
 	return &release
 }
 
-func (t tree) load1(contained bool) *float64 {
+func (t Tree) load1(contained bool) *float64 {
 	if contained && !t.own("/proc/loadavg") {
 		return nil // the kernel counts the work of the whole machine
 	}
-	first, _, _ := strings.Cut(t.text("proc/loadavg"), " ")
+	first, _, _ := strings.Cut(t.Text("proc/loadavg"), " ")
 	load, err := strconv.ParseFloat(first, 64)
 	if err != nil || math.IsNaN(load) || math.IsInf(load, 0) || load < 0 {
 		return nil
@@ -111,8 +62,8 @@ func (t tree) load1(contained bool) *float64 {
 	return &load
 }
 
-func (t tree) bootTime(contained bool) *time.Time {
-	seconds := field(t.text("proc/stat"), "btime")
+func (t Tree) bootTime(contained bool) *time.Time {
+	seconds := field(t.Text("proc/stat"), "btime")
 	if seconds == nil || *seconds == 0 {
 		return nil
 	}
@@ -124,8 +75,8 @@ func (t tree) bootTime(contained bool) *time.Time {
 }
 
 // residentKiB is the second figure of /proc/self/statm, in pages.
-func (t tree) residentKiB() *int64 {
-	words := strings.Fields(t.text("proc/self/statm"))
+func (t Tree) residentKiB() *int64 {
+	words := strings.Fields(t.Text("proc/self/statm"))
 	if len(words) < 2 {
 		return nil
 	}
@@ -146,7 +97,7 @@ func ownCPUMillis() *int64 {
 	return &spent
 }
 
-// disk measures the file system that holds dir, or the nearest parent of it that exists.
+// diskSize measures the file system that holds dir, or the nearest parent of it that exists.
 func diskSize(dir string) (total, used *int64) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -168,10 +119,10 @@ func diskSize(dir string) (total, used *int64) {
 
 // cpus counts the processors that work may use: those that are online and that the agent may run on, or fewer where a CPU quota
 // says so. /proc/cpuinfo is the last resort: to write it, the kernel asks every core for its clock.
-func (t tree) cpus() *int {
-	n := countList(t.text("sys/devices/system/cpu/online"))
+func (t Tree) cpus() *int {
+	n := countList(t.Text("sys/devices/system/cpu/online"))
 	if n == 0 {
-		n = countProcessors(t.text("proc/cpuinfo"))
+		n = countProcessors(t.Text("proc/cpuinfo"))
 	}
 	if t == "/" {
 		allowed := runtime.NumCPU()
@@ -218,10 +169,10 @@ func countProcessors(info string) (n int) {
 
 // cpuQuota is how many processors a container may use, rounded up. It is 0 if there is no limit. It reads only the top of the
 // mounted cgroup tree. In a container that is the container. On a host the top has no limit, and the agent's unit is below it.
-func (t tree) cpuQuota() int {
+func (t Tree) cpuQuota() int {
 	quota := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 	period := t.number("sys/fs/cgroup/cpu/cpu.cfs_period_us")
-	if words := strings.Fields(t.text("sys/fs/cgroup/cpu.max")); len(words) == 2 {
+	if words := strings.Fields(t.Text("sys/fs/cgroup/cpu.max")); len(words) == 2 {
 		quota = parseInt(words[0])
 		period = parseInt(words[1])
 	}

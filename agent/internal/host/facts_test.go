@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"muster/agent/internal/host"
-	"muster/agent/wire"
 )
 
 // plant writes files below a directory and returns it.
@@ -101,8 +100,7 @@ func TestRead(t *testing.T) {
 			files := bare()
 			maps.Copy(files, test.change)
 			maps.DeleteFunc(files, func(_, text string) bool { return text == "" })
-			var h wire.Hardware
-			host.Read(plant(t, files), t.TempDir()).Fill(&h)
+			h := host.Read(plant(t, files), t.TempDir())
 			boot := "null"
 			if h.BootTime != nil {
 				boot = h.BootTime.Format("2006-01-02T15:04:05Z07:00")
@@ -186,13 +184,12 @@ func TestDisk(t *testing.T) {
 }
 
 func TestCost(t *testing.T) {
-	probe := int64(80)
-	cost := host.Read(plant(t, bare()), t.TempDir()).Cost(&probe)
-	if want := fmt.Sprint(1600 * os.Getpagesize() / 1024); show(cost.RSSKiB) != want || cost.CPUMillis == nil || *cost.ProbeMillis != 80 {
+	cost := host.Cost(plant(t, bare()))
+	if want := fmt.Sprint(1600 * os.Getpagesize() / 1024); show(cost.RSSKiB) != want || cost.CPUMillis == nil || cost.ProbeMillis != nil {
 		t.Errorf("got %s KiB, %s ms, want %s KiB", show(cost.RSSKiB), show(cost.CPUMillis), want)
 	}
 	for _, statm := range []string{"", "1", "1 x", "1 9223372036854775807"} {
-		if got := host.Read(plant(t, map[string]string{"proc/self/statm": statm}), "/").RSSKiB; got != nil {
+		if got := host.Cost(plant(t, map[string]string{"proc/self/statm": statm})).RSSKiB; got != nil {
 			t.Errorf("%q: got %d KiB, want nothing", statm, *got)
 		}
 	}
@@ -209,8 +206,9 @@ func TestSystemMemory(t *testing.T) {
 
 func TestThisMachine(t *testing.T) {
 	f := host.Read("/", t.TempDir())
-	if f.CPUs == nil || *f.CPUs < 1 || f.MemoryTotalMiB == nil || *f.MemoryTotalMiB < 1 || f.Kernel == nil || f.RSSKiB == nil {
-		t.Errorf("got %s processors, %s MiB, kernel %s, %s KiB resident", show(f.CPUs), show(f.MemoryTotalMiB), show(f.Kernel), show(f.RSSKiB))
+	if f.CPUs == nil || *f.CPUs < 1 || f.MemoryTotalMiB == nil || *f.MemoryTotalMiB < 1 || f.Kernel == nil || host.Cost("/").RSSKiB == nil {
+		t.Errorf("got %s processors, %s MiB, kernel %s, %s KiB resident", show(f.CPUs), show(f.MemoryTotalMiB), show(f.Kernel),
+			show(host.Cost("/").RSSKiB))
 	}
 	if host.SeesAllProcesses() && f.BootTime == nil && f.Load1 != nil {
 		t.Error("a load and no boot time on a machine of its own")

@@ -47,7 +47,7 @@ type kept struct {
 	Events []wire.Xid `json:"events"`
 }
 
-// Look reads what is new. It returns at once if there is nothing.
+// Look reads what is new. It returns at once if nothing is.
 func (l *Log) Look() {
 	l.load()
 	fault := l.start()
@@ -67,7 +67,7 @@ func (l *Log) Look() {
 	}
 }
 
-// Close gives the log back.
+// Close closes the log.
 func (l *Log) Close() {
 	if l.opened {
 		_ = l.device.Close(l.file)
@@ -75,8 +75,8 @@ func (l *Log) Close() {
 	}
 }
 
-// Report is what was read so far, nil before the first look. locate names the GPU at an address of the bus: its UUID, and the address as
-// its row has it. It gives nothing for an address where no GPU is known.
+// Report returns what was read so far, nil before the first look. locate names the GPU at an address of the bus: its UUID, and the address
+// as its row has it. Both are empty if no GPU is known at the address.
 func (l *Log) Report(locate func(bus string) (uuid, own string)) *wire.Xids {
 	l.mu.Lock()
 	defer l.mu.Unlock()

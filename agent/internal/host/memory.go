@@ -9,13 +9,13 @@ import (
 // SystemMemory returns the memory of the machine whose file system begins at root, in MiB. total is all of it, and used is the part that
 // new work cannot have. The limits of a container do not count. A value that the kernel does not tell is nil.
 func SystemMemory(root string) (total, used *int64) {
-	all, taken := tree(root).systemMemory()
+	all, taken := Tree(root).systemMemory()
 	return mebibytes(all), mebibytes(taken)
 }
 
 // systemMemory reads /proc/meminfo. It gives bytes.
-func (t tree) systemMemory() (total, used *int64) {
-	info := t.text("proc/meminfo")
+func (t Tree) systemMemory() (total, used *int64) {
+	info := t.Text("proc/meminfo")
 	total = field(info, "MemTotal:")
 	available := field(info, "MemAvailable:")
 	if total == nil || *total == 0 || *total > math.MaxInt64/1024 {
@@ -30,7 +30,7 @@ func (t tree) systemMemory() (total, used *int64) {
 }
 
 // memory is that of the system, or of the container where its limit is lower. It gives MiB.
-func (t tree) memory() (total, used *int64) {
+func (t Tree) memory() (total, used *int64) {
 	total, used = t.systemMemory()
 	limit, taken := t.containerMemory()
 	if limit != nil && (total == nil || *limit < *total) {
@@ -42,7 +42,7 @@ func (t tree) memory() (total, used *int64) {
 // containerMemory reads limit and use at the top of the mounted cgroup tree, version 2 or 1, in bytes. As for the system, the use
 // leaves out what the kernel drops when memory is needed: file pages, active ones too, and caches of its own. If that is not
 // known, the use is not known.
-func (t tree) containerMemory() (limit, used *int64) {
+func (t Tree) containerMemory() (limit, used *int64) {
 	for _, group := range []struct {
 		folder, limit, use string
 		droppable          []string
@@ -57,7 +57,7 @@ func (t tree) containerMemory() (limit, used *int64) {
 		if *limit == 0 {
 			return nil, nil
 		}
-		return limit, without(t.number(group.folder+group.use), t.text(group.folder+"memory.stat"), group.droppable)
+		return limit, without(t.number(group.folder+group.use), t.Text(group.folder+"memory.stat"), group.droppable)
 	}
 	return nil, nil
 }

@@ -30,7 +30,7 @@ func ProcessOf(pid int) Process {
 	return p
 }
 
-// Lives reports whether this very process has not ended.
+// Lives reports whether this very process still runs.
 func (p Process) Lives() bool { return p.PID > 1 && p.Ticks != "" && p == ProcessOf(p.PID) }
 
 // InSession reports whether a process lives, and is in the session with this leader.
@@ -58,8 +58,9 @@ func Below(pid, ancestor int) bool {
 	return false
 }
 
-// Signal sends a signal to each process that belongs, and gives their numbers. 0 is no signal: then it only looks. Each process is
-// looked at again once it is held, because its number may have passed on to another process meanwhile. proc is where /proc is.
+// Signal sends a signal to each process for which belongs is true, and returns their numbers. Signal 0 sends nothing: then it only looks.
+// Each process is checked again once it is held, because its number may have passed on to another process meanwhile. proc is the path of
+// /proc.
 func Signal(proc string, belongs func(pid int) bool, signal syscall.Signal) (all []int) {
 	names, _ := os.ReadDir(proc)
 	for _, name := range names {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -37,14 +38,11 @@ type Detector struct {
 // Detect returns the provider and the id of the instance. Each is empty if it is not known.
 //
 // First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process 1.
-// Some providers set them in one of these places alone. Then it looks at the firmware's vendor. It asks a cloud's metadata service only
-// where the firmware names that cloud, and for a second at most. It never looks at other variables, because some hold API keys.
+// Some providers set them in only one of these places. Then it looks at the firmware's vendor. It asks a cloud's metadata service only if
+// the firmware names that cloud, and for a second at most. It never looks at other variables, because some hold API keys.
 func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
 	if d.Env == nil {
 		d.Env = os.Getenv
-	}
-	if d.Root == "" {
-		d.Root = "/"
 	}
 	for _, lookup := range []func(string) string{d.Env, d.environmentFile, d.firstProcess} {
 		if provider, id := fromVariables(lookup); provider != "" {
@@ -78,7 +76,7 @@ func validID(id string) bool {
 
 // environmentFile finds one variable in /etc/environment.
 func (d Detector) environmentFile(name string) string {
-	for line := range strings.Lines(tree(d.Root).text("etc/environment")) {
+	for line := range strings.Lines(Tree(d.Root).Text("etc/environment")) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
 			return strings.Trim(value, `"'`)
@@ -89,7 +87,7 @@ func (d Detector) environmentFile(name string) string {
 
 // firstProcess finds one variable in the environment that process 1 was started with.
 func (d Detector) firstProcess(name string) string {
-	for pair := range bytes.SplitSeq(tree(d.Root).bytes("proc/1/environ"), []byte{0}) {
+	for pair := range bytes.SplitSeq(Tree(d.Root).Bytes("proc/1/environ"), []byte{0}) {
 		if value, ok := bytes.CutPrefix(pair, []byte(name+"=")); ok {
 			return string(value)
 		}
@@ -102,7 +100,7 @@ func (d Detector) firstProcess(name string) string {
 func (d Detector) cloud(ctx context.Context) (provider, instanceID string) {
 	ctx, cancel := context.WithTimeout(ctx, metadataDeadline)
 	defer cancel()
-	dmi := func(name string) string { return tree(d.Root).text("sys/class/dmi/id/" + name) }
+	dmi := func(name string) string { return Tree(d.Root).Text("sys/class/dmi/id/" + name) }
 	vendor := dmi("sys_vendor")
 	product := dmi("product_name")
 	tag := dmi("chassis_asset_tag")
@@ -148,10 +146,7 @@ func (d Detector) metadata(ctx context.Context, method, path, header, value stri
 
 // fetch makes one request, and returns the text of the answer where its status is 200.
 func (d Detector) fetch(ctx context.Context, method, path, header, value string) string {
-	base := d.MetadataURL
-	if base == "" {
-		base = metadataURL
-	}
+	base := cmp.Or(d.MetadataURL, metadataURL)
 	request, err := http.NewRequestWithContext(ctx, method, base+path, nil)
 	if err != nil {
 		return ""

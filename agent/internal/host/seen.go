@@ -11,7 +11,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Seen is what the files of this machine say of a process, whoever's it is. What they do not say is empty.
+// Seen is what the files of this machine say of a process, whoever owns it. Values that they do not say are empty.
 type Seen struct {
 	UID       int    // -1: not known
 	User      string // its name, or the number where it has none
@@ -20,12 +20,11 @@ type Seen struct {
 	Login     int    // the UID of the login or the user's service manager that began it; -1: none did
 }
 
-// See looks at a process of the machine whose files are below root. A process that is gone, or is hidden from the agent, gives nothing.
-func See(root string, pid int) Seen {
-	t := tree(filepath.Join("/", root))
+// See looks at a process of the machine. It returns nothing for a process that is gone or hidden from the agent.
+func (t Tree) See(pid int) Seen {
 	folder := "proc/" + strconv.Itoa(pid) + "/"
-	s := Seen{UID: -1, Program: wire.Plain(t.text(folder+"comm"), wire.MaxProcessText)}
-	for line := range strings.Lines(t.text(folder + "status")) {
+	s := Seen{UID: -1, Program: wire.Plain(t.Text(folder+"comm"), wire.MaxProcessText)}
+	for line := range strings.Lines(t.Text(folder + "status")) {
 		if words := strings.Fields(line); len(words) > 1 && words[0] == "Uid:" {
 			if uid, err := strconv.ParseUint(words[1], 10, 32); err == nil {
 				s.UID = int(uid)
@@ -33,13 +32,13 @@ func See(root string, pid int) Seen {
 			}
 		}
 	}
-	s.Container, s.Login = ParseCgroups(t.text(folder + "cgroup"))
+	s.Container, s.Login = ParseCgroups(t.Text(folder + "cgroup"))
 	return s
 }
 
 // userName is the name of a UID, or the UID itself where it has none.
-func (t tree) userName(uid string) string {
-	for line := range strings.Lines(t.text("etc/passwd")) {
+func (t Tree) userName(uid string) string {
+	for line := range strings.Lines(t.Text("etc/passwd")) {
 		if fields := strings.Split(line, ":"); len(fields) > 2 && fields[2] == uid {
 			return cmp.Or(wire.Plain(fields[0], wire.MaxProcessText), uid)
 		}
@@ -47,8 +46,8 @@ func (t tree) userName(uid string) string {
 	return uid
 }
 
-// ParseCgroups finds out from /proc/PID/cgroup in which container a process is, and whose login began it (-1: nobody's). Of containers in
-// containers the innermost counts.
+// ParseCgroups finds out from /proc/PID/cgroup in which container a process is, and whose login began it (-1: nobody's). If a container is
+// in another one, it returns the inner one.
 //
 //	0::/system.slice/docker-<64 digits>.scope
 //	0::/user.slice/user-1001.slice/user@1001.service/user.slice/libpod-<64 digits>.scope/container
@@ -104,9 +103,10 @@ func containerOf(part, before string) string {
 	return id[:short]
 }
 
-// GPUFiles are the files by which a process uses GPUs, such as nvidia0 and dri/renderD128, each once. One that has ended has none.
-func GPUFiles(root string, pid int) (names []string, err error) {
-	folder := filepath.Join("/", root, "proc", strconv.Itoa(pid), "fd")
+// GPUFiles returns the files by which a process uses GPUs, such as nvidia0 and dri/renderD128, each once. It returns no files for a process
+// that has ended.
+func (t Tree) GPUFiles(pid int) (names []string, err error) {
+	folder := t.Path("proc/" + strconv.Itoa(pid) + "/fd")
 	entries, err := os.ReadDir(folder)
 	for _, e := range entries {
 		target, _ := os.Readlink(filepath.Join(folder, e.Name()))

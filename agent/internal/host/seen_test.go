@@ -93,7 +93,7 @@ func TestSee(t *testing.T) {
 		13: {UID: -1, Login: -1},
 		14: {UID: -1, Login: -1},
 	} {
-		if got := host.See(root, pid); got != want {
+		if got := host.Tree(root).See(pid); got != want {
 			t.Errorf("%d: got %+v, want %+v", pid, got, want)
 		}
 	}
@@ -110,10 +110,10 @@ func TestGPUFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := host.GPUFiles(root, 10); !slices.Equal(got, []string{"nvidia1", "dri/renderD128"}) || err != nil {
+	if got, err := host.Tree(root).GPUFiles(10); !slices.Equal(got, []string{"nvidia1", "dri/renderD128"}) || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if got, err := host.GPUFiles(root, 11); len(got) != 0 || err == nil {
+	if got, err := host.Tree(root).GPUFiles(11); len(got) != 0 || err == nil {
 		t.Errorf("of a process that is gone: got %v, %v", got, err)
 	}
 }

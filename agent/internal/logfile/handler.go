@@ -33,7 +33,7 @@ type both struct {
 	file        *File
 }
 
-// Enabled is the same for both.
+// Enabled reports whether records of this level are logged: both handlers have the same level.
 func (b both) Enabled(ctx context.Context, level slog.Level) bool { return b.lines.Enabled(ctx, level) }
 
 // Handle writes a record. What may be the last word of this process goes to the disk soon.
@@ -46,12 +46,12 @@ func (b both) Handle(ctx context.Context, r slog.Record) error {
 	return err
 }
 
-// WithAttrs is of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (b both) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return both{b.text.WithAttrs(attrs), b.lines.WithAttrs(attrs), b.file}
 }
 
-// WithGroup is of slog.Handler.
+// WithGroup implements slog.Handler.
 func (b both) WithGroup(name string) slog.Handler {
 	return both{b.text.WithGroup(name), b.lines.WithGroup(name), b.file}
 }

@@ -17,7 +17,7 @@ type Line struct {
 	Fields  []Field // in their order
 }
 
-// Field is one value beside the message. What is no text stands as JSON.
+// Field is one value beside the message. A value that is not a text is JSON.
 type Field struct{ Name, Value string }
 
 var errNoLine = errors.New("it is not a line of a log")
@@ -76,7 +76,7 @@ func (l *Line) put(name, value string) {
 	}
 }
 
-// Plain is a line of the file as people read it: in the form that stderr gets. What is no line stays as it is.
+// Plain returns a line of the file as people read it: in the form that stderr gets. A text that is not such a line stays unchanged.
 func Plain(raw []byte) string {
 	l, err := Parse(raw)
 	if err != nil {

@@ -45,7 +45,7 @@ func New(path string) *File {
 	return &File{path: path, now: time.Now, sync: func(file *os.File) error { return disk.Steps(nil).Sync(path, file) }, masker: NewMasker()}
 }
 
-// Older is the file that was written before the one at this path.
+// Older returns the file that was written before the one at this path.
 func Older(path string) string { return path + ".1" }
 
 // Write appends a line. If the file would be too long, it begins a new one first. It never reports an error.
@@ -97,7 +97,7 @@ func (l *File) close() {
 	}
 }
 
-// Trouble is why the log cannot be written, nil if it can.
+// Trouble returns why the log cannot be written, nil if it can.
 func (l *File) Trouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 	leastKnown = 6
 )
 
-// Masker masks what looks like a secret, and the secrets that it was told. New makes it. It is safe for concurrent use.
+// Masker masks texts that look like a secret, and the secrets that it was told. NewMasker makes it. It is safe for concurrent use.
 type Masker struct {
 	known []string
 }
@@ -43,7 +43,7 @@ func NewMasker(secrets ...string) Masker {
 // span is a part of a text.
 type span struct{ from, to int }
 
-// Text gives a text without its secrets.
+// Text returns a text without its secrets.
 func (m Masker) Text(text []byte) []byte {
 	text = shorten(text)
 	return hide(text, m.spans(text))
@@ -113,7 +113,7 @@ func lowered(text []byte) []byte {
 	return lower
 }
 
-// JSON gives a value as JSON without the secrets in its texts. It stays JSON, whatever is masked.
+// JSON returns a JSON value without the secrets in its texts. The result is still JSON, whatever is masked.
 func (m Masker) JSON(text []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

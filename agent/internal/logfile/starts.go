@@ -25,18 +25,16 @@ const (
 	most        = 20
 )
 
-// Starts is the record. Only Notice and Report may be called from another goroutine, once Begin has returned.
+// Starts is the record of a state directory. Only Notice and Report may be called from another goroutine, once Begin has returned.
 type Starts struct {
-	base    string
-	starts  []time.Time
-	crashes []time.Time
-	why     string
+	base string
+	record
 }
 
 type record struct {
 	Running bool        `json:"running"` // the last run has not ended as it should
 	Boot    string      `json:"boot_id,omitempty"`
-	Why     string      `json:"why,omitempty"`
+	Why     string      `json:"why,omitempty"` // how the last run ended that crashed; on the disk only once this one has ended
 	Crashes []time.Time `json:"crashes,omitempty"`
 	Starts  []time.Time `json:"starts,omitempty"`
 }
@@ -45,44 +43,38 @@ type record struct {
 // anew since. log is the agent's log, which may say why.
 func Begin(base, log string, now time.Time) *Starts {
 	s := &Starts{base: base}
-	var before record
-	if raw, err := os.ReadFile(s.path(StartsFile)); err == nil && json.Unmarshal(raw, &before) == nil {
-		s.starts = before.Starts
-		s.crashes = before.Crashes
-		s.why = before.Why
+	if raw, err := os.ReadFile(s.path(StartsFile)); err != nil || json.Unmarshal(raw, &s.record) != nil {
+		s.record = record{}
 	}
 	now = now.UTC().Truncate(time.Second)
 	boot := host.BootID()
-	if before.Running && before.Boot == boot {
-		s.crashes = append(s.crashes, now)
-		if s.why == "" {
-			s.why = s.lastWords(log)
+	if s.Running && s.Boot == boot {
+		s.Crashes = append(s.Crashes, now)
+		if s.Why == "" {
+			s.Why = s.lastWords(log)
 		}
 	}
-	s.starts = append(s.starts, now)
-	s.starts = s.starts[max(0, len(s.starts)-most):]
-	s.crashes = s.crashes[max(0, len(s.crashes)-most):]
-	s.save(record{Running: true, Boot: boot})
+	s.Starts = append(s.Starts, now)
+	s.Starts = s.Starts[max(0, len(s.Starts)-most):]
+	s.Crashes = s.Crashes[max(0, len(s.Crashes)-most):]
+	s.save(true, boot, "")
 	return s
 }
 
 // End notes how the run ends. failed is nil if it ends as it should.
 func (s *Starts) End(failed error) {
-	r := record{Why: s.why}
-	if failed != nil {
-		r.Running = true
-		r.Boot = host.BootID()
-		r.Why = s.plain(failed.Error())
+	if failed == nil {
+		s.save(false, "", s.Why)
+		return
 	}
-	s.save(r)
+	s.save(true, host.BootID(), s.plain(failed.Error()))
 }
 
 func (s *Starts) path(name string) string { return filepath.Join(s.base, name) }
 
 // save does not wait for the disk. If the power fails, one entry is lost and no more.
-func (s *Starts) save(r record) {
-	r.Starts = s.starts
-	r.Crashes = s.crashes
+func (s *Starts) save(running bool, boot, why string) {
+	r := record{Running: running, Boot: boot, Why: why, Crashes: s.Crashes, Starts: s.Starts}
 	if raw, err := json.Marshal(r); err == nil {
 		_ = disk.ReplaceSoon(s.path(StartsFile), append(raw, '\n'), 0o600)
 	}
@@ -90,20 +82,20 @@ func (s *Starts) save(r record) {
 
 // Notice tells a person about a crash loop. It is empty if there is none.
 func (s *Starts) Notice(now time.Time) string {
-	recent := within(s.crashes, now, crashWindow)
+	recent := within(s.Crashes, now, crashWindow)
 	if recent < crashLoop {
 		return ""
 	}
-	return fmt.Sprintf("the agent was restarted %d times within an hour; the last time: %s", recent, s.why)
+	return fmt.Sprintf("the agent was restarted %d times within an hour; the last time: %s", recent, s.Why)
 }
 
-// Report is what a heartbeat says. A run that crashed longer ago than any on record has left no word.
+// Report returns what a heartbeat says of the starts. A run that crashed before all runs on record has left no word.
 func (s *Starts) Report(now time.Time) *wire.Starts {
-	recent := within(s.starts, now, wire.StartsWindow)
-	crashes := within(s.crashes, now, wire.StartsWindow)
+	recent := within(s.Starts, now, wire.StartsWindow)
+	crashes := within(s.Crashes, now, wire.StartsWindow)
 	r := &wire.Starts{Recent: &recent, Crashes: &crashes}
-	if len(s.crashes) > 0 {
-		r.Why = wire.Cut(s.why, wire.MaxStartsWhy)
+	if len(s.Crashes) > 0 {
+		r.Why = wire.Cut(s.Why, wire.MaxStartsWhy)
 	}
 	return r
 }

@@ -20,7 +20,7 @@ type Stream struct {
 	key    int // so many more lines may be of a key that has begun
 }
 
-// Stream begins with the first line.
+// Stream makes a Stream that begins with the first line of a log.
 func (m Masker) Stream() *Stream { return &Stream{masker: m} }
 
 // Line masks one line, however long it is. It may hold line breaks, as a message of several lines does.
@@ -103,7 +103,7 @@ func lineEnd(text []byte, at int) int {
 	return len(text)
 }
 
-// Value masks what a name has, however long it is.
+// Value masks the value of a name, however long it is.
 func (m Masker) Value(name, value string) string {
 	if value != "" && secretName(strings.ToLower(name), false) {
 		return stars

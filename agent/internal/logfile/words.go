@@ -30,8 +30,8 @@ const (
 // killed is all that can be said where a run left no word.
 const killed = "it was killed, or the machine stopped"
 
-// Catch makes the runtime write a panic of this run into CrashFile, beside what it writes to the standard error. What the run before left
-// there is gone then.
+// Catch makes the runtime write a panic of this run into CrashFile, as well as to the standard error. What the previous run left in that
+// file is gone then.
 func (s *Starts) Catch() error {
 	file, err := os.OpenFile(s.path(CrashFile), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -94,7 +94,7 @@ func (s *Shipper) release() {
 	clear(s.held)
 }
 
-// Unshipped says of each source that is wanted and not followed why that is so; nil: there is none.
+// Unshipped returns the sources that the gateway wants and the agent does not follow, with the reasons; nil: there are none.
 func (s *Shipper) Unshipped() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -105,8 +105,8 @@ func TestJournalEnds(t *testing.T) {
 	h := newHost(t)
 	folder := playJournal(t, journalEntry(1e6, "one", "")+journalEntry(2e6, "two", ""))
 	r := open(t, h, Ask{Source: "unit:ssh", Since: time.UnixMicro(15e5), Follow: true})
-	if got := next(t, r); got.Message != "two" || r.Position() != "journal:s=2000000" {
-		t.Errorf("%+v, %s", got, r.Position())
+	if got := next(t, r); got.Message != "two" || r.place != "journal:s=2000000" {
+		t.Errorf("%+v, %s", got, r.place)
 	}
 	pid := 0
 	for pid == 0 {

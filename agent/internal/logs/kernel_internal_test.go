@@ -93,7 +93,7 @@ func TestKernelSinceAndAfter(t *testing.T) {
 	if got := next(t, r).Message; got != "later, whatever its time" {
 		t.Error(got)
 	}
-	place := r.Position()
+	place := r.place
 	r.Close()
 	p.add(record(6, 2, 50, "two"), record(6, 3, 51, "three"), record(6, 4, 52, "four"))
 	lines, err := all(t, h, Ask{Source: wire.LogKernel, After: place})

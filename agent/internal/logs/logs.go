@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"strings"
 	"time"
@@ -51,7 +50,8 @@ type seams struct {
 type Ask struct {
 	Source string    // as wire.CheckLogSource allows it
 	Since  time.Time // lines of this time and later; zero: all that there are
-	// After is a Position: go on behind it; empty: from Since. If the log has it no more, the oldest line that is newer comes next.
+	// After is a place that Reader.Each has given: go on behind it; empty: from Since. If the log has it no more, the oldest line that is
+	// newer comes next.
 	After  string
 	Follow bool          // go on with new lines
 	Pace   time.Duration // between two looks for new lines, if nothing tells of them; 0: so short that a person sees them come
@@ -92,7 +92,8 @@ type field struct{ name, value string }
 // feed gives the lines of a source, oldest first, until its end or until ctx is done.
 type feed func(ctx context.Context, give func(entry) error) error
 
-// Open begins to read. It fails if the source is not there or may not be read; the error says what to do. The reader ends with ctx.
+// Open finds a log. It fails if the source is not there or may not be read; the error says what to do. Only Reader.Each frees what Open has
+// opened.
 func (h Host) Open(ctx context.Context, ask Ask) (*Reader, error) {
 	if err := wire.CheckLogSource(ask.Source); err != nil {
 		return nil, err
@@ -104,16 +105,14 @@ func (h Host) Open(ctx context.Context, ask Ask) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{source: ask.Source, place: ask.After, now: h.now, entries: make(chan entry), ended: make(chan struct{})}
+	r := &Reader{source: ask.Source, after: ask.After, now: h.now}
 	read, more, err := h.source(ctx, ask)
 	r.masker = logfile.NewMasker(append(secrets, more...)...)
 	if err != nil {
 		return nil, r.plain(err)
 	}
 	r.stream = r.masker.Stream()
-	life, cancel := context.WithCancelCause(ctx)
-	r.cancel = cancel
-	go r.pump(life, read)
+	r.read = read
 	return r, nil
 }
 
@@ -156,32 +155,24 @@ func (h Host) openAgent(ask Ask) (feed, error) {
 	return f.read, nil
 }
 
-// Reader gives the lines of one source. It is for one goroutine; only Close may be called by another one.
+// Reader reads the lines of one source. It is for one goroutine.
 type Reader struct {
-	source  string
-	masker  logfile.Masker
-	stream  *logfile.Stream
-	now     func() time.Time
-	place   string
-	cancel  context.CancelCauseFunc
-	entries chan entry
-	failed  error // why the source ended; set before entries is closed
-	ended   chan struct{}
+	source string
+	after  string // where it begins
+	masker logfile.Masker
+	stream *logfile.Stream
+	now    func() time.Time
+	read   feed
 }
 
-func (r *Reader) pump(ctx context.Context, read feed) {
-	defer close(r.ended)
-	defer close(r.entries)
-	r.failed = read(ctx, func(e entry) error {
-		select {
-		case r.entries <- e:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
-	r.failed = r.plain(r.failed)
-	r.cancel(nil)
+// Each calls take with the lines, oldest first, until the end of the log (no error), or until ctx is done or take fails. place is the
+// position behind the line, for Ask.After; it is only good for this source. The source is read no faster than take takes.
+func (r *Reader) Each(ctx context.Context, take func(line wire.LogLine, place string) error) error {
+	place := r.after
+	return r.plain(r.read(ctx, func(e entry) error {
+		place = cmp.Or(e.place, place)
+		return take(r.line(e), place)
+	}))
 }
 
 // plain is an error without secrets: it may repeat what a program has said.
@@ -193,32 +184,4 @@ func (r *Reader) plain(err error) error {
 		return errors.New(text)
 	}
 	return err
-}
-
-// Next gives the next line. The error is io.EOF behind the last one, why the source failed, or the cause of ctx.
-func (r *Reader) Next(ctx context.Context) (wire.LogLine, error) {
-	select {
-	case e, more := <-r.entries:
-		if !more && r.failed != nil {
-			return wire.LogLine{}, r.failed
-		}
-		if !more {
-			return wire.LogLine{}, io.EOF
-		}
-		if e.place != "" {
-			r.place = e.place
-		}
-		return r.line(e), nil
-	case <-ctx.Done():
-		return wire.LogLine{}, context.Cause(ctx)
-	}
-}
-
-// Position is the place behind the last line that Next gave, for Ask.After. It means something for this source alone.
-func (r *Reader) Position() string { return r.place }
-
-// Close ends the reader and what it has started, and waits for that.
-func (r *Reader) Close() {
-	r.cancel(io.ErrClosedPipe)
-	<-r.ended
 }

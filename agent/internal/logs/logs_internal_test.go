@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,19 +57,65 @@ func add(t *testing.T, path, text string) {
 	}
 }
 
-func open(t *testing.T, h Host, ask Ask) *Reader {
+// puller gives the lines of a reader one at a time.
+type puller struct {
+	lines  chan wire.LogLine
+	places chan string
+	place  string // behind the last line
+	failed error  // why the reader ended; set before lines is closed
+	cancel context.CancelFunc
+}
+
+// pull begins to read.
+func pull(ctx context.Context, r *Reader) *puller {
+	ctx, cancel := context.WithCancel(ctx)
+	p := &puller{lines: make(chan wire.LogLine), places: make(chan string, 1), cancel: cancel}
+	go func() {
+		defer close(p.lines)
+		p.failed = r.Each(ctx, func(line wire.LogLine, place string) error {
+			select {
+			case p.lines <- line:
+				p.places <- place
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
+	return p
+}
+
+// Next gives the next line; io.EOF: there is none.
+func (p *puller) Next() (wire.LogLine, error) {
+	line, more := <-p.lines
+	if more {
+		p.place = <-p.places
+		return line, nil
+	}
+	return line, cmp.Or(p.failed, io.EOF)
+}
+
+// Close ends the reader, and waits for that.
+func (p *puller) Close() {
+	p.cancel()
+	for range p.lines {
+	}
+}
+
+func open(t *testing.T, h Host, ask Ask) *puller {
 	t.Helper()
 	r, err := h.Open(t.Context(), ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(r.Close)
-	return r
+	p := pull(t.Context(), r)
+	t.Cleanup(p.Close)
+	return p
 }
 
-func next(t *testing.T, r *Reader) wire.LogLine {
+func next(t *testing.T, p *puller) wire.LogLine {
 	t.Helper()
-	l, err := r.Next(t.Context())
+	l, err := p.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,17 +129,11 @@ func all(t *testing.T, h Host, ask Ask) (lines []wire.LogLine, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	for {
-		l, err := r.Next(t.Context())
-		if errors.Is(err, io.EOF) {
-			return lines, nil
-		}
-		if err != nil {
-			return lines, err
-		}
-		lines = append(lines, l)
-	}
+	err = r.Each(t.Context(), func(line wire.LogLine, _ string) error {
+		lines = append(lines, line)
+		return nil
+	})
+	return lines, err
 }
 
 func messages(lines []wire.LogLine) string {
@@ -166,7 +207,7 @@ func TestRotation(t *testing.T) {
 		}
 		if i%37 == 36 {
 			r.Close()
-			r = open(t, h, Ask{Source: wire.LogAgent, Follow: true, After: r.Position()})
+			r = open(t, h, Ask{Source: wire.LogAgent, Follow: true, After: r.place})
 		}
 	}
 	if _, err := os.Stat(logfile.Older(h.log())); err != nil {
@@ -199,7 +240,7 @@ func TestLostPlace(t *testing.T) {
 	r := open(t, h, Ask{Source: wire.LogAgent})
 	next(t, r)
 	next(t, r)
-	place := r.Position()
+	place := r.place
 	r.Close()
 	put(t, h.log(), line(0, "of another file")+line(2, "two again")+line(4, "four")) // the same inode
 	lines, err := all(t, h, Ask{Source: wire.LogAgent, After: place})
@@ -262,17 +303,12 @@ func TestEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next(t, r)
-	impatient, done := context.WithCancelCause(t.Context())
-	done(errors.New("not now"))
-	if _, err := r.Next(impatient); err == nil || err.Error() != "not now" {
-		t.Error(err)
-	}
+	p := pull(ctx, r)
+	next(t, p)
 	cancel(why)
-	if _, err := r.Next(t.Context()); !errors.Is(err, why) {
+	if _, err := p.Next(); !errors.Is(err, why) {
 		t.Error(err)
 	}
-	r.Close()
 }
 
 // newReader makes a reader that only makes lines.

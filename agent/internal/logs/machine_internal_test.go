@@ -75,7 +75,7 @@ func machineUnit(t *testing.T, h Host) {
 		}
 	}
 	machineRun(t, "journalctl", "--rotate")
-	place := r.Position()
+	place := r.place
 	speak()
 	for l := next(t, r); l.Message != "last"; l = next(t, r) {
 		if time.Since(l.Time).Abs() > time.Hour {
@@ -120,7 +120,7 @@ func machineWorkload(t *testing.T, h Host, name string) {
 			t.Fatalf("%+v is not %s", l, want)
 		}
 	}
-	ask.After = r.Position()
+	ask.After = r.place
 	r.Close()
 	again := open(t, h, ask)
 	if l := next(t, again); l.Message != "4" {

@@ -1,10 +1,11 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"muster/agent/pipe"
@@ -18,8 +19,8 @@ const (
 	lastTime = time.Second
 )
 
-// Serve is a session.logs. It writes a frame that says that it has begun, and then the lines, to the channel pipe.Main. The error is why it
-// does not begin: nothing has been written then. Exit says how it ended; whoever called writes it.
+// Serve serves a session.logs. It writes to the channel pipe.Main: first a frame that says that the session has begun, then the lines. An
+// error says why the session does not begin: nothing has been written then. The caller writes the Exit, which says how it ended.
 //
 // If the gateway takes the lines too slowly, the source is read no further until it does.
 func (h Host) Serve(ctx context.Context, main io.Writer, params *wire.LogsParams) (pipe.Exit, error) {
@@ -27,15 +28,16 @@ func (h Host) Serve(ctx context.Context, main io.Writer, params *wire.LogsParams
 	if err != nil {
 		return pipe.Exit{}, err
 	}
-	defer r.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{}); err != nil {
-		return failed(err), nil
+		cancel(err) // the reader gives back what it has opened
 	}
 	release := closeLate(ctx, main)
 	err = copyLines(ctx, main, r)
 	release()
 	if err != nil {
-		return failed(err), nil
+		return pipe.Exit{Code: 1, Error: err.Error()}, nil
 	}
 	return pipe.Exit{}, nil
 }
@@ -60,50 +62,57 @@ func closeLate(ctx context.Context, main io.Writer) (release func()) {
 	}
 }
 
-func failed(err error) pipe.Exit { return pipe.Exit{Code: 1, Error: err.Error()} }
-
 // copyLines writes the lines of a reader until its end. Lines that come soon after one another make one frame.
 func copyLines(ctx context.Context, to io.Writer, r *Reader) error {
-	var held []byte
-	for {
-		err := gather(ctx, r, &held)
-		for len(held) >= pipe.MaxFrame || err != nil && len(held) > 0 {
-			n := min(len(held), pipe.MaxFrame)
-			if err := pipe.WriteFrame(to, pipe.FrameOutput, held[:n]); err != nil {
-				return err
-			}
-			held = held[:copy(held, held[n:])]
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil && !errors.Is(err, errGathered):
-			return err
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g := gatherer{to: to, fail: cancel}
+	err := r.Each(ctx, g.take)
+	g.flush()
+	return cmp.Or(err, context.Cause(ctx))
+}
+
+// gatherer makes frames of lines.
+type gatherer struct {
+	to   io.Writer
+	fail context.CancelCauseFunc // told why nothing can be written
+
+	mu   sync.Mutex // held while a frame is written, so that the source waits
+	held []byte
+}
+
+// take takes a line. The first that is held waits for others no longer than gatherTime.
+func (g *gatherer) take(line wire.LogLine, _ string) error {
+	raw, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.held) == 0 {
+		time.AfterFunc(gatherTime, g.flush)
+	}
+	g.held = append(append(g.held, raw...), '\n')
+	for len(g.held) >= pipe.MaxFrame {
+		g.write()
+	}
+	return nil
+}
+
+// flush writes all that is held.
+func (g *gatherer) flush() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.held) > 0 {
+		g.write()
 	}
 }
 
-// errGathered means that what is held has waited for further lines long enough.
-var errGathered = errors.New("no further line came soon")
-
-// gather appends lines until they fill a frame. The first one waits for others no longer than gatherTime.
-func gather(ctx context.Context, r *Reader, held *[]byte) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	for waits := false; len(*held) < pipe.MaxFrame; {
-		if len(*held) > 0 && !waits {
-			waits = true
-			defer time.AfterFunc(gatherTime, func() { cancel(errGathered) }).Stop()
-		}
-		line, err := r.Next(ctx)
-		if err != nil {
-			return err
-		}
-		raw, err := json.Marshal(line)
-		if err != nil {
-			return err
-		}
-		*held = append(append(*held, raw...), '\n')
+// write writes one frame.
+func (g *gatherer) write() {
+	n := min(len(g.held), pipe.MaxFrame)
+	if err := pipe.WriteFrame(g.to, pipe.FrameOutput, g.held[:n]); err != nil {
+		g.fail(err)
 	}
-	return nil
+	g.held = g.held[:copy(g.held, g.held[n:])]
 }

@@ -160,7 +160,14 @@ func TestStuckGateway(t *testing.T) {
 // fedReader gives the lines that are put into the channel.
 func fedReader(entries chan entry) *Reader {
 	masker := logfile.NewMasker()
-	return &Reader{entries: entries, failed: errors.New("the end"), now: time.Now, masker: masker, stream: masker.Stream()}
+	return &Reader{now: time.Now, masker: masker, stream: masker.Stream(), read: func(_ context.Context, give func(entry) error) error {
+		for e := range entries {
+			if err := give(e); err != nil {
+				return err
+			}
+		}
+		return errors.New("the end")
+	}}
 }
 
 // TestWaitingGateway: where the gateway takes nothing, nothing is dropped: who reads waits.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -32,10 +33,10 @@ type Shipping struct {
 
 	// Call posts in to the gateway and reads its proven answer into out.
 	Call func(ctx context.Context, path string, in, out any) error
-	// May asks what the node's owner allows: the error says why nothing is shipped; nil: all may be.
+	// May asks whether the node's owner allows shipping: the error says why nothing is shipped; nil: everything may be.
 	May func() error
-	// Follow hands the lines of a source to take, oldest first, with their secrets masked, until ctx ends: those behind a position that take
-	// was given before, or where that is empty or gone, those from a time on. An error from take ends it.
+	// Follow calls take with the lines of a source, oldest first, with their secrets masked, until ctx ends. It begins behind the position
+	// in from, or, if that is empty or gone, at the time in from. An error from take ends it.
 	Follow func(ctx context.Context, source string, from Place, take func(line wire.LogLine, position string) error) error
 	Logger *slog.Logger
 }
@@ -59,34 +60,31 @@ func NewShipper(c Shipping) *Shipper {
 
 // Heard takes what a proven answer to a heartbeat asks for. It returns at once.
 func (s *Shipper) Heard(want *wire.LogShipping) {
-	if want != nil {
-		want = &wire.LogShipping{Sources: sources(want.Sources), BytesPerSecond: max(want.BytesPerSecond, 0)}
-		if len(want.Sources) == 0 {
-			want = nil
-		}
-	}
+	want = usable(want)
 	s.mu.Lock()
-	same := s.want == nil && want == nil || s.want != nil && want != nil && s.want.BytesPerSecond == want.BytesPerSecond &&
-		slices.Equal(s.want.Sources, want.Sources)
-	if !same {
-		s.want = want
-		s.since = time.Now()
-	}
-	s.mu.Unlock()
-	if same {
+	defer s.mu.Unlock()
+	if reflect.DeepEqual(s.want, want) {
 		return
 	}
+	s.want = want
+	s.since = time.Now()
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
 }
 
-// sources leaves out what this agent does not know: it may be older than the gateway.
-func sources(all []string) []string {
-	known := slices.DeleteFunc(slices.Clone(all), func(one string) bool { return wire.CheckLogSource(one) != nil })
-	slices.Sort(known)
-	return slices.Compact(known)
+// usable is what is wanted without sources that this agent does not know, because it may be older than the gateway; nil: nothing is left.
+func usable(want *wire.LogShipping) *wire.LogShipping {
+	if want == nil {
+		return nil
+	}
+	sources := slices.DeleteFunc(slices.Clone(want.Sources), func(one string) bool { return wire.CheckLogSource(one) != nil })
+	slices.Sort(sources)
+	if len(sources) == 0 {
+		return nil
+	}
+	return &wire.LogShipping{Sources: slices.Compact(sources), BytesPerSecond: max(want.BytesPerSecond, 0)}
 }
 
 func (s *Shipper) wanted() (want *wire.LogShipping, since time.Time) {
@@ -115,9 +113,7 @@ func (s *Shipper) goOn(before *progress) {
 	defer s.mu.Unlock()
 	s.since = time.Now()
 	if before != nil && s.want == nil {
-		if known := sources(before.Sources); len(known) > 0 {
-			s.want = &wire.LogShipping{Sources: known, BytesPerSecond: before.BytesPerSecond}
-		}
+		s.want = usable(&before.LogShipping)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Place is how far a source was read. One that is too old costs some lines that are sent twice.
+// Place is how far a source was read. If a place is too old, some lines are sent twice.
 type Place struct {
 	Since time.Time `json:"since"` // of the last line
 	After string    `json:"after"` // the source's own word for it; empty: it has none

@@ -65,7 +65,7 @@ func TestWorkload(t *testing.T) {
 	r := open(t, h, ask)
 	for i := range lines { // go on behind each line, also between two of one time
 		next(t, r)
-		rest, err := all(t, h, Ask{Source: "workload:web", After: r.Position()})
+		rest, err := all(t, h, Ask{Source: "workload:web", After: r.place})
 		if got := messages(rest); err != nil || got != messages(lines[i+1:]) {
 			t.Errorf("behind %d: %q, %v", i, got, err)
 		}
@@ -181,7 +181,7 @@ func TestRunLog(t *testing.T) {
 	if l := next(t, r); l.Message != "one" || l.Source != wire.LogWorkload+"train" {
 		t.Errorf("%+v", l)
 	}
-	place := r.Position()
+	place := r.place
 	if err := os.Rename(filepath.Join(folder, "output.log"), filepath.Join(folder, "output.log.1")); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRunLog(t *testing.T) {
 	if l := next(t, r); l.Message != "last" {
 		t.Errorf("%+v", l)
 	}
-	if l, err := r.Next(t.Context()); !errors.Is(err, io.EOF) {
+	if l, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("behind the end: %+v, %v", l, err)
 	}
 	rest, err := all(t, h, Ask{Source: wire.LogWorkload + "train", After: place, Follow: true})

@@ -134,7 +134,7 @@ func (b *bench) tail(name string) string {
 	o, err := b.Output(name)
 	var out bytes.Buffer
 	if err == nil {
-		_, _, err = o.Tail(100, &out)
+		_, err = o.Tail(100, &out)
 	}
 	if err != nil {
 		b.Fatal(err)

@@ -16,7 +16,7 @@ const (
 	freeUtilization = 5.0
 )
 
-// Holder is what keeps GPUs for itself.
+// Holder is a program or container that keeps GPUs for itself.
 type Holder struct {
 	Name string   // for a person
 	GPUs []string // UUIDs, or wire.AllGPUs

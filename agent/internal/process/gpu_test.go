@@ -2,6 +2,7 @@ package process_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +15,8 @@ func TestGPUs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	zero := int64(0)
-	looks := 0
 	b.GPUs = func(context.Context) (wire.Probe, []wire.GPU) {
-		looks++
 		at := time.Now()
-		if looks == 1 { // a look that was under way
-			return wire.Probe{State: wire.ProbeOK, SampledAt: &time.Time{}}, nil
-		}
 		return wire.Probe{State: wire.ProbeOK, SampledAt: &at}, []wire.GPU{{Index: 0, UUID: "GPU-00000000-1", MemoryUsedMiB: &zero}, {Index: 1, UUID: "GPU-00000000-2", MemoryUsedMiB: &zero}}
 	}
 	for _, name := range []string{"a", "b"} {
@@ -37,6 +33,27 @@ func TestGPUs(t *testing.T) {
 		!strings.Contains(o.Error, "of the 2 GPUs of this node 0 are free, and 1 is wanted: GPU 0: the run a has it; GPU 1: the run b has it") ||
 		strings.Contains(o.Error, "gpus=") { // muster run has no such option
 		t.Errorf("%+v", o)
+	}
+}
+
+// TestGPUsCanceled: what is canceled during a look at the GPUs is not started.
+func TestGPUsCanceled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	canceled := errors.New("somebody canceled the task")
+	for _, p := range []wire.WorkloadProcess{{GPUs: []string{"GPU-00000000-1"}}, {GPUCount: 1}} {
+		ctx, cancel := context.WithCancelCause(b.Context())
+		b.GPUs = func(context.Context) (wire.Probe, []wire.GPU) {
+			cancel(canceled)
+			at := time.Now()
+			return wire.Probe{State: wire.ProbeOK, SampledAt: &at}, []wire.GPU{{UUID: "GPU-00000000-1", MemoryUsedMiB: new(int64)}}
+		}
+		p.Name = "a"
+		p.Command = []string{"true"}
+		o := b.Start(ctx, job("t-a-"+b.State, b.out), &p, nil)
+		if o.Error != canceled.Error() || len(b.Runs()) > 0 {
+			t.Errorf("%+v, %+v", o, b.Runs())
+		}
 	}
 }
 

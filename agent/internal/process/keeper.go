@@ -67,8 +67,8 @@ type keeper struct {
 	each   func(syscall.Signal) int // sends a signal to all processes of the run, and gives their number
 }
 
-// Keep is the keeper of one run, whose folder is there. It returns when all processes of the run have ended. It writes into that folder
-// alone: if the agent was removed meanwhile and joined again, another run may have the folder's path.
+// Keep does the work of the keeper of one run, whose folder is there. It returns when all processes of the run have ended. It writes only
+// into that folder: if the agent was removed meanwhile and joined again, another run may have the folder's path.
 func Keep(folder string, stdin io.Reader, stdout io.WriteCloser) error {
 	own, err := os.Open(folder)
 	if err != nil {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -46,7 +47,7 @@ type output struct {
 	returned bool // the last line was ended by a carriage return
 }
 
-// Write takes what comes. A carriage return ends a line too, as progress bars write it.
+// Write takes what comes. A carriage return ends a line too, because progress bars end their lines so.
 func (o *output) Write(data []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,11 +102,7 @@ func (o *output) line() {
 // append writes a line. If the file would be too long, a new one begins, and the older one goes.
 func (o *output) append(line []byte) error {
 	path := filepath.Join(o.folder, outputFile)
-	most := o.most
-	if most == 0 {
-		most = mostOutput
-	}
-	if o.file != nil && o.size+int64(len(line)) > most {
+	if o.file != nil && o.size+int64(len(line)) > cmp.Or(o.most, mostOutput) {
 		o.file.Close()
 		o.file = nil
 		if err := os.Rename(path, logfile.Older(path)); err != nil {
@@ -183,7 +180,7 @@ func (o *output) close() {
 	}
 }
 
-// Output is where the output of a run is, how many lines of it are not kept, and whether the run has ended. It is good until the run is
+// Output says where the output of a run is, how many lines of it are not kept, and whether the run has ended. It is good until the run is
 // removed.
 type Output struct {
 	Path string // the newer file: logfile.Older is the one before
@@ -205,8 +202,8 @@ func (h Host) Output(name string) (Output, error) {
 	}}, nil
 }
 
-// Tail writes the last lines of a run's output, without their times, and gives how many. truncated says that there was more.
-func (o Output) Tail(lines int, to io.Writer) (given int, truncated bool, err error) {
+// Tail writes the last lines of a run's output, without their times. more is true if there are lines before them.
+func (o Output) Tail(lines int, to io.Writer) (more bool, err error) {
 	var texts []string
 	for _, path := range []string{logfile.Older(o.Path), o.Path} {
 		raw, err := disk.ReadEnd(path, 0, mostTail)
@@ -214,24 +211,24 @@ func (o Output) Tail(lines int, to io.Writer) (given int, truncated bool, err er
 			continue
 		}
 		if err != nil {
-			return 0, false, err
+			return false, err
 		}
 		info, err := os.Stat(path)
-		truncated = truncated || err == nil && info.Size() > int64(len(raw))
+		more = more || err == nil && info.Size() > int64(len(raw))
 		for line := range bytes.Lines(raw) {
 			if l, err := logfile.Parse(bytes.TrimSuffix(line, []byte("\n"))); err == nil {
 				texts = append(texts, l.Message)
 			}
 		}
 	}
-	truncated = truncated || o.Cut > 0 || len(texts) > lines
+	more = more || o.Cut > 0 || len(texts) > lines
 	texts = texts[max(len(texts)-lines, 0):]
 	for _, text := range texts {
 		if _, err := io.WriteString(to, text+"\n"); err != nil {
-			return 0, truncated, err
+			return more, err
 		}
 	}
-	return len(texts), truncated, nil
+	return more, nil
 }
 
 // mostTail is how much of each file Tail reads, in bytes: more than a task's output keeps.

@@ -19,7 +19,7 @@ func newOutput(t testing.TB, most int64) (*output, Output) {
 
 func kept(t testing.TB, o Output) string {
 	var out bytes.Buffer
-	if _, _, err := o.Tail(1_000_000, &out); err != nil {
+	if _, err := o.Tail(1_000_000, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -16,7 +16,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -46,7 +46,7 @@ type Host struct {
 	State    string // the agent's state directory
 	Accounts *account.Accounts
 	Keeper   []string // the program that becomes a keeper, with its arguments: the folder comes behind them
-	// GPUs looks at the GPUs, unless a look is under way, and gives the newest reading; nil: there is none.
+	// GPUs looks at the GPUs now, and returns the newest reading; nil: there is none.
 	GPUs   func(context.Context) (wire.Probe, []wire.GPU)
 	Settle time.Duration    // how long a new program is watched; 0: 3 s
 	Now    func() time.Time // nil: time.Now
@@ -103,7 +103,7 @@ func (h Host) boot() string {
 
 func (h Host) folder(name string) string { return filepath.Join(h.State, Folder, name) }
 
-// Runs are all runs, the oldest first.
+// Runs returns all runs, the oldest first.
 func (h Host) Runs() []wire.Run {
 	all := []wire.Run{}
 	for _, r := range h.all() {
@@ -119,7 +119,7 @@ func (h Host) all() (all []run) {
 			all = append(all, r)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b run) int { return a.StartedAt.Compare(*b.StartedAt) })
+	sort.SliceStable(all, func(i, j int) bool { return all[i].StartedAt.Before(*all[j].StartedAt) })
 	return all
 }
 
@@ -129,7 +129,7 @@ func (h Host) Find(name string) (wire.Run, bool) {
 	return r.Run, err == nil
 }
 
-// Allocation is the allocation of the run that a process belongs to; empty: it belongs to none, or to one of no allocation.
+// Allocation returns the allocation of the run that a process belongs to; empty: it belongs to no run, or the run has no allocation.
 func (h Host) Allocation(pid int) string {
 	for _, r := range h.all() {
 		if r.Allocation != "" && r.Keeper.Lives() && host.Below(pid, r.Keeper.PID) {
@@ -231,8 +231,8 @@ func readJSON(path string, into any) error {
 // watchPace is between two looks whether a run has ended.
 const watchPace = time.Second
 
-// Watch tells News of each run that begins or ends, until ctx is done. A run that has ended and whose folder has not changed since is not
-// read again.
+// Watch calls News for each run that begins or ends, until ctx is done. It does not read a run again that has ended and whose folder has
+// not changed.
 func (h Host) Watch(ctx context.Context) error {
 	known := map[string]string{}
 	tick := time.NewTicker(watchPace)

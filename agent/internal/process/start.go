@@ -2,9 +2,8 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -32,10 +30,8 @@ const (
 	// lastLines is how much of its output a program that ended at once leaves in the error, in lines and in bytes.
 	lastLines = 20
 	maxLast   = 512
-	// lookTime is how long a new look at the GPUs may take. The pause between two tries grows: each may start a program of the driver.
-	lookTime     = 15 * time.Second
-	lookPause    = 200 * time.Millisecond
-	longestPause = 5 * time.Second
+	// lookTime is how long a new look at the GPUs may take, with the wait for one that is under way.
+	lookTime = 30 * time.Second
 )
 
 // start is one start at work.
@@ -49,8 +45,7 @@ type start struct {
 	seen   []wire.GPU
 }
 
-// Start starts a program. One that runs already with the same params is left alone. holders are the others that keep GPUs for
-// themselves.
+// Start starts a program. If it runs already with the same params, nothing is done. holders are the others that keep GPUs for themselves.
 func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProcess, holders []Holder) task.Outcome {
 	s := start{Host: h, job: job, params: params}
 	s.record = record{Spec: spec(params), Boot: h.boot(), Secrets: slices.Sorted(maps.Keys(params.SecretEnv))}
@@ -69,7 +64,7 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 			params.Name, params.Name)
 	}
 	if err := s.prepare(ctx, holders); err != nil {
-		return outcomeOf(err)
+		return task.Failed(err)
 	}
 	if known {
 		fmt.Fprintf(job.Output, "%s has ended before: it is replaced with its output\n", params.Name)
@@ -82,26 +77,10 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 	if err := s.begin(ctx); err != nil {
 		_ = h.Stop(context.WithoutCancel(ctx), params.Name, 0)
 		_ = h.remove(h.folder(params.Name)) // it may have no record yet
-		return outcomeOf(err)
+		return task.Failed(err)
 	}
 	h.tell()
 	return s.settled(ctx)
-}
-
-// cannotRun is the exit of a program that does not begin.
-type cannotRun struct {
-	code int
-	text string
-}
-
-func (c *cannotRun) Error() string { return c.text }
-
-func outcomeOf(err error) task.Outcome {
-	o := task.Failed(err)
-	if no, ok := err.(*cannotRun); ok {
-		o.ExitCode = no.code
-	}
-	return o
 }
 
 // prepare finds out all that the program is started with.
@@ -124,7 +103,7 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 	}
 	path, exit := person.Program(p.Command[0], search, s.order.Dir)
 	if exit != nil {
-		return &cannotRun{exit.Code, exit.Error}
+		return &child.ExitError{Code: exit.Code, Why: exit.Error}
 	}
 	s.order.Path = path
 	s.order.Args = p.Command
@@ -134,7 +113,7 @@ func (s *start) prepare(ctx context.Context, holders []Holder) error {
 		return err
 	}
 	gpus, err := s.gpus(ctx, holders)
-	if err != nil {
+	if err = cmp.Or(err, context.Cause(ctx)); err != nil { // a look takes long, and somebody may have canceled the task
 		return err
 	}
 	now := s.now().UTC().Truncate(time.Second)
@@ -154,20 +133,13 @@ func pairs(vars map[string]string) (all []string) {
 
 // borrow gets the secrets that the params name, as variables. From then on they are hidden in the output.
 func (s *start) borrow(ctx context.Context) (map[string]string, error) {
-	vars := map[string]string{}
-	if len(s.params.SecretEnv) == 0 {
-		return vars, nil
-	}
-	lent, err := s.job.Secrets(ctx)
+	lent, err := s.job.Borrow(ctx, s.params)
 	if err != nil {
-		return nil, fmt.Errorf("the secrets could not be had: %w", err)
+		return nil, err
 	}
+	vars := map[string]string{}
 	for name, secret := range s.params.SecretEnv {
-		value, found := lent[secret]
-		if !found {
-			return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the gateway did not lend the secret %q", secret),
-				"set it with muster secret set")
-		}
+		value := lent[secret]
 		if strings.ContainsRune(value, 0) {
 			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, fmt.Sprintf("the secret %q has a zero byte, which no variable can hold", secret),
 				"set it anew with muster secret set, as text")
@@ -181,8 +153,8 @@ func (s *start) borrow(ctx context.Context) (map[string]string, error) {
 // gpus are those that the program gets.
 func (s *start) gpus(ctx context.Context, holders []Holder) ([]string, error) {
 	if s.params.GPUCount == 0 {
-		if len(s.params.GPUs) > 0 && s.GPUs != nil {
-			_, s.seen = s.GPUs(ctx)
+		if len(s.params.GPUs) > 0 {
+			_ = s.look(ctx) // whose they are is known from an old reading too
 		}
 		return append([]string{}, s.params.GPUs...), nil
 	}
@@ -197,23 +169,22 @@ func (s *start) gpus(ctx context.Context, holders []Holder) ([]string, error) {
 	return choose(s.params.GPUCount, s.seen, holders)
 }
 
-// look looks at the GPUs now: an older reading does not know what has begun to use them since. A look that is under way is waited for.
+// look looks at the GPUs now: an older reading does not know what has begun to use them since.
 func (s *start) look(ctx context.Context) error {
 	if s.GPUs == nil {
 		return nil
 	}
-	for begun, pause := s.now(), lookPause; ; pause = min(2*pause, longestPause) {
-		probe, gpus := s.GPUs(ctx)
-		s.seen = gpus
-		switch {
-		case probe.State == wire.ProbeAbsent, probe.SampledAt != nil && !probe.SampledAt.Before(begun.Truncate(time.Second)):
-			return nil
-		case s.now().Sub(begun) > lookTime, !transport.Sleep(ctx, pause):
-			return wire.Refuse(wire.CodeTaskForbidden, strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+
-				probe.State+": "+probe.Error, ": "),
-				"wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")
-		}
+	bounded, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	begun := s.now().Truncate(time.Second)
+	probe, gpus := s.GPUs(bounded)
+	s.seen = gpus
+	if probe.State == wire.ProbeAbsent || probe.SampledAt != nil && !probe.SampledAt.Before(begun) {
+		return nil
 	}
+	return wire.Refuse(wire.CodeTaskForbidden,
+		strings.TrimSuffix("which GPUs are free cannot be seen now, because the last look at them is "+probe.State+": "+probe.Error, ": "),
+		"wait until the node's GPUs can be read (muster node show), or leave --gpus out: the program sees all GPUs then")
 }
 
 // begin makes the folder of the run, and starts its keeper.
@@ -241,7 +212,7 @@ func (s *start) begin(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("start the keeper of the run: %w", err)
 	case a.Exit != nil:
-		return &cannotRun{a.Exit.Code, a.Exit.Error}
+		return &child.ExitError{Code: a.Exit.Code, Why: a.Exit.Error}
 	case a.Error != "":
 		return fmt.Errorf("start %s: %s", s.record.Program, a.Error)
 	}
@@ -325,16 +296,12 @@ func (s *start) lastWords() string {
 	out, err := s.Output(s.params.Name)
 	last := child.Tail{Most: maxLast}
 	if err == nil {
-		_, _, err = out.Tail(lastLines, &last)
+		_, err = out.Tail(lastLines, &last)
 	}
-	text := strings.TrimSpace(strings.ToValidUTF8(string(last.Bytes()), "?"))
-	switch {
-	case err != nil:
+	if err != nil {
 		return err.Error()
-	case text == "":
-		return "none"
 	}
-	return strconv.Quote(text)
+	return last.Words()
 }
 
 func (s *start) ended(r run, changed bool) task.Outcome {
@@ -345,17 +312,12 @@ func (s *start) ended(r run, changed bool) task.Outcome {
 	return task.Ended(nil, all)
 }
 
-// Runtime stands where a container has its engine.
+// Runtime stands in the place where a container has its engine.
 const Runtime = "process"
 
 // spec is a digest of what a run is made from. Two tasks with the same one want the same program.
 func spec(params *wire.WorkloadProcess) string {
 	p := *params
 	p.TaskTime = wire.TaskTime{}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return "" // texts and numbers can always be written
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return task.Digest(&p)
 }

@@ -123,7 +123,7 @@ func marked(task string, s syscall.Signal) []int {
 // mark is what the environment of all programs of a run has, unless they drop it.
 func mark(task string) string { return wire.EnvRun + "=" + task }
 
-// Left says of each program that runs what it is, and how a person ends it where no agent is left.
+// Left names each program that runs, and says how a person ends it when no agent is left.
 func (h Host) Left() (texts []string) {
 	for _, r := range h.all() {
 		text := fmt.Sprintf("the program %s of the run %s, which a task has started as %s, and which goes on", r.Program, r.Name, r.User)

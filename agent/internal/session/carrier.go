@@ -28,8 +28,9 @@ func (c *carrier) Send(ctx context.Context, channel int, at int64, p pipe.Piece)
 	if len(p.Data) > 0 {
 		c.touch()
 	}
-	body := transport.Bytes(pipe.Kind, p.Body())
-	answer, err := c.do(ctx, transport.Request{Path: c.path(channel, pipe.Query{At: at}), Body: body, Timeout: wire.PieceWait + lateTime})
+	answer, err := c.do(ctx, transport.Request{
+		Path: c.path(channel, pipe.Query{At: at}), Kind: pipe.Kind, Body: p.Body(), Timeout: wire.PieceWait + lateTime,
+	})
 	if err != nil {
 		return 0, err
 	}

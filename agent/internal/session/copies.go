@@ -53,7 +53,12 @@ func (all *copies) holder(id fileID) *copying {
 }
 
 // lock takes the lock of a partial file. It ends the copy that has it, where that one waits for an operator who says nothing.
-func (c *copying) lock(part *os.File, is *syscall.Stat_t) error {
+func (c *copying) lock(part *os.File) error {
+	info, err := part.Stat()
+	if err != nil {
+		return err
+	}
+	is := info.Sys().(*syscall.Stat_t)
 	id := fileID{uint64(is.Dev), is.Ino}
 	for began := time.Now(); ; {
 		if syscall.Flock(int(part.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -16,17 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/child"
 	"muster/agent/pipe"
+	"muster/agent/pipe/tree"
 	"muster/agent/wire"
 )
-
-// rightsOf is a user of this machine whose rights count.
-type rightsOf struct {
-	name     string
-	uid, gid int
-	groups   []int
-}
 
 // copying reads or writes a file or a folder. All work on it is done with the rights of its user and no others: a thread of this process
 // gives its own away for that (child.As). A process of its own for each copy would carry every byte once more.
@@ -36,7 +32,7 @@ type copying struct {
 	frames <-chan frame
 	used   chan []byte // the memory of frames whose work is done
 	params *wire.CopyParams
-	who    rightsOf
+	who    account.Login // whose rights count
 	cancel context.CancelCauseFunc
 	all    *copies
 	waits  atomic.Int64 // since when the operator has sent nothing, in Unix nanoseconds; 0: it is not waited for
@@ -49,7 +45,8 @@ type frame struct {
 }
 
 // copyFile reads or writes a file or a folder. What is wrong with the file stands in the Exit; an error ends the session early.
-func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf, all *copies) (pipe.Exit, error) {
+func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who account.Login,
+	all *copies) (pipe.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	used := make(chan []byte, mostFrames)
@@ -119,18 +116,18 @@ func pump(ctx context.Context, frames *pipe.Frames, used <-chan []byte, cancel c
 
 // as does work as the user.
 func (c *copying) as(work func() error) error {
-	if c.who.uid == os.Geteuid() {
+	if c.who.UID == os.Geteuid() {
 		return work()
 	}
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("the agent runs as an ordinary user, and cannot act as %s: leave --user out", c.who.name)
+		return fmt.Errorf("the agent runs as an ordinary user, and cannot act as %s: leave --user out", c.who.Name)
 	}
-	return child.As(c.who.uid, c.who.gid, c.who.groups, work)
+	return child.As(c.who.UID, c.who.GID, c.who.Groups, work)
 }
 
 // begin says that the session has begun. It is said also if the file turns out to be none: the node has done as it was asked.
 func (c *copying) begin(r pipe.Ready) error {
-	r.User = c.who.name
+	r.User = c.who.Name
 	if err := pipe.WriteJSON(c.main, pipe.FrameReady, r); err != nil {
 		return &channelError{err}
 	}
@@ -196,7 +193,7 @@ func hasBytes(path string, info fs.FileInfo) error {
 	if info.Mode().IsRegular() || info.IsDir() {
 		return nil
 	}
-	return fmt.Errorf("%s is no file: %s", path, kindOf(info.Mode()))
+	return fmt.Errorf("%s is no file: %s", path, tree.KindOf(info.Mode()))
 }
 
 // notOurs refuses what the kernel tells of the agent itself, such as its environment. A copy is made by a thread of the agent, as
@@ -247,19 +244,6 @@ func isOwn(id string) bool {
 	return err == nil
 }
 
-// kindOf names what is not copied.
-func kindOf(mode fs.FileMode) string {
-	switch {
-	case mode&fs.ModeNamedPipe != 0:
-		return "it is a pipe"
-	case mode&fs.ModeSocket != 0:
-		return "it is a socket"
-	case mode&fs.ModeDevice != 0:
-		return "it is a device"
-	}
-	return "it is of a special kind"
-}
-
 // resume reads what the operator has already. It gives 0 where the operator has the beginning of another file.
 func (c *copying) resume(file *os.File, sum hash.Hash) (int64, error) {
 	if c.params.Offset == 0 {
@@ -279,18 +263,15 @@ func (c *copying) resume(file *os.File, sum hash.Hash) (int64, error) {
 
 // sendAll sends so many bytes of the file. Files of the kernel say that they have none: those are read to their end.
 func (c *copying) sendAll(file *os.File, sum hash.Hash, size int64) (sent int64, err error) {
-	if size == 0 {
-		size = wire.MaxCopyUnknown
-	}
-	from := &readable{c.ctx, io.LimitReader(file, size)}
+	from := &readable{c.ctx, io.LimitReader(file, cmp.Or(size, wire.MaxCopyUnknown))}
 	buffer := make([]byte, pipe.MaxFrame)
-	to := pipe.FrameWriter{To: c.main}
+	to := c.line()
 	for {
 		n, err := io.ReadFull(from, buffer)
 		if n > 0 {
 			sum.Write(buffer[:n])
-			if err := to.Write(pipe.FrameOutput, buffer[:n]); err != nil {
-				return sent, &channelError{err}
+			if err := to.Send(pipe.FrameOutput, buffer[:n]); err != nil {
+				return sent, err
 			}
 			sent += int64(n)
 		}
@@ -322,11 +303,11 @@ func (c *copying) explain(err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Sprintf("the disk of the node has no room for %s: make room there, and copy again: it goes on where it ended", c.params.Path)
 	case errors.Is(err, fs.ErrNotExist) && c.params.Write:
-		return fmt.Sprintf("there is no folder %s on the node (as its user %s sees it): make it first", filepath.Dir(c.params.Path), c.who.name)
+		return fmt.Sprintf("there is no folder %s on the node (as its user %s sees it): make it first", filepath.Dir(c.params.Path), c.who.Name)
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("there is no %s on the node (as its user %s sees it)", c.params.Path, c.who.name)
+		return fmt.Sprintf("there is no %s on the node (as its user %s sees it)", c.params.Path, c.who.Name)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Sprintf("the user %s of the node may not do that: %v", c.who.name, err)
+		return fmt.Sprintf("the user %s of the node may not do that: %v", c.who.Name, err)
 	}
 	return err.Error()
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/internal/account"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 )
@@ -49,16 +50,16 @@ type result struct {
 	err  error
 }
 
-func me() rightsOf { return rightsOf{name: "me", uid: os.Geteuid(), gid: os.Getegid()} }
+func me() account.Login { return account.Login{Name: "me", UID: os.Geteuid(), GID: os.Getegid()} }
 
 // copying begins to copy, and waits until the node says so.
-func startCopy(t *testing.T, p wire.CopyParams, who rightsOf) *operator {
+func startCopy(t *testing.T, p wire.CopyParams, who account.Login) *operator {
 	t.Helper()
 	return startBeside(t, p, who, new(copies))
 }
 
 // startBeside is startCopy in an agent with other copies.
-func startBeside(t *testing.T, p wire.CopyParams, who rightsOf, all *copies) *operator {
+func startBeside(t *testing.T, p wire.CopyParams, who account.Login, all *copies) *operator {
 	t.Helper()
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func startBeside(t *testing.T, p wire.CopyParams, who rightsOf, all *copies) *op
 	if err != nil || kind != pipe.FrameReady || json.Unmarshal(data, &o.ready) != nil {
 		t.Fatalf("%c %s, %v", kind, data, err)
 	}
-	if o.ready.User != who.name {
+	if o.ready.User != who.Name {
 		t.Errorf("as %q", o.ready.User)
 	}
 	return o

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,10 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"muster/agent/disk"
 	"muster/agent/pipe"
+	"muster/agent/pipe/tree"
 )
 
 // write takes a file. It gathers in a partial file beside the target, whose name says what it will be, so that a later try goes on with it.
@@ -32,7 +31,7 @@ func (c *copying) write() (pipe.Exit, error) {
 	}
 	to.lock = c.lock
 	defer c.all.leave(c)
-	part, err := to.partial(c.params.SHA256, c.who.uid)
+	part, err := to.partial(c.params.SHA256, c.who.UID)
 	if err != nil {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
 	}
@@ -77,35 +76,27 @@ func (c *copying) earlier(part *os.File, sum hash.Hash) (int64, error) {
 
 // take writes what the operator sends behind what is there.
 func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
+	from := c.line()
 	for {
-		var f frame
-		c.waits.Store(time.Now().UnixNano())
-		select {
-		case f = <-c.frames:
-			c.waits.Store(0)
-		case <-c.ctx.Done():
-			return context.Cause(c.ctx)
-		}
+		kind, data, err := from.Next()
 		switch {
-		case f.kind == pipe.FrameInputEnd && there < c.params.Size:
+		case err != nil:
+			return err
+		case kind == pipe.FrameInputEnd && there < c.params.Size:
 			return fmt.Errorf("only %d of %d bytes came: copy again, and it goes on there", there, c.params.Size)
-		case f.kind == pipe.FrameInputEnd:
+		case kind == pipe.FrameInputEnd:
 			return part.Truncate(there) // a hole at the end counts from now on
-		case f.kind != pipe.FrameInput:
+		case kind != pipe.FrameInput:
 			continue
 		}
-		there += int64(len(f.data))
+		there += int64(len(data))
 		if there > c.params.Size {
 			return fmt.Errorf("more than %d bytes came", c.params.Size)
 		}
-		if err := c.put(part, f.data); err != nil {
+		if err := c.put(part, data); err != nil {
 			return err
 		}
-		sum.Write(f.data)
-		select {
-		case c.used <- f.data:
-		default:
-		}
+		sum.Write(data)
 	}
 }
 
@@ -122,7 +113,7 @@ type place struct {
 	folder *os.File
 	path   string // of the folder
 	name   string
-	lock   func(part *os.File, is *syscall.Stat_t) error
+	lock   func(part *os.File) error
 	before *syscall.Stat_t // what target has found; nil: there is no such file yet
 	disk   disk.Steps      // nil: nobody is told; for tests
 }
@@ -161,7 +152,7 @@ func (p *place) target() (folder bool, err error) {
 	case info.IsDir():
 		return true, nil
 	case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
-		return false, fmt.Errorf("%s is there and is no file: %s", filepath.Join(p.path, p.name), kindOf(info.Mode()))
+		return false, fmt.Errorf("%s is there and is no file: %s", filepath.Join(p.path, p.name), tree.KindOf(info.Mode()))
 	case info.Mode().IsRegular():
 		p.before, _ = info.Sys().(*syscall.Stat_t)
 	}
@@ -202,7 +193,7 @@ func (p *place) claim(file *os.File, name, path string, uid int) (same bool, err
 	if !info.Mode().IsRegular() || !known || int(status.Uid) != uid || status.Nlink > 1 {
 		return false, fmt.Errorf("%s is in the way, and is not a file of this user alone: remove it", path)
 	}
-	if err := p.lock(file, status); err != nil {
+	if err := p.lock(file); err != nil {
 		return false, err
 	}
 	now, err := p.look(name)

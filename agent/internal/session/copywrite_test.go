@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/internal/account"
 	"muster/agent/wire"
 )
 
@@ -179,12 +180,12 @@ func TestCopyWriteTwice(t *testing.T) {
 // TestCopyAs: the rights of the user count, and the file is the user's.
 func TestCopyAs(t *testing.T) {
 	if os.Geteuid() != 0 {
-		if exit := startCopy(t, wire.CopyParams{Path: "/etc/passwd"}, rightsOf{name: "ada", uid: 54321}).end(); exit.Code == 0 {
+		if exit := startCopy(t, wire.CopyParams{Path: "/etc/passwd"}, account.Login{Name: "ada", UID: 54321}).end(); exit.Code == 0 {
 			t.Errorf("an ordinary user copied as another one: %+v", exit)
 		}
 		return
 	}
-	ada := rightsOf{name: "ada", uid: 54321, gid: 54322}
+	ada := account.Login{Name: "ada", UID: 54321, GID: 54322}
 	dir, err := os.MkdirTemp("", "copy")
 	if err == nil {
 		err = os.Chmod(dir, 0o777)
@@ -248,7 +249,7 @@ func TestCopyFull(t *testing.T) {
 }
 
 func TestCopyExplains(t *testing.T) {
-	c := &copying{params: &wire.CopyParams{Path: "/srv/f"}, who: rightsOf{name: "ada"}}
+	c := &copying{params: &wire.CopyParams{Path: "/srv/f"}, who: account.Login{Name: "ada"}}
 	for err, want := range map[error]string{
 		syscall.ENOSPC: "no room for /srv/f", syscall.EDQUOT: "no room", syscall.ENOENT: "there is no /srv/f", syscall.EACCES: "ada",
 		syscall.EIO: "input/output",

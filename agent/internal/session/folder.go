@@ -6,23 +6,22 @@ import (
 	"errors"
 	"os"
 	"path"
-	"syscall"
 	"time"
 
 	"muster/agent/pipe"
 	"muster/agent/pipe/tree"
 )
 
-// line is this end of the copy of a folder.
+// line carries the frames of a copy.
 type line struct {
 	*copying
 	to   pipe.FrameWriter
-	last []byte // the memory of the frame before
+	last []byte // the memory of the frame before, for a later one
 }
 
 func (c *copying) line() *line { return &line{copying: c, to: pipe.FrameWriter{To: c.main}} }
 
-// Send is of tree.Line.
+// Send implements tree.Line.
 func (l *line) Send(kind pipe.FrameKind, data []byte) error {
 	if err := l.to.Write(kind, data); err != nil {
 		return &channelError{err}
@@ -30,7 +29,7 @@ func (l *line) Send(kind pipe.FrameKind, data []byte) error {
 	return nil
 }
 
-// Next is of tree.Line.
+// Next implements tree.Line.
 func (l *line) Next() (pipe.FrameKind, []byte, error) {
 	select {
 	case l.used <- l.last:
@@ -70,7 +69,7 @@ func (c *copying) readFolder() (pipe.Exit, error) {
 
 // writeFolder takes a folder.
 func (c *copying) writeFolder() (pipe.Exit, error) {
-	top, err := tree.Open(path.Clean(c.params.Path), c.params.Name, c.params.Origin, tree.Owner{UID: c.who.uid, Lock: c.hold})
+	top, err := tree.Open(path.Clean(c.params.Path), c.params.Name, c.params.Origin, tree.Owner{UID: c.who.UID, Lock: c.hold})
 	if err != nil {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
 	}
@@ -87,14 +86,7 @@ func (c *copying) writeFolder() (pipe.Exit, error) {
 
 // hold locks a file or a folder that this copy writes.
 func (c *copying) hold(file *os.File) (release func(), err error) {
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := c.lock(file, info.Sys().(*syscall.Stat_t)); err != nil {
-		return nil, err
-	}
-	return func() { c.all.leave(c) }, nil
+	return func() { c.all.leave(c) }, c.lock(file)
 }
 
 // troubles counts what was not copied.

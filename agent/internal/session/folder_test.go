@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/account"
 	"muster/agent/pipe"
 	"muster/agent/pipe/tree"
 	"muster/agent/wire"
@@ -25,7 +26,7 @@ type far struct {
 	exit chan pipe.Exit
 }
 
-func startFolder(t *testing.T, p wire.CopyParams, who rightsOf, all *copies) *far {
+func startFolder(t *testing.T, p wire.CopyParams, who account.Login, all *copies) *far {
 	t.Helper()
 	p.Folder = true
 	return &far{operator: startBeside(t, p, who, all), exit: make(chan pipe.Exit, 1)}
@@ -150,7 +151,7 @@ func TestFolderAs(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("NOT RUN: only root can take the rights of another user")
 	}
-	ada := rightsOf{name: "ada", uid: 54321, gid: 54322}
+	ada := account.Login{Name: "ada", UID: 54321, GID: 54322}
 	dir, err := os.MkdirTemp("", "folder")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)

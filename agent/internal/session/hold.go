@@ -15,8 +15,8 @@ const (
 	holdPause = 5 * time.Minute
 )
 
-// Hold keeps new sessions out, while none is open, until release is called. It reports false if one is open. If it has done so again
-// and again for an hour, it ends those that are open. It waits no longer for one that does not end after that.
+// Hold keeps new sessions out until release is called, if no session is open. It returns false if one is open. If that happened again and
+// again for an hour, it ends the open sessions. It does not wait any longer for a session that does not end after that.
 func (h *Host) Hold() (release func(), ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

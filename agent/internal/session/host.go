@@ -46,7 +46,7 @@ type Config struct {
 	State    string   // the agent's folder on the disk; empty: there is none
 	Policies []string // files, the first that is there counts
 	Accounts *account.Accounts
-	// Logs serves a session.logs. It writes a frame that says that the session has begun. The error is why it does not begin.
+	// Logs serves a session.logs. It writes a frame that says that the session has begun. An error says why the session does not begin.
 	Logs   func(ctx context.Context, main *pipe.End, params *wire.LogsParams) (pipe.Exit, error)
 	Logger *slog.Logger
 }
@@ -131,13 +131,11 @@ func (h *Host) Open(state identity.State, p wire.TaskPayload, key ed25519.Public
 	if h.shut == nil {
 		h.open[p.TaskID] = cancel
 	}
-	h.running.Add(1)
-	go func() {
-		defer h.running.Done()
+	h.running.Go(func() {
 		defer h.forget(p.TaskID)
 		defer cancel(nil)
 		o.run(ctx, cancel, err)
-	}()
+	})
 }
 
 // known notes a document, and tells whether it came before.
@@ -239,12 +237,10 @@ func (o *opening) run(ctx context.Context, cancel context.CancelCauseFunc, refus
 	}()
 	o.Logger.Info("session begins", "session", o.id, "type", o.kind, "signed_by", sign.KeyID(o.key))
 	exit, err := o.safely(ctx, main, func(channel int) *pipe.End { return pipe.Open(ctx, carry, channel) })
-	switch cause := context.Cause(ctx); {
-	case cause != nil && (errors.Is(cause, errUpdate) || errors.Is(cause, errStops)):
-		_ = pipe.WriteFrame(main, pipe.FrameNotice, []byte(cause.Error()))
-		exit.Error = cause.Error()
-		err = nil
-	case cause != nil:
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(cause, errUpdate) || errors.Is(cause, errStops) {
+			_ = pipe.WriteFrame(main, pipe.FrameNotice, []byte(cause.Error()))
+		}
 		exit.Error = cause.Error()
 		err = nil
 	}
@@ -278,25 +274,11 @@ func (o *opening) refuse(main *pipe.End, why error) {
 
 // finish waits until the gateway has everything, but not for long where the agent stops.
 func (o *opening) finish(main *pipe.End) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = main.CloseWrite()
-	}()
-	limit := time.NewTimer(finishTime)
-	defer limit.Stop()
-	select {
-	case <-done:
-		return
-	case <-limit.C:
-	case <-o.life.Done():
-		select {
-		case <-done:
-		case <-time.After(stopTime / 4):
-		}
-	}
-	main.Close()
-	<-done
+	late := time.AfterFunc(finishTime, func() { main.Close() })
+	defer late.Stop()
+	hurry := context.AfterFunc(o.life, func() { late.Reset(stopTime / 4) })
+	defer hurry()
+	_ = main.CloseWrite() // it fails once the channel is closed
 }
 
 // safely serves a session. A fault in one session ends no other one.

@@ -118,10 +118,40 @@ func (p *process) collect() pipe.Exit {
 	return pipe.Exit{Code: status.ExitStatus()}
 }
 
-// source is the output of a program.
+// source is the output of a program: a pipe, or its terminal.
 type source interface {
 	io.Reader
 	SetReadDeadline(time.Time) error
+}
+
+// output is one output of a program, and the kind of frames that it goes out in.
+type output struct {
+	from source
+	kind pipe.FrameKind
+}
+
+// send sends what a program writes. The channel is closed when all is sent.
+func (p *process) send(main *pipe.End, outputs []output, cancel context.CancelCauseFunc) <-chan struct{} {
+	var writing sync.Mutex // a frame of one must not stand within a frame of another
+	var all sync.WaitGroup
+	for _, one := range outputs {
+		all.Go(func() {
+			err := drain(one.from, p.ended, func(data []byte) error {
+				writing.Lock()
+				defer writing.Unlock()
+				return pipe.WriteFrame(main, one.kind, data)
+			})
+			if err != nil {
+				cancel(err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	return done
 }
 
 // drain sends a program's output until its end. Once the program has ended, it waits no longer than outputTime for more.

@@ -11,8 +11,8 @@ import (
 	"unsafe"
 )
 
-// Terminal is a pseudo terminal, as what is behind it sees it: what programs write is read here, and what is written here they read. Read
-// and Write may be called at the same time.
+// Terminal is the master side of a pseudo terminal: Read returns what programs write, and programs read what Write writes. Read and Write
+// may be called at the same time.
 type Terminal struct {
 	master *os.File
 }
@@ -24,7 +24,7 @@ const (
 	getPeer = 0x5441 // TIOCGPTPEER: package syscall does not have it
 )
 
-// Open makes a terminal of this size. slave is the side for programs. Its caller closes it once they have it.
+// Open makes a terminal of this size. slave is the side for programs. The caller closes it once they have it.
 func Open(rows, columns int) (t *Terminal, slave *os.File, err error) {
 	master, err := os.OpenFile(device, os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -108,14 +108,14 @@ func (t *Terminal) Resize(rows, columns int) error {
 	return t.control(syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 }
 
-// Foreground is the process group that gets the signals of the keyboard.
+// Foreground returns the process group that gets the signals of the keyboard.
 func (t *Terminal) Foreground() (int, error) {
 	var group int32
 	err := t.control(syscall.TIOCGPGRP, unsafe.Pointer(&group))
 	return int(group), err
 }
 
-// Read gives what programs have written. The error is io.EOF once all have closed their side.
+// Read returns what programs have written. The error is io.EOF once all have closed their side.
 func (t *Terminal) Read(p []byte) (int, error) {
 	n, err := t.master.Read(p)
 	if errors.Is(err, syscall.EIO) {
@@ -124,17 +124,16 @@ func (t *Terminal) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline bounds Read.
+// SetReadDeadline sets the time by which Read returns.
 func (t *Terminal) SetReadDeadline(at time.Time) error { return t.master.SetReadDeadline(at) }
 
-// Write is what somebody types. It waits where the programs do not read.
+// Write types bytes into the terminal. It waits while the programs do not read.
 func (t *Terminal) Write(p []byte) (int, error) { return t.master.Write(p) }
 
 // Close hangs up: the session in front of the terminal gets SIGHUP.
 func (t *Terminal) Close() error { return t.master.Close() }
 
-// Attach is how a program is started with the programs' side as its standard input, so that this becomes the terminal of a session of its
-// own.
+// Attach sets how a program is started with the programs' side as its standard input, so that this becomes the terminal of a new session.
 func Attach(attributes *syscall.SysProcAttr) {
 	attributes.Setsid = true
 	attributes.Setctty = true

@@ -27,8 +27,7 @@ func (o *opening) serve(ctx context.Context, main *pipe.End, channel func(int) *
 		if err != nil {
 			return pipe.Exit{}, err
 		}
-		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.Name, uid: who.UID, gid: who.GID, groups: who.Groups},
-			&o.copies)
+		return copyFile(ctx, main, pipe.NewFrames(main), p, who.Login, &o.copies)
 	case *wire.LogsParams:
 		if o.Logs != nil {
 			return o.Logs(ctx, main, p)

@@ -50,31 +50,19 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 		return *person.NotStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.Name, Directory: cmd.Dir})
 	}
 	return o.attend(ctx, main, program, pipe.Ready{User: who.Name, Directory: cmd.Dir},
-		func(f frame) error { return typed(f, terminal, program) },
-		func(cancel context.CancelCauseFunc) <-chan struct{} {
-			drained := make(chan struct{})
-			go func() {
-				defer close(drained)
-				send := func(data []byte) error { return pipe.WriteFrame(main, pipe.FrameOutput, data) }
-				if err := drain(terminal, program.ended, send); err != nil {
-					cancel(err)
-				}
-			}()
-			return drained
-		}), nil
+		func(f frame) error { return typed(f, terminal, program) }, output{terminal, pipe.FrameOutput}), nil
 }
 
-// attend is there for a program that has begun, until it has ended and all of its output is sent. take gets what the operator sends, and
-// send sends the output.
+// attend is there for a program that has begun, until it has ended and all of its output is sent. take gets what the operator sends.
 func (o *opening) attend(ctx context.Context, main *pipe.End, program *process, ready pipe.Ready, take func(frame) error,
-	send func(context.CancelCauseFunc) <-chan struct{}) pipe.Exit {
+	outputs ...output) pipe.Exit {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := pipe.WriteJSON(main, pipe.FrameReady, ready); err != nil {
 		cancel(err)
 	}
 	go func() { cancel(takeAll(pipe.NewFrames(main), take)) }()
-	drained := send(cancel)
+	drained := program.send(main, outputs, cancel)
 	program.watch(ctx, o.life.Done())
 	o.settle(ctx, main, drained)
 	return farewell(ctx, program.collect())
@@ -106,21 +94,18 @@ func farewell(ctx context.Context, exit pipe.Exit) pipe.Exit {
 
 // settle waits until all output is sent. If the session is ended, nobody may take it any more: then it waits for a while.
 func (o *opening) settle(ctx context.Context, main *pipe.End, drained <-chan struct{}) {
-	select {
-	case <-drained:
-		return
-	case <-ctx.Done():
-	}
-	limit := outputTime
-	if o.life.Err() != nil {
-		limit = stopTime / 8
-	}
-	select {
-	case <-drained:
-		return
-	case <-time.After(limit):
-	}
-	main.Close()
+	stop := context.AfterFunc(ctx, func() {
+		limit := outputTime
+		if o.life.Err() != nil {
+			limit = stopTime / 8
+		}
+		select {
+		case <-drained:
+		case <-time.After(limit):
+			main.Close()
+		}
+	})
+	defer stop()
 	<-drained
 }
 

@@ -2,6 +2,7 @@ package task
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,7 +49,7 @@ func TestAnyByte(t *testing.T) {
 	}
 	again := func(j *journal, id string, expires time.Time) bool {
 		for _, e := range j.unreported() {
-			if e.id == id && e.step == stepAccepted {
+			if e.Task == id && e.Step == stepAccepted {
 				return true
 			}
 		}
@@ -77,6 +78,34 @@ func TestAnyByte(t *testing.T) {
 			content, err := j.content()
 			must(t, err)
 			check("after it", at, to, read(content))
+		}
+	}
+}
+
+// TestDamagedAnew: in a journal that was written anew, one damaged line hides no task that had begun. The gateway hears of each: its
+// result, or that it was interrupted.
+func TestDamagedAnew(t *testing.T) {
+	at := time.Now().UTC()
+	j := &journal{now: time.Now, open: map[string]*entry{}, done: map[string]time.Time{}}
+	for _, last := range []string{stepStarted, stepFinished} {
+		r := record{Task: wire.NewTaskID(), Expires: at.Add(time.Hour), Signed: &wire.SignedTask{Payload: []byte("p")}, Started: &at,
+			Result: &wire.TaskResult{Status: wire.TaskCompleted}}
+		for _, r.Step = range steps[:slices.Index(steps[:], last)+1] {
+			j.apply(r)
+		}
+	}
+	content, err := j.content()
+	must(t, err)
+	lines := slices.Collect(bytes.Lines(content))
+	for i := range lines {
+		damaged := slices.Clone(lines)
+		damaged[i] = []byte("damaged\n")
+		again := &journal{now: time.Now, open: map[string]*entry{}, done: map[string]time.Time{}}
+		again.load(bytes.Join(damaged, nil))
+		for id := range j.open {
+			if e := again.open[id]; e == nil || e.Step == stepAccepted || !e.Expires.Equal(at.Add(time.Hour)) {
+				t.Errorf("without line %d %s: %+v", i, lines[i], e)
+			}
 		}
 	}
 }

@@ -8,6 +8,8 @@ package task
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,10 +28,40 @@ type Job struct {
 	// Secrets asks the gateway for the secrets that the params refer to, by their names. It asks anew each time. Nothing of them may
 	// get to Output, to the log, to an error or to the disk.
 	Secrets func(ctx context.Context) (map[string]string, error)
-	// Probe sends the gateway bytes, and has it answer with so many, at most wire.MaxTaskPiece each, to measure the way. Nobody keeps them.
+	// Probe sends bytes to the gateway, which answers with want bytes, to measure the way. Each side sends at most wire.MaxTaskPiece.
+	// Nobody keeps the bytes.
 	Probe  func(ctx context.Context, data []byte, want int) error
 	Dir    string // a folder for this task alone, mode 0700. It is removed when the task has ended
 	Policy Policy
+}
+
+// Borrow gets the secrets that params name, by their names. It fails if the gateway does not lend one of them.
+func (j Job) Borrow(ctx context.Context, params wire.TaskParams) (map[string]string, error) {
+	names := wire.TaskSecretNames(params)
+	if len(names) == 0 {
+		return nil, nil
+	}
+	lent, err := j.Secrets(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the secrets could not be had: %w", err)
+	}
+	for _, name := range names {
+		if _, found := lent[name]; !found {
+			return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the gateway did not lend the secret %q", name), "set it with muster secret set")
+		}
+	}
+	return lent, nil
+}
+
+// Digest returns a text that is equal for params that want the same; empty: the params cannot be written as JSON, which does not happen for
+// texts and numbers.
+func Digest(params wire.TaskParams) string {
+	raw, err := json.Marshal(params)
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // Outcome is what a handler has done. The zero value is a success.
@@ -39,13 +71,14 @@ type Outcome struct {
 	Error    string          // for a person: what went wrong, and what to do next. If it is not empty, the task has failed
 	Values   wire.TaskValues // what the task's type documents
 	Archive  string          // the name of a file in Dir that goes to the operator; empty: none. It gets there under this name
-	// After runs once the gateway has the result, for what ends this process. It does not run where the gateway refuses the result. If
-	// the agent ends before, the task counts as interrupted. Its ctx is done when the agent stops. nil: nothing. A notice tells its error.
+	// After runs once the gateway has the result, for work that ends this process. It does not run if the gateway refuses the result. If
+	// the agent ends before, the task counts as interrupted. Its ctx is done when the agent stops. nil: nothing runs. A notice shows its
+	// error.
 	After func(ctx context.Context) error
 }
 
-// Failed is the outcome of a task that failed with this error. An exit code in it becomes the task's own. A refusal in it gives its code.
-// Everything else counts as 1.
+// Failed returns the outcome of a task that failed with this error. An exit code in the error becomes the task's own, and so does the code
+// of a refusal in it. Everything else counts as 1.
 func Failed(err error) Outcome {
 	o := Outcome{ExitCode: 1, Error: err.Error()}
 	var exit *child.ExitError
@@ -59,10 +92,10 @@ func Failed(err error) Outcome {
 	return o
 }
 
-// Failf is Failed with a text of its own.
+// Failf returns Failed of an error with this text.
 func Failf(format string, args ...any) Outcome { return Failed(fmt.Errorf(format, args...)) }
 
-// Ended is the outcome of work that has found something out, also if it failed; nil: it has not.
+// Ended returns the outcome of work that has found something out, even if the work failed; nil: it has found nothing.
 func Ended(err error, found map[string]any) Outcome {
 	var o Outcome
 	if err != nil {

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -38,17 +39,12 @@ const (
 	stepReported = "reported" // the gateway has the result, or wants none
 )
 
-// entry is a task that the gateway waits for.
+var steps = [...]string{stepAccepted, stepStarted, stepFinished, stepReported}
+
+// entry is a task that the gateway waits for: all that its records have said.
 type entry struct {
-	id      string
-	step    string
-	signed  wire.SignedTask
-	expires time.Time
-	started *time.Time
-	result  *wire.TaskResult
-	archive string // of the Outcome
-	follows bool   // the Outcome has an After
-	unsure  bool   // the journal ended with a line that was cut off: it may have been more than that
+	record
+	unsure bool // the journal ended with a line that was cut off: it may have been more than that
 }
 
 // journal remembers tasks across restarts and power cuts. What it has taken is on the disk. Its methods are safe for concurrent use.
@@ -98,20 +94,20 @@ func (j *journal) doubts(issued time.Time, offset time.Duration) bool {
 // load takes what a journal says. With damage, what was accepted counts as started.
 func (j *journal) load(raw []byte) {
 	cut := false
-	for record, err := range readRecords(raw) {
-		switch err {
+	for line := range bytes.Lines(raw) {
+		switch r, err := readRecord(line); err {
 		case errCutOff:
 			cut = true
-		case nil:
-			j.apply(record)
 		case errDamaged:
 			j.damaged++
+		default:
+			j.apply(r)
 		}
 	}
 	for _, e := range j.open {
 		e.unsure = cut
-		if j.damaged > 0 && e.step == stepAccepted {
-			e.step = stepStarted
+		if j.damaged > 0 && e.Step == stepAccepted {
+			e.Step = stepStarted
 		}
 	}
 	if j.damaged > 0 {
@@ -143,7 +139,7 @@ func (j *journal) shut() {
 	}
 }
 
-// apply takes what a record says. A task never goes back a step, so an old record after a new one says nothing.
+// apply takes what a record says. A task never goes back a step, whatever an old record says after a new one.
 func (j *journal) apply(r record) {
 	if r.Horizon.After(j.horizon) {
 		j.horizon = r.Horizon
@@ -152,35 +148,29 @@ func (j *journal) apply(r record) {
 		j.doubt = r.Doubt
 	}
 	_, over := j.done[r.Task]
-	known := slices.Contains([]string{stepAccepted, stepStarted, stepFinished, stepReported}, r.Step)
-	if over || r.Task == "" || !known {
+	step := slices.Index(steps[:], r.Step)
+	if over || r.Task == "" || step < 0 {
 		return
 	}
 	e := j.open[r.Task]
 	if e == nil {
-		e = &entry{id: r.Task}
+		e = &entry{record: record{Task: r.Task, Step: r.Step}}
 		j.open[r.Task] = e
 	}
 	if !r.Expires.IsZero() {
-		e.expires = r.Expires
+		e.Expires = r.Expires
 	}
-	switch r.Step {
-	case stepAccepted:
-		e.signed = *cmp.Or(r.Signed, &wire.SignedTask{})
-		e.step = cmp.Or(e.step, stepAccepted)
-	case stepStarted:
-		e.started = cmp.Or(r.Started, e.started)
-		if e.step != stepFinished {
-			e.step = stepStarted
-		}
-	case stepFinished:
-		e.result = r.Result
-		e.archive = r.Archive
-		e.follows = r.Follows
-		e.step = stepFinished
-	case stepReported:
+	e.Signed = cmp.Or(r.Signed, e.Signed)
+	e.Started = cmp.Or(r.Started, e.Started)
+	if r.Step == stepFinished {
+		e.Result, e.Archive, e.Follows = r.Result, r.Archive, r.Follows
+	}
+	if step > slices.Index(steps[:], e.Step) {
+		e.Step = r.Step
+	}
+	if r.Step == stepReported {
 		delete(j.open, r.Task)
-		j.done[r.Task] = e.expires
+		j.done[r.Task] = e.Expires
 	}
 }
 
@@ -212,7 +202,7 @@ func (j *journal) steps() map[string]string {
 		all[id] = stepReported
 	}
 	for id, e := range j.open {
-		all[id] = e.step
+		all[id] = e.Step
 	}
 	return all
 }
@@ -242,7 +232,7 @@ func (j *journal) take(r record, always bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if e := j.open[r.Task]; e != nil && r.Expires.IsZero() {
-		r.Expires = e.expires
+		r.Expires = e.Expires
 	}
 	err := j.append(r)
 	if err == nil || always {
@@ -342,14 +332,17 @@ func (j *journal) forget() {
 	}
 }
 
-// records say all of an entry.
-func (e *entry) records() []record {
-	all := []record{{Task: e.id, Step: stepAccepted, Signed: &e.signed, Expires: e.expires}}
-	if e.started != nil || e.step == stepStarted {
-		all = append(all, record{Task: e.id, Step: stepStarted, Started: e.started})
+// records say all of an entry, a line for each step: where one of the lines is damaged later, the others still tell of the task, and the
+// gateway hears what became of it.
+func (e *entry) records() (all []record) {
+	if e.Signed != nil {
+		all = append(all, record{Task: e.Task, Step: stepAccepted, Signed: e.Signed, Expires: e.Expires})
 	}
-	if e.step == stepFinished {
-		all = append(all, record{Task: e.id, Step: stepFinished, Result: e.result, Archive: e.archive, Follows: e.follows})
+	if e.Step != stepAccepted {
+		all = append(all, record{Task: e.Task, Step: stepStarted, Started: e.Started, Expires: e.Expires})
+	}
+	if e.Step == stepFinished {
+		all = append(all, record{Task: e.Task, Step: stepFinished, Result: e.Result, Archive: e.Archive, Follows: e.Follows, Expires: e.Expires})
 	}
 	return all
 }

@@ -63,13 +63,13 @@ func TestFullDisk(t *testing.T) {
 	if err := j.finish(begun, wire.TaskResult{Status: wire.TaskCompleted}, "", false); err == nil {
 		t.Error("it was written")
 	}
-	if left := j.unreported(); len(left) != 1 || left[0].step != stepFinished {
+	if left := j.unreported(); len(left) != 1 || left[0].Step != stepFinished {
 		t.Errorf("%+v", left)
 	}
 	mend()
 	must(t, j.writable())
 	again := journalAt(t, path)
-	if left := again.unreported(); len(left) != 1 || left[0].step != stepFinished || left[0].result.Status != wire.TaskCompleted {
+	if left := again.unreported(); len(left) != 1 || left[0].Step != stepFinished || left[0].Result.Status != wire.TaskCompleted {
 		t.Errorf("%+v", left)
 	}
 }
@@ -80,7 +80,7 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	id := wire.NewTaskID()
 	must(t, j.accept(id, wire.SignedTask{}, time.Now().Add(time.Hour)))
 	defer j.fill(t)()
-	if err := j.start(id, time.Now()); err == nil || j.unreported()[0].step != stepAccepted {
+	if err := j.start(id, time.Now()); err == nil || j.unreported()[0].Step != stepAccepted {
 		t.Errorf("%v, %+v", err, j.unreported())
 	}
 }
@@ -121,7 +121,7 @@ func TestDamagedJournal(t *testing.T) {
 			t.Errorf("%s: %d left, %d damaged", name, len(left), again.damaged)
 		}
 		for _, e := range again.unreported() {
-			if begun := e.step == stepStarted; begun != (c.damaged > 0) || e.unsure != strings.HasPrefix(name, "cut off") {
+			if begun := e.Step == stepStarted; begun != (c.damaged > 0) || e.unsure != strings.HasPrefix(name, "cut off") {
 				t.Errorf("%s: %+v", name, e)
 			}
 		}
@@ -171,6 +171,9 @@ func TestJournalStaysSmall(t *testing.T) {
 	must(t, j.rewrite())
 	if len(j.done) != mostNames || !j.horizon.Equal(long) {
 		t.Errorf("%d names, the horizon is %v", len(j.done), j.horizon)
+	}
+	if !j.seen(old, long) || j.seen(old, long.Add(time.Nanosecond)) {
+		t.Error("a task that was forgotten could come again, or a later one cannot come")
 	}
 }
 
@@ -233,7 +236,7 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("%d left, then %d; %d damaged", len(first), len(again.unreported()), again.damaged)
 		}
 		for i, e := range again.unreported() {
-			if e.step != first[i].step || e.id != first[i].id {
+			if e.Step != first[i].Step || e.Task != first[i].Task {
 				t.Errorf("%+v, then %+v", first[i], e)
 			}
 		}

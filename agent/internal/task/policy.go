@@ -42,8 +42,8 @@ type Policy struct {
 	ForwardHosts []string `json:"forward_hosts"` // that sessions may reach beside the node itself: addresses, networks, names
 }
 
-// LoadPolicy reads the first of the files that is there. It is no error if none is. It is one where the file could have been written
-// by another user than this one and root, or where anything in it is not understood: then nothing may be done.
+// LoadPolicy reads the first of the files that exists. It is no error if none exists. It is an error if another user than this one and root
+// could have written the file, or if anything in it is not understood: then nothing may be done.
 func LoadPolicy(files ...string) (Policy, error) {
 	for _, file := range files {
 		raw, err := readOwned(file)
@@ -157,9 +157,9 @@ func anyMatches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. key is the one
-// that verified the task. TaskWorkloadProcess came after SessionExec, and an owner who does not want the one does not want the other:
-// workload.* in a policy means containers to who wrote it. The refusal has the code wire.CodeTaskForbidden.
+// Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. key is the one that verified
+// the task. TaskWorkloadProcess came after SessionExec, and an owner who forbids SessionExec means that type too: for the author of an
+// older policy, workload.* meant containers. The refusal has the code wire.CodeTaskForbidden.
 func (p Policy) Check(name string, key ed25519.PublicKey) error {
 	const hint = "its owner changes " + PolicyFile + " there, or another node does the work"
 	switch {

@@ -11,8 +11,8 @@ import (
 	"muster/agent/wire"
 )
 
-// CheckSession is Check for a type of session. Sessions came after tasks, so operators' keys have to name them too. Reading logs changes
-// nothing.
+// CheckSession does what Check does, for a type of session. Sessions came after tasks, so the policy must name operators' keys for them
+// too. That is not so for reading logs, which changes nothing.
 func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
 	if err := p.Check(name, key); err != nil {
 		return err
@@ -23,7 +23,7 @@ func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
 	return p.checkNamed(name)
 }
 
-// CheckUser refuses a session or a program as this user of the node, if the owner names the users for them and this is none of them.
+// CheckUser refuses a session or a program as this user of the node, if the owner names the allowed users and this is not one of them.
 func (p Policy) CheckUser(name string) error {
 	if p.SessionUsers == nil || slices.Contains(p.SessionUsers, name) {
 		return nil
@@ -53,7 +53,7 @@ func (p Policy) CheckPort(port int) error {
 		"its owner adds it to forward_ports in "+PolicyFile+" there")
 }
 
-// NamesHost tells whether the owner lets sessions reach a host of this name, wherever the name leads.
+// NamesHost reports whether the owner lets sessions reach a host of this name, wherever the name leads.
 func (p Policy) NamesHost(name string) bool {
 	return slices.ContainsFunc(p.ForwardHosts, func(text string) bool { return strings.EqualFold(text, name) })
 }

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"iter"
 	"strconv"
 	"time"
 
 	"muster/agent/wire"
 )
 
-// record is one line of the journal: the CRC-32 of what follows in 8 hex digits, a space, and JSON.
+// record is one line of the journal: the CRC-32 of what follows in 8 hex digits, a space, and JSON. It says what is new with a step of a
+// task.
 type record struct {
 	Task    string           `json:"task,omitempty"`
 	Step    string           `json:"step,omitempty"`
@@ -42,18 +42,6 @@ func (r record) line() ([]byte, error) {
 	return fmt.Appendf(nil, "%0*x %s\n", sumLength, crc32.ChecksumIEEE(text), text), nil
 }
 
-// readRecords gives the records of a journal, and for each line that is none errDamaged or errCutOff.
-func readRecords(raw []byte) iter.Seq2[record, error] {
-	return func(yield func(record, error) bool) {
-		for line := range bytes.Lines(raw) {
-			r, err := readRecord(line)
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
 // readRecord reads one line. What the checksum does not fit was overwritten. A record that says nothing usable is damaged too. A last line
 // that is the beginning of one was cut off, unless only its last byte is wrong.
 func readRecord(line []byte) (record, error) {
@@ -79,7 +67,8 @@ func readText(text []byte) (record, error) {
 	if err != nil || uint32(sum) != crc32.ChecksumIEEE(text) || json.Unmarshal(text, &r) != nil {
 		return record{}, errDamaged
 	}
-	if r.Task != "" && wire.CheckTaskID(r.Task) != nil || r.Step == stepFinished && r.Result == nil {
+	empty := r.Step == stepAccepted && r.Signed == nil || r.Step == stepFinished && r.Result == nil
+	if r.Task != "" && wire.CheckTaskID(r.Task) != nil || empty {
 		return record{}, errDamaged
 	}
 	return r, nil

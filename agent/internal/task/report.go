@@ -52,7 +52,7 @@ func (k *work) insist(ctx context.Context, path string, in, out any) error {
 			return err
 		}
 		wait := backoff.After(err)
-		k.Logger.Debug("the gateway was not told of a task, trying again", "task", k.id, "in", wait, "error", err)
+		k.Logger.Debug("the gateway was not told of a task, trying again", "task", k.Task, "in", wait, "error", err)
 		if !transport.Sleep(ctx, wait) {
 			return err
 		}
@@ -61,10 +61,10 @@ func (k *work) insist(ctx context.Context, path string, in, out any) error {
 
 // tellStarted says that the node begins, until the gateway knows or the task has expired.
 func (k *work) tellStarted(ctx context.Context) (wire.TaskProgress, error) {
-	bounded, cancel := context.WithTimeout(ctx, k.expires.Sub(identity.Latest(k.Client)))
+	bounded, cancel := context.WithTimeout(ctx, k.Expires.Sub(identity.Latest(k.Client)))
 	defer cancel()
 	var progress wire.TaskProgress
-	err := k.insist(bounded, wire.TaskStartedPath(k.id), wire.TaskStarted{StartedAt: k.now()}, &progress)
+	err := k.insist(bounded, wire.TaskStartedPath(k.Task), wire.TaskStarted{StartedAt: k.now()}, &progress)
 	return progress, err
 }
 
@@ -88,7 +88,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 		}
 		data, at := k.output.since(sent, outputPiece)
 		var progress wire.TaskProgress
-		err := k.call(ctx, wire.TaskOutputPath(k.id), wire.TaskOutput{Offset: at, Data: data}, &progress)
+		err := k.call(ctx, wire.TaskOutputPath(k.Task), wire.TaskOutput{Offset: at, Data: data}, &progress)
 		pause := wire.TaskPulse
 		news = k.output.news
 		switch {
@@ -112,7 +112,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 // probe measures the way: the gateway drops the data, and answers with as many bytes as are wanted.
 func (k *work) probe(ctx context.Context, data []byte, want int) error {
 	var progress wire.TaskProgress
-	err := k.call(ctx, wire.TaskOutputPath(k.id), wire.TaskOutput{File: wire.TaskProbe, Offset: int64(want), Data: data}, &progress)
+	err := k.call(ctx, wire.TaskOutputPath(k.Task), wire.TaskOutput{File: wire.TaskProbe, Offset: int64(want), Data: data}, &progress)
 	if err == nil && len(progress.Data) != want {
 		err = fmt.Errorf("the gateway answered with %d bytes and not with %d", len(progress.Data), want)
 	}
@@ -122,36 +122,34 @@ func (k *work) probe(ctx context.Context, data []byte, want int) error {
 // report sends the archive and the result, until the gateway has them or does not want them. over is false if the agent stops before:
 // the next run sends them then. taken says that the gateway has the very result.
 func (k *work) report() (over, taken bool) {
-	if k.archive != "" {
+	if k.Archive != "" {
 		if err := k.sendArchive(); err != nil {
 			if k.life.Err() != nil {
 				return false, false
 			}
-			k.Logger.Warn("the file of a task was not sent", "task", k.id, "error", err)
+			k.Logger.Warn("the file of a task was not sent", "task", k.Task, "error", err)
 		}
 	}
-	err := k.insist(k.life, wire.TaskResultPath(k.id), k.result, new(struct{}))
+	err := k.insist(k.life, wire.TaskResultPath(k.Task), k.Result, new(struct{}))
 	taken = err == nil
 	if code := refusedForGood(err); code == wire.CodeBadRequest || code == wire.CodeBodyTooLarge {
 		less := k.ended(wire.TaskFailed, "", "the gateway did not take the task's own result: "+err.Error())
-		less.Output = wire.TaskLog{Bytes: k.result.Output.Bytes, Truncated: k.result.Output.Bytes > 0}
-		err = k.insist(k.life, wire.TaskResultPath(k.id), less, new(struct{}))
+		less.Output = wire.TaskLog{Bytes: k.Result.Output.Bytes, Truncated: k.Result.Output.Bytes > 0}
+		err = k.insist(k.life, wire.TaskResultPath(k.Task), less, new(struct{}))
 	}
 	if err != nil && refusedForGood(err) == "" {
 		return false, false
 	}
 	if err != nil {
-		k.Logger.Warn("the gateway does not want the result of a task", "task", k.id, "error", err)
+		k.Logger.Warn("the gateway does not want the result of a task", "task", k.Task, "error", err)
 	}
-	if err := k.journal.report(k.id); err != nil {
-		k.noteJournal(err)
-	}
+	k.noteJournal(k.journal.report(k.Task))
 	return true, taken
 }
 
 // sendArchive sends the file piece by piece.
 func (k *work) sendArchive() error {
-	file, size, err := k.openArchive(k.archive)
+	file, size, err := k.openArchive(k.Archive)
 	if err != nil {
 		return err
 	}
@@ -164,7 +162,7 @@ func (k *work) sendArchive() error {
 		}
 		var progress wire.TaskProgress
 		part := wire.TaskOutput{File: wire.TaskArchive, Offset: offset, Data: piece[:n]}
-		if err := k.insist(k.life, wire.TaskOutputPath(k.id), part, &progress); err != nil {
+		if err := k.insist(k.life, wire.TaskOutputPath(k.Task), part, &progress); err != nil {
 			return err
 		}
 		offset += int64(n)

@@ -21,7 +21,7 @@ import (
 func (k *work) ended(status, code, why string) wire.TaskResult {
 	return wire.TaskResult{
 		Status: status, Code: code, Error: wire.Cut(strings.ToValidUTF8(why, "?"), wire.MaxTaskError), Output: k.output.log(),
-		StartedAt: k.started, FinishedAt: k.now(),
+		StartedAt: k.Started, FinishedAt: k.now(),
 	}
 }
 
@@ -32,7 +32,7 @@ func (k *work) interrupted(why string) wire.TaskResult {
 
 // refused is the result of a task that was not begun.
 func (k *work) refused(err error) wire.TaskResult {
-	k.Logger.Warn("a task is refused", "task", k.id, "error", err)
+	k.Logger.Warn("a task is refused", "task", k.Task, "error", err)
 	var refusal *wire.ErrorDetail
 	if !errors.As(err, &refusal) {
 		return k.ended(wire.TaskFailed, "", err.Error())
@@ -86,22 +86,18 @@ func (k *work) judge(o Outcome, cause error, limit time.Duration) (result wire.T
 
 // finish writes the result into the journal. If the disk does not take it, it counts as long as this process runs.
 func (k *work) finish(result wire.TaskResult, archive string) {
-	k.step = stepFinished
-	k.result = &result
-	k.archive = archive
-	if err := k.journal.finish(k.id, result, archive, k.follows); err != nil {
-		k.noteJournal(err)
-	}
+	k.Step = stepFinished
+	k.Result = &result
+	k.Archive = archive
+	k.noteJournal(k.journal.finish(k.Task, result, archive, k.Follows))
 }
 
 // drop forgets a task of which the gateway wants to hear nothing.
 func (k *work) drop(why error) {
-	k.Logger.Warn("a task is given up", "task", k.id, "error", why)
+	k.Logger.Warn("a task is given up", "task", k.Task, "error", why)
 	k.know()
 	k.release()
-	if err := k.journal.report(k.id); err != nil {
-		k.noteJournal(err)
-	}
+	k.noteJournal(k.journal.report(k.Task))
 	_ = os.RemoveAll(k.folder())
 }
 
@@ -146,7 +142,7 @@ func (k *work) measure(name string) (*wire.TaskFile, error) {
 // secrets asks for the secrets of the params.
 func (k *work) secrets(ctx context.Context) (map[string]string, error) {
 	var answer wire.TaskSecrets
-	if err := k.call(ctx, wire.TaskSecretsPath(k.id), struct{}{}, &answer); err != nil {
+	if err := k.call(ctx, wire.TaskSecretsPath(k.Task), struct{}{}, &answer); err != nil {
 		return nil, fmt.Errorf("get the task's secrets from the gateway: %w", err)
 	}
 	return answer.Secrets, nil

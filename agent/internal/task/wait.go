@@ -29,7 +29,7 @@ const (
 // only if there was one, if the gateway has answered for the whole time or wants a report, or if a task can be taken now and could not
 // before. So it may be called again at once, whatever happened. If no task can be taken, it asks for sessions alone.
 //
-// The error wraps identity.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name
+// The error wraps identity.ErrUnknownKey if the key that has signed a document is not named in the pinned trust set: a newer set may name
 // it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
@@ -55,10 +55,10 @@ type place struct {
 
 // place waits until a task can be taken. It reports false if ctx is done before, and if nobody knows when that will be.
 func (w *Worker) place(ctx context.Context) (*place, bool) {
-	if !w.enter(ctx) {
+	if !enter(ctx, w.door) {
 		return nil, false
 	}
-	if w.busy() || !w.isReady(ctx) || !w.canRecord() || !w.slot(ctx) {
+	if w.asked.Load() >= most || !w.isReady(ctx) || !w.canRecord() || !enter(ctx, w.slots) {
 		w.goOut()
 		return nil, false
 	}
@@ -160,16 +160,6 @@ func (w *Worker) sleep(ctx context.Context) bool {
 	return pause <= 0 || transport.Sleep(ctx, pause)
 }
 
-// slot takes a place for one more task, as soon as there is one. It reports false if ctx was done before.
-func (w *Worker) slot(ctx context.Context) bool {
-	select {
-	case w.slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // ask waits at the gateway. nil without an error: there is nothing to do.
 func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool) (*wire.SignedTask, error) {
 	wants := wire.WaitSessions + "," + wire.WaitReport
@@ -226,21 +216,13 @@ func (w *Worker) take(ctx context.Context, state identity.State, signed wire.Sig
 		return nil
 	}
 	place.given = true
-	told := w.begin(entry{id: payload.TaskID, step: stepAccepted, signed: signed, expires: payload.ExpiresAt}, place.free)
+	told := w.begin(entry{record: record{Task: payload.TaskID, Step: stepAccepted, Signed: &signed, Expires: payload.ExpiresAt}}, place.free)
 	select { // until the gateway knows, it would give the same task again
 	case <-told:
 	case <-ctx.Done():
 	}
 	return nil
 }
-
-// Refusals of a task that the gateway cannot be answered about, because the task is none of this node's.
-var (
-	errNoTask         = errors.New("its id is none")
-	errOtherNode      = errors.New("it is for another node")
-	errOtherEnrolment = errors.New("it is for another enrolment of this node")
-	errTooLong        = fmt.Errorf("it may wait for more than %v", wire.MaxTaskLife)
-)
 
 // open checks the signature, and reads the document after that.
 func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed25519.PublicKey, error) {
@@ -252,26 +234,17 @@ func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed255
 	return payload, key, err
 }
 
-// verify checks the signature first, and then whether the task is this node's.
-func verify(state identity.State, signed wire.SignedTask) (wire.TaskPayload, error) {
-	payload, _, err := open(state, signed)
-	if err == nil {
-		err = meant(state, payload)
-	}
-	return payload, err
-}
-
-// meant tells whether a task is this node's.
+// meant refuses a task that is none of this node's. The gateway cannot be answered about such a task.
 func meant(state identity.State, payload wire.TaskPayload) error {
 	switch {
 	case wire.CheckTaskID(payload.TaskID) != nil:
-		return errNoTask
+		return errors.New("its id is none")
 	case payload.NodeID != state.NodeID:
-		return errOtherNode
+		return errors.New("it is for another node")
 	case payload.Enrolment != state.Enrolment:
-		return errOtherEnrolment
+		return errors.New("it is for another enrolment of this node")
 	case payload.ExpiresAt.Sub(payload.IssuedAt) > wire.MaxTaskLife:
-		return errTooLong
+		return fmt.Errorf("it may wait for more than %v", wire.MaxTaskLife)
 	}
 	return nil
 }

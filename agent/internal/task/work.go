@@ -1,12 +1,15 @@
 package task
 
 import (
+	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"muster/agent/disk"
@@ -38,7 +41,7 @@ type work struct {
 	*Worker
 	entry
 	output *output
-	told   chan struct{} // closed when the gateway knows, or need not
+	know   func()        // says that the gateway knows of the start, or need not
 	free   func()        // gives the slot back
 	stuck  chan struct{} // closed when a handler that was given up has come back; nil: none was
 }
@@ -46,21 +49,20 @@ type work struct {
 // begin goes on with a task at the step where it is. It calls free when the task needs no slot any more. told is closed when the gateway
 // does not give the task again.
 func (w *Worker) begin(e entry, free func()) (told <-chan struct{}) {
-	k := &work{Worker: w, entry: e, output: newOutput(), told: make(chan struct{}), free: free}
-	w.running.Add(1)
-	w.count(1)
-	go func() {
-		defer w.running.Done()
-		defer w.count(-1)
+	known := make(chan struct{})
+	k := &work{Worker: w, entry: e, output: newOutput(), know: sync.OnceFunc(func() { close(known) }), free: free}
+	w.asked.Add(1)
+	w.running.Go(func() {
+		defer w.asked.Add(-1)
 		k.goOn()
-	}()
-	return k.told
+	})
+	return known
 }
 
 // goOn does what is left of the task.
 func (k *work) goOn() {
 	var after func(context.Context) error
-	switch k.step {
+	switch k.Step {
 	case stepAccepted:
 		outcome, done := k.fromTheStart()
 		if !done {
@@ -70,8 +72,8 @@ func (k *work) goOn() {
 	case stepStarted:
 		k.finish(k.interrupted("the agent or the machine went down while the task ran, or the agent's journal of tasks was damaged"), "")
 	case stepFinished:
-		if k.follows { // it was to happen in the process that is gone
-			k.follows = false
+		if k.Follows { // it was to happen in the process that is gone
+			k.Follows = false
 			k.finish(k.interrupted("the agent or the machine went down before it did what follows the result"), "")
 		}
 	}
@@ -83,22 +85,13 @@ func (k *work) goOn() {
 		return
 	}
 	if err := os.RemoveAll(k.folder()); err != nil {
-		k.Logger.Warn("the folder of a task cannot be removed", "task", k.id, "error", err)
+		k.Logger.Warn("the folder of a task cannot be removed", "task", k.Task, "error", err)
 	}
 	if after == nil || !taken {
 		return
 	}
 	if err := after(k.life); err != nil {
-		k.note("task", fmt.Sprintf("what follows task %s failed: %v", k.id, err))
-	}
-}
-
-// know says that the gateway need not be told of the start any more.
-func (k *work) know() {
-	select {
-	case <-k.told:
-	default:
-		close(k.told)
+		k.note("task", fmt.Sprintf("what follows task %s failed: %v", k.Task, err))
 	}
 }
 
@@ -168,12 +161,12 @@ func (k *work) inTurn(ctx context.Context, t *turn) (outcome Outcome, done bool)
 		return Outcome{}, true
 	}
 	now := k.now()
-	if err := k.journal.start(k.id, now); err != nil {
+	if err := k.journal.start(k.Task, now); err != nil {
 		k.noteJournal(err)
 		k.finish(k.refused(fmt.Errorf("it was not begun: %w", err)), "")
 		return Outcome{}, true
 	}
-	k.started = &now
+	k.Started = &now
 	outcome = k.run(ctx, o)
 	return outcome, true
 }
@@ -184,9 +177,12 @@ func (k *work) now() time.Time { return k.Client.Now().UTC().Truncate(time.Milli
 // examine checks all that the signature does not: the time, the type, the params and the policy, in this order.
 func (k *work) examine() (order, error) {
 	state := k.identity()
-	payload, err := verify(state, k.signed) // once more, because a journal of an earlier run may be older than the keys
 	var o order
+	payload, key, err := open(state, *k.Signed) // once more, because a journal of an earlier run may be older than the keys
 	if err != nil {
+		return o, err
+	}
+	if err := meant(state, payload); err != nil {
 		return o, err
 	}
 	if err := k.inTime(state, payload); err != nil {
@@ -207,7 +203,7 @@ func (k *work) examine() (order, error) {
 	if err := o.params.Check(); err != nil {
 		return o, err
 	}
-	return o, k.allowed(&o)
+	return o, k.allowed(&o, key)
 }
 
 // anew is the next step for a task that is not begun, or not again.
@@ -229,8 +225,8 @@ func (k *work) expired() error {
 	return identity.Expired(k.Client, "the task expired before the node began", "start it anew where it is still wanted")
 }
 
-// allowed asks the policy, which is read anew for each task.
-func (k *work) allowed(o *order) error {
+// allowed asks the policy, which is read anew for each task. key is the one that verified it.
+func (k *work) allowed(o *order, key ed25519.PublicKey) error {
 	owners, err := LoadPolicy(k.Policies...)
 	if err != nil {
 		k.note("policy", fmt.Sprintf("no tasks are done: %v", err))
@@ -238,10 +234,6 @@ func (k *work) allowed(o *order) error {
 	}
 	k.note("policy", "")
 	o.policy = owners
-	_, key, err := sign.OpenTask(k.signed, identity.TaskKeys(k.identity().Gateway))
-	if err != nil {
-		return err
-	}
 	for _, name := range append([]string{o.kind.Name}, wire.TaskIncludes(o.params)...) {
 		if err := owners.Check(name, key); err != nil {
 			return err
@@ -255,29 +247,22 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 	limit := o.kind.Limit(o.params)
 	bounded, cancel := context.WithTimeoutCause(ctx, limit, errTimedOut)
 	defer cancel()
-	k.Logger.Info("task begins", "task", k.id, "type", o.kind.Name)
+	k.Logger.Info("task begins", "task", k.Task, "type", o.kind.Name)
 	job := Job{
-		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Probe: k.probe, Dir: k.folder(),
+		ID: k.Task, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Probe: k.probe, Dir: k.folder(),
 		Policy: o.policy,
 	}
 	outcome := k.handle(bounded, job)
-	var cause error
-	if bounded.Err() != nil {
-		cause = context.Cause(bounded)
-	}
-	result, archive := k.judge(outcome, cause, limit)
-	k.follows = outcome.After != nil
+	result, archive := k.judge(outcome, context.Cause(bounded), limit)
+	k.Follows = outcome.After != nil
 	k.finish(result, archive)
-	k.Logger.Info("task ended", "task", k.id, "type", o.kind.Name, "status", result.Status, "error", result.Error)
+	k.Logger.Info("task ended", "task", k.Task, "type", o.kind.Name, "status", result.Status, "error", result.Error)
 	return outcome
 }
 
 // handle calls the handler, and comes back even if the handler does not.
 func (k *work) handle(ctx context.Context, job Job) Outcome {
-	if err := os.MkdirAll(filepath.Dir(job.Dir), 0o700); err != nil {
-		return Failf("make a folder for the task: %w", disk.Advise(err))
-	}
-	if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
+	if err := cmp.Or(os.MkdirAll(filepath.Dir(job.Dir), 0o700), os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
 		return Failf("make a folder for the task: %w", disk.Advise(err))
 	}
 	outcome := make(chan Outcome, 1)
@@ -286,7 +271,7 @@ func (k *work) handle(ctx context.Context, job Job) Outcome {
 		defer close(back)
 		defer func() {
 			if p := recover(); p != nil {
-				k.Logger.Error("the handler of a task panicked", "task", k.id, "panic", p, "stack", string(debug.Stack()))
+				k.Logger.Error("the handler of a task panicked", "task", k.Task, "panic", p, "stack", string(debug.Stack()))
 				outcome <- Failf("the agent has a fault in this type of task: %v", p)
 			}
 		}()
@@ -309,4 +294,4 @@ func (k *work) handle(ctx context.Context, job Job) Outcome {
 }
 
 // folder is the task's own.
-func (k *work) folder() string { return filepath.Join(k.Folder, WorkFolder, k.id) }
+func (k *work) folder() string { return filepath.Join(k.Folder, WorkFolder, k.Task) }

@@ -62,13 +62,13 @@ type Worker struct {
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
 	heard   atomic.Bool       // the gateway has answered a wait
+	asked   atomic.Int64      // results that the gateway has not taken yet
 	full    atomic.Bool       // the disk takes no journal now, and so nothing is asked for
 
 	mu      sync.Mutex
 	turns   []*turn       // of the tasks that are at work
 	freed   chan struct{} // closed when a turn ends
 	state   identity.State
-	asked   int               // results that the gateway has not taken yet
 	trouble map[string]string // notices, by what they are about
 }
 
@@ -113,10 +113,10 @@ func (w *Worker) Run(ctx context.Context) error {
 	return nil
 }
 
-// Hold keeps new tasks out, while none is at work, until release is called. It reports false if a task is at work, and where ctx is
-// done before it is known. A Wait that goes on is not cut: Hold waits for its end.
+// Hold keeps new tasks out until release is called, if no task is at work. It returns false if a task is at work, or if ctx is done before
+// that is known. It does not cut off a Wait that goes on: it waits for its end.
 func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
-	if !w.isReady(ctx) || !w.enter(ctx) {
+	if !w.isReady(ctx) || !enter(ctx, w.door) {
 		return nil, false
 	}
 	if len(w.slots) > 0 {
@@ -127,9 +127,9 @@ func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 }
 
 // Idle keeps new tasks out for good, and waits until none is at work: for what ends this process. It does not wait for a handler that was
-// given up, because an end of this process may be what a person wants then. It reports false if ctx is done before.
+// given up: ending this process may be the only remedy then. It returns false if ctx is done before.
 func (w *Worker) Idle(ctx context.Context) bool {
-	if !w.isReady(ctx) || !w.enter(ctx) {
+	if !w.isReady(ctx) || !enter(ctx, w.door) {
 		return false
 	}
 	for int64(len(w.slots)) > w.lost.Load() {
@@ -145,10 +145,10 @@ func (w *Worker) Idle(ctx context.Context) bool {
 // nothing, as no other version would: that counts as well.
 func (w *Worker) Answered() bool { return w.heard.Load() || w.full.Load() }
 
-// enter waits until nobody is inside. It reports false if ctx was done before.
-func (w *Worker) enter(ctx context.Context) bool {
+// enter waits until there is room for one more. It reports false if ctx was done before.
+func enter(ctx context.Context, room chan<- struct{}) bool {
 	select {
-	case w.door <- struct{}{}:
+	case room <- struct{}{}:
 		return true
 	case <-ctx.Done():
 		return false
@@ -172,7 +172,7 @@ func (w *Worker) resume() bool {
 	left := j.unreported()
 	kept := map[string]bool{}
 	for _, e := range left {
-		kept[e.id] = e.step == stepFinished && e.archive != ""
+		kept[e.Task] = e.Step == stepFinished && e.Archive != ""
 	}
 	folder := filepath.Join(w.Folder, WorkFolder)
 	entries, _ := os.ReadDir(folder)
@@ -182,9 +182,9 @@ func (w *Worker) resume() bool {
 		}
 	}
 	for _, e := range left {
-		w.Logger.Info("going on with a task of before", "task", e.id, "step", e.step)
+		w.Logger.Info("going on with a task of before", "task", e.Task, "step", e.Step)
 		free := func() {}
-		if e.step == stepAccepted { // there are no more of them than slots
+		if e.Step == stepAccepted { // there are no more of them than slots
 			w.slots <- struct{}{}
 			free = func() { <-w.slots }
 		}
@@ -193,7 +193,7 @@ func (w *Worker) resume() bool {
 	return true
 }
 
-// Notices are what a person should know.
+// Notices returns what a person should know.
 func (w *Worker) Notices() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,26 +243,12 @@ func (w *Worker) learn(state identity.State) {
 	w.state = state
 }
 
-// busy counts results that the gateway has not taken. It reports false if there are too many.
-func (w *Worker) busy() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.asked >= most
-}
-
-func (w *Worker) count(by int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked += by
-}
-
-// Steps are the tasks that the journal remembers, with how far each came.
+// Steps returns the tasks that the journal remembers, with how far each came; nil: it is not open yet.
 func (w *Worker) Steps() map[string]string {
-	w.mu.Lock()
-	j := w.journal
-	w.mu.Unlock()
-	if j == nil {
+	select {
+	case <-w.ready:
+		return w.journal.steps()
+	default:
 		return nil
 	}
-	return j.steps()
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +77,13 @@ func (c container) secrets() []string {
 		}
 	}
 	return all
+}
+
+func idsOf(all []container) (ids []string) {
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	return ids
 }
 
 // moment reads a time as the engines write it; nil: there was none.
@@ -159,10 +167,8 @@ func (e engine) remove(ctx context.Context, filter string, ids ...string) error 
 		return errors.Join(err, listErr)
 	}
 	for _, c := range left {
-		for _, id := range ids {
-			if c.ID == id {
-				return cmp.Or(err, fmt.Errorf("%s has not removed %s", e.name, c.Name))
-			}
+		if slices.Contains(ids, c.ID) {
+			return cmp.Or(err, fmt.Errorf("%s has not removed %s", e.name, c.Name))
 		}
 	}
 	return nil

@@ -139,15 +139,6 @@ func (e engine) run(ctx context.Context, c call) ([]byte, error) {
 
 func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
 
-// stream runs a command and writes what it prints on both its streams, in their order as far as that can be told.
-func (e engine) stream(ctx context.Context, to io.Writer, args ...string) error {
-	err := e.exec(ctx, child.Command{Program: e.path, Args: args, Env: e.env, Stdout: to, Stderr: to})
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", e.name, args[0], err)
-	}
-	return nil
-}
-
 // choose picks the engine of a launch: the one that the params name, else the first.
 func choose(wanted string, answer []engine, mute []silent) (engine, error) {
 	for _, e := range answer {

@@ -7,8 +7,9 @@ import (
 	"muster/agent/internal/child"
 )
 
-// LogCommand is the engine's command that prints the log of a workload's container, each line with its time in front, from since on or from
-// the beginning. Its standard error is part of the log. secrets are the values that the container got as secrets, which the log may repeat.
+// LogCommand returns the engine's command that prints the log of a workload's container, each line with its time in front, from since on;
+// without since, from the beginning. Its standard error is part of the log. secrets are the values that the container got as secrets,
+// because the log may repeat them.
 func (h Host) LogCommand(ctx context.Context, name string, since time.Time, follow bool) (c child.Command, secrets []string, err error) {
 	found, err := h.one(ctx, name)
 	if err != nil {

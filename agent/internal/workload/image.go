@@ -101,7 +101,7 @@ func (l *launch) login(ctx context.Context) (login, error) {
 	file := filepath.Join(folder, "config.json")
 	content, err := authFile(l.params.Image, l.secrets[l.params.Login])
 	if err == nil {
-		err = os.Mkdir(folder, 0o700)
+		err = os.Mkdir(folder, 0o700) // it fails where somebody has made a folder or a link of this name: nothing is written there
 	}
 	if err == nil {
 		err = os.WriteFile(file, content, 0o600)

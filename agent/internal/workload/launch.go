@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type launch struct {
 	out     io.Writer // the task's output, without the secrets
 }
 
-// Launch runs a container. A container that runs already with the same params is left alone.
+// Launch runs a container. If a container runs already with the same params, nothing is done.
 func (h Host) Launch(ctx context.Context, job task.Job, params *wire.WorkloadLaunch) task.Outcome {
 	l := launch{host: h, job: job, params: params, veil: &mask.Veil{To: job.Output}}
 	l.out = l.veil
@@ -108,30 +109,12 @@ func (l *launch) prepare(ctx context.Context) error {
 
 // borrow asks for the secrets that the params name. From then on they are hidden in all that people read.
 func (l *launch) borrow(ctx context.Context) error {
-	wanted := map[string]bool{}
-	for _, name := range l.params.SecretEnv {
-		wanted[name] = true
-	}
-	if l.params.Login != "" {
-		wanted[l.params.Login] = true
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	secrets, err := l.job.Secrets(ctx)
+	secrets, err := l.job.Borrow(ctx, l.params)
 	if err != nil {
-		return fmt.Errorf("the secrets could not be had: %w", err)
-	}
-	for name := range wanted {
-		if _, found := secrets[name]; !found {
-			return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the gateway did not lend the secret %q", name), "set it with muster secret set")
-		}
+		return err
 	}
 	l.secrets = secrets
-	var hidden []string
-	for _, value := range secrets {
-		hidden = append(hidden, value)
-	}
+	hidden := slices.Collect(maps.Values(secrets))
 	if _, password, found := strings.Cut(secrets[l.params.Login], ":"); found {
 		hidden = append(hidden, password)
 	}
@@ -160,9 +143,7 @@ func (l *launch) start(ctx context.Context) task.Outcome {
 
 func (l *launch) run(ctx context.Context) (container, error) {
 	vars := map[string]string{}
-	for name, value := range l.params.Env {
-		vars[name] = value
-	}
+	maps.Copy(vars, l.params.Env)
 	for name, secret := range l.params.SecretEnv {
 		vars[name] = l.secrets[secret]
 	}
@@ -222,15 +203,10 @@ func (l *launch) settled(ctx context.Context, c *container) error {
 // lastWords copies the end of the container's log to the task's output, and gives the end of that.
 func (l *launch) lastWords(ctx context.Context, id string) string {
 	last := child.Tail{Most: maxLast}
-	err := l.engine.logs(ctx, id, lastLines, io.MultiWriter(&last, l.out))
-	text := strings.TrimSpace(strings.ToValidUTF8(string(last.Bytes()), "?"))
-	switch {
-	case err != nil:
+	if err := l.engine.logs(ctx, id, lastLines, io.MultiWriter(&last, l.out)); err != nil {
 		return err.Error()
-	case text == "":
-		return "none"
 	}
-	return strconv.Quote(text)
+	return last.Words()
 }
 
 // hint adds what a person does about an engine that cannot find the GPUs.
@@ -257,11 +233,7 @@ func (l *launch) clean(ctx context.Context) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	var ids []string
-	for _, c := range left {
-		ids = append(ids, c.ID)
-	}
-	return l.engine.remove(ctx, filter, ids...)
+	return l.engine.remove(ctx, filter, idsOf(left)...)
 }
 
 func (l *launch) ended(c container, changed bool) task.Outcome {

@@ -95,10 +95,7 @@ func trusted(info fs.FileInfo) bool {
 
 // below tells whether a path is one of the roots or inside of one.
 func below(path string, roots []string) bool {
-	for _, root := range roots {
-		if path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(roots, func(root string) bool {
+		return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
+	})
 }

@@ -164,10 +164,14 @@ func TestSecretsRefused(t *testing.T) {
 		n.hidden(wrong, outcome.Error)
 	}
 	n.lends(map[string]string{"registry": "bob:" + secret})
-	if err := os.Mkdir(filepath.Join(n.job.Dir, "registry"), 0o700); err != nil {
+	strange := filepath.Join(n.job.Dir, "registry")
+	if err := os.Mkdir(strange, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	n.refused(n.launch(p), "file exists")
+	if entries, err := os.ReadDir(strange); err != nil || len(entries) > 0 {
+		t.Errorf("the credential is in a folder of somebody else: %v, %v", entries, err)
+	}
 	if len(n.calls("run")) > 0 || len(n.calls("pull")) > 0 {
 		t.Errorf("something was done: %+v", n.calls())
 	}

@@ -1,14 +1,12 @@
 package workload
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
 
@@ -20,12 +18,7 @@ func spec(params *wire.WorkloadLaunch) string {
 	p.Login = ""
 	p.Runtime = ""
 	p.TaskTime = wire.TaskTime{}
-	raw, err := json.Marshal(p)
-	if err != nil {
-		return "" // texts and numbers can always be written
-	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return task.Digest(&p)
 }
 
 func labelFilter(name, value string) string { return "label=" + name + "=" + value }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 
 	"muster/agent/internal/child"
 	"muster/agent/internal/mask"
-	"muster/agent/internal/process"
 	"muster/agent/internal/task"
 	"muster/agent/wire"
 )
@@ -25,7 +25,8 @@ const (
 	stopMargin = 15 * time.Second
 )
 
-// Stop ends one workload or all of them, and removes their containers and what programs have written. Nothing to stop is a success.
+// Stop ends one workload or all of them, and removes their containers and the output of programs. It is a success if there is nothing to
+// stop.
 func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop) task.Outcome {
 	runs := h.runs(params.Name)
 	list, trouble := h.stopRuns(ctx, job.Output, runs, grace(ctx, params)) // first: an engine that hangs holds no program up
@@ -47,8 +48,8 @@ func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop)
 	return task.Ended(err, map[string]any{"changed": len(list) > 0, "stopped": list})
 }
 
-// EndAllocation ends the programs and containers of an allocation, and removes them with what they have written. It gives the names of
-// those that are gone. If it could not look for all, that is an error.
+// EndAllocation ends the programs and containers of an allocation, and removes them with their output. It returns the names of those that
+// are gone. If it could not look for all, that is an error.
 func (h Host) EndAllocation(ctx context.Context, out io.Writer, allocation string) (ended []string, err error) {
 	limit := grace(ctx, &wire.WorkloadStop{})
 	runs := slices.DeleteFunc(h.runs(""), func(r wire.Run) bool { return r.Allocation != allocation })
@@ -104,10 +105,7 @@ func (h Host) stopRuns(ctx context.Context, out io.Writer, runs []wire.Run, grac
 
 // grace is how long the containers may take to end. It never takes all the time that the task has.
 func grace(ctx context.Context, params *wire.WorkloadStop) time.Duration {
-	want := defaultGrace
-	if params.Grace > 0 {
-		want = time.Duration(params.Grace) * time.Second
-	}
+	want := cmp.Or(time.Duration(params.Grace)*time.Second, defaultGrace)
 	if end, limited := ctx.Deadline(); limited {
 		want = min(want, max(time.Until(end)-stopMargin, time.Second))
 	}
@@ -117,10 +115,7 @@ func grace(ctx context.Context, params *wire.WorkloadStop) time.Duration {
 // stop asks the containers of one engine to end, all at once, kills those that do not, and removes them. A container that cannot be
 // stopped may still be removed by force, so only what is left in the end is a failure.
 func (e engine) stop(ctx context.Context, all []container, grace time.Duration, out io.Writer) error {
-	var ids []string
-	for _, c := range all {
-		ids = append(ids, c.ID)
-	}
+	ids := idsOf(all)
 	seconds := strconv.Itoa(int(grace.Seconds()))
 	if _, err := e.ask(ctx, append([]string{"stop", "-t", seconds}, ids...)...); err != nil {
 		fmt.Fprintf(out, "%v\n", err)
@@ -131,54 +126,44 @@ func (e engine) stop(ctx context.Context, all []container, grace time.Duration, 
 // maxLines is how many of the last lines of a log are read where the params name no number, or a larger one.
 const maxLines = 10_000
 
-// Logs gives the end of what a workload has written, on both its streams. Secrets that its variables hold are hidden.
+// Logs returns the end of what a workload has written, on both its streams. Secrets that its variables hold are hidden.
 func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs) task.Outcome {
-	lines := params.Lines
-	if lines == 0 || lines > maxLines {
-		lines = maxLines
-	}
+	lines := min(cmp.Or(params.Lines, maxLines), maxLines)
 	kept := child.Tail{Most: wire.MaxTaskHead + wire.MaxTaskTail}
 	if output, err := h.Runs.Output(params.Name); err == nil {
-		return runLogs(job, output, lines, &kept)
+		more, err := output.Tail(lines, &kept)
+		return give(job, &kept, more, mask.Mask{}, err) // its keeper has hidden the secrets
 	}
 	c, err := h.one(ctx, params.Name)
 	if err != nil {
 		return task.Failed(err)
 	}
 	err = c.engine.logs(ctx, c.ID, lines, &kept)
-	last := kept.Bytes()
-	if kept.Dropped > 0 {
-		_, rest, _ := strings.Cut(string(last), "\n") // the first line may have lost its beginning
-		fmt.Fprintf(job.Output, "[the log is longer: this is its end]\n%s", mask.New(c.secrets()...).Text(rest))
-	} else {
-		fmt.Fprint(job.Output, mask.New(c.secrets()...).Text(string(last)))
-	}
-	if err != nil {
-		return task.Failed(errors.New(mask.New(c.secrets()...).Text(err.Error())))
-	}
-	return task.Ended(nil, map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.Dropped > 0})
+	return give(job, &kept, false, mask.New(c.secrets()...), err)
 }
 
-// runLogs gives the end of what a program has written. Its keeper has hidden the secrets in that.
-func runLogs(job task.Job, output process.Output, lines int, kept *child.Tail) task.Outcome {
-	given, truncated, err := output.Tail(lines, kept)
-	if err != nil {
-		return task.Failed(err)
-	}
+// give gives the end of a log. more says that the log is longer, and failed why there is no more of it.
+func give(job task.Job, kept *child.Tail, more bool, veil mask.Mask, failed error) task.Outcome {
 	text := string(kept.Bytes())
 	if kept.Dropped > 0 {
 		_, text, _ = strings.Cut(text, "\n") // the first line may have lost its beginning
-		given = strings.Count(text, "\n")
-		truncated = true
+		more = true
 	}
-	if truncated {
+	if more {
 		fmt.Fprintln(job.Output, "[the log is longer: this is its end]")
 	}
-	fmt.Fprint(job.Output, text)
-	return task.Ended(nil, map[string]any{"lines": given, "truncated": truncated})
+	fmt.Fprint(job.Output, veil.Text(text))
+	if failed != nil {
+		return task.Failed(errors.New(veil.Text(failed.Error())))
+	}
+	return task.Ended(nil, map[string]any{"lines": strings.Count(text, "\n"), "truncated": more})
 }
 
 // logs writes the last lines of a container's log, both streams as they come.
 func (e engine) logs(ctx context.Context, id string, lines int, to io.Writer) error {
-	return e.stream(ctx, to, "logs", "--tail="+strconv.Itoa(lines), id)
+	args := []string{"logs", "--tail=" + strconv.Itoa(lines), id}
+	if err := e.exec(ctx, child.Command{Program: e.path, Args: args, Env: e.env, Stdout: to, Stderr: to}); err != nil {
+		return fmt.Errorf("%s logs: %w", e.name, err)
+	}
+	return nil
 }

@@ -13,8 +13,8 @@ import (
 // trialName is the workload of a Trial. No task can name it, because a name ends with a letter or a digit.
 const trialName = "node-check_"
 
-// Trial runs a container to its end and removes it. began is called once it runs. The exit code is that of its program, and last is the
-// end of what that has written, fit for one line. Without one, the container did not come to its end.
+// Trial runs a container to its end and removes it. It calls began once the container runs. code is the exit code of its program, and last
+// is the end of the program's output, fit for one line. There is no code if the container did not come to its end.
 func (h Host) Trial(ctx context.Context, job task.Job, params wire.WorkloadLaunch, began func()) (code int, last string, err error) {
 	params.Name = trialName
 	l := launch{host: h, job: job, params: &params, veil: &mask.Veil{To: job.Output}}
@@ -66,7 +66,7 @@ func (l *launch) toEnd(ctx context.Context, began func()) (code int, last string
 	return found[0].State.ExitCode, l.lastWords(ctx, c.ID), nil
 }
 
-// Engines are the engines that answer. If there is none, the error says why.
+// Engines returns the engines that answer. If there is none, the error says why.
 func (h Host) Engines(ctx context.Context) (names []string, err error) {
 	answer, mute := h.engines(ctx)
 	for _, e := range answer {

@@ -7,6 +7,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ type Host struct {
 	Node   string        // the node's id, for a label; empty: not said
 	Env    []string      // what the engines' commands get; nil: the agent's own, without its variables
 	Settle time.Duration // how long a new container is watched; 0: 3 s
-	// Exec runs a command of an engine to its end; nil: child.Run
+	// Exec runs a command of an engine to its end; nil: child.Run does.
 	Exec func(ctx context.Context, c child.Command) error
 }
 
@@ -49,12 +50,7 @@ func (h Host) exec() func(context.Context, child.Command) error {
 	return child.Run
 }
 
-func (h Host) settle() time.Duration {
-	if h.Settle > 0 {
-		return h.Settle
-	}
-	return defaultSettle
-}
+func (h Host) settle() time.Duration { return cmp.Or(h.Settle, defaultSettle) }
 
 // view is what the engines of the node say.
 type view struct {
@@ -88,7 +84,7 @@ func (h Host) look(ctx context.Context, name string) view {
 	return v
 }
 
-// Allocations are the allocations of muster's containers, by the first 12 digits of their ids. No engine is asked where none was used.
+// Allocations returns the allocations of muster's containers, by the first 12 digits of their ids. It asks no engine if none was used.
 func (h Host) Allocations(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	if !slices.ContainsFunc(order[:], h.used) {

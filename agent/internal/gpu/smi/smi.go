@@ -14,7 +14,7 @@ const (
 	maxParts     = 64
 )
 
-// GPU is what the answer says of one.
+// GPU is what the answer says of one GPU.
 type GPU struct {
 	Serial    string
 	Module    *int
@@ -22,7 +22,7 @@ type GPU struct {
 	Parts     []Part // of a divided GPU, in their order
 }
 
-// Process is one that uses a GPU.
+// Process is a process that uses a GPU.
 type Process struct {
 	PID      int
 	Name     string
