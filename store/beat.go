@@ -8,7 +8,7 @@ import (
 	"muster/store/engine"
 )
 
-// Beat is what is stored of a heartbeat.
+// Beat is the part of a heartbeat that is stored.
 type Beat struct {
 	NodeID     string
 	At         time.Time
@@ -61,7 +61,7 @@ const setAlive = `UPDATE OR FAIL liveness SET last_seen = b.value ->> 1, run_id 
 
 func (b Beat) update() statement {
 	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost,
-		list(b.Notices)}
+		engine.JSON(b.Notices)}
 	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?,
 		notices = ?, `
 	if b.Hardware != "" {

@@ -3,33 +3,34 @@ package store
 import (
 	"context"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Bootstrap is a bootstrap token with its script. The script is stored when the token is made, so that every fetch gets the same.
 type Bootstrap struct {
-	Token        Token         // NodeID is the node that it is for; ExpiresAt is the end, Window included
-	FetchHash    string        // hex SHA-256 of the fetch part
-	Mode         string        // "manual" or "cloud_init"
-	Window       time.Duration // how long it lives after the first fetch
-	OuterAt      time.Time     // the latest end, whenever it is fetched
-	FirstFetchAt *time.Time    // nil: not fetched yet
-	Script       string        // without the fetch part and the secret; empty: it was dropped, see package retention
-	Registry     string        // HOST[:PORT] that the script logs in to; empty: none
-	FetchSHA256  string        // hex, of the script with the fetch part
-	WholeSHA256  string        // hex, of the script with the whole token
+	ID           string        `sql:"token"`          // of Token
+	Token        Token         `sql:"-"`              // NodeID is the node that it is for; ExpiresAt is the end, Window included
+	FetchHash    string        `sql:"fetch_hash"`     // hex SHA-256 of the fetch part
+	Mode         string        `sql:"mode"`           // "manual" or "cloud_init"
+	Window       time.Duration `sql:"window_ms"`      // how long it lives after the first fetch
+	FirstFetchAt *time.Time    `sql:"first_fetch_at"` // nil: not fetched yet
+	Script       string        `sql:"script"`         // without the fetch part and the secret; empty: it was dropped, see DropScripts
+	Registry     string        `sql:"registry"`       // HOST[:PORT] that the script logs in to; empty: none
+	FetchSHA256  string        `sql:"fetch_sha256"`   // hex, of the script with the fetch part
+	WholeSHA256  string        `sql:"whole_sha256"`   // hex, of the script with the whole token
 }
+
+var bootstraps = engine.NewTable[Bootstrap]("bootstraps", "", "")
 
 // CreateBootstrap stores a bootstrap token for a node. ErrConflict if the node is retired or not in this enrolment ("": it has
 // none yet), or if the id is taken.
 func (s *Store) CreateBootstrap(ctx context.Context, b Bootstrap, enrolmentID string, events ...Event) error {
+	b.ID = b.Token.ID
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND enrolment_id = ?)", b.Token.NodeID, enrolmentID),
 		s.insertToken(b.Token),
-		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256,
-			whole_sha256, registry)
-			VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)`,
-			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256,
-			b.Registry),
+		bootstraps.Insert(b, ""),
 	}, events)
 }
 
@@ -39,20 +40,13 @@ func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
 	if err != nil {
 		return Bootstrap{}, err
 	}
-	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256,
-		whole_sha256, registry
-		FROM bootstraps WHERE token = ?`, id))
+	b, err := bootstraps.First(ctx, s.db, "WHERE token = ?", id)
 	b.Token = token
 	return b, err
 }
 
-func readBootstrap(r *row) Bootstrap {
-	return Bootstrap{FetchHash: r.Text(), Mode: r.Text(), Window: time.Duration(r.Number()) * time.Millisecond, OuterAt: r.Time(),
-		FirstFetchAt: r.Maybe(), Script: r.Text(), FetchSHA256: r.Text(), WholeSHA256: r.Text(), Registry: r.Text()}
-}
-
-// FetchBootstrap records that the script of a token was fetched. The first fetch shortens the token's life: it ends a Window later,
-// or earlier at OuterAt. ErrConflict if the token has ended.
+// FetchBootstrap records that the script of a token was fetched. After the first fetch the token lives for a Window at most: its end comes
+// earlier, and never later. ErrConflict if the token has ended.
 func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM tokens t WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed+")", id,

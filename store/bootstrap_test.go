@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/retention"
 )
 
 // bootstrapped makes a node that waits and a bootstrap token for it, good for an hour and for ten minutes after its first fetch.
@@ -31,7 +30,7 @@ func TestBootstrap(t *testing.T) {
 	got, err := s.Bootstrap(t.Context(), "msb_one1")
 	if err != nil || string(got.Token.Key) != string(want.Token.Key) || got.FetchHash != want.FetchHash || got.Mode != want.Mode ||
 		got.Window != want.Window ||
-		!got.OuterAt.Equal(want.Token.ExpiresAt) || got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" ||
+		got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" ||
 		got.WholeSHA256 != "bb" || got.Registry != "r.example" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -102,8 +101,8 @@ func TestFetchBootstrap(t *testing.T) {
 				t.Errorf("got %v, want %v", err, c.last)
 			}
 			got, err := s.Bootstrap(t.Context(), "msb_one1")
-			if err != nil || !got.Token.ExpiresAt.Equal(day().Add(c.ends)) || !got.OuterAt.Equal(day().Add(time.Hour)) {
-				t.Errorf("ends %s, outer %s, %v; want %s", got.Token.ExpiresAt, got.OuterAt, err, day().Add(c.ends))
+			if err != nil || !got.Token.ExpiresAt.Equal(day().Add(c.ends)) {
+				t.Errorf("ends %s, %v; want %s", got.Token.ExpiresAt, err, day().Add(c.ends))
 			}
 			if other, err := s.Bootstrap(t.Context(), "msb_two2"); err != nil || !other.Token.ExpiresAt.Equal(day().Add(time.Hour)) ||
 				other.FirstFetchAt != nil {
@@ -159,7 +158,7 @@ func TestDropScripts(t *testing.T) {
 		{day().Add(time.Hour), map[string]bool{"msb_old1": true, "msb_revoked1": false, "msb_live1": true}},
 		{day().Add(time.Hour + time.Second), map[string]bool{"msb_old1": false, "msb_revoked1": false, "msb_live1": false}},
 	} {
-		must(t, retention.New(s.Records()).Scripts(t.Context(), c.ended))
+		must(t, s.DropScripts(t.Context(), c.ended))
 		for id, want := range c.left {
 			if got, err := s.Bootstrap(t.Context(), id); err != nil || (got.Script != "") != want || got.FetchHash != "f"+id {
 				t.Errorf("%s, ended by %s: %+v, %v", id, c.ended, got, err)
@@ -187,7 +186,7 @@ func TestPruneEvents(t *testing.T) {
 	}
 	note := store.Event{At: day().Add(5 * time.Hour), Kind: "events.pruned"}
 	for _, want := range []int{2, 1, 0} {
-		n, err := retention.New(s.Records()).Events(t.Context(), day().Add(3*time.Hour), 2, note)
+		n, err := s.PruneEvents(t.Context(), day().Add(3*time.Hour), 2, note)
 		if err != nil || n != want {
 			t.Errorf("got %d, %v; want %d", n, err, want)
 		}

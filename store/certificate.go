@@ -3,10 +3,11 @@ package store
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Status of a certificate on record.
@@ -19,35 +20,35 @@ const (
 
 // Certificate is a node certificate on record. The record decides whether it is good, not the chain.
 type Certificate struct {
-	Fingerprint string // SHA-256 of the leaf
-	NodeID      string
-	EnrolmentID string
-	Generation  int    // 1, 2, ... within its enrolment
-	Status      string // one of the Certificate constants
-	KeyHash     string // hex SHA-256 of PublicKey; no key is ever certified twice
-	PublicKey   []byte // SPKI DER
-	Chain       string // PEM, leaf first
-	NotBefore   time.Time
-	NotAfter    time.Time
-	IssuedAt    time.Time
-	FirstUsedAt *time.Time
-	EndedAt     *time.Time // when it was superseded or revoked
-	OverdueAt   *time.Time // when a sweep found that its renewal is overdue
-	Recovery    bool       // it was issued when the earlier one had expired
+	Fingerprint string     `sql:"fingerprint"` // SHA-256 of the leaf
+	NodeID      string     `sql:"node_id"`
+	EnrolmentID string     `sql:"enrolment_id"`
+	Generation  int        `sql:"generation"` // 1, 2, ... within its enrolment
+	Status      string     `sql:"status"`     // one of the Certificate constants
+	KeyHash     string     `sql:"key_hash"`   // hex SHA-256 of PublicKey; no key is ever certified twice
+	PublicKey   []byte     `sql:"public_key"` // SPKI DER
+	Chain       string     `sql:"chain"`      // PEM, leaf first
+	NotBefore   time.Time  `sql:"not_before"`
+	NotAfter    time.Time  `sql:"not_after"`
+	IssuedAt    time.Time  `sql:"issued_at"`
+	FirstUsedAt *time.Time `sql:"first_used_at"`
+	EndedAt     *time.Time `sql:"ended_at"`   // when it was superseded or revoked
+	OverdueAt   *time.Time `sql:"overdue_at"` // when a sweep found that its renewal is overdue
+	Recovery    bool       `sql:"recovery"`   // it was issued when the earlier one had expired
 }
 
 // Identity is a certificate and its node: everything that is needed to judge a node's request.
 type Identity struct {
 	Certificate     Certificate
-	NodeName        string
-	Tenant          string
-	State           string
-	NodeEnrolmentID string // differs from the certificate's after the node enrolled again
-	RecoveryUntil   *time.Time
+	NodeName        string     `sql:"n.name"`
+	Tenant          string     `sql:"n.tenant"`
+	State           string     `sql:"n.state"`
+	NodeEnrolmentID string     `sql:"n.enrolment_id"` // differs from the certificate's after the node enrolled again
+	RecoveryUntil   *time.Time `sql:"n.recovery_until"`
 	SuccessorUsedAt *time.Time // when a later certificate was first used, if this one is superseded; nil: not yet
 	Reasons         []Reason
-	Banned          bool
-	GPUsExpected    int
+	Banned          bool `sql:"n.banned"`
+	GPUsExpected    int  `sql:"n.gpus_expected"`
 	GPUsSaid        bool // a person set GPUsExpected
 	GPUsAsSeen      bool // a person wants the number that is seen; what the node remembers does not count
 }
@@ -63,29 +64,10 @@ func NewCertificate(der, key []byte, notBefore, notAfter time.Time, chain string
 	}
 }
 
-const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generation, c.status, c.key_hash, c.public_key, c.chain,
-	c.not_before, c.not_after, c.issued_at, c.first_used_at, c.ended_at, c.overdue_at, c.recovery`
-
-func readCertificate(r *row) Certificate {
-	c := Certificate{Fingerprint: r.Text(), NodeID: r.Text(), EnrolmentID: r.Text(), Generation: int(r.Number()), Status: r.Text(),
-		KeyHash: r.Text(), PublicKey: r.Bytes(), Chain: r.Text()}
-	c.NotBefore = r.Time()
-	c.NotAfter = r.Time()
-	c.IssuedAt = r.Time()
-	c.FirstUsedAt = r.Maybe()
-	c.EndedAt = r.Maybe()
-	c.OverdueAt = r.Maybe()
-	c.Recovery = r.Flag()
-	return c
-}
-
-func insertCertificate(c Certificate) statement {
-	return do(`INSERT INTO certificates(fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain,
-		not_before, not_after, issued_at, first_used_at, ended_at, recovery) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.Fingerprint, c.NodeID, c.EnrolmentID, int64(c.Generation), c.Status, c.KeyHash, base64.StdEncoding.EncodeToString(c.PublicKey),
-		c.Chain,
-		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt), flag(c.Recovery))
-}
+var (
+	certificates = engine.NewTable[Certificate]("certificates", "c", "")
+	identities   = engine.NewTable[Identity]("certificates", "c", "")
+)
 
 // revokeCertificates revokes all certificates of a node. A superseded one keeps the time at which it ended.
 func revokeCertificates(nodeID string, at time.Time) statement {
@@ -101,20 +83,12 @@ const successorUse = `CASE WHEN c.status = 'superseded' THEN (SELECT min(s.first
 
 // Identity returns the certificate with this fingerprint and its node, or ErrNotFound.
 func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, error) {
-	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, "+
-		"n.recovery_until, n.gpus_expected, n.gpus_said, "+successorUse+", "+nodeReasons+
+	return first(ctx, s, readIdentity, do("SELECT "+identities.Columns+", n.gpus_said, "+successorUse+", "+nodeReasons+
 		" FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint = ?", fingerprint))
 }
 
 func readIdentity(r *row) Identity {
-	i := Identity{Certificate: readCertificate(r)}
-	i.NodeName = r.Text()
-	i.Tenant = r.Text()
-	i.State = r.Text()
-	i.NodeEnrolmentID = r.Text()
-	i.Banned = r.Flag()
-	i.RecoveryUntil = r.Maybe()
-	i.GPUsExpected = int(r.Number())
+	i := identities.Read(r)
 	said := r.Number()
 	i.GPUsSaid = said == saidNumber
 	i.GPUsAsSeen = said == saidAsSeen
@@ -132,7 +106,7 @@ func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFinger
 			c.NodeID),
 		do("UPDATE certificates SET status = 'superseded', ended_at = ? WHERE node_id = ? AND status = 'pending' AND key_hash <> ?",
 			millis(c.IssuedAt), c.NodeID, c.KeyHash),
-		insertCertificate(c),
+		certificates.Insert(c, ""),
 	}
 	if c.Recovery {
 		statements = append(statements, do("UPDATE nodes SET recoveries = recoveries + 1 WHERE id = ?", c.NodeID))
@@ -142,8 +116,7 @@ func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFinger
 
 // PendingCertificate returns a node's pending certificate for this key, or ErrNotFound.
 func (s *Store) PendingCertificate(ctx context.Context, nodeID, keyHash string) (Certificate, error) {
-	return first(ctx, s, readCertificate, do("SELECT "+certificateColumns+
-		" FROM certificates c WHERE c.key_hash = ? AND c.node_id = ? AND c.status = 'pending'", keyHash, nodeID))
+	return certificates.First(ctx, s.db, "WHERE c.key_hash = ? AND c.node_id = ? AND c.status = 'pending'", keyHash, nodeID)
 }
 
 // PromoteCertificate makes a pending certificate the current one, first used at this time. The earlier current one becomes
@@ -178,13 +151,12 @@ func (s *Store) BannedKey(ctx context.Context, keyHash string) (bool, error) {
 	return err == nil, err
 }
 
-// Certificates returns the newest eight certificates of a node's present enrolment, newest first, and the current and the pending one
-// where they are older than those. An operator chooses from them when two machines use the identity. An earlier choice may have made an
-// old generation the current one.
+// Certificates returns the newest eight certificates of a node's present enrolment, newest first, and the current and the pending one if
+// they are older than those. An operator chooses from them when two machines use the identity. An earlier choice may have made an old
+// generation the current one.
 func (s *Store) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
 	const newest = ` ORDER BY c.generation DESC, c.issued_at DESC, c.fingerprint`
-	const ofEnrolment = ` FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE n.id = ? AND c.enrolment_id = n.enrolment_id`
-	return all(ctx, s, readCertificate, do("SELECT "+certificateColumns+ofEnrolment+
-		" AND (c.status IN ('current', 'pending') OR c.fingerprint IN (SELECT c.fingerprint"+ofEnrolment+newest+" LIMIT 8))"+newest,
-		nodeID, nodeID))
+	const ofEnrolment = `JOIN nodes n ON n.id = c.node_id WHERE n.id = ? AND c.enrolment_id = n.enrolment_id`
+	return certificates.All(ctx, s.db, ofEnrolment+" AND (c.status IN ('current', 'pending') OR c.fingerprint IN "+
+		"(SELECT c.fingerprint FROM certificates c "+ofEnrolment+newest+" LIMIT 8))"+newest, nodeID, nodeID)
 }

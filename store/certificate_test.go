@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/retention"
 )
 
 // renewed is a later generation of a node's certificate.
@@ -148,7 +147,7 @@ func TestDropChains(t *testing.T) {
 		must(t, s.PromoteCertificate(ctx, c.Fingerprint, after(time.Duration(generation-1)*10*time.Hour)))
 	}
 	for _, want := range []int{1, 1, 0} { // what ended at the very time stays
-		if n, err := retention.New(s.Records()).Chains(ctx, after(30*time.Hour), 1); err != nil || n != want {
+		if n, err := s.DropChains(ctx, after(30*time.Hour), 1); err != nil || n != want {
 			t.Errorf("dropped %d, %v; want %d", n, err, want)
 		}
 	}

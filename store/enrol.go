@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Enrolment is all that one successful register request changes.
@@ -29,7 +31,7 @@ type Enrolment struct {
 	Events           []Event
 }
 
-// TakeOver says what the decision to update an existing node rests on. Enrol checks that it is still true.
+// TakeOver has the facts on which the decision to update an existing node rests. Enrol checks that they are still true.
 type TakeOver struct {
 	EnrolmentID    string     // the node's enrolment, as it was read
 	LastSeenAtMost *time.Time // the node was not heard after this time; nil: not checked
@@ -58,7 +60,7 @@ func (s *Store) Enrol(ctx context.Context, e Enrolment) error {
 	c.KeyHash = e.KeyHash
 	c.Status = CertificateCurrent
 	c.Generation = 1
-	return s.change(ctx, append(statements, insertCertificate(c)), e.Events)
+	return s.change(ctx, append(statements, certificates.Insert(c, "")), e.Events)
 }
 
 // use records the enrolment and what it takes from its credential.
@@ -137,7 +139,7 @@ func (e Enrolment) takeOver() []statement {
 			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
 		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, reported_at = NULL, address = ?, agent = ?, cost = '', notices = ?,
 			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,
-			e.Address, e.Agent, list(e.Notices), e.Hardware, e.Hardware, e.Node.ID),
+			e.Address, e.Agent, engine.JSON(e.Notices), e.Hardware, e.Hardware, e.Node.ID),
 		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),
 		forgetRuns(e.Node.ID),
 		do("UPDATE evidence SET current = 0 WHERE node_id = ? AND current = 1", e.Node.ID), // it may be another machine
@@ -149,22 +151,17 @@ func (e Enrolment) takeOver() []statement {
 
 // takeOverHolds aborts the batch if the node is no longer as TakeOver says.
 func (e Enrolment) takeOverHolds() statement {
-	where := filter{}
-	where.and("n.id = ? AND n.tenant = ? AND n.retired_at IS NULL", e.Node.ID, e.Node.Tenant)
-	where.and("n.enrolment_id = ? AND n.state = ?", e.TakeOver.EnrolmentID, e.TakeOver.State)
+	var where engine.Where
+	where.And("n.id = ? AND n.tenant = ? AND n.retired_at IS NULL", e.Node.ID, e.Node.Tenant)
+	where.And("n.enrolment_id = ? AND n.state = ?", e.TakeOver.EnrolmentID, e.TakeOver.State)
 	if e.TakeOver.LastSeenAtMost != nil {
-		where.and("COALESCE(v.last_seen, 0) <= ?", millis(*e.TakeOver.LastSeenAtMost))
+		where.And("COALESCE(v.last_seen, 0) <= ?", millis(*e.TakeOver.LastSeenAtMost))
 	}
 	if e.TakeOver.UseRecovery {
-		where.and("n.recovery_until > ?", millis(e.At))
+		where.And("n.recovery_until > ?", millis(e.At))
 	}
-	if e.TakeOver.SignedBy != "" {
-		where.and(`EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id
-			AND (status = 'current' OR status = 'pending'))`,
-			e.TakeOver.SignedBy)
-	}
-	if e.TakeOver.Without != "" {
-		where.and("NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)", e.TakeOver.Without)
-	}
-	return guard("EXISTS(SELECT 1 FROM nodes n JOIN liveness v ON v.node_id = n.id"+where.sql()+")", where.args...)
+	where.Given("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id AND (status = 'current' OR status = 'pending'))",
+		e.TakeOver.SignedBy)
+	where.Given("NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)", e.TakeOver.Without)
+	return guard("EXISTS(SELECT 1 FROM nodes n JOIN liveness v ON v.node_id = n.id"+where.SQL()+")", where.Args...)
 }

@@ -9,7 +9,7 @@ import (
 // Sentinels that callers branch on. Everything else is a fault of the machine or of the program.
 var (
 	// ErrNotFound says that no such row exists, or none in the tenant that was asked for.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = engine.ErrNotFound
 	// ErrConflict says that a condition of the write was not true, so nothing was stored. To learn which one, read again.
 	ErrConflict = engine.ErrConflict
 	// ErrWrongMasterKey says that the database was sealed under another master key.
@@ -18,19 +18,11 @@ var (
 	ErrNewerDatabase = engine.ErrNewerDatabase
 	// ErrDamaged says that the database file is damaged, or is no database.
 	ErrDamaged = engine.ErrDamaged
-	// ErrBadCursor says that a page's cursor was not made by Nodes.
-	ErrBadCursor = errors.New("bad cursor")
+	// ErrBadCursor says that a page's cursor was not made by an earlier page.
+	ErrBadCursor = engine.ErrBadCursor
 	// ErrClosed says that the store was closed before the write began.
 	ErrClosed = engine.ErrClosed
 )
 
 // Outage is a write that failed because of the machine, such as a full disk. Nothing of it was stored.
 type Outage = engine.Outage
-
-// notFound turns ErrConflict into ErrNotFound. It is for writes whose only condition is that the row exists.
-func notFound(err error) error {
-	if errors.Is(err, ErrConflict) {
-		return ErrNotFound
-	}
-	return err
-}

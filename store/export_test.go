@@ -18,3 +18,11 @@ func ReadAll(values ...any) error {
 	r.Document(&document)
 	return r.Err
 }
+
+// CertificateQueries are what is looked for again and again among the certificates, by the index that finds it.
+func CertificateQueries() map[string]string {
+	return map[string]string{"certificates_renewal": overdue, "certificates_overdue": expiredNodes, "certificates_ended": longEnded}
+}
+
+// WaitingQuery counts the tasks that wait for one node.
+func WaitingQuery() string { return waitingTasks("n").SQL }

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+
+	"muster/store/engine"
+)
 
 // Values of nodes.gpus_said; 0: no person has said anything since the enrolment.
 const (
@@ -14,17 +18,15 @@ func (b Beat) raiseGPUs() statement {
 		int64(b.RaiseGPUs), b.NodeID, b.Enrolment, int64(saidNumber), int64(b.RaiseGPUs))
 }
 
-// SetGPUs sets the record of how many GPUs a node has. With said, the number is a person's: only a person or a new enrolment
-// changes it. Without, what is seen from now on raises it. ErrConflict if the node does not exist or is retired.
+// SetGPUs sets the record of how many GPUs a node has. If said is true, a person has said the number: only a person or a new enrolment
+// changes it. If not, a higher number that is seen later raises it. ErrConflict if the node does not exist or is retired.
 func (s *Store) SetGPUs(ctx context.Context, nodeID string, gpus int, said bool, events ...Event) error {
 	word := int64(saidAsSeen)
 	if said {
 		word = saidNumber
 	}
-	return s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),
-		do("UPDATE nodes SET gpus_expected = ?, gpus_said = ? WHERE id = ?", int64(gpus), word, nodeID),
-	}, events)
+	node := engine.In("nodes", "id = ? AND retired_at IS NULL", nodeID)
+	return s.change(ctx, node.Update("gpus_expected = ?, gpus_said = ?", int64(gpus), word), events)
 }
 
 // TellReason changes the detail of a reason that the node has already.

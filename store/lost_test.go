@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/renewals"
 	"muster/store/storetest"
 )
 
@@ -59,11 +58,11 @@ func TestSweepLost(t *testing.T) {
 // TestMostLost: what is repeated until there is nothing left goes on.
 func TestMostLost(t *testing.T) {
 	s := lost(t, "n")
-	n, err := renewals.New(s.Records()).Mark(t.Context(), after(20*time.Hour), "renewal.overdue", "gateway")
+	n, err := s.MarkOverdue(t.Context(), after(20*time.Hour), "renewal.overdue", "gateway")
 	if err != nil || n == 0 || countEvents(t, s, store.EventQuery{Kind: "renewal.overdue"}) != 1 {
 		t.Errorf("got %d, %v", n, err)
 	}
-	if due, err := renewals.New(s.Records()).Due(t.Context(), after(20*time.Hour)); err != nil || due {
+	if due, err := s.HasOverdue(t.Context(), after(20*time.Hour)); err != nil || due {
 		t.Errorf("it is due still: %v, %v", due, err)
 	}
 }

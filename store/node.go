@@ -27,40 +27,40 @@ type Reason struct {
 
 // Node is one machine of the fleet.
 type Node struct {
-	ID            string
-	Name          string // unique among nodes that are not retired, or are banned
-	Tenant        string
-	Provider      string
-	InstanceID    string
-	State         string
-	StateSince    time.Time
+	ID            string            `sql:"n.id"`
+	Name          string            `sql:"n.name"` // unique among nodes that are not retired, or are banned
+	Tenant        string            `sql:"n.tenant"`
+	Provider      string            `sql:"n.provider"`
+	InstanceID    string            `sql:"n.instance_id"`
+	State         string            `sql:"n.state"`
+	StateSince    time.Time         `sql:"n.state_since"`
 	Reasons       []Reason          // oldest first
 	Labels        map[string]string // effective: operator, then credential, then agent
-	CreatedAt     time.Time
-	EnrolledAt    *time.Time
-	RetiredAt     *time.Time
-	Banned        bool
-	EnrolmentID   string // "": never enrolled
-	GPUsExpected  int    // the record of how many GPUs it has; 0: no record, unless GPUsSaid
-	GPUsSaid      bool   // a person set GPUsExpected, which may be 0: what is seen does not raise it
-	RecoveryUntil *time.Time
-	Recoveries    int // how many certificates were issued when the earlier one had expired
+	CreatedAt     time.Time         `sql:"n.created_at"`
+	EnrolledAt    *time.Time        `sql:"n.enrolled_at"`
+	RetiredAt     *time.Time        `sql:"n.retired_at"`
+	Banned        bool              `sql:"n.banned"`
+	EnrolmentID   string            `sql:"n.enrolment_id"`  // "": never enrolled
+	GPUsExpected  int               `sql:"n.gpus_expected"` // the record of how many GPUs it has; 0: no record, unless GPUsSaid
+	GPUsSaid      bool              // a person set GPUsExpected, which may be 0: what is seen does not raise it
+	RecoveryUntil *time.Time        `sql:"n.recovery_until"`
+	Recoveries    int               `sql:"n.recoveries"` // how many certificates were issued when the earlier one had expired
 
-	LastSeen   *time.Time
-	RunID      string
-	Counter    uint64
-	SkewMillis *int64
+	LastSeen   *time.Time    `sql:"v.last_seen"`
+	RunID      string        `sql:"v.run_id"`
+	Counter    uint64        `sql:"v.counter"`
+	SkewMillis *int64        `sql:"v.skew_ms"`
 	ReportedAt *time.Time    // when it said what follows, if that is older than LastSeen; nil: it is not
-	Interval   time.Duration // between heartbeats, as the agent says
-	Address    string
-	Agent      string // JSON
-	Cost       string // JSON
-	Notices    []string
-	Hardware   string // JSON; "": none
+	Interval   time.Duration `sql:"v.interval_ms"` // between heartbeats, as the agent says
+	Address    string        `sql:"v.address"`
+	Agent      string        `sql:"v.agent"` // JSON
+	Cost       string        `sql:"v.cost"`  // JSON
+	Notices    []string      `sql:"v.notices"`
+	Hardware   string        `sql:"v.hardware"` // JSON; "": none
 
-	// Certificate is the current one, else the pending one, else zero. Only Fingerprint, NotAfter, Generation, Status and
+	// Certificate is the node's current certificate, else the pending one, else zero. Only Fingerprint, NotAfter, Generation, Status and
 	// OverdueAt are filled in.
-	Certificate Certificate
+	Certificate Certificate `sql:"-"`
 }
 
 // The parts of a query for nodes: n is the node, v its liveness, k its certificate.
@@ -69,11 +69,8 @@ const (
 	// With min(), SQLite takes the other columns from the row that has the minimum.
 	nodeLabels = `(SELECT json_group_object(key, value) FROM
 		(SELECT key, value, min(origin) FROM labels WHERE node_id = n.id GROUP BY key) WHERE value IS NOT NULL)`
-	nodeColumns = `n.id, n.name, n.tenant, n.provider, n.instance_id, n.state, n.state_since, ` + nodeReasons + `, ` + nodeLabels + `,
-		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
-		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
-		CASE WHEN v.reported_at < v.last_seen THEN v.reported_at END,
-		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries, n.gpus_said`
+	nodeMore = `, ` + nodeReasons + `, ` + nodeLabels + `, CASE WHEN v.reported_at < v.last_seen THEN v.reported_at END, n.gpus_said,
+		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at`
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
 		LEFT JOIN certificates k ON k.fingerprint = COALESCE(` + nodeCurrent + `, ` + nodePending + `)`
 	// The second condition on the status repeats the one of the index certificates_live: SQLite uses that index only then. One
@@ -82,29 +79,24 @@ const (
 	nodePending = `(SELECT fingerprint FROM certificates WHERE node_id = n.id AND status = 'pending' AND status IN ('current', 'pending'))`
 )
 
+var nodes = engine.NewTable[Node]("nodes", "n", "")
+
+func nodesWhere(rest string, args ...any) statement {
+	return do("SELECT "+nodes.Columns+nodeMore+" FROM nodes n"+nodeJoins+" WHERE "+rest, args...)
+}
+
 func readNode(r *row) Node {
-	n := Node{ID: r.Text(), Name: r.Text(), Tenant: r.Text(), Provider: r.Text(), InstanceID: r.Text(), State: r.Text(),
-		StateSince: r.Time()}
+	n := nodes.Read(r)
+	readMore(r, &n)
+	return n
+}
+
+// readMore reads nodeMore, which follows all columns that are mapped.
+func readMore(r *row, n *Node) {
 	n.Reasons = readReasons(r)
 	r.Document(&n.Labels)
-	n.CreatedAt = r.Time()
-	n.EnrolledAt = r.Maybe()
-	n.RetiredAt = r.Maybe()
-	n.Banned = r.Flag()
-	n.EnrolmentID = r.Text()
-	n.GPUsExpected = int(r.Number())
-	n.RecoveryUntil = r.Maybe()
-	n.LastSeen = r.Maybe()
-	n.Interval = time.Duration(r.Number()) * time.Millisecond
-	n.RunID = r.Text()
-	n.Counter = uint64(r.Number())
-	n.SkewMillis = r.Integer()
-	n.Address = r.Text()
-	n.Agent = r.Text()
-	n.Cost = r.Text()
-	r.Document(&n.Notices)
-	n.Hardware = r.Text()
 	n.ReportedAt = r.Maybe()
+	n.GPUsSaid = r.Number() == saidNumber
 	n.Certificate.Fingerprint = r.Text()
 	if notAfter := r.Maybe(); notAfter != nil {
 		n.Certificate.NotAfter = *notAfter
@@ -112,9 +104,6 @@ func readNode(r *row) Node {
 	n.Certificate.Generation = int(r.Number())
 	n.Certificate.Status = r.Text()
 	n.Certificate.OverdueAt = r.Maybe()
-	n.Recoveries = int(r.Number())
-	n.GPUsSaid = r.Number() == saidNumber
-	return n
 }
 
 // readReasons reads what nodeReasons selects, and sorts it. Sorting in SQL is slower: SQLite sets up a sorter for every node.
@@ -148,16 +137,14 @@ func (s *storedReason) UnmarshalJSON(b []byte) error {
 // Node finds a node of a tenant ("": of any). It looks, in this order, for a node with this name that is not retired, for a node
 // with this id, and for the newest retired node with this name. ErrNotFound if there is none.
 func (s *Store) Node(ctx context.Context, tenant, idOrName string) (Node, error) {
-	return first(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+`
-		WHERE (n.id = ? OR n.name = ?) AND (n.tenant = ? OR ? = '')
+	return first(ctx, s, readNode, nodesWhere(`(n.id = ? OR n.name = ?) AND (n.tenant = ? OR ? = '')
 		ORDER BY n.name = ? AND n.retired_at IS NULL DESC, n.id = ? DESC, n.created_at DESC, n.id DESC LIMIT 1`,
 		idOrName, idOrName, tenant, tenant, idOrName, idOrName))
 }
 
-// NodesByID returns the nodes with these ids, in no order. One that is not there is left out.
+// NodesByID returns the nodes with these ids, in no order. It leaves out ids that are not there.
 func (s *Store) NodesByID(ctx context.Context, ids []string) ([]Node, error) {
-	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+" WHERE n.id IN (SELECT value FROM json_each(?))",
-		engine.JSON(ids)))
+	return all(ctx, s, readNode, nodesWhere("n.id IN (SELECT value FROM json_each(?))", engine.JSON(ids)))
 }
 
 // CreateNode stores a node that has not enrolled yet, in its state, or else ready. ErrConflict if the name is taken.
@@ -171,8 +158,8 @@ func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[strin
 	return s.change(ctx, statements, events)
 }
 
-// RenameNode gives a node another name. ErrConflict if the node is retired or does not have the name from any more, or if the name to is
-// taken: a unique index refuses that.
+// RenameNode gives a node another name. ErrConflict if the node is retired or no longer has the name from, or if the name to is taken: a
+// unique index refuses that.
 func (s *Store) RenameNode(ctx context.Context, nodeID, from, to string, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND name = ? AND retired_at IS NULL)", nodeID, from),
@@ -188,7 +175,7 @@ func insertNode(n Node) []statement {
 			n.ID, n.Name, n.Tenant, n.Provider, n.InstanceID, n.State, millis(n.StateSince), millis(n.CreatedAt), maybeMillis(n.EnrolledAt),
 			n.EnrolmentID, int64(n.GPUsExpected)),
 		do(`INSERT INTO liveness(node_id, last_seen, interval_ms, run_id, counter, skew_ms, address, agent, cost, notices, hardware)
-			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', ?, ?)`, n.ID, n.Address, n.Agent, list(n.Notices), n.Hardware),
+			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', ?, ?)`, n.ID, n.Address, n.Agent, engine.JSON(n.Notices), n.Hardware),
 		do("INSERT INTO totals(tenant, retired, nodes) VALUES (?, 0, 1) ON CONFLICT DO UPDATE SET nodes = nodes + 1", n.Tenant),
 	}
 }

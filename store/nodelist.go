@@ -5,14 +5,16 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+
+	"muster/store/engine"
 )
 
 // NodeQuery asks for a page of nodes.
 type NodeQuery struct {
 	Tenant  string // "": all
 	Retired bool   // include retired nodes
-	Limit   int    // see pageLimit
-	Cursor  string // from the page before
+	Limit   int    // see engine.PageLimit
+	Cursor  string // from the previous page
 }
 
 // Nodes returns one page ordered by name and id, the cursor of the next page ("": there is none), and how many nodes there are in all.
@@ -34,7 +36,7 @@ func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next stri
 	if nodes, err = all(ctx, s, readNode, page); err != nil {
 		return nil, "", 0, err
 	}
-	if limit := int(pageLimit(q.Limit)); len(nodes) > limit { // page asks for one more: if it comes, there is a next page
+	if limit := engine.PageLimit(q.Limit); len(nodes) > limit { // page asks for one more: if it comes, there is a next page
 		nodes = nodes[:limit]
 		next = cursor(nodes[limit-1])
 	}
@@ -43,28 +45,26 @@ func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next stri
 
 // page selects and sorts ids first, which is cheap. Then it reads the whole rows of the nodes on the page alone.
 func (q NodeQuery) page() (statement, error) {
-	var where filter
+	var where engine.Where
 	if !q.Retired {
-		where.and("n.retired_at IS NULL")
+		where.And("n.retired_at IS NULL")
 	}
-	if q.Tenant != "" {
-		where.and("n.tenant = ?", q.Tenant)
-	}
+	where.Given("n.tenant = ?", q.Tenant)
 	if q.Cursor != "" {
 		name, id, err := parseCursor(q.Cursor)
 		if err != nil {
 			return statement{}, err
 		}
-		where.and("(n.name, n.id) > (?, ?)", name, id)
+		where.And("(n.name, n.id) > (?, ?)", name, id)
 	}
-	return do("WITH page AS (SELECT n.id FROM nodes n"+where.sql()+" ORDER BY n.name, n.id LIMIT ?) SELECT "+nodeColumns+
+	return do("WITH page AS (SELECT n.id FROM nodes n"+where.SQL()+"ORDER BY n.name, n.id LIMIT ?) SELECT "+nodes.Columns+nodeMore+
 		" FROM page CROSS JOIN nodes n ON n.id = page.id"+nodeJoins+" ORDER BY n.name, n.id",
-		append(where.args, pageLimit(q.Limit)+1)...), nil
+		append(where.Args, int64(engine.PageLimit(q.Limit))+1)...), nil
 }
 
 // cursor is the name and id of the last node of a page, as text. So a page stays right when nodes come or go between two pages.
 func cursor(n Node) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(list([]string{n.Name, n.ID})))
+	return base64.RawURLEncoding.EncodeToString([]byte(engine.JSON([]string{n.Name, n.ID})))
 }
 
 func parseCursor(text string) (name, id string, err error) {

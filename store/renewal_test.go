@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/renewals"
 )
 
 // TestMarkOverdue: two thirds and a twentieth of a life that began with the issue; each certificate once.
@@ -22,9 +21,9 @@ func TestMarkOverdue(t *testing.T) {
 		at   time.Time
 		want int
 	}{{due, 0}, {due.Add(time.Millisecond), 1}, {due.Add(time.Hour), 0}, {after(39 * time.Hour), 1}} {
-		exists, err := renewals.New(s.Records()).Due(ctx, c.at)
+		exists, err := s.HasOverdue(ctx, c.at)
 		must(t, err)
-		got, err := renewals.New(s.Records()).Mark(ctx, c.at, "renewal.overdue", "gateway")
+		got, err := s.MarkOverdue(ctx, c.at, "renewal.overdue", "gateway")
 		if err != nil || got != c.want || exists != (c.want > 0) {
 			t.Errorf("at %v: got %d (%v), %v; want %d", c.at, got, exists, err, c.want)
 		}
@@ -45,20 +44,20 @@ func TestExpiredNodes(t *testing.T) {
 	s := enrolled(t, "n", "gone")
 	ctx := t.Context()
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
-	_, err := renewals.New(s.Records()).Mark(ctx, after(20*time.Hour), "x", "gateway")
+	_, err := s.MarkOverdue(ctx, after(20*time.Hour), "x", "gateway")
 	must(t, err)
 	for _, c := range []struct {
 		at   time.Duration
 		want int
 	}{{24 * time.Hour, 0}, {24*time.Hour + time.Millisecond, 1}} {
-		got, err := renewals.New(s.Records()).Expired(ctx, after(c.at), "expired")
+		got, err := s.ExpiredNodes(ctx, after(c.at), "expired")
 		if err != nil || len(got) != c.want {
 			t.Errorf("after %v: got %v, %v; want %d", c.at, got, err, c.want)
 		}
 	}
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: day(),
 		AddReasons: []store.Reason{{Reason: "expired"}}}))
-	if got, err := renewals.New(s.Records()).Expired(ctx, after(48*time.Hour), "expired"); err != nil || len(got) != 0 {
+	if got, err := s.ExpiredNodes(ctx, after(48*time.Hour), "expired"); err != nil || len(got) != 0 {
 		t.Errorf("with the reason: got %v, %v", got, err)
 	}
 }

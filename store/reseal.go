@@ -22,9 +22,10 @@ var sealedColumns = [...]struct {
 // Reseal seals everything under another master key of 32 bytes. Nobody else may have the database open. This store still seals under the
 // old key, so the caller closes it afterwards.
 //
-// A file gets one batch, so at every moment exactly one of the two keys opens it: it is at rest, and nobody waits. A cluster gets pieces.
-// What tells which key opens the database is sealed with the last one. So after a stop between two pieces the old key still opens it, and the
-// same again, which knows what is done, comes to the end. Until then neither key opens all that is in it.
+// A file gets one batch, so at every moment exactly one of the two keys opens it: nobody else uses the file, so nobody waits. A cluster
+// gets pieces. The value that tells which key opens the database is sealed again with the last piece. So after a stop between two pieces
+// the old key still opens it, and a second call, which knows what is done, finishes the work. Until then neither key opens all that is in
+// it.
 func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
 	next, err := engine.NewSealer(masterKey)
 	if err != nil {

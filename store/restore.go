@@ -29,7 +29,7 @@ func (s *Store) NoteBackup(ctx context.Context, at time.Time, events ...Event) e
 	return s.change(ctx, []statement{do(setMeta, MetaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
 }
 
-// BackupAt is when the newest backup began that this database knows of, or ErrNotFound. In a copy that Backup made, it is the time
+// BackupAt returns when the newest backup began that this database knows of, or ErrNotFound. In a copy that Backup made, it is the time
 // of that copy.
 func (s *Store) BackupAt(ctx context.Context) (time.Time, error) {
 	return s.metaTime(ctx, MetaBackupAt)
@@ -56,7 +56,7 @@ const SlotRestored = "restored"
 // may have been used, and a session ended, after the backup. It ends the approvals of slots: see SlotRestored.
 // It drops what was being done with machines of MAAS, because much may have been done with them since.
 //
-// Tasks, tokens and approvals end in pieces. The restore is on record with the last one: if it is not, the same again comes to the end.
+// Tasks, tokens and approvals end in pieces. The restore is on record with the last piece: if it is not, a second call finishes the work.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
 	text := func(t time.Time) string { return strconv.FormatInt(millis(t), 10) }
 	const usable = "SELECT id FROM tokens WHERE revoked_at IS NULL AND expires_at > ? LIMIT ?"
@@ -105,7 +105,7 @@ func (s *Store) Adopt(ctx context.Context, r Restoration, c Certificate, at time
 		do("INSERT INTO meta(key, value) VALUES (?, ?)", "adopted/"+strconv.FormatInt(millis(r.At), 10)+"/"+c.NodeID, c.Fingerprint),
 		do("UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?) WHERE node_id = ? AND status <> 'revoked'",
 			millis(at), c.NodeID),
-		insertCertificate(c),
+		certificates.Insert(c, ""),
 		do("UPDATE certificates SET enrolment_id = "+ofNode+", generation = max(generation, (SELECT 1 + max(o.generation) "+
 			"FROM certificates o WHERE o.node_id = ? AND o.fingerprint <> ?)) WHERE fingerprint = ?",
 			c.NodeID, c.NodeID, c.Fingerprint, c.Fingerprint),

@@ -14,7 +14,7 @@ func all[T any](ctx context.Context, s *Store, read func(*row) T, st statement) 
 
 // first is all for a query of which only the first row is wanted; ErrNotFound if there is none.
 func first[T any](ctx context.Context, s *Store, read func(*row) T, st statement) (T, error) {
-	return engine.First(ctx, s.db, ErrNotFound, read, st)
+	return engine.First(ctx, s.db, read, st)
 }
 
 func millis(t time.Time) int64 { return engine.Millis(t) }
@@ -22,19 +22,3 @@ func millis(t time.Time) int64 { return engine.Millis(t) }
 func maybeMillis(t *time.Time) any { return engine.MaybeMillis(t) }
 
 func flag(b bool) int64 { return engine.Flag(b) }
-
-// object is the parameter for a map of labels or details.
-func object(m map[string]string) string {
-	if len(m) == 0 {
-		return "{}"
-	}
-	return engine.JSON(m)
-}
-
-// list is the parameter for a list of strings.
-func list(l []string) string {
-	if len(l) == 0 {
-		return "[]"
-	}
-	return engine.JSON(l)
-}

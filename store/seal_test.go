@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"muster/store"
@@ -52,5 +53,17 @@ func TestRowMismatch(t *testing.T) {
 	}
 	if err := store.ReadAll(good[:3]...); err == nil {
 		t.Error("columns that are not there were read")
+	}
+}
+
+// TestSecretNames: names are listed by prefix, in order, and other secrets are not.
+func TestSecretNames(t *testing.T) {
+	s := open(t)
+	for _, name := range []string{"registry/b", "registry/a", "registryx", "other/registry/"} {
+		must(t, s.SetSecret(t.Context(), name, []byte("v")))
+	}
+	names, err := s.Secrets(t.Context(), "registry/")
+	if err != nil || !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("got %v, %v", names, err)
 	}
 }

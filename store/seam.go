@@ -23,10 +23,11 @@ type (
 
 func (s *Store) query(ctx context.Context, st statement) ([][]any, error) { return s.db.Query(ctx, st) }
 
-// Fresh marks the reads with a context as those that a write's decision stands on, such as why a write was ErrConflict: see engine.Fresh.
+// Fresh marks the reads of a context as reads on which the decision of a write stands, for example why a write was ErrConflict: see
+// engine.Fresh.
 func Fresh(ctx context.Context) context.Context { return engine.Fresh(ctx) }
 
-// Piece is how many rows one write has at most that grows with the fleet.
+// Piece is the greatest number of rows in one write whose rows grow with the fleet.
 const Piece = engine.Piece
 
 func do(text string, args ...any) statement { return engine.Do(text, args...) }
@@ -39,7 +40,8 @@ type Engine interface {
 	// engine.ErrDamaged.
 	Query(ctx context.Context, st engine.Statement) ([][]any, error)
 	// Batch runs statements atomically: all of them, in order, or none. When it returns nil, they are safe. Conditions are in the SQL and
-	// fail as constraint errors, which Batch returns as engine.ErrConflict. engine.ErrAnswerLost: they are safe, and the results are lost.
+	// fail as constraint errors, which Batch returns as engine.ErrConflict. After engine.ErrAnswerLost they are safe too, but the results
+	// are lost.
 	Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error)
 	// Backup writes a consistent copy of the database, as a file of SQLite, to a new file with mode 0600. It refuses an existing file.
 	Backup(ctx context.Context, path string) error
@@ -47,8 +49,7 @@ type Engine interface {
 	Close() error
 }
 
-// Records is the database as the packages of records below this one use it: store/logins, store/registry and store/releases.
-// Nobody else does.
+// Records is the database for the packages of records below this one, such as store/registry and store/releases. Nobody else uses it.
 type Records struct{ Engine }
 
 // Records gives the database to a package of records.
@@ -57,7 +58,7 @@ func (s *Store) Records() Records { return Records{s.db} }
 // Change runs a write and adds its events in the same batch: no change is without its event, and no event without its change.
 func (r Records) Change(ctx context.Context, statements []engine.Statement, events ...Event) error {
 	for _, e := range events {
-		statements = append(statements, insertEvent(e))
+		statements = append(statements, eventLog.Insert(e, ""))
 	}
 	if len(statements) == 0 {
 		return nil
@@ -69,8 +70,8 @@ func (r Records) Change(ctx context.Context, statements []engine.Statement, even
 	return err
 }
 
-// Most runs a write that is made again until it finds less than it may change at once, and tells how many rows its last statement has
-// changed: most, if the answer was lost.
+// Most runs a write that the caller repeats until it changes less than most rows. It returns how many rows the last statement has changed;
+// most, if the answer was lost.
 func (r Records) Most(ctx context.Context, most int, statements ...engine.Statement) (int, error) {
 	results, err := r.Batch(ctx, statements)
 	switch {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"muster/store/engine"
 )
@@ -60,10 +61,21 @@ func (s *Store) SetSecret(ctx context.Context, name string, value []byte, events
 
 // DropSecret deletes a secret. ErrNotFound if there is none.
 func (s *Store) DropSecret(ctx context.Context, name string, events ...Event) error {
-	return notFound(s.change(ctx, []statement{
+	return engine.NotFound(s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", name),
 		do("DELETE FROM secrets WHERE name = ?", name),
 	}, events))
+}
+
+// Secrets returns the names of the secrets that begin with a prefix, in order and without it.
+func (s *Store) Secrets(ctx context.Context, prefix string) ([]string, error) {
+	return s.Records().Secrets(ctx, prefix)
+}
+
+// Secrets is Store.Secrets for the packages of records.
+func (r Records) Secrets(ctx context.Context, prefix string) ([]string, error) {
+	return engine.All(ctx, r, func(r *row) string { return strings.TrimPrefix(r.Text(), prefix) },
+		do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", prefix, prefix))
 }
 
 func secretPlace(name string) string { return "secrets/value/" + name }

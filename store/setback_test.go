@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/setback"
 )
 
 // TestSetBack: times in the future are corrected. All others stay as they are.
@@ -38,10 +37,10 @@ func TestSetBack(t *testing.T) {
 	must(t, s.TouchAccount(ctx, "msa_a", late))
 
 	now := after(30 * time.Second)
-	if found, err := setback.New(s.Records()).Ahead(ctx, now); err != nil || !found {
+	if found, err := s.ClockAhead(ctx, now); err != nil || !found {
 		t.Errorf("got %v, %v, want times ahead", found, err)
 	}
-	must(t, setback.New(s.Records()).SetBack(ctx, setback.Step{Now: now, By: ahead}, store.Event{At: now, Kind: "told"}))
+	must(t, s.ClockSetBack(ctx, store.ClockStep{Now: now, By: ahead}, store.Event{At: now, Kind: "told"}))
 
 	same := func(what string, got, want time.Time) {
 		t.Helper()
@@ -79,7 +78,7 @@ func TestSetBack(t *testing.T) {
 	must(t, err)
 	same("the account's end", *account.ExpiresAt, after(2*time.Hour))
 	same("its last use", *account.LastUsedAt, day())
-	if found, err := setback.New(s.Records()).Ahead(ctx, now); err != nil || found {
+	if found, err := s.ClockAhead(ctx, now); err != nil || found {
 		t.Errorf("afterwards: got %v, %v", found, err)
 	}
 	if events := countEvents(t, s, store.EventQuery{Kind: "told"}); events != 1 {
@@ -104,10 +103,10 @@ func TestSetForward(t *testing.T) {
 	before, err := s.Identity(ctx, "print-n")
 	must(t, err)
 
-	must(t, setback.New(s.Records()).SetBack(ctx, setback.Step{Now: after(time.Minute).Add(-10 * time.Hour), By: 10 * time.Hour}))
+	must(t, s.ClockSetBack(ctx, store.ClockStep{Now: after(time.Minute).Add(-10 * time.Hour), By: 10 * time.Hour}))
 	for _, c := range []struct{ forward, missing time.Duration }{{0, 10 * time.Hour}, {4 * time.Hour, 6 * time.Hour}, {20 * time.Hour, 0},
 		{time.Hour, 0}} {
-		must(t, setback.New(s.Records()).SetForward(ctx, c.forward))
+		must(t, s.ClockSetForward(ctx, c.forward))
 		got, err := s.Token(ctx, "mse_boot")
 		must(t, err)
 		account, err := s.Account(ctx, "msa_a")
@@ -128,7 +127,7 @@ func TestSetForward(t *testing.T) {
 	if b, err := s.Account(ctx, "msa_b"); err != nil || b.ExpiresAt != nil {
 		t.Errorf("got %+v, %v, want an account without an end", b, err)
 	}
-	must(t, setback.New(s.Records()).SetForward(ctx, 0, store.Event{At: day(), Kind: "told"}))
+	must(t, s.ClockSetForward(ctx, 0, store.Event{At: day(), Kind: "told"}))
 	if events := countEvents(t, s, store.EventQuery{Kind: "told"}); events != 1 {
 		t.Errorf("%d events", events)
 	}

@@ -19,7 +19,7 @@ type StatusRef struct {
 	There    bool // nodes could be heard all along, because the clock alone was set: AliveAt goes on with the time
 }
 
-// HasAgent is false in the states in which a node has no agent: nothing is installed, or not yet. That it is not heard from says nothing.
+// HasAgent reports whether a node in this state has an agent. Without one, nothing is installed yet or any more, and silence means nothing.
 func HasAgent(state string) bool {
 	return state != "commissioned" && state != "ready" && state != "deploying"
 }
@@ -45,10 +45,10 @@ func (r StatusRef) Status(state string, lastSeen *time.Time, interval time.Durat
 	return StatusStale
 }
 
-// Heard is false, within the grace, of a node that was heard last at a time before Start.
+// Heard reports whether a node that was last heard at this time was heard since Start. After the grace it is always true.
 func (r StatusRef) Heard(at time.Time) bool { return !r.Grace || millis(at) >= millis(r.Start) }
 
-// Left is how much longer a node that was last seen at lastSeen stays online if nothing more is heard of it; 0: it is stale.
+// Left returns how much longer a node that was last seen at lastSeen stays online if nothing more is heard of it; 0: it is stale.
 func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duration {
 	if r.Status("", &lastSeen, interval) == StatusStale {
 		return 0

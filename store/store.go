@@ -40,8 +40,8 @@ type Store struct {
 	file *sqlite.DB // db, where it is a file of this machine; else nil
 }
 
-// Open opens or creates the database, migrates it, and checks the master key. Errors: ErrWrongMasterKey, ErrNewerDatabase, and with Reads
-// ErrNotFound if there is nothing yet.
+// Open opens or creates the database, migrates it, and checks the master key. Errors: ErrWrongMasterKey, ErrNewerDatabase, and, with Reads,
+// ErrNotFound if there is no database yet.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	seal, err := engine.NewSealer(o.MasterKey)
 	if err != nil {
@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Schema gives the number of the schema that a database has, 0 if there is none, and of the one that this program knows. It changes
+// Schema returns the number of the schema that a database has, 0 if there is none, and of the one that this program knows. It changes
 // nothing, and another process may have the database open. Errors: ErrDamaged.
 func Schema(ctx context.Context, path string) (has, known int, err error) {
 	schema, err := migrations()
@@ -101,8 +101,8 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
 // Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free
-// space as the file has. Nobody else may have the database open. It does nothing on a cluster: there each node keeps what was written in its
-// own log and copies, until it drops them by itself.
+// space as the file has. Nobody else may have the database open. It does nothing on a cluster: there each node keeps what was written in
+// its own log and copies, until it drops them by itself.
 func (s *Store) Scrub(ctx context.Context) error {
 	if s.file == nil {
 		return nil

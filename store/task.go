@@ -2,53 +2,54 @@ package store
 
 import (
 	"context"
-	"encoding/base64"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Task is a piece of work for one node. What decides anything is in the payload, which is signed: the node reads nothing else. The
 // other fields repeat it for queries, or say what became of the task.
 type Task struct {
-	Number       int64 // later tasks have higher ones; the store gives it
-	ID           string
-	NodeID       string
-	EnrolmentID  string // the one enrolment of the node that it is for
-	Type         string
-	Payload      []byte // JSON, as it was signed
-	Signature    []byte
-	SigningKeyID string
+	Number       int64  `sql:"t.number"` // later tasks have higher ones; the store gives it
+	ID           string `sql:"id"`
+	NodeID       string `sql:"node_id"`
+	EnrolmentID  string `sql:"enrolment_id"` // the one enrolment of the node that it is for
+	Type         string `sql:"type"`
+	Payload      []byte `sql:"payload"` // JSON, as it was signed
+	Signature    []byte `sql:"signature"`
+	SigningKeyID string `sql:"signing_key_id"`
 	Subject      TaskSubject
-	Drained      bool // is also given to a node that takes no new work
-	Repeats      int  // how often it may be queued anew when it is lost
-	CreatedBy    string
-	CreatedAt    time.Time
-	ExpiresAt    time.Time // nobody starts it at this time or later
-	RetryOf      string    // the lost task that this one repeats
-	RetriedAs    string    // the task that repeats this lost one
+	Drained      bool      `sql:"drained"` // is also given to a node that takes no new work
+	Repeats      int       `sql:"repeats"` // how often it may be queued anew when it is lost
+	CreatedBy    string    `sql:"created_by"`
+	CreatedAt    time.Time `sql:"created_at"`
+	ExpiresAt    time.Time `sql:"expires_at"`   // nobody starts it at this time or later
+	RetryOf      string    `sql:"retry_of"`     // the lost task that this one repeats
+	RetriedAs    string    `sql:"t.retried_as"` // the task that repeats this lost one
 
-	Status           string // one of the Task constants
-	Deliveries       int    // how often it was given to its claimer
-	ClaimFingerprint string // of the certificate that claimed it, or of its successor
-	ClaimedAt        *time.Time
-	StartedAt        *time.Time
-	FinishedAt       *time.Time // nil: it is open
-	CancelAskedAt    *time.Time
-	CancelAskedBy    string
+	Status           string     `sql:"t.status"`            // one of the Task constants
+	Deliveries       int        `sql:"t.deliveries"`        // how often it was given to its claimer
+	ClaimFingerprint string     `sql:"t.claim_fingerprint"` // of the certificate that claimed it, or of its successor
+	ClaimedAt        *time.Time `sql:"t.claimed_at"`
+	StartedAt        *time.Time `sql:"t.started_at"`
+	FinishedAt       *time.Time `sql:"t.finished_at"` // nil: it is open
+	CancelAskedAt    *time.Time `sql:"t.cancel_asked_at"`
+	CancelAskedBy    string     `sql:"t.cancel_asked_by"`
 
 	TaskEnd
 
-	// These are its node's, as they are now.
-	NodeName    string
-	Tenant      string
-	NodeState   string
+	// These fields are the node's, as they are now.
+	NodeName    string   `sql:"n.name"`
+	Tenant      string   `sql:"n.tenant"`
+	NodeState   string   `sql:"n.state"`
 	NodeReasons []string // of a queued task alone
 	Behind      bool     // it is queued, and its node has first to end another task of its type, or an earlier one on its subject
 }
 
 // TaskSubject is what a task changes, where a task of another type can undo it.
 type TaskSubject struct {
-	Kind string // "": none
-	Name string // "": all of that kind
+	Kind string `sql:"subject"`      // "": none
+	Name string `sql:"subject_name"` // "": all of that kind
 }
 
 // Statuses of a task. A test of package task compares them with those of the protocol.
@@ -63,17 +64,17 @@ const (
 	TaskLost       = "lost"
 )
 
-// TaskEnd is how a task ended. Of a task that is open, it is zero.
+// TaskEnd says how a task ended. It is zero while the task is open.
 type TaskEnd struct {
-	ExitCode  *int
-	Code      string
-	Error     string
-	Values    string // JSON object; "": none
-	Bytes     int64  // that it has written
-	Truncated bool   // not all of them are kept
+	ExitCode  *int   `sql:"t.exit_code"`
+	Code      string `sql:"t.code"`
+	Error     string `sql:"t.error"`
+	Values    string `sql:"t.found"`     // JSON object; "": none
+	Bytes     int64  `sql:"t.bytes"`     // that it has written
+	Truncated bool   `sql:"t.truncated"` // not all of them are kept
 	Archive   *TaskFile
-	Digest    string // of the result, so that the same one is known again; "": the gateway ended the task
-	Proof     string // of the result; "": the gateway ended the task
+	Digest    string `sql:"t.result_digest"` // of the result, so that the same one is known again; "": the gateway ended the task
+	Proof     string `sql:"t.proof"`         // of the result; "": the gateway ended the task
 }
 
 // TaskFile is the file that a task has made.
@@ -85,11 +86,7 @@ type TaskFile struct {
 
 // The parts of a query for tasks: t is the task, n its node.
 const (
-	taskColumns = `t.number, t.id, t.node_id, t.enrolment_id, t.type, t.payload, t.signature, t.signing_key_id, t.subject, t.subject_name,
-		t.drained, t.repeats,
-		t.created_by, t.created_at, t.expires_at, t.retry_of, t.retried_as, t.status, t.deliveries, t.claim_fingerprint, t.claimed_at,
-		t.started_at, t.finished_at, t.cancel_asked_at, t.cancel_asked_by, t.exit_code, t.code, t.error, t.found, t.bytes, t.truncated,
-		t.archive_name, t.archive_size, t.archive_sha256, t.result_digest, t.proof, n.name, n.tenant, n.state,
+	taskMore = `, t.archive_name, t.archive_size, t.archive_sha256,
 		CASE t.status WHEN 'queued' THEN (SELECT json_group_array(reason) FROM reasons WHERE node_id = n.id) END,
 		CASE t.status WHEN 'queued' THEN ` + taskBehind + ` END`
 	// The plus sign keeps SQLite from reading the tasks that have ended, which are many more.
@@ -104,57 +101,25 @@ const (
 	taskTables = ` FROM tasks t JOIN nodes n ON n.id = t.node_id`
 )
 
+var tasks = engine.NewTable[Task]("tasks", "t", "")
+
+func tasksWhere(where string, args ...any) statement {
+	return do("SELECT "+tasks.Columns+taskMore+taskTables+where, args...)
+}
+
 func readTask(r *row) Task {
-	t := Task{Number: r.Number(), ID: r.Text(), NodeID: r.Text(), EnrolmentID: r.Text(), Type: r.Text(), Payload: r.Bytes(),
-		Signature: r.Bytes(), SigningKeyID: r.Text()}
-	t.Subject = TaskSubject{r.Text(), r.Text()}
-	t.Drained = r.Flag()
-	t.Repeats = int(r.Number())
-	t.CreatedBy = r.Text()
-	t.CreatedAt = r.Time()
-	t.ExpiresAt = r.Time()
-	t.RetryOf = r.Text()
-	t.RetriedAs = r.Text()
-	t.Status = r.Text()
-	t.Deliveries = int(r.Number())
-	t.ClaimFingerprint = r.Text()
-	t.ClaimedAt = r.Maybe()
-	t.StartedAt = r.Maybe()
-	t.FinishedAt = r.Maybe()
-	t.CancelAskedAt = r.Maybe()
-	t.CancelAskedBy = r.Text()
-	t.TaskEnd = readTaskEnd(r)
-	t.NodeName = r.Text()
-	t.Tenant = r.Text()
-	t.NodeState = r.Text()
+	t := tasks.Read(r)
+	if file := (TaskFile{Name: r.Text(), Size: r.Number(), SHA256: r.Text()}); file.SHA256 != "" {
+		t.Archive = &file
+	}
 	r.Document(&t.NodeReasons)
 	t.Behind = r.Flag()
 	return t
 }
 
-func readTaskEnd(r *row) TaskEnd {
-	var end TaskEnd
-	if code := r.Integer(); code != nil {
-		exit := int(*code)
-		end.ExitCode = &exit
-	}
-	end.Code = r.Text()
-	end.Error = r.Text()
-	end.Values = r.Text()
-	end.Bytes = r.Number()
-	end.Truncated = r.Flag()
-	file := TaskFile{Name: r.Text(), Size: r.Number(), SHA256: r.Text()}
-	if file.SHA256 != "" {
-		end.Archive = &file
-	}
-	end.Digest = r.Text()
-	end.Proof = r.Text()
-	return end
-}
-
 // Task returns a task of a tenant ("": of any), or ErrNotFound.
 func (s *Store) Task(ctx context.Context, tenant, id string) (Task, error) {
-	return first(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+" WHERE t.id = ? AND (n.tenant = ? OR ? = '')", id, tenant, tenant))
+	return first(ctx, s, readTask, tasksWhere(" WHERE t.id = ? AND (n.tenant = ? OR ? = '')", id, tenant, tenant))
 }
 
 // MostOpenTasks is how many tasks of one node can be open. Each claim looks through them.
@@ -171,7 +136,7 @@ func (s *Store) CreateTask(ctx context.Context, t Task, events ...Event) error {
 const taskRepeatable = `t.status = 'lost' AND t.retried_as = '' AND t.cancel_asked_at IS NULL AND NOT EXISTS(SELECT 1 FROM tasks o
 	WHERE o.node_id = t.node_id AND o.number > t.number AND ` + sameSubject + ` AND (o.claimed_at IS NOT NULL OR o.finished_at IS NULL))`
 
-// RepeatTask queues a task in place of a lost one, which may be repeated so often still at least. ErrConflict also if it may not, if it
+// RepeatTask queues a task in place of a lost one, which may be repeated at least least more times. ErrConflict also if it may not, if it
 // is not lost, if it is repeated already or canceled, or if there is a later task on its subject.
 func (s *Store) RepeatTask(ctx context.Context, next Task, least int, events ...Event) error {
 	repeat := []statement{
@@ -182,15 +147,10 @@ func (s *Store) RepeatTask(ctx context.Context, next Task, least int, events ...
 }
 
 func insertTask(t Task) []statement {
-	text := base64.StdEncoding.EncodeToString
 	return []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND enrolment_id = ? AND enrolment_id <> '' AND retired_at IS NULL AND banned = 0)",
 			t.NodeID, t.EnrolmentID),
 		guard("(SELECT count(*) FROM tasks WHERE node_id = ? AND finished_at IS NULL) < ?", t.NodeID, int64(MostOpenTasks)),
-		do(`INSERT INTO tasks(id, node_id, enrolment_id, type, subject, subject_name, drained, repeats, created_by, created_at,
-			expires_at, retry_of, signing_key_id, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			t.ID, t.NodeID, t.EnrolmentID, t.Type, t.Subject.Kind, t.Subject.Name, flag(t.Drained), int64(t.Repeats), t.CreatedBy,
-			millis(t.CreatedAt), millis(t.ExpiresAt),
-			t.RetryOf, t.SigningKeyID, text(t.Signature), text(t.Payload)),
+		tasks.Insert(t, ""),
 	}
 }

@@ -230,6 +230,7 @@ func TestTaskOutput(t *testing.T) {
 	}
 	wantError(t, add(90, 10), store.ErrConflict) // again
 	wantError(t, add(95, 10), store.ErrConflict) // over the end
+	wantError(t, add(99, 10), store.ErrConflict) // over the last byte
 	must(t, add(110, 10))                        // with a gap
 	var offsets []int64
 	pieces, err := s.TaskPieces(ctx, "a", "", 0, 100)

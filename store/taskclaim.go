@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"muster/store/engine"
 )
 
 // TaskClaim says who asks for work, and under which conditions a task is given out.
@@ -42,7 +44,7 @@ const claimTries = 10
 // write. Only ID, Payload, Signature, SigningKeyID and Deliveries of the task are filled in.
 //
 // It chooses the task first. The write checks every condition, and that this task is the next one still. So two claims never get the same
-// task, and a claim knows what it got also if the answer to the write is lost.
+// task, and a claim knows what it got even if the answer to the write is lost.
 func (s *Store) ClaimTask(ctx context.Context, c TaskClaim) (Task, error) {
 	for try := 1; ; try++ {
 		t, err := first(ctx, s, readClaimable, do("SELECT number, id, payload, signature, signing_key_id, deliveries FROM tasks WHERE number = ("+
@@ -71,11 +73,9 @@ func readClaimable(r *row) Task {
 // StartTask notes that the claimer begins. ErrConflict if this certificate has no claim on it, or if the task is not dispatched any
 // more, is to be canceled, or has expired.
 func (s *Store) StartTask(ctx context.Context, id, fingerprint string, at time.Time) error {
-	const begins = "id = ? AND claim_fingerprint = ? AND status = 'dispatched' AND cancel_asked_at IS NULL AND expires_at > ?"
-	return s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM tasks WHERE "+begins+")", id, fingerprint, millis(at)),
-		do("UPDATE tasks SET status = 'running', started_at = ? WHERE "+begins, millis(at), id, fingerprint, millis(at)),
-	}, nil)
+	begins := engine.In("tasks", "id = ? AND claim_fingerprint = ? AND status = 'dispatched' AND cancel_asked_at IS NULL AND expires_at > ?",
+		id, fingerprint, millis(at))
+	return s.change(ctx, begins.Update("status = 'running', started_at = ?", millis(at)), nil)
 }
 
 // TaskResult is what a claimer says about the end of a task.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"muster/store/engine"
@@ -87,8 +86,8 @@ func loseAll(at time.Time) [][]statement {
 // TaskSweep says which open tasks are overdue.
 type TaskSweep struct {
 	At time.Time // what was not begun, and expires now or has expired, is expired
-	// Silent: claims from before it of nodes that were last heard before it are lost. So is what was begun before it, and is not in Heard:
-	// its node has forgotten it. Zero: none are.
+	// Silent is a time. Claims from before it are lost if their nodes were last heard before it. Tasks that were begun before it and are
+	// not in Heard are lost too: their node has forgotten them. Zero: no task is lost.
 	Silent     time.Time
 	Heard      []string  // tasks of which their nodes have said something since Silent: they are running still
 	Begun      time.Time // what was begun before it is lost
@@ -111,17 +110,16 @@ func (q TaskSweep) endings() []ending {
 	if q.Silent.IsZero() {
 		return all
 	}
-	heard, _ := json.Marshal(append([]string{}, q.Heard...)) // texts can always be written; null in place of [] would fit no task
 	return append(all,
 		ending{kind: taskLost, status: TaskLost, why: "its node has fallen silent",
 			where: "t.claimed_at < ? AND COALESCE(v.last_seen, 0) < ?", args: []any{millis(q.Silent), millis(q.Silent)}},
 		ending{kind: taskLost, status: TaskLost, why: "its node says nothing of it any more",
 			where: "t.claimed_at < ? AND t.status = 'running' AND t.started_at < ? AND t.id NOT IN (SELECT value FROM json_each(?))",
-			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
+			args:  []any{millis(q.Silent), millis(q.Silent), engine.JSON(q.Heard)}})
 }
 
 // SweepTasks ends the tasks that are overdue, engine.Piece of each kind at most, and returns them. It writes only if there are some. It
-// chooses them first, and asks afterwards which of them it has ended: so it knows them also if the answer to the write is lost.
+// chooses them first, and asks afterwards which of them it has ended: so it knows them even if the answer to the write is lost.
 func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
 	var ended []EndedTask
 	for _, e := range q.endings() {
@@ -151,8 +149,8 @@ func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error
 	return ended, nil
 }
 
-// AskCancel ends a task that waits. For one that its node has, it notes that it is to end: the node hears it with its next message.
-// ErrConflict if the task has ended. Asked again it changes nothing.
+// AskCancel ends a task that waits. If the node has the task already, it notes that the task is to end: the node hears that with its next
+// message. ErrConflict if the task has ended. A second call changes nothing.
 func (s *Store) AskCancel(ctx context.Context, id string, at time.Time, by Actor) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND finished_at IS NULL)", id),

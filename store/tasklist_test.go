@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"muster/store"
-	"muster/store/retention"
 )
 
 func TestTasksList(t *testing.T) {
@@ -76,7 +75,7 @@ func TestPruneTasks(t *testing.T) {
 			TaskEnd: store.TaskEnd{Bytes: 1}, Head: []byte("x")}))
 	}
 	for _, want := range []int{1, 1, 0} {
-		if got, err := retention.New(s.Records()).Tasks(ctx, after(90*time.Minute), 1); err != nil || got != want {
+		if got, err := s.PruneTasks(ctx, after(90*time.Minute), 1); err != nil || got != want {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 	}

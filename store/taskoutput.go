@@ -2,7 +2,8 @@ package store
 
 import (
 	"context"
-	"encoding/base64"
+
+	"muster/store/engine"
 )
 
 // TaskPiece is a part of what a task has written, or of the file that it has made.
@@ -15,31 +16,28 @@ func (p TaskPiece) end() int64 { return p.Offset + int64(len(p.Data)) }
 
 // TaskWork is what the gateway has to know of a task for each message of its node.
 type TaskWork struct {
-	NodeID           string
-	EnrolmentID      string
-	Type             string
-	Status           string
-	ClaimFingerprint string
-	CancelAsked      bool
-	Digest           string // of its result
+	NodeID           string `sql:"t.node_id"`
+	EnrolmentID      string `sql:"t.enrolment_id"`
+	Type             string `sql:"t.type"`
+	Status           string `sql:"t.status"`
+	ClaimFingerprint string `sql:"t.claim_fingerprint"`
+	CancelAsked      bool   `sql:"t.cancel_asked_at IS NOT NULL"`
+	Digest           string `sql:"t.result_digest"` // of its result
 	End              int64  // of what is on record of the file that was asked for
-	NodeName         string
-	Tenant           string
+	NodeName         string `sql:"n.name"`
+	Tenant           string `sql:"n.tenant"`
 }
 
 // TaskWork returns a task's work, with the end of one of its files ("": its output), or ErrNotFound.
 func (s *Store) TaskWork(ctx context.Context, id, file string) (TaskWork, error) {
 	return first(ctx, s, func(r *row) TaskWork {
-		w := TaskWork{NodeID: r.Text(), EnrolmentID: r.Text(), Type: r.Text(), Status: r.Text(), ClaimFingerprint: r.Text()}
-		w.CancelAsked = r.Integer() != nil
-		w.Digest = r.Text()
+		w := taskWorks.Read(r)
 		w.End = r.Number()
-		w.NodeName = r.Text()
-		w.Tenant = r.Text()
 		return w
-	}, do("SELECT t.node_id, t.enrolment_id, t.type, t.status, t.claim_fingerprint, t.cancel_asked_at, t.result_digest, "+pieceEnd+
-		", n.name, n.tenant"+taskTables+" WHERE t.id = ?", file, id))
+	}, do("SELECT "+taskWorks.Columns+", "+pieceEnd+taskTables+" WHERE t.id = ?", file, id))
 }
+
+var taskWorks = engine.NewTable[TaskWork]("tasks", "t", "")
 
 // pieceEnd is where the last piece of a task's file ends. Pieces do not overlap, so that is the one that begins last.
 const pieceEnd = "(SELECT p.start + p.size FROM task_pieces p WHERE p.task = t.id AND p.file = ? ORDER BY p.start DESC LIMIT 1)"
@@ -89,7 +87,7 @@ func insertPiece(task, file string, p TaskPiece) []statement {
 		return nil
 	}
 	return []statement{do("INSERT INTO task_pieces(task, file, start, size, data) VALUES (?, ?, ?, ?, ?)", task, file, p.Offset,
-		int64(len(p.Data)), base64.StdEncoding.EncodeToString(p.Data))}
+		int64(len(p.Data)), engine.Base64(p.Data))}
 }
 
 // TaskPieces returns the pieces of a task's file that go beyond an offset, in order, at most limit of them. The first one may begin

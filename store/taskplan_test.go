@@ -9,8 +9,9 @@ import (
 	"muster/store"
 )
 
-// TestTaskQueriesUseIndexes: what every claim and every sweep asks looks at open tasks alone, and at those of one node where it can.
-func TestTaskQueriesUseIndexes(t *testing.T) {
+// TestQueriesUseIndexes: what every claim and every sweep asks looks at open tasks alone, and at those of one node where it can. What is
+// looked for again and again among the certificates does not read all of them either.
+func TestQueriesUseIndexes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "muster.db")
 	must(t, openAt(t, path).Close())
 	db := raw(t, path)
@@ -32,6 +33,10 @@ func TestTaskQueriesUseIndexes(t *testing.T) {
 		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_taken (node_id=? AND type=?)"},
 		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_open (node_id=? AND number<?)"},
 		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_subject (node_id=? AND subject=? AND number>?)"},
+		{store.WaitingQuery(), "SEARCH tasks USING INDEX tasks_open (node_id=?)"},
+	}
+	for index, sql := range store.CertificateQueries() {
+		want = append(want, struct{ sql, index string }{sql, "USING INDEX " + index})
 	}
 	for i, sql := range store.TaskSweepQueries() {
 		index := []string{"tasks_expiry", "tasks_begun", "tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun"}[i]

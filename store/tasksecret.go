@@ -3,15 +3,17 @@ package store
 import (
 	"context"
 	"time"
+
+	"muster/store/engine"
 )
 
 // LentSecret is a value that tasks name and that a node gets while such a task runs. Its value is never shown to people again.
 type LentSecret struct {
-	Tenant    string
-	Name      string
-	CreatedAt time.Time
-	ChangedAt time.Time
-	ChangedBy string
+	Tenant    string    `sql:"tenant"`
+	Name      string    `sql:"name"`
+	CreatedAt time.Time `sql:"created_at"`
+	ChangedAt time.Time `sql:"changed_at"`
+	ChangedBy string    `sql:"changed_by"`
 }
 
 // SetLentSecret seals and stores the value of a tenant's secret, in place of the earlier one. ChangedAt of the secret says when.
@@ -28,19 +30,15 @@ func (s *Store) SetLentSecret(ctx context.Context, secret LentSecret, value []by
 // DropLentSecret deletes a tenant's secret. ErrNotFound if there is none.
 func (s *Store) DropLentSecret(ctx context.Context, tenant, name string, events ...Event) error {
 	id := lentID(tenant, name)
-	return notFound(s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM lent_secrets WHERE id = ?)", id),
-		do("DELETE FROM lent_secrets WHERE id = ?", id),
-	}, events))
+	return engine.NotFound(s.change(ctx, engine.In("lent_secrets", "id = ?", id).Delete(), events))
 }
 
 // LentSecrets lists the secrets of a tenant ("": of all), by tenant and name, without their values.
 func (s *Store) LentSecrets(ctx context.Context, tenant string) ([]LentSecret, error) {
-	return all(ctx, s, func(r *row) LentSecret {
-		return LentSecret{Tenant: r.Text(), Name: r.Text(), CreatedAt: r.Time(), ChangedAt: r.Time(), ChangedBy: r.Text()}
-	}, do(`SELECT tenant, name, created_at, changed_at, changed_by FROM lent_secrets WHERE tenant = ? OR ? = ''
-		ORDER BY tenant, name`, tenant, tenant))
+	return lentSecrets.All(ctx, s.db, "WHERE tenant = ? OR ? = '' ORDER BY tenant, name", tenant, tenant)
 }
+
+var lentSecrets = engine.NewTable[LentSecret]("lent_secrets", "", "")
 
 // LentSecretValue returns the value of a tenant's secret, or ErrNotFound.
 func (s *Store) LentSecretValue(ctx context.Context, tenant, name string) ([]byte, error) {
@@ -52,14 +50,11 @@ func (s *Store) LentSecretValue(ctx context.Context, tenant, name string) ([]byt
 	return s.seal.Open(lentPlace(id), sealed)
 }
 
-// LendSecrets notes that a task's claimer is given the secrets that the task names. ErrConflict if this certificate has no claim on it, if
-// it has ended, or if that happened so often already.
+// LendSecrets notes that a task's claimer is given the secrets that the task names. ErrConflict if this certificate has no claim on the
+// task, if the task has ended, or if it was lent secrets most times already.
 func (s *Store) LendSecrets(ctx context.Context, taskID, fingerprint string, most int, events ...Event) error {
-	return s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND claim_fingerprint = ? AND finished_at IS NULL AND lent < ?)", taskID, fingerprint,
-			int64(most)),
-		do("UPDATE tasks SET lent = lent + 1 WHERE id = ?", taskID),
-	}, events)
+	claimed := engine.In("tasks", "id = ? AND claim_fingerprint = ? AND finished_at IS NULL AND lent < ?", taskID, fingerprint, int64(most))
+	return s.change(ctx, claimed.Update("lent = lent + 1"), events)
 }
 
 // lentID is unique, because no name of a tenant has a slash.

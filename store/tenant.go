@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Tenant is how much there is of a tenant.
+// Tenant says how much there is of each kind of thing in a tenant.
 type Tenant struct {
 	Name     string
 	Nodes    int // not retired
@@ -14,7 +14,7 @@ type Tenant struct {
 	Tokens   int // that can still be used
 }
 
-// Tenants are the tenants ("": all, else this one) of nodes, accounts and tokens, by name.
+// Tenants returns the tenants ("": all, else this one) of nodes, accounts and tokens, by name.
 func (s *Store) Tenants(ctx context.Context, tenant string, now time.Time) ([]Tenant, error) {
 	return all(ctx, s, func(r *row) Tenant {
 		return Tenant{Name: r.Text(), Nodes: int(r.Number()), Retired: int(r.Number()), Accounts: int(r.Number()), Tokens: int(r.Number())}

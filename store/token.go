@@ -3,26 +3,28 @@ package store
 import (
 	"context"
 	"time"
+
+	"muster/store/engine"
 )
 
 // Token is an enrollment token (mse_) or a bootstrap token (msb_). It holds the key that is derived from the secret, and never the
 // secret itself.
 type Token struct {
-	ID           string // the public part: mse_ab12
-	Tenant       string
-	Labels       map[string]string
-	Uses         int    // how many it allows
-	Used         int    // how many were taken; writes ignore it
-	GPUs         int    // expected number on each node; 0: not said
-	BindInstance bool   // each use belongs to an instance, which takes it again when it comes back
-	NodeID       string // the node that it is bound to, as bootstrap tokens are; "": none
-	NodeName     string // the present name of that node; writes ignore it
-	Name         string // of the node that joins with it; if it is bound to a node: that node's name when it was made; "": none
-	Key          []byte // enrolment key, sealed at rest; nil in lists
-	CreatedAt    time.Time
-	ExpiresAt    time.Time
-	RevokedAt    *time.Time
-	CreatedBy    string
+	ID           string            `sql:"id"` // the public part: mse_ab12
+	Tenant       string            `sql:"tenant"`
+	Labels       map[string]string `sql:"labels"`
+	Uses         int               `sql:"uses"` // how many it allows
+	Used         int               // how many were taken; writes ignore it
+	GPUs         int               `sql:"gpus"`          // expected number on each node; 0: not said
+	BindInstance bool              `sql:"bind_instance"` // each use belongs to an instance, which takes it again when it comes back
+	NodeID       string            `sql:"node_id"`       // the node that it is bound to, as bootstrap tokens are; "": none
+	NodeName     string            // the present name of that node; writes ignore it
+	Name         string            `sql:"name"` // of the node that joins with it, or of the bound one when it was made; "": none
+	Key          []byte            // enrolment key, sealed at rest; nil in lists
+	CreatedAt    time.Time         `sql:"created_at"`
+	ExpiresAt    time.Time         `sql:"expires_at"`
+	RevokedAt    *time.Time        `sql:"revoked_at"`
+	CreatedBy    string            `sql:"created_by"`
 }
 
 // TokenQuery selects tokens.
@@ -38,77 +40,61 @@ func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error
 }
 
 func (s *Store) insertToken(t Token) statement {
-	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at,
-		created_by, name)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID,
-		s.seal.Seal(tokenPlace(t.ID), t.Key),
-		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy, t.Name)
+	return tokens.Insert(sealedToken{t, s.seal.Seal(tokenPlace(t.ID), t.Key)}, "")
 }
+
+// sealedToken is a token as it is stored.
+type sealedToken struct {
+	Token
+	Sealed string `sql:"key"`
+}
+
+var tokens = engine.NewTable[sealedToken]("tokens", "t", "")
 
 func tokenPlace(id string) string { return "tokens/key/" + id }
 
 // Uses are numbered from 1, and no number is ever free again. So the highest number is how many were taken.
-const (
-	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
-	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed +
-		", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, t.name, " +
-		"COALESCE((SELECT n.name FROM nodes n WHERE n.id = t.node_id AND t.node_id <> ''), '')"
-)
+const tokenUsed = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
 
-func readToken(r *row) Token {
-	t := Token{ID: r.Text(), Tenant: r.Text()}
-	r.Document(&t.Labels)
-	t.Uses = int(r.Number())
+var tokenQuery = "SELECT " + tokens.Columns + ", " + tokenUsed +
+	", (SELECT name FROM nodes WHERE id = t.node_id AND t.node_id <> '') FROM tokens t"
+
+func readToken(r *row) sealedToken {
+	t := tokens.Read(r)
 	t.Used = int(r.Number())
-	t.GPUs = int(r.Number())
-	t.BindInstance = r.Flag()
-	t.NodeID = r.Text()
-	t.CreatedAt = r.Time()
-	t.ExpiresAt = r.Time()
-	t.RevokedAt = r.Maybe()
-	t.CreatedBy = r.Text()
-	t.Name = r.Text()
 	t.NodeName = r.Text()
 	return t
 }
 
 // Token returns a token by its public id, also an expired, used up or revoked one. ErrNotFound if there is none.
 func (s *Store) Token(ctx context.Context, id string) (Token, error) {
-	rows, err := s.query(ctx, do("SELECT "+tokenColumns+", t.key FROM tokens t WHERE t.id = ?", id))
+	t, err := first(ctx, s, readToken, do(tokenQuery+" WHERE t.id = ?", id))
 	if err != nil {
 		return Token{}, err
 	}
-	if len(rows) == 0 {
-		return Token{}, ErrNotFound
-	}
-	r := row{Values: rows[0]}
-	t := readToken(&r)
-	sealed := r.Text()
-	if r.Err != nil {
-		return Token{}, r.Err
-	}
-	t.Key, err = s.seal.Open(tokenPlace(id), sealed)
-	return t, err
+	t.Key, err = s.seal.Open(tokenPlace(id), t.Sealed)
+	return t.Token, err
 }
 
 // Tokens returns the selected tokens, newest first, without their keys.
 func (s *Store) Tokens(ctx context.Context, q TokenQuery) ([]Token, error) {
-	var where filter
-	if q.Tenant != "" {
-		where.and("t.tenant = ?", q.Tenant)
-	}
+	var where engine.Where
+	where.Given("t.tenant = ?", q.Tenant)
 	if !q.All {
-		where.and("t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed, millis(q.Now))
+		where.And("t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed, millis(q.Now))
 	}
-	return all(ctx, s, readToken,
-		do("SELECT "+tokenColumns+" FROM tokens t"+where.sql()+" ORDER BY t.created_at DESC, t.id", where.args...))
+	found, err := all(ctx, s, readToken, do(tokenQuery+where.SQL()+"ORDER BY t.created_at DESC, t.id", where.Args...))
+	list := make([]Token, 0, len(found))
+	for _, t := range found {
+		list = append(list, t.Token)
+	}
+	return list, err
 }
 
 // RevokeToken revokes a token of a tenant ("": of any). If it is revoked already, the first time stays. ErrNotFound if there is no
 // such token.
 func (s *Store) RevokeToken(ctx context.Context, tenant, id string, at time.Time, events ...Event) error {
-	return notFound(s.change(ctx, []statement{
+	return engine.NotFound(s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM tokens WHERE id = ? AND (tenant = ? OR ? = ''))", id, tenant, tenant),
 		do("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", millis(at), id),
 	}, events))

@@ -6,9 +6,7 @@ package alerts
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/store"
@@ -18,40 +16,40 @@ import (
 
 // Alert is one cause for one subject, from when it fired.
 type Alert struct {
-	ID         string
-	Cause      string
-	Subject    string
-	NodeID     string // "": it is about no single node
-	NodeName   string
-	Tenant     string // "": it is about the whole fleet
-	Severity   string
-	Text       string
-	Since      time.Time // when the cause began
-	FiredAt    time.Time
-	ResolvedAt *time.Time // nil: it is open
-	Members    []string   // ids of nodes, where it is about many
+	ID         string     `sql:"id"`
+	Cause      string     `sql:"cause"`
+	Subject    string     `sql:"subject"`
+	NodeID     string     `sql:"node_id"` // "": it is about no single node
+	NodeName   string     `sql:"node_name"`
+	Tenant     string     `sql:"tenant"` // "": it is about the whole fleet
+	Severity   string     `sql:"severity"`
+	Text       string     `sql:"text"`
+	Since      time.Time  `sql:"since"` // when the cause began
+	FiredAt    time.Time  `sql:"fired_at"`
+	ResolvedAt *time.Time `sql:"resolved_at"` // nil: it is open
+	Members    []string   `sql:"members"`     // ids of nodes, where it is about many
 }
 
-// Delivery is how far a receiver has been told of an alert.
+// Delivery is what a receiver has been told of an alert.
 type Delivery struct {
-	Alert    string // id
-	Receiver string // name
-	Want     string // what it is to be told
-	Told     string // what it was told; "": nothing
-	Since    time.Time
-	Tries    int
-	NextAt   time.Time
-	ToldAt   *time.Time
-	Error    string
-	GaveUp   bool
+	Alert    string     `sql:"alert"`    // id
+	Receiver string     `sql:"receiver"` // name
+	Want     string     `sql:"want"`     // what it is to be told
+	Told     string     `sql:"told"`     // what it was told; "": nothing
+	Since    time.Time  `sql:"since"`
+	Tries    int        `sql:"tries"`
+	NextAt   time.Time  `sql:"next_at"`
+	ToldAt   *time.Time `sql:"told_at"`
+	Error    string     `sql:"error"`
+	GaveUp   bool       `sql:"gave_up"`
 }
 
 // Contact is how the last tries to reach a receiver went.
 type Contact struct {
-	Receiver string
-	SentAt   *time.Time
-	FailedAt *time.Time
-	Error    string
+	Receiver string     `sql:"name"`
+	SentAt   *time.Time `sql:"sent_at"`
+	FailedAt *time.Time `sql:"failed_at"`
+	Error    string     `sql:"error"`
 }
 
 // Records is the database, for alerts.
@@ -60,39 +58,26 @@ type Records struct{ db store.Records }
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
 
-const alertColumns = "id, cause, subject, node_id, node_name, tenant, severity, text, since, fired_at, resolved_at, members"
+var (
+	alerts     = engine.NewTable[Alert]("alerts", "", "")
+	deliveries = engine.NewTable[Delivery]("alert_deliveries", "", "")
+	contacts   = engine.NewTable[Contact]("alert_receivers", "", "")
+	silences   = engine.NewTable[Silence]("alert_silences", "", "")
+)
 
-func readAlert(r *engine.Row) Alert {
-	a := Alert{ID: r.Text(), Cause: r.Text(), Subject: r.Text(), NodeID: r.Text(), NodeName: r.Text(), Tenant: r.Text(), Severity: r.Text(),
-		Text: r.Text(), Since: r.Time(), FiredAt: r.Time(), ResolvedAt: r.Maybe()}
-	r.Document(&a.Members)
-	return a
-}
-
-// Alerts are those that are open, and of those that are resolved the newest, so many at most.
+// Alerts returns the open alerts, and the newest of those that are resolved: at most resolved of them.
 func (r Records) Alerts(ctx context.Context, resolved int) ([]Alert, error) {
-	return engine.All(ctx, r.db, readAlert, engine.Do("SELECT "+alertColumns+" FROM alerts WHERE resolved_at IS NULL OR id IN "+
-		"(SELECT id FROM alerts WHERE resolved_at IS NOT NULL ORDER BY resolved_at DESC LIMIT ?) ORDER BY fired_at, id", int64(resolved)))
+	return alerts.All(ctx, r.db, "WHERE resolved_at IS NULL OR id IN "+
+		"(SELECT id FROM alerts WHERE resolved_at IS NOT NULL ORDER BY resolved_at DESC LIMIT ?) ORDER BY fired_at, id", int64(resolved))
 }
 
-// Deliveries are all that are on record.
+// Deliveries returns all deliveries on record.
 func (r Records) Deliveries(ctx context.Context) ([]Delivery, error) {
-	const all = "SELECT alert, receiver, want, told, since, tries, next_at, told_at, error, gave_up FROM alert_deliveries ORDER BY alert"
-	return engine.All(ctx, r.db, func(r *engine.Row) Delivery {
-		d := Delivery{Alert: r.Text(), Receiver: r.Text(), Want: r.Text(), Told: r.Text(), Since: r.Time(), Tries: int(r.Number()),
-			NextAt: r.Time(), ToldAt: r.Maybe()}
-		d.Error = r.Text()
-		d.GaveUp = r.Flag()
-		return d
-	}, engine.Do(all))
+	return deliveries.All(ctx, r.db, "ORDER BY alert")
 }
 
-// Contacts are how the last tries to reach the receivers went.
-func (r Records) Contacts(ctx context.Context) ([]Contact, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) Contact {
-		return Contact{Receiver: r.Text(), SentAt: r.Maybe(), FailedAt: r.Maybe(), Error: r.Text()}
-	}, engine.Do("SELECT name, sent_at, failed_at, error FROM alert_receivers"))
-}
+// Contacts returns how the last tries to reach the receivers went.
+func (r Records) Contacts(ctx context.Context) ([]Contact, error) { return contacts.All(ctx, r.db, "") }
 
 // Change is what one write stores.
 type Change struct {
@@ -101,34 +86,27 @@ type Change struct {
 	Contacts   []Contact
 }
 
-// Write stores alerts, deliveries and contacts in the place of what there was of them. An alert that was resolved stays so.
+// Write stores alerts, deliveries and contacts, and replaces their earlier rows. An alert that was resolved stays resolved.
 func (r Records) Write(ctx context.Context, c Change, events ...store.Event) error {
 	return r.db.Change(ctx, c.statements(), events...)
 }
 
 func (c *Change) statements() []engine.Statement {
 	var all []engine.Statement
-	for i := range c.Alerts {
-		all = append(all, putAlert(&c.Alerts[i]))
+	for _, a := range c.Alerts {
+		all = append(all, alerts.Insert(a, `ON CONFLICT(id) DO UPDATE SET node_name = excluded.node_name, severity = excluded.severity,
+			text = excluded.text, members = excluded.members, resolved_at = coalesce(alerts.resolved_at, excluded.resolved_at)`))
 	}
-	for i := range c.Deliveries {
-		d := &c.Deliveries[i]
-		all = append(all, engine.Do(`INSERT INTO alert_deliveries(alert, receiver, want, told, since, tries, next_at, told_at, error, gave_up)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET want = excluded.want, told = excluded.told,
-			since = excluded.since, tries = excluded.tries, next_at = excluded.next_at, told_at = excluded.told_at,
-			error = excluded.error, gave_up = excluded.gave_up`,
-			d.Alert, d.Receiver, d.Want, d.Told, engine.Millis(d.Since), int64(d.Tries), engine.Millis(d.NextAt),
-			engine.MaybeMillis(d.ToldAt), d.Error, engine.Flag(d.GaveUp)))
+	for _, d := range c.Deliveries {
+		all = append(all, deliveries.Put(d))
 	}
 	for _, k := range c.Contacts {
-		all = append(all, engine.Do(`INSERT INTO alert_receivers(name, sent_at, failed_at, error) VALUES (?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET sent_at = excluded.sent_at, failed_at = excluded.failed_at, error = excluded.error`,
-			k.Receiver, engine.MaybeMillis(k.SentAt), engine.MaybeMillis(k.FailedAt), k.Error))
+		all = append(all, contacts.Put(k))
 	}
 	return all
 }
 
-// Replace stores alerts and deliveries in the place of all that there were. Those to receivers that there are not are left out.
+// Replace stores alerts and deliveries in the place of all earlier ones. It leaves out deliveries to receivers that do not exist.
 func (r Records) Replace(ctx context.Context, c Change) error {
 	receivers, err := r.Receivers(ctx)
 	if err != nil {
@@ -139,7 +117,8 @@ func (r Records) Replace(ctx context.Context, c Change) error {
 	return r.db.Change(ctx, append(all, c.statements()...))
 }
 
-// Told reads what the gateway whose database is in a file had told. nil: it did not go on from the backup that was made at this time.
+// Told reads what a gateway had told, from the file with its database. It returns nil if the gateway did not go on from the backup that was
+// made at backupAt.
 func Told(ctx context.Context, file string, backupAt time.Time) (*Change, error) {
 	db, err := sqlite.OpenToRead(file)
 	if err != nil {
@@ -162,17 +141,6 @@ func Told(ctx context.Context, file string, backupAt time.Time) (*Change, error)
 // mostCarried bounds the resolved alerts that Told reads. The gateway keeps no more.
 const mostCarried = 1000
 
-func putAlert(a *Alert) engine.Statement {
-	if a.Members == nil {
-		a.Members = []string{}
-	}
-	return engine.Do("INSERT INTO alerts("+alertColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO UPDATE SET "+
-		`node_name = excluded.node_name, severity = excluded.severity, text = excluded.text, members = excluded.members,
-		resolved_at = coalesce(alerts.resolved_at, excluded.resolved_at)`,
-		a.ID, a.Cause, a.Subject, a.NodeID, a.NodeName, a.Tenant, a.Severity, a.Text, engine.Millis(a.Since), engine.Millis(a.FiredAt),
-		engine.MaybeMillis(a.ResolvedAt), engine.JSON(a.Members))
-}
-
 // Prune deletes alerts that were resolved before a time, all but the newest of the resolved ones, and deliveries whose alert is gone.
 func (r Records) Prune(ctx context.Context, before time.Time, most int) error {
 	return r.db.Change(ctx, []engine.Statement{
@@ -186,29 +154,20 @@ func (r Records) Prune(ctx context.Context, before time.Time, most int) error {
 // secretPrefix begins the names of the sealed secrets that receivers are.
 const secretPrefix = "alert-receiver/"
 
-// SecretName is the name of the sealed secret in which a receiver is kept.
+// SecretName returns the name of the sealed secret in which a receiver is kept.
 func SecretName(receiver string) string { return secretPrefix + receiver }
 
-// Receivers are the names of all receivers.
+// Receivers returns the names of all receivers.
 func (r Records) Receivers(ctx context.Context) ([]string, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) string { return strings.TrimPrefix(r.Text(), secretPrefix) },
-		engine.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", secretPrefix, secretPrefix))
+	return r.db.Secrets(ctx, secretPrefix)
 }
 
 // DropReceiver deletes a receiver, and what is kept of it. ErrNotFound if there is none.
 func (r Records) DropReceiver(ctx context.Context, name string, events ...store.Event) error {
-	return notFound(r.db.Change(ctx, []engine.Statement{
+	return engine.NotFound(r.db.Change(ctx, []engine.Statement{
 		engine.Guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", SecretName(name)),
 		engine.Do("DELETE FROM secrets WHERE name = ?", SecretName(name)),
 		engine.Do("DELETE FROM alert_receivers WHERE name = ?", name),
 		engine.Do("DELETE FROM alert_deliveries WHERE receiver = ?", name),
 	}, events...))
-}
-
-// notFound is what a guard's ErrConflict means here.
-func notFound(err error) error {
-	if errors.Is(err, store.ErrConflict) {
-		return store.ErrNotFound
-	}
-	return err
 }

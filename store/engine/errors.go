@@ -4,6 +4,8 @@ import "errors"
 
 // Sentinels that callers branch on. Everything else is a fault of the machine or of the program.
 var (
+	// ErrNotFound says that no such row exists, or none in the tenant that was asked for.
+	ErrNotFound = errors.New("not found")
 	// ErrConflict says that a condition of the write was not true, so nothing was stored. To learn which one, read again.
 	ErrConflict = errors.New("conflict")
 	// ErrAnswerLost says that the write is stored, and that what its statements did is not known any more.
@@ -19,6 +21,14 @@ var (
 	ErrSealed = errors.New("a sealed value does not open: it was sealed under another master key, moved, or changed")
 )
 
+// NotFound turns ErrConflict into ErrNotFound. It is for writes whose only condition is that the row exists.
+func NotFound(err error) error {
+	if errors.Is(err, ErrConflict) {
+		return ErrNotFound
+	}
+	return err
+}
+
 // Outage is a write that failed because of the machine: the disk is full or broken, the file is gone, or the database cannot be reached.
 // Nothing of it was stored. Writes succeed again when the cause is gone.
 type Outage struct {
@@ -32,5 +42,5 @@ func (o *Outage) Error() string { return "the database takes no writes: " + o.Er
 // Unwrap returns the engine's error.
 func (o *Outage) Unwrap() error { return o.Err }
 
-// Unavailable is a hint for the client whose request failed. It says what to do.
+// Unavailable returns a hint for the client whose request failed. It says what to do.
 func (o *Outage) Unavailable() string { return o.Next }

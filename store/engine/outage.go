@@ -8,7 +8,7 @@ import (
 // calm is how long writes must succeed before an outage is over. On a disk that is nearly full, a small write succeeds now and then.
 const calm = time.Minute
 
-// Outages tells of writes that fail because of the machine or of the way to the database.
+// Outages tells a function about writes that fail because of the machine or of the way to the database.
 type Outages struct {
 	Now func() time.Time
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"reflect"
 	"time"
 )
 
@@ -39,20 +40,20 @@ func All[T any](ctx context.Context, db Querier, read func(*Row) T, st Statement
 	return values, nil
 }
 
-// First is All for a query of which only the first row is wanted; missing if there is none.
-func First[T any](ctx context.Context, db Querier, missing error, read func(*Row) T, st Statement) (T, error) {
+// First does what All does, for a query of which only the first row is wanted; ErrNotFound if there is none.
+func First[T any](ctx context.Context, db Querier, read func(*Row) T, st Statement) (T, error) {
 	values, err := All(ctx, db, read, st)
 	if err != nil || len(values) == 0 {
 		var none T
-		return none, cmp.Or(err, missing)
+		return none, cmp.Or(err, ErrNotFound)
 	}
 	return values[0], nil
 }
 
-// Millis is the parameter for a time.
+// Millis returns the parameter for a time.
 func Millis(t time.Time) int64 { return t.UnixMilli() }
 
-// MaybeMillis is the parameter for a time that may be missing.
+// MaybeMillis returns the parameter for a time that may be missing.
 func MaybeMillis(t *time.Time) any {
 	if t == nil {
 		return nil
@@ -60,7 +61,7 @@ func MaybeMillis(t *time.Time) any {
 	return t.UnixMilli()
 }
 
-// Flag is the parameter for a bool.
+// Flag returns the parameter for a bool.
 func Flag(b bool) int64 {
 	if b {
 		return 1
@@ -68,11 +69,17 @@ func Flag(b bool) int64 {
 	return 0
 }
 
-// Base64 is the parameter for bytes.
+// Base64 returns the parameter for bytes.
 func Base64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// JSON is the parameter for a value that always encodes: texts, numbers, and lists and maps of them.
+// JSON is the parameter for a value that always encodes: texts, numbers, and lists and maps of them. A nil list is [], a nil map {}.
 func JSON(v any) string {
+	switch value := reflect.ValueOf(v); {
+	case value.Kind() == reflect.Slice && value.IsNil():
+		return "[]"
+	case value.Kind() == reflect.Map && value.IsNil():
+		return "{}"
+	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)

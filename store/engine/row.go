@@ -24,6 +24,15 @@ func (r *Row) take() any {
 	return r.Values[r.next-1]
 }
 
+// null takes the next column if it is NULL.
+func (r *Row) null() bool {
+	is := r.next < len(r.Values) && r.Values[r.next] == nil
+	if is {
+		r.next++
+	}
+	return is
+}
+
 // Fail keeps the first error only: later ones follow from it.
 func (r *Row) Fail(what any) {
 	if r.Err == nil {

@@ -3,7 +3,7 @@
 package engine
 
 // Statement is one SQL statement with its parameters. They are int64, string or nil, so that it can be sent as JSON. In a file that will
-// never stand behind rqlite, []byte may stand for a BLOB too.
+// never be used with rqlite, []byte may stand for a BLOB too.
 //
 // rqlite stores a string parameter that looks like x'48' as a BLOB, which a STRICT TEXT column refuses. A backend for rqlite must
 // send such text in another form.
@@ -15,6 +15,6 @@ type Statement struct {
 // Result is what one statement of a batch did.
 type Result struct{ Affected int64 }
 
-// Piece is how many rows one batch has at most, if it writes a number of rows that grows with the fleet: others wait for it meanwhile, and
-// a cluster of machines sends it around as one message.
+// Piece is the greatest number of rows in one batch whose rows grow with the fleet: other writers wait for the batch, and a cluster sends
+// it to all its machines as one message.
 const Piece = 500

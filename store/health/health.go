@@ -13,18 +13,18 @@ import (
 	"muster/store/engine"
 )
 
-// Place is where a finding belongs: at most one is open there.
+// Place is what a finding is about: at most one finding is open for it.
 type Place struct {
-	NodeID string
-	Rule   string
-	GPU    string // UUID; "": it is about the node
+	NodeID string `sql:"node_id"`
+	Rule   string `sql:"rule"`
+	GPU    string `sql:"gpu"` // UUID; "": it is about the node
 }
 
-// Finding is what a rule found, and what is not cured yet.
+// Finding is something that a rule found and that is not cured yet.
 type Finding struct {
 	Place
-	Since time.Time
-	Text  string
+	Since time.Time `sql:"since"`
+	Text  string    `sql:"text"`
 }
 
 // Setting is what an operator said of a rule, for the nodes that a selector names.
@@ -47,13 +47,12 @@ type Records struct{ db store.Records }
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
 
-// Findings are all that are open.
+// Findings returns all open findings.
 func (r Records) Findings(ctx context.Context) ([]Finding, error) {
-	const all = "SELECT node_id, rule, gpu, since, text FROM findings ORDER BY node_id, since, rule, gpu"
-	return engine.All(ctx, r.db, func(r *engine.Row) Finding {
-		return Finding{Place: Place{NodeID: r.Text(), Rule: r.Text(), GPU: r.Text()}, Since: r.Time(), Text: r.Text()}
-	}, engine.Do(all))
+	return findings.All(ctx, r.db, "ORDER BY node_id, since, rule, gpu")
 }
+
+var findings = engine.NewTable[Finding]("findings", "", "")
 
 // Change is one change of the findings. With Cured the finding is closed.
 type Change struct {
@@ -86,16 +85,16 @@ func (r Records) Forget(ctx context.Context) error {
 	})
 }
 
-// Notices are what a node last said is wrong on it.
+// Notices returns what a node last said is wrong on it.
 func (r Records) Notices(ctx context.Context, nodeID string) ([]string, error) {
 	const one = "SELECT notices FROM liveness WHERE node_id = ?"
-	return engine.First(ctx, r.db, store.ErrNotFound, func(r *engine.Row) (notices []string) {
+	return engine.First(ctx, r.db, func(r *engine.Row) (notices []string) {
 		r.Document(&notices)
 		return notices
 	}, engine.Do(one, nodeID))
 }
 
-// Settings are all settings, by rule and selector.
+// Settings returns all settings, by rule and selector.
 func (r Records) Settings(ctx context.Context) ([]Setting, error) {
 	const all = "SELECT rule, selector, off, bound, held, set_at, set_by FROM health_rules ORDER BY rule, selector"
 	return engine.All(ctx, r.db, func(r *engine.Row) Setting {

@@ -34,7 +34,7 @@ const (
 	longestInterval = 1 << 30 // seconds
 )
 
-// ErrDamaged says that a blob ends in something that is no frame. What came before it is good.
+// ErrDamaged says that a blob ends in bytes that are no frame. The frames before them are good.
 var ErrDamaged = errors.New("the samples are damaged, or a newer muster wrote them")
 
 var polynomial = crc32.MakeTable(crc32.Castagnoli)
@@ -50,24 +50,26 @@ func checksum(kind byte, body []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte{kind}, polynomial), polynomial, body)
 }
 
-// eachFrame gives the bodies of a blob's frames, which all are of one kind, to use.
-func eachFrame(blob []byte, kind byte, use func(body []byte) error) error {
+// frames reads the bodies of a blob's frames, which all are of one kind. After an error what came before it is good.
+func frames[T any](blob []byte, kind byte, read func(body []byte) ([]T, error)) (all []T, err error) {
 	for len(blob) > 0 {
 		length, n := binary.Uvarint(blob[1:])
 		rest := blob[1+max(n, 0):]
 		if n <= 0 || length > mostBody || uint64(len(rest)) < length+crc32.Size {
-			return fmt.Errorf("%w: it is cut off", ErrDamaged)
+			return all, fmt.Errorf("%w: it is cut off", ErrDamaged)
 		}
 		body := rest[:length]
 		if blob[0] != kind || binary.LittleEndian.Uint32(rest[length:]) != checksum(kind, body) {
-			return fmt.Errorf("%w: a checksum is wrong", ErrDamaged)
+			return all, fmt.Errorf("%w: a checksum is wrong", ErrDamaged)
 		}
-		if err := use(body); err != nil {
-			return err
+		some, err := read(body)
+		if err != nil {
+			return all, err
 		}
+		all = append(all, some...)
 		blob = rest[length+crc32.Size:]
 	}
-	return nil
+	return all, nil
 }
 
 // scanner reads numbers from a body. After the first one that is not there, all are 0, and bad is true.

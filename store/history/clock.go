@@ -13,7 +13,7 @@ type Clock struct {
 	Steady time.Duration
 }
 
-// Clock gives what KeepClock kept last.
+// Clock returns what KeepClock kept last.
 func (f *File) Clock(ctx context.Context) (Clock, error) {
 	var c Clock
 	_, err := engine.All(ctx, f.db, func(r *engine.Row) int {

@@ -35,7 +35,7 @@ func (f *File) Close() error { return f.db.Close() }
 // Outages sets the function that is told about outages, see sqlite.DB.
 func (f *File) Outages(tell func(error)) { f.db.Outages(tell) }
 
-// Size is what the file takes.
+// Size returns what the file takes.
 func (f *File) Size(ctx context.Context) (sqlite.Size, error) { return f.db.Size(ctx) }
 
 // Shrink gives free pages back to the file system.
@@ -47,8 +47,7 @@ type Names struct {
 	GPUs map[string]int // by UUID
 }
 
-// Name gives the numbers of a node and of these GPUs, and makes those that are not there. A node gets at most 256 of them: GPUs beyond
-// that have none.
+// Name returns the numbers of a node and of these GPUs, and makes missing ones. A node gets at most 256 of them: further GPUs have none.
 func (f *File) Name(ctx context.Context, node string, uuids []string, now time.Time) (Names, error) {
 	const see = `INSERT INTO nodes(id, seen) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET seen = max(seen, excluded.seen)`
 	batch := []engine.Statement{engine.Do(see,
@@ -64,7 +63,7 @@ func (f *File) Name(ctx context.Context, node string, uuids []string, now time.T
 	return f.Named(ctx, node)
 }
 
-// Named gives the numbers that a node and its GPUs have.
+// Named returns the numbers that a node and its GPUs have.
 func (f *File) Named(ctx context.Context, node string) (Names, error) {
 	names := Names{GPUs: map[string]int{}}
 	_, err := engine.All(ctx, f.db, func(r *engine.Row) int {

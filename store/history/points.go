@@ -92,21 +92,13 @@ func said(points []Point, m int, value func(*Point, int) Value) bool {
 func middle(v Value) int64 { return v.Least + (v.Most-v.Least)/2 }
 
 // DecodePoints reads a blob. If it is damaged, the points before that come with ErrDamaged.
-func DecodePoints(blob []byte) ([]Point, error) {
-	var all []Point
-	err := eachFrame(blob, kindPoints, func(body []byte) error {
-		body, err := expand(body)
-		if err != nil {
-			return err
-		}
-		points, err := readPoints(body)
-		all = append(all, points...)
-		return err
-	})
-	return all, err
-}
+func DecodePoints(blob []byte) ([]Point, error) { return frames(blob, kindPoints, readPoints) }
 
 func readPoints(body []byte) ([]Point, error) {
+	body, err := expand(body)
+	if err != nil {
+		return nil, err
+	}
 	in := &scanner{text: body}
 	points := make([]Point, in.count(mostPoints))
 	var start, interval int64

@@ -1,62 +1,52 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 )
 
-// Samples gives the samples of a node in the rows from one number to another, in the order of time, each moment once. If the clock was
-// set back, the last that was written of a moment counts. What is damaged is left out.
+// Samples returns the samples of a node in the rows from one number to another, in the order of time, each moment once. If the clock was
+// set back, the last written sample of a moment counts. Damaged samples are left out.
 func (f *File) Samples(ctx context.Context, node, from, to int64) ([]Sample, error) {
-	rows, err := f.Rows(ctx, Raw, node, from, to)
-	if err != nil {
-		return nil, err
-	}
-	var all []Sample
-	for _, row := range rows {
-		samples, err := DecodeSamples(row.Data)
-		if err != nil && !errors.Is(err, ErrDamaged) {
-			return nil, err
-		}
-		for i := range samples {
-			if Raw.Number(time.UnixMilli(samples[i].At)) == row.Start {
-				all = append(all, samples[i])
-			}
-		}
-	}
-	return inOrder(all, func(s *Sample) int64 { return s.At }), nil
+	return readRows(ctx, f, Raw, node, from, to, DecodeSamples, func(s *Sample) time.Time { return time.UnixMilli(s.At) })
 }
 
-// Points gives the points of a node in the rows of Minutes or Hours from one number to another, in the order of time.
+// Points returns the points of a node in the rows of Minutes or Hours from one number to another, in the order of time.
 func (f *File) Points(ctx context.Context, t Tier, node, from, to int64) ([]Point, error) {
+	return readRows(ctx, f, t, node, from, to, DecodePoints, start)
+}
+
+func start(p *Point) time.Time { return time.Unix(p.Start, 0) }
+
+func readRows[T any](ctx context.Context, f *File, t Tier, node, from, to int64, decode func([]byte) ([]T, error),
+	at func(*T) time.Time) ([]T, error) {
 	rows, err := f.Rows(ctx, t, node, from, to)
 	if err != nil {
 		return nil, err
 	}
-	var all []Point
+	var all []T
 	for _, row := range rows {
-		points, err := DecodePoints(row.Data)
+		some, err := decode(row.Data)
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return nil, err
 		}
-		for i := range points {
-			if t.Number(time.Unix(points[i].Start, 0)) == row.Start {
-				all = append(all, points[i])
+		for i := range some {
+			if t.Number(at(&some[i])) == row.Start {
+				all = append(all, some[i])
 			}
 		}
 	}
-	return inOrder(all, func(p *Point) int64 { return p.Start }), nil
+	return inOrder(all, at), nil
 }
 
 // inOrder sorts by time, and leaves the last one of each moment.
-func inOrder[T any](all []T, at func(*T) int64) []T {
-	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(at(&a), at(&b)) })
+func inOrder[T any](all []T, at func(*T) time.Time) []T {
+	slices.SortStableFunc(all, func(a, b T) int { return at(&a).Compare(at(&b)) })
 	kept := all[:0]
 	for i := range all {
-		if n := len(kept); n > 0 && at(&kept[n-1]) == at(&all[i]) {
+		if n := len(kept); n > 0 && at(&kept[n-1]).Equal(at(&all[i])) {
 			kept[n-1] = all[i]
 			continue
 		}
@@ -65,12 +55,12 @@ func inOrder[T any](all []T, at func(*T) int64) []T {
 	return kept
 }
 
-// Merge puts two lists together. If both have a point of one time, the newer list's counts.
+// Merge puts two lists together. If both have a point of one time, the point of the newer list counts.
 func Merge(older, newer []Point) []Point {
-	return inOrder(slices.Concat(older, newer), func(p *Point) int64 { return p.Start })
+	return inOrder(slices.Concat(older, newer), start)
 }
 
-// Group rolls samples up that are in order, into points of such a length.
+// Group rolls samples up into points of this length. The samples must be in order.
 func Group(samples []Sample, length time.Duration) []Point {
 	var points []Point
 	for i := range samples {
@@ -79,7 +69,7 @@ func Group(samples []Sample, length time.Duration) []Point {
 	return points
 }
 
-// Fold rolls points up that are in order, into longer ones.
+// Fold rolls points up into longer ones. The points must be in order.
 func Fold(points []Point, length time.Duration) []Point {
 	var folded []Point
 	for i := range points {

@@ -38,13 +38,13 @@ type Due struct {
 	Writes int64 // that a roll-up must see
 }
 
-// Due gives hours that ended before a moment and have to be rolled up, the oldest first, at most limit.
+// Due returns hours that ended before a moment and have to be rolled up, the oldest first, at most limit.
 func (f *File) Due(ctx context.Context, before time.Time, limit int) ([]Due, error) {
 	return engine.All(ctx, f.db, func(r *engine.Row) Due { return Due{Hour: r.Number(), Node: r.Number(), Writes: r.Number()} },
 		engine.Do("SELECT start, node, writes FROM due WHERE start < ? ORDER BY start, node LIMIT ?", Minutes.Number(before), int64(limit)))
 }
 
-// DueOf gives the hours of a node, from one to another, that have to be rolled up.
+// DueOf returns the hours of a node, from one to another, that have to be rolled up.
 func (f *File) DueOf(ctx context.Context, node, from, to int64) ([]int64, error) {
 	if from > to {
 		return nil, nil
@@ -53,8 +53,8 @@ func (f *File) DueOf(ctx context.Context, node, from, to int64) ([]int64, error)
 		engine.Do(numbered+"SELECT d.start FROM at CROSS JOIN due d WHERE d.start = at.t AND d.node = ?", from, to, node))
 }
 
-// RollUp rolls an hour of a node up: the samples into minutes, the minutes into one hour. What is there of that time already is replaced,
-// and nothing is added to it. So the work can be done twice, and is whole or not done at all.
+// RollUp rolls an hour of a node up: the samples into minutes, the minutes into one hour. It replaces earlier points of that time, and adds
+// nothing to them. So the work can be done twice, and is whole or not done at all.
 func (f *File) RollUp(ctx context.Context, d Due) error {
 	minutes, err := f.minutes(ctx, d)
 	if err != nil {

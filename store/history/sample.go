@@ -1,10 +1,10 @@
 // Package history keeps samples of nodes and their GPUs in a SQLite file of its own.
 //
-// There are three tables of samples: raw ones, minutes, and hours. A minute or an hour is a roll-up: it keeps the mean, the least and
-// the most of a value, and how many samples said it. What no sample said is missing, and stays so. The rows of a table are named by
+// There are three tables of samples: raw ones, minutes, and hours. A minute or an hour is a roll-up: it keeps the mean, the least and the
+// most of a value, and how many samples said it. A value that no sample said is missing, and stays so. The rows of a table are named by
 // time and node, and each has a blob with all GPUs and metrics in it.
 //
-// A commit does not wait for the disk: when the machine dies, the last writes may be gone. When the process dies, they are not.
+// A commit does not wait for the disk: when the machine dies, the last writes may be lost. When only the process dies, they are not.
 package history
 
 import (
@@ -34,7 +34,7 @@ const (
 	NodeMetrics // how many there are
 )
 
-// Missing stands for a value that was not said.
+// Missing stands for a value that nobody said.
 const Missing = math.MinInt64
 
 // Sample is what one heartbeat said. Values are whole numbers: whoever keeps them chooses their unit.

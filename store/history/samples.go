@@ -71,15 +71,7 @@ func appendValues(body []byte, values, last []int64) []byte {
 }
 
 // DecodeSamples reads a blob. If it is damaged, the samples before that come with ErrDamaged.
-func DecodeSamples(blob []byte) ([]Sample, error) {
-	var all []Sample
-	err := eachFrame(blob, kindSamples, func(body []byte) error {
-		samples, err := readSamples(body)
-		all = append(all, samples...)
-		return err
-	})
-	return all, err
-}
+func DecodeSamples(blob []byte) ([]Sample, error) { return frames(blob, kindSamples, readSamples) }
 
 func readSamples(body []byte) ([]Sample, error) {
 	in := &scanner{text: body}

@@ -17,21 +17,15 @@ const (
 	Hours
 )
 
-// Row is how much time one row of the tier has.
+// Row returns how much time one row of the tier has.
 func (t Tier) Row() time.Duration {
-	switch t {
-	case Raw:
-		return time.Minute
-	case Minutes:
-		return time.Hour
-	}
-	return 24 * time.Hour
+	return [...]time.Duration{Raw: time.Minute, Minutes: time.Hour, Hours: 24 * time.Hour}[t]
 }
 
-// Number is the number of the row that has this moment.
+// Number returns the number of the row to which this moment belongs.
 func (t Tier) Number(at time.Time) int64 { return floor(at.Unix(), int64(t.Row()/time.Second)) }
 
-// Time is when the row of a number begins.
+// Time returns when the row of a number begins.
 func (t Tier) Time(number int64) time.Time {
 	return time.Unix(number*int64(t.Row()/time.Second), 0).UTC()
 }
@@ -46,13 +40,7 @@ func floor(n, by int64) int64 {
 }
 
 func (t Tier) table() string {
-	switch t {
-	case Raw:
-		return "raw"
-	case Minutes:
-		return "minutes"
-	}
-	return "hours"
+	return [...]string{Raw: "raw", Minutes: "minutes", Hours: "hours"}[t]
 }
 
 // Row is one row of a tier.
@@ -64,7 +52,7 @@ type Row struct {
 // numbered are the numbers from one to another. Rows of one node are looked up one by one, because other nodes' rows lie between.
 const numbered = "WITH RECURSIVE at(t) AS (SELECT ? UNION ALL SELECT t + 1 FROM at WHERE t < ?) "
 
-// Rows gives the rows of a node from one number to another, both included, in their order.
+// Rows returns the rows of a node from one number to another, both included, in their order.
 func (f *File) Rows(ctx context.Context, t Tier, node, from, to int64) ([]Row, error) {
 	if from > to {
 		return nil, nil
@@ -73,9 +61,9 @@ func (f *File) Rows(ctx context.Context, t Tier, node, from, to int64) ([]Row, e
 		engine.Do(numbered+"SELECT r.start, r.data FROM at CROSS JOIN "+t.table()+" r WHERE r.start = at.t AND r.node = ?", from, to, node))
 }
 
-// Oldest is when the oldest row of a tier begins, of any node; zero: there is none.
+// Oldest returns when the oldest row of a tier begins, of any node; zero: there is none.
 func (f *File) Oldest(ctx context.Context, t Tier) (time.Time, error) {
-	start, err := engine.First(ctx, f.db, nil, (*engine.Row).Integer, engine.Do("SELECT min(start) FROM "+t.table()))
+	start, err := engine.First(ctx, f.db, (*engine.Row).Integer, engine.Do("SELECT min(start) FROM "+t.table()))
 	if err != nil || start == nil {
 		return time.Time{}, err
 	}

@@ -27,18 +27,18 @@ type Records struct{ db store.Records }
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
 
-// Read gives the name ("": it has none yet) and the number (0: none was written yet).
+// Read returns the name ("": it has none yet) and the number (0: none was written yet).
 func (r Records) Read(ctx context.Context) (name string, pulse int64, err error) {
 	type both struct {
 		name  string
 		pulse int64
 	}
-	got, err := engine.First(ctx, r.db, store.ErrNotFound, func(row *engine.Row) both { return both{row.Text(), row.Number()} },
+	got, err := engine.First(ctx, r.db, func(row *engine.Row) both { return both{row.Text(), row.Number()} },
 		engine.Do(`SELECT (SELECT value FROM meta WHERE key = ?), (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?)`, metaName, metaPulse))
 	return got.name, got.pulse, err
 }
 
-// Find is Read for a database that may have no tables yet.
+// Find does what Read does, for a database that may have no tables yet.
 func (r Records) Find(ctx context.Context) (name string, pulse int64, err error) {
 	rows, err := r.db.Query(ctx, engine.Do("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'"))
 	if err != nil || len(rows) == 0 {
@@ -47,7 +47,8 @@ func (r Records) Find(ctx context.Context) (name string, pulse int64, err error)
 	return r.Read(ctx)
 }
 
-// InFile is Find for the database in a file that nobody has open, if there is one. It changes nothing. Errors: store.ErrDamaged.
+// InFile does what Find does, for the database in a file, if the file exists. Nobody may have the file open. It changes nothing. Errors:
+// store.ErrDamaged.
 func InFile(ctx context.Context, path string) (name string, pulse int64, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return "", 0, nil
@@ -81,7 +82,7 @@ func setPulse(pulse int64) engine.Statement {
 		strconv.FormatInt(pulse, 10))
 }
 
-// Fork makes a copy a database of its own, as a restore does: it loses its name, and its number is above this one.
+// Fork makes a copy into a database of its own, as a restore does: the copy loses its name, and its number becomes greater than above.
 func (r Records) Fork(ctx context.Context, above int64) error {
 	_, pulse, err := r.Read(ctx)
 	if err != nil {
@@ -90,9 +91,9 @@ func (r Records) Fork(ctx context.Context, above int64) error {
 	return r.db.Change(ctx, []engine.Statement{engine.Do("DELETE FROM meta WHERE key = ?", metaName), setPulse(max(pulse, above) + 1)})
 }
 
-// WrittenAt is when a gateway last wrote to the database, as it says itself. store.ErrNotFound: none ever did.
+// WrittenAt returns when a gateway last wrote to the database, by the gateway's own word. store.ErrNotFound: no gateway ever did.
 func (r Records) WrittenAt(ctx context.Context) (time.Time, error) {
-	millis, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Number,
+	millis, err := engine.First(ctx, r.db, (*engine.Row).Number,
 		engine.Do("SELECT max(CAST(value AS INTEGER)) FROM meta WHERE key IN (?, ?) HAVING count(*) > 0", store.MetaAliveAt, store.MetaBackupAt))
 	return time.UnixMilli(millis).UTC(), err
 }

@@ -19,39 +19,37 @@ type Records struct{ db store.Records }
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
 
-// Machine is a machine of the last view that had it.
+// Machine is a machine as the last view that had it showed it.
 type Machine struct {
-	SystemID string
-	NodeID   string // that it is; "": none
-	KeptOut  bool   // a person has taken it out of muster
-	Status   int    // MAAS's number
-	Since    time.Time
-	GoneAt   *time.Time // when a view lacked it first; nil: it is there
-	Ended    string     // JSON: how the last work ended; "": there was none
-	Body     string     // JSON: what MAAS showed
-	Acquired string     // the agent name with which a work acquired it; "": none did, or it was released since
+	SystemID string     `sql:"system_id"`
+	NodeID   string     `sql:"node_id"`  // that it is; "": none
+	KeptOut  bool       `sql:"kept_out"` // a person has taken it out of muster
+	Status   int        `sql:"status"`   // MAAS's number
+	Since    time.Time  `sql:"since"`
+	GoneAt   *time.Time `sql:"gone_at"`  // when a view lacked it first; nil: it is there
+	Ended    string     `sql:"ended"`    // JSON: how the last work ended; "": there was none
+	Body     string     `sql:"body"`     // JSON: what MAAS showed
+	Acquired string     `sql:"acquired"` // the agent name with which a work acquired it; "": none did, or it was released since
 }
 
-const machineColumns = "system_id, node_id, kept_out, status, since, gone_at, ended, body, acquired FROM maas_machines"
+var (
+	machines = engine.NewTable[Machine]("maas_machines", "", "")
+	nodes    = engine.NewTable[Node]("nodes", "n", "JOIN liveness v ON v.node_id = n.id")
+)
 
-func readMachine(r *engine.Row) Machine {
-	return Machine{SystemID: r.Text(), NodeID: r.Text(), KeptOut: r.Flag(), Status: int(r.Number()), Since: r.Time(), GoneAt: r.Maybe(),
-		Ended: r.Text(), Body: r.Text(), Acquired: r.Text()}
-}
-
-// Machines are all machines, by system id.
+// Machines returns all machines, by system id.
 func (r Records) Machines(ctx context.Context) ([]Machine, error) {
-	return engine.All(ctx, r.db, readMachine, engine.Do("SELECT "+machineColumns+" ORDER BY system_id"))
+	return machines.All(ctx, r.db, "ORDER BY system_id")
 }
 
-// Machine is one machine. ErrNotFound if there is none with this system id.
+// Machine returns one machine. ErrNotFound if there is none with this system id.
 func (r Records) Machine(ctx context.Context, systemID string) (Machine, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readMachine, engine.Do("SELECT "+machineColumns+" WHERE system_id = ?", systemID))
+	return machines.First(ctx, r.db, "WHERE system_id = ?", systemID)
 }
 
-// Synced is when the last complete view began; nil: there was none.
+// Synced returns when the last complete view began; nil: there was none.
 func (r Records) Synced(ctx context.Context) (*time.Time, error) {
-	at, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Time, engine.Do("SELECT synced_at FROM maas_view"))
+	at, err := engine.First(ctx, r.db, (*engine.Row).Time, engine.Do("SELECT synced_at FROM maas_view"))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -84,7 +82,7 @@ func (r Records) See(ctx context.Context, at time.Time, seen []Seen, gone []stri
 		ON CONFLICT DO UPDATE SET synced_at = max(synced_at, excluded.synced_at)`, engine.Millis(at))})
 }
 
-// Saw stores how machines look now, without a complete view. One that nobody has is acquired no more.
+// Saw stores how machines look now, without a complete view. If nobody has a machine, its acquisition ends.
 func (r Records) Saw(ctx context.Context, at time.Time, seen ...Seen) error {
 	for len(seen) > 0 {
 		some := seen[:min(len(seen), store.Piece)]
@@ -110,7 +108,7 @@ func (r Records) Acquired(ctx context.Context, systemID, agentName string) error
 	return r.db.Change(ctx, []engine.Statement{engine.Do("UPDATE maas_machines SET acquired = ? WHERE system_id = ?", agentName, systemID)})
 }
 
-// Forget deletes machines that a view has lacked for long, that are no node, and with which nothing is done.
+// Forget deletes machines that views have lacked since before a time, that are no node, and that have no work.
 func (r Records) Forget(ctx context.Context, before time.Time) error {
 	return r.db.Change(ctx, []engine.Statement{engine.Do(`DELETE FROM maas_machines WHERE gone_at < ? AND node_id = ''
 		AND system_id NOT IN (SELECT system_id FROM maas_works)`, engine.Millis(before))})
@@ -118,57 +116,46 @@ func (r Records) Forget(ctx context.Context, before time.Time) error {
 
 // Link records which node a machine is. ErrConflict if it is another one, or if the node is another machine or retired.
 func (r Records) Link(ctx context.Context, systemID, nodeID string) error {
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard(`EXISTS(SELECT 1 FROM maas_machines WHERE system_id = ? AND node_id IN ('', ?))
-			AND EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)`, systemID, nodeID, nodeID),
-		engine.Do("UPDATE maas_machines SET node_id = ?, kept_out = 0 WHERE system_id = ?", nodeID, systemID),
-	})
+	free := engine.In("maas_machines", `system_id = ? AND node_id IN ('', ?)
+		AND EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)`, systemID, nodeID, nodeID)
+	return r.db.Change(ctx, free.Update("node_id = ?, kept_out = 0", nodeID))
 }
 
-// Unlink ends what Link has recorded. keptOut: the machine gets no other node by itself. ErrConflict if it is another node.
+// Unlink ends what Link has recorded. With keptOut, the machine gets no other node by itself. ErrConflict if the machine is another node.
 func (r Records) Unlink(ctx context.Context, systemID, nodeID string, keptOut bool) error {
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM maas_machines WHERE system_id = ? AND node_id IN ('', ?))", systemID, nodeID),
-		engine.Do("UPDATE maas_machines SET node_id = '', kept_out = ? WHERE system_id = ?", engine.Flag(keptOut), systemID),
-	})
+	linked := engine.In("maas_machines", "system_id = ? AND node_id IN ('', ?)", systemID, nodeID)
+	return r.db.Change(ctx, linked.Update("node_id = '', kept_out = ?", engine.Flag(keptOut)))
 }
 
 // Node is what is known of the node that a machine is.
 type Node struct {
-	ID         string
-	Name       string
-	Tenant     string
-	State      string
-	Profile    string // "": none
-	EnrolledAt *time.Time
-	LastSeen   *time.Time
-	Interval   time.Duration // between its heartbeats
-	Held       bool          // an allocation has a part of it, or had one that is not clean
+	ID         string        `sql:"n.id"`
+	Name       string        `sql:"n.name"`
+	Tenant     string        `sql:"n.tenant"`
+	State      string        `sql:"n.state"`
+	Profile    string        `sql:"n.profile"` // "": none
+	EnrolledAt *time.Time    `sql:"n.enrolled_at"`
+	LastSeen   *time.Time    `sql:"v.last_seen"`
+	Interval   time.Duration `sql:"v.interval_ms"` // between its heartbeats
+
+	// Held: an allocation has a part of it, or had one that is not clean.
+	Held bool `sql:"EXISTS(SELECT 1 FROM holds WHERE node_id = n.id AND freed_at IS NULL)"`
 }
 
-const nodeColumns = `n.id, n.name, n.tenant, n.state, coalesce(n.profile, ''), n.enrolled_at, v.last_seen, v.interval_ms,
-	EXISTS(SELECT 1 FROM holds h WHERE h.node_id = n.id AND h.freed_at IS NULL) FROM nodes n JOIN liveness v ON v.node_id = n.id`
-
-func readNode(r *engine.Row) Node {
-	return Node{ID: r.Text(), Name: r.Text(), Tenant: r.Text(), State: r.Text(), Profile: r.Text(), EnrolledAt: r.Maybe(), LastSeen: r.Maybe(),
-		Interval: time.Duration(r.Number()) * time.Millisecond, Held: r.Flag()}
-}
-
-// Nodes are the nodes that machines are, retired ones too, in no order.
+// Nodes returns the nodes of machines, also the retired ones, in no order.
 func (r Records) Nodes(ctx context.Context) ([]Node, error) {
-	return engine.All(ctx, r.db, readNode, engine.Do("SELECT "+nodeColumns+
-		" WHERE n.id IN (SELECT node_id FROM maas_machines WHERE node_id <> '')"))
+	return nodes.All(ctx, r.db, "WHERE n.id IN (SELECT node_id FROM maas_machines WHERE node_id <> '')")
 }
 
-// Node is one node. ErrNotFound if there is none with this id.
+// Node returns one node. ErrNotFound if there is none with this id.
 func (r Records) Node(ctx context.Context, id string) (Node, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readNode, engine.Do("SELECT "+nodeColumns+" WHERE n.id = ?", id))
+	return nodes.First(ctx, r.db, "WHERE n.id = ?", id)
 }
 
-// Orphan is the id of a node that was made for a machine and is not linked to it: the gateway ended in between. "": there is none. No
-// agent makes such a node, because none enrols as commissioned.
+// Orphan returns the id of a node that was made for a machine and is not linked to it, because the gateway ended in between; "": there is
+// none. No agent makes such a node, because no agent enrols as commissioned.
 func (r Records) Orphan(ctx context.Context, provider, systemID string) (string, error) {
-	id, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Text, engine.Do(`SELECT id FROM nodes WHERE provider = ?
+	id, err := engine.First(ctx, r.db, (*engine.Row).Text, engine.Do(`SELECT id FROM nodes WHERE provider = ?
 		AND instance_id = ? AND instance_id <> '' AND state = 'commissioned' AND enrolment_id = '' AND retired_at IS NULL
 		AND NOT EXISTS(SELECT 1 FROM maas_machines m WHERE m.node_id <> '' AND m.node_id = nodes.id) LIMIT 1`, provider, systemID))
 	if errors.Is(err, store.ErrNotFound) {

@@ -41,18 +41,18 @@ func readWork(r *engine.Row) Work {
 	return w
 }
 
-// Works are all that go on, by system id.
+// Works returns all works that go on, by system id.
 func (r Records) Works(ctx context.Context) ([]Work, error) {
 	return engine.All(ctx, r.db, readWork, engine.Do("SELECT system_id, id, version, body FROM maas_works ORDER BY system_id"))
 }
 
-// Work is the one that goes on with a machine. ErrNotFound if there is none.
+// Work returns the work that goes on with a machine. ErrNotFound if there is none.
 func (r Records) Work(ctx context.Context, systemID string) (Work, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readWork,
+	return engine.First(ctx, r.db, readWork,
 		engine.Do("SELECT system_id, id, version, body FROM maas_works WHERE system_id = ?", systemID))
 }
 
-// Start is a work that begins, with what must be so for it.
+// Start is a work that begins, and the conditions for it.
 type Start struct {
 	Work
 	NodeID string // of the machine; "": none
@@ -80,7 +80,7 @@ func (r Records) Begin(ctx context.Context, works []Start, events ...store.Event
 
 const same = "EXISTS(SELECT 1 FROM maas_works WHERE system_id = ? AND id = ? AND version = ?)"
 
-// Step stores what a work has come to, and gives it with its new version. ErrConflict if somebody else has written it since it was read.
+// Step stores how far a work is, and returns it with its new version. ErrConflict if somebody else has written it since it was read.
 func (r Records) Step(ctx context.Context, w Work, events ...store.Event) (Work, error) {
 	err := r.db.Change(ctx, []engine.Statement{
 		engine.Guard(same, w.SystemID, w.ID, w.Version),
@@ -119,7 +119,7 @@ func (r Records) Tags(ctx context.Context, tag string, ids ...string) error {
 		END, '$.tag', ?) WHERE system_id IN (SELECT value FROM json_each(?))`, tag, engine.JSON(ids))})
 }
 
-// End ends a work, and keeps how. The profile and the tag that e does not name stay. ErrConflict as for Step.
+// End ends a work, and keeps how it ended. A profile or a tag that e does not name stays. ErrConflict as for Step.
 func (r Records) End(ctx context.Context, w Work, e Ended, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard(same, w.SystemID, w.ID, w.Version),

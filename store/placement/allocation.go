@@ -2,9 +2,6 @@ package placement
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"muster/store"
@@ -19,42 +16,44 @@ const (
 	Released  = "released"
 )
 
-// Allocation is units that belong to somebody until a time, or somebody who waits for them.
+// Allocation is a number of units that belong to somebody until a time, or for which somebody waits.
 type Allocation struct {
-	Number    int64 // in the order of asking; the database gives it
-	ID        string
-	Owner     string
-	Tenant    string
-	SKU       string
-	Wish      string // JSON
-	User      string // JSON; "": none
-	Priority  int    // the higher is served first
-	Note      string
-	TTL       time.Duration
-	State     string
-	CreatedAt time.Time
-	ClaimedAt *time.Time
-	EndsAt    *time.Time // nil: it waits
-	EndedAt   *time.Time // when it was released or expired; its units may be freed later
-	EndedWhy  string
-	Warned    bool   // its owner was told that it ends
-	Holds     []Hold // all that it ever had, by node and unit
+	Number    int64         `sql:"a.number"` // in the order of asking; the database gives it
+	ID        string        `sql:"id"`
+	Owner     string        `sql:"owner"`
+	Tenant    string        `sql:"tenant"`
+	SKU       string        `sql:"sku"`
+	Wish      string        `sql:"wish"`     // JSON
+	User      string        `sql:"user"`     // JSON; "": none
+	Priority  int           `sql:"priority"` // the higher is served first
+	Note      string        `sql:"note"`
+	TTL       time.Duration `sql:"ttl_ms"`
+	State     string        `sql:"state"`
+	CreatedAt time.Time     `sql:"created_at"`
+	ClaimedAt *time.Time    `sql:"a.claimed_at"`
+	EndsAt    *time.Time    `sql:"a.ends_at"`  // nil: it waits
+	EndedAt   *time.Time    `sql:"a.ended_at"` // when it was released or expired; its units may be freed later
+	EndedWhy  string        `sql:"a.ended_why"`
+	Warned    bool          `sql:"a.warned"` // its owner was told that it ends
+	Holds     []Hold        // all that it ever had, by node and unit
 }
 
-const allocationColumns = `a.number, a.id, a.owner, a.tenant, a.sku, a.wish, a.user, a.priority, a.note, a.ttl_ms, a.state, a.created_at,
-	a.claimed_at, a.ends_at, a.ended_at, a.ended_why, a.warned,
-	(SELECT json_group_array(` + holdArray + `) FROM holds h WHERE h.allocation = a.id) FROM allocations a`
+var allocationTable = engine.NewTable[Allocation]("allocations", "a", "")
 
 func readAllocation(r *engine.Row) Allocation {
-	a := Allocation{Number: r.Number(), ID: r.Text(), Owner: r.Text(), Tenant: r.Text(), SKU: r.Text(), Wish: r.Text(), User: r.Text(),
-		Priority: int(r.Number()), Note: r.Text(), TTL: time.Duration(r.Number()) * time.Millisecond, State: r.Text(), CreatedAt: r.Time(),
-		ClaimedAt: r.Maybe(), EndsAt: r.Maybe(), EndedAt: r.Maybe(), EndedWhy: r.Text(), Warned: r.Flag()}
+	a := allocationTable.Read(r)
 	a.Holds = readHolds(r)
 	return a
 }
 
+// allocations is a query for allocations a.
+func allocations(rest string, args ...any) engine.Statement {
+	return engine.Do("SELECT "+allocationTable.Columns+", (SELECT json_group_array("+holdArray+`) FROM holds h WHERE h.allocation = a.id)
+		FROM allocations a `+rest, args...)
+}
+
 func (r Records) allocations(ctx context.Context, rest string, args ...any) ([]Allocation, error) {
-	return engine.All(ctx, r.db, readAllocation, engine.Do("SELECT "+allocationColumns+" "+rest, args...))
+	return engine.All(ctx, r.db, readAllocation, allocations(rest, args...))
 }
 
 // Add stores an allocation that waits. ErrConflict if there is one with its id.
@@ -63,14 +62,14 @@ func (r Records) Add(ctx context.Context, a Allocation, events ...store.Event) e
 }
 
 func (a *Allocation) insert() engine.Statement {
-	return engine.Do(`INSERT INTO allocations(id, owner, tenant, sku, wish, user, priority, note, ttl_ms, state, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting', ?)`, a.ID, a.Owner, a.Tenant, a.SKU, a.Wish, a.User, int64(a.Priority), a.Note,
-		a.TTL.Milliseconds(), engine.Millis(a.CreatedAt))
+	one := *a
+	one.State = Waiting
+	return allocationTable.Insert(one, "")
 }
 
-// Allocation is the one with an id. ErrNotFound if there is none.
+// Allocation returns the allocation with an id. ErrNotFound if there is none.
 func (r Records) Allocation(ctx context.Context, id string) (Allocation, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readAllocation, engine.Do("SELECT "+allocationColumns+" WHERE a.id = ?", id))
+	return engine.First(ctx, r.db, readAllocation, allocations("WHERE a.id = ?", id))
 }
 
 // AllocationQuery selects allocations. A zero field does not restrict the result.
@@ -81,78 +80,54 @@ type AllocationQuery struct {
 	NodeID string // that has a part of it; with All or State also one that had
 	All    bool   // released ones too; not looked at with State
 	Limit  int    // 0: 100; 1000 at most
-	Cursor string // from the page before
+	Cursor string // from the previous page
 }
 
-// Allocations are one page of those that a query selects, the newest first, with the cursor of the next page ("": there is none) and how
-// many there are in all. For a cursor that Allocations did not make, the error wraps store.ErrBadCursor.
+// Allocations returns one page of the allocations that match a query, the newest first, with the cursor of the next page ("": there is
+// none) and how many there are in all. For a cursor that Allocations did not make, the error wraps store.ErrBadCursor.
 func (r Records) Allocations(ctx context.Context, q AllocationQuery) (page []Allocation, next string, total int, err error) {
-	where, args := q.where()
-	count, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Number,
-		engine.Do("SELECT count(*) FROM allocations a"+where, args...))
+	where := q.where()
+	count, err := engine.First(ctx, r.db, (*engine.Row).Number, engine.Do("SELECT count(*) FROM allocations a"+where.SQL(), where.Args...))
 	if err != nil {
 		return nil, "", 0, err
 	}
-	if q.Cursor != "" {
-		before, err := strconv.ParseInt(q.Cursor, 10, 64)
-		if err != nil {
-			return nil, "", 0, fmt.Errorf("%w: start again without one", store.ErrBadCursor)
-		}
-		where += " AND a.number < ?"
-		args = append(args, before)
-	}
-	limit := min(q.Limit, 1000)
-	if limit <= 0 {
-		limit = 100
-	}
-	page, err = r.allocations(ctx, where+" ORDER BY a.number DESC LIMIT ?", append(args, int64(limit)+1)...)
-	if err != nil {
-		return nil, "", 0, err
-	}
-	if len(page) > limit { // one more was asked for: if it comes, there is a next page
-		page = page[:limit]
-		next = strconv.FormatInt(page[limit-1].Number, 10)
-	}
-	return page, next, int(count), nil
+	page, next, err = pages.Page(ctx, r.db, where, q.Limit, q.Cursor)
+	return page, next, int(count), err
 }
 
-func (q AllocationQuery) where() (string, []any) {
-	conditions, args := []string{"1"}, []any{}
-	and := func(condition, value string) {
-		if value != "" {
-			conditions = append(conditions, condition)
-			args = append(args, value)
-		}
-	}
-	and("a.owner = ?", q.Owner)
-	and("a.tenant = ?", q.Tenant)
-	and("a.id IN (SELECT allocation FROM holds WHERE node_id = ?)", q.NodeID)
+var pages = engine.Pages[Allocation]{Query: allocations, Read: readAllocation, Column: "a.number",
+	Number: func(a Allocation) int64 { return a.Number }}
+
+func (q AllocationQuery) where() (where engine.Where) {
+	where.Given("a.owner = ?", q.Owner)
+	where.Given("a.tenant = ?", q.Tenant)
+	where.Given("a.id IN (SELECT allocation FROM holds WHERE node_id = ?)", q.NodeID)
 	switch { // in the words of the indexes
 	case q.State == Released:
-		conditions = append(conditions, "a.state = 'released'")
+		where.And("a.state = 'released'")
 	case q.State != "" || !q.All:
-		conditions = append(conditions, "a.state <> 'released'")
-		and("a.state = ?", q.State)
+		where.And("a.state <> 'released'")
+		where.Given("a.state = ?", q.State)
 	}
-	return " WHERE " + strings.Join(conditions, " AND "), args
+	return where
 }
 
-// Queue are the allocations that wait, in the order in which they are served.
+// Queue returns the allocations that wait, in the order in which they are served.
 func (r Records) Queue(ctx context.Context) ([]Allocation, error) {
 	return r.allocations(ctx, "WHERE a.state = 'waiting' ORDER BY a.priority DESC, a.number")
 }
 
-// Live are all allocations that are not released, the oldest first.
+// Live returns all allocations that are not released, the oldest first.
 func (r Records) Live(ctx context.Context) ([]Allocation, error) {
 	return r.allocations(ctx, "WHERE a.state <> 'released' ORDER BY a.number")
 }
 
-// Ending are the allocations whose end has come, the earliest first.
+// Ending returns the allocations whose end has come, the earliest first.
 func (r Records) Ending(ctx context.Context, now time.Time) ([]Allocation, error) {
 	return r.allocations(ctx, "WHERE a.state = 'allocated' AND a.ends_at <= ? ORDER BY a.ends_at, a.number", engine.Millis(now))
 }
 
-// Warnable are the allocations that end within a time, and whose owners do not know that yet.
+// Warnable returns the allocations that end within a time and whose owners were not told yet.
 func (r Records) Warnable(ctx context.Context, now time.Time, before time.Duration) ([]Allocation, error) {
 	return r.allocations(ctx, "WHERE a.state = 'allocated' AND a.ends_at > ? AND a.ends_at <= ? AND a.warned = 0 "+
 		"ORDER BY a.ends_at, a.number", engine.Millis(now), engine.Millis(now.Add(before)))
@@ -160,44 +135,38 @@ func (r Records) Warnable(ctx context.Context, now time.Time, before time.Durati
 
 // Extend moves the end of an allocation. Its owner is told of the new one. ErrConflict if it is not allocated, or does not end at from.
 func (r Records) Extend(ctx context.Context, id string, from, to time.Time, events ...store.Event) error {
-	const which = "id = ? AND state = 'allocated' AND ends_at = ?"
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE "+which+")", id, engine.Millis(from)),
-		engine.Do("UPDATE allocations SET ends_at = ?, warned = 0 WHERE "+which, engine.Millis(to), id, engine.Millis(from)),
-	}, events...)
+	same := engine.In("allocations", "id = ? AND state = 'allocated' AND ends_at = ?", id, engine.Millis(from))
+	return r.db.Change(ctx, same.Update("ends_at = ?, warned = 0", engine.Millis(to)), events...)
 }
 
-// Warned says that the owner was told when it ends. ErrConflict if it is not allocated or ends at another time, or if that was said before.
+// Warned says that the owner was told when the allocation ends. ErrConflict if it is not allocated or ends at another time, or if that was
+// said before.
 func (r Records) Warned(ctx context.Context, id string, end time.Time, events ...store.Event) error {
-	const which = "id = ? AND state = 'allocated' AND ends_at = ? AND warned = 0"
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE "+which+")", id, engine.Millis(end)),
-		engine.Do("UPDATE allocations SET warned = 1 WHERE "+which, id, engine.Millis(end)),
-	}, events...)
+	unwarned := engine.In("allocations", "id = ? AND state = 'allocated' AND ends_at = ? AND warned = 0", id, engine.Millis(end))
+	return r.db.Change(ctx, unwarned.Update("warned = 1"), events...)
 }
 
 // AllocationTask is a task that an allocation asked for.
 type AllocationTask struct {
-	Allocation string
-	Task       string // id
-	NodeID     string
-	Kind       string
+	Allocation string `sql:"allocation"`
+	Task       string `sql:"task"` // id
+	NodeID     string `sql:"node_id"`
+	Kind       string `sql:"kind"`
 }
 
-// AddTask notes a task. The same again changes nothing.
+// AddTask notes a task. A second call with it changes nothing.
 func (r Records) AddTask(ctx context.Context, t AllocationTask, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
-		engine.Do("INSERT INTO allocation_tasks(allocation, task, node_id, kind) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-			t.Allocation, t.Task, t.NodeID, t.Kind),
+		allocationTasks.Insert(t, "ON CONFLICT DO NOTHING"),
 	}, events...)
 }
 
-// Tasks are those of an allocation.
+// Tasks returns the tasks of an allocation.
 func (r Records) Tasks(ctx context.Context, allocation string) ([]AllocationTask, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) AllocationTask {
-		return AllocationTask{Allocation: r.Text(), Task: r.Text(), NodeID: r.Text(), Kind: r.Text()}
-	}, engine.Do("SELECT allocation, task, node_id, kind FROM allocation_tasks WHERE allocation = ? ORDER BY task", allocation))
+	return allocationTasks.All(ctx, r.db, "WHERE allocation = ? ORDER BY task", allocation)
 }
+
+var allocationTasks = engine.NewTable[AllocationTask]("allocation_tasks", "", "")
 
 // Prune deletes released allocations that ended before a time, with what is kept of them, at most limit, and tells how many.
 func (r Records) Prune(ctx context.Context, before time.Time, limit int) (int, error) {

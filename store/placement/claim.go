@@ -14,7 +14,7 @@ type Pick struct {
 	Digest string
 }
 
-// Claim gives an allocation slots.
+// Claim asks for slots for an allocation.
 type Claim struct {
 	Allocation string
 	New        *Allocation // it is made in the same batch, so that nothing is left of it if the claim is lost; nil: it is on record

@@ -13,29 +13,24 @@ const kept = 10
 
 // Evidence is what one run of checks found on a node.
 type Evidence struct {
-	Task    string // id of the task that looked
-	NodeID  string
-	Profile string // for which it was judged; "": none
-	BootID  string
-	Digest  string    // of the stable facts
-	At      time.Time // when it came, by the gateway's clock
-	Ready   bool      // it shows all that the profile asks for
-	Accept  bool      // it is an acceptance too
-	Current bool      // it is what the node is now: of this boot, and judged for its profile
-	Body    string    // JSON
+	Task    string    `sql:"task"` // id of the task that looked
+	NodeID  string    `sql:"node_id"`
+	Profile string    `sql:"profile"` // for which it was judged; "": none
+	BootID  string    `sql:"boot_id"`
+	Digest  string    `sql:"digest"`  // of the stable facts
+	At      time.Time `sql:"at"`      // when it came, by the gateway's clock
+	Ready   bool      `sql:"ready"`   // it shows all that the profile asks for
+	Accept  bool      `sql:"accept"`  // it is an acceptance too
+	Current bool      `sql:"current"` // it is what the node is now: of this boot, and judged for its profile
+	Body    string    `sql:"body"`    // JSON
 }
 
-const evidenceColumns = "task, node_id, profile, boot_id, digest, at, ready, accept, current, body FROM evidence"
-
-func readEvidence(r *engine.Row) Evidence {
-	return Evidence{Task: r.Text(), NodeID: r.Text(), Profile: r.Text(), BootID: r.Text(), Digest: r.Text(), At: r.Time(), Ready: r.Flag(),
-		Accept: r.Flag(), Current: r.Flag(), Body: r.Text()}
-}
+var evidences = engine.NewTable[Evidence]("evidence", "", "")
 
 // PutEvidence stores what a run found. If it is Current, it takes the place of the node's current evidence, and the node's slots are the
-// proposed ones from then on: see propose. If it is not, it is kept and no more. The same task again is the same run, judged anew.
+// proposed ones from then on: see propose. If it is not, it is only kept. The same task again is the same run, judged again.
 //
-// ErrConflict if the node is retired or not there, if it has another profile than that for which the run was judged, or if a newer run is
+// ErrConflict if the node is retired or not there, if its profile is not the one for which the run was judged, or if a newer run is
 // current.
 func (r Records) PutEvidence(ctx context.Context, e Evidence, slots []Proposal, events ...store.Event) error {
 	const newer = `SELECT 1 FROM evidence WHERE node_id = ? AND current = 1
@@ -48,11 +43,8 @@ func (r Records) PutEvidence(ctx context.Context, e Evidence, slots []Proposal, 
 		statements = append(statements, outdate(e.NodeID))
 	}
 	statements = append(statements,
-		engine.Do(`INSERT INTO evidence(task, node_id, profile, boot_id, digest, at, ready, accept, current, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(task) DO UPDATE SET profile = excluded.profile, digest = excluded.digest,
-			ready = excluded.ready, current = excluded.current`,
-			e.Task, e.NodeID, e.Profile, e.BootID, e.Digest, engine.Millis(e.At), engine.Flag(e.Ready), engine.Flag(e.Accept),
-			engine.Flag(e.Current), e.Body),
+		evidences.Insert(e, `ON CONFLICT(task) DO UPDATE SET profile = excluded.profile, digest = excluded.digest, ready = excluded.ready,
+			current = excluded.current`),
 		engine.Do(`DELETE FROM evidence WHERE node_id = ? AND current = 0
 			AND number NOT IN (SELECT number FROM evidence WHERE node_id = ? ORDER BY number DESC LIMIT ?)
 			AND number <> (SELECT coalesce(max(number), 0) FROM evidence WHERE node_id = ? AND accept = 1)`,
@@ -68,35 +60,35 @@ func outdate(nodeID string) engine.Statement {
 	return engine.Do("UPDATE evidence SET current = 0 WHERE node_id = ? AND current = 1", nodeID)
 }
 
-// Booted says that a node has booted since its current evidence, or may be another machine. It takes no claims until there is new evidence.
+// Booted says that a node has booted since its current evidence, or may be another machine. The node takes no claims until there is new
+// evidence.
 func (r Records) Booted(ctx context.Context, nodeID string, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{outdate(nodeID)}, events...)
 }
 
-// Newest is the newest run of a node. ErrNotFound if there is none.
+// Newest returns the newest run of a node. ErrNotFound if there is none.
 func (r Records) Newest(ctx context.Context, nodeID string) (Evidence, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readEvidence,
-		engine.Do("SELECT "+evidenceColumns+" WHERE node_id = ? ORDER BY number DESC LIMIT 1", nodeID))
+	return evidences.First(ctx, r.db, "WHERE node_id = ? ORDER BY number DESC LIMIT 1", nodeID)
 }
 
-// NewestOfAll is the newest run of each node that is not retired: limit of them at most, by node id, after one. Runs are long, so a fleet's
-// are read in pages.
+// NewestOfAll returns the newest run of each node that is not retired, by node id: at most limit nodes, those after the node after. Runs
+// are long, so those of a fleet are read in pages.
 func (r Records) NewestOfAll(ctx context.Context, after string, limit int) ([]Evidence, error) {
 	return r.page(ctx, "", after, limit)
 }
 
-// AcceptedOfAll is the newest acceptance of each node, as NewestOfAll gives the newest run.
+// AcceptedOfAll returns the newest acceptance of each node, in pages like NewestOfAll.
 func (r Records) AcceptedOfAll(ctx context.Context, after string, limit int) ([]Evidence, error) {
 	return r.page(ctx, "accept = 1 AND ", after, limit)
 }
 
 func (r Records) page(ctx context.Context, condition, after string, limit int) ([]Evidence, error) {
-	return engine.All(ctx, r.db, readEvidence, engine.Do("SELECT "+evidenceColumns+" WHERE number IN (SELECT max(number) FROM evidence WHERE "+
-		condition+"node_id > ? AND EXISTS(SELECT 1 FROM nodes WHERE id = node_id AND retired_at IS NULL) GROUP BY node_id "+
-		"ORDER BY node_id LIMIT ?) ORDER BY node_id", after, int64(limit)))
+	return evidences.All(ctx, r.db, "WHERE number IN (SELECT max(number) FROM evidence WHERE "+condition+
+		"node_id > ? AND EXISTS(SELECT 1 FROM nodes WHERE id = node_id AND retired_at IS NULL) GROUP BY node_id "+
+		"ORDER BY node_id LIMIT ?) ORDER BY node_id", after, int64(limit))
 }
 
-// Promised are the labels of a node that a person or its credential gave it. What it says of itself is not among them.
+// Promised returns the labels that a person or its credential gave a node. Labels that the node itself proposes are not among them.
 func (r Records) Promised(ctx context.Context, nodeID string) (map[string]string, error) {
 	const given = `SELECT key, value FROM (SELECT key, value, min(origin) FROM labels WHERE node_id = ? AND origin < ? GROUP BY key)
 		WHERE value IS NOT NULL`

@@ -9,10 +9,7 @@
 package placement
 
 import (
-	"errors"
-
 	"muster/store"
-	"muster/store/engine"
 )
 
 // Records is the database, for placement. Its methods may be called from any number of goroutines.
@@ -20,19 +17,3 @@ type Records struct{ db store.Records }
 
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
-
-// notFound is what a guard's ErrConflict means for a write whose one condition is that the row is there.
-func notFound(err error) error {
-	if errors.Is(err, store.ErrConflict) {
-		return store.ErrNotFound
-	}
-	return err
-}
-
-// texts is the parameter for a list of texts. A statement reads it with json_each.
-func texts(list []string) string {
-	if list == nil {
-		list = []string{}
-	}
-	return engine.JSON(list)
-}

@@ -10,35 +10,29 @@ import (
 
 // Profile is a firmware profile that a person has made.
 type Profile struct {
-	Name      string
-	Body      string // JSON
-	UpdatedAt time.Time
-	UpdatedBy string
+	Name      string    `sql:"name"`
+	Body      string    `sql:"body"` // JSON
+	UpdatedAt time.Time `sql:"updated_at"`
+	UpdatedBy string    `sql:"updated_by"`
 }
 
-const profileColumns = "name, body, updated_at, updated_by FROM profiles"
+var profiles = engine.NewTable[Profile]("profiles", "", "")
 
-func readProfile(r *engine.Row) Profile {
-	return Profile{Name: r.Text(), Body: r.Text(), UpdatedAt: r.Time(), UpdatedBy: r.Text()}
-}
-
-// Profiles are all that are on record, by name.
+// Profiles returns all profiles on record, by name.
 func (r Records) Profiles(ctx context.Context) ([]Profile, error) {
-	return engine.All(ctx, r.db, readProfile, engine.Do("SELECT "+profileColumns+" ORDER BY name"))
+	return profiles.All(ctx, r.db, "ORDER BY name")
 }
 
-// Profile is one of them. ErrNotFound if there is none of this name.
+// Profile returns one profile. ErrNotFound if there is none of this name.
 func (r Records) Profile(ctx context.Context, name string) (Profile, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readProfile, engine.Do("SELECT "+profileColumns+" WHERE name = ?", name))
+	return profiles.First(ctx, r.db, "WHERE name = ?", name)
 }
 
 // PutProfile stores a profile in the place of an earlier one. The evidence of the nodes that have it is not current after that, because it
 // was judged for the earlier one.
 func (r Records) PutProfile(ctx context.Context, p Profile, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
-		engine.Do(`INSERT INTO profiles(name, body, updated_at, updated_by) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
-			SET body = excluded.body, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
-			p.Name, p.Body, engine.Millis(p.UpdatedAt), p.UpdatedBy),
+		profiles.Put(p),
 		engine.Do("UPDATE evidence SET current = 0 WHERE current = 1 AND node_id IN (SELECT id FROM nodes WHERE profile = ?)", p.Name),
 	}, events...)
 }
@@ -52,7 +46,7 @@ func (r Records) RemoveProfile(ctx context.Context, name string, events ...store
 	}, events...)
 }
 
-// Assignment gives a node a profile in the place of the one that it has.
+// Assignment gives a node a profile, in place of its present one.
 type Assignment struct {
 	NodeID   string
 	From, To string // ""; none
@@ -79,7 +73,7 @@ func (r Records) Assign(ctx context.Context, a Assignment, events ...store.Event
 	return r.db.Change(ctx, statements, events...)
 }
 
-// Assignments are the profiles of the nodes that have one and are not retired, by node id.
+// Assignments returns the profiles of the nodes that have one and are not retired, by node id.
 func (r Records) Assignments(ctx context.Context) (map[string]string, error) {
 	const all = "SELECT id, profile FROM nodes WHERE profile IS NOT NULL AND retired_at IS NULL"
 	by := map[string]string{}

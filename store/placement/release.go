@@ -69,15 +69,14 @@ func readHolds(r *engine.Row) []Hold {
 	return holds
 }
 
-// Holds are those of some nodes that are not freed, by node and unit; nil: of all nodes.
+// Holds returns the holds of some nodes that are not freed, by node and unit; nil: of all nodes.
 func (r Records) Holds(ctx context.Context, nodes []string) ([]Hold, error) {
-	text := "SELECT json_group_array(" + holdArray + ") FROM holds h WHERE h.freed_at IS NULL"
-	var args []any
+	var where engine.Where
+	where.And("h.freed_at IS NULL")
 	if nodes != nil {
-		text += " AND h.node_id IN (SELECT value FROM json_each(?))"
-		args = append(args, texts(nodes))
+		where.And("h.node_id IN (SELECT value FROM json_each(?))", engine.JSON(nodes))
 	}
-	return engine.First(ctx, r.db, store.ErrNotFound, readHolds, engine.Do(text, args...))
+	return engine.First(ctx, r.db, readHolds, engine.Do("SELECT json_group_array("+holdArray+") FROM holds h"+where.SQL(), where.Args...))
 }
 
 // Release ends an allocation.
@@ -88,8 +87,8 @@ type Release struct {
 	Expired bool // only if its end is not after At, so that one that was extended meanwhile stays
 }
 
-// Release ends an allocation. One that waits is released at once. Of one that is allocated, the units are to be cleaned from now on.
-// ErrConflict if there is none that has not ended, so the same again is harmless.
+// Release ends an allocation. If it waits, it is released at once. If it is allocated, its units must be cleaned from now on. ErrConflict
+// if no such allocation is open, so a second call is harmless.
 func (r Records) Release(ctx context.Context, rel Release, events ...store.Event) error {
 	which := "id = ? AND (state = 'waiting' OR state = 'allocated')"
 	args := []any{rel.ID}
@@ -98,15 +97,13 @@ func (r Records) Release(ctx context.Context, rel Release, events ...store.Event
 		args = append(args, engine.Millis(rel.At))
 	}
 	at := engine.Millis(rel.At)
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM allocations WHERE "+which+")", args...),
-		engine.Do(`UPDATE allocations SET state = CASE state WHEN 'waiting' THEN 'released' ELSE 'releasing' END, ended_at = ?, ended_why = ?
-			WHERE id = ?`, at, rel.Why, rel.ID),
-		engine.Do("UPDATE holds SET state = 'cleaning', try_at = ? WHERE allocation = ? AND freed_at IS NULL", at, rel.ID),
-	}, events...)
+	end := engine.In("allocations", which, args...).Update(
+		"state = CASE state WHEN 'waiting' THEN 'released' ELSE 'releasing' END, ended_at = ?, ended_why = ?", at, rel.Why)
+	return r.db.Change(ctx, append(end,
+		engine.Do("UPDATE holds SET state = 'cleaning', try_at = ? WHERE allocation = ? AND freed_at IS NULL", at, rel.ID)), events...)
 }
 
-// Work is what is to be cleaned on one node after one allocation.
+// Work is the cleaning of one node after one allocation.
 type Work struct {
 	Allocation string
 	NodeID     string
@@ -124,7 +121,7 @@ func dueArgs(now time.Time) []any {
 	return []any{engine.Millis(now), engine.Millis(now.Add(longest))}
 }
 
-// Due is what is to be cleaned now, by allocation and node.
+// Due returns the cleanings that are due now, by allocation and node.
 func (r Records) Due(ctx context.Context, now time.Time) ([]Work, error) {
 	const unit = `json_array(unit, coalesce((SELECT u.value ->> 1 FROM node_resource_slots s, json_each(s.units) u
 		WHERE s.id = h.slot_id AND u.value ->> 0 = h.unit), uuid))`
@@ -139,12 +136,8 @@ func (r Records) Due(ctx context.Context, now time.Time) ([]Work, error) {
 // Try says that a cleaning is about to be asked for, and when it is asked for again if no answer comes: within a day. ErrConflict if it
 // is not due.
 func (r Records) Try(ctx context.Context, w Work, now, again time.Time, events ...store.Event) error {
-	const which = "allocation = ? AND node_id = ? AND " + dueNow
-	args := append([]any{w.Allocation, w.NodeID}, dueArgs(now)...)
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM holds WHERE "+which+")", args...),
-		engine.Do("UPDATE holds SET tries = tries + 1, try_at = ? WHERE "+which, append([]any{engine.Millis(again)}, args...)...),
-	}, events...)
+	due := engine.In("holds", "allocation = ? AND node_id = ? AND "+dueNow, append([]any{w.Allocation, w.NodeID}, dueArgs(now)...)...)
+	return r.db.Change(ctx, due.Update("tries = tries + 1, try_at = ?", engine.Millis(again)), events...)
 }
 
 // Obstacle is why a unit is not clean.
@@ -171,20 +164,20 @@ func (r Records) Block(ctx context.Context, allocation, nodeID string, left []Ob
 	}, events...)
 }
 
-// Clean frees units of an ended allocation, which are named by their keys: exactly these are clean. When it has none left, it is released.
-// ErrConflict if it has nothing on the node that is to be cleaned.
+// Clean frees units of an ended allocation, which are named by their keys: exactly these are clean. When the allocation has no units left,
+// it is released. ErrConflict if it has nothing on the node that is to be cleaned.
 func (r Records) Clean(ctx context.Context, allocation, nodeID string, units []string, at time.Time, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("EXISTS(SELECT 1 FROM holds WHERE "+unclean+")", allocation, nodeID),
 		engine.Do("UPDATE holds SET freed_at = ?, reason = '', next = '' WHERE "+unclean+" AND unit IN (SELECT value FROM json_each(?))",
-			engine.Millis(at), allocation, nodeID, texts(units)),
+			engine.Millis(at), allocation, nodeID, engine.JSON(units)),
 		engine.Do(`UPDATE allocations SET state = 'released' WHERE id = ?
 			AND NOT EXISTS(SELECT 1 FROM holds WHERE allocation = ? AND freed_at IS NULL)`, allocation, allocation),
 		dropGone(nodeID),
 	}, events...)
 }
 
-// Hasten has what could not be cleaned of an allocation looked at again now.
+// Hasten makes the gateway look again now at the units of an allocation that could not be cleaned.
 func (r Records) Hasten(ctx context.Context, allocation string, now time.Time) error {
 	return r.db.Change(ctx, []engine.Statement{engine.Do(
 		"UPDATE holds SET try_at = ? WHERE allocation = ? AND freed_at IS NULL AND state = 'blocked'", engine.Millis(now), allocation)})
@@ -193,8 +186,8 @@ func (r Records) Hasten(ctx context.Context, allocation string, now time.Time) e
 // empty is true of a node on which nothing is installed any more: no agent makes a node commissioned or ready.
 const empty = "(retired_at IS NOT NULL OR state IN ('commissioned', 'ready'))"
 
-// Stranded are the nodes that still have holds although nothing is installed on them, or slots although they are retired, so that FreeNode
-// is due.
+// Stranded returns the nodes that still have holds although nothing is installed on them, or slots although they are retired, so that
+// FreeNode is due.
 func (r Records) Stranded(ctx context.Context) ([]string, error) {
 	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT id FROM nodes WHERE "+empty+` AND id IN
 		(SELECT node_id FROM holds WHERE freed_at IS NULL)

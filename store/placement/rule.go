@@ -13,36 +13,31 @@ const MostRules = 200
 
 // Rule approves the slots of the nodes that a selector names, as soon as they are proposed.
 type Rule struct {
-	Name      string
-	Selector  string
-	Shape     string // only these; "": any
-	CreatedAt time.Time
-	CreatedBy string
+	Name      string    `sql:"name"`
+	Selector  string    `sql:"selector"`
+	Shape     string    `sql:"shape"` // only these; "": any
+	CreatedAt time.Time `sql:"created_at"`
+	CreatedBy string    `sql:"created_by"`
 }
 
-// Rules are all rules, by name.
+// Rules returns all rules, by name.
 func (r Records) Rules(ctx context.Context) ([]Rule, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) Rule {
-		return Rule{Name: r.Text(), Selector: r.Text(), Shape: r.Text(), CreatedAt: r.Time(), CreatedBy: r.Text()}
-	}, engine.Do("SELECT name, selector, shape, created_at, created_by FROM slot_rules ORDER BY name"))
+	return rules.All(ctx, r.db, "ORDER BY name")
 }
+
+var rules = engine.NewTable[Rule]("slot_rules", "", "")
 
 // PutRule stores a rule in the place of an earlier one of its name. ErrConflict if there are MostRules already.
 func (r Records) PutRule(ctx context.Context, rule Rule, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("(SELECT count(*) FROM slot_rules WHERE name <> ?) < ?", rule.Name, int64(MostRules)),
-		engine.Do(`INSERT INTO slot_rules(name, selector, shape, created_at, created_by) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
-			SET selector = excluded.selector, shape = excluded.shape, created_at = excluded.created_at, created_by = excluded.created_by`,
-			rule.Name, rule.Selector, rule.Shape, engine.Millis(rule.CreatedAt), rule.CreatedBy),
+		rules.Put(rule),
 	}, events...)
 }
 
-// RemoveRule deletes a rule. What it has approved stays. ErrNotFound if there is none of this name.
+// RemoveRule deletes a rule. The slots that it has approved stay approved. ErrNotFound if there is none of this name.
 func (r Records) RemoveRule(ctx context.Context, name string, events ...store.Event) error {
-	return notFound(r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM slot_rules WHERE name = ?)", name),
-		engine.Do("DELETE FROM slot_rules WHERE name = ?", name),
-	}, events...))
+	return engine.NotFound(r.db.Change(ctx, engine.In("slot_rules", "name = ?", name).Delete(), events...))
 }
 
 // Quota is how many units a tenant may have at once.
@@ -52,12 +47,12 @@ type Quota struct {
 	Used   int64  // units that it has, and those that are not clean yet
 }
 
-// Quotas are those of the tenants that have one, or have units.
+// Quotas returns the quotas of the tenants that have a quota or units.
 func (r Records) Quotas(ctx context.Context) ([]Quota, error) {
 	return r.quotas(ctx, "SELECT tenant FROM quotas UNION SELECT tenant FROM holds WHERE freed_at IS NULL")
 }
 
-// Quota is that of one tenant.
+// Quota returns the quota of one tenant.
 func (r Records) Quota(ctx context.Context, tenant string) (Quota, error) {
 	all, err := r.quotas(ctx, "SELECT ? AS tenant", tenant)
 	if err != nil {
@@ -74,7 +69,7 @@ func (r Records) quotas(ctx context.Context, tenants string, args ...any) ([]Quo
 		"ORDER BY t.tenant", args...))
 }
 
-// SetQuota sets the quota of a tenant; nil: it has none any more. What the tenant has already stays.
+// SetQuota sets the quota of a tenant; nil removes it. The tenant keeps units that it has already.
 func (r Records) SetQuota(ctx context.Context, tenant string, gpus *int64, at time.Time, by string, events ...store.Event) error {
 	change := engine.Do("DELETE FROM quotas WHERE tenant = ?", tenant)
 	if gpus != nil {

@@ -15,7 +15,7 @@ type Unit struct {
 	UUID string
 }
 
-// PCI is the address of the card.
+// PCI returns the address of the card.
 func (u Unit) PCI() string {
 	address, _, _ := strings.Cut(u.Key, "/")
 	return address
@@ -28,21 +28,21 @@ const (
 	Disabled = "disabled" // a person said so; no evidence and no rule changes that
 )
 
-// ReasonDrift is the reason of a slot that was approved when the evidence was another one.
+// ReasonDrift is the reason of a slot that was approved for other evidence than the present one.
 const ReasonDrift = "drift"
 
 // Slot is a part of a node that can be allocated.
 type Slot struct {
-	ID        string
-	NodeID    string
-	Shape     string
-	Model     string
-	Digest    string // of the evidence that proposes it
-	Decision  string
-	Reason    string
-	DecidedBy string
-	DecidedAt *time.Time
-	Gone      bool // the evidence of now does not propose it, and it is on record for its holds; it takes no claims
+	ID        string     `sql:"id"`
+	NodeID    string     `sql:"node_id"`
+	Shape     string     `sql:"shape"`
+	Model     string     `sql:"model"`
+	Digest    string     `sql:"digest"` // of the evidence that proposes it
+	Decision  string     `sql:"decision"`
+	Reason    string     `sql:"reason"`
+	DecidedBy string     `sql:"decided_by"`
+	DecidedAt *time.Time `sql:"decided_at"`
+	Gone      bool       `sql:"gone"` // the evidence of now does not propose it, and it is on record for its holds; it takes no claims
 	Units     []Unit
 }
 
@@ -58,24 +58,23 @@ type Proposal struct {
 // SlotQuery selects slots. A nil list does not restrict the result.
 type SlotQuery struct{ IDs, Nodes []string }
 
-// Slots are those that a query selects, by node and id.
+// Slots returns the slots that match a query, by node and id.
 func (r Records) Slots(ctx context.Context, q SlotQuery) ([]Slot, error) {
-	text := "SELECT id, node_id, shape, model, digest, decision, reason, decided_by, decided_at, gone, units FROM node_resource_slots WHERE 1"
-	var args []any
+	var where engine.Where
 	if q.IDs != nil {
-		text += " AND id IN (SELECT value FROM json_each(?))"
-		args = append(args, texts(q.IDs))
+		where.And("id IN (SELECT value FROM json_each(?))", engine.JSON(q.IDs))
 	}
 	if q.Nodes != nil {
-		text += " AND node_id IN (SELECT value FROM json_each(?))"
-		args = append(args, texts(q.Nodes))
+		where.And("node_id IN (SELECT value FROM json_each(?))", engine.JSON(q.Nodes))
 	}
-	return engine.All(ctx, r.db, readSlot, engine.Do(text+" ORDER BY node_id, id", args...))
+	return engine.All(ctx, r.db, readSlot, engine.Do("SELECT "+slots.Columns+", units FROM node_resource_slots"+where.SQL()+
+		"ORDER BY node_id, id", where.Args...))
 }
 
+var slots = engine.NewTable[Slot]("node_resource_slots", "", "")
+
 func readSlot(r *engine.Row) Slot {
-	s := Slot{ID: r.Text(), NodeID: r.Text(), Shape: r.Text(), Model: r.Text(), Digest: r.Text(), Decision: r.Text(), Reason: r.Text(),
-		DecidedBy: r.Text(), DecidedAt: r.Maybe(), Gone: r.Flag()}
+	s := slots.Read(r)
 	s.Units = readUnits(r)
 	return s
 }
@@ -120,7 +119,7 @@ func propose(e Evidence, slots []Proposal) []engine.Statement {
 			FROM json_each(?) p WHERE node_resource_slots.id = p.value ->> 0 AND decision = 'proposed' AND reason = ''`,
 			engine.Millis(e.At), engine.JSON(ruled)),
 		engine.Do("UPDATE node_resource_slots SET gone = 1 WHERE node_id = ? AND id NOT IN (SELECT value FROM json_each(?))",
-			e.NodeID, texts(ids)),
+			e.NodeID, engine.JSON(ids)),
 		dropGone(e.NodeID),
 	}
 }
@@ -140,20 +139,17 @@ type Decision struct {
 	At     time.Time
 }
 
-// Decide changes those of the slots that may be changed, and tells which. A slot is approved only if the node's current evidence proposes
-// it and shows all that the profile asks for. ErrConflict if nothing changes.
+// Decide approves or disables those of the slots that may be changed, and returns their ids. A slot is approved only if the node's current
+// evidence proposes it and shows everything that the profile asks for. ErrConflict if nothing changes.
 func (r Records) Decide(ctx context.Context, d Decision, events ...store.Event) (changed []string, err error) {
 	which := "id IN (SELECT value FROM json_each(?)) AND decision <> ?"
 	if d.To == Approved {
 		which += ` AND gone = 0 AND EXISTS(SELECT 1 FROM evidence e WHERE e.node_id = node_resource_slots.node_id AND e.current = 1
 			AND e.ready = 1 AND e.digest = node_resource_slots.digest)`
 	}
-	ids := texts(d.IDs)
-	err = r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM node_resource_slots WHERE "+which+")", ids, d.To),
-		engine.Do("UPDATE node_resource_slots SET decision = ?, reason = ?, decided_by = ?, decided_at = ? WHERE "+which,
-			d.To, d.Reason, d.By, engine.Millis(d.At), ids, d.To),
-	}, events...)
+	ids := engine.JSON(d.IDs)
+	err = r.db.Change(ctx, engine.In("node_resource_slots", which, ids, d.To).Update(
+		"decision = ?, reason = ?, decided_by = ?, decided_at = ?", d.To, d.Reason, d.By, engine.Millis(d.At)), events...)
 	if err != nil {
 		return nil, err
 	}

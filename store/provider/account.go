@@ -8,53 +8,46 @@ import (
 	"muster/store/engine"
 )
 
-// Account is one with a company that rents machines.
+// Account is an account with a company that rents machines.
 type Account struct {
-	Name      string
-	Kind      string // of company
-	Tenant    string
-	URL       string
-	SSHKey    string
-	CreatedBy string
-	CreatedAt time.Time
-	SyncedAt  *time.Time // of the last complete view; nil: there was none
-	FailedAt  *time.Time // since when there is none; nil: it works
-	Error     string
-	Limit     *int64 // nil: none
+	Name      string     `sql:"name"`
+	Kind      string     `sql:"kind"` // of company
+	Tenant    string     `sql:"tenant"`
+	URL       string     `sql:"url"`
+	SSHKey    string     `sql:"ssh_key"`
+	CreatedBy string     `sql:"created_by"`
+	CreatedAt time.Time  `sql:"created_at"`
+	SyncedAt  *time.Time `sql:"p.synced_at"` // of the last complete view; nil: there was none
+	FailedAt  *time.Time `sql:"p.failed_at"` // since when there is none; nil: it works
+	Error     string     `sql:"p.error"`
+	Limit     *int64     `sql:"s.per_hour"` // nil: none
 }
 
-// SecretName is the name of the secret that is an account's key.
+// SecretName returns the name of the secret that is an account's key.
 func SecretName(account string) string { return "provider/" + account }
 
-const accountColumns = `p.name, p.kind, p.tenant, p.url, p.ssh_key, p.created_by, p.created_at, p.synced_at, p.failed_at, p.error,
-	s.per_hour FROM providers p LEFT JOIN spending_limits s ON s.of = 'account' AND s.name = p.name`
+var accounts = engine.NewTable[Account]("providers", "p", "LEFT JOIN spending_limits s ON s.of = 'account' AND s.name = p.name")
 
-func readAccount(r *engine.Row) Account {
-	return Account{Name: r.Text(), Kind: r.Text(), Tenant: r.Text(), URL: r.Text(), SSHKey: r.Text(), CreatedBy: r.Text(), CreatedAt: r.Time(),
-		SyncedAt: r.Maybe(), FailedAt: r.Maybe(), Error: r.Text(), Limit: r.Integer()}
-}
-
-// Accounts are all accounts, by name.
+// Accounts returns all accounts, by name.
 func (r Records) Accounts(ctx context.Context) ([]Account, error) {
-	return engine.All(ctx, r.db, readAccount, engine.Do("SELECT "+accountColumns+" ORDER BY p.name"))
+	return accounts.All(ctx, r.db, "ORDER BY p.name")
 }
 
 func (r Records) account(ctx context.Context, name string) (Account, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readAccount, engine.Do("SELECT "+accountColumns+" WHERE p.name = ?", name))
+	return accounts.First(ctx, r.db, "WHERE p.name = ?", name)
 }
 
 // AddAccount stores a new account, with its limit. Its key is a secret: see SecretName. ErrConflict if there is one with its name.
 func (r Records) AddAccount(ctx context.Context, a Account, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
-		engine.Do("INSERT INTO providers(name, kind, tenant, url, ssh_key, created_at, created_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			a.Name, a.Kind, a.Tenant, a.URL, a.SSHKey, engine.Millis(a.CreatedAt), a.CreatedBy),
+		accounts.Insert(a, ""),
 		limit(Limit{Of: OfAccount, Name: a.Name, PerHour: a.Limit, SetAt: a.CreatedAt, SetBy: a.CreatedBy}),
 	}, events...)
 }
 
-// RemoveAccount deletes an account with its key, its limit, and all that it has shown. What was rented of it stays on record. ErrNotFound
-// if there is none with this name. ErrConflict while it has leases that have not ended, rentals that are live, requests, or machines that
-// were rented and are not gone: see Kept.
+// RemoveAccount deletes an account with its key, its limit, and all that it has shown. Its rentals stay on record. ErrNotFound if there is
+// none with this name. ErrConflict while it has leases that have not ended, rentals that are live, requests, or machines that were rented
+// and are not gone: see Kept.
 func (r Records) RemoveAccount(ctx context.Context, name string, events ...store.Event) error {
 	return r.noAccount(ctx, name, r.db.Change(ctx, append([]engine.Statement{
 		known(name),
@@ -77,9 +70,9 @@ func removed(name string) []engine.Statement {
 	}
 }
 
-// ForgetAccount is RemoveAccount for an account whose company cannot be asked any more: noKey says that its key is not there, else its
-// instances must not be seen now, or it is ErrConflict. What has not ended of it ends, each with an event that says why. The company may
-// charge for the machines on and on.
+// ForgetAccount does what RemoveAccount does, for an account whose company cannot be asked any more: its key is lost (noKey), or its
+// instances cannot be seen now; else it returns ErrConflict. Leases, rentals and requests of the account that have not ended end, each with
+// an event that says why. The company may go on charging for the machines.
 //
 // Should the account come back, none of these machines is destroyed for what is on record: their leases end as those that only tell, and an
 // order that was not answered counts as one that nobody has made.
@@ -112,12 +105,13 @@ func kept() string {
 		rented + "r.instance = i.id AND r.instance <> '') OR " + rented + made("i.name") + "))"
 }
 
-// Kept are the ids of instances of an account that were made for rentals and that the company still has: they are charged, stopped or not.
+// Kept returns the ids of the account's instances that were made for rentals and that the company still has: they are charged, stopped or
+// not.
 func (r Records) Kept(ctx context.Context, account string) ([]string, error) {
 	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT i.id "+kept()+" ORDER BY i.id", account))
 }
 
-// Failed says that an account's instances could not be seen, and why. Since when, the first failure after a view says. ErrNotFound if there
+// Failed says that an account's instances could not be seen, and why. The first failure after a view sets since when. ErrNotFound if there
 // is no such account.
 func (r Records) Failed(ctx context.Context, name string, at time.Time, text string, events ...store.Event) error {
 	return r.noAccount(ctx, name, r.db.Change(ctx, []engine.Statement{

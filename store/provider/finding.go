@@ -10,21 +10,21 @@ import (
 
 // Finding is one thing that is wrong between the fleet and a company.
 type Finding struct {
-	Account  string
-	Instance string // "": it is about the account
-	Kind     string
-	Since    time.Time
+	Account  string    `sql:"account"`
+	Instance string    `sql:"instance"` // "": it is about the account
+	Kind     string    `sql:"kind"`
+	Since    time.Time `sql:"since"`
 }
 
-// Findings are all that are open, by account, instance and kind.
+// Findings returns all open findings, by account, instance and kind.
 func (r Records) Findings(ctx context.Context) ([]Finding, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) Finding {
-		return Finding{Account: r.Text(), Instance: r.Text(), Kind: r.Text(), Since: r.Time()}
-	}, engine.Do("SELECT account, instance, kind, since FROM provider_findings ORDER BY account, instance, kind"))
+	return openFindings.All(ctx, r.db, "ORDER BY account, instance, kind")
 }
 
-// SetFindings opens and closes findings, store.Piece together at most. One that is open already keeps its time. One of an account that was
-// removed meanwhile is not opened.
+var openFindings = engine.NewTable[Finding]("provider_findings", "", "")
+
+// SetFindings opens and closes findings, store.Piece together at most. A finding that is open already keeps its time. It opens no finding
+// of an account that was removed meanwhile.
 func (r Records) SetFindings(ctx context.Context, opened, closed []Finding, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Do(`DELETE FROM provider_findings WHERE (account, instance, kind) IN

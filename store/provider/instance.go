@@ -18,37 +18,39 @@ const NamePrefix = "muster-"
 
 // Instance is a machine as its company shows it.
 type Instance struct {
-	Account string
-	ID      string
-	Tenant  string // of the rental that it is, else of the account
-	Name    string
-	State   string
-	Price   *int64 // charged now; nil: not known, here and below
-	Running *int64 // charged while it runs
-	Storage *int64 // charged while it is stopped
-	FirstAt time.Time
+	Account string     `sql:"i.account"`
+	ID      string     `sql:"i.id"`
+	Tenant  string     `sql:"i.tenant"` // of the rental that it is, else of the account
+	Name    string     `sql:"i.name"`
+	State   string     `sql:"i.state"`
+	Price   *int64     `sql:"i.price"`   // charged now; nil: not known, here and below
+	Running *int64     `sql:"i.running"` // charged while it runs
+	Storage *int64     `sql:"i.storage"` // charged while it is stopped
+	FirstAt time.Time  `sql:"i.first_at"`
 	SeenAt  time.Time  // of the last complete view that had it
-	Missing int        // complete views in a row that do not have it
-	GoneAt  *time.Time // since when the company is known to have it no longer
-	StartAt *time.Time // when it was asked to start, until the company shows what has come of that
-	Body    string     // JSON
+	Missing int        `sql:"i.missing"`  // complete views in a row that do not have it
+	GoneAt  *time.Time `sql:"i.gone_at"`  // since when the company is known to have it no longer
+	StartAt *time.Time `sql:"i.start_at"` // when it was asked to start, until the company shows what has come of that
+	Body    string     `sql:"i.body"`     // JSON
 }
 
+var instances = engine.NewTable[Instance]("provider_instances", "i", "")
+
 func readInstance(r *engine.Row) Instance {
-	return Instance{Account: r.Text(), ID: r.Text(), Tenant: r.Text(), Name: r.Text(), State: r.Text(), Price: r.Integer(),
-		Running: r.Integer(), Storage: r.Integer(), FirstAt: r.Time(), SeenAt: r.Time(), Missing: int(r.Number()), GoneAt: r.Maybe(),
-		StartAt: r.Maybe(), Body: r.Text()}
+	i := instances.Read(r)
+	i.SeenAt = r.Time()
+	return i
 }
 
 func (r Records) instances(ctx context.Context, rest string, most int, args ...any) ([]Instance, error) {
-	return engine.All(ctx, r.db, readInstance, engine.Do(`SELECT i.account, i.id, i.tenant, i.name, i.state, i.price, i.running, i.storage,
-		i.first_at, coalesce(CASE i.missing WHEN 0 THEN p.synced_at ELSE i.seen_at END, i.first_at), i.missing, i.gone_at, i.start_at, i.body
+	return engine.All(ctx, r.db, readInstance, engine.Do("SELECT "+instances.Columns+`,
+		coalesce(CASE i.missing WHEN 0 THEN p.synced_at ELSE i.seen_at END, i.first_at)
 		FROM providers p CROSS JOIN provider_instances i ON i.account = p.name WHERE p.name = ? `+rest+" ORDER BY i.id LIMIT ?",
 		append(args, int64(most))...))
 }
 
-// Instances are those of an account that are not gone, by id. They are read in pieces, so that a large account does not need memory twice.
-// An error ends them.
+// Instances returns the instances of an account that are not gone, by id. They are read in pieces, so that a large account does not need
+// memory twice. An error ends them.
 func (r Records) Instances(ctx context.Context, account string) iter.Seq2[Instance, error] {
 	return r.pieces(ctx, "AND i.gone_at IS NULL", account)
 }
@@ -214,15 +216,12 @@ func (r Records) NotStarted(ctx context.Context, account, id string, events ...s
 // Gone says that the company has an instance no longer: it has said so of this one. ErrConflict if there is none that two complete views
 // did not have, or if it is gone already.
 func (r Records) Gone(ctx context.Context, account, id string, at time.Time, events ...store.Event) error {
-	const which = "account = ? AND id = ? AND gone_at IS NULL AND missing >= 2"
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM provider_instances WHERE "+which+")", account, id),
-		engine.Do("UPDATE provider_instances SET gone_at = ? WHERE "+which, engine.Millis(at), account, id),
-	}, events...)
+	missed := engine.In("provider_instances", "account = ? AND id = ? AND gone_at IS NULL AND missing >= 2", account, id)
+	return r.db.Change(ctx, missed.Update("gone_at = ?", engine.Millis(at)), events...)
 }
 
-// WhenGone tells, of instances with these ids at companies of a kind, which account had each, and when the company was known to have it no
-// longer. Those of which that is not known are left out.
+// WhenGone looks for instances with these ids at companies of a kind. It returns which account had each, and when it was known that the
+// company has it no longer. It leaves out instances of which that is not known.
 func (r Records) WhenGone(ctx context.Context, kind string, ids []string) (map[string]Instance, error) {
 	const some = `SELECT i.account, i.id, i.gone_at FROM providers p CROSS JOIN provider_instances i ON i.account = p.name
 		WHERE p.kind = ? AND i.gone_at IS NOT NULL AND i.id IN (SELECT value FROM json_each(?)) ORDER BY i.gone_at`

@@ -20,13 +20,13 @@ const (
 // ErrLimit says that a rental would pass a spending limit. Its text says which one, and what counts against it.
 var ErrLimit = errors.New("a spending limit does not allow this")
 
-// Limit is what the machines of an account or a tenant may cost an hour.
+// Limit is what the machines of an account or a tenant may cost per hour.
 type Limit struct {
-	Of      string // OfAccount or OfTenant
-	Name    string
-	PerHour *int64 // nil: there is no limit
-	SetAt   time.Time
-	SetBy   string
+	Of      string    `sql:"of"` // OfAccount or OfTenant
+	Name    string    `sql:"name"`
+	PerHour *int64    `sql:"per_hour"` // nil: there is no limit
+	SetAt   time.Time `sql:"set_at"`
+	SetBy   string    `sql:"set_by"`
 }
 
 // limit sets or removes a limit.
@@ -34,12 +34,12 @@ func limit(l Limit) engine.Statement {
 	if l.PerHour == nil {
 		return engine.Do("DELETE FROM spending_limits WHERE of = ? AND name = ?", l.Of, l.Name)
 	}
-	return engine.Do(`INSERT INTO spending_limits(of, name, per_hour, set_at, set_by) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE
-		SET per_hour = excluded.per_hour, set_at = excluded.set_at, set_by = excluded.set_by`,
-		l.Of, l.Name, *l.PerHour, engine.Millis(l.SetAt), l.SetBy)
+	return limits.Put(l)
 }
 
-// SetLimit sets the limit of an account; nil: it has none any more. What runs already goes on. ErrNotFound if there is no such account.
+var limits = engine.NewTable[Limit]("spending_limits", "", "")
+
+// SetLimit sets the limit of an account; nil removes it. Machines that run already go on. ErrNotFound if there is no such account.
 func (r Records) SetLimit(ctx context.Context, account string, perHour *int64, at time.Time, by string, events ...store.Event) error {
 	return r.noAccount(ctx, account, r.db.Change(ctx, []engine.Statement{
 		known(account),
@@ -47,16 +47,14 @@ func (r Records) SetLimit(ctx context.Context, account string, perHour *int64, a
 	}, events...))
 }
 
-// SetTenantLimit sets the limit of a tenant over all accounts; nil: it has none any more. What runs already goes on.
+// SetTenantLimit sets the limit of a tenant over all accounts; nil removes it. Machines that run already go on.
 func (r Records) SetTenantLimit(ctx context.Context, tenant string, perHour *int64, at time.Time, by string, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{limit(Limit{Of: OfTenant, Name: tenant, PerHour: perHour, SetAt: at, SetBy: by})}, events...)
 }
 
-// Limits are all limits, those of accounts first, by name.
+// Limits returns all limits, those of accounts first, by name.
 func (r Records) Limits(ctx context.Context) ([]Limit, error) {
-	return engine.All(ctx, r.db, func(r *engine.Row) Limit {
-		return Limit{Of: r.Text(), Name: r.Text(), PerHour: r.Integer(), SetAt: r.Time(), SetBy: r.Text()}
-	}, engine.Do("SELECT of, name, per_hour, set_at, set_by FROM spending_limits ORDER BY of, name"))
+	return limits.All(ctx, r.db, "ORDER BY of, name")
 }
 
 // mark begins the names of the instances that are made for rentals. The rental's id follows.
@@ -121,7 +119,7 @@ type Spending struct {
 	Limit    *int64 // nil: none
 }
 
-// Spent is what each account costs now, and each tenant that has a limit or machines. Accounts come first; both are by name.
+// Spent returns what each account costs now, and each tenant that has a limit or machines. Accounts come first; both are by name.
 func (r Records) Spent(ctx context.Context) ([]Spending, error) {
 	all := counted("1")
 	return engine.All(ctx, r.db, readSpending, engine.Do("WITH c AS MATERIALIZED ("+all+`), o(of, name, price) AS (
@@ -136,10 +134,10 @@ func readSpending(r *engine.Row) Spending {
 	return Spending{Of: r.Text(), Name: r.Text(), PerHour: r.Number(), Unpriced: r.Number(), Limit: r.Integer()}
 }
 
-// Passed is the ErrLimit that says which limit keeps a rental from being intended; nil: none does now.
+// Passed returns the ErrLimit that says which limit does not allow a rental; nil: no limit forbids it now.
 func (r Records) Passed(ctx context.Context, x Rental) error {
 	for _, scope := range [...][2]string{{OfAccount, x.Account}, {OfTenant, x.Tenant}} {
-		s, err := engine.First(ctx, r.db, store.ErrNotFound, readSpending, engine.Do(`SELECT ?, ?, coalesce(sum(price), 0),
+		s, err := engine.First(ctx, r.db, readSpending, engine.Do(`SELECT ?, ?, coalesce(sum(price), 0),
 			count(*) - count(price), (SELECT per_hour FROM spending_limits WHERE of = ? AND name = ?) FROM (`+counted("x."+scope[0]+" = ?")+")",
 			scope[0], scope[1], scope[0], scope[1], scope[1], scope[1], scope[1]))
 		switch {
@@ -153,7 +151,7 @@ func (r Records) Passed(ctx context.Context, x Rental) error {
 				dollars(s.PerHour), dollars(x.Price))
 		}
 	}
-	unknown, err := engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Flag,
+	unknown, err := engine.First(ctx, r.db, (*engine.Row).Flag,
 		engine.Do("SELECT "+blind, x.Account, x.Account, x.Tenant))
 	if err == nil && unknown {
 		return fmt.Errorf("%w: what runs on account %s is not known yet", ErrLimit, x.Account)

@@ -32,20 +32,6 @@ func (r Records) noAccount(ctx context.Context, account string, err error) error
 	return err
 }
 
-// filter collects the conditions of a query. All of them must be true.
-type filter struct {
-	text string
-	args []any
-}
-
-// and adds a condition, unless its value is empty.
-func (f *filter) and(condition, value string) {
-	if value != "" {
-		f.text += " AND " + condition
-		f.args = append(f.args, value)
-	}
-}
-
 // known is a condition of the writes about an account.
 func known(account string) engine.Statement {
 	return engine.Guard("EXISTS(SELECT 1 FROM providers WHERE name = ?)", account)

@@ -8,55 +8,49 @@ import (
 	"muster/store/engine"
 )
 
-// Rejoin says that a machine starts again with a script that has it join the fleet. Its token is its name: each has one of its own.
+// Rejoin says that a machine starts again with a script that has it join the fleet. It is named by its token: each has a token of its own.
 type Rejoin struct {
-	Account  string
-	Instance string
-	Tenant   string
-	State    string // asked, joined, failed; the records know asked alone
-	Token    string // id of the one in the script
-	NodeID   string // "": none yet
-	Why      string
-	AskedBy  string
-	AskedAt  time.Time
-	EndedAt  *time.Time
+	Account  string     `sql:"account"`
+	Instance string     `sql:"instance"`
+	Tenant   string     `sql:"tenant"`
+	State    string     `sql:"state"`   // asked, joined, failed; the records know asked alone
+	Token    string     `sql:"token"`   // id of the one in the script
+	NodeID   string     `sql:"node_id"` // "": none yet
+	Why      string     `sql:"why"`
+	AskedBy  string     `sql:"asked_by"`
+	AskedAt  time.Time  `sql:"asked_at"`
+	EndedAt  *time.Time `sql:"ended_at"`
 }
 
 const asked = "state = 'asked'"
 
-// Rejoins are the newest of each instance of an account, by instance. instance: that one's alone; empty: all.
+// Rejoins returns the newest rejoin of each instance of an account, by instance; of one instance only, if instance is set.
 func (r Records) Rejoins(ctx context.Context, account, instance string) ([]Rejoin, error) {
-	var f filter
-	f.and("account = ?", account)
-	f.and("instance = ?", instance)
-	return engine.All(ctx, r.db, func(r *engine.Row) Rejoin {
-		return Rejoin{Account: r.Text(), Instance: r.Text(), Tenant: r.Text(), State: r.Text(), Token: r.Text(), NodeID: r.Text(),
-			Why: r.Text(), AskedBy: r.Text(), AskedAt: r.Time(), EndedAt: r.Maybe()}
-	}, engine.Do(`SELECT account, instance, tenant, state, token, node_id, why, asked_by, asked_at, ended_at FROM rejoins WHERE 1`+f.text+
-		" ORDER BY account, instance", f.args...))
+	var where engine.Where
+	where.Given("account = ?", account)
+	where.Given("instance = ?", instance)
+	return rejoins.All(ctx, r.db, where.SQL()+"ORDER BY account, instance", where.Args...)
 }
+
+var rejoins = engine.NewTable[Rejoin]("rejoins", "", "")
 
 // BeginRejoin stores that a machine is about to start again. The company is asked only after it. ErrConflict if it was asked before and
 // that has not ended, if the machine's lease is over, or if there is no such machine.
 func (r Records) BeginRejoin(ctx context.Context, x Rejoin, events ...store.Event) error {
 	const which = "account = ? AND instance = ? AND "
+	x.State = "asked"
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("EXISTS(SELECT 1 FROM provider_instances WHERE account = ? AND id = ? AND gone_at IS NULL)", x.Account, x.Instance),
 		engine.Guard("NOT EXISTS(SELECT 1 FROM machine_leases WHERE "+which+"state IN ('draining', 'ending'))", x.Account, x.Instance),
 		engine.Guard("NOT EXISTS(SELECT 1 FROM rejoins WHERE "+which+asked+")", x.Account, x.Instance),
 		engine.Do("DELETE FROM rejoins WHERE account = ? AND instance = ?", x.Account, x.Instance),
-		engine.Do(`INSERT INTO rejoins(account, instance, tenant, state, token, node_id, why, asked_by, asked_at)
-			VALUES (?, ?, ?, 'asked', ?, ?, '', ?, ?)`, x.Account, x.Instance, x.Tenant, x.Token, x.NodeID, x.AskedBy,
-			engine.Millis(x.AskedAt)),
+		rejoins.Insert(x, ""),
 	}, events...)
 }
 
-// PutRejoin says how far one is that was asked. ErrConflict if it has ended.
+// PutRejoin says how far a rejoin is. ErrConflict if it has ended.
 func (r Records) PutRejoin(ctx context.Context, x Rejoin, events ...store.Event) error {
-	const which = "account = ? AND instance = ? AND token = ? AND " + asked
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Guard("EXISTS(SELECT 1 FROM rejoins WHERE "+which+")", x.Account, x.Instance, x.Token),
-		engine.Do("UPDATE rejoins SET state = ?, node_id = ?, why = ?, ended_at = ? WHERE "+which, x.State, x.NodeID, x.Why,
-			engine.MaybeMillis(x.EndedAt), x.Account, x.Instance, x.Token),
-	}, events...)
+	open := engine.In("rejoins", "account = ? AND instance = ? AND token = ? AND "+asked, x.Account, x.Instance, x.Token)
+	return r.db.Change(ctx, open.Update("state = ?, node_id = ?, why = ?, ended_at = ?", x.State, x.NodeID, x.Why,
+		engine.MaybeMillis(x.EndedAt)), events...)
 }

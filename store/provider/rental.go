@@ -15,34 +15,30 @@ const live = "x.state <> 'failed' AND x.state <> 'ended'"
 
 // Rental is one machine of a request.
 type Rental struct {
-	ID        string
-	Request   string
-	Number    int // its place in the request; no two that are live have the same
-	Account   string
-	Tenant    string
-	State     string // intended, booting, checking, ready; the records know failed and ended, and take all else for live
-	OfferJSON string
-	Host      string
-	Instance  string // "": there is none yet
-	Token     string // id of the one that it joins with
-	NodeID    string
-	Why       string
-	Price     int64
-	CreatedAt time.Time
-	AskedAt   *time.Time
-	BootedAt  *time.Time
-	ReadyAt   *time.Time
-	EndedAt   *time.Time
-	Version   int64 // of the record: each write adds one
+	ID        string     `sql:"id"`
+	Request   string     `sql:"request"`
+	Number    int        `sql:"number"` // its place in the request; no two that are live have the same
+	Account   string     `sql:"account"`
+	Tenant    string     `sql:"tenant"`
+	State     string     `sql:"state"` // intended, booting, checking, ready; the records know failed and ended, and take all else for live
+	OfferJSON string     `sql:"offer"`
+	Host      string     `sql:"host"`
+	Instance  string     `sql:"instance"` // "": there is none yet
+	Token     string     `sql:"token"`    // id of the one that it joins with
+	NodeID    string     `sql:"node_id"`
+	Why       string     `sql:"why"`
+	Price     int64      `sql:"price"`
+	CreatedAt time.Time  `sql:"created_at"`
+	AskedAt   *time.Time `sql:"asked_at"`
+	BootedAt  *time.Time `sql:"booted_at"`
+	ReadyAt   *time.Time `sql:"ready_at"`
+	EndedAt   *time.Time `sql:"ended_at"`
+	Version   int64      `sql:"version"` // of the record: each write adds one
 }
 
-func readRental(r *engine.Row) Rental {
-	return Rental{ID: r.Text(), Request: r.Text(), Number: int(r.Number()), Account: r.Text(), Tenant: r.Text(), State: r.Text(),
-		OfferJSON: r.Text(), Host: r.Text(), Instance: r.Text(), Token: r.Text(), NodeID: r.Text(), Why: r.Text(), Price: r.Number(),
-		CreatedAt: r.Time(), AskedAt: r.Maybe(), BootedAt: r.Maybe(), ReadyAt: r.Maybe(), EndedAt: r.Maybe(), Version: r.Number()}
-}
+var rentals = engine.NewTable[Rental]("rentals", "x", "")
 
-// Foreign tells which of these names of machines are those of rentals of an account that are not on record here. Another gateway may have
+// Foreign returns which of these names of machines belong to rentals of an account that are not on record here. Another gateway may have
 // the same account. Rentals stay on record for as long as their machines are there.
 func (r Records) Foreign(ctx context.Context, account string, names []string) (map[string]bool, error) {
 	foreign := map[string]bool{}
@@ -79,7 +75,7 @@ func (r Records) Intend(ctx context.Context, x Rental, events ...store.Event) er
 			return err
 		}
 		again := store.Fresh(ctx)
-		free, read := engine.First(again, r.db, store.ErrNotFound, (*engine.Row).Flag, engine.Do("SELECT "+wanted+` AND NOT EXISTS(
+		free, read := engine.First(again, r.db, (*engine.Row).Flag, engine.Do("SELECT "+wanted+` AND NOT EXISTS(
 			SELECT 1 FROM rentals x WHERE x.id = ? OR x.request = ? AND x.number = ? AND `+live+")", x.Request, x.Account, x.Tenant, x.ID,
 			x.Request, int64(x.Number)))
 		if read != nil || !free {
@@ -92,12 +88,11 @@ func (r Records) Intend(ctx context.Context, x Rental, events ...store.Event) er
 }
 
 func (r Records) intend(ctx context.Context, x Rental, events []store.Event) error {
+	x.State, x.Version = "intended", 1
 	return r.db.Change(ctx, []engine.Statement{
 		known(x.Account),
 		engine.Guard(wanted, x.Request, x.Account, x.Tenant),
-		engine.Do(`INSERT INTO rentals(id, request, number, account, tenant, state, offer, host, instance, token, node_id, why, price, created_at,
-			asked_at, version) VALUES (?, ?, ?, ?, ?, 'intended', ?, ?, '', ?, '', ?, ?, ?, ?, 1)`, x.ID, x.Request, int64(x.Number), x.Account,
-			x.Tenant, x.OfferJSON, x.Host, x.Token, x.Why, x.Price, engine.Millis(x.CreatedAt), engine.MaybeMillis(x.AskedAt)),
+		rentals.Insert(x, ""),
 		engine.Guard("NOT "+blind, x.Account, x.Account, x.Tenant),
 		engine.Guard("NOT "+over(OfAccount), x.Account, x.Account, x.Account, x.Account),
 		engine.Guard("NOT "+over(OfTenant), x.Tenant, x.Tenant, x.Tenant, x.Tenant),
@@ -119,17 +114,19 @@ func (x *Rental) put() []engine.Statement {
 	}
 }
 
-// PutRental changes the rental that was read: its version is one higher from then on. What it is of, and its price, stay as they were.
-// ErrConflict if somebody else was faster, if one that has failed or ended would be live again, or if another has its instance.
+// PutRental changes the rental that was read, and raises its version by one. It does not change what is rented, nor the price. ErrConflict
+// if somebody else was faster, if one that has failed or ended would be live again, or if another has its instance.
 func (r Records) PutRental(ctx context.Context, x Rental, events ...store.Event) error {
 	return r.db.Change(ctx, x.put(), events...)
 }
 
-// Created is PutRental for a rental that has its instance now, with the instance's lease. If somebody has put the instance under a lease
-// meanwhile, that one stays as it is, and becomes the rental's. ErrConflict too if the instance's lease is another rental's, or has ended.
+// Created does what PutRental does, for a rental that has its instance now, and stores the instance's lease. If somebody has put the
+// instance under a lease meanwhile, that lease stays as it is, and becomes the rental's. ErrConflict too if the instance's lease is another
+// rental's, or has ended.
 func (r Records) Created(ctx context.Context, x Rental, l Lease, events ...store.Event) error {
+	l.Version = 1
 	return r.db.Change(ctx, append(x.put(),
-		l.insert(" ON CONFLICT DO UPDATE SET rental = excluded.rental, version = version + 1 WHERE rental = '' AND state <> 'ended'"),
+		leases.Insert(l, "ON CONFLICT DO UPDATE SET rental = excluded.rental, version = version + 1 WHERE rental = '' AND state <> 'ended'"),
 		engine.Guard("EXISTS(SELECT 1 FROM machine_leases WHERE account = ? AND instance = ? AND rental = ?)", x.Account, x.Instance, x.ID),
 	), events...)
 }
@@ -143,17 +140,15 @@ type RentalQuery struct {
 	Live     bool // only those that have not failed or ended
 }
 
-// Rentals are those that a query selects, by request, place and time.
+// Rentals returns the rentals that match a query, by request, place and time.
 func (r Records) Rentals(ctx context.Context, q RentalQuery) ([]Rental, error) {
-	var f filter
+	var where engine.Where
 	if q.Live {
-		f.text = " AND " + live
+		where.And(live)
 	}
-	f.and("x.request = ?", q.Request)
-	f.and("x.id = ?", q.ID)
-	f.and("x.account = ?", q.Account)
-	f.and("x.instance = ? AND x.instance <> ''", q.Instance) // in the words of the index
-	return engine.All(ctx, r.db, readRental, engine.Do(`SELECT id, request, number, account, tenant, state, offer, host, instance, token,
-		node_id, why, price, created_at, asked_at, booted_at, ready_at, ended_at, version FROM rentals x WHERE 1`+f.text+
-		" ORDER BY request, number, created_at, id", f.args...))
+	where.Given("x.request = ?", q.Request)
+	where.Given("x.id = ?", q.ID)
+	where.Given("x.account = ?", q.Account)
+	where.Given("x.instance = ? AND x.instance <> ''", q.Instance) // in the words of the index
+	return rentals.All(ctx, r.db, where.SQL()+"ORDER BY request, number, created_at, id", where.Args...)
 }

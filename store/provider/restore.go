@@ -10,10 +10,10 @@ import (
 // leaseLeast is for how long after a restore no machine is stopped or destroyed because of a lease of before: its extensions may be lost.
 const leaseLeast = 24 * time.Hour
 
-// Restored has no machine end because the database was restored from a backup. Every lease that has not ended goes on for leaseLeast or
-// longer, with an event. What is being rented is not waited for and not replaced: a machine that is on record is ready, since it may be in
-// use by now, and one that is not may be there under the name of its record, so it becomes nobody's. No machine ends with an allocation,
-// since that may go on for longer than the backup says. The same again changes nothing.
+// Restored makes sure that no machine ends because the database was restored from a backup. Every lease that has not ended goes on for
+// leaseLeast or longer, with an event. What is being rented is not waited for and not replaced: a machine that is on record is ready, since
+// it may be in use by now, and one that is not may be there under the name of its record, so it becomes nobody's. No machine ends with an
+// allocation, since that may go on for longer than the backup says. A second call changes nothing.
 func (r Records) Restored(ctx context.Context, at time.Time) error {
 	const why = "the gateway was restored from a backup, and what was decided since is not known"
 	const which = " WHERE state <> 'ended' AND (state <> 'live' OR ends_at < ?)"

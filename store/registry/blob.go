@@ -11,8 +11,8 @@ import (
 
 // Blob is one blob on disk.
 type Blob struct {
-	Digest string
-	Size   int64
+	Digest string `sql:"digest"`
+	Size   int64  `sql:"size"`
 }
 
 // Link is a blob that a repository has.
@@ -24,21 +24,19 @@ type Link struct {
 
 // AddBlob records a blob whose file is there, and that a repository has it.
 func (r Records) AddBlob(ctx context.Context, repository string, b Blob, at time.Time) error {
-	err := r.write(ctx,
+	return r.write(ctx,
 		addRepository(repository, at),
 		engine.Do("INSERT INTO registry_blobs(digest, size, stored_at) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET size = excluded.size",
 			b.Digest, b.Size, engine.Millis(at)),
 		addLink(repository, b.Digest, at))
-	return err
 }
 
-// MountBlob gives a repository a blob that another one has; from "": that any has. ErrConflict if there is no such blob.
+// MountBlob gives a repository a blob that the repository from has; from "": that any repository has. ErrConflict if there is no such blob.
 func (r Records) MountBlob(ctx context.Context, repository, digest, from string, at time.Time) error {
-	err := r.write(ctx,
+	return r.write(ctx,
 		engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE digest = ? AND ? IN ('', repository))", digest, from),
 		addRepository(repository, at),
 		addLink(repository, digest, at))
-	return err
 }
 
 func addRepository(name string, at time.Time) engine.Statement {
@@ -52,25 +50,24 @@ func addLink(repository, digest string, at time.Time) engine.Statement {
 
 // Blob returns a blob that a repository has, or ErrNotFound.
 func (r Records) Blob(ctx context.Context, repository, digest string) (Link, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, func(row *engine.Row) Link {
-		return Link{Blob: readBlob(row), UsedAt: row.Time(), Named: row.Flag()}
+	return engine.First(ctx, r.db, func(row *engine.Row) Link {
+		return Link{Blob: blobs.Read(row), UsedAt: row.Time(), Named: row.Flag()}
 	}, engine.Do(`SELECT b.digest, b.size, l.used_at,
 			EXISTS(SELECT 1 FROM registry_names n WHERE n.repository = l.repository AND n.digest = l.digest)
 		FROM registry_links l JOIN registry_blobs b ON b.digest = l.digest WHERE l.repository = ? AND l.digest = ?`, repository, digest))
 }
 
-func readBlob(row *engine.Row) Blob { return Blob{Digest: row.Text(), Size: row.Number()} }
+var blobs = engine.NewTable[Blob]("registry_blobs", "b", "")
 
-// TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes. ErrConflict where
-// the repository does not have it.
+// TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes. ErrConflict if the
+// repository does not have it.
 func (r Records) TouchBlob(ctx context.Context, repository, digest string, at time.Time) error {
-	err := r.write(ctx, engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
+	return r.write(ctx, engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
 		engine.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?", engine.Millis(at),
 			repository, digest))
-	return err
 }
 
-// DropLink takes a blob from a repository. ErrConflict where the repository does not have it, or a held manifest needs it: see Holder.
+// DropLink takes a blob from a repository. ErrConflict if the repository does not have it, or a held manifest needs it: see Holder.
 func (r Records) DropLink(ctx context.Context, repository, digest string, events ...store.Event) error {
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
@@ -81,19 +78,17 @@ func (r Records) DropLink(ctx context.Context, repository, digest string, events
 
 // Stored returns the record of a blob, whichever repository has it, or ErrNotFound.
 func (r Records) Stored(ctx context.Context, digest string) (Blob, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readBlob,
-		engine.Do("SELECT digest, size FROM registry_blobs WHERE digest = ?", digest))
+	return blobs.First(ctx, r.db, "WHERE b.digest = ?", digest)
 }
 
 // Blobs returns the blobs after a digest, in the order of digests, at most limit.
 func (r Records) Blobs(ctx context.Context, after string, limit int) ([]Blob, error) {
-	return engine.All(ctx, r.db, readBlob,
-		engine.Do("SELECT digest, size FROM registry_blobs WHERE digest > ? ORDER BY digest LIMIT ?", after, int64(limit)))
+	return blobs.All(ctx, r.db, "WHERE b.digest > ? ORDER BY b.digest LIMIT ?", after, int64(limit))
 }
 
 // Collect takes the blobs that no manifest of their repository names, and that were not used since a time, from their repositories.
-// Repositories from before that time that have nothing go too. It returns how many blobs and repositories went: 0 if the answer to the write
-// was lost, and that is not known any more.
+// Repositories from before that time that have nothing go too. It returns how many blobs and repositories went: 0 if the answer to the
+// write was lost, and that is not known any more.
 func (r Records) Collect(ctx context.Context, before time.Time) (blobs, repositories int64, err error) {
 	done, err := r.db.Batch(ctx, []engine.Statement{
 		engine.Do(`DELETE FROM registry_links AS l WHERE l.used_at < ?
@@ -114,8 +109,7 @@ const unlinked = "NOT EXISTS(SELECT 1 FROM registry_links l WHERE l.digest = b.d
 
 // Unlinked returns blobs that no repository has, at most limit.
 func (r Records) Unlinked(ctx context.Context, limit int) ([]Blob, error) {
-	return engine.All(ctx, r.db, readBlob,
-		engine.Do("SELECT b.digest, b.size FROM registry_blobs b WHERE "+unlinked+" ORDER BY b.digest LIMIT ?", int64(limit)))
+	return blobs.All(ctx, r.db, "WHERE "+unlinked+" ORDER BY b.digest LIMIT ?", int64(limit))
 }
 
 // DropBlob deletes the record of a blob, unless a repository has it. If it returns true, the file has to go.

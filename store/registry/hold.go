@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 
-	"muster/store"
 	"muster/store/engine"
 )
 
@@ -29,24 +28,22 @@ const below = `WITH RECURSIVE below(digest) AS (
 		SELECT n.digest FROM below b CROSS JOIN registry_names n ON n.repository = ? AND n.manifest = b.digest)
 	`
 
-// Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there, or has more than so
-// many others below it.
+// Hold keeps a manifest and what it names until its holder lets go. ErrConflict if the manifest is not there, or has more than most others
+// below it.
 func (r Records) Hold(ctx context.Context, repository, digest, holder string, most int) error {
-	err := r.write(ctx,
+	return r.write(ctx,
 		engine.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
 		engine.Guard("("+below+"SELECT count(*) FROM (SELECT 1 FROM below LIMIT ?)) <= ?", digest, repository, int64(most)+2, int64(most)+1),
 		engine.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
-	return err
 }
 
-// LetGo ends all that a holder holds.
+// LetGo ends all holds of a holder.
 func (r Records) LetGo(ctx context.Context, holder string) error {
-	err := r.write(ctx, engine.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
-	return err
+	return r.write(ctx, engine.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
 }
 
 // Holder returns who needs a manifest or a blob of a repository, the first of them by name, or ErrNotFound.
 func (r Records) Holder(ctx context.Context, repository, digest string) (string, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Text,
+	return engine.First(ctx, r.db, (*engine.Row).Text,
 		engine.Do(needed+"SELECT holder FROM needed WHERE repository = ? AND digest = ? ORDER BY holder LIMIT 1", repository, digest))
 }

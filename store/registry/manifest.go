@@ -10,72 +10,60 @@ import (
 
 // Manifest is a manifest of a repository. Its body is what was pushed, byte by byte.
 type Manifest struct {
-	Repository string
-	Digest     string
-	MediaType  string
-	Body       []byte
+	Repository string `sql:"repository"`
+	Digest     string `sql:"digest"`
+	MediaType  string `sql:"media_type"`
+	Body       []byte `sql:"body"`
 	Referrer
-	Config   string   // digest of a blob that the repository must have; empty: none
-	Names    []string // digests of what it needs, Config included
-	PushedAt time.Time
-	PushedBy string
+	Config   string    // digest of a blob that the repository must have; empty: none
+	Names    []string  // digests of what it needs, Config included
+	PushedAt time.Time `sql:"pushed_at"`
+	PushedBy string    `sql:"pushed_by"`
 }
 
 // Referrer is what is listed about a manifest with its subject.
 type Referrer struct {
-	Subject      string // digest; empty: none
-	ArtifactType string
-	Annotations  map[string]string
+	Subject      string            `sql:"subject"` // digest; empty: none
+	ArtifactType string            `sql:"artifact_type"`
+	Annotations  map[string]string `sql:"annotations"`
 }
 
-// PutManifest stores a manifest, and points tags at it. ErrConflict where the repository does not have its config. A manifest that is
-// there already keeps its record, but takes the new media type.
+// PutManifest stores a manifest, and points tags at it. ErrConflict if the repository does not have its config. A manifest that is there
+// already keeps its record, but takes the new media type.
 func (r Records) PutManifest(ctx context.Context, m Manifest, tags []string, events ...store.Event) error {
-	annotations := m.Annotations
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	return r.db.Change(ctx, []engine.Statement{
 		engine.Guard("? = '' OR EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", m.Config, m.Repository, m.Config),
 		addRepository(m.Repository, m.PushedAt),
-		engine.Do(`INSERT INTO registry_manifests(repository, digest, media_type, size, subject, artifact_type, annotations, pushed_at,
-				pushed_by, body)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET media_type = excluded.media_type`,
-			m.Repository, m.Digest, m.MediaType, int64(len(m.Body)), m.Subject, m.ArtifactType, engine.JSON(annotations),
-			engine.Millis(m.PushedAt), m.PushedBy, engine.Base64(m.Body)),
+		manifests.Insert(stored{m, len(m.Body)}, "ON CONFLICT DO UPDATE SET media_type = excluded.media_type"),
 		engine.Do(`INSERT INTO registry_names(repository, manifest, digest) SELECT ?, ?, value FROM json_each(?) WHERE 1
-			ON CONFLICT DO NOTHING`, m.Repository, m.Digest, list(m.Names)),
+			ON CONFLICT DO NOTHING`, m.Repository, m.Digest, engine.JSON(m.Names)),
 		engine.Do(`INSERT INTO registry_tags(repository, tag, digest) SELECT ?, value, ? FROM json_each(?) WHERE 1
-			ON CONFLICT DO UPDATE SET digest = excluded.digest`, m.Repository, m.Digest, list(tags)),
+			ON CONFLICT DO UPDATE SET digest = excluded.digest`, m.Repository, m.Digest, engine.JSON(tags)),
 	}, events...)
 }
 
-// list is the parameter for a list of texts, where nil is an empty list.
-func list(texts []string) string { return engine.JSON(append([]string{}, texts...)) }
+// stored is a manifest as the table has it.
+type stored struct {
+	Manifest
+	Size int `sql:"size"`
+}
 
-const manifestColumns = `SELECT m.repository, m.digest, m.media_type, m.body, m.subject, m.artifact_type, m.annotations, m.pushed_at,
-	m.pushed_by FROM registry_manifests m`
+var manifests = engine.NewTable[stored]("registry_manifests", "m", "")
 
-func readManifest(row *engine.Row) Manifest {
-	m := Manifest{Repository: row.Text(), Digest: row.Text(), MediaType: row.Text(), Body: row.Bytes()}
-	m.Subject = row.Text()
-	m.ArtifactType = row.Text()
-	row.Document(&m.Annotations)
-	m.PushedAt = row.Time()
-	m.PushedBy = row.Text()
-	return m
+func (r Records) manifest(ctx context.Context, rest string, args ...any) (Manifest, error) {
+	found, err := manifests.First(ctx, r.db, rest, args...)
+	return found.Manifest, err
 }
 
 // Manifest returns a manifest by its digest, without Config and Names, or ErrNotFound.
 func (r Records) Manifest(ctx context.Context, repository, digest string) (Manifest, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readManifest,
-		engine.Do(manifestColumns+" WHERE m.repository = ? AND m.digest = ?", repository, digest))
+	return r.manifest(ctx, "WHERE m.repository = ? AND m.digest = ?", repository, digest)
 }
 
 // Tagged returns the manifest that a tag points at, without Config and Names, or ErrNotFound.
 func (r Records) Tagged(ctx context.Context, repository, tag string) (Manifest, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, readManifest, engine.Do(manifestColumns+`
-		JOIN registry_tags t ON t.repository = m.repository AND t.digest = m.digest WHERE t.repository = ? AND t.tag = ?`, repository, tag))
+	return r.manifest(ctx, `JOIN registry_tags t ON t.repository = m.repository AND t.digest = m.digest WHERE t.repository = ? AND t.tag = ?`,
+		repository, tag)
 }
 
 // Tags returns the tags of a repository after one, in the order of their bytes, at most limit; -1: all.
@@ -121,8 +109,8 @@ const referrers = `SELECT digest, media_type, size, artifact_type,
 	FROM registry_manifests
 	WHERE repository = ? AND subject = ? AND subject <> '' AND ? IN ('', artifact_type) ORDER BY digest`
 
-// Referrers lists the manifests of a repository with this subject, by digest; with an artifact type, those of it alone. When their
-// annotations have more than room bytes, the rest comes without.
+// Referrers lists the manifests of a repository with this subject, by digest; with an artifact type, only those of that type. When their
+// annotations have more than room bytes, the other manifests come without theirs.
 func (r Records) Referrers(ctx context.Context, repository, subject, artifactType string, room int64) ([]Referring, error) {
 	return engine.All(ctx, r.db, func(row *engine.Row) Referring {
 		m := Referring{Digest: row.Text(), MediaType: row.Text(), Size: row.Number(), ArtifactType: row.Text()}

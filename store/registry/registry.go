@@ -1,5 +1,5 @@
-// Package registry keeps the records of the registry of artifacts: repositories, which blobs they have, manifests, tags, what refers
-// to what, and what must stay. The files of blobs are not its business.
+// Package registry keeps the records of the registry of artifacts: repositories, which blobs they have, manifests, tags, what refers to
+// what, and what must stay. It does not touch the files of blobs.
 //
 // It promises what package store promises: each write is one atomic batch with its conditions in its SQL.
 package registry
@@ -14,14 +14,14 @@ import (
 // Records are the records of one registry. Its methods may be called from any number of goroutines.
 type Records struct{ db store.Records }
 
-// On gives the records in a database.
+// On returns the records in a database.
 func On(db store.Records) Records { return Records{db} }
 
 const bytesKept = `SELECT (SELECT COALESCE(sum(size), 0) FROM registry_blobs) + (SELECT COALESCE(sum(size), 0) FROM registry_manifests)`
 
-// Bytes is the size of all blobs and manifests. A blob that several repositories have counts once.
+// Bytes returns the size of all blobs and manifests. A blob that several repositories have counts once.
 func (r Records) Bytes(ctx context.Context) (int64, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Number, engine.Do(bytesKept))
+	return engine.First(ctx, r.db, (*engine.Row).Number, engine.Do(bytesKept))
 }
 
 // Repositories lists the names of all repositories in their order.
@@ -29,13 +29,13 @@ func (r Records) Repositories(ctx context.Context) ([]string, error) {
 	return engine.All(ctx, r.db, (*engine.Row).Text, engine.Do("SELECT name FROM registry_repositories ORDER BY name"))
 }
 
-// Exists tells whether there is a repository of this name.
+// Exists reports whether there is a repository of this name.
 func (r Records) Exists(ctx context.Context, repository string) (bool, error) {
 	return r.is(ctx, "EXISTS(SELECT 1 FROM registry_repositories WHERE name = ?)", repository)
 }
 
 func (r Records) is(ctx context.Context, condition string, args ...any) (bool, error) {
-	return engine.First(ctx, r.db, store.ErrNotFound, (*engine.Row).Flag, engine.Do("SELECT "+condition, args...))
+	return engine.First(ctx, r.db, (*engine.Row).Flag, engine.Do("SELECT "+condition, args...))
 }
 
 // write runs a batch of which nobody wants the results.

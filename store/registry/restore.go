@@ -12,8 +12,7 @@ func (r Records) ForgetBlobs(ctx context.Context, digests []string) error {
 		return nil
 	}
 	list := engine.JSON(digests)
-	err := r.write(ctx,
+	return r.write(ctx,
 		engine.Do("DELETE FROM registry_links WHERE digest IN (SELECT value FROM json_each(?))", list),
 		engine.Do("DELETE FROM registry_blobs WHERE digest IN (SELECT value FROM json_each(?))", list))
-	return err
 }

@@ -24,17 +24,18 @@ type Platform struct {
 	ProgramSize int64  `json:"program_size"`
 }
 
-// Release is a build of the agent.
+// Release is a build of the agent. Reference is where it is: "" in the repository of the gateway's agents, another repository here, or
+// host/repository.
 type Release struct {
-	Digest     string // of its index, or of its one manifest
-	Version    string
-	Size       int64  // bytes of that index
-	Reference  string // where it is: "" in the repository of the gateway's agents, another repository here, or host/repository
-	Credential string // name of the credential for a registry elsewhere; "": none
-	Carried    bool   // the gateway brought it
-	CreatedAt  time.Time
-	CreatedBy  string
-	Platforms  []Platform
+	Digest     string     `sql:"digest"` // of its index, or of its one manifest
+	Version    string     `sql:"version"`
+	Size       int64      `sql:"size"` // bytes of that index
+	Reference  string     `sql:"reference"`
+	Credential string     `sql:"credential"` // name of the credential for a registry elsewhere; "": none
+	Carried    bool       `sql:"carried"`    // the gateway brought it
+	CreatedAt  time.Time  `sql:"created_at"`
+	CreatedBy  string     `sql:"created_by"`
+	Platforms  []Platform `sql:"platforms"`
 }
 
 // Records is the database, for releases.
@@ -43,29 +44,16 @@ type Records struct{ db store.Records }
 // New makes Records.
 func New(db store.Records) Records { return Records{db} }
 
-const releaseColumns = "digest, version, size, reference, credential, carried, created_at, created_by, platforms"
+var releases = engine.NewTable[Release]("releases", "", "")
 
-func readRelease(r *engine.Row) Release {
-	release := Release{Digest: r.Text(), Version: r.Text(), Size: r.Number(), Reference: r.Text(), Credential: r.Text()}
-	release.Carried = r.Flag()
-	release.CreatedAt = r.Time()
-	release.CreatedBy = r.Text()
-	r.Document(&release.Platforms)
-	return release
-}
-
-// Releases are all releases, the newest first.
+// Releases returns all releases, the newest first.
 func (r Records) Releases(ctx context.Context) ([]Release, error) {
-	const all = "SELECT " + releaseColumns + " FROM releases ORDER BY created_at DESC, digest"
-	return engine.All(ctx, r.db, readRelease, engine.Do(all))
+	return releases.All(ctx, r.db, "ORDER BY created_at DESC, digest")
 }
 
 // AddRelease stores a release. ErrConflict if it is there already.
 func (r Records) AddRelease(ctx context.Context, n Release, events ...store.Event) error {
-	return r.db.Change(ctx, []engine.Statement{
-		engine.Do("INSERT INTO releases("+releaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", n.Digest, n.Version, n.Size, n.Reference,
-			n.Credential, engine.Flag(n.Carried), engine.Millis(n.CreatedAt), n.CreatedBy, engine.JSON(n.Platforms)),
-	}, events...)
+	return r.db.Change(ctx, []engine.Statement{releases.Insert(n, "")}, events...)
 }
 
 // DropRelease deletes a release. ErrNotFound if there is none, ErrConflict if a channel or a pin needs it, or a channel would go back
@@ -85,10 +73,4 @@ func (r Records) DropRelease(ctx context.Context, digest string, events ...store
 		return store.ErrNotFound
 	}
 	return err
-}
-
-// Secrets are the names of the gateway's own secrets that begin so, in order. Package store keeps their values.
-func (r Records) Secrets(ctx context.Context, prefix string) ([]string, error) {
-	return engine.All(ctx, r.db, (*engine.Row).Text,
-		engine.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", prefix, prefix))
 }

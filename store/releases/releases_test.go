@@ -244,14 +244,3 @@ func TestLabels(t *testing.T) {
 		t.Errorf("got %v, %v", gone, err)
 	}
 }
-
-func TestSecrets(t *testing.T) {
-	r, s := open(t)
-	for _, name := range []string{"registry/b", "registry/a", "registryx", "other/registry/"} {
-		must(t, s.SetSecret(t.Context(), name, []byte("v")))
-	}
-	names, err := r.Secrets(t.Context(), "registry/")
-	if err != nil || !reflect.DeepEqual(names, []string{"registry/a", "registry/b"}) {
-		t.Errorf("got %v, %v", names, err)
-	}
-}

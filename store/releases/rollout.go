@@ -23,55 +23,44 @@ const (
 
 // Rollout is how a channel's release comes to its nodes.
 type Rollout struct {
-	Number    int64 // later ones have higher ones; the store gives it
-	Channel   string
-	Sequence  int64 // the first number of the release on the channel in this rollout
-	Digest    string
-	Plan      string // JSON
-	State     string
-	Why       string
-	Wave      int        // the one that is under way, from 0
-	Forgiven  int        // failed nodes of that wave that an operator has accepted
-	WaveAt    time.Time  // when that wave began
-	StillAt   *time.Time // since when all of its nodes are through
-	CreatedAt time.Time
-	CreatedBy string
-	EndedAt   *time.Time
+	Number    int64      `sql:"number"` // later ones have higher ones; the store gives it
+	Channel   string     `sql:"channel"`
+	Sequence  int64      `sql:"seq"` // the first number of the release on the channel in this rollout
+	Digest    string     `sql:"digest"`
+	Plan      string     `sql:"plan"` // JSON
+	State     string     `sql:"state"`
+	Why       string     `sql:"why"`
+	Wave      int        `sql:"wave"`     // the one that is under way, from 0
+	Forgiven  int        `sql:"forgiven"` // failed nodes of that wave that an operator has accepted
+	WaveAt    time.Time  `sql:"wave_at"`  // when that wave began
+	StillAt   *time.Time `sql:"still_at"` // since when all of its nodes are through
+	CreatedAt time.Time  `sql:"created_at"`
+	CreatedBy string     `sql:"created_by"`
+	EndedAt   *time.Time `sql:"ended_at"`
 }
 
 // Node is a node in a rollout.
 type Node struct {
-	Rollout    int64
-	NodeID     string
-	Wave       int
-	State      string
-	AdmittedAt time.Time
-	ChangedAt  time.Time
-	TriedAt    *time.Time // when it first said that the release is on trial; nil: it did not
-	Crashes    int        // of its agent, within wire.StartsWindow, when it committed
-	MemoryKiB  int64      // that its agent took before, or else soon after; 0: not known
-	Why        string     // why it is not well with the release
+	Rollout    int64      `sql:"rollout"`
+	NodeID     string     `sql:"node_id"`
+	Wave       int        `sql:"wave"`
+	State      string     `sql:"state"`
+	AdmittedAt time.Time  `sql:"admitted_at"`
+	ChangedAt  time.Time  `sql:"changed_at"`
+	TriedAt    *time.Time `sql:"tried_at"` // when it first said that the release is on trial; nil: it did not
+	Crashes    int        `sql:"crashes"`  // of its agent, within wire.StartsWindow, when it committed
+	MemoryKiB  int64      `sql:"memory"`   // that its agent took before, or else soon after; 0: not known
+	Why        string     `sql:"why"`      // why it is not well with the release
 }
 
-const rolloutColumns = `number, channel, seq, digest, plan, state, why, wave, forgiven, wave_at, still_at, created_at, created_by, ended_at`
+var (
+	rollouts     = engine.NewTable[Rollout]("rollouts", "", "")
+	rolloutNodes = engine.NewTable[Node]("rollout_nodes", "", "")
+)
 
-func readRollout(r *engine.Row) Rollout {
-	o := Rollout{Number: r.Number(), Channel: r.Text(), Sequence: r.Number(), Digest: r.Text(), Plan: r.Text(), State: r.Text(),
-		Why: r.Text()}
-	o.Wave = int(r.Number())
-	o.Forgiven = int(r.Number())
-	o.WaveAt = r.Time()
-	o.StillAt = r.Maybe()
-	o.CreatedAt = r.Time()
-	o.CreatedBy = r.Text()
-	o.EndedAt = r.Maybe()
-	return o
-}
-
-// Rollouts gives the newest rollout of each channel.
+// Rollouts returns the newest rollout of each channel.
 func (r Records) Rollouts(ctx context.Context) ([]Rollout, error) {
-	const newest = "SELECT " + rolloutColumns + " FROM rollouts WHERE number IN (SELECT max(number) FROM rollouts GROUP BY channel)"
-	return engine.All(ctx, r.db, readRollout, engine.Do(newest))
+	return rollouts.All(ctx, r.db, "WHERE number IN (SELECT max(number) FROM rollouts GROUP BY channel)")
 }
 
 // begin ends the open rollout of a channel, and stores the next one.
@@ -85,14 +74,14 @@ func begin(o Rollout) []engine.Statement {
 	}
 }
 
-// IsLeft tells whether the release of a rollout is to be left: a person has aborted it, or the gateway has.
+// IsLeft reports whether nodes are to leave the release of a rollout: a person has aborted it, or the gateway has.
 func (o Rollout) IsLeft() bool { return o.State == Aborted || o.State == TakenBack }
 
 // ChangeRollout stores where a rollout stands. ErrConflict unless it is in the state and the wave of from, and open or done and the
 // channel's newest.
 //
-// The rollout itself is stored with the last piece of its nodes. After a stop between two pieces it stands where it stood, and whoever
-// looks at it again comes to the same.
+// The rollout itself is stored with the last piece of its nodes. After a stop between two pieces it stands where it stood, and the next
+// look comes to the same result.
 func (r Records) ChangeRollout(ctx context.Context, o, from Rollout, nodes []Node, events ...store.Event) error {
 	write := func(piece []Node, _, last bool) []engine.Statement {
 		statements := []engine.Statement{
@@ -104,7 +93,7 @@ func (r Records) ChangeRollout(ctx context.Context, o, from Rollout, nodes []Nod
 			statements = append(statements, o.update()...)
 		}
 		for _, n := range piece {
-			statements = append(statements, putNode(n))
+			statements = append(statements, rolloutNodes.Put(n))
 		}
 		return statements
 	}
@@ -121,30 +110,7 @@ func (o Rollout) update() []engine.Statement {
 	return statements
 }
 
-// RolloutNodes are the nodes of a rollout.
+// RolloutNodes returns the nodes of a rollout.
 func (r Records) RolloutNodes(ctx context.Context, number int64) ([]Node, error) {
-	const of = `SELECT rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why
-		FROM rollout_nodes WHERE rollout = ?`
-	return engine.All(ctx, r.db, func(r *engine.Row) Node {
-		n := Node{Rollout: r.Number(), NodeID: r.Text()}
-		n.Wave = int(r.Number())
-		n.State = r.Text()
-		n.AdmittedAt = r.Time()
-		n.ChangedAt = r.Time()
-		n.TriedAt = r.Maybe()
-		n.Crashes = int(r.Number())
-		n.MemoryKiB = r.Number()
-		n.Why = r.Text()
-		return n
-	}, engine.Do(of, number))
-}
-
-func putNode(n Node) engine.Statement {
-	return engine.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET wave = excluded.wave, state = excluded.state, changed_at = excluded.changed_at,
-			admitted_at = excluded.admitted_at, tried_at = excluded.tried_at, crashes = excluded.crashes, memory = excluded.memory,
-			why = excluded.why`,
-		n.Rollout, n.NodeID, int64(n.Wave), n.State, engine.Millis(n.AdmittedAt), engine.Millis(n.ChangedAt), engine.MaybeMillis(n.TriedAt),
-		int64(n.Crashes), n.MemoryKiB, n.Why)
+	return rolloutNodes.All(ctx, r.db, "WHERE rollout = ?", number)
 }

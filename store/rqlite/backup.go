@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
+
+	"muster/store/engine"
 )
 
 // backupTime is how long the cluster may take to give a copy.
@@ -32,18 +32,10 @@ const (
 func (db *DB) Backup(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, backupTime)
 	defer cancel()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
+	if err := engine.NewFile(path, func(f *os.File) error { return db.copyTo(ctx, f) }); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	if err := errors.Join(db.copyTo(ctx, f), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("backup: %w", errors.Join(err, os.Remove(path)))
-	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return fmt.Errorf("backup: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return nil
 }
 
 // copyTo asks each node once, from the one that answered last.

@@ -51,15 +51,19 @@ type Claim struct {
 
 // Lease reads who holds the lease. With each call it asks the leader, which answers from what it has applied.
 func (db *DB) Lease(ctx context.Context) (Lease, error) {
-	return engine.First(ctx, db, nil, func(r *engine.Row) Lease {
+	l, err := engine.First(ctx, db, func(r *engine.Row) Lease {
 		return Lease{Holder: r.Text(), Next: r.Text(), token: r.Text(), Fence: r.Number(), Beat: r.Number(), URL: r.Text(), Wall: r.Time(),
 			Schema: int(r.Number())}
 	}, engine.Do("SELECT holder, next, token, fence, beat, url, wall_ms, schema FROM lease"))
+	if errors.Is(err, engine.ErrNotFound) { // nobody ever held it
+		err = nil
+	}
+	return l, err
 }
 
-// Take takes the lease from a holder whose beat has not changed since seen was read, or from nobody. It is ErrDeposed if the lease has
-// changed meanwhile, and engine.ErrNewerDatabase if a gateway of a newer schema has held it. On success the lease is held, and Hold must be
-// called at once.
+// Take takes the lease from a holder whose beat has not changed since seen was read, or from nobody. The error is ErrDeposed if the lease
+// has changed meanwhile, and engine.ErrNewerDatabase if a gateway of a newer schema has held it. On success the lease is held, and Hold
+// must be called at once.
 func (db *DB) Take(ctx context.Context, seen Lease, claim Claim) error {
 	if seen.Schema > claim.Schema {
 		return fmt.Errorf("schema %d, this muster knows %d: %w", seen.Schema, claim.Schema, engine.ErrNewerDatabase)
@@ -165,7 +169,7 @@ func (db *DB) renew(ctx context.Context) error {
 	return nil
 }
 
-// Holds tells whether this process may act: it holds the lease, and no other gateway can have taken it yet. What a process answers is
+// Holds reports whether this process may act: it holds the lease, and no other gateway can have taken it yet. What a process answers is
 // true only while that is so.
 func (db *DB) Holds() bool {
 	until := db.until.Load()
@@ -173,8 +177,8 @@ func (db *DB) Holds() bool {
 	return until != nil && now.steady.Before(until.steady) && now.wall.Before(until.wall)
 }
 
-// instant is a moment on both clocks. The steady one may stand still while a virtual machine is suspended, and the wall clock may be set: so
-// either ends the lease, and neither makes it longer.
+// instant is a moment on both clocks. The steady one may stand still while a virtual machine is suspended, and the wall clock may be set:
+// so either ends the lease, and neither makes it longer.
 type instant struct{ steady, wall time.Time }
 
 func (db *DB) now() instant { return instant{time.Now(), db.o.Now().Round(0)} }
@@ -184,10 +188,10 @@ func (db *DB) hold(sent instant) {
 	db.until.Store(&instant{sent.steady.Add(holdsFor), sent.wall.Add(holdsFor)})
 }
 
-// Fence is that of the lease that this process took; 0: it took none.
+// Fence returns the fence of the lease that this process took; 0: it took none.
 func (db *DB) Fence() int64 { return db.fence.Load() }
 
-// Beat is one that the lease which this process took has had, and none of the last few.
+// Beat returns a beat that the lease of this process has had, and which is not one of the last few.
 func (db *DB) Beat() int64 { return db.beat.Load() }
 
 // Release gives the lease back, for one gateway or for anybody (""): it has no holder then. ErrDeposed if another process has it.

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// loadTime is how long the nodes may take to have a database that is loaded, and confirmTime how long one is waited for whose answer was
-	// lost.
+	// loadTime is how long the nodes may take to have a database that is loaded, and confirmTime how long one is waited for whose answer
+	// was lost.
 	loadTime    = 30 * time.Minute
 	confirmTime = time.Minute
 	// fenceStep is how much a database that is loaded is above all fences that anybody knows of. A gateway may have seen some more.
 	fenceStep = 1 << 20
 )
 
-// Engine is what is asked of a database in a file.
+// Engine has the methods of a database in a file that this package needs.
 type Engine interface {
 	engine.Querier
 	Batch(ctx context.Context, statements []engine.Statement) ([]engine.Result, error)
 }
 
-// Furnish prepares a database for Load: it has the tables of this package then, and a lease of who loads it, whose fence is far above this
-// one and above that which the database may have had. It gives that fence.
+// Furnish prepares a database for Load: it adds the tables of this package, and a lease for the loader, whose fence is far above the fence
+// above, and above any fence of the database. It returns that fence.
 func Furnish(ctx context.Context, db Engine, above int64, claim Claim) (fence int64, err error) {
 	had, err := db.Query(ctx, engine.Do("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'lease'"))
 	if err == nil && len(had) > 0 {
-		fence, err = engine.First(ctx, db, nil, (*engine.Row).Number, engine.Do("SELECT coalesce(max(fence), 0) FROM lease"))
+		fence, err = engine.First(ctx, db, (*engine.Row).Number, engine.Do("SELECT coalesce(max(fence), 0) FROM lease"))
 	}
 	if err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func Furnish(ctx context.Context, db Engine, above int64, claim Claim) (fence in
 	return fence, err
 }
 
-// Strip takes the tables of this package out of a copy that is to be no shared store.
+// Strip takes the tables of this package out of a copy that is not to be a shared store.
 func Strip(ctx context.Context, db Engine) error {
 	_, err := db.Batch(ctx, strip())
 	return err
@@ -60,7 +60,7 @@ func strip() []engine.Statement {
 	return []engine.Statement{engine.Do("DROP TABLE IF EXISTS batches"), engine.Do("DROP TABLE IF EXISTS lease")}
 }
 
-// Counts gives the number of rows of each table, without those of this package. It is empty if nothing is in the database.
+// Counts returns the number of rows of each table, without those of this package. It is empty if nothing is in the database.
 func Counts(ctx context.Context, db engine.Querier) (map[string]int64, error) {
 	names, err := engine.All(ctx, db, (*engine.Row).Text, engine.Do(`SELECT name FROM sqlite_master
 		WHERE type = 'table' AND name NOT LIKE 'sqlite\_%' ESCAPE '\' AND name NOT IN ('lease', 'batches') ORDER BY name`))
@@ -69,7 +69,7 @@ func Counts(ctx context.Context, db engine.Querier) (map[string]int64, error) {
 	}
 	counts := map[string]int64{}
 	for _, name := range names {
-		rows, err := engine.First(ctx, db, nil, (*engine.Row).Number, engine.Do(`SELECT count(*) FROM "`+name+`"`))
+		rows, err := engine.First(ctx, db, (*engine.Row).Number, engine.Do(`SELECT count(*) FROM "`+name+`"`))
 		if err != nil {
 			return nil, fmt.Errorf("count %s: %w", name, err)
 		}
@@ -78,7 +78,7 @@ func Counts(ctx context.Context, db engine.Querier) (map[string]int64, error) {
 	return counts, nil
 }
 
-// Same is nil if a database is sound and its tables have as many rows as they should have. It is for a file: nodes have no time to look
+// Same returns nil if a database is sound and its tables have as many rows as want says. It is for a file: nodes have no time to look
 // through a large database.
 func Same(ctx context.Context, db engine.Querier, want map[string]int64) error {
 	found, err := engine.All(ctx, db, (*engine.Row).Text, engine.Do("PRAGMA integrity_check(5)"))
@@ -91,7 +91,7 @@ func Same(ctx context.Context, db engine.Querier, want map[string]int64) error {
 	return SameRows(ctx, db, want)
 }
 
-// SameRows is nil if the tables of a database have as many rows as they should have.
+// SameRows returns nil if the tables of a database have as many rows as want says.
 func SameRows(ctx context.Context, db engine.Querier, want map[string]int64) error {
 	got, err := Counts(ctx, db)
 	if err != nil || maps.Equal(got, want) {
@@ -100,9 +100,9 @@ func SameRows(ctx context.Context, db engine.Querier, want map[string]int64) err
 	return fmt.Errorf("the copy has not the same rows: %v, and there are %v", got, want)
 }
 
-// Load puts the database in a file, which Furnish has prepared, in the place of the one that the nodes have, on all of them at once. Whoever
-// held the lease is deposed by that, and this process has it: Hold must be called at once. It is sent once alone: a second copy that
-// comes late would undo what was written meanwhile. So where the answer is lost, the fence says whether it is there.
+// Load puts the database in a file, which Furnish has prepared, in the place of the one that the nodes have, on all of them at once.
+// Whoever held the lease is deposed by that, and this process has it: Hold must be called at once. It is sent only once: a second copy that
+// comes late would undo what was written meanwhile. So if the answer is lost, the fence says whether the database is there.
 func (db *DB) Load(ctx context.Context, path string, fence int64) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTime)
 	defer cancel()

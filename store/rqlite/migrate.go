@@ -20,7 +20,7 @@ func (db *DB) Migrate(ctx context.Context, dir fs.FS) error {
 	if err := db.batch(ctx, engine.Do(table)); err != nil {
 		return err
 	}
-	had, err := engine.First(ctx, db, nil, (*engine.Row).Number, engine.Do("SELECT COALESCE(max(number), 0) FROM migrations"))
+	had, err := engine.First(ctx, db, (*engine.Row).Number, engine.Do("SELECT COALESCE(max(number), 0) FROM migrations"))
 	if err != nil {
 		return err
 	}

@@ -59,8 +59,7 @@ func TestRealNode(t *testing.T) {
 func TestRealStore(t *testing.T) {
 	c := rqlitetest.NewNodes(t, 3)
 	q := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-p=1", "muster/store", "muster/store/alerts", "muster/store/costs",
-		"muster/store/health", "muster/store/logins", "muster/store/registry", "muster/store/releases", "muster/store/sessions",
-		"muster/store/shipping")
+		"muster/store/health", "muster/store/registry", "muster/store/releases", "muster/store/sessions")
 	q.Env = append(os.Environ(), storetest.Engine+"="+c.HTTP[c.Leader()])
 	if out, err := q.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

@@ -69,8 +69,8 @@ type DB struct {
 	calls sync.WaitGroup // requests of the queues that are on their way
 }
 
-// Open makes the tables of this package, if they are not there. It needs a leader for that. Nothing else is read or written: the schema is
-// the business of who holds the lease, see Migrate.
+// Open makes the tables of this package, if they are not there. It needs a leader for that. Nothing else is read or written: the holder of
+// the lease changes the schema, see Migrate.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if len(o.Endpoints) == 0 {
 		return nil, errors.New("no node of rqlite is named")
@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Loopback tells whether a host is this machine, so that nobody else hears what goes to it.
+// Loopback reports whether a host is this machine, so that nobody else hears what goes to it.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -128,7 +128,7 @@ func ownTables() []string {
 	}
 }
 
-// Close finishes what has been sent. What waits for an answer of another node, and all that comes later, gets engine.ErrClosed.
+// Close finishes requests that were sent. Calls that wait for an answer of another node, and all later calls, get engine.ErrClosed.
 func (db *DB) Close() error {
 	db.mu.Lock()
 	db.close()

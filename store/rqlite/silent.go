@@ -12,8 +12,8 @@ import (
 // silentTime is for one node's answer.
 const silentTime = 3 * time.Second
 
-// Silent asks each node whether it is there, and tells which ones are not, with why. A cluster goes on without some of its nodes, so
-// nothing else says so.
+// Silent asks each node whether it is there, and returns the silent ones with the reasons. A cluster goes on without some of its nodes, so
+// nothing else notices that.
 func (db *DB) Silent(ctx context.Context) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, silentTime)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 // changelog, 8.32.3).
 const least = "8.32.3"
 
-// tooOld is an error if the node that sent these headers is of a version before least. A version in another form is that of somebody who
+// tooOld is an error if the node that sent these headers has an older version than least. A version in another form is that of somebody who
 // has built it: it passes.
 func tooOld(headers http.Header) error {
 	version := headers.Get("X-RQLITE-VERSION")

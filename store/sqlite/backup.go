@@ -7,19 +7,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"muster/store/engine"
 )
 
 // Backup writes a consistent copy of the database to a new file with mode 0600. Reads and writes go on meanwhile. It refuses an
 // existing file. Keys stay sealed in the copy, so the copy needs the master key.
 func (db *DB) Backup(ctx context.Context, path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
+	if err := engine.NewFile(path, func(*os.File) error { return db.vacuumInto(ctx, path) }); err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}
-	if err := errors.Join(db.vacuumInto(ctx, path), f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("backup: %w", errors.Join(err, os.Remove(path)))
-	}
-	return syncDirectory(filepath.Dir(path))
+	return nil
 }
 
 // vacuumInto opens its own connection. The readers' connections refuse the statement, and the writer must go on writing.
@@ -34,15 +32,6 @@ func (db *DB) vacuumInto(ctx context.Context, path string) error {
 	}
 	_, err = own.ExecContext(ctx, "VACUUM INTO ?", absolute)
 	return errors.Join(err, own.Close())
-}
-
-// syncDirectory makes the name of a new file durable. The file's own Sync does that for its content alone.
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free

@@ -20,8 +20,8 @@ func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
 	return w.apply(ctx, steps, now)
 }
 
-// Schema gives the number of steps that the database in a file has had, and the number that there are. It changes nothing, and another
-// process may have the file open. No file has had none.
+// Schema returns the number of steps that the database in a file has had, and the number that there are. It changes nothing, and another
+// process may have the file open. If there is no file, it has had no steps.
 func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err error) {
 	steps, err := engine.Migrations(dir)
 	if err != nil {

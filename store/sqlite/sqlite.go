@@ -29,8 +29,8 @@ type Options struct {
 	Migrations fs.FS            // files named 0001_what.sql, numbered from 1 without a gap
 	Now        func() time.Time // nil: time.Now; used by migrations and Outages
 
-	// Lax is for a file of which the last writes may be lost when the machine dies, though never when the process does: a commit does
-	// not wait for the disk. What is deleted can be given back to the file system, see Shrink.
+	// Lax is for a file whose last writes may be lost when the machine dies, but not when only the process dies: a commit does not wait for
+	// the disk. The room of deleted rows can be given back to the file system, see Shrink.
 	Lax bool
 }
 
@@ -92,7 +92,8 @@ func OpenToRead(path string) (*DB, error) {
 	return &DB{read: &reader{db: pool, prepared: map[string]*sql.Stmt{}}}, nil
 }
 
-// OpenStill is OpenToRead for a file that nobody has open: no file is made beside it, unless one with writes that are not in it yet is there.
+// OpenStill does what OpenToRead does, for a file that nobody has open: it makes no file beside it, unless there is one already with writes
+// that are not in the file yet.
 func OpenStill(path string) (*DB, error) {
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
 		return OpenToRead(path)

@@ -25,7 +25,7 @@ import (
 	_ "muster/store/sqlite" // its driver
 )
 
-// Node is the way to a node: the http.RoundTripper of who asks it.
+// Node is the way to a node: the http.RoundTripper of its client.
 type Node struct {
 	DB *sql.DB // what it has
 
@@ -36,14 +36,14 @@ type Node struct {
 	last  []byte // the newest request that was done
 }
 
-// Again has the newest request done once more, as a network does it that held a copy of it back. It gives the answer that nobody hears.
+// Again repeats the newest request, as a network does that held back a copy of it. It returns the answer that nobody hears.
 func (n *Node) Again(last []byte) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.run("/db/execute", last)
 }
 
-// Last is the body of the newest request that was done.
+// Last returns the body of the newest request that was done.
 func (n *Node) Last() []byte {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,7 +71,7 @@ const (
 	BackupText // status 200 and an error's text in place of a backup
 )
 
-// New gives a node without a table, for a test.
+// New returns a node without a table, for a test.
 func New(t testing.TB) *Node {
 	t.Helper()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -90,14 +90,14 @@ func (n *Node) Set(f Fault) {
 	n.fault = f
 }
 
-// Paths are those of all requests so far, with their queries.
+// Paths returns the paths of all requests so far, with their queries.
 func (n *Node) Paths() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.paths)
 }
 
-// RoundTrip is the way to the node, without a network.
+// RoundTrip answers a request without a network.
 func (n *Node) RoundTrip(r *http.Request) (*http.Response, error) {
 	var body []byte
 	if r.Body != nil {

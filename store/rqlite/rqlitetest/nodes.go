@@ -40,20 +40,20 @@ type Place struct {
 	Enter []string // runs the command that follows it there
 }
 
-// Secure is how nodes speak TLS. The zero value is without.
+// Secure says how nodes speak TLS. The zero value means without TLS.
 type Secure struct {
 	Flags  []string    // of rqlited
 	Client *tls.Config // that the nodes believe
 }
 
-// NewNodes starts so many until the end of the test, and waits for a leader. Without the program the test is skipped, in CI too: where it
-// is not at hand there is no way to install it.
+// NewNodes starts n nodes until the end of the test, and waits for a leader. Without the program the test is skipped, in CI too: there is
+// no way to install it there.
 func NewNodes(t testing.TB, n int) *Nodes {
 	t.Helper()
 	return NewNodesAt(t, Secure{}, make([]Place, n)...)
 }
 
-// NewNodesAt is NewNodes, with a node in each of the places.
+// NewNodesAt does what NewNodes does, with a node in each of the places.
 func NewNodesAt(t testing.TB, secure Secure, places ...Place) *Nodes {
 	t.Helper()
 	n := len(places)
@@ -148,7 +148,7 @@ func (c *Nodes) all(do func(i int)) {
 	}
 }
 
-// Leader waits for one, and gives its number.
+// Leader waits for a leader, and returns its number.
 func (c *Nodes) Leader() int {
 	c.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(100 * time.Millisecond) {

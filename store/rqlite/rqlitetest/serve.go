@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Serve puts a node on a loopback port until the end of the test, and gives HOST:PORT. Where an answer would be lost, the connection is
-// cut.
+// Serve puts a node on a loopback port until the end of the test, and returns HOST:PORT. If an answer is to be lost, it cuts the
+// connection.
 func Serve(t testing.TB, n *Node) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
