@@ -61,7 +61,7 @@ type Config struct {
 	Logger  *slog.Logger               // nil: slog.Default
 }
 
-// PSKs finds the cluster's PSKs in texts, and returns their ids. Package bootstrap implements it, which this package may not import.
+// PSKs finds the cluster's PSKs in texts, and returns their ids. Package bootstrap implements it; this package may not import that one.
 type PSKs interface {
 	PSKIn(ctx context.Context, texts ...string) (id string)
 	PSKInPath(ctx context.Context, segments []string) (id, without string)

@@ -29,15 +29,15 @@ func (c Caller) owner() string {
 	return c.Account.ID
 }
 
-// ActorName is an account's name as events and records have it.
+// ActorName returns an account's name as events and records have it.
 func ActorName(a store.Account) string { return "account:" + a.Name }
 
-// May is true if a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
+// May reports whether a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
 func (c Caller) May(scope string) bool {
 	return slices.ContainsFunc(api.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
 }
 
-// MayPart is true if a caller has a scope or any part of it.
+// MayPart reports whether a caller has a scope or any part of it.
 func (c Caller) MayPart(scope string) bool { return c.hasParts([]string{scope}) }
 
 // Part refuses a caller who has neither a scope nor this part of it.

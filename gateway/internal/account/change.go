@@ -7,13 +7,13 @@ import (
 	"muster/store"
 )
 
-// Loses is true if an account may do less after a change, or does it elsewhere.
+// Loses reports whether an account may do less after a change, or may do it for another tenant.
 func Loses(was, next store.Account) bool {
 	return next.Tenant != was.Tenant || Caller{Scopes: next.Scopes}.Lacks(was.Scopes) != ""
 }
 
-// Changed are the events of a change; e is the one about the account as it is then. If the account goes to another tenant, both have one.
-// A tenant does not read the other's name.
+// Changed returns the events of a change; e is the event about the account as it is after the change. If the account goes to another
+// tenant, both tenants get an event. A tenant does not read the other's name.
 func Changed(e store.Event, was, next store.Account) []store.Event {
 	e.Detail["scopes_before"] = strings.Join(was.Scopes, ",")
 	if next.Tenant == was.Tenant {

@@ -30,7 +30,8 @@ func (g *Gate) inURL(r *http.Request) error {
 	return nil
 }
 
-// PlainPSK is the refusal of a call that shows the cluster's PSK. where says in which part of the call, such as "stands in the URL".
+// PlainPSK returns the refusal of a call that shows the cluster's PSK. where says in which part of the call it stands, such as "stands in
+// the URL".
 func PlainPSK(where string) error {
 	return wire.Refuse(wire.CodePlaintextSecret, "the cluster's PSK "+where+": others may have read it, so replace it",
 		"make another: muster psk rotate, then muster psk clear --keep ID; a PSK is named by its id, such as psk-0123abcd")

@@ -36,8 +36,8 @@ type Grant struct {
 	Actions    []string `json:"a"`
 }
 
-// Pass opens some repositories for some minutes. It is shown instead of an API token, which stays with its owner. It has no place in the
-// database: a MAC proves it, so that it is good after a restart too.
+// Pass opens some repositories for some minutes. A client shows it instead of an API token, which stays with its owner. The database does
+// not have it: a MAC proves it, so that it is good after a restart too.
 type Pass struct {
 	ID      string  `json:"i"`           // random
 	Account string  `json:"u,omitempty"` // the pass ends with this account; empty: it is nobody's, and good for pulling alone
@@ -53,7 +53,8 @@ func (p *Pass) opens(repository, action string) bool {
 	})
 }
 
-// Opens tells whether the caller may do this in a repository, as far as that depends on a pass. Who shows an API token needs none.
+// Opens reports whether the caller's pass allows this action in a repository. A caller who shows an API token needs no pass: for that one
+// it is always true.
 func (c Caller) Opens(repository, action string) bool {
 	return c.Pass == nil || c.Pass.opens(repository, action)
 }
@@ -91,7 +92,7 @@ func (p *Passes) Issue(account string, grants []Grant, ttl time.Duration) Pass {
 	return pass
 }
 
-// PullToken makes a pass that pulls from one repository, for a machine that has no account. An hour is the longest life of one.
+// PullToken makes a pass that pulls from one repository, for a machine that has no account. It lives an hour at most.
 func (p *Passes) PullToken(repository string, ttl time.Duration) string {
 	return p.Issue("", []Grant{{repository, []string{ActionPull}}}, ttl).Text
 }

@@ -30,12 +30,12 @@ func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need N
 	reply.Write(w, status, body)
 }
 
-// RetryAfter is the header of that name for a caller who must wait.
+// RetryAfter returns the header of that name for a caller who must wait.
 func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(wait/time.Second) + 1) }
 
 // Refused records a refusal and returns what to answer. A refusal of the caller is a security event, and so is every refusal of a write.
-// Both are limited, so that nobody can fill the log. Refusals beyond the limit are counted, and their number is recorded. A caller who is
-// refused too often is told to wait: then wait is not 0. A caller who only has to log in is no event.
+// Both are limited, so that nobody can fill the log: refusals beyond the limit are counted, and their number is recorded. If a caller is
+// refused too often, wait says how long that caller must wait; else it is 0. It is no event if a caller only has to log in.
 func (g *Gate) Refused(r *http.Request, who Caller, need Need, err error) (wait time.Duration, answer error) {
 	var detail *wire.ErrorDetail
 	if !errors.As(err, &detail) || errors.Is(err, ErrLogin) {

@@ -10,11 +10,10 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account/secret"
-	"muster/store"
 )
 
-// ErrLogin is in the error of a caller who shows nothing, or a pass that has run out. Each client of a registry begins so: the refusal
-// tells it where to get a pass.
+// ErrLogin is in the error of a caller who shows no credential, or a pass that has run out. Each client of a registry begins so: the
+// refusal tells it where to get a pass.
 var ErrLogin = errors.New("a login is needed")
 
 // registry finds out who calls the registry: by a pass, or by an account's API token. Both may come as Bearer, or in the place of the
@@ -41,22 +40,10 @@ func (g *Gate) registry(r *http.Request, who Caller) (Caller, error) {
 		return who, wire.Refuse(wire.CodeForbidden, "accounts do not log in to the registry here",
 			"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy")
 	case err == nil:
-		return g.bearerOf(r, who, pass)
+		who.Pass = pass // it is good as long as its account is
+		return g.known(r.Context(), who, pass.Account, "pass")
 	}
 	return g.login(r, who, name, text)
-}
-
-// bearerOf lets a pass be good as long as its account is.
-func (g *Gate) bearerOf(r *http.Request, who Caller, pass *Pass) (Caller, error) {
-	account, err := g.Store.Account(r.Context(), pass.Account)
-	if errors.Is(err, store.ErrNotFound) {
-		return who, wire.Refuse(wire.CodeUnauthorized, "the account of this pass is not there any more", "log in with another")
-	}
-	if err != nil {
-		return who, fmt.Errorf("look up an account: %w", err)
-	}
-	who.Pass = pass
-	return g.live(r.Context(), who, account)
 }
 
 // login takes an API token. With a user's name, it has to be that account's.

@@ -7,7 +7,7 @@ import (
 	"muster/store"
 )
 
-// Shown is an account without its token.
+// Shown returns an account without its token.
 func Shown(a store.Account, now time.Time) api.Account {
 	return api.Account{ID: a.ID, Name: a.Name, Role: api.RoleOf(a.Scopes), Scopes: append([]string{}, a.Scopes...), Tenant: a.Tenant,
 		Status:    Status(a, now),

@@ -104,6 +104,18 @@ func (g *Gate) account(ctx context.Context, who Caller, token sign.Token) (Calle
 	return g.live(ctx, who, account)
 }
 
+// known makes the account of a pass or a session the caller.
+func (g *Gate) known(ctx context.Context, who Caller, id, of string) (Caller, error) {
+	account, err := g.Store.Account(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return who, wire.Refuse(wire.CodeUnauthorized, "the account of this "+of+" is not there any more", "log in with another")
+	}
+	if err != nil {
+		return who, fmt.Errorf("look up an account: %w", err)
+	}
+	return g.live(ctx, who, account)
+}
+
 // live makes an account the caller, unless it has ended.
 func (g *Gate) live(ctx context.Context, who Caller, account store.Account) (Caller, error) {
 	who.Actor.Name = ActorName(account)
@@ -131,7 +143,7 @@ func (g *Gate) touch(ctx context.Context, account store.Account, now time.Time) 
 	}
 }
 
-// Status is the status of an account. Only api.StatusLive can be used.
+// Status returns the status of an account. Only api.StatusLive can be used.
 func Status(a store.Account, now time.Time) string {
 	switch {
 	case a.RevokedAt != nil:

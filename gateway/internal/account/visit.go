@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"muster/agent/wire"
 	"muster/store"
@@ -18,7 +16,7 @@ type Visit struct {
 // visitor marks the context of such a call. No request from outside has it: nothing that a request can say gets into its context.
 type visitor struct{}
 
-// Enter makes calls with this context those of a visit. Only a gate whose Config has Within lets them in.
+// Enter marks the context: calls with it are made as this visitor. Only a gate with Config.Within accepts them.
 func Enter(ctx context.Context, v Visit) context.Context { return context.WithValue(ctx, visitor{}, v) }
 
 // within finds out who calls from within this process. The account is looked up for each call, so that it can end at any time.
@@ -29,17 +27,10 @@ func (g *Gate) within(ctx context.Context) (Caller, error) {
 		return who, wire.Refuse(wire.CodeUnauthorized, "nobody has logged in", "log in again")
 	}
 	who.Actor.Address = visit.Address
-	account, err := g.Store.Account(ctx, visit.AccountID)
-	if errors.Is(err, store.ErrNotFound) {
-		return who, wire.Refuse(wire.CodeUnauthorized, "the account of this session is not there any more", "log in with another")
-	}
-	if err != nil {
-		return who, fmt.Errorf("look up an account: %w", err)
-	}
-	return g.live(ctx, who, account)
+	return g.known(ctx, who, visit.AccountID, "session")
 }
 
-// Of is what an account may do, for somebody who asks before a call is made.
+// Of returns what an account may do, for code that asks before a call is made.
 func Of(a store.Account) Caller {
 	return Caller{Actor: store.Actor{Name: ActorName(a)}, Account: a, Tenant: a.Tenant, Scopes: a.Scopes}
 }

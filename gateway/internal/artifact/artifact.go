@@ -42,15 +42,17 @@ type Config struct {
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger     // nil: nothing is logged
 
-	// Copy has another gateway keep a copy of a blob, before its push is acknowledged; nil: no other gateway has this registry's records.
+	// Copy has another gateway keep a copy of a blob, before the push of the blob is acknowledged; nil: no other gateway has this
+	// registry's records.
 	Copy func(ctx context.Context, blob Info, content *io.SectionReader) error
-	// Fetch gives the bytes of a blob that is on record and not here, from another gateway; nil as Copy.
+	// Fetch returns the bytes of a blob from another gateway, if the blob is on record but not on this disk; nil as for Copy.
 	Fetch func(ctx context.Context, blob Info) (io.ReadCloser, error)
 }
 
 // Registry is an open registry. Its methods may be called from any number of goroutines.
 //
-// Errors that a caller can do something about are an *Error. CheckName is applied to every repository, ParseDigest to every digest.
+// An error that the caller can do something about is an *Error. Each method applies CheckName to the repository and ParseDigest to the
+// digest.
 type Registry struct {
 	config  Config
 	folder  folder
@@ -70,8 +72,8 @@ type Registry struct {
 	uploading int64              // bytes of uploads
 }
 
-// Open opens the registry, makes its folders where they are not there, and takes up the uploads that were under way. One process opens
-// a folder at a time.
+// Open opens the registry, makes its folders if they are missing, and takes up the uploads that were under way. Only one process may have a
+// folder open.
 func Open(ctx context.Context, c Config) (*Registry, error) { return open(ctx, c, nil) }
 
 func open(ctx context.Context, c Config, steps disk.Steps) (*Registry, error) {

@@ -30,7 +30,7 @@ type Blob struct {
 	*os.File
 }
 
-// Blob opens a blob of a repository. BLOB_UNKNOWN where the repository does not have it.
+// Blob opens a blob of a repository. The error is BLOB_UNKNOWN if the repository does not have it.
 func (r *Registry) Blob(ctx context.Context, repository, digest string) (Blob, error) {
 	link, err := r.link(ctx, repository, digest)
 	if err != nil {
@@ -103,8 +103,8 @@ func checkBoth(repository, digest string) error {
 	return err
 }
 
-// Stat gives the size of a blob of a repository. BLOB_UNKNOWN where the repository does not have it. A blob that was asked for stays
-// for a while, so that a client that is told of it need not push it again before its manifest.
+// Stat returns the size of a blob of a repository, or BLOB_UNKNOWN if the repository does not have it. A blob that was asked for stays for
+// a while: a client that was told of it need not push it again before its manifest.
 func (r *Registry) Stat(ctx context.Context, repository, digest string) (int64, error) {
 	link, err := r.link(ctx, repository, digest)
 	if err != nil {
@@ -162,8 +162,8 @@ func (r *Registry) whyNot(ctx context.Context, repository, digest string, missin
 		Detail: map[string]string{"digest": digest, "held_by": holder}}
 }
 
-// Mount gives a repository a blob that another one has; from "": that any repository has. It returns false if there is no such blob:
-// then the client pushes it.
+// Mount gives a repository a blob that the repository from has; from "": that any repository has. It returns false if there is no such
+// blob: then the client pushes it.
 func (r *Registry) Mount(ctx context.Context, repository, digest, from string) (bool, error) {
 	if err := checkBoth(repository, digest); err != nil {
 		return false, err
@@ -185,12 +185,13 @@ func (r *Registry) Mount(ctx context.Context, repository, digest, from string) (
 	return err == nil, err
 }
 
-// Each gives every blob, whichever repository has it, in the order of their digests, until the function returns an error.
+// Each calls do with every blob of every repository, in the order of their digests, until do returns an error.
 func (r *Registry) Each(ctx context.Context, do func(Info) error) error {
-	return each(ctx, r.records, do)
+	return Each(ctx, r.records, do)
 }
 
-func each(ctx context.Context, records registry.Records, do func(Info) error) error {
+// Each calls do with every blob on record, in the order of their digests, until do returns an error.
+func Each(ctx context.Context, records registry.Records, do func(Info) error) error {
 	const page = 1000
 	after := ""
 	for {
@@ -210,16 +211,16 @@ func each(ctx context.Context, records registry.Records, do func(Info) error) er
 	}
 }
 
-// Keep removes no blob from disk while a function runs. A backup first copies the database and then what Each gives, in one Keep: so it
-// has every blob that its database knows.
+// Keep runs a function, and removes no blob from the disk meanwhile. A backup first copies the database and then the blobs of Each, in one
+// Keep: so it has every blob that its database knows.
 func (r *Registry) Keep(do func() error) error {
 	r.keeping.RLock()
 	defer r.keeping.RUnlock()
 	return do()
 }
 
-// Raw opens a blob by its digest, whichever repository has it, and makes sure of its bytes first. It is for backups. BLOB_UNKNOWN where it
-// is lost, damaged, or cannot be read. One that is damaged is set aside, so that it can be pushed again.
+// Raw opens a blob by its digest, whichever repository has it, and verifies its bytes first. It is for backups. The error is BLOB_UNKNOWN
+// if the blob is lost, damaged, or cannot be read. A damaged blob is set aside, so that it can be pushed again.
 func (r *Registry) Raw(ctx context.Context, digest string) (Blob, error) {
 	d, err := ParseDigest(digest)
 	if err != nil {

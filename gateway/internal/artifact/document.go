@@ -36,7 +36,7 @@ type Platform struct {
 	Variant      string `json:"variant,omitempty"`
 }
 
-// Document is a manifest or an index, as far as anybody asks. What is not named here is kept in the bytes alone.
+// Document is a manifest or an index, with the fields that the registry needs. Other fields are kept in the bytes only.
 type Document struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`    // Parse fills it in where the manifest does not say
@@ -48,12 +48,12 @@ type Document struct {
 	Annotations   map[string]string `json:"annotations"`
 }
 
-// Index tells whether the document is a list of manifests.
+// Index reports whether the document is a list of manifests.
 func (d *Document) Index() bool { return d.MediaType == wire.MediaIndex || d.MediaType == dockerIndex }
 
 // Parse reads a manifest and checks what it names: digests, sizes, counts. It takes the media types of OCI and Docker for images and
-// indexes; where mediaType is empty, the manifest says its own. MANIFEST_INVALID says what is wrong, SIZE_INVALID that it is too large.
-// The bytes may come from anywhere.
+// indexes; if mediaType is empty, the manifest says its own. The error is MANIFEST_INVALID with what is wrong, or SIZE_INVALID if the
+// manifest is too large. The bytes may come from anywhere.
 func Parse(mediaType string, body []byte) (Document, error) {
 	if len(body) > MaxManifest {
 		return Document{}, &Error{Code: CodeSizeInvalid, Message: fmt.Sprintf("a manifest may have %d bytes: move annotations or data into "+

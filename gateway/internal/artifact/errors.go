@@ -23,8 +23,7 @@ const (
 	CodeUnavailable         = "UNAVAILABLE"   // the disk is full or broken, or another gateway is not there: status 503
 )
 
-// Error is what the registry answers when it does not do what it was asked. Every other error is a fault of the machine, whose text
-// is for the log alone.
+// Error is the registry's refusal of a request. Every other error is a fault of the machine; its text is only for the log.
 type Error struct {
 	Code    string
 	Message string // for a person: what to do
@@ -53,7 +52,7 @@ func short(text string) string {
 	return text
 }
 
-// Is tells whether an error has a code.
+// Is reports whether an error has a code.
 func Is(err error, code string) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == code

@@ -24,3 +24,10 @@ const (
 	MostOpen   = mostOpen
 	MaxTags    = maxTags
 )
+
+// Usage tells how many bytes the registry keeps, uploads that are under way included, and how many it may keep (0: no limit).
+func (r *Registry) Usage(context.Context) (bytes, quota int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stored + r.uploading, r.config.Quota
+}

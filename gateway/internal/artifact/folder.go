@@ -174,7 +174,8 @@ func Import(steps disk.Steps, path string, blob Info, content io.Reader) error {
 	return f.take(blob, content)
 }
 
-// File opens a blob in the folder of a registry that is not open. BLOB_UNKNOWN if it is not there, or has another size than it should have.
+// File opens a blob in the folder of a registry that is not open. The error is BLOB_UNKNOWN if the blob is not there, or does not have its
+// size.
 func File(path string, blob Info) (*os.File, error) { return folder{path: path}.open(blob) }
 
 // take writes a blob, and makes sure of its bytes.

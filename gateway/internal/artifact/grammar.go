@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// MaxName is how many characters the name of a repository may have. Clients put a host before it, and 255 bound both.
+// MaxName is how many characters the name of a repository may have. Clients put a host before the name, and both together have 255 at most.
 const MaxName = 255
 
 // Algorithms of digests that this registry keeps blobs and manifests by.
@@ -24,7 +24,7 @@ var (
 	tagPattern  = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
 )
 
-// CheckName refuses what is no name of a repository: NAME_INVALID.
+// CheckName refuses a text that cannot be the name of a repository: NAME_INVALID.
 func CheckName(repository string) error {
 	if len(repository) > MaxName || !namePattern.MatchString(repository) {
 		return refuse(CodeNameInvalid, "the name of a repository is lower-case words, split by single slashes, such as team/agent", repository)
@@ -32,7 +32,7 @@ func CheckName(repository string) error {
 	return nil
 }
 
-// IsTag tells whether a text is a tag. No digest is one, because a digest has a colon.
+// IsTag reports whether a text is a tag. No digest is one, because a digest has a colon.
 func IsTag(text string) bool { return tagPattern.MatchString(text) }
 
 // Digest names content by its hash.
@@ -41,13 +41,13 @@ type Digest struct {
 	Hex       string // lower case
 }
 
-// String is the digest as it is written in manifests and paths, such as sha256:<64 hex>.
+// String returns the digest as it is written in manifests and paths, such as sha256:<64 hex>.
 func (d Digest) String() string { return d.Algorithm + ":" + d.Hex }
 
 // number is the same for the same digest, and any number from 0 for others.
 func (d Digest) number() int { return int(d.Hex[0])*16 + int(d.Hex[1]) }
 
-// ParseDigest reads a digest. Every other algorithm and every other form is refused: DIGEST_INVALID.
+// ParseDigest reads a digest. It refuses every other algorithm and every other form: DIGEST_INVALID.
 func ParseDigest(text string) (Digest, error) {
 	algorithm, digits, _ := strings.Cut(text, ":")
 	size := map[string]int{SHA256: sha256.Size, SHA512: sha512.Size}[algorithm]
@@ -57,13 +57,13 @@ func ParseDigest(text string) (Digest, error) {
 	return Digest{algorithm, digits}, nil
 }
 
-// IsDigest tells whether ParseDigest takes a text.
+// IsDigest reports whether ParseDigest takes a text.
 func IsDigest(text string) bool {
 	_, err := ParseDigest(text)
 	return err == nil
 }
 
-// DigestOf is the digest of some bytes by SHA-256.
+// DigestOf returns the digest of some bytes by SHA-256.
 func DigestOf(content []byte) string { return digestBy(SHA256, content).String() }
 
 func digestBy(algorithm string, content []byte) Digest {

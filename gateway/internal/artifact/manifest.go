@@ -40,9 +40,9 @@ type Manifest struct {
 	Body      []byte
 }
 
-// PutManifest stores a manifest and points its tags at it. MANIFEST_INVALID where it is none, DIGEST_INVALID where its digest is another,
-// MANIFEST_BLOB_UNKNOWN where the repository does not have its config. Layers, and the manifests of an index, need not be there: some
-// must not be distributed, others are left away by who copies a part. A subject may come later.
+// PutManifest stores a manifest and points its tags at it. The error is MANIFEST_INVALID if it is no manifest, DIGEST_INVALID if it has
+// another digest, MANIFEST_BLOB_UNKNOWN if the repository does not have its config. Layers, and the manifests of an index, may be missing:
+// some must not be distributed, and whoever copies a part of an image leaves others away. A subject may come later.
 func (r *Registry) PutManifest(ctx context.Context, repository string, m PutManifest) (Stored, error) {
 	if err := CheckName(repository); err != nil {
 		return Stored{}, err
@@ -122,7 +122,7 @@ func (m PutManifest) record(repository string, done Stored, d Document) registry
 	return record
 }
 
-// Manifest reads a manifest by tag or digest. MANIFEST_UNKNOWN if there is none.
+// Manifest reads a manifest by tag or digest. The error is MANIFEST_UNKNOWN if there is none.
 func (r *Registry) Manifest(ctx context.Context, repository, reference string) (Manifest, error) {
 	byDigest, err := checkReference(repository, reference)
 	if err != nil {
@@ -157,8 +157,8 @@ func unknownManifest(reference string) error {
 	return missing(CodeManifestUnknown, "manifest", reference)
 }
 
-// DeleteManifest deletes a tag, or by digest a manifest and all its tags. MANIFEST_UNKNOWN if there is none, DENIED if it is held:
-// the message says by what. A tag can always go.
+// DeleteManifest deletes a tag, or, by digest, a manifest and all its tags. The error is MANIFEST_UNKNOWN if there is none, or DENIED if
+// the manifest is held: the message says by whom. A tag can always be deleted.
 func (r *Registry) DeleteManifest(ctx context.Context, repository, reference string, by store.Actor) error {
 	byDigest, err := checkReference(repository, reference)
 	if err != nil {
@@ -184,8 +184,8 @@ func (r *Registry) DeleteManifest(ctx context.Context, repository, reference str
 	return nil
 }
 
-// Tags lists the tags after last in their order, n at most; n < 0: all. more says that there are further ones. NAME_UNKNOWN where there
-// is no such repository.
+// Tags lists the tags that come after last, in their order, at most n; n < 0: all. more says that there are further tags. The error is
+// NAME_UNKNOWN if there is no such repository.
 func (r *Registry) Tags(ctx context.Context, repository string, n int, last string) (tags []string, more bool, err error) {
 	if err := CheckName(repository); err != nil {
 		return nil, false, err
@@ -218,9 +218,9 @@ func (r *Registry) Repositories(ctx context.Context) ([]string, error) {
 	return r.records.Repositories(ctx)
 }
 
-// Referrers lists the manifests of a repository whose subject is this digest, by digest; with an artifact type, those of it alone. An
-// unknown repository or digest has none. A list does not grow without bound: when it has MaxManifest bytes of annotations, the rest
-// comes without.
+// Referrers lists the manifests of a repository whose subject is this digest, sorted by digest; with an artifact type, only those of that
+// type. For an unknown repository or digest the list is empty. A list does not grow without bound: after MaxManifest bytes of annotations,
+// the other manifests come without theirs.
 func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactType string) ([]Descriptor, error) {
 	if err := checkBoth(repository, digest); err != nil {
 		return nil, err
@@ -237,9 +237,9 @@ func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactTy
 	return list, nil
 }
 
-// Hold keeps a manifest, and the manifests and blobs that it names, until the holder releases it. Held twice by one holder it is held
-// once. MANIFEST_UNKNOWN if it is not there, DENIED if it names more than MaxNames others, its indexes' manifests included. The
-// holder is a text for people, such as release sha256:...
+// Hold keeps a manifest, and the manifests and blobs that it names, until the holder releases it. A second Hold by the same holder changes
+// nothing. The error is MANIFEST_UNKNOWN if the manifest is not there, DENIED if it names more than MaxNames others, its indexes' manifests
+// included. The holder is a text for people, such as release sha256:...
 //
 // What refers to a held manifest is not collected, but can be deleted by who asks for that: hold it too where it must not be.
 func (r *Registry) Hold(ctx context.Context, repository, digest, holder string) error {
@@ -256,7 +256,7 @@ func (r *Registry) Hold(ctx context.Context, repository, digest, holder string) 
 	return &Error{Code: CodeDenied, Message: fmt.Sprintf("it names more than %d others, too many to keep for a release", MaxNames)}
 }
 
-// Release ends everything that a holder holds.
+// Release ends every hold of a holder.
 func (r *Registry) Release(ctx context.Context, holder string) error {
 	return r.records.LetGo(ctx, holder)
 }

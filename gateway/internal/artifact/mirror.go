@@ -15,15 +15,15 @@ import (
 	"muster/store/registry"
 )
 
-// ErrNotThere says that another gateway has answered, and that it does not have a blob.
+// ErrNotThere says that another gateway has answered, and that it does not have the blob.
 var ErrNotThere = errors.New("it is not there")
 
 // mostFailed is how many blobs in a row may fail before a mirror gives up: then it is the way that fails, and not a blob.
 const mostFailed = 5
 
-// Mirror makes the folder of a registry that is not open, as that of a gateway that stands by, the same as the records say. It fetches the
-// blobs that are missing, and removes what has no record any more. It goes on after a blob that cannot be fetched, and tells how many it has
-// fetched. The error is that of the first which it could not.
+// Mirror makes the folder of a registry that is not open, such as that of a standby gateway, agree with the records. It fetches the blobs
+// that are missing, and removes those that have no record any more. It goes on after a blob that cannot be fetched. It returns how many it
+// has fetched, and the error of the first that it could not fetch.
 func Mirror(ctx context.Context, records store.Records, path string, fetch func(Info) (io.ReadCloser, error)) (fetched int, err error) {
 	f := folder{path: path}
 	if err := f.make(); err != nil {
@@ -33,7 +33,7 @@ func Mirror(ctx context.Context, records store.Records, path string, fetch func(
 	old := time.Now().Add(-grace)
 	row := 0 // failures
 	known := map[string]bool{}
-	err = each(ctx, registry.On(records), func(blob Info) error {
+	err = Each(ctx, registry.On(records), func(blob Info) error {
 		known[blob.Digest] = true
 		if f.has(blob) {
 			return ctx.Err()

@@ -147,6 +147,7 @@ func (r *Registry) dropOrphans(ctx context.Context) (dropped int64, err error) {
 	return dropped, nil
 }
 
+// dropOrphansOf reads some names at a time: whoever may push can make millions of small blobs.
 func (r *Registry) dropOrphansOf(ctx context.Context, algorithm string) (dropped int64, err error) {
 	dir, err := os.Open(r.folder.algorithm(algorithm))
 	if err != nil {

@@ -112,9 +112,9 @@ func (r *Registry) end(u *upload) error {
 	return err
 }
 
-// Append adds bytes to an upload and returns how many it has now. The offset is where the bytes belong; -1: at the end. RANGE_INVALID
-// where that is not the end: the upload goes on as it was. What came before the reader failed stays. TOOMANYREQUESTS where another
-// request adds bytes to it now.
+// Append adds bytes to an upload and returns how many it has now. offset is where the bytes belong; -1: at the end. The error is
+// RANGE_INVALID if that is not the end: the upload stays as it was. If the reader fails, the bytes before that stay. The error is
+// TOOMANYREQUESTS if another request adds bytes to the upload now.
 func (r *Registry) Append(ctx context.Context, repository, id string, offset int64, content io.Reader) (size int64, err error) {
 	u, err := r.take(repository, id)
 	if err != nil {
@@ -203,8 +203,8 @@ func (u *upload) digest(file *os.File, algorithm string) (Digest, error) {
 	return sumOf(algorithm, u.sum), err
 }
 
-// Finish adds the last bytes, as Append does, and makes a blob of the upload. content may be nil. DIGEST_INVALID where the bytes do not
-// have that digest: then the upload is gone.
+// Finish adds the last bytes, as Append does, and makes a blob of the upload. content may be nil. The error is DIGEST_INVALID if the bytes
+// do not have that digest: then the upload is gone.
 func (r *Registry) Finish(ctx context.Context, repository, id string, offset int64, digest string, content io.Reader) error {
 	d, err := ParseDigest(digest)
 	if err != nil {
@@ -225,7 +225,8 @@ func (r *Registry) Finish(ctx context.Context, repository, id string, offset int
 	return r.seal(ctx, repository, u, file, d)
 }
 
-// Put stores one whole blob. Its size is what the client announced; -1: it did not. DIGEST_INVALID where the bytes are others.
+// Put stores one whole blob. size is what the client announced; -1: it announced nothing. The error is DIGEST_INVALID if the bytes have
+// another digest.
 func (r *Registry) Put(ctx context.Context, repository, digest string, size int64, content io.Reader) error {
 	d, err := ParseDigest(digest)
 	if err != nil {
@@ -304,7 +305,7 @@ func (r *Registry) publish(ctx context.Context, repository string, u *upload, fi
 	return nil
 }
 
-// Cancel ends an upload and removes its bytes. BLOB_UPLOAD_UNKNOWN if there is none.
+// Cancel ends an upload and removes its bytes. The error is BLOB_UPLOAD_UNKNOWN if there is no such upload.
 func (r *Registry) Cancel(_ context.Context, repository, id string) error {
 	u, err := r.take(repository, id)
 	if err != nil {
@@ -313,7 +314,7 @@ func (r *Registry) Cancel(_ context.Context, repository, id string) error {
 	return r.end(u)
 }
 
-// Progress tells how many bytes an upload has. BLOB_UPLOAD_UNKNOWN if there is none: it was never begun, or has ended.
+// Progress returns how many bytes an upload has. The error is BLOB_UPLOAD_UNKNOWN if it was never begun, or has ended.
 func (r *Registry) Progress(_ context.Context, repository, id string) (int64, error) {
 	if err := CheckName(repository); err != nil {
 		return 0, err

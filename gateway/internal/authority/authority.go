@@ -28,6 +28,7 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,7 +104,8 @@ func Open(ctx context.Context, c Config) (*Authority, error) {
 	return a, nil
 }
 
-// Read reads what another process has made, and makes nothing: for a gateway that stands by. store.ErrNotFound: nothing was made yet.
+// Read reads what another process has made, and makes nothing: it is for a standby gateway. The error is store.ErrNotFound if nothing was
+// made yet.
 func Read(ctx context.Context, c Config) (*Authority, error) {
 	a := &Authority{config: withDefaults(c)}
 	var err error
@@ -191,38 +193,32 @@ func (a *Authority) keptDomain(ctx context.Context) (string, error) {
 // validDomain accepts less than SPIFFE does (SPIFFE-ID section 2.1). A domain of 63 characters still fits into a certificate's name,
 // which has 64 at most (RFC 5280 appendix A).
 func validDomain(domain string) bool {
-	for i := 0; i < len(domain); i++ {
-		c := domain[i]
-		alphanumeric := c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
-		inner := (c == '.' || c == '-') && i > 0 && i < len(domain)-1
-		if !alphanumeric && !inner {
-			return false
-		}
-	}
-	return domain != "" && len(domain) <= 63
+	return domain != "" && len(domain) <= 63 && strings.Trim(domain, lowerDigits+".-") == "" && strings.Trim(domain, ".-") == domain
 }
 
-// TrustDomain is the SPIFFE trust domain that this gateway's certificates name.
+const lowerDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+// TrustDomain returns the SPIFFE trust domain that this gateway's certificates name.
 func (a *Authority) TrustDomain() string { return a.config.TrustDomain }
 
-// NodeURI is the SPIFFE id of a node: spiffe://<trust-domain>/node/<node-id>.
+// NodeURI returns the SPIFFE id of a node: spiffe://<trust-domain>/node/<node-id>.
 func (a *Authority) NodeURI(nodeID string) string { return a.nodeURL(nodeID).String() }
 
 func (a *Authority) nodeURL(nodeID string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: a.config.TrustDomain, Path: "/node/" + nodeID}
 }
 
-// Roots are the roots of the newest trust set, oldest first.
+// Roots returns the roots of the newest trust set, oldest first.
 func (a *Authority) Roots() []*x509.Certificate { return slices.Clone(a.held.Load().roots) }
 
-// RootPEM is Roots as a PEM bundle.
+// RootPEM returns the roots as a PEM bundle.
 func (a *Authority) RootPEM() string { return a.held.Load().set().Roots }
 
-// RootPin is the pin of the newest root that signed the intermediate, in the form of --root-pin. While two roots have signed it, a pin
+// RootPin returns the pin of the newest root that signed the intermediate, in the form of --root-pin. While two roots have signed it, a pin
 // of either is good.
 func (a *Authority) RootPin() string { return Pin(a.held.Load().root()) }
 
-// Pin is "sha256:" and the hex SHA-256 of a certificate's public key (SubjectPublicKeyInfo, DER).
+// Pin returns "sha256:" and the hex SHA-256 of a certificate's public key (SubjectPublicKeyInfo, DER).
 func Pin(certificate *x509.Certificate) string {
 	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -230,9 +226,11 @@ func Pin(certificate *x509.Certificate) string {
 
 // AnswerKey signs the answers to signed requests. It is the newest answer key that nodes have had time to hear of. The caller must
 // not change it.
-func (a *Authority) AnswerKey() ed25519.PrivateKey { return a.held.Load().answerKey(a.config.Now()) }
+func (a *Authority) AnswerKey() ed25519.PrivateKey {
+	return a.held.Load().signs(roleAnswer, a.config.Now())
+}
 
-// TrustKey is the public key that verifies the newest trust set. The set names the key that signs the next one.
+// TrustKey returns the public key that verifies the newest trust set. The set names the key that signs the next one.
 func (a *Authority) TrustKey() ed25519.PublicKey { return a.held.Load().verifies }
 
 // Welcome is what a node pins when it enrols. All parts belong to the same trust set.
@@ -248,12 +246,12 @@ func (a *Authority) Welcome() Welcome {
 	h := a.held.Load()
 	return Welcome{
 		Set: h.newest, Key: h.verifies, Roots: h.set().Roots,
-		AnswerKey: h.answerKey(a.config.Now()).Public().(ed25519.PublicKey),
+		AnswerKey: h.signs(roleAnswer, a.config.Now()).Public().(ed25519.PublicKey),
 	}
 }
 
-// TrustSets is the chain of signed wire.TrustSet documents, oldest first, as they were first made.
+// TrustSets returns the chain of signed wire.TrustSet documents, oldest first, as they were first made.
 func (a *Authority) TrustSets() []sign.Envelope { return slices.Clone(a.held.Load().envelopes) }
 
-// TrustNumber is the number of the newest set.
+// TrustNumber returns the number of the newest set.
 func (a *Authority) TrustNumber() int64 { return a.held.Load().set().Number }

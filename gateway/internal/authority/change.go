@@ -64,7 +64,7 @@ func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (tru
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	next := a.next()
-	for _, role := range [...]string{roleAnswer, roleTask, roleRelease} {
+	for _, role := range workRoles() {
 		list, err := keysOf(&next, role)
 		if err != nil {
 			return trust.TrustChange{}, err

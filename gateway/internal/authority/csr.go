@@ -57,7 +57,7 @@ func CheckCSR(pemText string, allow Subject) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// KeyHash is the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER). It is the same in every certificate for the key.
+// KeyHash returns the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER). It is the same in every certificate for the key.
 func KeyHash(key []byte) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])

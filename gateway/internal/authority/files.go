@@ -30,12 +30,12 @@ func OpenFiles(certFile, keyFile string, now func() time.Time, log *slog.Logger)
 	return &Files{pair}, err
 }
 
-// GetCertificate is for tls.Config. It looks at the files at most once a second.
+// GetCertificate returns the certificate, for tls.Config. It looks at the files at most once a second.
 func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.pair.Current(), nil
 }
 
-// PinnedPublicKey is the key of the certificate in use, as curl's --pinnedpubkey takes it.
+// PinnedPublicKey returns the key of the certificate in use, as curl's --pinnedpubkey takes it.
 func (f *Files) PinnedPublicKey() string { return pinnedPublicKey(f.pair.Current().Leaf) }
 
 // Cover returns an error if the certificate is not for one of these hosts: whoever has it has to say so in a new one.

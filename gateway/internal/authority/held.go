@@ -28,16 +28,12 @@ type held struct {
 	signer    ed25519.PublicKey // will verify the next set
 	roots     []*x509.Certificate
 	issuing   intermediate
-	answers   []answerKey         // newest first
-	taskKeys  []ed25519.PublicKey // as the newest set has them
-	taskKey   ed25519.PrivateKey  // signs tasks; nil: operators keep all task keys
-
-	releaseKeys []ed25519.PublicKey // as the newest set has them
-	releaseKey  ed25519.PrivateKey  // signs release pointers; nil: operators keep all release keys
+	own       map[string][]ownKey            // by role: those of the newest set that the store has, newest first
+	public    map[string][]ed25519.PublicKey // by role: as the newest set has them
 }
 
-// answerKey is an answer key that the newest set names and the store has.
-type answerKey struct {
+// ownKey is a key that the newest set names and the store has.
+type ownKey struct {
 	key     ed25519.PrivateKey
 	settled time.Time // from then on it may sign
 }
@@ -48,14 +44,16 @@ func (h *held) set() *wire.TrustSet { return &h.sets[len(h.sets)-1] }
 // root is the newest root that signed the intermediate.
 func (h *held) root() *x509.Certificate { return h.issuing.roots[len(h.issuing.roots)-1] }
 
-// answerKey is the newest key that has settled. If none has, it is the oldest one: nodes have known it for the longest time.
-func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
-	for _, a := range h.answers {
-		if !now.Before(a.settled) {
-			return a.key
+// signs is the newest key of a role that has settled. If none has, it is the oldest one: nodes have known it for the longest time. nil:
+// operators keep all keys of the role.
+func (h *held) signs(role string, now time.Time) ed25519.PrivateKey {
+	var key ed25519.PrivateKey
+	for _, own := range h.own[role] {
+		if key = own.key; !now.Before(own.settled) {
+			break
 		}
 	}
-	return h.answers[len(h.answers)-1].key
+	return key
 }
 
 // read reads the chain of sets from the database, and the keys that the newest set names. A chain that does not verify is an error,
@@ -94,10 +92,7 @@ func (a *Authority) complete(ctx context.Context, h *held) error {
 	if err := a.checkFirstRoot(ctx, h); err != nil {
 		return err
 	}
-	if err := a.findAnswers(ctx, h); err != nil {
-		return err
-	}
-	if err := a.findWork(ctx, h); err != nil {
+	if err := a.findKeys(ctx, h); err != nil {
 		return err
 	}
 	h.issuing, err = a.findIntermediate(ctx, h.roots)
@@ -125,26 +120,36 @@ func (a *Authority) checkFirstRoot(ctx context.Context, h *held) error {
 	return nil
 }
 
-// findAnswers finds the answer keys of the newest set.
-func (a *Authority) findAnswers(ctx context.Context, h *held) error {
-	for _, text := range h.set().AnswerKeys {
-		found, err := a.keyOf(ctx, roleAnswer, text)
+// findKeys finds the keys of the newest set.
+func (a *Authority) findKeys(ctx context.Context, h *held) error {
+	h.own = map[string][]ownKey{}
+	h.public = map[string][]ed25519.PublicKey{}
+	for _, role := range workRoles() {
+		list, err := keysOf(h.set(), role)
 		if err != nil {
 			return err
 		}
-		if found.private != nil {
-			h.answers = append(h.answers, answerKey{found.private, h.settles(text)})
+		for _, text := range *list {
+			found, err := a.keyOf(ctx, role, text)
+			if err != nil {
+				return err
+			}
+			h.public[role] = append(h.public[role], found.public)
+			if found.private != nil {
+				h.own[role] = append(h.own[role], ownKey{found.private, h.settles(role, text)})
+			}
 		}
 	}
-	if len(h.answers) == 0 {
+	if len(h.own[roleAnswer]) == 0 {
 		return errors.New("the database holds none of the answer keys that it names; restore a backup")
 	}
 	return nil
 }
 
-// settles is when an answer key may begin to sign. A key that all sets have named may always sign: every node knows it.
-func (h *held) settles(key string) time.Time {
-	if at := h.began(roleAnswer, key); at > 0 {
+// settles is when a key may begin to sign. An answer key that all sets have named may always sign: every node knows it. For a task or a
+// pointer nodes fetch the set that names its key.
+func (h *held) settles(role, key string) time.Time {
+	if at := h.began(role, key); at > 0 && role == roleAnswer {
 		return h.sets[at].IssuedAt.Add(Settling)
 	}
 	return time.Time{}

@@ -125,22 +125,34 @@ var ErrOffline = errors.New("the root's key is not in the database")
 // rootLevel returns a root with its key. The key is nil if it is kept elsewhere.
 func (a *Authority) rootLevel(ctx context.Context, root *x509.Certificate) (level, error) {
 	for _, name := range [...]string{rootSecret(root), secretRoot} {
-		value, err := a.config.Store.Secret(ctx, name)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
+		found, err := a.rootIn(ctx, name, root)
 		if err != nil {
-			return level{}, fmt.Errorf("read secret %s: %w", name, err)
+			return level{}, err
 		}
-		found, err := parseLevel(value)
-		if err != nil {
-			return level{}, fmt.Errorf("secret %s: %w", name, err)
-		}
-		if found.certificate.Equal(root) {
-			return found, nil
+		if found != nil {
+			return *found, nil
 		}
 	}
 	return level{certificate: root}, nil
+}
+
+// rootIn reads a root from the secret with this name; nil: it is not there.
+func (a *Authority) rootIn(ctx context.Context, name string, root *x509.Certificate) (*level, error) {
+	value, err := a.config.Store.Secret(ctx, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read secret %s: %w", name, err)
+	}
+	found, err := parseLevel(value)
+	if err != nil {
+		return nil, fmt.Errorf("secret %s: %w", name, err)
+	}
+	if !found.certificate.Equal(root) {
+		return nil, nil
+	}
+	return &found, nil
 }
 
 // rootSecret is the name of the secret with a root that is not the first one. The first one is in secretRoot.

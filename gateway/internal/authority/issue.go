@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -89,11 +90,5 @@ func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from
 
 // validID accepts node ids that need no escape in a URI and fit into a common name.
 func validID(id string) bool {
-	for i := 0; i < len(id); i++ {
-		c := id[i]
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return id != "" && len(id) <= wire.MaxNodeID
+	return id != "" && len(id) <= wire.MaxNodeID && strings.Trim(id, lowerDigits+"ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
 }

@@ -24,6 +24,9 @@ const (
 	secretTrust = "key/" + roleTrust
 )
 
+// workRoles are those of the keys that sign something else than the next set.
+func workRoles() [3]string { return [...]string{roleAnswer, roleTask, roleRelease} }
+
 // ed25519Key is a key whose private half may be kept elsewhere.
 type ed25519Key struct {
 	public  ed25519.PublicKey
@@ -116,9 +119,13 @@ func (a *Authority) firstSet(ctx context.Context) (string, error) {
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
 		return recorded, err
 	}
-	root, err := a.keptLevel(ctx, secretRoot, func() ([]byte, error) { return newRoot(a.config.TrustDomain, a.config.Now(), a.config.Rand) })
+	made, err := a.keptSecret(ctx, secretRoot, func() ([]byte, error) { return newRoot(a.config.TrustDomain, a.config.Now(), a.config.Rand) })
 	if err != nil {
 		return "", err
+	}
+	root, err := parseLevel(made)
+	if err != nil {
+		return "", fmt.Errorf("secret %s: %w", secretRoot, err)
 	}
 	keys := map[string]ed25519Key{}
 	for _, role := range [...]string{roleTrust, roleAnswer, roleTask, roleRelease} {

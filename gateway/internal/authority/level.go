@@ -38,18 +38,6 @@ type level struct {
 	key         *ecdsa.PrivateKey // nil: it is a root's key, and is kept elsewhere
 }
 
-func (a *Authority) keptLevel(ctx context.Context, name string, make func() ([]byte, error)) (level, error) {
-	value, err := a.keptSecret(ctx, name, make)
-	if err != nil {
-		return level{}, err
-	}
-	l, err := parseLevel(value)
-	if err != nil {
-		return level{}, fmt.Errorf("secret %s: %w", name, err)
-	}
-	return l, nil
-}
-
 // keptSecret returns the value on record under a name, or makes one. If two processes make one at once, both get the value that was
 // stored first.
 func (a *Authority) keptSecret(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {

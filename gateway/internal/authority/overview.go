@@ -2,9 +2,9 @@ package authority
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"muster/agent/sign"
 	"muster/gateway/api/trust"
@@ -37,34 +37,18 @@ func (a *Authority) Overview(ctx context.Context) (trust.CA, error) {
 }
 
 func (a *Authority) keyInfos(ctx context.Context, h *held) ([]trust.Key, error) {
-	set := h.set()
-	answering := sign.EncodeKey(h.answerKey(a.config.Now()).Public().(ed25519.PublicKey))
-	out := []trust.Key{}
-	for _, list := range []struct {
-		role string
-		keys []string
-	}{
-		{roleTrust, []string{set.TrustKey}}, {roleAnswer, set.AnswerKeys}, {roleTask, set.TaskKeys}, {roleRelease, set.ReleaseKeys},
-	} {
-		for at, encoded := range list.keys {
-			found, err := a.keyOf(ctx, list.role, encoded)
-			if err != nil {
-				return nil, err
-			}
-			info := trust.Key{Role: list.role, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: at == 0}
-			if list.role != roleTrust {
-				since := h.sets[h.began(list.role, encoded)].IssuedAt
-				info.Since = &since
-			}
-			switch list.role {
-			case roleAnswer:
-				info.InUse = encoded == answering
-			case roleTask:
-				info.InUse = h.taskKey != nil && found.public.Equal(h.taskKey.Public())
-			case roleRelease:
-				info.InUse = h.releaseKey != nil && found.public.Equal(h.releaseKey.Public())
-			}
-			out = append(out, info)
+	found, err := a.keyOf(ctx, roleTrust, h.set().TrustKey)
+	if err != nil {
+		return nil, err
+	}
+	out := []trust.Key{{Role: roleTrust, ID: sign.KeyID(found.public), Online: found.private != nil, InUse: true}}
+	for _, role := range workRoles() {
+		signs := h.signs(role, a.config.Now())
+		for _, public := range h.public[role] {
+			since := h.sets[h.began(role, sign.EncodeKey(public))].IssuedAt
+			online := slices.ContainsFunc(h.own[role], func(own ownKey) bool { return public.Equal(own.key.Public()) })
+			out = append(out, trust.Key{Role: role, ID: sign.KeyID(public), Online: online, Since: &since,
+				InUse: signs != nil && public.Equal(signs.Public())})
 		}
 	}
 	return out, nil

@@ -109,15 +109,11 @@ func (a *Authority) forgetRoots(ctx context.Context, before, now []*x509.Certifi
 // stripRoot removes a root's key from the store. Its certificate stays.
 func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error {
 	for _, name := range [...]string{rootSecret(root), secretRoot} {
-		value, err := a.config.Store.Secret(ctx, name)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
+		kept, err := a.rootIn(ctx, name, root)
 		if err != nil {
 			return err
 		}
-		kept, err := parseLevel(value)
-		if err != nil || !kept.certificate.Equal(root) || kept.key == nil {
+		if kept == nil || kept.key == nil {
 			continue
 		}
 		stripped, err := encodeLevel(nil, root.Raw)

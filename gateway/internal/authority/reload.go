@@ -13,7 +13,7 @@ import (
 // pause is how long a look at the files is good for.
 const pause = time.Second
 
-// Config says what to follow. Now and Logger may be nil: time.Now and slog.Default().
+// Followed says which files to follow. Now and Logger may be nil: time.Now and slog.Default().
 type Followed[T any] struct {
 	What   string   // the value's name in the log
 	Names  []string // of the files; an empty name is no file
@@ -23,7 +23,7 @@ type Followed[T any] struct {
 	Logger *slog.Logger
 }
 
-// Files is the value that some files hold. It is safe for concurrent use.
+// FollowedFiles is the value that some files hold. It is safe for concurrent use.
 type FollowedFiles[T any] struct {
 	config Followed[T]
 
@@ -34,7 +34,7 @@ type FollowedFiles[T any] struct {
 	broken  bool          // what is there now was not usable, which is in the log
 }
 
-// Open reads the files. The error is Read's.
+// OpenFollowed reads the files. The error is Read's.
 func OpenFollowed[T any](c Followed[T]) (*FollowedFiles[T], error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -51,7 +51,7 @@ func OpenFollowed[T any](c Followed[T]) (*FollowedFiles[T], error) {
 	return f, nil
 }
 
-// Current gives the value. It looks at the files at most once a second.
+// Current returns the value. It looks at the files at most once a second.
 func (f *FollowedFiles[T]) Current() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()

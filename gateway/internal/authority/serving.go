@@ -121,21 +121,15 @@ func (s *Serving) Cover(hosts []string) (err error) {
 func validHost(name string) bool {
 	name = strings.TrimPrefix(name, "*.")
 	for _, label := range strings.Split(name, ".") {
-		for i := 0; i < len(label); i++ {
-			c := label[i]
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-				return false
-			}
-		}
-		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+		if label == "" || len(label) > 63 || strings.Trim(label, lowerDigits+"-_") != "" || strings.Trim(label, "-") != label {
 			return false
 		}
 	}
 	return len(name) <= 253
 }
 
-// GetCertificate is for tls.Config. It renews the certificate when it is time. If that fails, it logs the first failure and goes on
-// with the last certificate; every handshake then tries again.
+// GetCertificate returns the certificate, for tls.Config. It renews the certificate when it is time. If that fails, it logs the first
+// failure and goes on with the last certificate; every handshake then tries again.
 func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +199,7 @@ func (s *Serving) sign(h *held) (*x509.Certificate, error) {
 	return x509.ParseCertificate(der)
 }
 
-// PinnedPublicKey is the serving key in the form of curl's --pinnedpubkey: "sha256//" and the base64 SHA-256 of the
+// PinnedPublicKey returns the serving key in the form of curl's --pinnedpubkey: "sha256//" and the base64 SHA-256 of the
 // SubjectPublicKeyInfo.
 func (s *Serving) PinnedPublicKey() string {
 	s.mu.Lock()

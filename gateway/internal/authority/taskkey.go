@@ -19,7 +19,7 @@ const mostKeys = 16
 // SignTask signs a task's payload with the newest task key whose private half is in the database. Nodes that have not heard of the key
 // fetch the set that names it. So a new key may sign at once. The refusal is a *wire.ErrorDetail if operators keep all task keys.
 func (a *Authority) SignTask(payload []byte) (wire.SignedTask, error) {
-	key := a.held.Load().taskKey
+	key := a.held.Load().signs(roleTask, a.config.Now())
 	if key == nil {
 		return wire.SignedTask{}, wire.Refuse(wire.CodeBadRequest, "this gateway has no task key of its own, so it cannot sign the task",
 			"sign it with an operator's key: muster task run --key FILE; or give the gateway one: muster key rotate --task")
@@ -27,14 +27,14 @@ func (a *Authority) SignTask(payload []byte) (wire.SignedTask, error) {
 	return sign.SealTask(key, payload), nil
 }
 
-// TaskKeys are the task keys of the newest set, those of operators too. Nodes believe a task by each of them. The caller must not
+// TaskKeys returns the task keys of the newest set, those of operators too. Nodes believe a task by each of them. The caller must not
 // change them.
-func (a *Authority) TaskKeys() []ed25519.PublicKey { return a.held.Load().taskKeys }
+func (a *Authority) TaskKeys() []ed25519.PublicKey { return a.held.Load().public[roleTask] }
 
-// SignRelease signs a release pointer's payload with the newest release key whose private half is in the database, and gives a
+// SignRelease signs a release pointer's payload with the newest release key whose private half is in the database, and returns a
 // sign.Envelope in JSON. The refusal is a *wire.ErrorDetail if operators keep all release keys.
 func (a *Authority) SignRelease(payload []byte) ([]byte, error) {
-	key := a.held.Load().releaseKey
+	key := a.held.Load().signs(roleRelease, a.config.Now())
 	if key == nil {
 		return nil, wire.Refuse(wire.CodeSignatureWanted, "this gateway has no release key of its own, so it cannot sign the pointer",
 			"sign it with an operator's key: muster release sign --key FILE; or give the gateway one: muster key rotate --release")
@@ -42,9 +42,9 @@ func (a *Authority) SignRelease(payload []byte) ([]byte, error) {
 	return json.Marshal(sign.Seal(key, sign.RoleRelease, payload))
 }
 
-// ReleaseKeys are the release keys of the newest set, those of operators too. Nodes believe a pointer by each of them. The caller must not
-// change them.
-func (a *Authority) ReleaseKeys() []ed25519.PublicKey { return a.held.Load().releaseKeys }
+// ReleaseKeys returns the release keys of the newest set, those of operators too. Nodes believe a pointer by each of them. The caller must
+// not change them.
+func (a *Authority) ReleaseKeys() []ed25519.PublicKey { return a.held.Load().public[roleRelease] }
 
 // AddKey adds a key to the next set whose private half an operator keeps. The roles task and release have such keys. The key comes as
 // sign.EncodeKey writes it. It goes behind the present ones, because the gateway cannot sign with it. A rotation leaves it where it is,
@@ -107,29 +107,4 @@ func (a *Authority) kept(ctx context.Context, role string, keys []string, atOnce
 		}
 	}
 	return stay, nil
-}
-
-// findWork finds the keys of the newest set that sign what nodes do: tasks and releases.
-func (a *Authority) findWork(ctx context.Context, h *held) error {
-	var err error
-	if h.taskKeys, h.taskKey, err = a.findKeys(ctx, roleTask, h.set().TaskKeys); err != nil {
-		return err
-	}
-	h.releaseKeys, h.releaseKey, err = a.findKeys(ctx, roleRelease, h.set().ReleaseKeys)
-	return err
-}
-
-// findKeys finds the keys of a role, and the first of them whose private half is in the store (nil: none is).
-func (a *Authority) findKeys(ctx context.Context, role string, keys []string) (all []ed25519.PublicKey, own ed25519.PrivateKey, err error) {
-	for _, text := range keys {
-		found, err := a.keyOf(ctx, role, text)
-		if err != nil {
-			return nil, nil, err
-		}
-		all = append(all, found.public)
-		if own == nil {
-			own = found.private
-		}
-	}
-	return all, own, nil
 }

@@ -63,23 +63,16 @@ func take(steps disk.Steps, path, database string) (backup, error) {
 // backup is the database alone, a blob may be in the data directory still. The copy forgets the others, so that they can be pushed again.
 // It gives their number.
 func (b backup) complete(ctx context.Context, s *store.Store, folder string) (lost int, err error) {
-	const page = 1000
 	records := registry.On(s.Records())
 	var gone []string
-	for after := ""; ; {
-		blobs, err := records.Blobs(ctx, after, page)
-		if err != nil {
-			return 0, err
+	err = artifact.Each(ctx, records, func(blob artifact.Info) error {
+		if !b.has(blob, folder) {
+			gone = append(gone, blob.Digest)
 		}
-		for _, blob := range blobs {
-			after = blob.Digest
-			if !b.has(blob, folder) {
-				gone = append(gone, blob.Digest)
-			}
-		}
-		if len(blobs) < page {
-			break
-		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
 	}
 	if b.blobs != nil && len(gone) > b.lacks {
 		return 0, fmt.Errorf("it lacks %d blobs of its registry, the first is %s", len(gone), gone[0])
@@ -87,14 +80,13 @@ func (b backup) complete(ctx context.Context, s *store.Store, folder string) (lo
 	return len(gone), records.ForgetBlobs(ctx, gone)
 }
 
-func (b backup) has(blob registry.Blob, folder string) bool {
+func (b backup) has(blob artifact.Info, folder string) bool {
 	if b.blobs != nil {
 		size, ok := b.blobs[blob.Digest]
 		return ok && size == blob.Size
 	}
-	algorithm, digits, _ := strings.Cut(blob.Digest, ":")
-	info, err := os.Stat(filepath.Join(folder, blobsFolder, algorithm, digits))
-	return err == nil && info.Size() == blob.Size
+	file, err := artifact.File(folder, blob)
+	return err == nil && file.Close() == nil
 }
 
 // blobsFolder is where a registry keeps its blobs; see package artifact.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"muster/gateway/internal/cluster"
 	"muster/gateway/internal/datadir"
@@ -13,8 +12,8 @@ import (
 	"muster/store/instance"
 )
 
-// Copy copies a database from a data directory into a shared store, or back. Nobody may be active on either side. The copy is a database of
-// its own. What is copied stays as it is.
+// Copy copies a database from a data directory into a shared store, or back. No gateway may be active on either side. The copy becomes a
+// database of its own. The original stays as it is.
 func (o Offline) Copy(ctx context.Context, c datadir.Copy) (done datadir.Copied, err error) {
 	from, to := cluster.IsStore(c.From), cluster.IsStore(c.To)
 	if from == to {
@@ -49,12 +48,12 @@ func (o Offline) Copy(ctx context.Context, c datadir.Copy) (done datadir.Copied,
 	if err != nil {
 		return done, err
 	}
-	work, remove, err := s.work()
+	copied, remove, err := s.work()
 	if err != nil {
 		return done, err
 	}
 	defer remove()
-	return run(s, ctx, c, key, filepath.Join(work, datadir.Database))
+	return run(s, ctx, c, key, copied)
 }
 
 // copyIn copies this directory's database into a shared store.
@@ -74,8 +73,12 @@ func (s *site) copyIn(ctx context.Context, c datadir.Copy, key []byte, copied st
 	if err := s.snapshot(ctx, copied); err != nil {
 		return done, err
 	}
-	next, err := prepared(ctx, copied, key, func(copied *store.Store) (state, error) { return s.become(ctx, held, copied) })
-	done = next.copied()
+	var next state
+	err = edit(ctx, copied, key, func(copied *store.Store) (err error) {
+		next, err = s.become(ctx, held, copied)
+		return err
+	})
+	done = copiedRows(next.counts)
 	if err != nil {
 		return done, err
 	}
@@ -135,16 +138,8 @@ func (s *site) copyOut(ctx context.Context, c datadir.Copy, key []byte, copied s
 	if err := same(ctx, copied, counts); err != nil {
 		return done, err
 	}
-	next, err := prepared(ctx, copied, key, func(copied *store.Store) (next state, err error) {
-		if err := s.own(ctx, copied); err != nil {
-			return next, err
-		}
-		_, next.pulse, err = instance.New(copied.Records()).Read(ctx)
-		next.counts = counts
-		return next, err
-	})
-	done = next.copied()
-	if err != nil {
+	done = copiedRows(counts)
+	if err := edit(ctx, copied, key, func(copied *store.Store) error { return s.own(ctx, copied) }); err != nil {
 		return done, err
 	}
 	if err := s.free(c.Force, "copy into another directory"); err != nil {
@@ -168,23 +163,22 @@ func same(ctx context.Context, file string, counts map[string]int64) error {
 	return cluster.Same(ctx, db, counts)
 }
 
-// prepared does on a copy what makes it a database of its own.
-func prepared(ctx context.Context, file string, key []byte, do func(*store.Store) (state, error)) (state, error) {
+// edit does on a copy what makes it a database of its own. It leaves one file: a log beside it would stay behind when the copy is renamed.
+func edit(ctx context.Context, file string, key []byte, do func(*store.Store) error) error {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if err != nil {
-		return state{}, err
+		return err
 	}
-	next, err := do(copied)
-	err = errors.Join(err, copied.Close())
-	if err == nil && exists(file+"-wal") {
+	err = errors.Join(do(copied), copied.Close())
+	if err == nil && exists(file+logEnd) {
 		err = errors.New("the copy could not be completed: try again")
 	}
-	return next, err
+	return err
 }
 
-func (s state) copied() (done datadir.Copied) {
-	done.Tables = len(s.counts)
-	for _, rows := range s.counts {
+func copiedRows(counts map[string]int64) (done datadir.Copied) {
+	done.Tables = len(counts)
+	for _, rows := range counts {
 		done.Rows += int(rows)
 	}
 	return done

@@ -8,8 +8,7 @@ import (
 	"muster/gateway/internal/datadir"
 )
 
-// InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut where that is given. It gives the
-// root's pin.
+// InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut if that is set. It returns the root's pin.
 func (o Offline) InitCA(ctx context.Context, files datadir.Files, domain, rootOut string) (pin string, err error) {
 	err = o.with(ctx, files, domain, func(s *site, a *authority.Authority) error {
 		roots := a.Roots()
@@ -47,8 +46,7 @@ func (o Offline) moveTrust(ctx context.Context, files datadir.Files, kind string
 	})
 }
 
-// RotateMaster seals the database under a new master key and gives the key's file: that of the key before or, where out names one, a
-// new file.
+// RotateMaster seals the database under a new master key. It returns the key's file: out if that is set, else the same file as before.
 func (o Offline) RotateMaster(ctx context.Context, files datadir.Files, at datadir.SharedStore, out string) (string, error) {
 	if at.Store != "" {
 		return o.rotateShared(ctx, files, at, out)

@@ -20,33 +20,32 @@ import (
 const restoreSets = 8
 
 // prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
-// of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
+// of the trust set grows. before is the file of the database that is there. last is done at the end.
 func (s *site) prepare(ctx context.Context, file string, key []byte, r datadir.Restore, b backup, before string,
-	last func(*store.Store) error) (datadir.Restored, error) {
-	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
+	last func(*store.Store) error) (done datadir.Restored, err error) {
+	opened := false
+	err = edit(ctx, file, key, func(copied *store.Store) error {
+		opened = true
+		if done, err = note(ctx, copied, r); err != nil {
+			return err
+		}
+		if done.AlertsAway, err = carryAlerts(ctx, copied, before, done.BackupAt); err != nil {
+			return err
+		}
+		done.Blobs = len(b.blobs)
+		if r.Shared.Store == "" || b.blobs != nil { // a gateway that shares its store fetches what it lacks from another one
+			if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
+				return fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+			}
+		}
+		return last(copied)
+	})
 	if errors.Is(err, store.ErrWrongMasterKey) {
 		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
 			s.keys.Where())
 	}
-	if err != nil {
-		return datadir.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
-	}
-	done, err := note(ctx, copied, r)
-	if err == nil {
-		done.AlertsAway, err = carryAlerts(ctx, copied, before, done.BackupAt)
-	}
-	done.Blobs = len(b.blobs)
-	if err == nil && (r.Shared.Store == "" || b.blobs != nil) { // a gateway that shares its store fetches what it lacks from another one
-		if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
-			err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
-		}
-	}
-	if err == nil {
-		err = last(copied)
-	}
-	err = errors.Join(err, copied.Close())
-	if err == nil && exists(file+"-wal") {
-		err = errors.New("the copy could not be completed: try again")
+	if err != nil && !opened {
+		err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	return done, err
 }

@@ -84,12 +84,11 @@ func (s *site) restore(ctx context.Context, r datadir.Restore) (datadir.Restored
 	if err := keyThere(s.keys); err != nil {
 		return datadir.Restored{}, err
 	}
-	work, remove, err := s.work()
+	copied, remove, err := s.work()
 	if err != nil {
 		return datadir.Restored{}, err
 	}
 	defer remove()
-	copied := filepath.Join(work, datadir.Database)
 	b, err := take(s.disk, r.File, copied)
 	if err != nil {
 		return datadir.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
@@ -117,13 +116,13 @@ func (s *site) free(force bool, other string) error {
 	return fmt.Errorf("there is a database in %s already: %s, or add --force, which moves that one aside", s.keys.Data, other)
 }
 
-// work makes a folder in the data directory, after it has removed what was left of those before.
-func (s *site) work() (folder string, remove func(), err error) {
+// work makes a folder for a copy of a database in the data directory, after it has removed what was left of those before.
+func (s *site) work() (copied string, remove func(), err error) {
 	if s.lock != nil { // else it may be that of another command
 		removeWork(s.keys.Data)
 	}
-	folder, err = os.MkdirTemp(s.keys.Data, workPrefix)
-	return folder, func() { os.RemoveAll(folder) }, err
+	folder, err := os.MkdirTemp(s.keys.Data, workPrefix)
+	return filepath.Join(folder, datadir.Database), func() { os.RemoveAll(folder) }, err
 }
 
 // own makes a copy the database of this directory alone.

@@ -26,12 +26,11 @@ func (o Offline) restoreShared(ctx context.Context, r datadir.Restore) (done dat
 	if err := keyThere(s.keys); err != nil {
 		return done, err
 	}
-	work, remove, err := s.work()
+	copied, remove, err := s.work()
 	if err != nil {
 		return done, err
 	}
 	defer remove()
-	copied := filepath.Join(work, datadir.Database)
 	b, err := take(s.disk, r.File, copied)
 	if err != nil {
 		return done, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)

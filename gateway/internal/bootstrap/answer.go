@@ -14,14 +14,14 @@ const (
 	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
-// Created is the answer for a new node, with what installs it.
+// Created returns the answer for a new node, with what installs it.
 func (m Minted) Created(n api.Node) api.CreatedNode {
 	return api.CreatedNode{Hint: notAScriptYet, Node: n, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
 		ScriptSHA256: m.ScriptSum, Packages: api.Each(m.Packages, packageOf), Metadata: metadataOf(m)}
 }
 
-// Answer is the answer for an existing node.
+// Answer returns the answer for an existing node.
 func (m Minted) Answer(id, name string) api.BootstrapScript {
 	return api.BootstrapScript{Hint: notAScript, NodeID: id, Node: name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: api.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,

@@ -36,16 +36,9 @@ type Config struct {
 
 // Bootstrap is safe for concurrent use.
 type Bootstrap struct {
-	store   *store.Store
-	now     func() time.Time
-	rand    io.Reader
-	log     *slog.Logger
-	site    func() (Site, error)
-	reach   reach.Reach
-	release func(ctx context.Context, nodeID string) (Release, error)
-	marks   marks // of PSKs
-	nonces  *limit.Memory
-	audit   *audit.Trail
+	config Config
+	marks  marks // of PSKs
+	nonces *limit.Memory
 
 	fails   *limit.Limiter // wrong proofs, by address
 	macs    *limit.Limiter // events of wrong proofs, by address and credential
@@ -54,26 +47,20 @@ type Bootstrap struct {
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{
-		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, reach: c.Reach,
-		release: c.Release, nonces: newNonces(),
+	if c.Release == nil {
+		c.Release = func(context.Context, string) (Release, error) { return Release{}, nil }
 	}
-	if b.release == nil {
-		b.release = func(context.Context, string) (Release, error) { return Release{}, nil }
+	if c.Now == nil {
+		c.Now = time.Now
 	}
-	if b.now == nil {
-		b.now = time.Now
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
+	if c.Audit == nil {
+		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}
-	if b.audit == nil {
-		b.audit = audit.New(audit.Config{Store: c.Store, Now: b.now, Logger: b.log})
-	}
-	b.fails = limit.Minute(failsAllowed, failBound, b.now)
-	b.macs = limit.Minute(1, failBound, b.now)
-	b.fetches = limit.Minute(1, failBound, b.now)
-	return b
+	return &Bootstrap{config: c, nonces: newNonces(), fails: limit.Minute(failsAllowed, failBound, c.Now),
+		macs: limit.Minute(1, failBound, c.Now), fetches: limit.Minute(1, failBound, c.Now)}
 }
 
 // Credential finds the credential that a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK
@@ -84,10 +71,10 @@ func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, err
 	var err error
 	if sign.IsPSKID(id) {
 		var psk store.PSK
-		psk, err = b.store.PSK(ctx, id)
+		psk, err = b.config.Store.PSK(ctx, id)
 		token = store.Token{ID: psk.ID, Key: psk.Key, Tenant: store.DefaultTenant, CreatedAt: psk.CreatedAt}
 	} else {
-		token, err = b.store.Token(ctx, id)
+		token, err = b.config.Store.Token(ctx, id)
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Token{}, unknownCredential(id)
@@ -113,10 +100,10 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 		return nil
 	}
 	from := origin.SiteOf(address)
-	e := store.Event{At: b.now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
+	e := store.Event{At: b.config.Now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
 		Address: address, Outcome: wire.CodeBadMAC, Security: true, Detail: map[string]string{"credential": token.ID}}
-	b.audit.NameNode(ctx, &e)
-	b.audit.Refused(ctx, e, b.macs.Over(from+" "+token.ID))
+	b.config.Audit.NameNode(ctx, &e)
+	b.config.Audit.Refused(ctx, e, b.macs.Over(from+" "+token.ID))
 	if b.fails.Over(from) {
 		return wire.Refuse(
 			wire.CodeTooManyRequests, "too many wrong proofs from this address", "wait a minute, then try again with the right token")
@@ -131,7 +118,7 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 // Timely checks that a proven request's time is off by wire.EnrollWindow at most, in either direction, and that its nonce is new. The
 // MAC must be checked first: otherwise anybody could fill the memory of nonces.
 func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
-	now := b.now()
+	now := b.config.Now()
 	if off := now.Sub(at); off > wire.EnrollWindow || off < -wire.EnrollWindow {
 		return wire.Refuse(
 			wire.CodeClockSkew, "the request's time is off by "+roughly(off),

@@ -60,7 +60,7 @@ func badToken(message string) error {
 // Visited checks a token that ParsePath returned. A wrong fetch part or secret is refused like a token that does not exist. A token that
 // has ended is refused with token_used, token_revoked or token_expired; the Visit then holds it all the same.
 func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visit, error) {
-	kept, err := b.store.Bootstrap(ctx, t.Public())
+	kept, err := b.config.Store.Bootstrap(ctx, t.Public())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return Visit{}, err
 	}
@@ -89,13 +89,13 @@ func (b *Bootstrap) ended(kept store.Bootstrap) error {
 		return wire.Refuse(wire.CodeTokenUsed, "this bootstrap token enrolled its node already", again)
 	case t.RevokedAt != nil:
 		return wire.Refuse(wire.CodeTokenRevoked, "this bootstrap token was ended, by the operator or because its node enrolled", again)
-	case !b.now().Before(t.ExpiresAt):
+	case !b.config.Now().Before(t.ExpiresAt):
 		return wire.Refuse(wire.CodeTokenExpired, "this bootstrap token expired at "+t.ExpiresAt.UTC().Format(time.RFC3339), again)
 	}
 	return nil
 }
 
-// Script is the stored script, with as much of the token as the request had.
+// Script returns the stored script, with as much of the token as the request had.
 func (v Visit) Script() (string, error) { return thaw(v.Bootstrap.Script, v.fetch, v.secret) }
 
 // Fetched records that a visit got the script. The first visit shortens the token's life to its window. For each address, one visit in a
@@ -108,14 +108,14 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	e := b.visitEvent("bootstrap.fetched", v, node, address)
 	e.Detail["part"] = part
 	if b.fetches.Over(v.Token.ID+" "+part+" "+origin.SiteOf(address)) && v.FirstFetchAt != nil {
-		b.audit.Count(ctx, e)
+		b.config.Audit.Count(ctx, e)
 		return nil
 	}
-	err := b.store.FetchBootstrap(ctx, v.Token.ID, b.now(), e)
+	err := b.config.Store.FetchBootstrap(ctx, v.Token.ID, b.config.Now(), e)
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	kept, err := b.store.Bootstrap(store.Fresh(ctx), v.Token.ID) // it ended after Visited looked: find out why
+	kept, err := b.config.Store.Bootstrap(store.Fresh(ctx), v.Token.ID) // it ended after Visited looked: find out why
 	if err != nil {
 		return err
 	}
@@ -139,10 +139,10 @@ func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address 
 		e.Outcome = store.OutcomeNone
 		e.Detail["reason"] = why
 	}
-	if b.audit.Repeated(ctx, e) {
+	if b.config.Audit.Repeated(ctx, e) {
 		return c, why == "", nil
 	}
-	return c, why == "", b.store.AddEvents(ctx, e)
+	return c, why == "", b.config.Store.AddEvents(ctx, e)
 }
 
 func (b *Bootstrap) visitEvent(kind string, v Visit, node store.Node, address string) store.Event {

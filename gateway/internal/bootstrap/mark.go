@@ -64,15 +64,15 @@ func (m *marks) forget() {
 func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	b.marks.mu.Lock()
 	defer b.marks.mu.Unlock()
-	now := b.now()
+	now := b.config.Now()
 	if age := now.Sub(b.marks.at); b.marks.read && age >= 0 && age < markMemory {
 		return b.marks.known
 	}
 	b.marks.at = now
 	b.marks.read = true
-	live, err := b.store.PSKs(context.WithoutCancel(ctx)) // a caller who hangs up must not hide what others send
+	live, err := b.config.Store.PSKs(context.WithoutCancel(ctx)) // a caller who hangs up must not hide what others send
 	if err != nil {
-		b.log.Error("the live PSKs cannot be read: a request may hold one unseen", "error", err)
+		b.config.Logger.Error("the live PSKs cannot be read: a request may hold one unseen", "error", err)
 		return b.marks.known
 	}
 	b.marks.known = live

@@ -94,11 +94,11 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	if err != nil {
 		return Minted{}, err
 	}
-	secret, err := sign.NewToken(sign.BootstrapToken, b.rand)
+	secret, err := sign.NewToken(sign.BootstrapToken, b.config.Rand)
 	if err != nil {
 		return Minted{}, err
 	}
-	release, err := b.release(ctx, q.Node.ID)
+	release, err := b.config.Release(ctx, q.Node.ID)
 	if err != nil {
 		return Minted{}, err
 	}
@@ -106,7 +106,7 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	if err != nil {
 		return Minted{}, err
 	}
-	now := b.now()
+	now := b.config.Now()
 	m.ExpiresAt = now.Add(q.TTL).Truncate(time.Millisecond)
 	return m, b.keep(ctx, q, m, kept, by)
 }
@@ -118,10 +118,10 @@ func (b *Bootstrap) Ready() error {
 }
 
 func (b *Bootstrap) ready() (Site, error) {
-	if b.site == nil {
+	if b.config.Site == nil {
 		return Site{}, wire.Refuse(wire.CodeUnavailable, "this gateway renders no bootstrap scripts", "use muster token create instead")
 	}
-	site, err := b.site()
+	site, err := b.config.Site()
 	if err != nil {
 		return Site{}, err
 	}
@@ -167,7 +167,7 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 	}
 	row := store.Bootstrap{
 		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Name: q.Node.Name, Key: key,
-			CreatedAt: b.now(), ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
+			CreatedAt: b.config.Now(), ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
 		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum,
 		Registry: m.Registry,
 	}
@@ -176,7 +176,7 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 	e.NodeName = q.Node.Name
 	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339),
 		"window": m.Window.String()}
-	err = b.store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)
+	err = b.config.Store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)
 	if errors.Is(err, store.ErrConflict) {
 		return wire.Refuse(wire.CodeIllegalMove, "node "+q.Node.Name+" changed just now",
 			"look at it (muster node show "+q.Node.Name+"), then try again")

@@ -16,7 +16,7 @@ const minPSK = 20
 
 // GeneratePSK makes a PSK of 131 random bits, and makes it the only live one. The secret is kept nowhere.
 func (b *Bootstrap) GeneratePSK(ctx context.Context, by store.Actor) (secret, id string, err error) {
-	if secret, err = sign.NewPSK(b.rand); err != nil {
+	if secret, err = sign.NewPSK(b.config.Rand); err != nil {
 		return "", "", err
 	}
 	id, err = b.SetPSK(ctx, secret, by)
@@ -32,14 +32,14 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	e := b.event("psk.set", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
 	defer b.marks.forget()
-	return psk.ID, b.store.SetPSK(ctx, psk, e)
+	return psk.ID, b.config.Store.SetPSK(ctx, psk, e)
 }
 
 // RotatePSK adds a second live PSK; with an empty secret it generates one. Nodes may join with either PSK until the older one is
 // cleared. A third one is refused as psk_limit.
 func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor) (shown, id string, err error) {
 	if secret == "" {
-		if secret, err = sign.NewPSK(b.rand); err != nil {
+		if secret, err = sign.NewPSK(b.config.Rand); err != nil {
 			return "", "", err
 		}
 	}
@@ -50,7 +50,7 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 	e := b.event("psk.rotated", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
 	defer b.marks.forget()
-	err = b.store.AddPSK(ctx, psk, e)
+	err = b.config.Store.AddPSK(ctx, psk, e)
 	if errors.Is(err, store.ErrConflict) {
 		return "", "", wire.Refuse(
 			wire.CodePSKLimit, "two PSKs are live already",
@@ -63,7 +63,7 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 // ClearPSK ends every PSK except the one with the id keep. An empty keep ends all.
 func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) error {
 	if keep != "" {
-		_, err := b.store.PSK(ctx, keep)
+		_, err := b.config.Store.PSK(ctx, keep)
 		if errors.Is(err, store.ErrNotFound) { // the text is not repeated: it may be the PSK itself
 			return wire.Refuse(wire.CodeNotFound, "no PSK has the id that is to be kept", "muster psk ls shows the ids: psk- and 8 digits")
 		}
@@ -76,11 +76,11 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 		e.Detail = map[string]string{"kept": keep}
 	}
 	defer b.marks.forget()
-	return b.store.ClearPSKs(ctx, keep, e)
+	return b.config.Store.ClearPSKs(ctx, keep, e)
 }
 
 // PSKs lists the live PSKs, newest first.
-func (b *Bootstrap) PSKs(ctx context.Context) ([]store.PSK, error) { return b.store.PSKs(ctx) }
+func (b *Bootstrap) PSKs(ctx context.Context) ([]store.PSK, error) { return b.config.Store.PSKs(ctx) }
 
 // newPSK cuts off what agents cut off too: with it no machine could join.
 func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
@@ -106,6 +106,6 @@ func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
 	if err != nil {
 		return store.PSK{}, err
 	}
-	mark, err := newMark(secret, b.rand)
-	return store.PSK{ID: sign.PSKID(key), Key: key, Mark: mark, CreatedAt: b.now()}, err
+	mark, err := newMark(secret, b.config.Rand)
+	return store.PSK{ID: sign.PSKID(key), Key: key, Mark: mark, CreatedAt: b.config.Now()}, err
 }

@@ -36,7 +36,7 @@ func (b *Bootstrap) SetRegistryCredential(ctx context.Context, c RegistryCredent
 	if err != nil {
 		return err
 	}
-	kept, err := b.store.Secret(ctx, registrySecret)
+	kept, err := b.config.Store.Secret(ctx, registrySecret)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -45,19 +45,19 @@ func (b *Bootstrap) SetRegistryCredential(ctx context.Context, c RegistryCredent
 	}
 	e := b.event("bootstrap.registry_set", "", by)
 	e.Detail = map[string]string{"registry": c.Registry, "username": c.Username}
-	return b.store.SetSecret(ctx, registrySecret, text, e)
+	return b.config.Store.SetSecret(ctx, registrySecret, text, e)
 }
 
 // DropRegistryCredential forgets the sealed credential, if there is one.
 func (b *Bootstrap) DropRegistryCredential(ctx context.Context, by store.Actor) error {
-	err := b.store.DropSecret(ctx, registrySecret, b.event("bootstrap.registry_removed", "", by))
+	err := b.config.Store.DropSecret(ctx, registrySecret, b.event("bootstrap.registry_removed", "", by))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	return err
 }
 
-// SealedRegistry is the registry for which a credential is sealed; empty: there is none.
+// SealedRegistry returns the registry for which a credential is sealed; empty: there is none.
 func (b *Bootstrap) SealedRegistry(ctx context.Context) (string, error) {
 	c, err := b.sealed(ctx)
 	if errors.Is(err, store.ErrNotFound) {
@@ -72,8 +72,8 @@ func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCr
 	if registry == "" {
 		return c, "the script logs in to no registry", nil
 	}
-	if b.site != nil {
-		site, err := b.site()
+	if b.config.Site != nil {
+		site, err := b.config.Site()
 		if err != nil {
 			return c, "", err
 		}
@@ -100,7 +100,7 @@ func (b *Bootstrap) sealedFor(ctx context.Context, registry string) (c RegistryC
 }
 
 func (b *Bootstrap) sealed(ctx context.Context) (c RegistryCredential, err error) {
-	text, err := b.store.Secret(ctx, registrySecret)
+	text, err := b.config.Store.Secret(ctx, registrySecret)
 	if err != nil {
 		return c, err
 	}

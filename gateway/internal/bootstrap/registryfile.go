@@ -25,7 +25,7 @@ func (b *Bootstrap) TakeCredential(ctx context.Context, s Settings, named func(f
 	case err != nil:
 		return fmt.Errorf("%s: %w", setting, err)
 	case len(bytes.TrimSpace(text)) == 0:
-		b.log.Warn("the registry's credential is removed: its file is empty", "file", s.CredentialFile)
+		b.config.Logger.Warn("the registry's credential is removed: its file is empty", "file", s.CredentialFile)
 		return b.DropRegistryCredential(ctx, store.Actor{Name: "gateway"})
 	}
 	c, err := ParseRegistryCredential(s.Registry, text)
@@ -46,7 +46,7 @@ func (b *Bootstrap) credentialLeft(ctx context.Context, registry string) error {
 	if sealed == registry {
 		said = "--" + FlagCredentialFile + " is left out, and the credential that is sealed from an earlier start goes on serving"
 	}
-	b.log.Warn(said, "registry", sealed, "to end it", end)
+	b.config.Logger.Warn(said, "registry", sealed, "to end it", end)
 	return nil
 }
 
@@ -62,6 +62,6 @@ func (b *Bootstrap) sealedServes(ctx context.Context, s Settings, setting string
 			"or leave the setting out; to end one that is sealed, name an empty file (/dev/null)"
 		return fmt.Errorf(text, setting, s.CredentialFile, s.Registry)
 	}
-	b.log.Info("no file of --"+FlagCredentialFile+": the sealed one serves", "file", s.CredentialFile)
+	b.config.Logger.Info("no file of --"+FlagCredentialFile+": the sealed one serves", "file", s.CredentialFile)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"muster/store"
 )
 
-// ShownToken is a token as the API shows it. If several things have ended it, its status is revoked first, then used.
+// ShownToken returns a token as the API shows it. If several things have ended it, its status is revoked first, then used.
 func ShownToken(t store.Token, now time.Time) api.Token {
 	out := api.Token{ID: t.ID, Tenant: t.Tenant, Status: api.StatusLive, Uses: t.Uses, Used: t.Used, Labels: api.Texts(t.Labels),
 		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: cmp.Or(t.NodeName, t.Name), CreatedAt: t.CreatedAt.UTC(),

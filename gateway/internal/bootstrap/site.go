@@ -60,7 +60,7 @@ func (r Release) program(arch string) (program, layer string) {
 	return "", ""
 }
 
-// URL is where a machine fetches the script of a token. It holds the fetch part, and never the secret.
+// URL returns the URL at which a machine fetches the script of a token. It holds the fetch part, and never the secret.
 func (s Site) URL(fetchPart string) string { return s.FirstHop + wire.BootstrapScriptPath(fetchPart) }
 
 // Package is the agent for one platform.
@@ -71,7 +71,7 @@ type Package struct {
 	Digest string // sha256:<hex>
 }
 
-// Packages are the agents that a script can fetch, in the order of Agents.
+// Packages returns the agents that a script can fetch, in the order of Agents.
 func (s Site) Packages() []Package {
 	var out []Package
 	for _, p := range s.Agents {
@@ -90,7 +90,7 @@ func (s Site) digest(arch string) string {
 	return ""
 }
 
-// Command is what an operator pastes into a root shell of the machine. The script is checked before it runs: by a certificate, by the
+// Command returns what an operator pastes into a root shell of the machine. The script is checked before it runs: by a certificate, by the
 // pinned key, or by the digest.
 func (s Site) Command(fetchPart, token, digest string) string {
 	d := paste.Download{URL: s.URL(fetchPart)}

@@ -30,7 +30,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 	if err != nil {
 		return sign.Token{}, store.Token{}, err
 	}
-	secret, err := sign.NewToken(sign.EnrollmentToken, b.rand)
+	secret, err := sign.NewToken(sign.EnrollmentToken, b.config.Rand)
 	if err != nil {
 		return sign.Token{}, store.Token{}, err
 	}
@@ -38,7 +38,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 	if err != nil {
 		return sign.Token{}, store.Token{}, err
 	}
-	now := b.now()
+	now := b.config.Now()
 	row := store.Token{
 		ID: secret.Public(), Tenant: q.Tenant, Labels: q.Labels, Uses: q.Uses, GPUs: q.GPUs, BindInstance: q.BindInstance,
 		Name: q.Name, Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
@@ -48,7 +48,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 	if q.Name != "" {
 		e.Detail["name"] = q.Name
 	}
-	return secret, row, b.store.CreateToken(ctx, row, e)
+	return secret, row, b.config.Store.CreateToken(ctx, row, e)
 }
 
 // complete fills in the defaults: the default tenant, one use, an hour. It refuses values that make no sense.
@@ -81,7 +81,7 @@ func (b *Bootstrap) complete(q *api.TokenRequest) (ttl time.Duration, err error)
 			"the name for one use, and make a token for each machine")
 	}
 	if q.Gateway != "" {
-		if err := b.reach.Check(q.Gateway); err != nil {
+		if err := b.config.Reach.Check(q.Gateway); err != nil {
 			return 0, badRequest("the gateway's URL "+err.Error(), "where the machine reaches the gateway, such as https://10.0.0.5:7443")
 		}
 	}
@@ -90,7 +90,7 @@ func (b *Bootstrap) complete(q *api.TokenRequest) (ttl time.Duration, err error)
 
 // Tokens lists the tokens of a tenant (empty: of all), newest first. With all, it also lists those that have ended.
 func (b *Bootstrap) Tokens(ctx context.Context, tenant string, all bool) ([]store.Token, error) {
-	return b.store.Tokens(ctx, store.TokenQuery{Tenant: tenant, All: all, Now: b.now()})
+	return b.config.Store.Tokens(ctx, store.TokenQuery{Tenant: tenant, All: all, Now: b.config.Now()})
 }
 
 // RevokeToken ends a token at once. Nodes that enrolled with it stay.
@@ -98,7 +98,7 @@ func (b *Bootstrap) RevokeToken(ctx context.Context, tenant, id string, by store
 	id = publicPart(id)
 	e := b.event("token.revoked", tenant, by)
 	e.Detail = map[string]string{"token": id}
-	err := b.store.RevokeToken(ctx, tenant, id, b.now(), e)
+	err := b.config.Store.RevokeToken(ctx, tenant, id, b.config.Now(), e)
 	if errors.Is(err, store.ErrNotFound) {
 		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no token is called %.40q", id), "muster token ls --all shows the ids")
 	}
@@ -116,7 +116,8 @@ func publicPart(id string) string {
 }
 
 func (b *Bootstrap) event(kind, tenant string, by store.Actor) store.Event {
-	return store.Event{At: b.now(), Kind: kind, Tenant: tenant, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true}
+	return store.Event{At: b.config.Now(), Kind: kind, Tenant: tenant, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK,
+		Security: true}
 }
 
 func badRequest(what, allowed string) error {

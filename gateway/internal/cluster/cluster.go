@@ -39,7 +39,8 @@ var ErrLost = errors.New("this gateway is not the active one any more")
 type Member struct {
 	DB *rqlite.DB
 	ID string
-	// Judge refuses a store whose lease says that it is not the one that this gateway knows; sure: look at more than the lease. nil: take any.
+	// Judge refuses a store whose lease shows that it is not the store that this gateway knows; nil: take any store. If sure is true, Judge
+	// looks at more than the lease.
 	Judge func(ctx context.Context, fence, beat int64, sure bool) error
 
 	claim rqlite.Claim
@@ -58,7 +59,7 @@ type Member struct {
 	handed bool   // another gateway is to take the place of this one; guarded by mu
 }
 
-// Join opens the store. schema is the newest that this program knows.
+// Join opens the store. schema is the number of the newest schema that this program knows.
 func Join(ctx context.Context, s Settings, schema int, log *slog.Logger) (*Member, error) {
 	o, err := s.options()
 	if err != nil {
@@ -81,8 +82,8 @@ func newMember(db *rqlite.DB, claim rqlite.Claim, log *slog.Logger) *Member {
 	return &Member{DB: db, ID: claim.Gateway, claim: claim, log: log, lost: make(chan error, 1)}
 }
 
-// StandBy waits until this gateway holds the lease, which is kept from then on, until Close. seen is called each time that its holder
-// has renewed it, with who that is and where, and must return at once. Errors: those of ctx, and store.ErrNewerDatabase.
+// StandBy waits until this gateway holds the lease. From then on it keeps the lease, until Close. It calls seen each time that the holder
+// has renewed the lease, with the holder's id and URL; seen must return at once. The error is ctx's or store.ErrNewerDatabase.
 func (m *Member) StandBy(ctx context.Context, seen func(id, url string)) error {
 	w := watch{member: m, seen: seen}
 	ticker := time.NewTicker(lookEvery)
@@ -116,7 +117,7 @@ func (m *Member) hold() {
 	}()
 }
 
-// Lost gets what has ended the lease, as an ErrLost. Of a gateway that shares no store, m is nil, and nothing comes.
+// Lost returns a channel that gets what has ended the lease, as an ErrLost. If this gateway shares no store, m is nil, and nothing comes.
 func (m *Member) Lost() <-chan error {
 	if m == nil {
 		return nil
@@ -124,8 +125,8 @@ func (m *Member) Lost() <-chan error {
 	return m.lost
 }
 
-// Guard answers requests for as long as this gateway is the active one and no other can be it yet. After that it cuts them off: whoever
-// waits for an answer tries another gateway. Of a gateway that shares no store, m is nil, and all are answered.
+// Guard answers requests as long as this gateway is the active one and no other can be it yet. After that it cuts them off: whoever waits
+// for an answer tries another gateway. If this gateway shares no store, m is nil, and all requests are answered.
 func (m *Member) Guard(next http.Handler) http.Handler {
 	if m == nil {
 		return next
@@ -162,10 +163,10 @@ func (h held) Write(p []byte) (int, error) {
 	return h.ResponseWriter.Write(p)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the writer below, for http.ResponseController.
 func (h held) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// Ended tells whether a gateway ended because another one is, or shall be, the active one.
+// Ended reports whether a gateway ended because another one is, or shall be, the active one.
 func Ended(err error) bool {
 	return errors.Is(err, ErrLost) || errors.Is(err, ErrHandedOver) || errors.Is(err, rqlite.ErrDeposed)
 }
@@ -173,7 +174,7 @@ func Ended(err error) bool {
 // ErrHandedOver says that this gateway has ended so that another one takes its place.
 var ErrHandedOver = errors.New("another gateway takes the place of this one")
 
-// HandTo says who shall have the lease after Close ("": anybody), and that this gateway ends for that.
+// HandTo records which gateway gets the lease after Close ("" means any), and that this one stops in order to hand over.
 func (m *Member) HandTo(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -181,17 +182,17 @@ func (m *Member) HandTo(id string) {
 	m.handed = true
 }
 
-// Handed tells whether HandTo was called.
+// Handed reports whether HandTo was called.
 func (m *Member) Handed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.handed
 }
 
-// After is the gateway whose place this active one has taken, without having been given it; "": nobody's.
+// After returns the gateway whose place this active one took without a handover; "": there is none.
 func (m *Member) After() string { return m.after }
 
-// URL is where other gateways reach this one.
+// URL returns where other gateways reach this one.
 func (m *Member) URL() string { return m.claim.URL }
 
 // Close gives the lease back, so that another gateway takes it at once.
@@ -210,7 +211,7 @@ func (m *Member) Close() error {
 	return m.DB.Close()
 }
 
-// Check has Judge look at the lease. A leader that was elected just now may know less than is stored: so a refusal is looked at again.
+// Check has Judge look at the lease. It looks again at a refusal: a leader that was elected just now may know less than is stored.
 func (m *Member) Check(ctx context.Context, now rqlite.Lease, sure bool) error {
 	if m.Judge == nil {
 		return nil
@@ -228,7 +229,7 @@ func (m *Member) Check(ctx context.Context, now rqlite.Lease, sure bool) error {
 	return err
 }
 
-// CheckNow is Check of the lease as it is.
+// CheckNow does what Check does, with the lease as it is now.
 func (m *Member) CheckNow(ctx context.Context) error {
 	now, err := m.DB.Lease(store.Fresh(ctx))
 	if err != nil {
@@ -237,7 +238,7 @@ func (m *Member) CheckNow(ctx context.Context) error {
 	return m.Check(ctx, now, true)
 }
 
-// Refused tells whether this gateway does not take over because of the store.
+// Refused reports whether this gateway refuses to take over because of the store.
 func (m *Member) Refused() bool { return m.refused.Load() }
 
 // Refuses says why this gateway would not take over now; "": it would.
@@ -251,7 +252,7 @@ func (m *Member) Refuses() string {
 	return ""
 }
 
-// Seen is what the lease that this gateway holds has had.
+// Seen returns the fence of the lease that this gateway holds, and a beat that the lease has had.
 func (m *Member) Seen() (fence, beat int64) { return m.DB.Fence(), m.DB.Beat() }
 
 // watch is what a standby has seen of the lease.

@@ -56,7 +56,7 @@ func (m *Member) WatchNodes(ctx context.Context) error {
 	}
 }
 
-// SilentNodes are the nodes of the store that did not answer when they were last asked.
+// SilentNodes returns the nodes of the store that did not answer when they were last asked.
 func (m *Member) SilentNodes() []SilentNode {
 	m.silence.mu.Lock()
 	defer m.silence.mu.Unlock()

@@ -29,7 +29,7 @@ type Seized struct {
 	next  string             // who shall have the lease after Close; "": anybody
 }
 
-// Attach opens a shared store. say is told what is waited for. through is nil for the network, and another way in tests.
+// Attach opens a shared store. It writes to say what it waits for. through is nil for the network, and another way in tests.
 func Attach(ctx context.Context, at datadir.SharedStore, say io.Writer, through http.RoundTripper) (*Seized, error) {
 	flags := Settings{Store: at.Store, StoreCA: at.StoreCA, StoreCert: at.StoreCert, StoreKey: at.StoreKey,
 		StorePasswordFile: at.StorePasswordFile}
@@ -52,8 +52,8 @@ func Attach(ctx context.Context, at datadir.SharedStore, say io.Writer, through 
 	return &Seized{DB: db, claim: rqlite.Claim{Gateway: seizedBy, Schema: schema}, say: say, over: make(chan error, 1)}, nil
 }
 
-// Take takes the lease. While a gateway is active it does so only with force: that one ends as one that has lost it, and Take waits until it
-// has surely fallen silent.
+// Take takes the lease. While a gateway is active, it does so only with force: that gateway ends because it has lost the lease, and Take
+// waits until it has surely fallen silent.
 func (s *Seized) Take(ctx context.Context, force bool) error {
 	seen, err := s.DB.Lease(store.Fresh(ctx))
 	if err != nil {
@@ -120,19 +120,19 @@ func (s *Seized) letGo() error {
 	return <-s.over
 }
 
-// Empty tells whether nothing is in the store.
+// Empty reports whether the store holds nothing.
 func (s *Seized) Empty(ctx context.Context) (bool, error) {
 	counts, err := rqlite.Counts(ctx, s.DB)
 	return len(counts) == 0, err
 }
 
-// Furnish prepares a database for Load, with a fence above this one and above all that this store has had.
+// Furnish prepares a database for Load. Its fence is above seen and above every fence that this store has had.
 func (s *Seized) Furnish(ctx context.Context, db *store.Store, seen int64) (fence int64, err error) {
 	return rqlite.Furnish(ctx, db.Records(), max(s.DB.Fence(), seen), s.claim)
 }
 
-// Load puts the database in a file, which Furnish has prepared, in the place of the store's, and makes sure that the rows are there. Until
-// Close no gateway takes it.
+// Load replaces the store's database by the one in a file, which Furnish has prepared, and makes sure that the rows are there. No gateway
+// takes the store until Close.
 func (s *Seized) Load(ctx context.Context, path string, fence int64, counts map[string]int64) error {
 	if !s.DB.Holds() {
 		return errors.Join(errors.New("another one has taken the store meanwhile: give the command again"), s.letGo())
@@ -145,7 +145,7 @@ func (s *Seized) Load(ctx context.Context, path string, fence int64, counts map[
 	return rqlite.SameRows(ctx, s.DB, counts)
 }
 
-// MoveOut has no gateway take the store after Close: its database works in a directory from now on.
+// MoveOut makes sure that no gateway takes the store after Close: its database works in a directory from now on.
 func (s *Seized) MoveOut() { s.next = rqlite.Moved }
 
 // Close gives the lease back, and closes the store.
@@ -162,22 +162,22 @@ func (s *Seized) Close() error {
 	return errors.Join(lost, s.DB.Close())
 }
 
-// Counts gives the number of rows of each table of a database, without those of the lease.
+// Counts returns the number of rows of each table of a database, without those of the lease.
 func Counts(ctx context.Context, db store.Records) (map[string]int64, error) {
 	return rqlite.Counts(ctx, db)
 }
 
-// Same is nil if a database is sound, and its tables have so many rows.
+// Same returns nil if a database is sound and its tables have as many rows as counts says.
 func Same(ctx context.Context, db store.Records, counts map[string]int64) error {
 	return rqlite.Same(ctx, db, counts)
 }
 
-// SameRows is nil if the tables of a database have so many rows.
+// SameRows returns nil if the tables of a database have as many rows as counts says.
 func SameRows(ctx context.Context, db store.Records, counts map[string]int64) error {
 	return rqlite.SameRows(ctx, db, counts)
 }
 
-// Strip takes the lease out of a copy that is to be no shared store.
+// Strip takes the lease out of a copy that is not to be a shared store.
 func Strip(ctx context.Context, db store.Records) error { return rqlite.Strip(ctx, db) }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -30,10 +30,10 @@ type Settings struct {
 	AnyClock          bool   // take over even if this machine's clock is far from that of the gateway that was active
 }
 
-// IsStore tells whether a text is the address of a shared store, and no directory.
+// IsStore reports whether a text is the address of a shared store, and no directory.
 func IsStore(text string) bool { return strings.HasPrefix(text, scheme+"://") }
 
-// Shared tells whether the store is one that several gateways share.
+// Shared reports whether the store is one that several gateways share.
 func (s Settings) Shared() bool { return s.Store != "" }
 
 // Check refuses settings that cannot work. named says where a flag's value came from.

@@ -56,8 +56,8 @@ func Check(dir string) error {
 	}
 }
 
-// Exposed warns of a file with a secret that other users of the machine can read or change. It is empty for one that is its owner's alone,
-// and for what is no plain file. The file is used all the same: it may be too late already.
+// Exposed returns a warning if other users of the machine can read or change a file with a secret. It returns "" if the file is its owner's
+// alone, or is not a plain file. The file is used all the same: it may be too late already.
 func Exposed(file string) string {
 	info, err := os.Stat(file)
 	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
@@ -67,7 +67,7 @@ func Exposed(file string) string {
 		"and change the secret if somebody may have read it", file, info.Mode().Perm())
 }
 
-// WarnExposed logs what Exposed says of files.
+// WarnExposed logs the warnings of Exposed about files.
 func WarnExposed(log *slog.Logger, files ...string) {
 	for _, file := range files {
 		if said := Exposed(file); said != "" {
@@ -87,7 +87,7 @@ func ofGateway(name string) bool {
 	return name == Registry || name == Recordings || name == Logs || name == "lost+found"
 }
 
-// Absolute gives a path that leads to the same file from every directory. If that cannot be found out, it gives the path as it is.
+// Absolute returns a path that leads to the same file from every directory. If that cannot be found out, it returns the path unchanged.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

@@ -34,7 +34,7 @@ const (
 	ServiceKey      = "/etc/muster/master.key" // root reads it; systemd hands a copy to the gateway
 )
 
-// Default is where a gateway keeps its data unless it is told otherwise. muster serve and every other command ask here, so that
+// Default returns where a gateway keeps its data unless it is told otherwise. muster serve and every other command ask here, so that
 // they mean the same gateway. For uid 0 it is the data directory of the service that is installed below root, else Usual. For another
 // user it follows the XDG specification, which says to ignore relative paths. Empty: nothing says where.
 func Default(getenv func(string) string, uid int, root string) string {
@@ -53,7 +53,7 @@ func Default(getenv func(string) string, uid int, root string) string {
 	return ""
 }
 
-// Installed is the data directory of the service that is installed below root; empty: there is none. A user who may not read the
+// Installed returns the data directory of the service that is installed below root; empty: there is none. A user who may not read the
 // service's settings finds it in the unit, which everybody may read.
 func Installed(root string) string {
 	unit, noUnit := os.ReadFile(filepath.Join(root, ServiceUnit))
@@ -98,7 +98,7 @@ func ParseEnv(text string) map[string]string {
 	return values
 }
 
-// Same tells whether two paths lead to one directory. If a directory does not exist yet, the paths are compared.
+// Same reports whether two paths lead to one directory. If a directory does not exist yet, the paths are compared.
 func Same(one, other string) bool {
 	a, errA := os.Stat(one)
 	b, errB := os.Stat(other)

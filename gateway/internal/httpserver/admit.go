@@ -6,12 +6,12 @@ import (
 	"syscall"
 )
 
-// Network gives a listener whose connections the limiter admits.
+// Network returns a listener whose connections the limiter admits.
 func (d *Limiter) Network(l net.Listener) net.Listener {
 	return &listener{Listener: l, limiter: d, admit: d.admit}
 }
 
-// Local gives a listener for the operator's socket, which has room of its own. Who can open the socket needs no other proof.
+// Local returns a listener for the operator's socket, which has room of its own. Who can open the socket needs no other proof.
 func (d *Limiter) Local(l net.Listener) net.Listener {
 	return &listener{Listener: l, limiter: d, admit: d.admitLocal}
 }
@@ -22,7 +22,7 @@ type listener struct {
 	admit   func(net.Conn) *Conn
 }
 
-// Accept gives the next connection that is let in. Other parts of the process need descriptors too: if none is left, a connection
+// Accept returns the next connection that is let in. Other parts of the process need descriptors too: if none is left, a connection
 // without a proof is closed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {

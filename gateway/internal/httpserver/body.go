@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// PatientBody gives a request's body that may take as long as the peer goes on sending it: at least Limits.Least bytes in each
+// PatientBody returns a request's body that may take as long as the peer goes on sending it: at least Limits.Least bytes in each
 // Limits.Stall. A large upload over a slow line would never end within the deadline that Handler sets for a whole body. Only the time
-// counts for which the peer is waited for, and not that in which its bytes are stored. The answer has its time when the body has ended.
+// counts in which the gateway waits for the peer, not the time in which it stores bytes. The answer has its time when the body has ended.
 func PatientBody(w http.ResponseWriter, r *http.Request) io.Reader {
 	c := connOf(r.Context())
 	if c == nil || r.Body == nil || r.Body == http.NoBody {

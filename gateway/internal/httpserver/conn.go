@@ -44,7 +44,7 @@ type Conn struct {
 // connKey is the key under which a request's context has its *Conn.
 type connKey struct{}
 
-// Connected is for http.Server's ConnContext.
+// Connected puts the connection into the context of its requests, for http.Server's ConnContext.
 func Connected(ctx context.Context, c net.Conn) context.Context {
 	if own := of(c); own != nil {
 		return context.WithValue(ctx, connKey{}, own)
@@ -74,7 +74,7 @@ func Prove(ctx context.Context, owner string) {
 	}
 }
 
-// State is for http.Server's ConnState.
+// State follows the states of a connection, for http.Server's ConnState.
 func State(c net.Conn, state http.ConnState) {
 	own := of(c)
 	switch {
@@ -157,7 +157,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetWriteDeadline sets the time by which a write must end. It can end before, where the peer makes no progress.
+// SetWriteDeadline sets the time by which a write must end. It can end before, if the peer makes no progress.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.write.Lock()
 	defer c.write.Unlock()

@@ -10,8 +10,8 @@ import (
 // errPlace means that the kernel sent another part of a file than it said. What follows would be wrong, so nothing follows.
 var errPlace = errors.New("the place in the file is not where it should be")
 
-// ReadFrom sends what a reader gives, by the rules of Write. The kernel sends a file by itself: its bytes do not pass through this
-// process. net/http asks for that where an answer is a file.
+// ReadFrom sends what a reader gives, by the rules of Write. The kernel sends a file by itself: its bytes do not pass through this process.
+// net/http asks for that if an answer is a file.
 func (c *Conn) ReadFrom(from io.Reader) (int64, error) {
 	file := fileOf(from)
 	to, ok := c.Conn.(*net.TCPConn)

@@ -42,7 +42,7 @@ func LimitsFor(descriptors int) Limits {
 	return l
 }
 
-// Descriptors is how many descriptors this process may have open. Go raises the soft limit to the hard one when the program starts.
+// Descriptors returns how many descriptors this process may have open. Go raises the soft limit to the hard one when the program starts.
 func Descriptors() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > unlimited {

@@ -14,9 +14,9 @@ const (
 	filePiece = 128 << 10 // of an answer that is copied
 )
 
-// Patient gives a writer for a long answer. The answer may take as long as the peer goes on taking it, because a slow line is no
-// reason to break off. So each piece has a deadline, where the server has one for the whole answer. Conn notices a connection that
-// takes nothing; this writer also notices an HTTP/2 stream that takes nothing on a connection that does.
+// Patient returns a writer for a long answer. The answer may take as long as the peer goes on taking it, because a slow line is no reason
+// to break off. So each piece has a deadline, in place of the server's one for the whole answer. Conn notices a connection that takes
+// nothing; this writer also notices an HTTP/2 stream that takes nothing on a connection that does.
 func Patient(w http.ResponseWriter) http.ResponseWriter {
 	return &patient{ResponseWriter: w, control: http.NewResponseController(w)}
 }
@@ -26,7 +26,7 @@ type patient struct {
 	control *http.ResponseController
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the writer below, for http.ResponseController.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // Write sends piece by piece, each with its own deadline.

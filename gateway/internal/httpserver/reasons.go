@@ -21,7 +21,7 @@ const (
 	reasons // their number
 )
 
-// String is the reason's name in the log.
+// String returns the reason's name in the log.
 func (r reason) String() string {
 	return [...]string{"", "slow_request", "answer_not_read", "idle_without_proof", "too_many_of_one_address", "too_many_without_proof",
 		"too_many_of_one_owner", "too_many_on_the_socket", "no_descriptor_left"}[r]

@@ -27,7 +27,7 @@ type problem struct {
 	Detail  any    `json:"detail,omitempty"`
 }
 
-// Status is the table of the HTTP statuses that go with the codes. A code that it does not have is a fault of the gateway.
+// Status returns the HTTP status of a code. A code that it does not know is a fault of the gateway.
 func Status(code string) int {
 	switch code {
 	case artifact.CodeBlobUploadInvalid, artifact.CodeDigestInvalid, artifact.CodeManifestBlobUnknown, artifact.CodeManifestInvalid,

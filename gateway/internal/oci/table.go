@@ -27,8 +27,8 @@ const wholeBlob = -1
 // loginPath is where clients log in, below wire.PathRegistry.
 const loginPath = "token"
 
-// Table is every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every kind
-// of caller.
+// Table returns every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every
+// kind of caller.
 //
 // A repository belongs to no tenant. An account of one tenant may pull, and what changes a repository concerns the whole fleet.
 func Table() []Route {
@@ -55,7 +55,7 @@ func Table() []Route {
 	}
 }
 
-// Pattern is the route's method and whole path.
+// Pattern returns the route's method and whole path.
 func (r Route) Pattern() string { return r.Method + " " + wire.PathRegistry + r.Path }
 
 func (r *Route) methods() []string {

@@ -69,8 +69,8 @@ func (d *Service) source(ctx context.Context, reference, credential string) (bui
 	return d.remote.Repository(reference, c)
 }
 
-// Add makes a release of what is in a registry: an index with one manifest for each platform, or one manifest. Again it changes nothing and
-// gives the one on record.
+// Add makes a release of what is in a registry: an index with one manifest for each platform, or one manifest. A second call changes
+// nothing, and returns the release on record.
 func (d *Service) Add(ctx context.Context, a api.NewRelease, by store.Actor) (api.Release, error) {
 	reference, digest, named := strings.Cut(a.Reference, "@")
 	a.Reference = reference

@@ -34,7 +34,7 @@ func TestCredentialNames(t *testing.T) {
 	if again := passes.PullToken("team/app", time.Minute); len(again) != len(pass) {
 		t.Error("passes have changed")
 	}
-	names, err := h.records.Secrets(t.Context(), "")
+	names, err := h.store.Secrets(t.Context(), "")
 	if err != nil || len(names) < 3 {
 		t.Errorf("a credential took the place of another secret: %v, %v", names, err)
 	}

@@ -40,13 +40,13 @@ func badCredential(why string) error {
 
 // Credentials lists all credentials, without their passwords.
 func (d *Service) Credentials(ctx context.Context) ([]Credential, error) {
-	names, err := d.records.Secrets(ctx, secretPrefix)
+	names, err := d.Store.Secrets(ctx, secretPrefix)
 	if err != nil {
 		return nil, err
 	}
 	all := make([]Credential, 0, len(names))
 	for _, name := range names {
-		c, err := d.credential(ctx, strings.TrimPrefix(name, secretPrefix))
+		c, err := d.credential(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -15,9 +15,9 @@ import (
 	"muster/store/releases"
 )
 
-// Heard takes what a heartbeat says of releases (u nil: the agent cannot update itself). It gives the digest of the release that the node
-// should get now ("": stay), and its channel with the floor, where the node has said another channel. After an error the heartbeat must
-// fail, so that the node says it again.
+// Heard takes what a heartbeat says of releases; u is nil if the agent cannot update itself. It returns the digest of the release that the
+// node should get now ("": it stays), and, if the node has named another channel, the node's channel with the floor. After an error the
+// heartbeat must fail, so that the node says it again.
 func (d *Service) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, channel string, floor int64, err error) {
 	if err := d.ready(ctx); err != nil {
 		return "", "", 0, err
@@ -41,21 +41,21 @@ func (d *Service) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, ch
 		return "", "", 0, nil
 	}
 	if u == nil { // one that was given no channel when it enrolled learns it here, and can update itself from its next start on
-		return "", k.channel, d.floor(k), nil
+		return "", k.channel, d.floor(k.channel), nil
 	}
 	if p, wants := d.wants(k); wants {
 		wanted = p.Digest
 	}
 	if u.Channel != k.channel {
 		channel = k.channel
-		floor = d.floor(k)
+		floor = d.floor(k.channel)
 	}
 	return wanted, channel, floor, nil
 }
 
-// floor is the number below which a node obeys no pointer of its channel.
-func (d *Service) floor(n *node) int64 {
-	if c := d.channels[n.channel]; c != nil {
+// floor is the number below which a node obeys no pointer of a channel: that of the channel's own. The caller holds mu.
+func (d *Service) floor(channel string) int64 {
+	if c := d.channels[channel]; c != nil {
 		return c.Sequence
 	}
 	return 0

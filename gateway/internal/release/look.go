@@ -11,7 +11,7 @@ import (
 	"muster/store/releases"
 )
 
-// Look is one round: it moves every rollout on as far as it goes, and brings pointers up to date.
+// Look does one round: it moves every rollout on as far as it goes, and brings pointers up to date.
 func (d *Service) Look(ctx context.Context) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()

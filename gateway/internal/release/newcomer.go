@@ -14,9 +14,9 @@ type Newcomer struct {
 	Pointer  string // the envelope of its signed pointer; "": none that a newcomer should obey
 }
 
-// Newcomer gives the release for the machine of a node that is on record, or of one that is not known yet (""); false: there is none. Until
-// a rollout is done, that is the release before: a newcomer does not try what nobody has tried. On the way back it is the one that is gone
-// back to, which was tried. There is none where the channel's first release was stopped.
+// Newcomer returns the release for the machine of a node on record, or of a node that is not known yet (""); false: there is none. Until a
+// rollout is done, that is the previous release: a newcomer does not try what nobody has tried. On the way back it is the release that the
+// nodes go back to, which was tried. There is none if the channel's first release was stopped.
 func (d *Service) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {
@@ -54,8 +54,8 @@ func (c *channel) stopped() bool {
 	return c.rollout.State == releases.Halted || c.rollout.IsLeft()
 }
 
-// Place is where a machine without an identity gets a layer of a release that lies elsewhere, with the header that it has to show. For a
-// release of this registry both are empty.
+// Place returns the URL at which a machine without an identity gets a layer of a release in another registry, and the Authorization header
+// that the machine has to send. For a release of this registry both are empty.
 func (d *Service) Place(ctx context.Context, r releases.Release, layer string) (url, authorization string, err error) {
 	if !elsewhere(r.Reference) {
 		return "", "", nil
@@ -71,8 +71,8 @@ func (d *Service) Place(ctx context.Context, r releases.Release, layer string) (
 	return there.Lend(ctx, layer)
 }
 
-// Repository is where a release lies: a repository of this registry, or host/repository.
+// Repository returns where a release lies: a repository of this registry, or host/repository.
 func Repository(r releases.Release) string { return repository(r.Reference) }
 
-// Elsewhere tells whether a release lies in another registry.
+// Elsewhere reports whether a release lies in another registry.
 func Elsewhere(r releases.Release) bool { return elsewhere(r.Reference) }

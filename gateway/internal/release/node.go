@@ -2,7 +2,7 @@ package release
 
 import "muster/gateway/api"
 
-// Updating tells where a node stands; nil if it was not heard of. It reads memory alone, so that lists may ask for each node.
+// Updating says how far a node's update is; nil if the node was not heard of. It reads only memory, so that lists may ask for each node.
 func (d *Service) Updating(nodeID string) *api.NodeUpdate {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -76,42 +76,30 @@ func (d *Service) byChannel(nodes []Ref) []group {
 
 // pinOn pins nodes of one channel to a release, under the channel's next number. The caller holds changing alone.
 func (d *Service) pinOn(ctx context.Context, g group, digest string, pointer []byte, by store.Actor) error {
-	for try := 1; ; try++ {
-		d.mu.Lock()
+	var stored int64
+	next := func() (wire.ReleasePointer, error) {
 		r, last, err := d.wanted(g.channel, digest)
-		stored := d.last(g.channel)
-		known := d.channels[g.channel] != nil
-		want := d.next(g.channel, r, last+1)
-		d.mu.Unlock()
-		if err == nil && !known {
+		if err == nil && d.channels[g.channel] == nil {
 			err = noChannel(g.channel)
 		}
-		if err != nil {
-			return err
-		}
-		p, err := d.signed(want, pointer, by)
-		if err != nil {
-			return err
-		}
+		stored = d.last(g.channel)
+		return d.next(g.channel, r, last+1), err
+	}
+	_, err := d.issue(ctx, pointer, by, next, func(p releases.Pointer) error {
 		pins := make([]releases.Pin, 0, len(g.nodes))
 		for _, n := range g.nodes {
 			pins = append(pins, releases.Pin{NodeID: n.ID, Digest: digest, Channel: g.channel, Sequence: p.Sequence, At: p.SignedAt,
 				By: by.Name})
 		}
 		detail := map[string]string{"release": digest, "channel": g.channel, "seq": strconv.FormatInt(p.Sequence, 10), "key": p.KeyID}
-		err = d.records.Pin(ctx, pins, &p, stored, d.aboutNodes("release.pinned", g.nodes, detail, by)...)
-		if err == nil || !errors.Is(err, store.ErrConflict) || try == again {
-			return errors.Join(err, d.reload(ctx))
-		}
-		if err := d.reload(ctx); err != nil {
-			return err
-		}
-	}
+		return d.records.Pin(ctx, pins, &p, stored, d.aboutNodes("release.pinned", g.nodes, detail, by)...)
+	})
+	return err
 }
 
-// Unpin lets nodes follow their channel again. If they have obeyed a number above the channel's, the channel's release comes under a
-// new number, so that they obey it: pointer is that, as in Promotion. A channel that is behind its nodes waits for a person: what they
-// order there comes under a number above all others.
+// Unpin lets nodes follow their channel again. If they have obeyed a number above the channel's, the channel's release is signed again
+// under a new number, so that they obey it: pointer is that pointer, as in Promotion. A channel that is behind its nodes waits for a
+// person: what the person orders there gets a number above all others.
 func (d *Service) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {
 	if err := errors.Join(checkNodes(nodes), d.ready(ctx)); err != nil {
 		return err
@@ -132,7 +120,7 @@ func (d *Service) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by sto
 		if c := d.channels[pin.Channel]; c != nil && pin.Sequence > c.Sequence {
 			above[pin.Channel] = true
 		}
-		if k := d.nodes[n.ID]; k != nil && d.stranded(k, d.numberOf(k.channel)) {
+		if k := d.nodes[n.ID]; k != nil && d.stranded(k, d.floor(k.channel)) {
 			above[k.channel] = true
 		}
 	}
@@ -141,21 +129,12 @@ func (d *Service) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by sto
 	if len(ids) == 0 {
 		return nil
 	}
-	for _, name := range sorted(above) {
+	for _, name := range slices.Sorted(maps.Keys(above)) {
 		if err := d.reissue(ctx, name, pointer, "nodes are pinned no longer", by); err != nil {
 			return err
 		}
 	}
 	return errors.Join(d.records.Unpin(ctx, ids, d.aboutNodes("release.unpinned", pinned, nil, by)...), d.reload(ctx))
-}
-
-func sorted(set map[string]bool) []string {
-	var names []string
-	for name := range set {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func checkNodes(nodes []Ref) error {
@@ -178,7 +157,7 @@ func (d *Service) aboutNodes(kind string, nodes []Ref, detail map[string]string,
 	return events
 }
 
-// Pins are all pinned nodes. One that never enrolled has no name here.
+// Pins returns all pinned nodes. A node that never enrolled has no name here.
 func (d *Service) Pins(_ context.Context) ([]api.Pin, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	"muster/store/releases"
 )
 
-// again is how often a change is tried when another one took the number.
-const again = 5
+// mostTries is how often a change is tried when another one takes the number.
+const mostTries = 5
 
-// Point points a channel at a release. The earlier rollout of the channel ends, and the answer and the event say so. What is under way
-// already is not begun anew.
+// Point points a channel at a release. The earlier rollout of the channel ends, and the answer and the event say so. A rollout of this
+// release that is under way is not begun anew.
 func (d *Service) Point(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if p.Digest == "" {
 		return api.Channel{}, noRelease("")
@@ -55,8 +55,8 @@ func (d *Service) underWay(name string, p Promotion, plan Plan) (api.Channel, bo
 	return out, !above && !c.behind() && out.ToSign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late+out.Counts.Unwell == 0
 }
 
-// Rollback points a channel at the release before the present one, or at one that the promotion names. A release that the channel was taken
-// back from, or whose rollout was stopped, has to be named.
+// Rollback points a channel at its previous release, or at one that the promotion names. A release must be named if the channel was taken
+// back from it, or if its rollout was stopped.
 func (d *Service) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
@@ -71,7 +71,7 @@ func (d *Service) Rollback(ctx context.Context, name string, p Promotion, by sto
 
 // step is a change of what a channel points at.
 type step struct {
-	digest  string // "": the release before
+	digest  string // "": the previous release
 	back    bool   // it is a way back: the plan says what it leaves
 	plan    *Plan  // nil: no rollout begins
 	pointer []byte
@@ -100,11 +100,9 @@ func (d *Service) move(ctx context.Context, name string, s step, by store.Actor)
 	if s.why == "" {
 		s.why = ended
 	}
-	p, err := d.step(ctx, name, s, by)
-	if err != nil {
+	if err := d.step(ctx, name, s, by); err != nil {
 		return api.Channel{}, err
 	}
-	d.attach(ctx, p)
 	c, err := d.channel(name)
 	c.Note = ended
 	return c, err
@@ -123,45 +121,64 @@ func (d *Service) ended(name string) string {
 		c.waves.Count())
 }
 
-// step signs the channel's next pointer, and stores it. If another process took the number first, it tries again with the next one. The
-// caller holds changing alone.
-func (d *Service) step(ctx context.Context, name string, s step, by store.Actor) (releases.Pointer, error) {
-	var p releases.Pointer
+// issue signs the pointer that comes next, and has it written. If another process took its number first, it tries again with the one after
+// that. next is called with mu held. The caller holds changing alone.
+func (d *Service) issue(ctx context.Context, offered []byte, by store.Actor, next func() (wire.ReleasePointer, error),
+	write func(releases.Pointer) error) (releases.Pointer, error) {
 	for try := 1; ; try++ {
 		d.mu.Lock()
-		if err := d.channels[name].stillAt(s.seen); err != nil {
-			d.mu.Unlock()
-			return p, err
-		}
-		r, last, err := d.wanted(name, s.digest)
-		if err == nil && s.back && d.channels[name] == nil {
-			err = noChannel(name)
-		}
-		if err == nil && s.back && s.digest == "" && d.channels[name].plan.Leaves == r.Digest {
-			err = takenBack(name, r)
-		}
-		want := d.next(name, r, last+1)
-		stored := d.last(name)
-		if s.back && err == nil {
-			back := *s.plan
-			back.Leaves = d.channels[name].Digest
-			s.plan = &back
-		}
+		want, err := next()
 		d.mu.Unlock()
+		if err != nil {
+			return releases.Pointer{}, err
+		}
+		p, err := d.signed(want, offered, by)
 		if err != nil {
 			return p, err
 		}
-		if p, err = d.signed(want, s.pointer, by); err != nil {
-			return p, err
-		}
-		err = d.records.Point(ctx, releases.Step{Pointer: p, Last: stored, Rollout: s.rollout(p)}, d.stepped(s, p, r.Version, by))
-		if err == nil || !errors.Is(err, store.ErrConflict) || try == again {
-			return p, errors.Join(err, d.reload(ctx))
-		}
-		if err := d.reload(ctx); err != nil {
-			return p, err
+		err = write(p)
+		again := errors.Is(err, store.ErrConflict) && try < mostTries
+		if read := d.reload(ctx); read != nil || !again {
+			return p, errors.Join(err, read)
 		}
 	}
+}
+
+// step gives the channel its next pointer. The caller holds changing alone.
+func (d *Service) step(ctx context.Context, name string, s step, by store.Actor) error {
+	var r releases.Release
+	var stored int64
+	next := func() (wire.ReleasePointer, error) {
+		c := d.channels[name]
+		if err := c.stillAt(s.seen); err != nil {
+			return wire.ReleasePointer{}, err
+		}
+		var last int64
+		var err error
+		if r, last, err = d.wanted(name, s.digest); err != nil {
+			return wire.ReleasePointer{}, err
+		}
+		if s.back {
+			if c == nil {
+				return wire.ReleasePointer{}, noChannel(name)
+			}
+			if s.digest == "" && c.plan.Leaves == r.Digest {
+				return wire.ReleasePointer{}, takenBack(name, r)
+			}
+			back := *s.plan
+			back.Leaves = c.Digest
+			s.plan = &back
+		}
+		stored = d.last(name)
+		return d.next(name, r, last+1), nil
+	}
+	p, err := d.issue(ctx, s.pointer, by, next, func(p releases.Pointer) error {
+		return d.records.Point(ctx, releases.Step{Pointer: p, Last: stored, Rollout: s.rollout(p)}, d.stepped(s, p, r.Version, by))
+	})
+	if err == nil {
+		d.attach(ctx, p)
+	}
+	return err
 }
 
 // takenBack refuses a second way back, which would go forward again.

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/release/rollout"
 	"muster/store/releases"
 )
 
@@ -155,18 +156,23 @@ func (w *world) check() {
 			silent++
 		}
 	}
+	rollouts, err := w.records.Rollouts(context.Background())
+	must(w.t, err)
+	o := rollouts[0]
+	plan, _, err := rollout.ReadPlan(o.Plan)
+	must(w.t, err)
 	limit := 1
-	if s.Plan.MaxFailed == "10%" {
+	if plan.MaxFailed == "10%" {
 		limit = size / 10
 	}
-	if s.Plan.MaxFailed == "100%" {
+	if plan.MaxFailed == "100%" {
 		limit = size
 	}
-	if c.Wave == 1 && s.Plan.Canary != "" {
+	if c.Wave == 1 && plan.Canary != "" {
 		limit = 0
 	}
-	if c.State == releases.Running && failed > limit+s.Rollout.Forgiven {
-		w.t.Errorf("wave %d of %d nodes goes on with %d failed, %d may, %d are accepted", c.Wave, size, failed, limit, s.Rollout.Forgiven)
+	if c.State == releases.Running && failed > limit+o.Forgiven {
+		w.t.Errorf("wave %d of %d nodes goes on with %d failed, %d may, %d are accepted", c.Wave, size, failed, limit, o.Forgiven)
 	}
 	if c.State == releases.Halted {
 		for name, n := range w.nodes {

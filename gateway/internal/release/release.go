@@ -17,7 +17,6 @@ import (
 	"muster/gateway/internal/release/build"
 	"muster/gateway/internal/release/rollout"
 	"muster/store"
-	"muster/store/releases"
 )
 
 // Config says what a Service works with.
@@ -32,15 +31,15 @@ type Config struct {
 	Severe func(nodeID string, since time.Time) string
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
-	// Report has a node send its next heartbeat at once, where it can be told. It must not wait. Nil: each is heard in its own time.
+	// Report tells a node to send its next heartbeat at once, if it can be told. It must not wait. Nil: each node reports in its own time.
 	Report func(nodeID string)
-	// Transport reaches registries elsewhere; nil: the usual one.
+	// Transport reaches other registries; nil: it uses a transport of its own.
 	Transport http.RoundTripper
 }
 
 // Promotion points a channel at a release.
 type Promotion struct {
-	Digest  string // of a way back: "" is the release before
+	Digest  string // of a way back: "" is the previous release
 	Plan    *Plan  // nil: all nodes at once
 	Pointer []byte // a signed envelope, where an operator signs; nil: the gateway signs
 	Seen    int64  // number of the pointer that the caller saw: another one by now is refused; 0: whatever it is
@@ -49,19 +48,17 @@ type Promotion struct {
 // Plan says in which waves nodes are let in.
 type Plan = rollout.Plan
 
-// DefaultPlan is the plan of a promotion that names none.
+// DefaultPlan returns the plan of a promotion that names none.
 func DefaultPlan() Plan { return rollout.DefaultPlan() }
 
-// StateBehind is the state of a channel whose nodes have obeyed higher numbers than a restored database knows. It is told in place of its
+// StateBehind is the state of a channel whose nodes have obeyed higher numbers than a restored database knows. It is shown in place of the
 // rollout's state.
 const StateBehind = "behind"
 
 // Status is a channel with its nodes.
 type Status struct {
 	api.Channel
-	Rollout *releases.Rollout // the newest; nil: there was none
-	Plan    *Plan
-	Nodes   []api.ChannelNode // by name
+	Nodes []api.ChannelNode // by name
 }
 
 // Node is a node as its heartbeat describes it.
@@ -79,5 +76,5 @@ type Node struct {
 // Ref names a node on record.
 type Ref struct{ ID, Name, Tenant string }
 
-// Credential opens a registry elsewhere.
+// Credential opens another registry.
 type Credential = build.Credential

@@ -35,7 +35,7 @@ func (d *Service) renew(ctx context.Context) error {
 		case d.channels[n.channel] == nil || d.channels[n.channel].behind():
 		case pinned && pin.Digest != "" && (pin.Channel != n.channel || d.stranded(n, pin.Sequence) && d.rested(pin.At)):
 			moved[pin.Digest] = append(moved[pin.Digest], Ref{id, n.Name, n.Tenant})
-		case !pinned && d.stranded(n, d.numberOf(n.channel)) && d.rested(d.channels[n.channel].UpdatedAt):
+		case !pinned && d.stranded(n, d.floor(n.channel)) && d.rested(d.channels[n.channel].UpdatedAt):
 			behind[n.channel] = "a node has obeyed a higher number, which was of a pin"
 		}
 	}
@@ -61,9 +61,6 @@ func (d *Service) stranded(n *node, offered int64) bool {
 	c := d.channels[n.channel]
 	return c != nil && !n.Conflict && n.obeyed > offered && n.obeyed <= c.Last
 }
-
-// numberOf is the number of a channel's pointer. The caller holds mu.
-func (d *Service) numberOf(channel string) int64 { return d.floor(&node{channel: channel}) }
 
 // rested keeps nodes that say what is not true from moving numbers all the time.
 func (d *Service) rested(since time.Time) bool { return d.Now().Sub(since) >= strandedFor }
@@ -113,9 +110,5 @@ func (d *Service) reissue(ctx context.Context, name string, pointer []byte, why 
 	if behind { // found only just now
 		return nil
 	}
-	p, err := d.step(ctx, name, step{digest: digest, pointer: pointer, kind: "channel.reissued", why: why}, by)
-	if err == nil {
-		d.attach(ctx, p)
-	}
-	return err
+	return d.step(ctx, name, step{digest: digest, pointer: pointer, kind: "channel.reissued", why: why}, by)
 }

@@ -91,7 +91,7 @@ func (n *node) vitals() rollout.Vitals {
 	return v
 }
 
-// Open reads where the channels stand. What is asked about nodes waits until Load has read them.
+// Open reads where the channels stand. Calls about nodes wait until Load has read the nodes.
 func Open(ctx context.Context, c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now

@@ -115,8 +115,8 @@ func signAgain(why string) error {
 		"muster key ls shows the keys")
 }
 
-// Unsigned is the pointer that an operator has to sign so that the channel, or pins on it, can get this release next. With an empty digest
-// it is the release before the present one.
+// Unsigned returns the pointer that an operator has to sign so that the channel, or pins on it, can get this release next. With an empty
+// digest it is the previous release.
 func (d *Service) Unsigned(_ context.Context, name, digest string) ([]byte, error) {
 	if err := wire.CheckChannel(name); err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 	"muster/store/releases"
 )
 
-// Releases are all releases, the newest first.
+// Releases returns all releases, the newest first.
 func (d *Service) Releases(_ context.Context) ([]api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -52,7 +52,7 @@ func (d *Service) shown(r releases.Release) api.Release {
 	return out
 }
 
-// Release is the one with this digest, or whose version or beginning of the digest is this, if that names one alone.
+// Release returns the release with this digest. name may also be the version, or the beginning of the digest, if only one release has it.
 func (d *Service) Release(_ context.Context, name string) (api.Release, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Service) Release(_ context.Context, name string) (api.Release, error) {
 	return d.shown(found[0]), nil
 }
 
-// Needs names the releases of this registry whose agent a blob is, with the platform, in order.
+// Needs names the releases of this registry for which a blob is the agent, with the platform, in order.
 func (d *Service) Needs(blob string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,7 +94,7 @@ func (d *Service) Needs(blob string) []string {
 	return all
 }
 
-// Channels are all channels, by name.
+// Channels returns all channels, by name.
 func (d *Service) Channels(ctx context.Context) ([]api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (d *Service) Channels(ctx context.Context) ([]api.Channel, error) {
 	return all, nil
 }
 
-// Halted are the channels whose rollout was halted, also those that went back by themselves, by name and without their counts. It looks at
-// no node.
+// Halted returns the channels whose rollout was halted, also those that went back by themselves, by name and without their counts. It looks
+// at no node.
 func (d *Service) Halted() (all []api.Channel) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *Service) Halted() (all []api.Channel) {
 	return all
 }
 
-// Channel is one channel.
+// Channel returns one channel.
 func (d *Service) Channel(ctx context.Context, name string) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return api.Channel{}, err
@@ -142,7 +142,7 @@ func (d *Service) channel(name string) (api.Channel, error) {
 	return out, nil
 }
 
-// Status is one channel with its nodes.
+// Status returns one channel with its nodes.
 func (d *Service) Status(ctx context.Context, name string) (Status, error) {
 	if err := d.ready(ctx); err != nil {
 		return Status{}, err
@@ -155,12 +155,6 @@ func (d *Service) Status(ctx context.Context, name string) (Status, error) {
 	}
 	var s Status
 	s.Channel, s.Nodes = d.view(c)
-	if c.rollout != nil {
-		o := *c.rollout
-		plan := c.plan
-		s.Rollout = &o
-		s.Plan = &plan
-	}
 	d.mu.Unlock()
 	for i, n := range s.Nodes {
 		if n.Phase != wire.UpdateRolledBack && n.Phase != wire.UpdateFailed {
@@ -173,7 +167,8 @@ func (d *Service) Status(ctx context.Context, name string) (Status, error) {
 	return s, nil
 }
 
-// Update is what a node last said of an update, with the log of a version that it went back from. store.ErrNotFound: it said nothing yet.
+// Update returns what a node last said of an update, with the log of a version that it went back from. The error is store.ErrNotFound if it
+// has said nothing yet.
 func (d *Service) Update(ctx context.Context, nodeID string) (releases.Update, error) {
 	return d.records.Update(ctx, nodeID)
 }

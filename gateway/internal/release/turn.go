@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"muster/store/releases"
 )
 
-// Pause lets nobody in until Resume. A rollout that is paused already stays as it is.
+// Pause lets no further nodes in until Resume. If the rollout is paused already, nothing changes.
 func (d *Service) Pause(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	pause := func(v rollout.View) rollout.Outcome {
 		v.Rollout.State = releases.Paused
@@ -23,8 +24,8 @@ func (d *Service) Pause(ctx context.Context, name string, by store.Actor) (api.C
 	return d.turn(ctx, name, turn{to: releases.Paused, from: []string{releases.Running}, kind: "rollout.paused", change: pause}, by)
 }
 
-// Resume goes on, and accepts the nodes that have failed so far. If a restore has left the channel behind its nodes, it orders the
-// channel's release again, under a number above theirs.
+// Resume lets nodes in again, and accepts the nodes that have failed so far. If a restore has left the channel behind its nodes, it orders
+// the channel's release again, under a number above theirs.
 func (d *Service) Resume(ctx context.Context, name string, by store.Actor) (api.Channel, error) {
 	c, err := d.catchUp(ctx, name, by)
 	if err == nil && c.State == releases.Halted { // who resumed may not have seen that: the restore was what the channel told
@@ -57,7 +58,7 @@ func (d *Service) catchUp(ctx context.Context, name string, by store.Actor) (api
 	return d.channel(name)
 }
 
-// Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
+// Abort ends a rollout, and takes the nodes that were let in back to the previous release. Digest and Plan of the promotion are not read.
 // If nobody can sign now, the rollout ends, and the channel says what to sign.
 func (d *Service) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (api.Channel, error) {
 	if err := d.ready(ctx); err != nil {
@@ -96,7 +97,7 @@ func left(v rollout.View, state, why string) rollout.Outcome {
 	return rollout.Outcome{Rollout: v.Rollout}
 }
 
-// leave ends a rollout, and orders the release before. The caller holds changing alone.
+// leave ends a rollout, and orders the previous release. The caller holds changing alone.
 func (d *Service) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (api.Channel, error) {
 	c, err := d.change(ctx, name, t, by)
 	if err != nil || c.Previous == "" {
@@ -185,12 +186,10 @@ func (c *channel) can(t turn) error {
 	if c.rollout == nil {
 		return illegalTurn(name, "no rollout ever began there")
 	}
-	for _, state := range t.from {
-		if c.rollout.State == state {
-			return nil
-		}
+	if !slices.Contains(t.from, c.rollout.State) {
+		return illegalTurn(name, "the rollout is "+c.rollout.State)
 	}
-	return illegalTurn(name, "the rollout is "+c.rollout.State)
+	return nil
 }
 
 func illegalTurn(name, why string) error {

@@ -10,7 +10,7 @@ import (
 	"muster/store/releases"
 )
 
-// Wanted is the answer for a node that asks what to run; nil: what it runs.
+// Wanted returns the answer for a node that asks what to run; nil: the node stays as it is.
 func (d *Service) Wanted(ctx context.Context, nodeID string) (*wire.Release, error) {
 	if err := d.ready(ctx); err != nil {
 		return nil, err
@@ -33,15 +33,8 @@ func (d *Service) Wanted(ctx context.Context, nodeID string) (*wire.Release, err
 	if !fits || !elsewhere(r.Reference) { // the node says that it has no agent in it
 		return out, nil
 	}
-	c, err := d.credential(ctx, r.Credential)
-	if err != nil {
-		return nil, err
-	}
-	there, err := d.remote.Repository(r.Reference, c)
-	if err != nil {
-		return nil, err
-	}
-	out.URL, out.Authorization, err = there.Lend(ctx, mine.Digest)
+	var err error
+	out.URL, out.Authorization, err = d.Place(ctx, r, mine.Digest)
 	return out, err
 }
 
@@ -107,7 +100,7 @@ func (d *Service) layerOf(nodeID, digest string) (releases.Release, bool) {
 	return releases.Release{}, false
 }
 
-// Floor is the channel of a new node, and the number below which it obeys no pointer. Without an answer of the database the channel is
+// Floor returns the channel of a new node, and the number below which it obeys no pointer. If the database does not answer, the channel is
 // empty: the node learns both with its first heartbeat.
 func (d *Service) Floor(ctx context.Context, nodeID string) (channel string, floor int64) {
 	name, err := d.channelOf(ctx, nodeID)
@@ -117,7 +110,7 @@ func (d *Service) Floor(ctx context.Context, nodeID string) (channel string, flo
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return name, d.floor(&node{channel: name})
+	return name, d.floor(name)
 }
 
 // channelOf reads a node's channel. What the node's agent says in its labels counts for nothing: an operator or a credential says it.

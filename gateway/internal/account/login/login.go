@@ -21,7 +21,6 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/account/secret"
 	"muster/store"
-	"muster/store/logins"
 )
 
 const (
@@ -40,10 +39,9 @@ var ErrNone = errors.New("no session has this cookie")
 
 // Service hands out sessions. It is safe for concurrent use.
 type Service struct {
-	store   *store.Store
-	records logins.Records
-	now     func() time.Time
-	log     *slog.Logger
+	store *store.Store
+	now   func() time.Time
+	log   *slog.Logger
 }
 
 // New makes a Service. A nil now is time.Now.
@@ -51,7 +49,7 @@ func New(s *store.Store, now func() time.Time, log *slog.Logger) *Service {
 	if now == nil {
 		now = time.Now
 	}
-	return &Service{store: s, records: logins.On(s.Records()), now: now, log: log}
+	return &Service{store: s, now: now, log: log}
 }
 
 // Visitor is where a login comes from.
@@ -76,29 +74,29 @@ func (d *Service) Mint(ctx context.Context, a store.Account, by store.Actor) (co
 	expires = now.Add(codeLife)
 	code = rand.Text()
 	e := d.event("console.code", a, by)
-	return code, expires, d.records.AddCode(ctx, logins.Code{Hash: hash(code), Account: a.ID, ExpiresAt: expires}, now, e)
+	return code, expires, d.store.AddLoginCode(ctx, store.LoginCode{Hash: hash(code), Account: a.ID, ExpiresAt: expires}, now, e)
 }
 
-// Account is whose session a code begins. It is not used up by that.
+// Account returns the account whose session a code would begin. The code can still be used after that.
 func (d *Service) Account(ctx context.Context, code string) (store.Account, error) {
 	_, a, err := d.code(ctx, code)
 	return a, err
 }
 
-func (d *Service) code(ctx context.Context, code string) (found logins.Code, a store.Account, err error) {
-	found, err = d.records.Code(ctx, hash(strings.ToUpper(strings.TrimSpace(code))), d.now())
+func (d *Service) code(ctx context.Context, code string) (found store.LoginCode, a store.Account, err error) {
+	found, err = d.store.LoginCode(ctx, hash(strings.ToUpper(strings.TrimSpace(code))), d.now())
 	if err == nil {
 		a, err = d.live(ctx, found.Account)
 	}
 	return found, a, err
 }
 
-// Redeem begins a session with a code, which is of no use after that. The cookie is returned once.
+// Redeem begins a session with a code. The code cannot be used again. The cookie is returned once.
 func (d *Service) Redeem(ctx context.Context, code string, from Visitor) (cookie string, a store.Account, err error) {
 	found, a, err := d.code(ctx, code)
 	if err == nil {
-		cookie, err = d.begin(a, from, "code", func(s logins.Session, e store.Event) error {
-			return d.records.Redeem(ctx, found.Hash, s, e)
+		cookie, err = d.begin(a, from, "code", func(s store.Login, e store.Event) error {
+			return d.store.RedeemLoginCode(ctx, found.Hash, s, e)
 		})
 	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, ErrNone) {
@@ -110,10 +108,10 @@ func (d *Service) Redeem(ctx context.Context, code string, from Visitor) (cookie
 
 // Begin begins a session of an account that has proven itself. The cookie is returned once.
 func (d *Service) Begin(ctx context.Context, a store.Account, from Visitor) (cookie string, err error) {
-	return d.begin(a, from, "token", func(s logins.Session, e store.Event) error { return d.records.AddSession(ctx, s, e) })
+	return d.begin(a, from, "token", func(s store.Login, e store.Event) error { return d.store.AddLogin(ctx, s, e) })
 }
 
-func (d *Service) begin(a store.Account, from Visitor, by string, add func(logins.Session, store.Event) error) (string, error) {
+func (d *Service) begin(a store.Account, from Visitor, by string, add func(store.Login, store.Event) error) (string, error) {
 	now := d.now().UTC()
 	cookie := rand.Text()
 	ends := now.Add(OuterLimit)
@@ -124,13 +122,13 @@ func (d *Service) begin(a store.Account, from Visitor, by string, add func(login
 	e := d.event("console.login", a, store.Actor{Name: account.ActorName(a), Address: from.Address})
 	e.Detail["by"] = by
 	e.Detail["browser"] = from.Browser
-	return cookie, add(logins.Session{Hash: hash(cookie), Account: a.ID, CreatedAt: now, SeenAt: now, EndsAt: ends, Address: from.Address,
+	return cookie, add(store.Login{Hash: hash(cookie), Account: a.ID, CreatedAt: now, SeenAt: now, EndsAt: ends, Address: from.Address,
 		Browser: from.Browser}, e)
 }
 
-// Session finds the session of a cookie. ErrNone if it has ended, or its account has.
+// Session returns the session of a cookie. The error is ErrNone if the session or its account has ended.
 func (d *Service) Session(ctx context.Context, cookie string) (Session, error) {
-	found, err := d.records.Session(ctx, hash(cookie))
+	found, err := d.store.Login(ctx, hash(cookie))
 	if errors.Is(err, store.ErrNotFound) {
 		return Session{}, ErrNone
 	}
@@ -146,14 +144,14 @@ func (d *Service) Session(ctx context.Context, cookie string) (Session, error) {
 		return Session{}, err
 	}
 	if now.Sub(found.SeenAt) >= touchEvery {
-		if err := d.records.Touch(ctx, found.Hash, now); err != nil {
+		if err := d.store.TouchLogin(ctx, found.Hash, now); err != nil {
 			d.log.Warn("cannot note that a session was used", "account", a.Name, "error", err)
 		}
 	}
 	return shape(found, a), nil
 }
 
-func over(s logins.Session, now time.Time) bool {
+func over(s store.Login, now time.Time) bool {
 	return !now.Before(s.EndsAt) || now.Sub(s.SeenAt) >= idleLimit
 }
 
@@ -168,7 +166,7 @@ func (d *Service) live(ctx context.Context, id string) (store.Account, error) {
 
 // Sessions lists the sessions of an account that have not ended, the newest first.
 func (d *Service) Sessions(ctx context.Context, a store.Account) ([]Session, error) {
-	found, err := d.records.Sessions(ctx, a.ID)
+	found, err := d.store.Logins(ctx, a.ID)
 	now := d.now()
 	var all []Session
 	for _, s := range found {
@@ -184,7 +182,7 @@ func (d *Service) End(ctx context.Context, a store.Account, id, address string) 
 	if len(id) != idLength {
 		return noSession()
 	}
-	err := d.records.End(ctx, a.ID, id, d.event("console.logout", a, store.Actor{Name: account.ActorName(a), Address: address}))
+	err := d.store.EndLogin(ctx, a.ID, id, d.event("console.logout", a, store.Actor{Name: account.ActorName(a), Address: address}))
 	if errors.Is(err, store.ErrNotFound) {
 		return noSession()
 	}
@@ -200,7 +198,7 @@ func (d *Service) event(kind string, a store.Account, by store.Actor) store.Even
 		Security: true, Detail: map[string]string{"account": a.Name}}
 }
 
-func shape(s logins.Session, a store.Account) Session {
+func shape(s store.Login, a store.Account) Session {
 	return Session{ID: s.Hash[:idLength], Account: a, CreatedAt: s.CreatedAt.UTC(), SeenAt: s.SeenAt.UTC(), EndsAt: s.EndsAt.UTC(),
 		Visitor: Visitor{Address: s.Address, Browser: s.Browser}}
 }

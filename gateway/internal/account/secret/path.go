@@ -11,11 +11,11 @@ import (
 // longestLogPath is how many characters of a path are logged at most.
 const longestLogPath = 256
 
-// LogPath is the request's path in the form for logs. A token is cut down to its public part. After it only the words of routes stay.
+// LogPath returns the request's path in the form for logs. A token is cut down to its public part. After it only the words of routes stay.
 // Control characters are escaped, and the query is left out.
 func LogPath(r *http.Request) string { return PathForLog(r.URL.Path) }
 
-// Segments are the parts of the request's path between slashes, each without its escapes. A slash that was sent as %2F is part of its
+// Segments returns the parts of the request's path between slashes, each without its escapes. A slash that was sent as %2F is part of its
 // segment.
 func Segments(r *http.Request) []string {
 	segments := strings.Split(r.URL.EscapedPath(), "/")
@@ -25,7 +25,7 @@ func Segments(r *http.Request) []string {
 	return segments
 }
 
-// QueryValues are the request's query string without its escapes, and each value in it twice: as it is, and with blanks for plus signs.
+// QueryValues returns the request's query string without its escapes, and each value in it twice: as it is, and with blanks for plus signs.
 func QueryValues(r *http.Request) []string {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -38,7 +38,7 @@ func QueryValues(r *http.Request) []string {
 	return values
 }
 
-// PathForLog is LogPath for a path that the caller has already changed.
+// PathForLog does what LogPath does, for a path that the caller has already changed.
 func PathForLog(path string) string {
 	if plain := Unescape(path); tokenStart(plain) >= 0 {
 		path = plain

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Texts are the strings of a JSON body that have at least this many bytes, including the names of members. A body that is no JSON object
-// is one text. From broken JSON it reads what it can, because it is used to search for secrets.
+// Texts returns the strings of a JSON body that have at least this many bytes, including the names of members. A body that is no JSON
+// object is one text. From broken JSON it reads what it can, because it is used to search for secrets.
 func Texts(body []byte, least int) []string {
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return []string{string(body)}
@@ -80,7 +80,7 @@ func unescapeOnce(text string) string {
 	return out.String()
 }
 
-// Header is all values of a header in one text. Encodings that could hide a token are undone.
+// Header returns all values of a header in one text. Encodings that could hide a token are undone.
 func Header(values []string) string {
 	if len(values) == 1 {
 		return Unescape(credentials(values[0]))
@@ -108,7 +108,7 @@ func credentials(value string) string {
 	return value
 }
 
-// Decoded is the text that a header value has in base64 after the name of a scheme; empty: there is none.
+// Decoded returns the text that a header value has in base64 after the name of a scheme; empty: there is none.
 func Decoded(value string) string {
 	_, text, _ := strings.Cut(value, " ")
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
@@ -121,8 +121,8 @@ func Decoded(value string) string {
 // separators can come before and after a secret in a URL, a header, an assignment or a message.
 const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
 
-// Parts are the parts of a text that may be a secret with at least this many bytes: the whole text, everything after the first separator
-// (a secret that a person chose may have blanks), and every part between two separators.
+// Parts returns the parts of a text that may be a secret with at least this many bytes: the whole text, everything after the first
+// separator (a secret that a person chose may have blanks), and every part between two separators.
 func Parts(text string, least int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		text = strings.TrimSpace(text)

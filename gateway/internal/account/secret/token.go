@@ -15,7 +15,7 @@ const longestID = 16
 // prefixLength is the length of a token's kind with its underscore. PSKPrefix has the same length.
 const prefixLength = len(sign.PSKPrefix)
 
-// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold. It is empty if there is none,
+// TokenID returns the public part, such as msb_ab12, of the first token that the text holds or seems to hold. It is empty if there is none,
 // or if the id is so long that it may be a secret.
 func TokenID(text string) string {
 	at := tokenStart(text)
@@ -32,8 +32,8 @@ func TokenID(text string) string {
 // mostIDs is how many different ids TokenIDs returns at most.
 const mostIDs = 64
 
-// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID returns them, each once. Those of accounts
-// come last: if a header holds two tokens, the account's token may belong there, and the other one does not.
+// TokenIDs returns the public parts of all tokens that the texts hold or seem to hold, as TokenID returns them, each once. Those of
+// accounts come last: if a header holds two tokens, the account's token may belong there, and the other one does not.
 func TokenIDs(texts ...string) []string {
 	var ids []string
 	for _, text := range texts {

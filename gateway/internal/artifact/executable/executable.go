@@ -1,5 +1,5 @@
 // Package executable tells whether a file is a program that Linux starts on a machine that agents are built for. It reads the first bytes
-// of an ELF file and trusts none of them: where the file comes from a registry, anybody may have written it.
+// of an ELF file and trusts none of them: if the file comes from a registry, anybody may have written it.
 //
 // It checks what the kernel checks before it starts a program, as the System V ABI (generic part, "Object Files") has the fields, and that
 // the file is not cut off. Whether the program then does what an agent does is found out on the node, where it is tried.
@@ -34,7 +34,7 @@ const (
 	runs        = 1 // PF_X
 )
 
-// Arch is what Go calls the machine that a program is for; "": it is no such program, or agents are not built for its machine.
+// Arch returns what Go calls the machine that a program is for; "": it is no program of Linux, or agents are not built for its machine.
 func Arch(head []byte) string {
 	if !isELF(head) {
 		return ""
@@ -48,8 +48,9 @@ func Arch(head []byte) string {
 	return ""
 }
 
-// Check refuses what Linux on a machine (amd64 or arm64, as Go calls them) could not start. head are the first bytes of the file, Head of
-// them or all; size is that of the whole file in bytes. The error goes on after the name of the file.
+// Check refuses a program that Linux on a machine (amd64 or arm64, as Go calls them) could not start. head holds the first Head bytes of
+// the file, or all of a shorter one; size is that of the whole file in bytes. The text of the error continues a sentence that begins with
+// the file's name.
 func Check(head []byte, size int64, arch string) error {
 	switch found := Arch(head); {
 	case !isELF(head):

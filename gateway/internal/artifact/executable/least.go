@@ -4,8 +4,8 @@ package executable
 
 import "encoding/binary"
 
-// Least is the least that counts as a program of Linux for a machine (amd64 or arm64, as Go calls them; else of a machine that no agent is
-// for): an ELF header, one segment, and some text in it. No kernel could run it.
+// Least returns the smallest file that counts as a program of Linux for a machine (amd64 or arm64, as Go calls them; any other arch gives a
+// machine that no agent is for): an ELF header, one segment, and some text in it. No kernel could run it.
 func Least(arch, text string) []byte {
 	const headers, base = 64 + 56, 0x400000
 	b := make([]byte, headers, headers+1+len(text))

@@ -171,7 +171,7 @@ func newClient(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// Roots are the roots of step-ca. The caller must not change them.
+// Roots returns the roots of step-ca. The caller must not change them.
 func (i *Issuer) Roots() []*x509.Certificate { return i.roots }
 
 // Check asks step-ca for its health. So a wrong URL or root is noticed when the gateway starts.

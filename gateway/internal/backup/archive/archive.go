@@ -1,5 +1,5 @@
-// Package archive is the form of a backup that has the registry: one tar archive of the database and of every blob that it names. It
-// is written and read as a stream, so it needs no memory for its content. What is read is verified.
+// Package archive is the form of a backup that has the registry: one tar archive of the database and of every blob that it names. It is
+// written and read as a stream, so it needs no memory for its content. Read verifies what it reads.
 //
 //	muster.db                       the database
 //	registry/blobs/<alg>/<hex>      a blob; they come in the order of their digests
@@ -63,7 +63,7 @@ type Blob struct {
 	Size   int64
 }
 
-// Writer writes an archive. First Database, then Add for each blob, then Close or Fail.
+// Writer writes an archive. The caller calls Database first, then Add for each blob, then Close or Fail.
 type Writer struct {
 	tar     *tar.Writer
 	at      time.Time
@@ -104,8 +104,8 @@ func (w *Writer) Add(b Blob, content io.Reader) error {
 	return nil
 }
 
-// Lack notes a blob that the gateway's disk has lost or damaged, and what needs it, for a person. The archive is good without it, and says
-// so at its end.
+// Lack notes a blob that the gateway's disk has lost or damaged, and the names of what needs it. The archive is good without the blob, and
+// says so at its end.
 func (w *Writer) Lack(digest string, needed ...string) {
 	w.summary.Lacks++
 	if len(w.missing) < mostMissing {
@@ -118,7 +118,7 @@ func (w *Writer) Lack(digest string, needed ...string) {
 	}
 }
 
-// Missing is what the archive lacks: how many blobs, the first of them, and the first of what needs them.
+// Missing returns what the archive lacks: how many blobs, the first of them, and the first of what needs them.
 func (w *Writer) Missing() (count int, some, needed []string) {
 	return w.summary.Lacks, w.missing, w.needed
 }
@@ -145,7 +145,7 @@ func (w *Writer) Close() error {
 	return w.end(last{Summary: w.summary, Missing: w.missing, Needed: w.needed})
 }
 
-// Fail ends an archive that could not be made whole. Whoever reads it is told why, where that can still be written.
+// Fail ends an archive that could not be made whole. If it can still write, it writes why, for whoever reads the archive.
 func (w *Writer) Fail(why error) error {
 	if w.broken {
 		return why

@@ -14,22 +14,22 @@ import (
 // magic begins a database that stands without an archive.
 const magic = "SQLite format 3\x00"
 
-// IsDatabase tells by its first bytes whether a backup is the database alone. It moves on in the file.
+// IsDatabase reports, by the first bytes, whether a backup is the database alone. It moves on in the file.
 func IsDatabase(file io.Reader) bool {
 	var head [len(magic)]byte
 	_, err := io.ReadFull(file, head[:])
 	return err == nil && string(head[:]) == magic
 }
 
-// Visitor gets what Read finds. Each function may leave content unread. Its content is verified only when Read has returned nil, but for
-// what Blob has read to the end without an error: that is verified.
+// Visitor has the functions that Read calls with what it finds. Each function may leave content unread. The content is verified only when
+// Read has returned nil. Only a blob that the function Blob has read to its end without an error is verified before that.
 type Visitor struct {
 	Database func(size int64, content io.Reader) error
 	Blob     func(b Blob, content io.Reader) error
 	Missing  func(digests, needed []string) // some of the blobs that it lacks, and some of what needs them; see Summary.Lacks
 }
 
-// Read reads an archive to its end and verifies all of it. A nil function of the visitor is left out.
+// Read reads an archive to its end and verifies all of it. A function of the visitor may be nil: it is not called.
 func Read(from io.Reader, v Visitor) (Summary, error) {
 	r := &reader{tar: tar.NewReader(from), visitor: v}
 	err := r.read()

@@ -14,7 +14,7 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// Installer fills in the script as the gateway is when somebody asks.
+// Installer makes the script anew for each request, with the gateway's present settings.
 type Installer struct {
 	Version   string // of the agents, for people
 	RootPin   string // of the newest root
@@ -24,7 +24,7 @@ type Installer struct {
 	Logger    *slog.Logger
 }
 
-// Answer gives the script for a request. The script names the public URL. If the operator gave no public URL, and trusts no proxy, a
+// Answer returns the script for a request. The script names the public URL. If the operator gave no public URL, and trusts no proxy, a
 // script that is fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from
 // there.
 func (i Installer) Answer(r *http.Request) ([]byte, error) {
@@ -51,7 +51,7 @@ func (i Installer) script(gatewayURL string) ([]byte, error) {
 	return s.Render()
 }
 
-// Command is what an operator pastes on the machine that is to join; empty if there is none. What is downloaded is checked before it
+// Command returns what an operator pastes on the machine that is to join; empty if there is none. What is downloaded is checked before it
 // runs: by a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest. With a
 // given URL, the machine fetches the script from there, and joins there.
 func (i Installer) Command(token, given string) string {

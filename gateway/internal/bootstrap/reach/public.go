@@ -90,7 +90,7 @@ func hostname() string {
 	return name
 }
 
-// Hosts are the names that the gateway's own certificate is for.
+// Hosts returns the names that the gateway's own certificate is for.
 func (r Reach) Hosts() []string {
 	var hosts []string
 	if u, err := url.Parse(r.PublicURL); err == nil {
@@ -117,7 +117,7 @@ func RealURL(publicURL string, a net.Addr) string {
 	return u.String()
 }
 
-// RealAddress puts the port that a listener has into its address, where that asked for port 0.
+// RealAddress puts the port that a listener has into its address, if the address asked for port 0.
 func RealAddress(listen string, a net.Addr) string {
 	host, asked, err := net.SplitHostPort(listen)
 	if err != nil || asked != "0" {

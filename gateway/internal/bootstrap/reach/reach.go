@@ -33,7 +33,7 @@ func (r Reach) CertificateAt(gatewayURL string) muster.Certificate {
 	return muster.OwnCertificate
 }
 
-// EndsTLS tells whether nobody stands between a machine and this gateway at a URL. That is certain where the certificate is of the
+// EndsTLS reports whether nobody stands between a machine and this gateway at a URL. That is certain if the certificate comes from the
 // gateway's own root. Elsewhere it is certain only if no proxy is trusted and only the gateway's own TLS port can be behind the URL.
 func (r Reach) EndsTLS(gatewayURL string) bool {
 	switch r.CertificateAt(gatewayURL) {
@@ -46,7 +46,8 @@ func (r Reach) EndsTLS(gatewayURL string) bool {
 	return err == nil && !r.Proxied && (r.PlainListen == "" || r.ownPort(u))
 }
 
-// NodeURL is where nodes reach this gateway over TLS: the public URL or, where that is plain HTTP, the gateway's TLS port on its host.
+// NodeURL returns the URL at which nodes reach this gateway over TLS: the public URL or, if that is plain HTTP, the gateway's TLS port on
+// its host.
 func (r Reach) NodeURL() string {
 	u, err := url.Parse(r.PublicURL)
 	if err != nil || u.Scheme == "https" {
@@ -56,9 +57,9 @@ func (r Reach) NodeURL() string {
 	return "https://" + net.JoinHostPort(u.Hostname(), tlsPort)
 }
 
-// FirstHop is where a machine that trusts nothing yet fetches its script, and the certificate that it meets there. address is that of
-// NodeURL's host, for machines that cannot resolve its name; empty: they can. With an address, the listener without TLS comes first: the
-// digest in the command vouches for the script there.
+// FirstHop returns the URL at which a machine that trusts nothing yet fetches its script, and the certificate that it meets there. address
+// is the address of NodeURL's host, for machines that cannot resolve its name; empty: they can. With an address, the listener without TLS
+// comes first: the digest in the command vouches for the script there.
 func (r Reach) FirstHop(address string) (string, muster.Certificate) {
 	if address == "" {
 		return r.PublicURL, r.CertificateAt(r.PublicURL)

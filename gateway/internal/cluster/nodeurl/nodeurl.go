@@ -31,7 +31,7 @@ const (
 	noteEvery = time.Hour
 )
 
-// Config is what a List works with.
+// Config says what a List works with.
 type Config struct {
 	Store    *store.Store
 	ID       string                 // of this gateway
@@ -42,7 +42,7 @@ type Config struct {
 	Logger   *slog.Logger
 }
 
-// List is the URLs of all gateways. It is safe for concurrent use. A nil List is that of a gateway that shares no store.
+// List has the URLs of all gateways. It is safe for concurrent use. It is nil on a gateway that shares no store.
 type List struct {
 	Config
 	urls    atomic.Pointer[[]string]
@@ -76,7 +76,7 @@ func Open(ctx context.Context, c Config) (*List, error) {
 	return l, nil
 }
 
-// URLs are those to which nodes may go, this gateway's own first. There are none unless there are several.
+// URLs returns the URLs to which nodes may go, this gateway's own first. If there is one gateway only, it returns none.
 func (l *List) URLs() []string {
 	if l == nil {
 		return nil

@@ -37,15 +37,16 @@ type answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// all is what comes after the header: first what was read with it.
-func (c *Conn) all(rest io.Reader) io.Reader {
-	return io.MultiReader(io.LimitReader(c.rest, int64(c.rest.Buffered())), rest)
+// keep takes a copy from another gateway.
+func (c Copies) keep(from *Conn, blob artifact.Info) error {
+	return from.receive(blob.Size, func(content io.Reader) error { return c.Keep(blob, content) })
 }
 
-// keep takes a copy from another gateway, and says how that went.
-func (c Copies) keep(from *Conn, blob artifact.Info) error {
-	lively := stalling{from.Conn}
-	err := c.Keep(blob, io.LimitReader(from.all(lively), blob.Size))
+// receive takes so many bytes from another gateway at most, and says how that went.
+func (c *Conn) receive(most int64, take func(io.Reader) error) error {
+	lively := stalling{c.Conn}
+	read := io.MultiReader(io.LimitReader(c.rest, int64(c.rest.Buffered())), lively) // first what came with the header
+	err := take(io.LimitReader(read, most))
 	return errors.Join(err, writeLine(lively, answered(err)))
 }
 
@@ -64,26 +65,26 @@ func (c Copies) give(to *Conn, blob artifact.Info) error {
 	return err
 }
 
-// note takes minutes of the history from another gateway, and says how that went.
-func (c Copies) note(from *Conn) error {
-	lively := stalling{from.Conn}
-	err := c.Note(io.LimitReader(from.all(lively), mostNotes))
-	return errors.Join(err, writeLine(lively, answered(err)))
-}
-
 // Note gives another gateway minutes of the history, as JSON.
 func Note(ctx context.Context, own Identity, to Gateway, minutes any) error {
-	c, err := begin(ctx, own, to, header{Kind: notes})
+	return talk(ctx, own, to, header{Kind: notes}, func(c net.Conn) error {
+		lively := stalling{c}
+		if err := writeLine(lively, minutes); err != nil {
+			return err
+		}
+		return readAnswer(bufio.NewReaderSize(lively, mostHeader))
+	})
+}
+
+// talk opens a connection to another gateway for as long as something is said over it, or ctx lasts.
+func talk(ctx context.Context, own Identity, to Gateway, h header, say func(net.Conn) error) error {
+	c, err := begin(ctx, own, to, h)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	lively := stalling{c}
-	if err := writeLine(lively, minutes); err != nil {
-		return err
-	}
-	return readAnswer(bufio.NewReaderSize(lively, mostHeader))
+	return say(c)
 }
 
 func answered(err error) answer {
@@ -117,20 +118,14 @@ func readAnswer(from *bufio.Reader) error {
 	return nil
 }
 
-// Refusal is why another gateway does not do what it was asked.
+// Refusal is the reason why another gateway did not do what it was asked.
 type Refusal string
 
 func (r Refusal) Error() string { return "the other gateway: " + string(r) }
 
 // Keep has another gateway keep a copy of a blob. When it returns nil, the copy is on that gateway's disk, and verified.
 func Keep(ctx context.Context, own Identity, to Gateway, blob artifact.Info, content io.Reader) error {
-	c, err := begin(ctx, own, to, header{Kind: keeps, Blob: &blob})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	return sendBlob(c, content)
+	return talk(ctx, own, to, header{Kind: keeps, Blob: &blob}, func(c net.Conn) error { return sendBlob(c, content) })
 }
 
 func sendBlob(c net.Conn, content io.Reader) error {
@@ -143,8 +138,8 @@ func sendBlob(c net.Conn, content io.Reader) error {
 	return readAnswer(bufio.NewReaderSize(c, mostHeader))
 }
 
-// Fetch gives the bytes of a blob that another gateway has, until ctx ends. Who reads them verifies them. The error is an
-// artifact.ErrNotThere if the other gateway has answered that it has not.
+// Fetch returns the bytes of a blob that another gateway has, until ctx ends. The caller verifies them. The error is an
+// artifact.ErrNotThere if the other gateway has answered that it does not have the blob.
 func Fetch(ctx context.Context, own Identity, from Gateway, blob artifact.Info) (io.ReadCloser, error) {
 	c, err := begin(ctx, own, from, header{Kind: gives, Blob: &blob})
 	if err != nil {

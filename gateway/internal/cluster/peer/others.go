@@ -16,7 +16,7 @@ const notesTime = 3 * time.Second
 // restTime is how long a gateway that took no minutes is left alone: the others must not wait for it each time.
 const restTime = 20 * time.Second
 
-// Alone tells since when no gateway stands by.
+// Alone says since when no gateway stands by; alone is false if one does.
 func (s *Server) Alone(now time.Time) (since time.Time, alone bool) {
 	some := len(s.Standing()) > 0
 	s.mu.Lock()
@@ -30,25 +30,19 @@ func (s *Server) Alone(now time.Time) (since time.Time, alone bool) {
 	return s.alone, !s.alone.IsZero()
 }
 
-// Copy has one of the gateways that stand by keep a copy of a blob. Where none does, there is nobody to ask.
-func (s *Server) Copy(ctx context.Context, blob artifact.Info, content *io.SectionReader) (failed error) {
-	for _, one := range s.Standing() {
-		err := s.ask(one, func(own Identity, to Gateway) error {
-			_, err := content.Seek(0, io.SeekStart)
-			if err == nil {
-				err = Keep(ctx, own, to, blob, content)
-			}
-			return err
-		})
+// Copy has one of the standby gateways keep a copy of a blob. If none stands by, it does nothing.
+func (s *Server) Copy(ctx context.Context, blob artifact.Info, content *io.SectionReader) error {
+	_, failed := s.askAny(func(own Identity, to Gateway) error {
+		_, err := content.Seek(0, io.SeekStart)
 		if err == nil {
-			return nil
+			err = Keep(ctx, own, to, blob, content)
 		}
-		failed = errors.Join(failed, err)
-	}
+		return err
+	})
 	return failed
 }
 
-// NoteAll gives minutes of the history to all gateways that stand by. It is not for concurrent use.
+// NoteAll sends minutes of the history to all standby gateways. It is not for concurrent use.
 func (s *Server) NoteAll(ctx context.Context, minutes any) (failed error) {
 	for _, one := range s.Standing() {
 		if time.Since(s.rests[one.ID]) < restTime {
@@ -68,22 +62,29 @@ func (s *Server) NoteAll(ctx context.Context, minutes any) (failed error) {
 	return failed
 }
 
-// FetchAny gives a blob that one of the gateways that stand by has.
-func (s *Server) FetchAny(ctx context.Context, blob artifact.Info) (content io.ReadCloser, failed error) {
-	for _, one := range s.Standing() {
-		err := s.ask(one, func(own Identity, from Gateway) (err error) {
-			content, err = Fetch(ctx, own, from, blob)
-			return err
-		})
-		if err == nil {
-			return content, nil
-		}
-		failed = errors.Join(failed, err)
-	}
-	if failed == nil {
+// FetchAny returns a blob that one of the standby gateways has.
+func (s *Server) FetchAny(ctx context.Context, blob artifact.Info) (content io.ReadCloser, err error) {
+	some, failed := s.askAny(func(own Identity, from Gateway) (err error) {
+		content, err = Fetch(ctx, own, from, blob)
+		return err
+	})
+	if !some {
 		failed = errors.New("no gateway stands by")
 	}
-	return nil, failed
+	return content, failed
+}
+
+// askAny asks the gateways that stand by, until one has done what it was asked. some: there is one.
+func (s *Server) askAny(what func(own Identity, of Gateway) error) (some bool, failed error) {
+	for _, one := range s.Standing() {
+		err := s.ask(one, what)
+		if err == nil {
+			return true, nil
+		}
+		some = true
+		failed = errors.Join(failed, err)
+	}
+	return some, failed
 }
 
 // ask says which gateway did not do what it was asked.

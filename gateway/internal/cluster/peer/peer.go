@@ -38,7 +38,7 @@ const (
 	mostHeader = 1 << 10
 )
 
-// Identity is a gateway towards the others, as it is now.
+// Identity is what a gateway proves itself with to the others now.
 type Identity struct {
 	ID          string // of this gateway
 	Domain      string // trust domain
@@ -46,7 +46,7 @@ type Identity struct {
 	Roots       []*x509.Certificate
 }
 
-// URI is the SPIFFE id of a gateway.
+// URI returns the SPIFFE id of a gateway.
 func URI(domain, id string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: domain, Path: "/gateway/" + id}
 }
@@ -132,10 +132,10 @@ type Conn struct {
 // Read reads what the caller sends.
 func (c *Conn) Read(p []byte) (int, error) { return c.rest.Read(p) }
 
-// RemoteAddr is the caller's address, as the other gateway saw it. Of a caller on its socket it is a SocketAddr.
+// RemoteAddr returns the caller's address, as the other gateway saw it. If the caller used that gateway's socket, it is a SocketAddr.
 func (c *Conn) RemoteAddr() net.Addr { return c.address }
 
-// LocalAddr is where the caller called: of a caller on the socket of another gateway that is a SocketAddr.
+// LocalAddr returns the address that the caller called. If the caller used the other gateway's socket, it is a SocketAddr.
 func (c *Conn) LocalAddr() net.Addr {
 	if at, ok := c.address.(SocketAddr); ok {
 		return at
@@ -143,13 +143,13 @@ func (c *Conn) LocalAddr() net.Addr {
 	return c.Conn.LocalAddr()
 }
 
-// SocketAddr is the address of an operator on the socket of another gateway: the id of that.
+// SocketAddr is the address of an operator on the socket of another gateway: the id of that gateway.
 type SocketAddr string
 
-// Network is "gateway". Package account, which says who called, knows it by that.
+// Network returns "gateway". Package account, which says who called, recognises a SocketAddr by this.
 func (a SocketAddr) Network() string { return "gateway" }
 
-// String is what the audit says of it.
+// String returns what the audit says of it.
 func (a SocketAddr) String() string { return "socket of " + string(a) }
 
 // CloseWrite ends what is sent to the caller.

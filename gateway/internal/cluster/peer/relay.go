@@ -27,11 +27,13 @@ type Gateway struct {
 type Relay struct {
 	Identity func() (Identity, error)
 	Most     int // connections at a time of one listener
-	// Place gives the address under which a caller's connections count. One address has a part of the places, unless it carries many callers.
+	// Place returns the address under which a caller's connections count. One address may take only a part of the places, unless many is
+	// true: it carries many callers.
 	Place func(net.Addr) (address netip.Addr, many bool)
-	// Own answers a request for a path of this gateway's own, which is not passed: only on listeners without TLS. nil: all are passed.
+	// Own answers a request for a path of this gateway's own, which is not passed on: only on listeners without TLS. nil: all requests are
+	// passed on.
 	Own func(path string) (status int, body string, own bool)
-	// Away is the body of the answer, with the status 503, to a request that cannot be passed. It needs Own.
+	// Away is the body of the answer, with the status 503, to a request that cannot be passed on. It needs Own.
 	Away   string
 	Logger *slog.Logger
 
@@ -45,8 +47,8 @@ type target struct {
 	stop context.CancelFunc
 }
 
-// Follow says which gateway is the active one from now on; nil: none is known. What is passed to another one ends: it may hang there. It is
-// not for concurrent use.
+// Follow says which gateway is the active one from now on; nil: none is known. Connections that are passed to another gateway end: they
+// might hang there. It is not for concurrent use.
 func (r *Relay) Follow(a *Gateway) {
 	before := r.active.Load()
 	if before != nil && a != nil && before.Gateway == *a {
@@ -63,8 +65,8 @@ func (r *Relay) Follow(a *Gateway) {
 	}
 }
 
-// Serve passes what comes to a listener, until ctx ends. Connections that are passed then go on until one of their ends closes them, or
-// Follow is told of another gateway. The listener stays open.
+// Serve passes on what comes to a listener, until ctx ends. After that, connections that were passed on continue until one of their ends
+// closes them, or Follow names another gateway. The listener stays open.
 func (r *Relay) Serve(ctx context.Context, l net.Listener, kind string) error {
 	with, ok := l.(interface{ SetDeadline(time.Time) error })
 	if !ok {

@@ -67,7 +67,7 @@ const callEvery = 30 * time.Second
 // standsFor is how long a gateway counts as standing by after its last hello.
 const standsFor = 3 * helloEvery
 
-// Standing are the gateways that stand by, by id.
+// Standing returns the standby gateways, sorted by id.
 func (s *Server) Standing() []Standing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +227,7 @@ func (s *Server) serve(c *Conn, h header) (handed bool, err error) {
 	case h.Kind == gives && h.Blob != nil:
 		return false, s.copies.give(c, *h.Blob)
 	case h.Kind == notes:
-		return false, s.copies.note(c)
+		return false, c.receive(mostNotes, s.copies.Note)
 	case !s.takes(h.Kind):
 		return false, fmt.Errorf("nothing listens for connections of the kind %.20q: this gateway is not the active one, or is another version",
 			h.Kind)
@@ -279,7 +279,7 @@ func (s *Server) proven(c net.Conn) (passed *Conn, h header, err error) {
 	return passed, h, secure.SetDeadline(time.Time{})
 }
 
-// Joined gives a listener with the connections of its own and those of its kind that other gateways pass on.
+// Joined returns a listener with the connections of own, and those of the same kind that other gateways pass on.
 func (s *Server) Joined(own net.Listener, kind string) net.Listener {
 	s.mu.Lock()
 	s.taken[kind] = true
@@ -320,7 +320,7 @@ func (j *joined) accept() {
 	}
 }
 
-// Accept gives the next connection of either.
+// Accept returns the next connection of either.
 func (j *joined) Accept() (net.Conn, error) {
 	select {
 	case c := <-j.passed:

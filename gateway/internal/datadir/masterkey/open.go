@@ -9,8 +9,8 @@ import (
 	"muster/store"
 )
 
-// Open opens the database. If a change of the master key was cut off, the key before still opens it: then Open finishes the change.
-// If the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
+// Open opens the database. If a change of the master key was cut off, the previous key still opens it: then Open finishes the change. If
+// the key does not fit, the error wraps store.ErrWrongMasterKey; if the file is damaged, store.ErrDamaged.
 func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	key, err := s.Key()
 	if err != nil {
@@ -39,7 +39,7 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	return store.Open(ctx, o)
 }
 
-// WrongShared is the error of a key that does not open the store of several gateways.
+// WrongShared returns the error for a key that does not open the store of several gateways.
 func (s Source) WrongShared() error {
 	return fmt.Errorf("%w: the key in %s is not that of the gateways that have used this store: name theirs with --master-key-file",
 		store.ErrWrongMasterKey, s.place())
@@ -66,7 +66,7 @@ func (s Source) wrongKey(ctx context.Context) error {
 	return fmt.Errorf("%w: the key in %s does not open %s%s; %s", store.ErrWrongMasterKey, tried, s.database(), missing, next)
 }
 
-// Opens tells whether a key opens the database. It opens the database to find out, so the caller must hold the data directory's lock.
+// Opens reports whether a key opens the database. It opens the database to find out, so the caller must hold the data directory's lock.
 func (s Source) Opens(ctx context.Context, key []byte) bool {
 	opened, err := store.Open(ctx, store.Options{Path: s.database(), MasterKey: key})
 	return err == nil && opened.Close() == nil

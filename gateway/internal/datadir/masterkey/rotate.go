@@ -44,8 +44,8 @@ func (r *rotation) steps() []step {
 	}
 }
 
-// Rotate seals the database of a stopped gateway under a new key and gives the key's file. That is the file of the key before or,
-// where out names one, a new file.
+// Rotate seals the database of a stopped gateway under a new key. It returns the key's file: out if that is set, else the same file as
+// before.
 func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 	file := s.File()
 	if file == "" && out == "" {
@@ -78,36 +78,34 @@ func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 	return file, nil
 }
 
-// rotateInto puts the new key into a file of its own. If that file is there, an earlier try wrote it and was cut off. Its key may be
-// the only one that opens the database, so it is used and never replaced.
+// rotateInto puts the new key into a file of its own.
 func (s Source) rotateInto(ctx context.Context, before []byte, out string) error {
-	if !exists(out) {
-		key := random()
-		if err := s.Disk.Create(out, 0o600, encode(key)); err != nil {
-			return err
-		}
-		return reseal(ctx, s.database(), before, key)
-	}
-	key, err := Read(out)
+	key, err := s.keyIn(out)
 	if err != nil || s.Opens(ctx, key) {
 		return err
 	}
 	return reseal(ctx, s.database(), before, key)
 }
 
-// RotateShared seals the store of several gateways under a new key in a file of its own. Nobody else may use the store meanwhile. If the file
-// is there, an earlier try wrote it, and it goes on from there.
+// keyIn gives the new key in a file of its own. If that file is there, an earlier try wrote it and was cut off. Its key may be the only one
+// that opens the database, so it is used and never replaced.
+func (s Source) keyIn(out string) ([]byte, error) {
+	if !exists(out) {
+		if err := s.Disk.Create(out, 0o600, encode(random())); err != nil {
+			return nil, err
+		}
+	}
+	return Read(out)
+}
+
+// RotateShared seals the store of several gateways under a new key in the file out. Nobody else may use the store meanwhile. If the file
+// exists, an earlier try wrote it, and RotateShared goes on from there.
 func (s Source) RotateShared(ctx context.Context, out string) error {
 	before, err := s.Key()
 	if err != nil {
 		return err
 	}
-	if !exists(out) {
-		if err := s.Disk.Create(out, 0o600, encode(random())); err != nil {
-			return err
-		}
-	}
-	key, err := Read(out)
+	key, err := s.keyIn(out)
 	if err != nil {
 		return err
 	}

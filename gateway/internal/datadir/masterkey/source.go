@@ -23,11 +23,11 @@ import (
 const (
 	size      = 32 // bytes, AES-256
 	variable  = "MUSTER_MASTER_KEY"
-	oldSuffix = ".old" // of the key before, for as long as it may be the one that opens the database
+	oldSuffix = ".old" // of the previous key, while it may still be the one that opens the database
 )
 
-// Source says where the master key of a data directory can be. The first of these that is there counts: the file that was named,
-// systemd's credential master.key, the variable MUSTER_MASTER_KEY, the service's key, DATA/master.key.
+// Source says where the master key of a data directory can be. The first of these that exists is used: the file that was named, systemd's
+// credential master.key, the variable MUSTER_MASTER_KEY, the service's key, DATA/master.key.
 type Source struct {
 	Data       string // the data directory
 	Named      string // the file that the operator named; empty: none
@@ -85,19 +85,19 @@ func (s Source) own() string { return filepath.Join(s.Data, datadir.MasterKey) }
 
 func (s Source) database() string { return filepath.Join(s.Data, datadir.Database) }
 
-// InstalledKey is the file of the installed service's key, whether or not it is there.
+// InstalledKey returns the file of the installed service's key, whether or not it is there.
 func (s Source) InstalledKey() string { return filepath.Join(s.Root, datadir.ServiceKey) }
 
 // Where names the place of the key: a file, or the variable.
 func (s Source) Where() string { return s.place().String() }
 
-// WithData tells whether the key is in the data directory: whoever copies that has the database and what opens it.
+// WithData reports whether the key is in the data directory: whoever copies that has the database and what opens it.
 func (s Source) WithData() bool {
 	file := s.place().file
 	return file != "" && datadir.Same(filepath.Dir(file), s.Data)
 }
 
-// File is the file that holds the key. It is empty if the key comes from the environment, and is its owner's to change.
+// File returns the file that holds the key. It is empty if the key comes from the environment: then its owner changes it.
 func (s Source) File() string {
 	if p := s.place(); !p.lent {
 		return p.file
@@ -105,7 +105,7 @@ func (s Source) File() string {
 	return ""
 }
 
-// Key gives the key. It makes one if there is neither a key nor a database.
+// Key returns the key. It makes one if there is neither a key nor a database.
 func (s Source) Key() ([]byte, error) {
 	p := s.place()
 	if p.text != "" {
@@ -139,7 +139,7 @@ func (s Source) lookedFor() string {
 	return strings.Join(append(places, "the variable "+variable), ", ")
 }
 
-// AtService says how the gateway of the service's own data is started, which hands it the key. It is empty for other data.
+// AtService says how the gateway of the service's own data is started, so that it gets the key. It is empty for other data.
 func (s Source) AtService() string {
 	installed := datadir.Installed(s.Root)
 	if installed == "" || !datadir.Same(installed, s.Data) || !exists(s.InstalledKey()) {
@@ -158,7 +158,7 @@ func (s Source) newKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// Read gives the key in a file. If there is no such file the error wraps fs.ErrNotExist.
+// Read returns the key in a file. If there is no such file the error wraps fs.ErrNotExist.
 func Read(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

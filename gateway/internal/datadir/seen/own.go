@@ -17,13 +17,13 @@ import (
 	"muster/store/instance"
 )
 
-// Pulse is the number that the database in a data directory has had at least; 0: that is not known.
+// Pulse returns the number that the database in a data directory has reached at least; 0: that is not known.
 func Pulse(data string) int64 {
 	n, _ := place{data: data}.read()
 	return n.Pulse
 }
 
-// LookAgain is Look for a copy of the database into a shared store, which may be made again.
+// LookAgain does what Look does, for a copy of the database into a shared store, which may be made again.
 func LookAgain(ctx context.Context, data string) error {
 	if c, _ := read(data); c.Shared != nil && c.Shared.Fence == 0 {
 		return nil // nothing has worked here since the copy before
@@ -42,7 +42,8 @@ func Leave(data string) error {
 	return write(data, c, disk.Replace)
 }
 
-// Look recognises the database in a data directory, before anybody opens it, and changes nothing. It refuses one that was copied there.
+// Look recognises the database in a data directory before anybody opens it, and changes nothing. It refuses a database that was copied
+// there.
 func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
 	if err := Moved(data); err != nil {
 		return nil, err
@@ -74,8 +75,8 @@ func Look(ctx context.Context, data string, log *slog.Logger) (*Watch, error) {
 	return w, nil
 }
 
-// Moved is an ErrOther if the gateway of a directory has used a shared store since it used the database there, or if that database was
-// copied into one. What is there is from before.
+// Moved returns an ErrOther if the database of a directory is out of date: its gateway has used a shared store since, or the database was
+// copied into one.
 func Moved(data string) error {
 	c, _ := read(data)
 	if c.Shared == nil || !c.Shared.At.After(c.At) {
@@ -91,7 +92,7 @@ func Moved(data string) error {
 		paste.Quote(filepath.Join(data, datadir.Database)), paste.Quote(data))
 }
 
-// Own notes that the database in a directory is its gateway's from now on, and no shared store.
+// Own notes that the database in a directory is again the one that its gateway uses, and no shared store is.
 func Own(data string) error {
 	c, there := read(data)
 	if !there || c.Shared == nil {

@@ -28,21 +28,21 @@ type Shared struct {
 	written time.Time // when the file was
 }
 
-// Share reads what is known.
+// Share reads what a data directory knows of its store.
 func Share(data string, db store.Engine, log *slog.Logger) *Shared {
 	s := &Shared{place: place{data: data, shared: true}, records: instance.New(store.Records{Engine: db}), log: log, named: -1}
 	s.now, _ = s.place.read()
 	return s
 }
 
-// Last is what the store of a data directory has had at least: its name, "" if that is not known, and the highest fence.
+// Last returns the name of the store of a data directory ("": not known), and the highest fence that it has had.
 func Last(data string) (name string, fence int64) {
 	n, _ := place{data: data, shared: true}.read()
 	return n.Instance, n.Fence
 }
 
-// Judge takes what the lease says now, and is ErrOther if the store is not the one that was seen, or is older. sure: look at the name, too,
-// whether or not the lease has changed hands.
+// Judge takes what the lease says now. It returns an ErrOther if the store is not the one that was seen, or is older. If sure is true, it
+// also compares the name when the lease has not changed hands.
 func (s *Shared) Judge(ctx context.Context, fence, beat int64, sure bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ func (l *Limiter) Take(key string) (wait time.Duration) {
 	return 0
 }
 
-// Over is Take for callers who do not wait: it is true if the key is over its limit.
+// Over does what Take does, for callers who do not wait: it reports whether the key is over its limit.
 func (l *Limiter) Over(key string) bool { return l.Take(key) > 0 }
 
 // most is how long an empty allowance takes to be whole again.

@@ -11,14 +11,15 @@ var (
 	ErrAll = errors.New("all places are taken")
 )
 
-// Places are what many take at once, and give back. No holder gets all of them. The zero value is ready. It is safe for concurrent use.
+// Places are places that many holders take and give back. No holder gets all of them. The zero value is ready. It is safe for concurrent
+// use.
 type Places struct {
 	mu  sync.Mutex
 	all int
 	by  map[string]int // by holder
 }
 
-// Enter takes some places for a holder until leave is called, where one holder may have so many and all together have so many.
+// Enter takes some places until leave is called. One holder may have at most ofOne places, all holders together at most ofAll.
 func (p *Places) Enter(holder string, some, ofOne, ofAll int) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

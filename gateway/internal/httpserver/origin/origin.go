@@ -58,10 +58,10 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 }
 
-// Behind tells whether the request came through a trusted proxy.
+// Behind reports whether the request came through a trusted proxy.
 func (r Resolver) Behind(q *http.Request) bool { return r.trusts(peer(q)) }
 
-// Forwarded tells whether a trusted proxy has read the request and passed it on. Such a proxy adds a header that says for whom. Without
+// Forwarded reports whether a trusted proxy has read the request and passed it on. Such a proxy adds a header that says for whom. Without
 // that header, the request comes from the machine at the trusted address itself, or through a proxy that passes connections on as
 // they are.
 func (r Resolver) Forwarded(q *http.Request) bool {
@@ -77,7 +77,7 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 	return false
 }
 
-// Own tells whether a request over TLS comes straight from a program on the gateway's own machine, though that machine's address is
+// Own reports whether a request over TLS comes straight from a program on the gateway's own machine, though that machine's address is
 // that of a trusted proxy. A proxy on the same machine may write no forwarding header at all. So two more signs of a proxy count, which
 // are of the proxy's own connection: HTTP/1.0, and a TLS handshake that does not name the host of the request. From another machine no
 // request is its own: there, a proxy that writes no header looks as a program does.
@@ -109,8 +109,8 @@ func namesItsHost(q *http.Request) bool {
 	return q.TLS.ServerName != "" && strings.EqualFold(strings.TrimSuffix(host, "."), q.TLS.ServerName)
 }
 
-// Place gives the address under which what a peer does is counted, and tells whether the peer is a trusted proxy, which carries
-// many clients.
+// Place returns the address under which the requests of a peer are counted, and whether the peer is a trusted proxy, which carries many
+// clients.
 func (r Resolver) Place(peer net.Addr) (address netip.Addr, many bool) {
 	with, err := netip.ParseAddrPort(peer.String())
 	if err != nil {
@@ -129,7 +129,7 @@ func Site(address netip.Addr) netip.Addr {
 	return netip.PrefixFrom(address.WithZone(""), site).Masked().Addr()
 }
 
-// SiteOf is Site of an address in text, as Address gives it. What is no address stays as it is.
+// SiteOf does what Site does, for an address in text, as Address returns it. A text that is no address stays unchanged.
 func SiteOf(text string) string {
 	address, err := netip.ParseAddr(text)
 	if err != nil {
@@ -138,12 +138,12 @@ func SiteOf(text string) string {
 	return Site(address).String()
 }
 
-// Open tells whether a trusted proxy says that the request came to it without TLS.
+// Open reports whether a trusted proxy says that the request came to it without TLS.
 func (r Resolver) Open(q *http.Request) bool {
 	return r.Behind(q) && strings.EqualFold(scheme(q), "http")
 }
 
-// Secured tells whether a trusted proxy says that the request came to it over TLS.
+// Secured reports whether a trusted proxy says that the request came to it over TLS.
 func (r Resolver) Secured(q *http.Request) bool {
 	return r.Behind(q) && strings.EqualFold(scheme(q), "https")
 }
@@ -154,9 +154,9 @@ func scheme(q *http.Request) string {
 	return strings.TrimSpace(hops[len(hops)-1])
 }
 
-// Address is the client's address: the peer's own, or what a trusted proxy says. A proxy writes one header, and passes others on as the
-// client wrote them. So where no header was named to NewResolver and two headers name different clients, neither is believed: the
-// address is the proxy's then, and nobody can pose as another. Over a Unix socket it is "socket".
+// Address returns the client's address: the peer's own, or what a trusted proxy says. A proxy writes one header, and passes others on as
+// the client wrote them. So if no header was named to NewResolver and two headers name different clients, neither is believed: then it
+// returns the proxy's address, and nobody can pose as another. Over a Unix socket it is "socket".
 func (r Resolver) Address(q *http.Request) string {
 	at := peer(q)
 	if !at.IsValid() {

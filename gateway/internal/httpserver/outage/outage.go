@@ -21,10 +21,10 @@ type began struct {
 	reason string
 }
 
-// Writable is true unless writes fail.
+// Writable reports whether writes to the database work.
 func (w *Watch) Writable() bool { return w.outage.Load() == nil }
 
-// Lasts tells since when the database takes no writes, and why. lasts is false while it does.
+// Lasts says since when the database takes no writes, and why. lasts is false while it takes them.
 func (w *Watch) Lasts() (since time.Time, reason string, lasts bool) {
 	b := w.outage.Load()
 	if b == nil {

@@ -29,7 +29,7 @@ func CheckURL(address, next string, hasSecret bool) (*url.URL, error) {
 	return u, nil
 }
 
-// IsLoopback is true for a host that is the gateway's own machine by its name or number.
+// IsLoopback reports whether a host is the gateway's own machine, by its name or number.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") ||

@@ -18,7 +18,7 @@ type Error struct {
 	After   time.Duration // it was asked to wait so long; 0: it was not
 }
 
-// Error is the text.
+// Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
 // unreached says why no answer came. The errors of net/http hold the whole URL, which may be a secret, so none of their text is used.

@@ -19,7 +19,7 @@ func GuardPublic() func(network, address string, _ syscall.RawConn) error {
 	return refuse(func(ip netip.Addr) bool { return isOwn(ip) || ip.IsLoopback() || ip.IsPrivate() || shared.Contains(ip) })
 }
 
-// IsForbidden tells whether a request failed because a guard refused its address.
+// IsForbidden reports whether a request failed because a guard refused its address.
 func IsForbidden(err error) bool { return errors.Is(err, errForbidden) }
 
 func refuse(bad func(netip.Addr) bool) func(network, address string, _ syscall.RawConn) error {

@@ -1,5 +1,5 @@
-// Package post sends requests to addresses that people have named: receivers of alerts, and sinks of logs. It says in words why one of them
-// takes nothing, and how long to leave it alone.
+// Package post sends requests to addresses that people have named: receivers of alerts, and sinks of logs. It says in words why a receiver
+// or sink takes nothing, and how long to leave it alone.
 package post
 
 import (
@@ -22,7 +22,7 @@ const (
 	longestAnswer = 64 << 10
 )
 
-// Config says how requests are sent, and what is said where they fail.
+// Config says how requests are sent, and what is said if they fail.
 type Config struct {
 	Roots   *x509.CertPool // nil: the machine's own
 	Time    time.Duration  // for one request, its answer included
@@ -69,7 +69,7 @@ func (c *Config) stays(r *http.Request, via []*http.Request) error {
 // Close ends the connections that nobody uses.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Answer is one that came.
+// Answer is an answer that came.
 type Answer struct {
 	Status int
 	Type   string // of its content
@@ -92,15 +92,15 @@ func (c *Client) Send(r *http.Request) (*Answer, *Error) {
 	return a, nil
 }
 
-// IsPage is true for a page for people: something else stands at the address.
+// IsPage reports whether the answer is a page for people: something else stands at the address.
 func (a *Answer) IsPage() bool { return a.Type == "text/html" || a.Type == "application/xhtml+xml" }
 
-// Fails is an error whose text begins with who answered, and with what.
+// Fails returns an error whose text begins with the host that answered, and its status.
 func (a *Answer) Fails(text, next string) *Error {
 	return &Error{Text: fmt.Sprintf("%s answered with status %d", a.host, a.Status) + text, Next: next, Status: a.Status}
 }
 
-// Refusal is what an answer means whose status says the same everywhere; nil: it is another one.
+// Refusal returns what the answer means, if its status means the same everywhere; nil: it does not.
 func (a *Answer) Refusal(now time.Time) *Error {
 	c := a.client
 	switch {
@@ -120,7 +120,7 @@ func (a *Answer) Refusal(now time.Time) *Error {
 	return nil
 }
 
-// RetryAfter reads that header: seconds or a date; 0: neither.
+// RetryAfter reads the header Retry-After, which holds seconds or a date; 0: it holds neither.
 func RetryAfter(text string, now time.Time, longest time.Duration) time.Duration {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, longest)
@@ -132,8 +132,8 @@ func RetryAfter(text string, now time.Time, longest time.Duration) time.Duration
 	return max(0, min(at.Sub(now), longest))
 }
 
-// Pause is how long to wait after a failure, and so many before it in a row. It doubles with each. Chance, from 0 to 1, spreads it over its
-// second half, so that many do not come back at one moment.
+// Pause returns how long to wait after a failure. before is the number of failures in a row before it: the pause doubles with each. chance,
+// from 0 to 1, spreads the pause over its second half, so that many callers do not come back at one moment.
 func Pause(first, longest time.Duration, before int, chance float64) time.Duration {
 	whole := min(first<<min(before, 20), longest)
 	return whole/2 + time.Duration(chance*float64(whole/2))

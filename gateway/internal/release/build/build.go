@@ -21,7 +21,7 @@ import (
 // VersionLabel is the annotation of an index that says which version it is.
 const VersionLabel = "org.opencontainers.image.version"
 
-// ProgramName is the one file of a layer that is an archive.
+// ProgramName is the name of the only file in a layer that is an archive.
 const ProgramName = "muster-agent"
 
 const (
@@ -31,15 +31,15 @@ const (
 	digestLength  = len("sha256:") + 64
 )
 
-// Source gives the content of builds: the gateway's own registry, or one elsewhere.
+// Source returns the content of builds: the gateway's own registry, or another one.
 type Source interface {
-	// Manifest gives an index or a manifest whose bytes have this digest.
+	// Manifest returns the index or manifest whose bytes have this digest.
 	Manifest(ctx context.Context, digest string) (mediaType string, body []byte, err error)
 	// Blob opens a blob. The caller checks its bytes.
 	Blob(ctx context.Context, digest string) (io.ReadCloser, error)
 }
 
-// Inspect reads all of a build, and checks it. It fills in size and platforms, and the version where the caller gives none.
+// Inspect reads all of a build, and checks it. It fills in size and platforms, and the version if the caller gives none.
 func Inspect(ctx context.Context, from Source, r releases.Release) (releases.Release, error) {
 	mediaType, body, err := manifest(ctx, from, r.Digest)
 	if err != nil {
@@ -194,7 +194,7 @@ func Unusable(format string, args ...any) error {
 	return wire.Refuse(wire.CodeReleaseUnusable, fmt.Sprintf(format, args...), "muster release push makes one that nodes can install")
 }
 
-// IsDigest accepts the one form of digest that pointers have.
+// IsDigest reports whether a text is a digest in the one form that pointers have.
 func IsDigest(digest string) bool {
 	return len(digest) == digestLength && strings.HasPrefix(digest, "sha256:") && artifact.IsDigest(digest)
 }

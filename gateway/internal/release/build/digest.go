@@ -25,8 +25,9 @@ func NewDigests(own *artifact.Registry, url string) Digests {
 		NewRemote(RemoteConfig{Control: post.GuardPublic(), Direct: true})}
 }
 
-// Find gives the digest of an image. Nothing that another registry says is trusted but the digest of what it gave, and the nodes check that
-// again. ofTenant: somebody of one tenant alone asks. login lends USER:PASSWORD for the registry, once that wants it; nil: there is none.
+// Find returns the digest of an image. Of another registry it trusts only the digest of the bytes that it sent, and the nodes check that
+// again. ofTenant is true if the caller belongs to one tenant. login lends USER:PASSWORD for the registry, once the registry wants it; nil:
+// there is none.
 func (d Digests) Find(ctx context.Context, image wire.Image, ofTenant bool, login func(context.Context) (string, error)) (string, error) {
 	if here, err := url.Parse(d.url); err == nil && here.Host == image.Host {
 		m, err := d.own.Manifest(ctx, image.Path, image.Tag)

@@ -38,8 +38,8 @@ type Writer struct {
 	By       store.Actor
 }
 
-// Carry puts agents into the repository of agents, one program at <os>-<arch>/muster-agent, and gives the digest of their index; "": there
-// are none. The same programs and version always have the same digest.
+// Carry puts agents into the repository of agents, one program at <os>-<arch>/muster-agent, and returns the digest of their index; "":
+// there are no agents. The same programs and version always have the same digest.
 func (w Writer) Carry(ctx context.Context, agents fs.FS, version string) (string, error) {
 	names, err := fs.Glob(agents, "*-*/"+ProgramName)
 	if err != nil {

@@ -7,8 +7,6 @@ package build
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,18 +19,18 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/httpserver/post"
 )
 
 const (
-	longestManifest = 1 << 20
-	answerTime      = 15 * time.Second // until the header of an answer
-	documentTime    = 30 * time.Second // for a manifest or a token
-	blobTime        = 10 * time.Minute // for a layer
-	mostHops        = 3                // redirects of a layer
+	answerTime   = 15 * time.Second // until the header of an answer
+	documentTime = 30 * time.Second // for a manifest or a token
+	blobTime     = 10 * time.Minute // for a layer
+	mostHops     = 3                // redirects of a layer
 )
 
-// Credential opens a registry elsewhere. The gateway alone uses it, and nodes get tokens that live for minutes.
+// Credential opens another registry. Only the gateway uses it; nodes get tokens that live for minutes.
 type Credential struct {
 	Name     string `json:"name"`
 	Host     string `json:"host"`            // of the registry
@@ -85,7 +83,7 @@ type Repository struct {
 	credential Credential
 }
 
-// IsHost accepts a host with or without a port, in the form in which it stands in a URL.
+// IsHost reports whether a text is a host with or without a port, in the form in which it stands in a URL.
 func IsHost(host string) bool {
 	u, err := url.Parse("https://" + host)
 	return err == nil && host != "" && u.Host == host && u.Hostname() != "" && !strings.ContainsAny(host, " /?#@\\%")
@@ -137,24 +135,23 @@ func (r *Repository) Manifest(ctx context.Context, reference string) (mediaType 
 	if !strings.HasSuffix(mediaType, "json") {
 		return "", nil, r.broken("answers with %.60q instead of a manifest", mediaType)
 	}
-	body, err = io.ReadAll(io.LimitReader(response.Body, longestManifest+1))
+	body, err = io.ReadAll(io.LimitReader(response.Body, mostManifest+1))
 	if err != nil {
 		return "", nil, r.away(err)
 	}
-	if len(body) > longestManifest {
-		return "", nil, r.broken("gives a manifest of more than %d bytes", longestManifest)
+	if len(body) > mostManifest {
+		return "", nil, r.broken("gives a manifest of more than %d bytes", mostManifest)
 	}
 	return mediaType, body, nil
 }
 
-// Tag is the digest that a tag stands for now: that of the index where there are several platforms.
+// Tag returns the digest that a tag stands for now: the digest of the index if there are several platforms.
 func (r *Repository) Tag(ctx context.Context, tag string) (digest string, err error) {
 	_, body, err := r.Manifest(ctx, tag)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(body)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return artifact.DigestOf(body), nil
 }
 
 // Blob opens a blob. It follows redirects, as registries send them for layers, without the credential. The caller checks the digest.
@@ -239,7 +236,7 @@ type wanted struct{ error }
 
 func (w wanted) Unwrap() error { return w.error }
 
-// WantsCredential tells whether a registry refused only because it was asked without a credential.
+// WantsCredential reports whether a registry refused only because it was asked without a credential.
 func WantsCredential(err error) bool {
 	_, ok := errors.AsType[wanted](err)
 	return ok

@@ -50,8 +50,8 @@ func (r *Repository) ask(ctx context.Context, at string, header http.Header) (*h
 	return r.client.http.Do(request)
 }
 
-// Lend gives the URL of a blob and the header that opens it for a node: a token that ends soon. A registry that knows static credentials
-// alone is refused, because a node must not have one.
+// Lend returns the URL of a blob and the header that opens it for a node: a token that ends soon. It refuses a registry that knows only
+// lasting credentials, because a node must not have one.
 func (r *Repository) Lend(ctx context.Context, digest string) (at, authorization string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()

@@ -12,7 +12,7 @@ const (
 	Offline = "offline"
 )
 
-// Count counts a node by where it stands.
+// Count counts a node by its state.
 func Count(c *api.RolloutCounts, state string) {
 	c.Nodes++
 	switch state {

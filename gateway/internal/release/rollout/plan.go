@@ -21,24 +21,24 @@ type Plan struct {
 	Leaves      string   `json:"leaves,omitempty"`  // digest of the release that a way back leaves; "": it is no way back
 }
 
-// DefaultPlan is the plan of a promotion that names none: one canary, then the others.
+// DefaultPlan returns the plan of a promotion that names none: one canary, then the others.
 func DefaultPlan() Plan {
 	return Plan{Canary: "1", Steps: []string{"100%"}, SoakSeconds: 600, MaxFailed: "10%"}
 }
 
-// AllAtOnce is the plan of a promotion without waves. It still stops where more than a tenth fail.
+// AllAtOnce returns the plan of a promotion without waves. It still stops where more than a tenth fail.
 func AllAtOnce() Plan { return Plan{Steps: []string{"100%"}, MaxFailed: "10%"} }
 
-// WayBack is the plan of a rollback: nothing holds it up.
+// WayBack returns the plan of a rollback: nothing holds it up.
 func WayBack() Plan { return Plan{Steps: []string{"100%"}, MaxFailed: "100%"} }
 
-// Together tells whether a plan lets all nodes in at once.
+// Together reports whether a plan lets all nodes in at once.
 func (p Plan) Together() bool {
 	w, err := p.Read()
 	return err == nil && !w.canary && w.Count() == 1
 }
 
-// Same tells whether two plans let nodes in alike, however they are written. What a way back leaves does not count.
+// Same reports whether two plans let nodes in alike, however they are written. What a way back leaves does not count.
 func (p Plan) Same(other Plan) bool {
 	a, err := p.Read()
 	b, failed := other.Read()
@@ -83,7 +83,7 @@ func (a amount) down(n int) int {
 	return a.number
 }
 
-// Waves is a Plan that was read.
+// Waves is a Plan in a form that was read and checked.
 type Waves struct {
 	canary bool     // the first wave is a canary
 	sizes  []amount // of all waves together up to this one
@@ -151,7 +151,7 @@ func (w Waves) reach(wave, n int) int {
 	return most
 }
 
-// Count is how many waves there are.
+// Count returns how many waves there are.
 func (w Waves) Count() int { return len(w.sizes) }
 
 // limit is how many of a wave's n nodes may fail.

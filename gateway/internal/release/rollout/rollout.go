@@ -22,20 +22,20 @@ const (
 	Out        = "out"         // it left, or its window closed before it began: it may come again
 )
 
-// Active tells whether a node is let in and not through.
+// Active reports whether a node was let in and is not through yet.
 func Active(state string) bool { return state == Admitted || state == Begun }
 
-// Open tells whether a node may still get through: also one that counts as failed because nothing came of it so far.
+// Open reports whether a node may still get through. A node that counts as failed only because nothing came from it so far may.
 func Open(state string) bool { return Active(state) || state == Silent || state == Late }
 
-// Fallen tells whether a state counts as failed.
+// Fallen reports whether a state counts as failed.
 func Fallen(state string) bool {
 	return state == RolledBack || state == Failed || state == Unwell || state == Silent || state == Late
 }
 
 // Times that a node has.
 const (
-	// LeastSilence is how long a node may be silent at least: a way back from a bad release takes up to two minutes.
+	// LeastSilence is the least time that a node may be silent: a way back from a bad release takes up to two minutes.
 	LeastSilence = wire.TrialTime + time.Minute
 	// fairTime is what a node has to begin in, beyond its share of the stagger and the time in which it must be heard.
 	fairTime = 5 * time.Minute
@@ -48,10 +48,10 @@ const (
 	mostStagger      = min(10*time.Minute, wire.MaxStagger)
 )
 
-// Span is how long a node may be silent.
+// Span returns how long a node may be silent.
 func Span(interval time.Duration) time.Duration { return max(3*interval, LeastSilence) }
 
-// Stagger is the time over which so many nodes spread that are let in at once, in whole seconds.
+// Stagger returns the time over which nodes nodes spread that are let in at once, in whole seconds.
 func Stagger(nodes int) time.Duration {
 	return min(time.Duration(nodes/updatesPerSecond)*time.Second, mostStagger)
 }
@@ -74,7 +74,7 @@ type Standing struct {
 	Severe string // what health has found on it since it began with the release; "": nothing
 }
 
-// View is what is known of a rollout. Nothing in it is changed.
+// View is what is known of a rollout. Nobody changes it.
 type View struct {
 	Now     time.Time
 	Since   time.Time // since when nodes can get the release: the gateway is at work without a pause, and the newest pointer is there
@@ -84,7 +84,7 @@ type View struct {
 	Nodes   map[string]Standing // of the channel; in it, or not, is who was let in
 }
 
-// Outcome is what comes of a View.
+// Outcome is what follows from a View.
 type Outcome struct {
 	Rollout releases.Rollout
 	Rows    []releases.Node // those that changed
@@ -107,8 +107,8 @@ const (
 	ToldUnwell = "release.unwell"
 )
 
-// Look moves a rollout on as far as it goes. One that is done is watched still: whoever comes to the release later is let in and counted
-// with the last wave.
+// Look moves a rollout on as far as it goes. A rollout that is done is still watched: nodes that come to the release later are let in and
+// counted with the last wave.
 func Look(v View) Outcome {
 	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
 	r.judge()
@@ -121,20 +121,20 @@ func Look(v View) Outcome {
 	return r.outcome()
 }
 
-// Halt looks at the rows alone, and tells whether too many nodes have failed.
+// Halt looks only at the rows, and reports whether too many nodes have failed.
 func Halt(v View) (Outcome, bool) {
 	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
 	halted := Watched(r.o) && r.halt()
 	return r.outcome(), halted
 }
 
-// Watched tells whether failures can halt a rollout.
+// Watched reports whether failures can halt a rollout.
 func Watched(o releases.Rollout) bool {
 	return o.State == releases.Done || o.State == releases.Running && o.EndedAt == nil
 }
 
-// Resume lets a rollout go on that was held. If it was halted, the nodes that have failed so far are accepted. Who was let in and is not
-// through has its whole time again: meanwhile nobody could begin, and who fetched in a halt had to stop.
+// Resume lets a paused or halted rollout go on. If it was halted, the nodes that have failed so far are accepted. Nodes that were let in
+// and are not through have their whole time again: meanwhile nobody could begin, and nodes that fetched in a halt had to stop.
 func Resume(v View) Outcome {
 	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
 	if r.o.State == releases.Halted {

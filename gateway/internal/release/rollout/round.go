@@ -305,8 +305,8 @@ func (r *round) through(size int) bool {
 	return true
 }
 
-// Next is when the wave after the present one begins. It is nil while nodes of the present one are on their way, in the last one, and
-// while the rollout does not run.
+// Next returns when the wave after the present one begins. It is nil in three cases: nodes of the present wave are on their way, the
+// present wave is the last one, or the rollout does not run.
 func (w Waves) Next(o releases.Rollout) *time.Time {
 	if o.State != releases.Running || o.StillAt == nil || o.Wave >= w.Count()-1 {
 		return nil

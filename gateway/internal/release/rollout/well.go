@@ -8,7 +8,7 @@ import (
 	"muster/store/releases"
 )
 
-// WatchTime is how long a node is watched after its rollout is done, and after it took the release where that was later.
+// WatchTime is how long a node is watched after its rollout was done or, if that was later, after it took the release.
 const WatchTime = time.Hour
 
 // An agent's memory has grown too much where it is so many times what it was, and no small number. An idle agent takes 13 MiB, and one

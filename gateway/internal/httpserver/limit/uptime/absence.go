@@ -66,7 +66,7 @@ func (a absences) within(from, to time.Time) (sum time.Duration) {
 	return sum
 }
 
-// String is the text that the database keeps: pairs of Unix milliseconds.
+// String returns the text that the database keeps: pairs of Unix milliseconds.
 func (a absences) String() string {
 	var parts []string
 	for _, x := range a {

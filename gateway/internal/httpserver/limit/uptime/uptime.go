@@ -185,7 +185,7 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	return gap
 }
 
-// Absent is how long the gateway was away between since and now.
+// Absent returns how long the gateway was away between since and now.
 func (c *Clock) Absent(since, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *Clock) heardTo(now time.Time) time.Time {
 	return at
 }
 
-// Lived is what Begin needs after the next start: when the gateway was last at work. See livedAt.
+// Lived returns what Begin needs after the next start: when the gateway was last at work. See livedAt.
 func (c *Clock) Lived() time.Time {
 	now, _ := c.Read()
 	c.mu.Lock()
@@ -232,7 +232,7 @@ func (c *Clock) Lived() time.Time {
 	return c.livedAt(now.Round(0))
 }
 
-// Ref is what the statuses of nodes are computed from at this moment.
+// Ref returns what the statuses of nodes are computed from at this moment.
 func (c *Clock) Ref() store.StatusRef {
 	now, _ := c.Read()
 	c.mu.Lock()
@@ -242,7 +242,7 @@ func (c *Clock) Ref() store.StatusRef {
 		There: c.there}
 }
 
-// Leapt is true if the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much
+// Leapt reports whether the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much
 // time has passed since that moment.
 func (c *Clock) Leapt(since time.Time, within time.Duration) bool {
 	now, _ := c.Read()
@@ -268,20 +268,20 @@ func (c *Clock) Owe(steps []Step) {
 	c.steps = append(steps, c.steps...)
 }
 
-// Settled is true if no step waits for Take.
+// Settled reports whether no step waits for Take.
 func (c *Clock) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.steps) == 0
 }
 
-// Up is the time that has passed since the first reading. Setting the clock does not change it.
+// Up returns the time that has passed since the first reading. Setting the clock does not change it.
 func (c *Clock) Up() time.Duration {
 	_, up := c.Read()
 	return up
 }
 
-// Now is the time by the clock.
+// Now returns the time by the clock.
 func (c *Clock) Now() time.Time {
 	now, _ := c.Read()
 	return now
