@@ -8,6 +8,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -50,9 +51,7 @@ func New(c Config) *Trail {
 	if t.Now == nil {
 		t.Now = time.Now
 	}
-	if t.Logger == nil {
-		t.Logger = slog.New(slog.DiscardHandler)
-	}
+	t.Logger = cmp.Or(t.Logger, slog.New(slog.DiscardHandler))
 	t.misused = limit.Minute(ofSource, mostKeys, t.Now)
 	t.repeated = limit.Minute(1, mostKeys, t.Now)
 	t.refused = limit.Minute(ofAll, mostKeys, t.Now)
@@ -93,9 +92,9 @@ func onRecord(e store.Event) bool {
 	return e.Tenant != "" || e.Detail["account"] != "" || strings.HasPrefix(e.Actor, "account:")
 }
 
-// Repeated returns true if it counted an event, because one with the same kind, actor, node, outcome and network, that said
-// the same, was recorded in the last minute, or because there were too many refusals of all kinds. If it returns false, the caller must
-// record the event.
+// Repeated reports whether it counted an event instead of leaving it to the caller to record. It counts an event if one with the same kind,
+// actor, node, outcome, network and text was recorded in the last minute, or if there were too many refusals of all kinds. If it returns
+// false, the caller must record the event.
 func (t *Trail) Repeated(ctx context.Context, e store.Event) bool {
 	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, e.Detail["said"], origin.SiteOf(e.Address)}, " ")
 	if !t.repeated.Over(key) && (e.Outcome == store.OutcomeOK || !t.refused.Over(class(e))) {
@@ -105,8 +104,8 @@ func (t *Trail) Repeated(ctx context.Context, e store.Event) bool {
 	return true
 }
 
-// Told is Repeated for an event that a node causes by what it says: it looks at the node and the kind alone. A node chooses the rest, and
-// what others are refused must not hide it.
+// Told does what Repeated does, for an event that a node causes by what it says. It compares only the node and the kind: a node chooses the
+// rest, and what others are refused must not hide it.
 func (t *Trail) Told(ctx context.Context, e store.Event) bool {
 	if !t.told.Over(e.Kind + " " + e.NodeID) {
 		return false

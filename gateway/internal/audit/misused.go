@@ -41,7 +41,7 @@ func (t *Trail) Misused(ctx context.Context, refused error, ids []string, e stor
 		"wait a minute, then try again with the right one")
 }
 
-// Leaks is true for the codes of refusals where others may have read the token that was sent.
+// Leaks reports whether a refusal with this code means that others may have read the token that was sent.
 func Leaks(code string) bool {
 	return code == wire.CodePlaintextSecret || code == wire.CodeTokenWrongRoute || code == wire.CodeTLSRequired
 }

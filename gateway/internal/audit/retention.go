@@ -11,7 +11,6 @@ import (
 	"muster/store"
 	"muster/store/placement"
 	"muster/store/releases"
-	"muster/store/retention"
 	"muster/store/sessions"
 )
 
@@ -64,24 +63,23 @@ func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
 
 func (k Keeper) prune(ctx context.Context, now time.Time) {
 	before := now.Add(-keepFor)
-	records := retention.New(k.Store.Records())
 	if k.Events > 0 {
-		k.pruneEnded(ctx, records, now.Add(-k.Events), now)
+		k.pruneEnded(ctx, now.Add(-k.Events), now)
 	}
 	k.report(ctx, "chains of old certificates are not dropped", inBatches(batch, func() (int, error) {
-		return records.Chains(ctx, before, batch)
+		return k.Store.DropChains(ctx, before, batch)
 	}))
-	k.report(ctx, "scripts of old bootstrap tokens are not dropped", records.Scripts(ctx, before))
+	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, before))
 	k.report(ctx, "what is left of old rollouts is not deleted", releases.New(k.Store.Records()).Prune(ctx, before, batch))
 }
 
 // pruneEnded deletes events, tasks, sessions and uses of GPUs that are older than they are kept. Each batch of events is an event itself.
-func (k Keeper) pruneEnded(ctx context.Context, records retention.Records, before, now time.Time) {
+func (k Keeper) pruneEnded(ctx context.Context, before, now time.Time) {
 	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
 	k.report(ctx, "old events are not deleted", inBatches(batch, func() (int, error) {
-		return records.Events(ctx, before, batch, note)
+		return k.Store.PruneEvents(ctx, before, batch, note)
 	}))
-	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return records.Tasks(ctx, before, tasks) }))
+	k.report(ctx, "old tasks are not deleted", inBatches(tasks, func() (int, error) { return k.Store.PruneTasks(ctx, before, tasks) }))
 	rows := sessions.New(k.Store.Records())
 	uses := placement.New(k.Store.Records())
 	k.report(ctx, "old uses of GPUs are not deleted", inBatches(batch, func() (int, error) { return uses.PruneUses(ctx, before, batch) }))

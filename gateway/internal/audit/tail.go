@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -41,9 +42,7 @@ type Tail struct {
 
 // OpenTail finds the end of the log. Events from then on are handed on by Run.
 func OpenTail(ctx context.Context, c TailConfig) (*Tail, error) {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	t := &Tail{TailConfig: c, news: make(chan struct{})}
 	newest, err := c.Store.Events(ctx, store.EventQuery{Limit: 1})
 	if err != nil {
@@ -56,8 +55,8 @@ func OpenTail(ctx context.Context, c TailConfig) (*Tail, error) {
 	return t, nil
 }
 
-// Add adds a taker, which gets all events in the order of the log, after the takers from before. It must not wait for the disk or the
-// network: it holds up the others. Add is called before Run.
+// Add adds a taker. It gets all events in the order of the log, after the takers that were added before it. It must not wait for the disk
+// or the network: it would hold up the others. Add is called before Run.
 func (t *Tail) Add(take func(context.Context, []store.Event)) { t.takers = append(t.takers, take) }
 
 // Run reads the log until ctx ends.
@@ -79,7 +78,7 @@ func (t *Tail) Run(ctx context.Context) error {
 	}
 }
 
-// Read reads what is new, in as many portions as that takes. Run calls it twice a second; who cannot wait for that calls it too.
+// Read reads what is new. Run calls it twice a second; a caller who cannot wait for that calls it too.
 func (t *Tail) Read(ctx context.Context) error {
 	t.reading.Lock()
 	defer t.reading.Unlock()
@@ -114,15 +113,16 @@ func (t *Tail) keep(events []store.Event) {
 	t.news = make(chan struct{})
 }
 
-// Last is the id of the last event that was handed on; 0: there was none yet.
+// Last returns the id of the last event that was handed on; 0: there was none yet.
 func (t *Tail) Last() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.last
 }
 
-// After returns the events after the one with this id, as far as they have been read. lost: some of them are not in memory any more,
-// or the id is of another log, and the reader has to load again; what is returned then begins later. news is closed when there are more.
+// After returns the events after the one with this id, as far as they have been read. If lost is true, some of them are not in memory any
+// more, or the id is of another log: the reader has to load again, and the events that are returned begin later. news is closed when there
+// are more.
 func (t *Tail) After(id int64) (events []store.Event, lost bool, news <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -34,12 +34,9 @@ func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
 		return 0, err
 	}
 	generation, err := f.adopt(ctx, restored, a)
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) {
-		e := f.event("adopt.refused", about{id: a.NodeID}, itself(a.NodeID, a.Address))
+	if refused, is := errors.AsType[*wire.ErrorDetail](err); is {
+		e := f.audited("adopt.refused", about{id: a.NodeID}, itself(a.NodeID, a.Address), map[string]string{"reason": refused.Message})
 		e.Outcome = refused.Code
-		e.Security = true
-		e.Detail = map[string]string{"reason": refused.Message}
 		if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 			return 0, err
 		}
@@ -68,10 +65,8 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 	issued := store.NewCertificate(a.Leaf.Raw, a.Leaf.RawSubjectPublicKeyInfo, a.Leaf.NotBefore, a.Leaf.NotAfter, a.Chain)
 	c := Certificate(node, issued, max(1, a.Generation))
 	c.IssuedAt = a.Leaf.NotBefore.Add(wire.Backdate)
-	e := f.event("node.adopted", aboutNode(node), itself(node.ID, a.Address))
-	e.Security = true
-	e.Detail = map[string]string{"fingerprint": c.Fingerprint, "not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339),
-		"generation": strconv.Itoa(c.Generation)}
+	e := f.audited("node.adopted", aboutNode(node), itself(node.ID, a.Address), map[string]string{"fingerprint": c.Fingerprint,
+		"not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339), "generation": strconv.Itoa(c.Generation)})
 	err = f.store.Adopt(ctx, restored, c, now, e)
 	if errors.Is(err, store.ErrConflict) {
 		return f.adoptedBefore(store.Fresh(ctx), c)

@@ -65,10 +65,10 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 		"an operator can allow it without a visit: muster node allow-recovery "+id.Name+"; or enrol again with a new token")
 }
 
-// InConflict is true if two machines were seen to use this identity.
+// InConflict reports whether two machines were seen to use this identity.
 func (id *Identity) InConflict() bool { return has(id.Reasons, wire.ReasonConflict) }
 
-// Superseded is true for a certificate that a later one has replaced.
+// Superseded reports whether a later certificate has replaced this one.
 func (id *Identity) Superseded() bool { return id.certificate == store.CertificateSuperseded }
 
 func has(reasons []store.Reason, name string) bool {
@@ -81,7 +81,7 @@ func has(reasons []store.Reason, name string) bool {
 func (f *Fleet) Use(ctx context.Context, id *Identity, purpose Purpose) (*Identity, error) {
 	switch {
 	case id.certificate == store.CertificatePending:
-		event := f.event("node.renewed", id.about(), itself(id.NodeID, ""))
+		event := f.event("node.renewed", id.about(), itself(id.NodeID, ""), nil)
 		err := f.store.PromoteCertificate(ctx, id.Fingerprint, f.now(), event)
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 
 	"muster/gateway/internal/httpserver/limit/uptime"
 	"muster/store"
-	"muster/store/setback"
 )
 
 // stepTold is the size of a step of the clock above which an event tells the operator.
@@ -54,10 +53,10 @@ func (f *Fleet) mend(ctx context.Context, steps []uptime.Step) error {
 	var err error
 	if back > 0 {
 		f.setBeatsBack(now.Round(0), back)
-		err = f.times().SetBack(ctx, setback.Step{Now: now, By: back, RecoveryKind: recoveryAllowed})
+		err = f.store.ClockSetBack(ctx, store.ClockStep{Now: now, By: back, RecoveryKind: recoveryAllowed})
 	}
 	if err == nil {
-		err = f.times().SetForward(ctx, forward, events...)
+		err = f.store.ClockSetForward(ctx, forward, events...)
 	}
 	if err == nil {
 		err = f.noteAbsences(ctx)
@@ -68,9 +67,6 @@ func (f *Fleet) mend(ctx context.Context, steps []uptime.Step) error {
 	}
 	return err
 }
-
-// times is the database, for the times in it that a step of the clock makes wrong.
-func (f *Fleet) times() setback.Records { return setback.New(f.store.Records()) }
 
 func stepWords(by time.Duration) string {
 	if by < 0 {
@@ -133,8 +129,8 @@ func (f *Fleet) noteAbsences(ctx context.Context) error {
 	return f.store.SetMeta(ctx, metaAbsences, f.clock.Absences())
 }
 
-// Absent is how long nobody could be heard between two moments, because the gateway was away or its clock skipped the time.
+// Absent returns how long nobody could be heard between two moments, because the gateway was away or its clock skipped the time.
 func (f *Fleet) Absent(from, to time.Time) time.Duration { return f.clock.Absent(from, to) }
 
-// Ref is what the statuses of nodes are computed from at this moment.
+// Ref returns what the statuses of nodes are computed from at this moment.
 func (f *Fleet) Ref() store.StatusRef { return f.clock.Ref() }

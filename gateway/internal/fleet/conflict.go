@@ -27,9 +27,9 @@ const (
 // recoveryAllowed is the kind of the event that an operator allowed a recovery.
 const recoveryAllowed = "node.recovery_allowed"
 
-// Stray judges a proven use of a superseded certificate, which Check has refused. Soon after the first use of the successor it
-// means nothing. Later it shows that two machines hold the node's identity, so Stray closes the node. A certificate that is
-// too old to be renewed can do no harm, so its use is only recorded. Nil: the request may go on.
+// Stray judges a proven use of a superseded certificate, which Check has refused. Soon after the first use of the successor it means
+// nothing. Later it shows that two machines hold the node's identity, so Stray closes the node. A certificate that is too old to be renewed
+// can do no harm, so its use is only recorded. If Stray returns nil, the request may go on.
 func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpose) error {
 	refused := f.Check(id, purpose)
 	switch {
@@ -68,11 +68,9 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 	if f.strays.Over(id.Fingerprint) {
 		return
 	}
-	e := f.event("identity.stray", id.about(), itself(id.NodeID, p.Address))
-	e.Security = true
+	e := f.audited("identity.stray", id.about(), itself(id.NodeID, p.Address), map[string]string{"fingerprint": id.Fingerprint,
+		"generation": strconv.Itoa(id.Generation), "expired": id.NotAfter.UTC().Format(time.RFC3339)})
 	e.Outcome = wire.CodeSupersededRetry
-	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation),
-		"expired": id.NotAfter.UTC().Format(time.RFC3339)}
 	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}
@@ -110,19 +108,17 @@ func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q ap
 	if err != nil {
 		return Node{}, err
 	}
-	for range moveTries {
+	err = tries(func() error {
 		move, err := f.recovery(ctx, node.ID, q.Fingerprint, open, by)
 		if err != nil {
-			return Node{}, err
+			return err
 		}
-		if err = f.recover(ctx, move); err == nil {
-			return f.Node(ctx, "", node.ID)
-		}
-		if !errors.Is(err, store.ErrConflict) {
-			return Node{}, err
-		}
+		return f.recover(ctx, move)
+	})
+	if err != nil {
+		return Node{}, err
 	}
-	return Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast", "try again")
+	return f.Node(ctx, "", node.ID)
 }
 
 // recover writes a recovery. What was heard until now may come from the machine that loses. So recover drops it, and holds
@@ -155,9 +151,7 @@ func (f *Fleet) recovery(ctx context.Context, nodeID, fingerprint string, open t
 	}
 	until := f.now().Add(open)
 	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: f.now(), RecoveryUntil: &until}
-	e := f.event(recoveryAllowed, aboutNode(row), by)
-	e.Security = true
-	e.Detail = map[string]string{"until": until.UTC().Format(time.RFC3339)}
+	e := f.audited(recoveryAllowed, aboutNode(row), by, map[string]string{"until": until.UTC().Format(time.RFC3339)})
 	if fingerprint != "" {
 		if move.KeepCertificate, err = f.choose(ctx, row, fingerprint); err != nil {
 			return nil, err

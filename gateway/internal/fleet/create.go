@@ -8,7 +8,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -30,10 +29,8 @@ func (f *Fleet) create(ctx context.Context, q api.CreateNodeRequest, row store.N
 	if err := checkNew(q); err != nil {
 		return Node{}, err
 	}
-	row.ID, row.Name, row.Tenant, row.CreatedAt, row.GPUsExpected = nodeid.New(nodeid.Prefix, f.now()), q.Name, q.Tenant, f.now(), q.GPUs
-	e := f.event("node.created", aboutNode(row), by)
-	e.Security = true
-	err := f.store.CreateNode(ctx, row, q.Labels, e)
+	row.ID, row.Name, row.Tenant, row.CreatedAt, row.GPUsExpected = newID(nodePrefix, f.now()), q.Name, q.Tenant, f.now(), q.GPUs
+	err := f.store.CreateNode(ctx, row, q.Labels, f.audited("node.created", aboutNode(row), by, nil))
 	if errors.Is(err, store.ErrConflict) {
 		return Node{}, f.nameTaken(store.Fresh(ctx), q)
 	}

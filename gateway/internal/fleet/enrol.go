@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/fleet/report"
 	"muster/gateway/internal/label"
 	"muster/store"
@@ -28,18 +27,17 @@ type Applicant struct {
 	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error) // may be called once for each try
 }
 
-// Admission is what an applicant gets.
+// Admission is the answer to an applicant.
 type Admission struct {
 	Node        store.Node
 	Certificate store.Certificate
 	New         bool // the node was not known before
-	Again       bool // this is the answer that an earlier request got
 }
 
-// Enrol gives an applicant an identity. The same credential with the same key gets the recorded identity again, as long as that
-// is current. Otherwise the use of the credential, the node and its certificate are written in one transaction. Refusals carry
-// the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use, key_in_use, banned. Each
-// refusal is an event with the address that asked, unless Config.CountAgain counts it.
+// Enrol gives an applicant an identity. The same credential with the same key gets the recorded identity again, while that identity is
+// current. Otherwise the use of the credential, the node and its certificate are written in one transaction. Refusals carry the codes of
+// section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use, key_in_use, banned. Each refusal is an event with the
+// address that asked, unless Config.CountAgain counts it.
 func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	f.watch(ctx)
 	a.named()
@@ -56,8 +54,7 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 			}
 			continue
 		}
-		var refused *wire.ErrorDetail
-		if errors.As(err, &refused) {
+		if refused, is := errors.AsType[*wire.ErrorDetail](err); is {
 			f.refused(ctx, a, refused.Code)
 		}
 		return done, err
@@ -72,9 +69,8 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 // named gives the applicant the name that stands in its token, whatever name the machine asks for.
 func (a *Applicant) named() {
 	if a.Credential.Name != "" && a.Credential.NodeID == "" {
-		named := *a.Request
-		named.Name = a.Credential.Name
-		a.Request = &named
+		a.Request = new(*a.Request)
+		a.Request.Name = a.Credential.Name
 	}
 }
 
@@ -83,7 +79,7 @@ func (a *Applicant) named() {
 func (f *Fleet) likelyNew(a Applicant) bool {
 	t := a.Credential
 	live := a.IsPSK || t.RevokedAt == nil && f.now().Before(t.ExpiresAt) && t.Used < t.Uses
-	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !nodeid.Like(a.Request.Name)
+	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !likeID(a.Request.Name)
 }
 
 // enrolNew writes without reading first. The transaction checks every condition of a new node: a live credential with a use
@@ -129,9 +125,12 @@ func (f *Fleet) admit(ctx context.Context, a Applicant) (Admission, error) {
 	if err != nil {
 		return Admission{}, err
 	}
-	if banned, err := f.store.BannedKey(ctx, a.KeyHash); err != nil || banned {
-		return Admission{}, orRefusal(err, wire.CodeBanned, "this machine's key is banned",
-			"ask the operator; nothing can be done from here")
+	banned, err := f.store.BannedKey(ctx, a.KeyHash)
+	if err == nil && banned {
+		err = wire.Refuse(wire.CodeBanned, "this machine's key is banned", "ask the operator; nothing can be done from here")
+	}
+	if err != nil {
+		return Admission{}, err
 	}
 	place, err := f.place(ctx, a, bound)
 	if err != nil {
@@ -147,7 +146,7 @@ func again(recorded store.Recorded) (Admission, error) {
 		return Admission{}, wire.Refuse(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
 	}
 	if State(node.State) != Retired && recorded.Certificate.Status == store.CertificateCurrent && node.EnrolmentID == recorded.ID {
-		return Admission{Node: node, Certificate: recorded.Certificate, Again: true}, nil
+		return Admission{Node: node, Certificate: recorded.Certificate}, nil
 	}
 	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key enrolled before, and that identity is no longer the node's first one",
 		"make a new key; the agent does so by itself")
@@ -222,10 +221,7 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 	if p.takeOver != nil && p.takeOver.LastSeenAtMost != nil && f.heardSince(p.node.ID, *p.takeOver.LastSeenAtMost) {
 		return Admission{}, errHeard
 	}
-	event := f.event("node.enrolled", aboutNode(p.node), actor(a))
-	event.Security = true
-	event.Detail = p.detail(a)
-	e.Events = []store.Event{event}
+	e.Events = []store.Event{f.audited("node.enrolled", aboutNode(p.node), actor(a), p.detail(a))}
 	err = f.store.Enrol(ctx, e)
 	if err == nil || p.takeOver != nil { // nobody knows the id of a new node
 		f.Forget(p.node.ID)
@@ -251,15 +247,14 @@ func Certificate(node store.Node, issued store.Certificate, generation int) stor
 // refused records a refused enrolment.
 func (f *Fleet) refused(ctx context.Context, a Applicant, code string) {
 	ctx = context.WithoutCancel(ctx) // an applicant that hangs up early is recorded too
-	e := f.event("enrol.refused", about{id: a.Credential.NodeID, tenant: a.Credential.Tenant}, actor(a))
+	e := f.audited("enrol.refused", about{id: a.Credential.NodeID, tenant: a.Credential.Tenant}, actor(a),
+		map[string]string{"credential": a.Credential.ID, "name": a.Request.Name})
 	if e.NodeID != "" { // the event is about the node of the token, whichever machine uses it
 		if node, err := f.store.Node(ctx, "", e.NodeID); err == nil {
 			e.NodeName = node.Name
 		}
 	}
 	e.Outcome = code
-	e.Security = true
-	e.Detail = map[string]string{"credential": a.Credential.ID, "name": a.Request.Name}
 	if f.again != nil && f.again(ctx, e) {
 		return
 	}
@@ -274,11 +269,4 @@ func actor(a Applicant) store.Actor {
 		kind = "psk:"
 	}
 	return store.Actor{Name: kind + a.Credential.ID, Address: a.Address}
-}
-
-func orRefusal(err error, code, message, hint string) error {
-	if err != nil {
-		return err
-	}
-	return wire.Refuse(code, message, hint)
 }

@@ -25,7 +25,7 @@ func TestEnrolNewNode(t *testing.T) {
 	a.Request.Labels = map[string]string{"tier": "spot", "rack": "9", "price_per_hour": "cheap", "maintenance-window": "at night"}
 	a.Hardware = decoded[wire.Hardware](`{"cpus":4}`)
 	got, err := f.Enrol(t.Context(), a)
-	if err != nil || !got.New || got.Again {
+	if err != nil || !got.New {
 		t.Fatalf("got %+v, %v, want a new node", got, err)
 	}
 	n := f.seen("box")
@@ -90,7 +90,7 @@ func TestEnrolAgain(t *testing.T) {
 				f.wantRefusal(err, c.want)
 				return
 			}
-			if err != nil || !again.Again || again.New || again.Certificate.Chain != first.Certificate.Chain ||
+			if err != nil || again.New || again.Certificate.Chain != first.Certificate.Chain ||
 				again.Node.ID != first.Node.ID {
 				t.Errorf("got %+v, %v, want the first answer again", again, err)
 			}

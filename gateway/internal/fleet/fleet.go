@@ -10,6 +10,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -22,7 +23,6 @@ import (
 	"muster/gateway/internal/httpserver/limit/uptime"
 	"muster/gateway/internal/view"
 	"muster/store"
-	"muster/store/setback"
 )
 
 const defaultFlush = 2 * time.Second
@@ -74,12 +74,8 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	f.clock.Wall = c.Now
 	f.clock.Elapsed = c.Elapsed
 	f.now = f.clock.Now
-	if f.flush == 0 {
-		f.flush = defaultFlush
-	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
-	}
+	f.flush = cmp.Or(f.flush, defaultFlush)
+	f.log = cmp.Or(f.log, slog.New(slog.DiscardHandler))
 	f.beats.live = map[string]*live{}
 	f.replays.byNode = map[string]*limit.Memory{}
 	f.cache.init()
@@ -87,9 +83,9 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	return f, f.begin(ctx)
 }
 
-// CountBy lets counts say what of a heartbeat's words counts against work on a node now, and what an earlier one said and still counts. It
-// is asked at each heartbeat of a node that has looked, and must not wait. Without it the words of the last heartbeat count. It is called
-// before the first heartbeat.
+// CountBy sets the function that says which words of a heartbeat count against work on a node now, with earlier words that still count. It
+// is called at each heartbeat of a node that has looked, and must not wait. Without it the words of the last heartbeat count. CountBy is
+// called before the first heartbeat.
 func (f *Fleet) CountBy(counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string) {
 	f.counts = counts
 }
@@ -116,11 +112,11 @@ func (f *Fleet) begin(ctx context.Context) error {
 	if err := f.cameBack(ctx, gap); err != nil {
 		return err
 	}
-	ahead, err := f.times().Ahead(ctx, f.now())
+	ahead, err := f.store.ClockAhead(ctx, f.now())
 	if err != nil || !ahead {
 		return err
 	}
-	return f.times().SetBack(ctx, setback.Step{Now: f.now(), RecoveryKind: recoveryAllowed})
+	return f.store.ClockSetBack(ctx, store.ClockStep{Now: f.now(), RecoveryKind: recoveryAllowed})
 }
 
 // cameBack handles a gap between the previous run and this one. The gateway was away, or the clock of the previous run was
@@ -129,7 +125,7 @@ func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
 	if gap < uptime.StepGap {
 		return nil
 	}
-	return errors.Join(f.times().SetForward(ctx, gap), f.noteAbsences(ctx))
+	return errors.Join(f.store.ClockSetForward(ctx, gap), f.noteAbsences(ctx))
 }
 
 // Run flushes heartbeats until ctx ends, and once more after that. With every few flushes it sweeps.

@@ -21,9 +21,9 @@ type unwritten struct {
 	live *live // where it comes from
 }
 
-// Flush writes the heartbeats that wait. When it returns nil, everything that was heard before the call is in the database, but for the
-// newest figures of reports that have not changed: they follow within ten minutes, and memory has them.
-// It writes at least once, also if no heartbeat waits: each write records that the gateway is at work.
+// Flush writes the heartbeats that wait. When it returns nil, everything that was heard before the call is in the database, except the
+// newest figures of reports that have not changed: they follow within ten minutes, and memory has them. It writes at least once, also if no
+// heartbeat waits: each write records that the gateway is at work.
 func (f *Fleet) Flush(ctx context.Context) error { return f.flushNow(ctx, false) }
 
 // flushNow is Flush. all: with the newest figures of all reports.
@@ -109,18 +109,16 @@ func (f *Fleet) giveBack(waiting []unwritten) {
 		if l == nil { // forgetBeat dropped it meanwhile
 			continue
 		}
-		if u.Again {
-			l.runs.Resave(u.Runs)
-			continue
-		}
-		if !l.dirty {
+		l.runs.Resave(u.Runs)
+		switch {
+		case u.Again:
+		case !l.dirty:
 			l.beat = u.Sample
 			l.raise = u.Raise
 			l.dirty = true
-		} else if l.beat.Hardware == nil {
+		case l.beat.Hardware == nil:
 			l.beat.Hardware = u.Hardware
 		}
-		l.runs.Resave(u.Runs)
 	}
 }
 

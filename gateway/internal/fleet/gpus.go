@@ -69,7 +69,7 @@ func (l *live) expected(id *Identity) int {
 	return max(id.gpusExpected, l.gpusSeen)
 }
 
-// GPUsExpected is the record of how many GPUs the identity's node has; nil: there is no record.
+// GPUsExpected returns the record of how many GPUs the identity's node has; nil: there is no record.
 func (f *Fleet) GPUsExpected(ctx context.Context, id *Identity) *int {
 	if now, err := f.Identity(ctx, id.Fingerprint); err == nil {
 		id = now
@@ -114,11 +114,7 @@ func health(b *reading.Heartbeat, expected int) (reasons []string, detail map[st
 
 // isHealth is true for the reasons that a heartbeat says in a word.
 func isHealth(reason string) bool {
-	switch reason {
-	case wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUCountDropped, wire.HealthGPUFault:
-		return true
-	}
-	return false
+	return slices.Contains([]string{wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUCountDropped, wire.HealthGPUFault}, reason)
 }
 
 // SetGPUs sets the record of how many GPUs a node has. The number n stays until a person changes it or the node enrols again.
@@ -131,12 +127,11 @@ func (f *Fleet) SetGPUs(ctx context.Context, tenant, idOrName string, n int, by 
 	if err != nil {
 		return Node{}, err
 	}
-	e := f.event("node.gpus_expected", aboutNode(node.Node), by)
-	e.Security = true
-	e.Detail = map[string]string{"from": strconv.Itoa(node.GPUsExpected), "to": "as seen"}
+	to := "as seen"
 	if n >= 0 {
-		e.Detail["to"] = strconv.Itoa(n)
+		to = strconv.Itoa(n)
 	}
+	e := f.audited("node.gpus_expected", aboutNode(node.Node), by, map[string]string{"from": strconv.Itoa(node.GPUsExpected), "to": to})
 	err = f.setGPUs(ctx, node.ID, n, e)
 	if errors.Is(err, store.ErrConflict) {
 		return Node{}, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" was retired", "enrol the machine again with a new token")

@@ -40,8 +40,8 @@ func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detai
 			!f.mayTell(id.NodeID) {
 			continue
 		}
-		e := f.event("node.failed", id.about(), itself(id.NodeID, ""))
-		e.Detail = map[string]string{"from": string(id.State), "to": string(id.State), "reasons": reason.Reason, reason.Reason: now}
+		e := f.event("node.failed", id.about(), itself(id.NodeID, ""),
+			map[string]string{"from": string(id.State), "to": string(id.State), "reasons": reason.Reason, reason.Reason: now})
 		err := f.store.TellReason(ctx, id.NodeID, reason.Reason, now, e)
 		f.Forget(id.NodeID)
 		if err != nil {

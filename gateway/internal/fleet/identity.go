@@ -106,8 +106,8 @@ func identityOf(row store.Identity, replay *limit.Memory) (*Identity, error) {
 // AddCertificate records the certificate of the next generation. It becomes the node's certificate when it is first used. If
 // the present certificate has expired, this is a recovery: it is counted, and its event is one for the auditor.
 func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
-	e := f.event("certificate.issued", id.about(), itself(id.NodeID, address))
-	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
+	e := f.event("certificate.issued", id.about(), itself(id.NodeID, address),
+		map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)})
 	next.Status = store.CertificatePending
 	next.IssuedAt = e.At
 	next.Recovery = e.At.After(id.NotAfter)

@@ -19,8 +19,7 @@ func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, h *wire.Hardware
 	if !due {
 		return
 	}
-	e := f.event("node.gpu_health", id.about(), itself(id.NodeID, p.Address))
-	e.Detail = reading.Difference(before, now)
+	e := f.event("node.gpu_health", id.about(), itself(id.NodeID, p.Address), reading.Difference(before, now))
 	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}

@@ -48,9 +48,9 @@ func unlessRefused(err error) error {
 	return err
 }
 
-// RetireSilent retires a node that was not heard from for so long. Time in which the gateway was away does not count, and nothing is
-// retired in the grace after a start. A node that a person holds, that two machines claim to be, or that never joined, stays. It reports
-// whether the node was retired.
+// RetireSilent retires a node that was not heard from for the duration after. Time in which the gateway was away does not count, and
+// nothing is retired in the grace after a start. It leaves a node alone that a person holds, that two machines claim to be, or that never
+// joined. It reports whether the node was retired.
 func (f *Fleet) RetireSilent(ctx context.Context, nodeID string, after time.Duration) (bool, error) {
 	f.watch(ctx)
 	n, err := f.Node(ctx, "", nodeID)

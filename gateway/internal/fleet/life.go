@@ -11,7 +11,7 @@ import (
 // State is the state of a node in its life.
 type State string
 
-// States. Decide says which moves there are.
+// States. The table life says which moves there are.
 const (
 	Commissioned State = wire.StateCommissioned
 	Ready        State = wire.StateReady
@@ -44,9 +44,30 @@ const (
 	Ban          Verb = "ban"          // it is retired, and neither its name nor its key may return
 )
 
-// verbs are all verbs, in the order of a node's life. Refusals list them in this order.
-var verbs = [...]Verb{
-	Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Deploy, Redeploy, Decommission, Retire, Ban,
+// life is the table of all moves, in the order of a node's life: for each verb the state that it leads to from Commissioned, Ready,
+// Deploying, Enrolled, Active, Drained, Unavailable and Retired. Empty: the move is illegal. No other place in the program knows this.
+//
+// A second fetch changes nothing, and neither does the heartbeat, the fault or the cure of a node that gets no new work anyway. What a
+// person decided stays when the node enrols again. A node that works is drained before its provider takes it back.
+var life = [...]struct {
+	verb  Verb
+	event string // the word for the move in the kind of its event; part of the API: auditors search for it
+	to    [8]State
+}{
+	{Accept, "accepted", [8]State{Ready}},
+	{Fetch, "script_fetched", [8]State{"", Deploying, Deploying, Enrolled, Active, Drained, Unavailable}},
+	{Enrol, "enrolled", [8]State{"", Enrolled, Enrolled, Enrolled, Enrolled, Drained, Enrolled}},
+	{Heartbeat, "active", [8]State{"", "", Deploying, Active, Active, Drained, Unavailable}},
+	{Fail, "failed", [8]State{"", "", Deploying, Unavailable, Unavailable, Drained, Unavailable}},
+	{Cure, "cured", [8]State{"", "", Deploying, "", Active, Drained, Active}},
+	{Suspend, "suspended", [8]State{"", "", "", "", Unavailable, "", Unavailable}},
+	{Drain, "drained", [8]State{"", "", "", "", Drained, Drained}},
+	{Resume, "resumed", [8]State{"", "", "", "", Active, Active, Active}},
+	{Deploy, "deploying", [8]State{"", Deploying, Deploying}},
+	{Redeploy, "redeploying", [8]State{"", "", Deploying, "", "", Deploying}},
+	{Decommission, "decommissioned", [8]State{Commissioned, Commissioned, Commissioned, Commissioned, "", Commissioned, Commissioned}},
+	{Retire, "retired", [8]State{Retired, Retired, Retired, Retired, Retired, Retired, Retired, Retired}},
+	{Ban, "banned", [8]State{Retired, Retired, Retired, Retired, Retired, Retired, Retired, Retired}},
 }
 
 // Situation is what Decide looks at.
@@ -55,118 +76,37 @@ type Situation struct {
 	Person bool // a person put the node into this state
 }
 
-// Decide returns the state that a verb leads to. No other place in the program knows this. An illegal move is refused with code
-// illegal_move, and the hint names the legal moves.
+// Decide returns the state that a verb leads to. An illegal move is refused with code illegal_move, and the hint names the legal moves.
 func Decide(s Situation, verb Verb) (State, error) {
-	if to, ok := next(s, verb); ok {
-		return to, nil
-	}
 	var legal []string
-	for _, other := range verbs {
-		if _, ok := next(s, other); ok {
-			legal = append(legal, string(other))
+	for _, move := range life {
+		to := s.next(move.verb, move.to)
+		if to != "" && move.verb == verb {
+			return to, nil
+		}
+		if to != "" {
+			legal = append(legal, string(move.verb))
 		}
 	}
-	return "", wire.Refuse(
-		wire.CodeIllegalMove,
-		"a node that is "+string(s.State)+" cannot "+string(verb),
+	return "", wire.Refuse(wire.CodeIllegalMove, "a node that is "+string(s.State)+" cannot "+string(verb),
 		"what it can do now: "+strings.Join(legal, ", "))
-
 }
 
-func next(s Situation, verb Verb) (State, bool) {
-	switch verb {
-	case Retire, Ban:
-		return Retired, true
-	case Accept:
-		return Ready, s.State == Commissioned
-	case Fetch:
-		return fetched(s.State)
-	case Enrol:
-		return enrolled(s)
-	case Heartbeat:
-		return heard(s.State)
-	case Fail:
-		return failed(s.State)
-	case Cure:
-		return cured(s)
-	case Suspend:
-		return Unavailable, s.State == Active || s.State == Unavailable
-	case Drain:
-		return Drained, s.State == Active || s.State == Drained
-	case Resume:
-		return Active, s.State == Drained || s.State == Active || s.State == Unavailable && s.Person
-	case Deploy:
-		return Deploying, s.State == Ready || s.State == Deploying
-	case Redeploy:
-		return Deploying, s.State == Drained || s.State == Deploying
-	case Decommission:
-		return Commissioned, s.State != Active && s.State != Retired // one that works is drained first
+// next gives the state that a verb leads to; to is its row of the table. What a person made unavailable stays so until a person resumes it.
+// A node that is unavailable by a fault alone cannot be resumed: it is cured.
+func (s Situation) next(verb Verb, to [8]State) State {
+	held := s.Person && s.State == Unavailable
+	switch {
+	case held && (verb == Enrol || verb == Cure):
+		return Unavailable
+	case !held && s.State == Unavailable && verb == Resume:
+		return ""
 	}
-	return "", false
-}
-
-// fetched: a second fetch changes nothing. A node at work may fetch its script again and keeps its state.
-func fetched(s State) (State, bool) {
-	switch s {
-	case Ready, Deploying:
-		return Deploying, true
-	case Enrolled, Active, Drained, Unavailable:
-		return s, true
+	states := [...]State{Commissioned, Ready, Deploying, Enrolled, Active, Drained, Unavailable, Retired}
+	if at := slices.Index(states[:], s.State); at >= 0 {
+		return to[at]
 	}
-	return "", false
-}
-
-// enrolled: what a person decided stays when the node enrols again.
-func enrolled(s Situation) (State, bool) {
-	switch s.State {
-	case Drained:
-		return Drained, true
-	case Unavailable:
-		if s.Person {
-			return Unavailable, true
-		}
-		return Enrolled, true
-	case Ready, Deploying, Enrolled, Active:
-		return Enrolled, true
-	}
-	return "", false
-}
-
-// heard: a heartbeat makes an enrolled node active. It undoes nothing that a person or a fault has done.
-func heard(s State) (State, bool) {
-	switch s {
-	case Enrolled, Active:
-		return Active, true
-	case Drained, Unavailable, Deploying:
-		return s, true
-	}
-	return "", false
-}
-
-// failed: a node that gets no new work anyway keeps its state. Its reasons are recorded all the same.
-func failed(s State) (State, bool) {
-	switch s {
-	case Enrolled, Active, Unavailable:
-		return Unavailable, true
-	case Drained, Deploying:
-		return s, true
-	}
-	return "", false
-}
-
-// cured: only a person ends what a person began.
-func cured(s Situation) (State, bool) {
-	switch s.State {
-	case Unavailable:
-		if s.Person {
-			return Unavailable, true
-		}
-		return Active, true
-	case Drained, Active, Deploying:
-		return s.State, true
-	}
-	return "", false
+	return ""
 }
 
 // personSet is true if a person gave one of the reasons. Only a person may then bring the node back.

@@ -42,9 +42,9 @@ func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, verb Verb, b
 	return f.node(row), nil
 }
 
-// Provide moves a node for its provider: Accept, Deploy, Redeploy and Decommission. The last three end what it was: its certificates are no
-// good any more, and neither are the tokens that are bound to it. Unless force is set, a node of which an allocation has a part is refused
-// that.
+// Provide moves a node for its provider: Accept, Deploy, Redeploy and Decommission. The last three end the node's identity: its
+// certificates, and the tokens that are bound to it, are no longer good. Unless force is set, they are refused if an allocation has a part
+// of the node.
 func (f *Fleet) Provide(ctx context.Context, nodeID string, verb Verb, force bool, by store.Actor) error {
 	_, err := f.apply(ctx, nodeID, change{verb: verb, by: by, force: force})
 	return err
@@ -53,25 +53,33 @@ func (f *Fleet) Provide(ctx context.Context, nodeID string, verb Verb, force boo
 // apply decides a change on the node's present row and writes it. The store refuses with ErrConflict if the node has left that
 // state meanwhile. Then apply decides again.
 func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node, error) {
-	for range moveTries {
-		row, err := f.store.Node(ctx, "", nodeID)
-		if err != nil {
-			return store.Node{}, err
+	var row store.Node
+	err := tries(func() (err error) {
+		if row, err = f.store.Node(ctx, "", nodeID); err != nil {
+			return err
 		}
 		move, err := f.decide(row, c)
 		if err != nil || move == nil {
-			return row, err
+			return err
 		}
 		err = f.store.MoveNode(ctx, *move)
 		f.Forget(nodeID)
 		if err == nil {
-			return f.store.Node(ctx, "", nodeID)
+			row, err = f.store.Node(ctx, "", nodeID)
 		}
-		if !errors.Is(err, store.ErrConflict) {
-			return store.Node{}, err
+		return err
+	})
+	return row, err // not in one line: Go does not say whether row would be read before the call
+}
+
+// tries decides and writes again while the store finds that the node has changed meanwhile.
+func tries(write func() error) error {
+	for range moveTries {
+		if err := write(); !errors.Is(err, store.ErrConflict) {
+			return err
 		}
 	}
-	return store.Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast to be moved", "try again")
+	return wire.Refuse(wire.CodeUnavailable, "the node changes too fast", "try again")
 }
 
 // decide turns a change into a store.Move, or nil if there is nothing to do.
@@ -112,12 +120,8 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 }
 
 func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event {
-	e := f.event("node."+pastTense(c.verb), aboutNode(row), c.by)
-	if c.kind != "" {
-		e.Kind = c.kind
-	}
+	e := f.event(cmp.Or(c.kind, eventOf(c.verb)), aboutNode(row), c.by, map[string]string{"from": move.From, "to": move.To})
 	e.Security = move.From != move.To || c.verb == Ban || c.verb == Retire || c.security
-	e.Detail = map[string]string{"from": move.From, "to": move.To}
 	if len(c.addHealth) > 0 {
 		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
 	}
@@ -129,14 +133,14 @@ func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event
 	return e
 }
 
-// pastTense is the word for a move in the kind of its event. These words are part of the API: auditors search for them.
-func pastTense(verb Verb) string {
-	words := map[Verb]string{
-		Drain: "drained", Resume: "resumed", Retire: "retired", Ban: "banned", Heartbeat: "active", Fail: "failed", Cure: "cured",
-		Suspend: "suspended", Fetch: "script_fetched", Accept: "accepted", Deploy: "deploying", Redeploy: "redeploying",
-		Decommission: "decommissioned",
+// eventOf is the kind of the event of a move.
+func eventOf(verb Verb) string {
+	for _, move := range life {
+		if move.verb == verb {
+			return "node." + move.event
+		}
 	}
-	return cmp.Or(words[verb], string(verb))
+	return "node." + string(verb)
 }
 
 // SetLabels sets and removes labels for the operator. They win over the labels of the credential and of the agent.
@@ -155,15 +159,14 @@ func (f *Fleet) SetLabels(
 	if err != nil {
 		return Node{}, err
 	}
-	e := f.event("node.labelled", aboutNode(node.Node), by)
-	e.Security = true
-	e.Detail = map[string]string{}
+	detail := map[string]string{}
 	for key, value := range set {
-		e.Detail["set."+key] = value
+		detail["set."+key] = value
 	}
 	if len(remove) > 0 {
-		e.Detail["removed"] = strings.Join(remove, ",")
+		detail["removed"] = strings.Join(remove, ",")
 	}
+	e := f.audited("node.labelled", aboutNode(node.Node), by, detail)
 	if err := f.store.SetLabels(ctx, node.ID, set, remove, e); err != nil {
 		return Node{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/store"
 )
 
@@ -32,23 +33,15 @@ func (f *Fleet) Nodes(ctx context.Context, q store.NodeQuery) (Page, error) {
 	if errors.Is(err, store.ErrBadCursor) {
 		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor does not come from a list", "begin again without a cursor")
 	}
-	return Page{f.shown(rows), next, total}, err
+	return Page{api.Each(rows, f.node), next, total}, err
 }
 
-// These are the nodes with these ids, by name. One that is not there is left out.
+// These returns the nodes with these ids, by name. It leaves out ids that are not there.
 func (f *Fleet) These(ctx context.Context, ids []string) ([]Node, error) {
 	f.watch(ctx)
 	rows, err := f.store.NodesByID(ctx, ids)
 	slices.SortFunc(rows, func(a, b store.Node) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
-	return f.shown(rows), err
-}
-
-func (f *Fleet) shown(rows []store.Node) []Node {
-	nodes := make([]Node, len(rows))
-	for i := range rows {
-		nodes[i] = f.node(rows[i])
-	}
-	return nodes
+	return api.Each(rows, f.node), err
 }
 
 // Node finds one node by id or name, within a tenant unless that is empty.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet/nodeid"
 	"muster/gateway/internal/label"
 	"muster/store"
 )
@@ -42,11 +41,11 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	if a.Credential.NodeID != "" {
 		return f.bound(ctx, a)
 	}
-	if nodeid.Like(a.Request.Name) {
+	if likeID(a.Request.Name) {
 		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id",
-			nodeid.OtherName(a.Credential.Name))
+			otherName(a.Credential.Name))
 	}
-	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, nodeid.OtherName(a.Credential.Name)+", or ask the operator")
+	holder, err := f.holder(ctx, a.Credential.Tenant, a.Request.Name, otherName(a.Credential.Name)+", or ask the operator")
 	switch {
 	case err != nil:
 		return place{}, err
@@ -72,9 +71,9 @@ func (f *Fleet) byKey(ctx context.Context, a Applicant) (place, error) {
 // newNode is a place that no node has yet. The transaction makes sure that the name is free.
 func (f *Fleet) newNode(a Applicant) place {
 	return place{node: store.Node{
-		ID: nodeid.New(nodeid.Prefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
+		ID: newID(nodePrefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: f.now(),
-		EnrolmentID: nodeid.New("e", f.now()), GPUsExpected: a.gpus(),
+		EnrolmentID: newID("e", f.now()), GPUsExpected: a.gpus(),
 	}}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet/nodeid"
 	"muster/store"
 )
 
@@ -24,9 +23,7 @@ func (f *Fleet) Rename(ctx context.Context, tenant, idOrName, name string, by st
 		return Node{}, wire.Refuse(wire.CodeRetired, "node "+node.Name+" was retired, and keeps its name in the log",
 			"its name is free for another node, unless it is banned")
 	}
-	e := f.event("node.renamed", about{node.ID, name, node.Tenant}, by)
-	e.Security = true
-	e.Detail = map[string]string{"from": node.Name, "to": name}
+	e := f.audited("node.renamed", about{node.ID, name, node.Tenant}, by, map[string]string{"from": node.Name, "to": name})
 	err = f.store.RenameNode(ctx, node.ID, node.Name, name, e)
 	f.Forget(node.ID)
 	if errors.Is(err, store.ErrConflict) {
@@ -85,7 +82,7 @@ func checkName(name, usage string) error {
 		return wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", name),
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: "+usage)
 	}
-	if nodeid.Like(name) {
+	if likeID(name) {
 		return wire.Refuse(wire.CodeBadName, "the name "+name+" has the form of a node's id", "choose another")
 	}
 	return nil

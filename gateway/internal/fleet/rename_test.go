@@ -141,7 +141,7 @@ func TestTokenWithAName(t *testing.T) {
 	if err != nil || !got.New || got.Node.Name != "gpu-7" || f.stored("gpu-7").ID != got.Node.ID {
 		t.Fatalf("got %+v, %v", got.Node, err)
 	}
-	if again, err := f.Enrol(t.Context(), f.applicant(k, "another", key)); err != nil || !again.Again || again.Node.Name != "gpu-7" {
+	if again, err := f.Enrol(t.Context(), f.applicant(k, "another", key)); err != nil || again.New || again.Node.Name != "gpu-7" {
 		t.Errorf("again: %+v, %v", again.Node, err)
 	}
 	f.beat(got, 1, nil)

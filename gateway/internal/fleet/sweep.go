@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"muster/agent/wire"
-	"muster/store/renewals"
 )
 
 // sweepEvery is how many flushes there are for one sweep.
@@ -18,22 +17,21 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 	if f.Ref().Grace {
 		return nil
 	}
-	rows := renewals.New(f.store.Records())
 	for {
-		due, err := rows.Due(ctx, f.now())
+		due, err := f.store.HasOverdue(ctx, f.now())
 		if err != nil {
 			return err
 		}
 		if !due {
 			break
 		}
-		n, err := rows.Mark(ctx, f.now(), "renewal.overdue", byGateway().Name)
+		n, err := f.store.MarkOverdue(ctx, f.now(), "renewal.overdue", byGateway().Name)
 		if err != nil {
 			return err
 		}
 		f.log.Warn("certificates were not renewed in time; muster node ls marks their nodes", "nodes", n)
 	}
-	nodes, err := rows.Expired(ctx, f.now(), wire.ReasonExpired)
+	nodes, err := f.store.ExpiredNodes(ctx, f.now(), wire.ReasonExpired)
 	if err != nil {
 		return err
 	}

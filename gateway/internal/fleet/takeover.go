@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet/nodeid"
 	"muster/store"
 )
 
@@ -61,7 +60,7 @@ func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 // replace holds the rules for a name that another node of the tenant has.
 func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
-		nodeid.OtherName(a.Credential.Name)+"; if this machine is that node, or replaces it, the operator lets it in with: "+
+		otherName(a.Credential.Name)+"; if this machine is that node, or replaces it, the operator lets it in with: "+
 			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does "+
 			"muster node retire "+a.Request.Name)
 	if has(holder.Reasons, wire.ReasonConflict) { // either machine could meet the conditions below
@@ -77,7 +76,7 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	}
 	if a.Credential.BindInstance && !ofInstance(holder, a.Request) {
 		return place{}, wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node of another instance, and the uses of "+
-			"this token belong to instances", nodeid.OtherName(a.Credential.Name)+"; if this machine replaces that node, the operator lets it in with: "+
+			"this token belong to instances", otherName(a.Credential.Name)+"; if this machine replaces that node, the operator lets it in with: "+
 			"muster node allow-recovery "+a.Request.Name)
 	}
 	holder, left, err := f.silence(ctx, holder.ID)
@@ -119,24 +118,16 @@ func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Du
 	return n, f.Ref().Left(heard, interval), nil
 }
 
-// lastReport is the last heartbeat, else the enrolment, else the creation.
-func lastReport(n store.Node) time.Time {
-	switch {
-	case n.LastSeen != nil:
-		return *n.LastSeen
-	case n.EnrolledAt != nil:
-		return *n.EnrolledAt
-	}
-	return n.CreatedAt
-}
-
-// lastHeard is the last heartbeat or the last enrolment, whichever came later.
+// lastHeard is the last heartbeat or the last enrolment, whichever came later; without both, the creation.
 func lastHeard(n store.Node) time.Time {
-	heard := lastReport(n)
-	if n.EnrolledAt != nil && n.EnrolledAt.After(heard) {
-		return *n.EnrolledAt
+	heard := n.EnrolledAt
+	if heard == nil || n.LastSeen != nil && n.LastSeen.After(*heard) {
+		heard = n.LastSeen
 	}
-	return heard
+	if heard == nil {
+		return n.CreatedAt
+	}
+	return *heard
 }
 
 // heardSince is true if a node has reported after its row was read. The database may not know that yet.
@@ -170,7 +161,7 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 	}
 	said := node.GPUsExpected
 	node.State = string(to)
-	node.EnrolmentID = nodeid.New("e", f.now())
+	node.EnrolmentID = newID("e", f.now())
 	node.Provider = a.Request.Provider
 	node.InstanceID = a.Request.InstanceID
 	node.GPUsExpected = a.gpus()

@@ -33,8 +33,7 @@ func (r *rule) ofStarts(c *wire.Cost) look {
 	if c == nil || c.Starts == nil || c.Starts.Crashes == nil {
 		return look{}
 	}
-	crashes := float64(*c.Starts.Crashes)
-	l := r.high(&crashes, "its agent ended by itself %.0f times")
+	l := r.high(new(float64(*c.Starts.Crashes)), "its agent ended by itself %.0f times")
 	if l.Verdict != bad {
 		return l
 	}
@@ -51,8 +50,7 @@ func (r *rule) ofNVLinks(g *wire.GPU) look {
 	if l == nil || l.Total == nil || l.Down == nil || *l.Total > 0 && *l.Down >= *l.Total {
 		return look{}
 	}
-	down := float64(*l.Down)
-	return r.high(&down, "%.0f of its links to other GPUs are down")
+	return r.high(new(float64(*l.Down)), "%.0f of its links to other GPUs are down")
 }
 
 // mostSkew is the largest difference of two clocks that is allowed for, in milliseconds: ten years.

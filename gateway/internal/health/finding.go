@@ -12,7 +12,7 @@ import (
 	"muster/gateway/internal/label"
 )
 
-// Findings are what is open of a node, the severe first, then the oldest.
+// Findings returns the open findings of a node: the severe first, then the oldest.
 func (d *Service) Findings(nodeID string) []api.Finding {
 	n, _ := d.node(nodeID)
 	all := d.findings(nodeID)
@@ -97,7 +97,7 @@ func conflict(n *api.NodeRow) api.Finding {
 	return f
 }
 
-// List are the findings of the nodes that a query picks: the severe first, then by node.
+// List returns the findings of the nodes that a query picks: the severe first, then by node.
 func (d *Service) List(q Query) []api.NodeFinding {
 	all := []api.NodeFinding{}
 	add := func(n *api.NodeRow, f api.Finding) {

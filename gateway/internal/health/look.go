@@ -28,8 +28,7 @@ func (r *rule) ofNode(n *api.NodeRow, s *view.Sample) look {
 	case condition.MemoryFull:
 		return r.high(percent(h.MemoryUsedMiB, h.MemoryTotalMiB), "its memory is %.1f %% full")
 	case condition.ClockOff:
-		off := math.Abs(float64(s.SkewMillis)) / 1000
-		return r.high(&off, "its clock is off by %.0f seconds")
+		return r.high(new(math.Abs(float64(s.SkewMillis))/1000), "its clock is off by %.0f seconds")
 	case condition.RenewalOverdue:
 		return ofRenewal(n)
 	case condition.AgentCrashLoop:
@@ -116,8 +115,7 @@ func load(h *wire.Hardware) *float64 {
 	if h.Load1 == nil || h.CPUs == nil || *h.CPUs <= 0 {
 		return nil
 	}
-	share := 100 * *h.Load1 / float64(*h.CPUs)
-	return &share
+	return new(100 * *h.Load1 / float64(*h.CPUs))
 }
 
 // percent is how much of a whole is used; nil: that is not known.
@@ -125,8 +123,7 @@ func percent(used, whole *int64) *float64 {
 	if used == nil || whole == nil || *whole <= 0 {
 		return nil
 	}
-	share := 100 * float64(*used) / float64(*whole)
-	return &share
+	return new(100 * float64(*used) / float64(*whole))
 }
 
 // ofECC counts from the driver's start: what the board had in its life before says nothing of now.
@@ -134,8 +131,7 @@ func (r *rule) ofECC(g *wire.GPU) look {
 	if g.ECC == nil || g.ECC.UncorrectedVolatile == nil {
 		return look{}
 	}
-	errors := float64(*g.ECC.UncorrectedVolatile)
-	return r.high(&errors, "%.0f errors of its memory could not be corrected")
+	return r.high(new(float64(*g.ECC.UncorrectedVolatile)), "%.0f errors of its memory could not be corrected")
 }
 
 func ofPending(g *wire.GPU) look {

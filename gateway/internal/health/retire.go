@@ -84,9 +84,8 @@ func (d *Service) hold(ctx context.Context, why string, waiting int) {
 	if d.retirement.held == why {
 		return
 	}
-	e := d.event("health.retire_held", store.Actor{Name: "gateway"})
-	e.Security = false
-	e.Detail = map[string]string{"why": why, "waiting": strconv.Itoa(waiting), "limit": d.RetireAfter.String()}
+	e := d.event("health.retire_held", store.Actor{Name: byGateway},
+		map[string]string{"why": why, "waiting": strconv.Itoa(waiting), "limit": d.RetireAfter.String()})
 	if err := d.Records.Write(ctx, nil, e); err != nil {
 		d.warn(ctx, "that silent nodes are not retired now could not be recorded", err)
 		return

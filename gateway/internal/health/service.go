@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -27,7 +28,7 @@ const (
 type Config struct {
 	Records records.Records
 
-	// These know the nodes, and must not wait.
+	// These functions know the nodes. They must not wait.
 	Ready func() bool                          // all nodes are known
 	Node  func(id string) (*api.NodeRow, bool) // as it is known now
 	Nodes func() []*api.NodeRow                // all that are not retired
@@ -40,7 +41,7 @@ type Config struct {
 	RetireAfter time.Duration // a node is retired that is silent for so long; 0: none is
 	Retire      func(ctx context.Context, id string, after time.Duration) (bool, error)
 
-	// CountAgain counts an event that comes too often, and then returns true: it is not recorded. Nil: every event is.
+	// CountAgain counts an event that comes too often, and then returns true: the event is not recorded. Nil: every event is recorded.
 	CountAgain func(context.Context, store.Event) bool
 	Now        func() time.Time // nil: time.Now
 	Logger     *slog.Logger     // nil: nothing is logged
@@ -94,9 +95,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if d.CountAgain == nil {
 		d.CountAgain = func(context.Context, store.Event) bool { return false }
 	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	if err := d.readSettings(ctx); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (b settings) of(r *rule, n *api.NodeRow) (counts *rule, off bool) {
 	return r, r.IsUnset()
 }
 
-// Rules are all rules with their settings, of each the one that wins first.
+// Rules returns all rules with their settings. Of the settings of a rule, the one that wins comes first.
 func (d *Service) Rules() []api.HealthRule { return api.Each(d.rules, d.shown) }
 
 // shown is a rule as the API shows it.
@@ -110,8 +110,7 @@ func (d *Service) Set(ctx context.Context, s records.Setting, by store.Actor) (a
 	}
 	s.SetAt = d.Now()
 	s.SetBy = by.Name
-	e := d.event("health.rule_set", by)
-	e.Detail = map[string]string{"rule": s.Rule, "selector": s.Selector, "off": strconv.FormatBool(s.Off)}
+	e := d.event("health.rule_set", by, map[string]string{"rule": s.Rule, "selector": s.Selector, "off": strconv.FormatBool(s.Off)})
 	if s.For > 0 {
 		e.Detail["for"] = s.For.String()
 	}
@@ -171,9 +170,7 @@ func (d *Service) Unset(ctx context.Context, rule, selected string, by store.Act
 	if d.rule(rule) == nil {
 		return noRule(rule)
 	}
-	e := d.event("health.rule_unset", by)
-	e.Detail = map[string]string{"rule": rule, "selector": selected}
-	err := d.Records.Unset(ctx, rule, selected, e)
+	err := d.Records.Unset(ctx, rule, selected, d.event("health.rule_unset", by, map[string]string{"rule": rule, "selector": selected}))
 	if errors.Is(err, store.ErrConflict) {
 		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the rule %s has no setting for the selector %.120q", rule, selected),
 			"muster health rules -o wide shows the settings")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Counts looks at what a heartbeat says, and returns what counts against work on the node now. A word counts at once. It goes on to count
-// until the node was well for as long as its rule says, so a node that fails at every other look stays out of work. A word whose rule is
-// switched off does not count. The answer is never nil.
+// Counts returns what counts against work on the node now, by what a heartbeat says. A word counts at once. It goes on to count until the
+// node was well for as long as its rule says, so a node that fails at every other look stays out of work. A word whose rule is switched off
+// does not count. The result is never nil.
 func (d *Service) Counts(nodeID string, interval time.Duration, words []string, detail map[string]string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

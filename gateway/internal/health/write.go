@@ -97,14 +97,9 @@ func (d *Service) giveBack(batch []change) {
 
 // changed is the event of a change.
 func (d *Service) changed(c change) store.Event {
-	e := d.event("health.found", store.Actor{Name: "gateway"})
-	e.At = c.at
-	e.Security = false
-	e.NodeID = c.NodeID
-	e.NodeName = c.name
-	e.Tenant = c.tenant
-	e.Detail = map[string]string{"rule": c.Rule, "text": c.Text, "since": c.Since.UTC().Format(time.RFC3339),
-		"severity": d.rule(c.Rule).Severity}
+	e := d.event("health.found", store.Actor{Name: byGateway}, map[string]string{"rule": c.Rule, "text": c.Text,
+		"since": c.Since.UTC().Format(time.RFC3339), "severity": d.rule(c.Rule).Severity})
+	e.At, e.NodeID, e.NodeName, e.Tenant = c.at, c.NodeID, c.name, c.tenant
 	if c.GPU != "" {
 		e.Detail["gpu"] = c.GPU
 	}
@@ -118,8 +113,13 @@ func (d *Service) changed(c change) store.Event {
 	return e
 }
 
-func (d *Service) event(kind string, by store.Actor) store.Event {
-	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true}
+// byGateway is the actor of what nobody asked for.
+const byGateway = "gateway"
+
+// event is one of this moment. What a person does is for the auditor.
+func (d *Service) event(kind string, by store.Actor, detail map[string]string) store.Event {
+	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK,
+		Security: by.Name != byGateway, Detail: detail}
 }
 
 // apply tells of nodes' findings, and moves the nodes. A node that cannot be moved now is moved in a later round.

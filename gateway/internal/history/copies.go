@@ -84,7 +84,7 @@ func (b *Store) endCopies(stop context.CancelFunc, given <-chan struct{}) {
 	stop()
 }
 
-// Put keeps minutes that another gateway has written. A minute may come twice: of each moment one sample counts.
+// Put keeps minutes that another gateway has written. A minute may come twice: only one sample counts for each moment.
 func (b *Store) Put(minutes []Minute) error {
 	all := make([][]history.Sample, len(minutes))
 	for i := range minutes {

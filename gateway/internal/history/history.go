@@ -8,12 +8,14 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/store"
@@ -27,7 +29,7 @@ type Config struct {
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger
 
-	// Copy gives minutes that were written to the other gateways on the same database; nil: there are none. Run calls it beside its own
+	// Copy passes minutes that were written to the other gateways on the same database; nil: there are none. Run calls it beside its own
 	// work, one call at a time, and it must end when ctx does.
 	Copy func(ctx context.Context, minutes []Minute) error
 }
@@ -38,11 +40,11 @@ type Store struct {
 
 	mu      sync.Mutex
 	nodes   map[string]*node
-	ended   []ended // minutes that are over and not written yet, the oldest first
-	gone    int     // how many minutes left that list since the start
-	waiting int     // samples in ended and in the nodes' minutes
-	dropped int     // samples that the file did not take in time
-	damaged bool    // a reader found it so
+	ended   []ended     // minutes that are over and not written yet, the oldest first
+	gone    int         // how many minutes left that list since the start
+	waiting int         // samples in ended and in the nodes' minutes
+	dropped int         // samples that the file did not take in time
+	damaged atomic.Bool // a reader found the file so
 
 	reading sync.RWMutex  // held for reading by those who use file, and for writing to open or close it
 	file    *history.File // nil: it is not open
@@ -63,9 +65,7 @@ func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Store{Config: c, nodes: map[string]*node{}, copies: copies{waiting: make(chan []Minute, mostCopies)}}
 }
 
@@ -100,7 +100,7 @@ func (b *Store) Run(ctx context.Context) error {
 // Turn does what is due now, as Run has it done every few seconds. Whatever fails is tried again in the next turn. Nobody may call it
 // while Run runs.
 func (b *Store) Turn(ctx context.Context) {
-	if b.isDamaged() {
+	if b.damaged.Load() {
 		b.putAside()
 	}
 	b.open(ctx)
@@ -169,7 +169,7 @@ func (b *Store) putAside() {
 	b.Logger.Error("the history's file is damaged: it is put aside, and a new one is begun", "file", b.Path+aside, "error", err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.damaged = false
+	b.damaged.Store(false)
 	for _, n := range b.nodes {
 		n.names = history.Names{}
 	}
@@ -189,15 +189,7 @@ func (b *Store) close() error {
 // note keeps that the file is damaged, for the next turn. Other errors are said where they are met.
 func (b *Store) note(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.damaged = true
+		b.damaged.Store(true)
 	}
 	return err
-}
-
-func (b *Store) isDamaged() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.damaged
 }

@@ -19,7 +19,7 @@ type Metric struct {
 // heard is the metric that no value is kept for: a sample is there, so something was heard.
 const heard = -1
 
-// Metrics are all metrics, the GPUs' first.
+// Metrics returns all metrics, the GPUs' first.
 func Metrics() []Metric {
 	return []Metric{
 		{"gpu_utilization_percent", "%", true, history.Utilization, 10},

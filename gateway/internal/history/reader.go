@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -84,13 +85,8 @@ func (r *reader) sorted() []api.SeriesTrack {
 	for uuid, number := range r.names.GPUs {
 		uuids[number] = uuid
 	}
-	numbers := make([]int, 0, len(r.tracks))
-	for number := range r.tracks {
-		numbers = append(numbers, number)
-	}
-	slices.Sort(numbers)
 	tracks := []api.SeriesTrack{}
-	for _, number := range numbers {
+	for _, number := range slices.Sorted(maps.Keys(r.tracks)) {
 		tracks = append(tracks, api.SeriesTrack{GPU: uuids[number], Points: append([]api.SeriesPoint{}, r.tracks[number].points...)})
 	}
 	return tracks
@@ -194,8 +190,7 @@ func (r *reader) told(v history.Value) *float64 {
 	case Most:
 		n = v.Most
 	}
-	told := float64(n) / r.metric.parts
-	return &told
+	return new(float64(n) / r.metric.parts)
 }
 
 // begin is where reading begins: nothing is older than the oldest row, of whichever node. Samples that are not rolled up count too.

@@ -33,8 +33,9 @@ const (
 	minute     = time.Minute
 )
 
-// Series reads the points of one metric of a node. They stand in the order of time. Steps are counted in UTC. Without times it is the last
-// hour, or the hour before Until. The step is the time between two points; 0: as fits the time; less than a minute: the samples themselves.
+// Series reads the points of one metric of a node, in the order of time. Steps are counted in UTC. Without times it is the last hour, or
+// the hour before Until. The step is the time between two points; 0: the gateway chooses it by the length of the time; less than a minute:
+// the samples themselves.
 func (b *Store) Series(ctx context.Context, nodeID string, q api.SeriesQuery) (api.Series, error) {
 	metric, err := complete(&q, b.Now())
 	if err != nil {

@@ -50,6 +50,21 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestCPUThatFalls: an agent cannot have taken less time than before. What it took is not known then.
+func TestCPUThatFalls(t *testing.T) {
+	d := newStore(t, gib)
+	cpu := int64(10_000)
+	d.live(5*time.Minute, 0, func(s *view.Sample) {
+		cpu -= 15
+		s.Cost.CPUMillis = ref(cpu)
+	})
+	for _, track := range d.series(api.SeriesQuery{Metric: "agent_cpu_percent", Since: noon(), Step: 60}).Series {
+		if got := strings.Trim(text(track), "- "); got != "" {
+			t.Errorf("it took %s", text(track))
+		}
+	}
+}
+
 // TestRefused: each query that cannot be answered is refused, and says what to write.
 func TestRefused(t *testing.T) {
 	d := newStore(t, gib)

@@ -20,26 +20,14 @@ const (
 	awayMost   = time.Hour      // from the end of a gateway to its next start: a clock that was set meanwhile is wrong by no more than that
 )
 
-// KeepFor is how long the rows of a tier are kept, where the bound leaves room for that.
+// KeepFor returns how long the rows of a tier are kept, if the bound leaves room for that.
 func KeepFor(t history.Tier) time.Duration {
-	switch t {
-	case history.Raw:
-		return 12 * time.Hour
-	case history.Minutes:
-		return 8 * 24 * time.Hour
-	}
-	return 400 * 24 * time.Hour
+	return [...]time.Duration{history.Raw: 12 * time.Hour, history.Minutes: 8 * 24 * time.Hour, history.Hours: 400 * 24 * time.Hour}[t]
 }
 
 // least is how much of a tier stays where the file is at its bound, until the coarser tiers have been cut down to theirs.
 func least(t history.Tier) time.Duration {
-	switch t {
-	case history.Raw:
-		return 2 * time.Hour
-	case history.Minutes:
-		return 24 * time.Hour
-	}
-	return 30 * 24 * time.Hour
+	return [...]time.Duration{history.Raw: 2 * time.Hour, history.Minutes: 24 * time.Hour, history.Hours: 30 * 24 * time.Hour}[t]
 }
 
 // rollUp rolls up some of the hours that ended.

@@ -103,13 +103,13 @@ func (n *node) sample(s *view.Sample) history.Sample {
 		out.Node[m] = history.Missing
 	}
 	if h := s.Hardware; h != nil {
-		out.Node[history.Load] = real(h.Load1, 100)
-		out.Node[history.Memory] = whole(h.MemoryUsedMiB)
-		out.Node[history.Disk] = whole(h.DiskUsedMiB)
+		out.Node[history.Load] = parts(h.Load1, 100)
+		out.Node[history.Memory] = parts(h.MemoryUsedMiB, 1)
+		out.Node[history.Disk] = parts(h.DiskUsedMiB, 1)
 	}
 	if c := s.Cost; c != nil {
-		out.Node[history.AgentMemory] = whole(c.RSSKiB)
-		out.Node[history.ProbeTime] = whole(c.ProbeMillis)
+		out.Node[history.AgentMemory] = parts(c.RSSKiB, 1)
+		out.Node[history.ProbeTime] = parts(c.ProbeMillis, 1)
 		out.Node[history.AgentCPU] = n.cost.next(s)
 	}
 	if fresh(s) {
@@ -131,25 +131,19 @@ func (n *node) gpus(all []wire.GPU) []history.GPUSample {
 			clock = g.Clocks.SMMHz
 		}
 		out = append(out, history.GPUSample{GPU: at, Values: [history.GPUMetrics]int64{
-			history.Utilization: real(g.UtilizationPercent, 10), history.GPUMemory: whole(g.MemoryUsedMiB),
-			history.Temperature: real(g.TemperatureCelsius, 10), history.Power: real(g.PowerWatts, 10), history.SMClock: whole(clock),
+			history.Utilization: parts(g.UtilizationPercent, 10), history.GPUMemory: parts(g.MemoryUsedMiB, 1),
+			history.Temperature: parts(g.TemperatureCelsius, 10), history.Power: parts(g.PowerWatts, 10), history.SMClock: parts(clock, 1),
 		}})
 	}
 	return out
 }
 
-func whole(v *int64) int64 {
+// parts are a value in parts of its unit, if it is known.
+func parts[T int64 | float64](v *T, each float64) int64 {
 	if v == nil {
 		return history.Missing
 	}
-	return parted(float64(*v), 1)
-}
-
-func real(v *float64, parts float64) int64 {
-	if v == nil {
-		return history.Missing
-	}
-	return parted(*v, parts)
+	return parted(float64(*v), each)
 }
 
 // next is the share of a core, in thousandths of a percent, that the agent took since the sample before. A new run begins anew.

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/api"
 )
 
-// Price is the label with what an hour of a node costs, in the operator's own currency.
+// Price is the label with the price of an hour of a node, in the operator's own currency.
 const Price = "price_per_hour"
 
 // RentedFor is the label of a node that was rented for one allocation: its id.
@@ -27,7 +27,7 @@ const (
 
 const mostPrice = 1e6 // an hour; more is a mistake, and would drown the sum of the fleet
 
-// PriceOf reads the label of a price, such as 1.99; nil: there is none, or it is no price.
+// PriceOf reads the label of a price, such as 1.99; nil: there is no such label, or it is no price.
 func PriceOf(labels map[string]string) *float64 { return readPrice(labels[Price]) }
 
 func readPrice(text string) *float64 {
@@ -41,7 +41,8 @@ func readPrice(text string) *float64 {
 	return &price
 }
 
-// Check refuses labels that wire.CheckLabels refuses, and values that the gateway could not read. An empty value means none.
+// Check refuses labels that wire.CheckLabels refuses, and values that the gateway could not read. An empty value is allowed: it means that
+// there is no value.
 func Check(labels map[string]string) error {
 	if err := wire.CheckLabels(labels); err != nil {
 		return err
@@ -54,21 +55,18 @@ func Check(labels map[string]string) error {
 	return nil
 }
 
-// Understood gives the labels that an agent proposes without those that the gateway could not read, and those that count from an operator
-// or a token alone, and the keys of these. A mistake in one must not keep its node out.
+// Understood returns the labels that an agent proposes, without those that the gateway cannot read and those that only an operator or a
+// token may set. dropped are the keys of what it leaves out. A mistake in a label must not keep its node out.
 func Understood(labels map[string]string) (good map[string]string, dropped []string) {
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if key == wire.LabelChannel || key == wire.LabelWindow || misread(key, labels[key]) != "" {
+	good = maps.Clone(labels)
+	maps.DeleteFunc(good, func(key, value string) bool {
+		drops := key == wire.LabelChannel || key == wire.LabelWindow || misread(key, value) != ""
+		if drops {
 			dropped = append(dropped, key)
 		}
-	}
-	if dropped == nil {
-		return labels, nil
-	}
-	good = maps.Clone(labels)
-	for _, key := range dropped {
-		delete(good, key)
-	}
+		return drops
+	})
+	slices.Sort(dropped)
 	return good, dropped
 }
 

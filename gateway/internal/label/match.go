@@ -8,7 +8,7 @@ import (
 	"muster/gateway/api"
 )
 
-// Matches is true if all terms are true of the node.
+// Matches reports whether all terms are true of the node.
 func Matches(terms []Term, n *api.NodeRow) bool {
 	for _, t := range terms {
 		if !meets(n, t) {

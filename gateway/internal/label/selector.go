@@ -21,8 +21,8 @@ const (
 	OpAtLeast   = ">="
 )
 
-// Term is one condition of a selector. The keys tenant, name, provider, instance_id, state, status and gpus are of the node itself. The
-// key tag is true of each hardware tag that a node has. All other keys are labels.
+// Term is one condition of a selector. The keys tenant, name, provider, instance_id, state, status and gpus are about the node itself. The
+// key tag is true for each hardware tag that a node has. All other keys are labels.
 type Term struct {
 	Key   string
 	Op    string

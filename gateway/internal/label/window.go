@@ -22,8 +22,8 @@ const (
 	windowHint = `such as "Sat Sun 02:00-04:00" or "22:00-06:00", in UTC, several with ; between`
 )
 
-// Parse reads the label of a maintenance window: spans with ; between. A span is names of days (none: every day) and a time such as
-// 22:00-06:00. Its end may be 24:00.
+// Parse reads the label of a maintenance window: spans with ; between. A span is names of days (without names: every day) and a time such
+// as 22:00-06:00. Its end may be 24:00.
 func ParseWindow(label string) (Window, error) {
 	var w Window
 	if strings.TrimSpace(label) == "" {
@@ -95,7 +95,7 @@ func parseMinute(text string) (int, error) {
 	return at.Hour()*60 + at.Minute(), nil
 }
 
-// Open tells whether a time lies in the window.
+// Open reports whether a time lies in the window.
 func (w Window) Open(at time.Time) bool {
 	at = at.UTC()
 	minute := at.Hour()*60 + at.Minute()

@@ -52,8 +52,8 @@ func (a *Answer) begin() {
 	a.To.WriteHeader(http.StatusOK)
 }
 
-// End says how the reading ended. A refusal that comes late becomes the last line. Any other end is no end of the log: the answer is cut,
-// so that the reader can tell, and comes again.
+// End says how the reading ended. A refusal that comes late becomes the last line. After any other error the log goes on: the answer is cut
+// off, so that the reader notices and comes again.
 func (a *Answer) End(err error) error {
 	var said *wire.ErrorDetail
 	switch {

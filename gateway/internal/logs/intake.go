@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/agent/pipe"
@@ -68,7 +67,7 @@ func (i *intake) pace(ctx context.Context, n int) {
 	}
 	i.taken = 0
 	if left := time.Second - i.now().Sub(i.since); left <= time.Second {
-		wait(ctx, left)
+		Wait(ctx, left)
 	}
 	i.since = i.now()
 }
@@ -111,7 +110,7 @@ func (i *intake) read(text []byte) wire.LogLine {
 	return l
 }
 
-// Proper makes a node's line one that everybody can hold, whatever the node has sent. Its source stays as it is.
+// Proper makes a node's line fit for everybody, whatever the node has sent. Its source stays unchanged.
 func Proper(l wire.LogLine, now time.Time) wire.LogLine {
 	at := now.UTC()
 	l.Received = &at
@@ -124,7 +123,7 @@ func Proper(l wire.LogLine, now time.Time) wire.LogLine {
 	l.Cut = min(max(l.Cut, 0), wire.MaxNumber)
 	l.Dropped = min(max(l.Dropped, 0), wire.MaxNumber)
 	if over := len(l.Message) - wire.MaxLogLine; over > 0 {
-		l.Message = strings.ToValidUTF8(l.Message[:wire.MaxLogLine], "")
+		l.Message = wire.Head(l.Message, wire.MaxLogLine)
 		l.Cut = min(l.Cut+over, wire.MaxNumber)
 	}
 	l.Fields = bounded(l.Fields)
@@ -168,7 +167,7 @@ func refusal(data []byte) error {
 	if sign.DecodeOnce(data, &said) != nil {
 		return gone(io.EOF)
 	}
-	message := "the node refused: " + clipped(said.Message)
+	message := "the node refused: " + wire.Head(said.Message, mostSaid)
 	switch said.Code {
 	case wire.CodeTaskForbidden:
 		return wire.Refuse(said.Code, message, "its own policy file decides (/etc/muster/policy.json there); muster help logs has the rule")
@@ -189,9 +188,5 @@ func ending(data []byte) error {
 	if exit.Error == "" && exit.Code == 0 {
 		return io.EOF
 	}
-	return gone(errors.New("it stopped reading: " + clipped(exit.Error)))
-}
-
-func clipped(text string) string {
-	return strings.ToValidUTF8(text[:min(len(text), mostSaid)], "")
+	return gone(errors.New("it stopped reading: " + wire.Head(exit.Error, mostSaid)))
 }

@@ -35,12 +35,12 @@ const (
 
 // Config says what a Hub works with.
 type Config struct {
-	// Open reads a log of a node. It gives the frames of the session's channel Main. Close ends the session.
+	// Open reads a log of a node. It returns the frames of the session's channel Main. Closing the reader ends the session.
 	Open func(ctx context.Context, nodeID string, p wire.LogsParams) (io.ReadCloser, error)
 	Now  func() time.Time // nil: time.Now
 }
 
-// Hub is where readers and nodes meet. It is safe for concurrent use.
+// Hub connects readers with the nodes whose logs they read. It is safe for concurrent use.
 type Hub struct {
 	Config
 	life context.Context
@@ -79,7 +79,8 @@ type Query struct {
 	Limit   int            // so many of the lines that are there already, the last ones; 0: all
 }
 
-// CompileGrep compiles what a reader looks for. The expressions are those of RE2: none takes longer than its length times the line's.
+// CompileGrep compiles what a reader looks for. The expressions are those of RE2: the time of a match is at most the expression's length
+// times the line's.
 func CompileGrep(text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
@@ -95,7 +96,7 @@ func CompileGrep(text string) (*regexp.Regexp, error) {
 	return compiled, nil
 }
 
-// Check refuses what cannot be read.
+// Check refuses a query that cannot be answered.
 func (q Query) Check() error {
 	if len(q.Sources) == 0 || len(q.Sources) > MaxSources {
 		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d sources of logs at once", len(q.Sources)),
@@ -112,10 +113,10 @@ func (q Query) Check() error {
 	return nil
 }
 
-// Read calls each with lines of a node until the log ends, each returns an error, ctx ends or the gateway stops. While nothing comes it
-// is called with no lines now and then, as a sign of life. who is the account whose readers are counted together.
+// Read calls each with lines of a node until the log ends, each returns an error, ctx ends or the gateway stops. While nothing comes, it
+// calls each with no lines now and then, as a sign of life. who is the account under which readers are counted.
 //
-// An error that wraps a *wire.ErrorDetail is the last word about the log. Others end this reader alone.
+// An error that wraps a *wire.ErrorDetail is the last word about the log. Any other error ends only this reader.
 func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([]wire.LogLine) error) error {
 	if err := q.Check(); err != nil {
 		return err
@@ -130,7 +131,7 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 	r := &reader{hub: h, node: nodeID, query: q, each: each, turn: make(chan struct{}, 1), cancel: cancel}
 	var alive sync.WaitGroup
 	alive.Go(func() {
-		for wait(ctx, beat) {
+		for Wait(ctx, beat) {
 			r.send(ctx, nil)
 		}
 	})
@@ -140,8 +141,8 @@ func (h *Hub) Read(ctx context.Context, who, nodeID string, q Query, each func([
 	return err
 }
 
-// wait reports false if ctx ended first.
-func wait(ctx context.Context, long time.Duration) bool {
+// Wait waits for a duration. It returns false if ctx ended first.
+func Wait(ctx context.Context, long time.Duration) bool {
 	select {
 	case <-time.After(long):
 		return true

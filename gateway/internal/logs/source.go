@@ -80,7 +80,7 @@ func (s *source) follow(ctx context.Context) {
 			pause = firstPause
 		}
 		s.lose(ctx, err)
-		wait(ctx, pause/2+rand.N(pause/2))
+		Wait(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, longestPause)
 	}
 }
@@ -166,8 +166,7 @@ func notice(now time.Time, level, message string) wire.LogLine {
 
 // plain is an error as a person reads it.
 func plain(err error) string {
-	var said *wire.ErrorDetail
-	if errors.As(err, &said) {
+	if said, is := errors.AsType[*wire.ErrorDetail](err); is {
 		return said.Message
 	}
 	return err.Error()

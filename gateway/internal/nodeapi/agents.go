@@ -26,15 +26,15 @@ const agentFile = "muster-agent"
 
 const sha256Prefix = "sha256:"
 
-// Agents are the binaries that the gateway carries. They are hashed when first asked for and never copied into memory.
+// Agents are the binaries that the gateway carries. They are hashed when they are first asked for, and never copied into memory.
 type Agents struct {
 	files   fs.FS
 	version string
-	// List lists them by their paths.
+	// List returns them by their paths.
 	List func() []wire.Platform
 }
 
-// NewAgents are the binaries in files, <os>-<arch>/muster-agent, of one version. Without files there are none.
+// NewAgents makes the Agents of the binaries in files, <os>-<arch>/muster-agent, of one version. files may have none.
 func NewAgents(files fs.FS, version string) *Agents {
 	a := &Agents{files: files, version: version}
 	a.List = sync.OnceValue(a.find)
@@ -104,8 +104,8 @@ func (a *API) newest(ctx context.Context) releases.Release {
 	return n.Release
 }
 
-// Manifest lists the agents that a machine begins with: those of the default channel that lie there as they are, and else those that this
-// gateway carries. The version is that of the channel's release where one of the agents is of it.
+// Manifest lists the agents with which a machine begins: those of the default channel if they are plain programs, else those that this
+// gateway carries. The version is that of the channel's release if one of the agents belongs to it.
 func (a *API) Manifest() wire.Manifest {
 	all, version := slices.Clone(a.Agents.List()), a.Agents.version
 	newest := a.newest(context.Background())

@@ -1,7 +1,7 @@
 package nodeapi
 
 import (
-	"context"
+	"cmp"
 	"net/http"
 
 	"muster/agent/sign"
@@ -17,10 +17,9 @@ type attempt struct {
 	err       error // why there is no credential on record, or what is wrong with the header
 	known     bool  // the credential is on record
 
-	// Of a request whose credential is on record:
 	raw    []byte // the body
 	broken error  // why the body could not be read
-	nonce  string
+	nonce  string // in the body
 	secret bool   // the body holds a secret
 	psk    string // the id of the live PSK that the body holds
 }
@@ -28,40 +27,23 @@ type attempt struct {
 // attemptKey is where a request's context holds its attempt.
 type attemptKey struct{}
 
-// proving looks at a request to the path of registering, whatever its method is. If its credential is on record, every answer that
-// goes through the writer it gives is proven: the handler's, a refusal that comes before it, and the one after a fault.
-func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (http.ResponseWriter, *http.Request, *attempt) {
-	if at, looked := r.Context().Value(attemptKey{}).(*attempt); looked {
-		return w, r, at
-	}
-	at := a.look(w, r, route)
-	r = r.WithContext(context.WithValue(r.Context(), attemptKey{}, at))
-	if at.known {
-		w = &prover{ResponseWriter: w, at: at, empty: r.Method == http.MethodHead}
-	}
-	return w, r, at
-}
+// attemptOf is what Guard has found of a request to the path of registering.
+func attemptOf(r *http.Request) *attempt { return r.Context().Value(attemptKey{}).(*attempt) }
 
-// look finds the credential first. It reads the body only if the credential is on record, for the nonce that proves a refusal.
+// look finds the credential first, and then reads the body: the nonce in it proves a refusal, and it may hold a secret that was sent
+// instead of a proof of it.
 func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attempt {
 	at := &attempt{}
 	at.presented, at.err = named(r.Header["Authorization"])
-	if at.presented.CredentialID == "" {
-		return at
+	if at.presented.CredentialID != "" {
+		token, err := a.Bootstrap.Credential(r.Context(), at.presented.CredentialID)
+		at.token, at.known = token, err == nil
+		at.err = cmp.Or(at.err, err)
 	}
-	token, err := a.Bootstrap.Credential(r.Context(), at.presented.CredentialID)
-	if err != nil {
-		if at.err == nil {
-			at.err = err
-		}
-		return at
-	}
-	at.token = token
-	at.known = true
 	if at.raw, at.broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime); at.broken == nil {
-		at.nonce = nonceOf(at.raw)
 		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw)
-		at.secret = at.psk != "" || carriesSecret(at.raw)
+		at.nonce, at.secret = inspect(at.raw)
+		at.secret = at.secret || at.psk != ""
 	}
 	return at
 }

@@ -21,7 +21,6 @@ type visit struct {
 	bootstrap.Visit
 	node    store.Node
 	address string
-	psk     string // the id of a live PSK that it shows
 }
 
 // script answers GET and POST .../{token}/script. Whoever has the fetch part alone gets the script without the secret. That goes over
@@ -66,15 +65,19 @@ func (a *API) registryCredential(w http.ResponseWriter, r *http.Request, route *
 	case err != nil:
 		a.refuseVisit(w, err)
 	case !ok:
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusNoContent)
-	case reply.Prefers(r, "text/plain"):
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, c.Username+"\n"+c.Password+"\n")
+		write(w, http.StatusNoContent, nil)
 	default:
-		reply.Write(w, http.StatusOK, reply.JSON(c))
+		lend(w, r, c, c.Username, c.Password)
 	}
+}
+
+// lend answers with a value: as JSON, or as lines for a shell, which reads no JSON.
+func lend(w http.ResponseWriter, r *http.Request, value any, lines ...string) {
+	if reply.Prefers(r, "text/plain") {
+		reply.WriteKind(w, http.StatusOK, "text/plain; charset=utf-8", []byte(strings.Join(lines, "\n")+"\n"))
+		return
+	}
+	reply.Write(w, http.StatusOK, reply.JSON(value))
 }
 
 // visited checks the token in the path. Every refusal is an event, or is counted where one address causes too many.
@@ -109,28 +112,28 @@ func (a *API) visited(r *http.Request, route *Route) (visit, error) {
 			"put the whole token into the path")
 	}
 	if err != nil {
-		return v, a.misused(r, v, text, err)
+		return v, a.misused(r, v, exposure{refusal: err, text: text})
 	}
 	return v, nil
 }
 
-// misused records a refused token, and gives the refusal to answer. text is where the token was found.
-func (a *API) misused(r *http.Request, v visit, text string, refused error) error {
-	e := store.Event{Actor: "unknown", Address: v.address, NodeID: v.node.ID, NodeName: v.node.Name, Tenant: v.node.Tenant,
+// misused records a refused token, and gives the refusal to answer.
+func (a *API) misused(r *http.Request, v visit, found exposure) error {
+	e := store.Event{Actor: "unknown", Address: a.Address(r), NodeID: v.node.ID, NodeName: v.node.Name, Tenant: v.node.Tenant,
 		Detail: map[string]string{"method": reply.Method(r), "path": a.logPath(r)}}
-	claimed := secret.TokenIDs(secret.Unescape(text))
-	if psk := cmp.Or(v.psk, a.Bootstrap.PSKIn(r.Context(), secret.Unescape(text))); psk != "" {
+	text := secret.Unescape(found.text)
+	claimed := secret.TokenIDs(text)
+	if psk := cmp.Or(found.psk, a.Bootstrap.PSKIn(r.Context(), text)); psk != "" {
 		claimed = append([]string{psk}, claimed...)
 	}
 	if v.Token.ID != "" {
 		e.Actor = "token:" + v.Token.ID
 		claimed = []string{v.Token.ID}
 	}
-	var detail *wire.ErrorDetail
-	if errors.As(refused, &detail) {
+	if detail, is := errors.AsType[*wire.ErrorDetail](found.refusal); is {
 		e.Detail["reason"] = detail.Message
 	}
-	return a.Audit.Misused(r.Context(), refused, claimed, e)
+	return a.Audit.Misused(r.Context(), found.refusal, claimed, e)
 }
 
 // logPath is secret.LogPath, without a PSK that a person chose: that one has no form by which it could be seen.

@@ -13,8 +13,8 @@ import (
 	"muster/gateway/internal/httpserver"
 )
 
-// Content is an answer that is a file: too large for the memory, and sent in a part where the node asks for one. Whoever sends the
-// answer closes it.
+// Content is an answer that is a file: too large for the memory, and sent in a part if the node asks for one. The sender of the answer
+// closes it.
 type Content struct {
 	io.ReadSeekCloser
 	Digest string // sha256:<hex> of the whole file

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reply"
 )
 
 // proxied marks the context of a request that a trusted proxy has read.
@@ -45,19 +44,23 @@ func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.Resp
 	}
 	var at *attempt
 	register := a.registering(r)
-	if register != nil {
-		w, r, at = a.proving(w, r, register)
+	if register != nil { // whatever the method: every answer is proven, also a refusal before the handler, and the one after a fault
+		at = a.look(w, r, register)
+		r = r.WithContext(context.WithValue(r.Context(), attemptKey{}, at))
+		if at.known {
+			w = &prover{ResponseWriter: w, at: at, empty: r.Method == http.MethodHead}
+		}
 	}
 	q := arrival{Request: r, doors: d, route: a.match(r), admin: d.admin(r)}
 	found := a.misplaced(q)
-	if found.refusal == nil && at != nil && !q.route.takesCredential() {
-		found = a.inBody(w, r, at, register)
+	if found.refusal == nil && at != nil && at.secret && !q.route.takesCredential() { // it has another method, which takes no secret either
+		found = sentInstead(string(at.raw), at.psk)
 	}
 	if found.refusal == nil {
 		return w, r, true
 	}
 	w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
-	a.refuseVisit(w, a.misused(r, visit{address: a.Address(r), psk: found.psk}, found.text, found.refusal))
+	a.refuseVisit(w, a.misused(r, visit{}, found))
 	return w, r, false
 }
 
@@ -68,25 +71,6 @@ func (a *API) misplaced(q arrival) exposure {
 		if found := look(q); found.refusal != nil {
 			return found
 		}
-	}
-	return exposure{}
-}
-
-// inBody looks into the body of a request that has the path of registering and another method.
-func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) exposure {
-	body := at.raw
-	err := at.broken
-	if !at.known {
-		body, err = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
-	}
-	if err != nil {
-		return exposure{} // what cannot be read is refused for its method
-	}
-	if psk := a.Bootstrap.PSKInBody(r.Context(), body); psk != "" {
-		return exposure{plainPSK(), string(body), psk}
-	}
-	if carriesSecret(body) {
-		return exposure{refusal: plaintext(), text: string(body)}
 	}
 	return exposure{}
 }

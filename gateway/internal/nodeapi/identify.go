@@ -90,7 +90,7 @@ type connection struct {
 // connectionKey is the key under which a request's context has its *connection.
 type connectionKey struct{}
 
-// Connected is for http.Server's ConnContext. It notes when a connection was opened: a request may have waited in it since then.
+// Connected notes when a connection was opened, for http.Server's ConnContext: a request may have waited in the connection since then.
 func (a *API) Connected(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{opened: a.Now()})
 }

@@ -3,12 +3,10 @@ package nodeapi
 import (
 	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/reply"
 )
 
 // newcomer says what the channel of a bootstrap script's node points at, and where the agent for an architecture is. A caller that accepts
@@ -22,25 +20,15 @@ func (a *API) newcomer(w http.ResponseWriter, r *http.Request, route *Route) {
 	if err == nil && a.Newcomer != nil {
 		release, err = a.Newcomer(r.Context(), v.node, r.URL.Query().Get(wire.BootstrapArch))
 	}
-	if err != nil {
-		a.refuseVisit(w, err)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store")
 	switch {
+	case err != nil:
+		a.refuseVisit(w, err)
 	case release == nil:
-		w.WriteHeader(http.StatusNoContent)
-	case reply.Prefers(r, "text/plain"):
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, lines(release))
+		write(w, http.StatusNoContent, nil)
 	default:
-		reply.Write(w, http.StatusOK, reply.JSON(release))
+		var e sign.Envelope
+		_ = json.Unmarshal(release.Pointer, &e) // the gateway made it, or has verified it
+		lend(w, r, release, base64.StdEncoding.EncodeToString(e.Payload), base64.StdEncoding.EncodeToString(e.Signature), release.URL,
+			release.Authorization)
 	}
-}
-
-func lines(r *wire.Release) string {
-	var e sign.Envelope
-	_ = json.Unmarshal(r.Pointer, &e) // the gateway made it, or has verified it
-	return base64.StdEncoding.EncodeToString(e.Payload) + "\n" + base64.StdEncoding.EncodeToString(e.Signature) + "\n" + r.URL + "\n" +
-		r.Authorization + "\n"
 }

@@ -12,27 +12,21 @@ import (
 // mostNonce is how many bytes of a nonce a refusal is proven with. A longer one counts as none.
 const mostNonce = 64
 
-// nonceOf reads the nonce alone. It is used for one thing: to prove a refusal to the sender of a body that proved nothing.
-func nonceOf(raw []byte) string {
+// inspect looks into a body of which nothing is proven. The nonce is used for one thing: to prove a refusal to its sender. secret tells
+// whether the body holds the secret itself: under a name that says so, or as a whole token anywhere.
+func inspect(raw []byte) (nonce string, secret bool) {
 	var q struct {
-		Nonce string `json:"nonce"`
-	}
-	if json.Unmarshal(raw, &q) != nil || len(q.Nonce) > mostNonce {
-		return ""
-	}
-	return q.Nonce
-}
-
-// carriesSecret tells whether a body holds the secret itself: under a name that says so, or as a whole token anywhere.
-func carriesSecret(raw []byte) bool {
-	var q struct {
+		Nonce        any `json:"nonce"`
 		Token        any `json:"token"`
 		Bootstrap    any `json:"bootstrap_token"`
 		ClusterToken any `json:"cluster_token"`
 		PSK          any `json:"psk"`
 	}
-	named := json.Unmarshal(raw, &q) == nil && (q.Token != nil || q.Bootstrap != nil || q.ClusterToken != nil || q.PSK != nil)
-	return named || holdsToken(raw)
+	_ = json.Unmarshal(raw, &q) // what is no JSON may hold a token all the same
+	if text, is := q.Nonce.(string); is && len(text) <= mostNonce {
+		nonce = text
+	}
+	return nonce, q.Token != nil || q.Bootstrap != nil || q.ClusterToken != nil || q.PSK != nil || holdsToken(raw)
 }
 
 // holdsToken looks for a whole token in a body, which may be no JSON. In JSON a letter of the token can hide behind \u alone, so only

@@ -20,9 +20,8 @@ import (
 )
 
 // register answers POST /nodes/register. If the credential is on record, every answer is proven with its key.
-func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
-	w, r, at := a.proving(w, r, route)
-	admission, err := a.admission(w, r, at, route)
+func (a *API) register(w http.ResponseWriter, r *http.Request, _ *Route) {
+	admission, err := a.admission(r, attemptOf(r))
 	if err != nil {
 		a.refuseVisit(w, err)
 		return
@@ -36,70 +35,58 @@ func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
 }
 
 // admission checks, in this order: that no secret was sent, the credential, the body, the proof.
-func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) (fleet.Admission, error) {
-	if text := secretIn(r, r.Header["Authorization"]); text != "" {
-		return fleet.Admission{}, a.exposed(r, text, "")
+func (a *API) admission(r *http.Request, at *attempt) (fleet.Admission, error) {
+	if text := secretIn(r); text != "" {
+		return fleet.Admission{}, a.misused(r, visit{}, sentInstead(text, ""))
 	}
 	if at.err != nil {
-		return fleet.Admission{}, a.noCredential(w, r, at, route)
+		return fleet.Admission{}, a.noCredential(r, at)
 	}
 	if at.broken != nil {
 		return fleet.Admission{}, at.broken
 	}
 	if err := a.Bootstrap.Proven(r.Context(), at.presented, at.token, at.raw, a.Address(r)); err != nil {
 		if at.secret { // others may know it now, whoever sent it
-			_ = a.exposed(r, string(at.raw), at.psk)
+			_ = a.misused(r, visit{}, sentInstead(string(at.raw), at.psk))
 		}
 		return fleet.Admission{}, err
 	}
 	return a.admit(r, at)
 }
 
-// noCredential refuses a request whose credential is not on record, or whose header is not good. First it looks into the body: there
-// may be a secret that was sent instead.
-func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) error {
-	body := at.raw
-	broken := at.broken
-	if !at.known {
-		body, broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
-	}
-	psk := a.Bootstrap.PSKInBody(r.Context(), body)
+// noCredential refuses a request whose credential is not on record, or whose header is not good. A secret in the body goes first.
+func (a *API) noCredential(r *http.Request, at *attempt) error {
 	var unknown *wire.ErrorDetail
 	switch {
-	case broken == nil && (psk != "" || carriesSecret(body)):
-		return a.exposed(r, string(body), psk)
-	case broken != nil && len(r.Header["Authorization"]) != 1:
-		return broken
+	case at.secret:
+		return a.misused(r, visit{}, sentInstead(string(at.raw), at.psk))
+	case at.broken != nil && len(r.Header["Authorization"]) != 1:
+		return at.broken
 	case !at.known && errors.As(at.err, &unknown) && strings.HasPrefix(at.presented.CredentialID, string(sign.BootstrapToken)+"_"):
-		return a.misused(r, visit{address: a.Address(r)}, at.presented.CredentialID, at.err)
+		return a.misused(r, visit{}, exposure{refusal: at.err, text: at.presented.CredentialID})
 	}
 	return at.err
 }
 
-// secretIn gives the header or query in which a secret itself is sent, empty if none is.
-func secretIn(r *http.Request, authorization []string) string {
-	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {
-		return secret.Unescape(r.URL.RawQuery)
-	}
+// secretIn gives the header in which a secret itself is sent, empty if none is. Guard has looked at the query.
+func secretIn(r *http.Request) string {
 	for _, value := range r.Header["X-Cluster-Token"] {
 		if value != "" {
 			return value
 		}
 	}
-	if text := secret.Header(authorization); secret.Carries(text) {
+	if text := secret.Header(r.Header["Authorization"]); secret.Carries(text) {
 		return text
 	}
 	return ""
 }
 
-// exposed records that a secret was sent instead of a proof of it, and gives the refusal. text is where the secret was found. psk is the
-// id of the PSK that it is, where that is known.
-func (a *API) exposed(r *http.Request, text, psk string) error {
-	refused := plaintext()
+// sentInstead is a secret in a text that was sent instead of a proof of it. psk is the id of the PSK that it is, where that is known.
+func sentInstead(text, psk string) exposure {
 	if psk != "" || secret.HasPSK(text) {
-		refused = plainPSK()
+		return exposure{plainPSK(), text, psk}
 	}
-	return a.misused(r, visit{address: a.Address(r), psk: psk}, text, refused)
+	return exposure{refusal: plaintext(), text: text}
 }
 
 // admit reads a proven body and asks the fleet for an identity.
@@ -112,7 +99,7 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 			"see the agent's version: muster-agent version")
 	}
 	if at.secret {
-		err := a.exposed(r, string(raw)+" "+token.ID, at.psk)
+		err := a.misused(r, visit{}, sentInstead(string(raw)+" "+token.ID, at.psk))
 		if told := noToken(&q); told != nil && at.psk == "" { // that says where it stands
 			err = told
 		}
@@ -137,7 +124,9 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	return a.Fleet.Enrol(r.Context(), fleet.Applicant{
 		Hardware: hardware, Notices: notices, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q,
 		KeyHash:  authority.KeyHash(csr.RawSubjectPublicKeyInfo),
-		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
+		Identity: id, Address: a.Address(r), Issue: func(ctx context.Context, nodeID string) (store.Certificate, error) {
+			return a.Issuer.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
+		},
 	})
 }
 
@@ -198,8 +187,7 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 		return nil, wire.Refuse(wire.CodeBadSignature, err.Error(), "leave the signature out, or sign with the node's present key")
 	}
 	id, err := a.Fleet.Identity(r.Context(), s.Fingerprint)
-	var unknown *wire.ErrorDetail
-	if errors.As(err, &unknown) {
+	if _, is := errors.AsType[*wire.ErrorDetail](err); is {
 		return nil, nil // a key that is not on record proves nothing, and the request is good without it
 	}
 	if err != nil {
@@ -212,12 +200,6 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 		return nil, nil
 	}
 	return id, a.fresh(s, id)
-}
-
-func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) (store.Certificate, error) {
-	return func(ctx context.Context, nodeID string) (store.Certificate, error) {
-		return a.Issuer.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
-	}
 }
 
 func (a *API) welcome(ctx context.Context, ad fleet.Admission) wire.Welcome {

@@ -385,6 +385,12 @@ func TestOwnKeySignsToo(t *testing.T) {
 	s.want("with one that cannot be read", ask(&n, now, epoch, garbled), http.StatusUnauthorized, wire.CodeBadSignature)
 	other := func(r *http.Request) { r.Header.Set("Content-Digest", sign.ContentDigest(nil)) }
 	s.want("over another body", ask(&n, now, epoch, other), http.StatusUnauthorized, wire.CodeBadSignature)
+	caught := func(r *http.Request) { // one that is good, for a body that is not this
+		if _, err := n.signer.Sign(r, beat(1), epoch, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.want("with one of another request", ask(nil, now, "", caught), http.StatusConflict, wire.CodeNameInUse)
 	a := ask(&n, now, epoch)
 	if w := s.welcome(a); a.status != http.StatusOK || w.NodeID != n.id || w.Generation != 1 {
 		t.Errorf("with its own: got %d %s", a.status, a.body)

@@ -27,12 +27,12 @@ type Route struct {
 	Method   string // GET takes HEAD as well
 	Path     string // as http.ServeMux has patterns; with Identity, {id} is the node, where there is one
 	Proof    Proof
-	Purpose  fleet.Purpose // of Identity
+	Purpose  fleet.Purpose // of Identity; the zero value: for anything
 	MaxBody  int64         // bytes
 	BodyTime time.Duration // how long the body may take to arrive; 0: Config.BodyTime
 
-	// Node answers a proven request of a node, for the proof Identity. Nil is an answer without a body, a Content one that is a file, Bytes
-	// one that is not JSON.
+	// Node answers a proven request of a node, for the proof Identity. A nil result is an answer without a body, a Content is a file, and
+	// Bytes is an answer that is not JSON.
 	Node func(context.Context, Call) (any, error)
 
 	// serve answers a request, for all other proofs, and checks the proof itself.
@@ -71,7 +71,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Table lists the routes.
 func (a *API) Table() []Route { return slices.Clone(a.routes) }
 
-// Routes adds every route to a listener's mux.
+// Routes adds every route to a listener's mux. The mux stands behind Guard: that reads the body of a register request.
 func (a *API) Routes(mux *http.ServeMux) {
 	for i := range a.routes {
 		route := &a.routes[i]

@@ -7,6 +7,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -50,10 +51,12 @@ type Config struct {
 	Agents      *Agents                    // that this gateway carries; nil: none
 	Version     string                     // of this gateway
 	BodyTime    time.Duration              // how long a request's body may take to arrive; 0: 15 s
-	// Newcomer is what the machine of a node should install for an architecture; nil, or a nil Release: what its script was made with.
+	// Newcomer returns what the machine of a node should install for an architecture; nil, or a nil Release: the release that its script
+	// was made with.
 	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
 	Installer func(wire.Manifest, *http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
-	// Logs is what a node is to ship; nil, or nil from it: nothing. It is told which sources are not shipped, and why. It must not wait.
+	// Logs returns what a node is to ship; nil, or a nil result: nothing. unshipped are the sources that the node does not ship, with the
+	// reasons. It must not wait.
 	Logs     func(nodeID string, unshipped map[string]string) *wire.LogShipping
 	Gateways func() []string // URLs of all gateways; nil, or none from it: there is one
 	More     []Route         // routes beside this package's own, with the proof Identity
@@ -74,15 +77,11 @@ func New(c Config) *API {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Gateways == nil {
 		c.Gateways = func() []string { return nil }
 	}
-	if c.BodyTime == 0 {
-		c.BodyTime = usualBodyTime
-	}
+	c.BodyTime = cmp.Or(c.BodyTime, usualBodyTime)
 	if c.Audit == nil {
 		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}

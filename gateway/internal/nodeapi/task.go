@@ -13,7 +13,6 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/task"
 )
 
@@ -26,18 +25,13 @@ func (a *API) taskRoutes() []Route {
 		return nil
 	}
 	task := "{task}"
-	routes := []Route{
-		{Method: "GET", Path: wire.TaskWaitPath("{id}"), Node: a.taskWait},
-		{Method: "POST", Path: wire.TaskStartedPath(task), MaxBody: wire.MaxBody, Node: a.taskStarted},
-		{Method: "POST", Path: wire.TaskOutputPath(task), MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskOutput},
-		{Method: "POST", Path: wire.TaskResultPath(task), MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskResult},
-		{Method: "POST", Path: wire.TaskSecretsPath(task), MaxBody: wire.MaxBody, Node: a.taskSecrets},
+	return []Route{
+		{Method: "GET", Path: wire.TaskWaitPath("{id}"), Proof: Identity, Node: a.taskWait},
+		{Method: "POST", Path: wire.TaskStartedPath(task), Proof: Identity, MaxBody: wire.MaxBody, Node: a.taskStarted},
+		{Method: "POST", Path: wire.TaskOutputPath(task), Proof: Identity, MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskOutput},
+		{Method: "POST", Path: wire.TaskResultPath(task), Proof: Identity, MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskResult},
+		{Method: "POST", Path: wire.TaskSecretsPath(task), Proof: Identity, MaxBody: wire.MaxBody, Node: a.taskSecrets},
 	}
-	for i := range routes {
-		routes[i].Proof = Identity
-		routes[i].Purpose = fleet.ForAnything
-	}
-	return routes
 }
 
 // taskWait answers nothing where no task came.
@@ -53,7 +47,7 @@ func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
 	if q.sessions && a.Sessions != nil {
 		takes.Aside = func() *wire.SignedTask { return a.Sessions.Aside(sessionClaimer(c)) }
 	}
-	signed, err := a.Tasks.WaitFor(ctx, claimer(c, ""), q.within, takes)
+	signed, err := a.Tasks.Wait(ctx, claimer(c, ""), q.within, takes)
 	switch {
 	case errors.Is(err, task.ErrReport):
 		return wire.ReportNow{Report: true}, nil

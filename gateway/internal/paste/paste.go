@@ -1,7 +1,7 @@
 // Package paste makes the commands that an operator pastes on another machine, so that it fetches a script from the gateway
 // and runs it with a token.
 //
-// They work in bash, dash, busybox's shell, zsh and fish (from 3.1 on). These shells differ, so all that they could read differently
+// They work in bash, dash, busybox's shell, zsh and fish (from 3.1 on). These shells differ, so everything that they could read differently
 // stands in single quotes, and sh reads it.
 //
 // A download that fails ends the command with its status, and none of the script has run; a pipe into a shell would seem to end well.
@@ -20,8 +20,8 @@ type Download struct {
 	Digest    string // hex SHA-256 of the script
 }
 
-// Command is the line to paste. What a person writes behind it, such as --name gpu-1, goes to the script: sh takes the first word behind
-// its commands for its own name, and the line has that word.
+// Command returns the line to paste. What a person writes behind it, such as --name gpu-1, goes to the script: sh takes the first word
+// behind its commands for its own name, and the line has that word.
 func (d Download) Command(token string) string {
 	return "MUSTER_TOKEN=" + token + " sh -c '" + d.script() + "' --"
 }

@@ -7,7 +7,7 @@ import "strings"
 // plain are the bytes that mean nothing to a shell wherever they stand in a word.
 const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-=:,@%"
 
-// Quote gives a word as a shell reads it back: as it is where that is safe, else in single quotes.
+// Quote returns a word in a form that a shell reads back as the word: unchanged if that is safe, else in single quotes.
 func Quote(word string) string {
 	if word != "" && strings.Trim(word, plain) == "" {
 		return word
@@ -15,10 +15,10 @@ func Quote(word string) string {
 	return Quoted(word)
 }
 
-// Quoted gives a word in single quotes, whatever is in it.
+// Quoted returns a word in single quotes, whatever is in it.
 func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// Line gives words as a command line that a shell parts into them again.
+// Line returns words as a command line that a shell splits into the same words.
 func Line(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

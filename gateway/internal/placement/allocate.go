@@ -44,8 +44,8 @@ type extras struct {
 	Launch *api.Launch         `json:"launch,omitempty"`
 }
 
-// Allocate gives GPUs to the caller, or has the allocation wait for them. The same id again gives the same allocation.
-// may refuses a type of task that the caller may not ask for.
+// Allocate gives GPUs to the caller, or has the allocation wait for them. The same id again returns the same allocation. may refuses a type
+// of task that the caller may not ask for.
 func (s *Service) Allocate(ctx context.Context, who Caller, q api.NewAllocation, may func(string) error) (a api.Allocation, created bool,
 	err error) {
 	wanted, err := s.read(who, q, may)

@@ -51,7 +51,7 @@ func (s *Service) Allocations(ctx context.Context, tenant string, f api.Allocati
 	return out, nil
 }
 
-// Allocation gives one allocation of a tenant ("": of any).
+// Allocation returns one allocation of a tenant ("": of any).
 func (s *Service) Allocation(ctx context.Context, tenant, id string) (api.Allocation, error) {
 	row, err := s.allocation(ctx, tenant, id)
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *Service) Extend(ctx context.Context, who Caller, id string, q api.Exten
 	return s.Allocation(store.Fresh(ctx), who.Tenant, id)
 }
 
-// Release ends an allocation. Again it only has what could not be cleaned looked at at once.
+// Release ends an allocation. A second call only has the GPUs that could not be cleaned looked at again at once.
 func (s *Service) Release(ctx context.Context, who Caller, id string) (api.Allocation, error) {
 	row, err := s.allocation(ctx, who.Tenant, id)
 	if err == nil {
@@ -257,13 +257,12 @@ func (s *Service) Quotas(ctx context.Context, tenant string) (api.QuotaList, err
 func shownQuota(q records.Quota) api.Quota {
 	out := api.Quota{Tenant: q.Tenant, Used: int(q.Used)}
 	if q.GPUs != nil {
-		most := int(*q.GPUs)
-		out.GPUs = &most
+		out.GPUs = new(int(*q.GPUs))
 	}
 	return out
 }
 
-// SetQuota says how many GPUs a tenant may have at once. What it has more it keeps.
+// SetQuota says how many GPUs a tenant may have at once. A tenant that has more keeps them.
 func (s *Service) SetQuota(ctx context.Context, who Caller, tenant string, q api.QuotaRequest) (api.Quota, error) {
 	if err := wire.CheckTenant(tenant); err != nil {
 		return api.Quota{}, err
@@ -276,8 +275,7 @@ func (s *Service) SetQuota(ctx context.Context, who Caller, tenant string, q api
 				"0 or more; muster quota rm ends the quota")
 		}
 		said = fmt.Sprint(*q.GPUs)
-		gpus := int64(*q.GPUs)
-		most = &gpus
+		most = new(int64(*q.GPUs))
 	}
 	e := s.Event("quota.set", nil, who.By, map[string]string{"gpus": said})
 	e.Tenant, e.Security = tenant, true

@@ -61,8 +61,7 @@ func (s *Service) clean(ctx context.Context, w records.Work, now time.Time) erro
 		return err
 	}
 	err = s.Send(ctx, o)
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*wire.ErrorDetail](err); is {
 		return s.block(ctx, w.Allocation, w.NodeID, []wire.Left{{What: refused.Message, Next: refused.Hint}}, next)
 	}
 	return err

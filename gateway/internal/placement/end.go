@@ -58,8 +58,7 @@ func (s *Service) order(ctx context.Context, a *ask, kind, nodeID string, o inve
 	if err == nil {
 		err = s.Send(ctx, o)
 	}
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) {
+	if _, is := errors.AsType[*wire.ErrorDetail](err); is {
 		s.Logger.Warn("a task of an allocation was refused", "allocation", a.ID, "type", o.Type, "error", err)
 		return nil
 	}
@@ -133,7 +132,7 @@ func (s *Service) warnOwners(ctx context.Context) error {
 	return err
 }
 
-// Ending are the allocations that end soon, one hold of each.
+// Ending returns one hold of each allocation that ends soon.
 func (s *Service) Ending() (soon []inventory.Hold) {
 	now := s.Now()
 	seen := map[string]bool{}

@@ -1,5 +1,5 @@
 // Package placement says who has which GPU until when. It gives slots to allocations, and takes them back when nothing of an allocation is
-// left on them. What slots there are package inventory knows.
+// left on them. Package inventory knows which slots there are.
 //
 // The database decides: each claim is one batch with all its conditions in it. A claim that the database refuses has its nodes read again.
 package placement

@@ -16,7 +16,7 @@ const largestMachine = 8
 // supplyEvery is the pause between two looks at what waits.
 const supplyEvery = 10 * time.Second
 
-// Wanted is what an allocation needs that waits.
+// Wanted is what a waiting allocation needs.
 type Wanted struct {
 	ID, Owner, Tenant string
 	TTL               time.Duration
@@ -27,8 +27,8 @@ type Wanted struct {
 	MaxPrice          float64 // an hour, of one machine, where it may
 }
 
-// SupplyBy sets what gets machines for allocations that wait: it says how far that is; "": it gets none. could tells whether it could get
-// what no node has, and refuses what it never could.
+// SupplyBy sets the functions that get machines for allocations that wait. supply gets them and says how far that is; "": it gets none.
+// could reports whether supply could get what no node has, and refuses what it never could.
 func (s *Service) SupplyBy(could func(ctx context.Context, w Wanted) (bool, error), supply func(ctx context.Context, w Wanted) string) {
 	s.supplies, s.supply = could, supply
 }
@@ -49,7 +49,7 @@ func (s *Service) askSupply() {
 	}
 }
 
-// Supply has machines got for the allocations that wait, again and again, until ctx ends. It waits for companies, so it is no part of Run.
+// Supply gets machines for the allocations that wait, again and again, until ctx ends. It waits for companies, so it is not a part of Run.
 func (s *Service) Supply(ctx context.Context) error {
 	ticker := time.NewTicker(supplyEvery)
 	defer ticker.Stop()

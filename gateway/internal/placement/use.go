@@ -69,7 +69,7 @@ func belongs(uuid string, h inventory.Hold) error {
 		h.EndsAt.UTC().Format(time.RFC3339)), "its owner names the allocation: muster run --alloc ID")
 }
 
-// GPUs are the GPUs of an allocation, by node.
+// GPUs returns the GPUs of an allocation, by node.
 func (s *Service) GPUs(ctx context.Context, tenant, id string) ([]api.AllocatedSlot, error) {
 	a, err := s.Allocation(store.Fresh(ctx), tenant, id)
 	if err != nil {

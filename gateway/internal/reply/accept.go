@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Prefers tells whether a request's Accept wants this media type most (RFC 9110 section 12.5.1): the highest q wins, and of equal
+// Prefers reports whether a request's Accept wants this media type most (RFC 9110 section 12.5.1): the highest q wins, and of equal
 // ones the first.
 func Prefers(r *http.Request, mediaType string) bool {
 	best := ""
@@ -37,7 +37,7 @@ func weight(text string) float64 {
 	return q
 }
 
-// TakesGzip tells whether a request's Accept-Encoding takes gzip (RFC 9110 section 12.5.3).
+// TakesGzip reports whether a request's Accept-Encoding takes gzip (RFC 9110 section 12.5.3).
 func TakesGzip(r *http.Request) bool {
 	named := -1.0
 	any := 0.0

@@ -19,12 +19,12 @@ const (
 	encoding = "gzip"
 )
 
-// Packer packs answers, as many at once as it has room for. It is safe for concurrent use.
+// Packer compresses answers, as many at once as it has room for. It is safe for concurrent use.
 type Packer struct {
 	free chan *gzip.Writer // nil ones are not made yet
 }
 
-// New makes a Packer.
+// NewPacker makes a Packer.
 func NewPacker() *Packer {
 	p := &Packer{free: make(chan *gzip.Writer, mostAtOnce)}
 	for range mostAtOnce {
@@ -33,7 +33,7 @@ func NewPacker() *Packer {
 	return p
 }
 
-// Handler has next answer, and packs what it answers with status 200.
+// Handler has next answer, and compresses its answers with status 200.
 func (p *Packer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -61,7 +61,7 @@ type writer struct {
 	packs bool
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the writer below, for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *writer) WriteHeader(status int) {
@@ -105,13 +105,13 @@ func (w *writer) close() {
 	}
 }
 
-// File is a file that is sent as it is or packed.
+// File is a file that is sent plain or compressed.
 type File struct {
 	Plain, Packed []byte
 	Tag           string // of the plain one, in quotation marks
 }
 
-// FileOf packs a file. tag names its contents.
+// FileOf compresses a file. tag names its contents.
 func FileOf(text []byte, tag string) File {
 	var packed bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -120,7 +120,7 @@ func FileOf(text []byte, tag string) File {
 	return File{text, packed.Bytes(), `"` + tag + `"`}
 }
 
-// Choose gives what the caller reads, and sets the header for it: each form has a tag of its own.
+// Choose returns the form that the caller reads, and sets the headers for it: each form has a tag of its own.
 func (f File) Choose(w http.ResponseWriter, r *http.Request) []byte {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")

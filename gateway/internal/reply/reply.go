@@ -3,6 +3,7 @@
 package reply
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,13 +23,13 @@ type Info struct {
 	Logger *slog.Logger     // nil: slog.Default
 }
 
-// Error gives status and body of a refusal, as Answer says.
+// Error returns status and body of a refusal, as Answer says.
 func (i *Info) Error(err error) (status int, body []byte) {
 	status, answer := i.Answer(err)
 	return status, JSON(answer)
 }
 
-// Answer gives status and content of a refusal. A *wire.ErrorDetail in err's chain is passed on with its own status. A context that ended
+// Answer returns status and content of a refusal. A *wire.ErrorDetail in err's chain is passed on with its own status. A context that ended
 // is 503. So is a database that takes no writes, which its owner logs. Anything else is a bare 500: its cause goes to the log alone,
 // under the request id that the body names.
 func (i *Info) Answer(err error) (status int, answer wire.Error) {
@@ -53,7 +54,7 @@ func (i *Info) Answer(err error) (status int, answer wire.Error) {
 	status = Status(answer.Error.Code)
 	if status == http.StatusInternalServerError {
 		answer.RequestID = rand.Text()[:16]
-		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", secret.Redact(err.Error()))
+		cmp.Or(i.Logger, slog.Default()).Error("request went wrong", "request_id", answer.RequestID, "error", secret.Redact(err.Error()))
 	}
 	return status, answer
 }
@@ -71,20 +72,13 @@ func (i *Info) now() time.Time {
 	return time.Now().UTC()
 }
 
-func (i *Info) logger() *slog.Logger {
-	if i.Logger != nil {
-		return i.Logger
-	}
-	return slog.Default()
-}
-
 // Write sends a JSON body with the headers that every answer of the gateway's API carries.
 func Write(w http.ResponseWriter, status int, body []byte) {
 	WriteKind(w, status, "application/json", body)
 }
 
-// Begin sets the headers of an answer that is sent as it comes, and gives them for more. Nothing on the way may keep it or change its
-// bytes.
+// Begin sets the headers of an answer that is sent piece by piece, and returns them, so that the caller can add more. Nothing on the way
+// may keep the answer or change its bytes.
 func Begin(w http.ResponseWriter, kind string) http.Header {
 	h := w.Header()
 	h.Set("Content-Type", kind)
@@ -93,7 +87,7 @@ func Begin(w http.ResponseWriter, kind string) http.Header {
 	return h
 }
 
-// WriteKind is Write for a body of another media type. Nothing on the way may change its bytes.
+// WriteKind does what Write does, for a body of another media type. Nothing on the way may change its bytes.
 func WriteKind(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", kind)

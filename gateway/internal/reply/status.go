@@ -6,8 +6,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Status is the table of the HTTP statuses that go with the codes of refusals. A code that it does not have is a fault of the gateway,
-// and is answered with 500.
+// Status returns the HTTP status of a refusal's code. A code that it does not know is a fault of the gateway, and is answered with 500.
 func Status(code string) int {
 	switch code {
 	case wire.CodeBadRequest, wire.CodePlaintextSecret, wire.CodeBadName, wire.CodeBadLabel, wire.CodeBadCSR, wire.CodeBadDigest,

@@ -59,7 +59,7 @@ func allowed(r *http.Request, mux *http.ServeMux) (methods []string) {
 	return methods
 }
 
-// Method is the request's method if HTTP knows it. A client can write anything there.
+// Method returns the request's method if HTTP knows it. A client can write anything there.
 func Method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,

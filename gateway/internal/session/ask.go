@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,7 +24,7 @@ type Caller struct {
 	Actor   store.Actor
 	Account string // id; "": on the socket
 	Tenant  string // "": all
-	// May refuses what the caller's scopes do not open: it gets the part of the scope. Nil: they open all.
+	// May refuses a type of session that the caller's scopes do not open; opener is the part of the scope. Nil: all are open.
 	May func(opener string) error
 }
 
@@ -44,7 +45,7 @@ type Ask struct {
 	inside bool // the gateway itself asks
 }
 
-// Open asks a node for a session. It is there when the node has taken it and says so, in its first frame.
+// Open asks a node for a session. The session exists when the node has taken it and says so, in its first frame.
 func (d *Service) Open(ctx context.Context, who Caller, q Ask) (api.Session, error) {
 	s, err := d.read(ctx, who, q)
 	if err != nil {
@@ -234,12 +235,7 @@ func (d *Service) node(ctx context.Context, tenant, name string) (store.Node, er
 }
 
 func conflicted(n store.Node) bool {
-	for _, reason := range n.Reasons {
-		if reason.Reason == wire.ReasonConflict {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Reasons, func(r store.Reason) bool { return r.Reason == wire.ReasonConflict })
 }
 
 // boundTo refuses a document that was signed for another node, or for an earlier enrolment of this one.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/agent/pipe"
@@ -32,7 +33,6 @@ func (d *Service) end(s *live, e ending) {
 	if !s.finish(e, now) {
 		return
 	}
-	d.withdraw(s)
 	s.endTape(now, e.why, d)
 	s.endWatchers(e.exit)
 	d.save(s)
@@ -149,25 +149,20 @@ func (s *live) refused(data []byte) *ending {
 	begun := s.OpenedAt != nil
 	s.mu.Unlock()
 	if begun {
-		return &ending{why: "the node ended it: " + sentence(said.Message)}
+		return &ending{why: "the node ended it: " + wire.Head(said.Message, longestWhy)}
 	}
-	return &ending{why: "the node refused: " + sentence(said.Message), refused: codeWord(said.Code)}
+	return &ending{why: "the node refused: " + wire.Head(said.Message, longestWhy), refused: codeWord(said.Code)}
 }
 
 // codeWord is a node's code, or that of a refusal where it is no word.
 func codeWord(code string) string {
-	for _, r := range code {
-		if (r < 'a' || r > 'z') && r != '_' {
-			return wire.CodeTaskForbidden
-		}
-	}
-	if code == "" || len(code) > 40 {
+	if code == "" || len(code) > 40 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return wire.CodeTaskForbidden
 	}
 	return code
 }
 
-// Kill ends a session of a tenant ("": of any). One that has ended is refused.
+// Kill ends a session of a tenant ("": of any). It refuses a session that has ended.
 func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (api.Session, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
@@ -183,7 +178,7 @@ func (d *Service) Kill(ctx context.Context, who Caller, id, why string) (api.Ses
 	return s.view(false), nil
 }
 
-// Get gives a session of a tenant as it is now, or as it was.
+// Get returns a session of a tenant as it is now, or as it was at its end.
 func (d *Service) Get(ctx context.Context, who Caller, id string) (api.Session, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
@@ -197,9 +192,7 @@ func (d *Service) Get(ctx context.Context, who Caller, id string) (api.Session, 
 
 // find finds a session of a tenant that its caller may look at: in memory, or else on record.
 func (d *Service) find(ctx context.Context, who Caller, id string) (*live, sessions.Session, error) {
-	d.mu.Lock()
-	s := d.live[id]
-	d.mu.Unlock()
+	s := d.session(id)
 	var row sessions.Session
 	if s != nil && !s.inside {
 		row = s.row()
@@ -222,7 +215,7 @@ func (d *Service) find(ctx context.Context, who Caller, id string) (*live, sessi
 	return nil, row, who.may(kind)
 }
 
-// List gives one page of sessions, newest first, and the cursor of the next page. Sessions that live are as they are now. Those of types
+// List returns one page of sessions, newest first, and the cursor of the next page. Sessions that live are as they are now. Those of types
 // that the caller may not open are left out.
 func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]api.Session, string, error) {
 	rows, next, err := d.records.List(ctx, q)
@@ -234,11 +227,8 @@ func (d *Service) List(ctx context.Context, who Caller, q sessions.Query) ([]api
 		if kind, err := wire.FindSessionType(row.Type); err != nil || who.may(kind) != nil {
 			continue
 		}
-		d.mu.Lock()
-		s := d.live[row.ID]
-		d.mu.Unlock()
 		v := shown(row, nil)
-		if s != nil {
+		if s := d.session(row.ID); s != nil {
 			v = s.view(false)
 		}
 		views = append(views, v)
@@ -252,8 +242,8 @@ type Internal struct {
 	live    *live
 }
 
-// Internal opens a session for the gateway itself, such as to read logs. It is on no record, and nobody hears the operator's end: who
-// opened it closes it.
+// Internal opens a session for the gateway itself, for example to read logs. It is on no record, and it does not end because the operator's
+// end is silent: the caller closes it.
 func (d *Service) Internal(ctx context.Context, node, kind string, params any) (*Internal, error) {
 	raw, err := json.Marshal(params)
 	if err != nil {
@@ -270,10 +260,10 @@ func (d *Service) Internal(ctx context.Context, node, kind string, params any) (
 	return &Internal{d, s}, nil
 }
 
-// ID is the session's.
+// ID returns the id of the session.
 func (i *Internal) ID() string { return i.live.ID }
 
-// Send is that of pipe.Carrier.
+// Send implements pipe.Carrier.
 func (i *Internal) Send(ctx context.Context, number int, at int64, p pipe.Piece) (int64, error) {
 	ch, err := i.live.channel(number)
 	if err != nil {
@@ -282,7 +272,7 @@ func (i *Internal) Send(ctx context.Context, number int, at int64, p pipe.Piece)
 	return i.service.send(ctx, i.live, ch, number, at, p)
 }
 
-// Fetch is that of pipe.Carrier.
+// Fetch implements pipe.Carrier.
 func (i *Internal) Fetch(ctx context.Context, number int, at int64, _ []byte) (pipe.Piece, error) {
 	ch, err := i.live.channel(number)
 	if err != nil {

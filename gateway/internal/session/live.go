@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,6 +32,7 @@ type live struct {
 	payload  wire.TaskPayload // of the document, where the gateway signs; without an id: an operator has signed
 	signed   wire.SignedTask  // the document
 	claimer  *Claimer
+	offered  bool      // the node may have the document
 	given    time.Time // when the claimer got the document last
 	spoken   bool      // the claimer has spoken for the session, so it has the document
 	channels map[int]*channel
@@ -59,8 +59,8 @@ type flow struct {
 
 	mu      sync.Mutex
 	weight  int64         // what is counted of it in Service.kept
-	arrived bool          // its end was fetched
 	all     *atomic.Int64 // what is counted of all flows of its session
+	arrived atomic.Bool   // its end was fetched
 }
 
 // newChannel makes a channel of a session.
@@ -208,15 +208,15 @@ func (s *live) share() int {
 
 // drop forgets a channel both of whose directions have arrived.
 func (s *live) drop(number int, c *channel, kept *atomic.Int64) {
-	if number == pipe.Main || !c.toNode.has() || !c.fromNode.has() {
+	if number == pipe.Main || !c.toNode.arrived.Load() || !c.fromNode.arrived.Load() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.channels[number] == c {
 		delete(s.channels, number)
-		c.toNode.unload(kept)
-		c.fromNode.unload(kept)
+		c.toNode.weigh(kept, true)
+		c.fromNode.weigh(kept, true)
 	}
 }
 
@@ -225,8 +225,8 @@ func (s *live) forget(kept *atomic.Int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.channels {
-		c.toNode.unload(kept)
-		c.fromNode.unload(kept)
+		c.toNode.weigh(kept, true)
+		c.fromNode.weigh(kept, true)
 	}
 	s.channels = map[int]*channel{}
 }
@@ -272,44 +272,18 @@ func (d *Service) leave(s *live) {
 	delete(d.live, s.ID)
 }
 
-// offer puts a session where its node finds it.
+// offer lets the node of a session have its document.
 func (d *Service) offer(s *live) {
-	d.mu.Lock()
-	d.waiting[s.NodeID] = append(d.waiting[s.NodeID], s)
-	d.mu.Unlock()
+	s.mu.Lock()
+	s.offered = true
+	s.mu.Unlock()
 	d.Ring(s.NodeID)
 }
 
-// offerAgain offers those again whose node has taken them and says nothing: the answer with the document may have been lost on its way. A
-// node that has a document does not open it twice.
-func (d *Service) offerAgain(all []*live, now time.Time) {
-	for _, s := range all {
-		if !s.unheard(now) {
-			continue
-		}
-		d.withdraw(s)
-		d.offer(s)
-		if ended, _ := s.over(); !ended.IsZero() { // meanwhile: its end may have withdrawn it before it was offered
-			d.withdraw(s)
-		}
-	}
-}
-
-// unheard tells whether the document should be given again.
+// unheard tells whether the document should be given again: its node has taken it and says nothing, so the answer with the document may have
+// been lost on its way. A node that has a document does not open it twice.
 func (s *live) unheard(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claimer != nil && !s.spoken && s.EndedAt == nil && now.Sub(s.given) >= giveAgain && !now.After(s.expires)
-}
-
-// withdraw takes back what the node has not taken.
-func (d *Service) withdraw(s *live) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	left := slices.DeleteFunc(d.waiting[s.NodeID], func(other *live) bool { return other == s })
-	if len(left) == 0 {
-		delete(d.waiting, s.NodeID)
-		return
-	}
-	d.waiting[s.NodeID] = left
 }

@@ -23,7 +23,7 @@ type openedLog struct {
 	session *Internal
 }
 
-// Close ends both: who reads, and the session.
+// Close ends the reader and the session.
 func (l openedLog) Close() error {
 	err := l.End.Close()
 	if err == nil {

@@ -19,40 +19,24 @@ type Claimer struct {
 	Address                        string
 }
 
-// Aside gives the next document that waits for a node; nil: none does. Whoever takes it alone may speak for the session from then on, and
-// gets it again until it does.
+// Aside gives the next document for a node, the oldest first; nil: there is none. From then on the one who took it, and nobody else, may
+// speak for the session. It gets the document again until it speaks.
 func (d *Service) Aside(c Claimer) *wire.SignedTask {
 	now := d.Now()
-	for {
-		s := d.next(c.NodeID)
-		if s == nil {
-			return nil
-		}
+	for _, s := range d.of(c.NodeID) {
 		if signed := d.give(s, c, now); signed != nil {
 			return signed
 		}
 	}
-}
-
-func (d *Service) next(nodeID string) *live {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := d.waiting[nodeID]
-	if len(all) == 0 {
-		return nil
-	}
-	d.waiting[nodeID] = all[1:]
-	if len(all) == 1 {
-		delete(d.waiting, nodeID)
-	}
-	return all[0]
+	return nil
 }
 
 // give notes who has the document. One for another enrolment, and one whose time is over, is given to nobody: the sweep ends the session.
 func (d *Service) give(s *live, c Claimer, now time.Time) *wire.SignedTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.EndedAt != nil || s.enrolment != c.Enrolment || now.After(s.expires) || s.claimer != nil && (s.spoken || !s.claimer.is(c)) {
+	taken := s.claimer != nil && (s.spoken || !s.claimer.is(c) || now.Sub(s.given) < giveAgain)
+	if !s.offered || taken || s.EndedAt != nil || s.enrolment != c.Enrolment || now.After(s.expires) {
 		return nil
 	}
 	if s.claimer == nil {
@@ -95,7 +79,7 @@ func (d *Service) NodeSend(ctx context.Context, c Claimer, id string, number int
 	return d.put(ctx, ch.fromNode, at, p, func(fresh []byte) { s.count(&s.out, len(fresh), d.Now()) })
 }
 
-// NodeFetch gives the node the piece that begins at this byte, an empty one if none came in time.
+// NodeFetch returns to the node the piece that begins at byte at. The piece is empty if none came in time.
 func (d *Service) NodeFetch(ctx context.Context, c Claimer, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofNode(ctx, c, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {
@@ -127,7 +111,7 @@ func (d *Service) send(ctx context.Context, s *live, ch *channel, number int, at
 	})
 }
 
-// Fetch gives the operator the piece that begins at this byte, an empty one if none came in time.
+// Fetch returns to the operator the piece that begins at byte at. The piece is empty if none came in time.
 func (d *Service) Fetch(ctx context.Context, who Caller, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
 	s, ch, err := d.ofOperator(ctx, who, id, number)
 	if errors.Is(err, errChannelOver) && at > 0 {
@@ -142,9 +126,7 @@ func (d *Service) Fetch(ctx context.Context, who Caller, id string, number int, 
 
 // ofNode finds a channel of a session whose claimer this is.
 func (d *Service) ofNode(ctx context.Context, c Claimer, id string, number int) (*live, *channel, error) {
-	d.mu.Lock()
-	s := d.live[id]
-	d.mu.Unlock()
+	s := d.session(id)
 	if s == nil {
 		return nil, nil, wire.Refuse(wire.CodeSessionOver, "the gateway knows no such session", "it has ended, or the gateway was restarted")
 	}
@@ -189,9 +171,7 @@ func (d *Service) tellClaim(ctx context.Context, s *live, c Claimer) {
 
 // ofOperator finds a channel of a session of this caller. That of another one is not found.
 func (d *Service) ofOperator(ctx context.Context, who Caller, id string, number int) (*live, *channel, error) {
-	d.mu.Lock()
-	s := d.live[id]
-	d.mu.Unlock()
+	s := d.session(id)
 	if s == nil {
 		return nil, nil, d.known(ctx, who, id)
 	}
@@ -252,7 +232,7 @@ func (d *Service) put(ctx context.Context, f *flow, at int64, p pipe.Piece, each
 func (d *Service) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
 	before := f.room.Passed()
 	next, err = f.room.Put(ctx, at, d.fit(f, p))
-	f.weigh(&d.kept)
+	f.weigh(&d.kept, false)
 	if fresh := next - before; fresh > 0 {
 		each(p.Data[before-at : next-at])
 	}
@@ -275,9 +255,9 @@ func (d *Service) fetch(ctx context.Context, s *live, number int, ch *channel, f
 	ctx, done := context.WithTimeout(ctx, min(within, wire.PieceWait))
 	defer done()
 	p, err := f.room.Get(ctx, at, s.share())
-	f.weigh(&d.kept)
+	f.weigh(&d.kept, false)
 	if p.End && len(p.Data) == 0 {
-		f.end()
+		f.arrived.Store(true)
 		s.drop(number, ch, &d.kept)
 	}
 	return p, err
@@ -295,33 +275,15 @@ func (f *flow) begin(ctx context.Context) error {
 
 func (f *flow) done() { <-f.turn }
 
-// weigh counts what is kept now.
-func (f *flow) weigh(kept *atomic.Int64) {
+// weigh counts what is kept now. If the channel is gone, nothing of it counts any more.
+func (f *flow) weigh(kept *atomic.Int64, gone bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := int64(f.room.Kept())
+	if gone {
+		now = 0
+	}
 	kept.Add(now - f.weight)
 	f.all.Add(now - f.weight)
 	f.weight = now
-}
-
-// unload counts it no more.
-func (f *flow) unload(kept *atomic.Int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	kept.Add(-f.weight)
-	f.all.Add(-f.weight)
-	f.weight = 0
-}
-
-func (f *flow) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.arrived = true
-}
-
-func (f *flow) has() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.arrived
 }

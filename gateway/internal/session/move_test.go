@@ -203,6 +203,18 @@ func TestGivenAgain(t *testing.T) {
 	}
 }
 
+// TestIdleNodesCostNothing: a node that waits for work and has no session copies nothing of those of other nodes.
+func TestIdleNodesCostNothing(t *testing.T) {
+	h := newHall(t, "box")
+	for range 5 {
+		h.ask("box", wire.SessionExec, `{"command":["ls"]}`)
+	}
+	idle := claimer("idle")
+	if n := testing.AllocsPerRun(1000, func() { h.Aside(idle) }); n > 0 {
+		t.Errorf("%.0f allocations", n)
+	}
+}
+
 // TestRenewal: the first request with the renewed certificate moves the claim, and the earlier one is good no more.
 func TestRenewal(t *testing.T) {
 	h := newHall(t, "box")

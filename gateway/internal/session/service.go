@@ -6,6 +6,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -48,13 +49,13 @@ type Config struct {
 	Ref   func() store.StatusRef                        // by which nodes are online
 	Still func(ctx context.Context, account, tenant, opener string) error
 	Ring  func(nodeID string) // wakes the node's wait for work; nil: nothing does
-	// Heard is when a node was heard last; nil: the time on record, which may be a little older.
+	// Heard returns when a node was heard last; nil: the time on record is used, which may be a little older.
 	Heard  func(ctx context.Context, nodeID string) (*time.Time, error)
 	Idle   time.Duration    // longest; 0: as long as a session can last
 	Limit  time.Duration    // longest; 0: as long as a session can last
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: none
-	// Record begins the recording of a shell. Its error ends the session. Nil: none are recorded.
+	// Record begins the recording of a shell. Its error ends the session. Nil: no shell is recorded.
 	Record func(recording.Meta) (Tape, error)
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
@@ -68,7 +69,6 @@ type Service struct {
 
 	mu      sync.Mutex // guards all below; a session's own lock is never held around it
 	live    map[string]*live
-	waiting map[string][]*live // by node: those that it has not taken, the oldest first
 	stopped bool
 	looked  time.Time       // when the accounts were looked at
 	nodes   map[string]bool // to be looked at
@@ -76,14 +76,12 @@ type Service struct {
 	news    chan struct{}   // holds one token when there is something to look at
 }
 
-// New makes a Service. Sessions on record that have no end died with an earlier gateway: they get one.
+// New makes a Service. Sessions on record that have no end died with an earlier gateway: New writes their end.
 func New(ctx context.Context, c Config) (*Service, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Ring == nil {
 		c.Ring = func(string) {}
 	}
@@ -93,13 +91,9 @@ func New(ctx context.Context, c Config) (*Service, error) {
 			return node.LastSeen, err
 		}
 	}
-	if c.Idle == 0 {
-		c.Idle = wire.MaxSession
-	}
-	if c.Limit == 0 {
-		c.Limit = wire.MaxSession
-	}
-	d := &Service{Config: c, records: sessions.New(c.Store.Records()), live: map[string]*live{}, waiting: map[string][]*live{},
+	c.Idle = cmp.Or(c.Idle, wire.MaxSession)
+	c.Limit = cmp.Or(c.Limit, wire.MaxSession)
+	d := &Service{Config: c, records: sessions.New(c.Store.Records()), live: map[string]*live{},
 		nodes: map[string]bool{}, news: make(chan struct{}, 1)}
 	return d, d.buryOld(ctx)
 }
@@ -162,11 +156,31 @@ func (d *Service) endAll(all []*live, how func(*live) (ending, bool)) {
 	wait.Wait()
 }
 
+// session is one in memory; nil: there is none.
+func (d *Service) session(id string) *live {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.live[id]
+}
+
 // all are the sessions in memory.
 func (d *Service) all() []*live {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Collect(maps.Values(d.live))
+}
+
+// of are the sessions of a node, the oldest first. Every node that waits for work asks, so those of other nodes are not copied.
+func (d *Service) of(nodeID string) (its []*live) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.live {
+		if s.NodeID == nodeID {
+			its = append(its, s)
+		}
+	}
+	slices.SortFunc(its, func(a, b *live) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	return its
 }
 
 // Sweep ends sessions whose time is over, and forgets those that ended some time ago.
@@ -180,8 +194,10 @@ func (d *Service) Sweep(ctx context.Context) {
 		}
 		return e, over
 	})
-	d.offerAgain(all, now)
 	for _, s := range all {
+		if s.unheard(now) {
+			d.Ring(s.NodeID)
+		}
 		d.settle(s, now)
 	}
 	d.mu.Lock()
@@ -282,8 +298,7 @@ func (d *Service) lookAtAccounts(ctx context.Context) {
 			refusal = d.Still(ctx, asked.account, asked.tenant, asked.opener)
 			known[asked] = refusal
 		}
-		var said *wire.ErrorDetail
-		if errors.As(refusal, &said) {
+		if said, is := errors.AsType[*wire.ErrorDetail](refusal); is {
 			d.end(s, ending{why: "its account may not have it any more: " + said.Message, hint: said.Hint})
 		}
 	}
@@ -291,12 +306,7 @@ func (d *Service) lookAtAccounts(ctx context.Context) {
 
 // lookAtNode ends the sessions of a node that is not what it was.
 func (d *Service) lookAtNode(ctx context.Context, nodeID string) {
-	var its []*live
-	for _, s := range d.all() {
-		if ended, _ := s.over(); s.NodeID == nodeID && ended.IsZero() {
-			its = append(its, s)
-		}
-	}
+	its := slices.DeleteFunc(d.of(nodeID), func(s *live) bool { ended, _ := s.over(); return !ended.IsZero() })
 	if len(its) == 0 {
 		return
 	}

@@ -24,8 +24,7 @@ func shown(v sessions.Session, params json.RawMessage) api.Session {
 		out.BytesOut = &v.Out
 	}
 	if v.ExitCode != nil {
-		code := int(*v.ExitCode)
-		out.ExitCode = &code
+		out.ExitCode = new(int(*v.ExitCode))
 	}
 	switch {
 	case v.EndedAt != nil:

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
@@ -18,9 +17,7 @@ import (
 // talk is what the gateway has to know of the channel pipe.Main. What one end says is read by who has the turn of that direction.
 type talk struct {
 	node, operator pipe.Sieve
-	noted          bool    // the node's first frame has passed, and what the gateway has to say behind it
-	border         int64   // where that frame ended
-	said           int64   // how many bytes the gateway itself has put there
+	said           int64   // how many bytes the gateway itself has put in front of the node's
 	last           *ending // what the node has said last
 
 	mu       sync.Mutex // guards all below
@@ -32,8 +29,8 @@ type talk struct {
 // longestWhy bounds what a node says about an end.
 const longestWhy = 300
 
-// nodeSays takes a piece of the node's frames. The sentence that a session is recorded goes behind the first frame, before any output. So
-// the first piece ends with that frame, and the node counts its bytes without that sentence.
+// nodeSays takes a piece of the node's frames. If the first frame says that the node has begun, the sentence that the session is recorded
+// goes in front of it. The node counts its bytes without that sentence.
 func (d *Service) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pipe.Piece) (next int64, err error) {
 	ctx, done := context.WithTimeout(ctx, wire.PieceWait)
 	defer done()
@@ -42,31 +39,21 @@ func (d *Service) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pi
 	}
 	defer f.done()
 	m := &s.main
-	passed := f.room.Passed() - m.said
-	if s.record && !m.noted && at <= passed {
-		p = m.firstFrame(passed-at, p)
+	if s.record && f.room.Passed() == 0 && at == 0 && len(p.Data) > 0 && pipe.FrameKind(p.Data[0]) == pipe.FrameReady {
+		var frame frameText
+		_ = pipe.WriteFrame(&frame, pipe.FrameNotice, []byte("this session is recorded")) // into memory
+		if m.said, err = f.room.Put(ctx, 0, pipe.Piece{Data: frame}); err != nil {
+			return at, err
+		}
 	}
-	if m.said > 0 && at < m.border { // an answer was lost
-		p = pipe.Piece{Data: p.Data[:min(int64(len(p.Data)), m.border-at)]}
-	}
-	shift := int64(0)
-	if m.said > 0 && at >= m.border {
-		shift = m.said
-	}
-	next, err = d.addSeen(ctx, f, at+shift, p, func(fresh []byte) {
+	next, err = d.addSeen(ctx, f, at+m.said, p, func(fresh []byte) {
 		s.count(&s.out, len(fresh), d.Now())
 		d.readNode(s, fresh)
 	})
 	if m.last != nil {
 		d.end(s, *m.last) // the operator has the node's last word
 	}
-	if err == nil && s.record && !m.noted && m.node.Fresh() && next > 0 {
-		next = d.note(ctx, s, f, next)
-	}
-	if m.said > 0 && next > m.border {
-		next = max(next-m.said, m.border)
-	}
-	return next, err
+	return next - m.said, err
 }
 
 // addSeen is add where each sees the bytes before the operator can: what cannot be recorded is not shown.
@@ -82,40 +69,8 @@ func (d *Service) addSeen(ctx context.Context, f *flow, at int64, p pipe.Piece, 
 		}
 	}
 	next, err = f.room.Put(ctx, at, p)
-	f.weigh(&d.kept)
+	f.weigh(&d.kept, false)
 	return next, err
-}
-
-// firstFrame cuts a piece behind the frame that has begun. known is how much of the piece has passed already.
-func (m *talk) firstFrame(known int64, p pipe.Piece) pipe.Piece {
-	if known >= int64(len(p.Data)) {
-		return p
-	}
-	n, sure := m.node.Border(p.Data[known:])
-	if end := known + int64(n); sure && end < int64(len(p.Data)) {
-		return pipe.Piece{Data: p.Data[:end]}
-	}
-	return p
-}
-
-// note says to the person that the session is recorded, where it is.
-func (d *Service) note(ctx context.Context, s *live, f *flow, border int64) (next int64) {
-	m := &s.main
-	m.noted = true
-	if !s.taped() {
-		return border
-	}
-	var frame frameText
-	if pipe.WriteFrame(&frame, pipe.FrameNotice, []byte("this session is recorded")) != nil {
-		return border
-	}
-	next, err := f.room.Put(ctx, border, pipe.Piece{Data: frame})
-	if err != nil {
-		return border
-	}
-	m.border = border
-	m.said = next - border
-	return next
 }
 
 // frameText is what frames are written to.
@@ -133,10 +88,8 @@ func (d *Service) readNode(s *live, fresh []byte) {
 		switch kind {
 		case pipe.FrameReady, pipe.FrameRefused, pipe.FrameExit:
 			return true
-		case pipe.FrameOutput:
-			return s.record || s.watched()
 		}
-		return s.record && !m.noted // the first frame, whatever it is
+		return kind == pipe.FrameOutput && (s.record || s.watched())
 	}
 	if err := m.node.Feed(fresh, func(kind pipe.FrameKind, data []byte) { d.nodeFrame(s, kind, data) }); err != nil {
 		d.end(s, ending{why: "the node broke the rules of a session: " + err.Error(), hint: "muster node show " + s.NodeName})
@@ -166,9 +119,9 @@ func (d *Service) nodeFrame(s *live, kind pipe.FrameKind, data []byte) {
 func howItEnded(kind string, exit pipe.Exit) string {
 	switch {
 	case exit.Error != "":
-		return sentence(exit.Error)
+		return wire.Head(exit.Error, longestWhy)
 	case exit.Signal != "":
-		return "the program was ended by the signal " + sentence(exit.Signal)
+		return "the program was ended by the signal " + wire.Head(exit.Signal, longestWhy)
 	}
 	switch {
 	case kind == wire.SessionCopy && exit.Code != 0:
@@ -179,17 +132,6 @@ func howItEnded(kind string, exit pipe.Exit) string {
 		return "the operator ended it"
 	}
 	return fmt.Sprintf("the program ended with status %d", exit.Code)
-}
-
-// sentence is a node's text, short enough to be kept.
-func sentence(text string) string {
-	if len(text) > longestWhy {
-		text = text[:longestWhy]
-	}
-	for !utf8.ValidString(text) && len(text) > 0 && len(text) >= longestWhy-utf8.UTFMax {
-		text = text[:len(text)-1]
-	}
-	return text
 }
 
 // begun notes that the node has begun, and begins to record.
@@ -231,12 +173,6 @@ func (d *Service) begun(s *live, ready pipe.Ready) {
 	}
 }
 
-func (s *live) taped() bool {
-	s.main.mu.Lock()
-	defer s.main.mu.Unlock()
-	return s.main.tape != nil
-}
-
 // showed hands output of a terminal to the tape and to who watches.
 func (d *Service) showed(s *live, data []byte) {
 	now := d.Now()
@@ -260,8 +196,7 @@ func (d *Service) taping(s *live, write func(Tape) error) {
 
 // unrecorded is the end of a session that cannot be recorded. If the reason is a bound that is kept, it says itself what to do.
 func unrecorded(what string, err error) ending {
-	var said *wire.ErrorDetail
-	if errors.As(err, &said) {
+	if said, is := errors.AsType[*wire.ErrorDetail](err); is {
 		return ending{why: what + said.Message, hint: said.Hint}
 	}
 	return ending{why: what + err.Error(), hint: "look at the disk of the gateway"}
@@ -296,8 +231,8 @@ func (d *Service) resized(s *live, size pipe.Size, data []byte) {
 	s.tellWatchers(pipe.FrameSize, data)
 }
 
-// Tape is one recording. Its methods are called one after the other, in the order of what happened, and keep nothing of what they are
-// given. An error ends the session.
+// Tape is one recording. Its methods are called one after the other, in the order of events. They keep nothing of what they are given. An
+// error ends the session.
 type Tape interface {
 	Output(at time.Time, data []byte) error
 	Size(at time.Time, rows, columns int) error

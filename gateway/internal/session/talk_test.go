@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -126,15 +127,14 @@ func TestEndsWhileItBegins(t *testing.T) {
 	}
 }
 
-// TestNotice: however the node's bytes are cut, the sentence that the session is recorded stands behind the first frame, and the node
-// counts its bytes without it. Each piece comes twice, as where an answer is lost.
+// TestNotice: however the node's bytes are cut, the sentence that the session is recorded stands in front of them, and the node counts its
+// bytes without it. Each piece comes twice, as where an answer is lost.
 func TestNotice(t *testing.T) {
 	h := newHall(t, "box")
 	h.open(session.Config{Record: (&deck{}).Begin})
-	first := frame(pipe.FrameReady, `{"user":"me"}`)
-	rest := append(frame(pipe.FrameOutput, strings.Repeat("o", 700)), frame(pipe.FrameNotice, "m")...)
-	all := append(append([]byte(nil), first...), rest...)
-	want := string(first) + string(frame(pipe.FrameNotice, "this session is recorded")) + string(rest)
+	all := slices.Concat(frame(pipe.FrameReady, `{"user":"me"}`), frame(pipe.FrameOutput, strings.Repeat("o", 700)),
+		frame(pipe.FrameNotice, "m"))
+	want := string(frame(pipe.FrameNotice, "this session is recorded")) + string(all)
 	for cut := range 60 {
 		id := h.ask("box", wire.SessionShell, `{}`)
 		at := int64(0)
@@ -155,6 +155,22 @@ func TestNotice(t *testing.T) {
 			wire.CodeSessionBroken {
 			t.Errorf("a gap: %v", err)
 		}
+	}
+}
+
+// TestNoNoticeAmongBytes: nothing goes in front of bytes that have passed, whatever a node sends in their place.
+func TestNoNoticeAmongBytes(t *testing.T) {
+	h := newHall(t, "box")
+	h.open(session.Config{Record: (&deck{}).Begin})
+	id := h.ask("box", wire.SessionShell, `{}`)
+	first := frame(pipe.FrameOutput, strings.Repeat("o", 100))
+	h.says("box", id, new([]byte), first)
+	next, err := h.NodeSend(t.Context(), claimer("box"), id, pipe.Main, 0, pipe.Piece{Data: frame(pipe.FrameReady, `{}`)})
+	if next != int64(len(first)) || err != nil {
+		t.Errorf("in their place: up to %d, %v", next, err)
+	}
+	if got, err := h.hears(id, 0); got != string(first) || err != nil {
+		t.Errorf("the operator got %q, %v", got, err)
 	}
 }
 

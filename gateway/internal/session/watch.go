@@ -16,7 +16,7 @@ const (
 	watcherRoom  = 256 << 10 // bytes that one of them may be behind
 )
 
-// Watcher reads what the terminal of a session shows. The session never waits for it: what a slow one has not taken is lost to it.
+// Watcher reads what the terminal of a session shows. The session never waits for it: a slow watcher loses what it has not taken.
 type Watcher struct {
 	leave func()
 
@@ -27,7 +27,7 @@ type Watcher struct {
 	news  chan struct{} // holds one token when there is something
 }
 
-// Watch begins to read along, from now on. Everybody who may open such a session may watch it. It is an event.
+// Watch begins to read along, from now on. Everybody who may open such a session may watch it. Watching makes an event.
 func (d *Service) Watch(ctx context.Context, who Caller, id string) (*Watcher, error) {
 	s, row, err := d.find(ctx, who, id)
 	if err != nil {
@@ -129,7 +129,7 @@ func (w *Watcher) ring() {
 	}
 }
 
-// Next gives the next frames, as bytes, as soon as there are some. The error is io.EOF when the session has ended, and that of ctx.
+// Next returns the next frames, as bytes, as soon as there are some. The error is io.EOF when the session has ended, and that of ctx.
 func (w *Watcher) Next(ctx context.Context) ([]byte, error) {
 	for {
 		frames, ended := w.taken()
@@ -161,5 +161,5 @@ func (w *Watcher) taken() (frames []byte, ended bool) {
 	return frames, w.ended
 }
 
-// Close leaves. The session goes on.
+// Close stops watching. The session goes on.
 func (w *Watcher) Close() { w.leave() }

@@ -88,7 +88,7 @@ func TestTwoClaims(t *testing.T) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			signed, err := h.Wait(context.Background(), h.claimer("n"), 0)
+			signed, err := h.Wait(context.Background(), h.claimer("n"), 0, task.Takes{Tasks: true})
 			if err != nil {
 				t.Error(err)
 			}
@@ -276,7 +276,7 @@ func TestRaceForTheEnd(t *testing.T) {
 		ctx := context.Background()
 		var all sync.WaitGroup
 		var renewed task.Claimer
-		all.Go(func() { _, _ = h.Wait(ctx, h.claimer("n"), 0) })
+		all.Go(func() { _, _ = h.Wait(ctx, h.claimer("n"), 0, task.Takes{Tasks: true}) })
 		all.Go(func() { _, _ = h.Cancel(ctx, "", id, operator()) })
 		all.Go(func() { renewed = h.renew("n") })
 		all.Go(func() {

@@ -42,7 +42,7 @@ type order struct {
 	by      store.Actor
 }
 
-// Create queues a task for a node of a tenant ("": of any). The same request again gives the task on record; created is false then.
+// Create queues a task for a node of a tenant ("": of any). The same request again returns the task on record; created is false then.
 func (d *Service) Create(ctx context.Context, tenant string, q Request, by store.Actor) (t store.Task, created bool, err error) {
 	o, err := d.read(q, by)
 	if err != nil {
@@ -304,7 +304,7 @@ func (o order) same(tenant string, earlier store.Task) (store.Task, bool, error)
 	return earlier, false, nil
 }
 
-// Params are the params of a task, as they were signed.
+// Params returns the params of a task, as they were signed.
 func Params(t store.Task) json.RawMessage {
 	var payload wire.TaskPayload
 	if json.Unmarshal(t.Payload, &payload) != nil {

@@ -137,7 +137,7 @@ func (h *hall) make(node, kind string) store.Task {
 // take waits not at all, and returns the id of the task that the claimer gets; "": none.
 func (h *hall) take(c task.Claimer) string {
 	h.t.Helper()
-	signed, err := h.Wait(context.Background(), c, 0)
+	signed, err := h.Wait(context.Background(), c, 0, task.Takes{Tasks: true})
 	must(h.t, err)
 	if signed == nil {
 		return ""

@@ -11,7 +11,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/task"
 	"muster/store"
-	"muster/store/retention"
 )
 
 // beginning makes a task of a type that its node has begun.
@@ -170,7 +169,7 @@ func TestSignedTaskIsNotQueuedTwice(t *testing.T) {
 	h.end(c, id)
 	for _, want := range []int{0, 1} {
 		h.clock.Forward(40 * time.Minute)
-		if got, err := retention.New(h.store.Records()).Tasks(t.Context(), h.clock.Now(), 10); err != nil || got != want {
+		if got, err := h.store.PruneTasks(t.Context(), h.clock.Now(), 10); err != nil || got != want {
 			t.Errorf("after %v: %d went, %v", h.clock.Now().Sub(start), got, err)
 		}
 	}

@@ -14,7 +14,7 @@ const (
 	followAgain  = 5 * time.Second // between two looks at a task that nobody rings for: its node may have been retired
 )
 
-// Log gives the beginning and the end of what a task has written so far.
+// Log returns the beginning and the end of what a task has written so far.
 func (d *Service) Log(ctx context.Context, t store.Task) (wire.TaskLog, error) {
 	log := wire.TaskLog{Truncated: t.Truncated}
 	err := d.pieces(ctx, t.ID, "", 0, func(offset int64, data []byte) error {
@@ -72,8 +72,8 @@ func (d *Service) pieces(ctx context.Context, id, file string, from int64, each 
 	}
 }
 
-// Follow calls each with what the task has written from an offset on, in order, until the task has ended or each gives an error. If an
-// offset is beyond the one that was expected, what is between was not kept.
+// Follow calls each with what the task has written from an offset on, in order, until the task has ended or each returns an error. If an
+// offset is higher than expected, the bytes between were not kept.
 func (d *Service) Follow(ctx context.Context, t store.Task, from int64, each func(offset int64, data []byte) error) error {
 	bell := d.listen(t.ID)
 	defer d.unlisten(t.ID, bell)

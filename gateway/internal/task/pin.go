@@ -11,11 +11,11 @@ import (
 	"muster/store"
 )
 
-// Tag is what a Config's Digest is asked for.
+// Tag is the argument of Config.Digest.
 type Tag struct {
 	Image    wire.Image
 	OfTenant bool // somebody of one tenant alone asks
-	// Login lends USER:PASSWORD for the registry of the image, once that wants it; nil: there is none.
+	// Login lends USER:PASSWORD for the registry of the image, once the registry wants it; nil: there is none.
 	Login func(context.Context) (string, error)
 }
 

@@ -31,7 +31,7 @@ func (d *Service) repeatLost(ctx context.Context) error {
 	return err
 }
 
-// Retry queues a lost task anew because a person wants it, whatever its type, and gives the new one.
+// Retry queues a lost task again because a person wants it, whatever its type, and returns the new task.
 func (d *Service) Retry(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
 	lost, err := d.Task(ctx, tenant, id)
 	switch {

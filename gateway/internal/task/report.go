@@ -11,7 +11,7 @@ import (
 	"muster/store"
 )
 
-// Started notes that the claimer begins with a task. Again it changes nothing.
+// Started notes that the claimer begins with a task. A second call changes nothing.
 func (d *Service) Started(ctx context.Context, c Claimer, taskID string) (wire.TaskProgress, error) {
 	err := d.Store.StartTask(ctx, taskID, c.Fingerprint, d.Now())
 	if err == nil {
@@ -43,7 +43,7 @@ func tooLate(taskID string) error {
 	return wire.Refuse(wire.CodeTaskExpired, "the time of task "+taskID+" was over before it began", "make a new one")
 }
 
-// Output takes what a task has written since. What is on record of it already is left out, so the same again changes nothing.
+// Output takes what a task has written since. It leaves out what is on record already, so the same call again changes nothing.
 func (d *Service) Output(ctx context.Context, c Claimer, taskID string, q wire.TaskOutput) (wire.TaskProgress, error) {
 	if err := checkOutput(q); err != nil {
 		return wire.TaskProgress{}, err

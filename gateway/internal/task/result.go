@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,7 @@ import (
 	"muster/store"
 )
 
-// Result ends a task. body is the TaskResult as it came. The same one again is answered as the first time, also under a renewed
-// certificate.
+// Result ends a task. body is the TaskResult as it came. The same result again gets the same answer, also under a renewed certificate.
 func (d *Service) Result(ctx context.Context, c Claimer, taskID string, body []byte) error {
 	var q wire.TaskResult
 	if err := sign.DecodeOnce(body, &q); err != nil {
@@ -127,7 +127,7 @@ func checkResult(q wire.TaskResult) error {
 	bad := func(what, hint string) error { return wire.Refuse(wire.CodeBadRequest, what, hint) }
 	log := q.Output
 	switch {
-	case !ending(q.Status):
+	case !slices.Contains([]string{wire.TaskCompleted, wire.TaskFailed, wire.TaskCanceled, wire.TaskExpired}, q.Status):
 		return bad("a result cannot have the status "+strconv.Quote(q.Status), "completed, failed, canceled or expired")
 	case len(log.Head) > wire.MaxTaskHead || len(log.Tail) > wire.MaxTaskTail || log.Bytes < int64(len(log.Head)+len(log.Tail)) ||
 		log.Bytes > 1<<53:
@@ -146,15 +146,6 @@ const (
 	maxCode = 64  // characters
 	maxFile = 128 // characters of a file's name
 )
-
-// ending tells whether a node may end a task so. Nobody but the gateway says that one is lost.
-func ending(status string) bool {
-	switch status {
-	case wire.TaskCompleted, wire.TaskFailed, wire.TaskCanceled, wire.TaskExpired:
-		return true
-	}
-	return false
-}
 
 // encoded are the values as they are kept. Characters of HTML stay as they are: escaped, they would take six times the space.
 func encoded(values wire.TaskValues) string {

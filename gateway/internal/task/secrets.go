@@ -17,7 +17,8 @@ const mostLent = 100
 // eventLent says that secrets were lent, to whom, and for which task.
 const eventLent = "task.secret_lent"
 
-// Secrets lends the secrets which the params of a task name to the one who has claimed it, while the task is open. Each time is an event.
+// Secrets lends the secrets that the params of a task name to the node that has claimed it, while the task is open. Each call makes an
+// event.
 func (d *Service) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
 	work, err := d.work(ctx, taskID, "")
 	if err == nil {

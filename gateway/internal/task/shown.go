@@ -8,7 +8,7 @@ import (
 	"muster/store"
 )
 
-// Shown is a task as lists show it, without what it has written.
+// Shown returns a task as lists show it, without what it has written.
 func Shown(t store.Task) api.Task {
 	return api.Task{
 		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: Params(t), Status: t.Status,
@@ -36,7 +36,7 @@ func valuesOf(found string) wire.TaskValues {
 	return values
 }
 
-// ShownSecret is a secret that tasks may use, without its value.
+// ShownSecret returns a secret that tasks may use, without its value.
 func ShownSecret(s store.LentSecret) api.Secret {
 	return api.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
 }

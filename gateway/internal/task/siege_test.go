@@ -66,7 +66,7 @@ func TestSiege(t *testing.T) {
 
 // work does what a node does with its next task: also with certificates and tasks that are over.
 func (h *hall) work(ctx context.Context, c task.Claimer) {
-	signed, err := h.Wait(ctx, c, 0)
+	signed, err := h.Wait(ctx, c, 0, task.Takes{Tasks: true})
 	if err != nil || signed == nil {
 		return
 	}

@@ -1,11 +1,12 @@
-// Package task is the queue by which work goes to the nodes: it queues tasks, gives each to the one identity that claims it, takes what
-// the task writes and how it ended, and ends what cannot end by itself.
+// Package task is the queue by which work goes to the nodes: it queues tasks, gives each to the one identity that claims it, takes what the
+// task writes and how it ended, and ends tasks that cannot end by themselves.
 //
 // The database is the truth, and its statements decide: one of them claims a task, with all conditions in it. What is in memory are
 // hints: for which nodes there may be work, so that thousands of waits cost no query, and bells for those who wait for something.
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -40,7 +41,7 @@ type Config struct {
 	Logger *slog.Logger                                  // nil: none
 	// CountAgain counts an event that comes too often, and then returns true: the Service does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
-	// Moved is told of what is no event: a task was given out, or its node has begun. It must not wait. Nil: nobody is told.
+	// Moved is called for changes that make no event: a task was given out, or its node has begun. It must not wait. Nil: nobody is told.
 	Moved func(nodeID, taskID string)
 }
 
@@ -74,9 +75,7 @@ func New(ctx context.Context, c Config) (*Service, error) {
 		c.Now = time.Now
 	}
 	c.Now = wall(c.Now)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Moved == nil {
 		c.Moved = func(string, string) {}
 	}
@@ -170,7 +169,7 @@ func (d *Service) hear(taskID string) {
 	d.heard[taskID] = d.Now()
 }
 
-// Task gives a task of a tenant ("": of any).
+// Task returns a task of a tenant ("": of any).
 func (d *Service) Task(ctx context.Context, tenant, id string) (store.Task, error) {
 	t, err := d.Store.Task(ctx, tenant, id)
 	if errors.Is(err, store.ErrNotFound) {
@@ -179,7 +178,7 @@ func (d *Service) Task(ctx context.Context, tenant, id string) (store.Task, erro
 	return t, err
 }
 
-// Tasks gives one page of tasks, newest first, and the cursor of the next page.
+// Tasks returns one page of tasks, newest first, and the cursor of the next page.
 func (d *Service) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.Task, next string, err error) {
 	tasks, next, err = d.Store.Tasks(ctx, q)
 	if errors.Is(err, store.ErrBadCursor) {
@@ -188,7 +187,7 @@ func (d *Service) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.T
 	return tasks, next, err
 }
 
-// Cancel ends a task that waits, and asks the node to end one that it has. Again it changes nothing. A task that has ended is refused.
+// Cancel ends a task that waits, and asks the node to end one that it has. A second call changes nothing. It refuses a task that has ended.
 func (d *Service) Cancel(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
 	t, err := d.Task(ctx, tenant, id)
 	if err != nil {

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"muster/agent/sign"
@@ -18,24 +19,19 @@ type Claimer struct {
 	Address                        string
 }
 
-// Takes is what a wait takes.
+// Takes says what the node takes in this wait.
 type Takes struct {
 	Tasks  bool
 	Report bool                    // ErrReport, where the node has to learn something
 	Aside  func() *wire.SignedTask // gives what comes before tasks: the document of a session. It must not wait. Nil: the wait takes none
 }
 
-// ErrReport ends a wait where the node should send its next heartbeat at once.
+// ErrReport ends a wait if the node should send its next heartbeat at once.
 var ErrReport = errors.New("the node should report now")
 
-// Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
-// one. A wait for which there is no task asks the database nothing.
-func (d *Service) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
-	return d.WaitFor(ctx, c, within, Takes{Tasks: true})
-}
-
-// WaitFor is Wait for a node that says what it takes. Sessions come before tasks: a person waits.
-func (d *Service) WaitFor(ctx context.Context, c Claimer, within time.Duration, takes Takes) (*wire.SignedTask, error) {
+// Wait returns the node's next task as soon as there is one; nil: none came within that time. A later wait of the same node ends this one.
+// A wait asks the database nothing while there is no task for it. Sessions come before tasks: a person waits for them.
+func (d *Service) Wait(ctx context.Context, c Claimer, within time.Duration, takes Takes) (*wire.SignedTask, error) {
 	bell := d.enter(c.NodeID)
 	if bell == nil {
 		return nil, nil
@@ -114,7 +110,7 @@ func (d *Service) mustReport(nodeID string, bell chan struct{}) bool {
 	return d.waits[nodeID] == bell && d.reports[nodeID]
 }
 
-// Ring wakes the wait of a node: there is something for it aside.
+// Ring wakes the wait of a node: a session waits for it.
 func (d *Service) Ring(nodeID string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +119,7 @@ func (d *Service) Ring(nodeID string) {
 	}
 }
 
-// Waiting is how many tasks wait for a node, as far as memory knows.
+// Waiting returns how many tasks wait for a node, as far as memory knows.
 func (d *Service) Waiting(nodeID string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,15 +214,10 @@ func (d *Service) giveUp(ctx context.Context, c Claimer, id string) error {
 
 // WaitingFor says why a task that is queued is not given out; "": nothing holds it back.
 func WaitingFor(t store.Task) string {
-	if t.Status != wire.TaskQueued {
-		return ""
-	}
-	for _, reason := range t.NodeReasons {
-		if reason == wire.ReasonConflict {
-			return "two machines use its node's identity"
-		}
-	}
 	switch {
+	case t.Status != wire.TaskQueued:
+	case slices.Contains(t.NodeReasons, wire.ReasonConflict):
+		return "two machines use its node's identity"
 	case t.NodeState != wire.StateActive && !t.Drained:
 		return "its node is " + t.NodeState
 	case t.Behind:

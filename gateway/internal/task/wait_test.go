@@ -24,7 +24,7 @@ func (h *hall) waits(ctx context.Context, c task.Claimer, within time.Duration) 
 	begin := time.Now()
 	end := make(chan ended, 1)
 	go func() {
-		signed, err := h.Wait(ctx, c, within)
+		signed, err := h.Wait(ctx, c, within, task.Takes{Tasks: true})
 		end <- ended{signed, err, time.Since(begin)}
 	}()
 	synctest.Wait()
@@ -147,7 +147,7 @@ func TestWaitOfClosedStore(t *testing.T) {
 	h := newHall(t, "n")
 	h.make("n", wire.TaskDiagCollect)
 	must(t, h.store.Close())
-	if _, err := h.Wait(t.Context(), h.claimer("n"), 0); err == nil || errors.Is(err, context.Canceled) {
+	if _, err := h.Wait(t.Context(), h.claimer("n"), 0, task.Takes{Tasks: true}); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -186,7 +186,7 @@ func TestAside(t *testing.T) {
 			begin := time.Now()
 			end := make(chan ended, 1)
 			go func() {
-				signed, err := h.WaitFor(context.Background(), n, within, takes)
+				signed, err := h.Wait(context.Background(), n, within, takes)
 				end <- ended{signed, err, time.Since(begin)}
 			}()
 			synctest.Wait()
@@ -227,7 +227,7 @@ func TestWaitReports(t *testing.T) {
 			begin := time.Now()
 			end := make(chan error, 1)
 			go func() {
-				_, err := h.WaitFor(context.Background(), h.claimer("n"), wire.MaxTaskWait, task.Takes{Tasks: true, Report: takes})
+				_, err := h.Wait(context.Background(), h.claimer("n"), wire.MaxTaskWait, task.Takes{Tasks: true, Report: takes})
 				end <- err
 			}()
 			synctest.Wait()

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"runtime"
@@ -18,7 +19,7 @@ const (
 	late = 15 * time.Second // a heartbeat that waits for longer: the fleet writes a batch every few seconds
 )
 
-// Sample is one heartbeat as the fleet heard it. Nobody changes what it points to.
+// Sample is one heartbeat as the fleet heard it. Nobody changes what its pointers lead to.
 type Sample struct {
 	NodeID     string
 	Enrolment  string
@@ -39,7 +40,7 @@ const (
 	mostSkew = 10 * 365 * 24 * 60 * 60 * 1000 // of a clock that is allowed for, in milliseconds
 )
 
-// LookedAt is when processes on a GPU were looked at, by the gateway's clock. Nobody looks again before each heartbeat.
+// LookedAt returns when processes on a GPU were looked at, by the gateway's clock. Nobody looks again before each heartbeat.
 func (s *Sample) LookedAt(p *wire.Processes) time.Time {
 	if p.At.IsZero() {
 		return s.At
@@ -89,20 +90,17 @@ type Lag struct {
 
 // NewFeed makes a Feed.
 func NewFeed(c FeedConfig) *Feed {
-	if c.Limit == 0 {
-		c.Limit = defaultLimit
-	}
+	c.Limit = cmp.Or(c.Limit, defaultLimit)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Feed{FeedConfig: c, news: make(chan struct{}, 1)}
 }
 
-// Add adds a taker, which gets all samples in the order in which they were heard, after the takers from before. It must not wait for the
-// disk or the network: it holds up the others. It may keep what a sample points to, and must not change it. Add is called before Run.
+// Add adds a taker. It gets all samples in the order in which they were heard, after the takers that were added before it. It must not wait
+// for the disk or the network: it would hold up the others. It may keep what the pointers of a sample lead to, and must not change that.
+// Add is called before Run.
 func (f *Feed) Add(take func(context.Context, []Sample)) { f.takers = append(f.takers, take) }
 
 // Offer takes a batch of heartbeats. It never waits.
@@ -127,7 +125,7 @@ func (f *Feed) Offer(samples []Sample) {
 	}
 }
 
-// Behind tells how far the feed is behind.
+// Behind says how far the feed is behind.
 func (f *Feed) Behind() Lag {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,7 +141,7 @@ func (f *Feed) notice() {
 	}
 }
 
-// Run hands heartbeats on until ctx ends, and then what still waits.
+// Run hands heartbeats on until ctx ends, and then those that still wait.
 func (f *Feed) Run(ctx context.Context) error {
 	work := context.WithoutCancel(ctx)
 	pause := time.Duration(max(share/runtime.GOMAXPROCS(0)-1, 0)) // times what the work took
@@ -153,7 +151,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		case <-f.news:
 		}
 		for began := f.Now(); f.handOn(work); began = f.Now() {
-			rest(ctx, pause*f.Now().Sub(began))
+			_ = wait(ctx, pause*f.Now().Sub(began))
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -171,16 +169,6 @@ func (f *Feed) handOn(ctx context.Context) bool {
 		take(ctx, samples)
 	}
 	return true
-}
-
-// rest waits for a time, or until ctx ends.
-func rest(ctx context.Context, long time.Duration) {
-	timer := time.NewTimer(long)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
 
 // take removes the oldest portion, and says in the log when the feed falls behind and when it has caught up.

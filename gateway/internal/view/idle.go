@@ -110,7 +110,6 @@ func (s *stretch) read(g *api.GPU, at time.Time) {
 	if at.Sub(s.since) < idleFor {
 		return
 	}
-	since := s.since
 	g.Use = api.UseIdle
-	g.IdleSince = &since
+	g.IdleSince = new(s.since)
 }

@@ -70,14 +70,17 @@ func (p *Fleet) follow(ctx context.Context) {
 	}
 }
 
-// try reads until it succeeds, or ctx ends.
+// try reads until it succeeds, or ctx ends. The log has its first failure.
 func (p *Fleet) try(ctx context.Context, read func(context.Context) error) {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		err := p.alone(ctx, read)
 		if err == nil {
 			return
 		}
-		p.failed(ctx, failures, err)
+		if failures == 0 && ctx.Err() == nil {
+			p.Logger.Error("the view of the fleet is old: the database cannot be read", "error", err)
+		}
+		_ = wait(ctx, second)
 	}
 }
 
@@ -87,17 +90,6 @@ func (p *Fleet) readPage(ctx context.Context, cursor string) (next string, err e
 		p.putAll(rows)
 	}
 	return next, err
-}
-
-// failed says once that the database cannot be read, and waits a little.
-func (p *Fleet) failed(ctx context.Context, failures int, err error) {
-	if failures == 0 && ctx.Err() == nil {
-		p.Logger.Error("the view of the fleet is old: the database cannot be read", "error", err)
-	}
-	select {
-	case <-time.After(second):
-	case <-ctx.Done():
-	}
 }
 
 func (p *Fleet) putAll(rows []store.Node) {
@@ -110,8 +102,8 @@ func (p *Fleet) putAll(rows []store.Node) {
 	p.tell()
 }
 
-// Settle reads the nodes that somebody named, so that the view shows what has happened to them, and at first all of them. What is named
-// meanwhile is read after that. After an error they stay named.
+// Settle reads the nodes that somebody named, so that the view shows what has happened to them; the first call reads all nodes. Nodes that
+// are named meanwhile are read after that. After an error they stay named.
 func (p *Fleet) Settle(ctx context.Context) error { return p.alone(ctx, p.settle) }
 
 func (p *Fleet) settle(ctx context.Context) error {

@@ -32,28 +32,41 @@ type node struct {
 // read makes a node of its row. earlier is what the view has of it; nil: nothing. A heartbeat that the view has heard and the row
 // does not know stays.
 func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
-	n := &node{enrolment: row.EnrolmentID, said: row.GPUsSaid, idle: map[string]*stretch{}}
-	n.row = rowOf(row)
-	if earlier != nil && earlier.enrolment == row.EnrolmentID {
+	n := &node{enrolment: row.EnrolmentID, said: row.GPUsSaid, idle: map[string]*stretch{}, row: &api.NodeRow{}}
+	same := earlier != nil && earlier.enrolment == row.EnrolmentID
+	if same {
 		n.idle = earlier.idle
 	}
-	switch {
-	case row.State == wire.StateRetired: // the readings of machines that were given back would only fill memory
+	if row.State == wire.StateRetired { // the readings of machines that were given back would only fill memory
 		n.idle = nil
 		n.interval = row.Interval
-		n.row.LastSeen = utc(row.LastSeen)
-	case earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.knows(row, ref.Now):
+		n.row.LastSeen = api.UTC(row.LastSeen)
+		n.record(row)
+		n.look(ref)
+		return n
+	}
+	knows, hasReport := same && earlier.knows(row, ref.Now), same && earlier.hasReport(row)
+	if knows || hasReport {
 		n.keep(earlier)
-	default:
+	}
+	n.record(row)
+	if !knows {
 		s := sampleOf(row)
-		if earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.hasReport(row) { // only the sign of life is newer
-			n.keep(earlier)
+		if hasReport { // only the sign of life is newer
 			s.Hardware = nil
 		}
 		n.hear(s)
 	}
 	n.look(ref)
 	return n
+}
+
+// keep takes over what was heard before.
+func (n *node) keep(earlier *node) {
+	n.interval = earlier.interval
+	n.skew = earlier.skew
+	n.probe = earlier.probe
+	*n.row = *earlier.row
 }
 
 // knows is true if the view has heard all that the row says, or more. A time in the future is of a clock that was set back.
@@ -68,26 +81,29 @@ func (n *node) hasReport(row *store.Node) bool {
 	return heard != nil && row.ReportedAt != nil && !heard.Before(*row.ReportedAt)
 }
 
-func rowOf(row *store.Node) *api.NodeRow {
-	g := &api.NodeRow{
-		ID: row.ID, Name: row.Name, Tenant: row.Tenant, Provider: row.Provider, InstanceID: row.InstanceID,
-		Labels: maps.Clone(row.Labels), State: row.State, StateReasons: []string{}, StateSince: row.StateSince.UTC(),
-		CreatedAt: row.CreatedAt.UTC(), PricePerHour: label.PriceOf(row.Labels), Findings: []api.Finding{},
-	}
+// record puts into the row what is on record of a node, whoever has heard it.
+func (n *node) record(row *store.Node) {
+	g := n.row
+	g.ID, g.Name, g.Tenant, g.Provider, g.InstanceID = row.ID, row.Name, row.Tenant, row.Provider, row.InstanceID
+	g.Labels = maps.Clone(row.Labels)
 	if g.Labels == nil {
 		g.Labels = map[string]string{}
 	}
+	g.PricePerHour = label.PriceOf(row.Labels)
+	g.CreatedAt = row.CreatedAt.UTC()
+	g.State, g.StateSince, g.StateReasons = row.State, row.StateSince.UTC(), []string{}
 	for _, reason := range row.Reasons {
 		g.StateReasons = append(g.StateReasons, reason.Reason)
 	}
-	if expected := row.GPUsExpected; expected > 0 || row.GPUsSaid { // a copy: else it would keep the whole row in memory
-		g.GPUsExpected = &expected
+	g.GPUsExpected = nil
+	if row.GPUsExpected > 0 || row.GPUsSaid {
+		g.GPUsExpected = new(row.GPUsExpected) // a copy: else it would keep the whole row in memory
 	}
+	g.NotAfter, g.RenewalOverdue = nil, false
 	if row.Certificate.Fingerprint != "" {
-		g.NotAfter = utc(&row.Certificate.NotAfter)
+		g.NotAfter = api.UTC(&row.Certificate.NotAfter)
 		g.RenewalOverdue = row.Certificate.OverdueAt != nil
 	}
-	return g
 }
 
 // sampleOf is what the database has of the last heartbeat, or of the enrolment if there was none.
@@ -115,47 +131,20 @@ func decode[T any](text string) *T {
 	return into
 }
 
-// keep takes over what was heard before.
-func (n *node) keep(earlier *node) {
-	n.interval = earlier.interval
-	n.skew = earlier.skew
-	n.probe = earlier.probe
-	g := n.row
-	was := earlier.row
-	g.LastSeen = was.LastSeen
-	g.AgentVersion = was.AgentVersion
-	g.IntervalSeconds = was.IntervalSeconds
-	g.Probe = was.Probe
-	g.ReadAt = was.ReadAt
-	g.GPUs = was.GPUs
-	g.Xids = was.Xids
-	g.BootTime = was.BootTime
-	g.Runs = was.Runs
-	g.CPUs = was.CPUs
-	g.MemoryUsedMiB = was.MemoryUsedMiB
-	g.MemoryMiB = was.MemoryMiB
-	g.DiskUsedMiB = was.DiskUsedMiB
-	g.DiskMiB = was.DiskMiB
-	g.Load1 = was.Load1
-	g.IdleSince = was.IdleSince
-	g.Address = was.Address
-}
-
 // hear puts a heartbeat into the row, which nobody else has yet. A zero time: the node was never heard.
 func (n *node) hear(s Sample) {
 	g := n.row
 	if !s.At.IsZero() {
-		g.LastSeen = utc(&s.At)
+		g.LastSeen = api.UTC(&s.At)
 	}
 	n.interval = s.Interval
-	skew := s.SkewMillis
-	n.skew = &skew
+	n.skew = new(s.SkewMillis)
 	if s.Address != "" {
 		g.Address = s.Address
 	}
 	g.IntervalSeconds = nil
-	if seconds := s.Interval.Seconds(); seconds > 0 {
-		g.IntervalSeconds = &seconds
+	if s.Interval > 0 {
+		g.IntervalSeconds = new(s.Interval.Seconds())
 	}
 	if s.Agent != nil {
 		g.AgentVersion = s.Agent.Version
@@ -166,7 +155,7 @@ func (n *node) hear(s Sample) {
 	h := s.Hardware
 	n.probe = &h.Probe
 	g.Probe = h.Probe.State
-	g.ReadAt = utc(api.ReadAt(h.Probe.SampledAt, n.skew))
+	g.ReadAt = api.UTC(api.ReadAt(h.Probe.SampledAt, n.skew))
 	g.Xids = h.Xids
 	g.BootTime = h.BootTime
 	g.Runs = h.Runs
@@ -237,8 +226,7 @@ func gpuOf(row *wire.GPU) api.GPU {
 		g.Health = []string{}
 	}
 	if g.MemoryFreeMiB == nil && g.MemoryMiB != nil && g.MemoryUsedMiB != nil {
-		free := max(*g.MemoryMiB-*g.MemoryUsedMiB, 0)
-		g.MemoryFreeMiB = &free
+		g.MemoryFreeMiB = new(max(*g.MemoryMiB-*g.MemoryUsedMiB, 0))
 	}
 	return g
 }
@@ -299,12 +287,4 @@ func (n *node) forgetIdle() {
 		n.row.GPUs[i].IdleSince = nil
 		n.row.GPUs[i].Use = ""
 	}
-}
-
-func utc(at *time.Time) *time.Time {
-	if at == nil {
-		return nil
-	}
-	u := at.UTC()
-	return &u
 }

@@ -14,7 +14,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/view"
 	"muster/store"
-	"muster/store/setback"
 )
 
 func TestPicture(t *testing.T) {
@@ -257,7 +256,7 @@ func TestClockBack(t *testing.T) {
 			h.later(24 * time.Hour)
 			h.beat("a", h.reading(gpu(0, 1)))
 			h.later(-24 * time.Hour)
-			h.must(setback.New(h.store.Records()).SetBack(t.Context(), setback.Step{Now: h.now, By: 24 * time.Hour}))
+			h.must(h.store.ClockSetBack(t.Context(), store.ClockStep{Now: h.now, By: 24 * time.Hour}))
 			h.picture.Changed(t.Context(), []store.Event{{Kind: "clock.stepped"}})
 			synctest.Wait()
 			if g := h.row("a"); g.LastSeen.After(h.now) {

@@ -36,10 +36,10 @@ func (q *Query) picks(g *api.NodeRow, retired bool) bool {
 	return label.Matches(q.Terms, g)
 }
 
-// Nodes are the nodes that are not retired, by name. Nobody may change them.
+// Nodes returns the nodes that are not retired, by name. Nobody may change them.
 func (p *Fleet) Nodes() []*api.NodeRow { return p.rows(&Query{}) }
 
-// Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the glances.
+// Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the rows.
 func (p *Fleet) Rows(q Query) ([]*api.NodeRow, api.Totals) {
 	rows := p.rows(&q)
 	if q.Sort != "" { // they are by name already

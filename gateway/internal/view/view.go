@@ -53,25 +53,24 @@ type Fleet struct {
 
 // Open makes a Fleet. It reads nothing yet: Run does.
 func Open(c Config) *Fleet {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Fleet{Config: c, today: func(string) *api.Today { return nil }, wake: make(chan struct{}, 1), nodes: map[string]*node{},
 		sorted: true, news: make(chan struct{}),
 		again: map[string]bool{}, allAgain: true, found: map[string][]api.Finding{}, placed: map[string]*api.NodePlacement{}}
 }
 
-// ShowCosts lets today say what a node has cost on this day, if that is known. It must not ask the view. It is called before Run.
+// ShowCosts sets today, which returns what a node has cost on this day, if that is known. today must not ask the view. ShowCosts is called
+// before Run.
 func (p *Fleet) ShowCosts(today func(nodeID string) *api.Today) { p.today = today }
 
-// Ready is true once all nodes are loaded.
+// Ready reports whether all nodes are loaded.
 func (p *Fleet) Ready() bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.ready
 }
 
-// Row is what the view has of a node.
+// Row returns what the view has of a node.
 func (p *Fleet) Row(nodeID string) (*api.NodeRow, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -82,7 +81,7 @@ func (p *Fleet) Row(nodeID string) (*api.NodeRow, bool) {
 	return n.row, true
 }
 
-// Take takes heartbeats. A node that is not there yet is read from the database.
+// Take takes heartbeats. It reads a node that is not in the view yet from the database.
 func (p *Fleet) Take(_ context.Context, samples []Sample) {
 	ref := p.Ref()
 	p.mu.Lock()
@@ -115,7 +114,7 @@ func (p *Fleet) take(s Sample, ref store.StatusRef) {
 	}
 }
 
-// Changed takes events. The nodes that they name are read again.
+// Changed takes events. It has the nodes that they name read again.
 func (p *Fleet) Changed(_ context.Context, events []store.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +150,7 @@ func (p *Fleet) nudge() {
 	}
 }
 
-// Findings takes what is wrong with a node, all of it; the view puts the severe first.
+// Findings takes all findings of a node; the view puts the severe first.
 func (p *Fleet) Findings(nodeID string, findings []api.Finding) {
 	sorted := slices.Clone(findings)
 	slices.SortStableFunc(sorted, func(a, b api.Finding) int {
@@ -164,15 +163,17 @@ func (p *Fleet) Findings(nodeID string, findings []api.Finding) {
 	} else {
 		p.found[nodeID] = sorted
 	}
-	n := p.nodes[nodeID]
-	if n == nil {
-		return
+	p.replace(nodeID, func(next *api.NodeRow) { next.Findings = p.findings(nodeID) })
+}
+
+// replace gives a node that is there another row, which differs from the one before. The caller holds the lock.
+func (p *Fleet) replace(nodeID string, differ func(next *api.NodeRow)) {
+	if n := p.nodes[nodeID]; n != nil {
+		n.row = new(*n.row)
+		differ(n.row)
+		p.changed(n)
+		p.tell()
 	}
-	next := *n.row
-	next.Findings = p.findings(nodeID)
-	n.row = &next
-	p.changed(n)
-	p.tell()
 }
 
 // Placed takes a node's place in the fleet's capacity; nil: it has none. Nobody changes it after that.
@@ -184,15 +185,7 @@ func (p *Fleet) Placed(nodeID string, placement *api.NodePlacement) {
 	} else {
 		p.placed[nodeID] = placement
 	}
-	n := p.nodes[nodeID]
-	if n == nil {
-		return
-	}
-	next := *n.row
-	next.Placement = placement
-	n.row = &next
-	p.changed(n)
-	p.tell()
+	p.replace(nodeID, func(next *api.NodeRow) { next.Placement = placement })
 }
 
 // findings is never nil, because a list in the API is never null.
@@ -214,11 +207,10 @@ func (p *Fleet) tick() {
 		if !isOver && !n.due(ref) {
 			continue
 		}
-		next := *n.row
-		n.row = &next
+		n.row = new(*n.row)
 		n.look(ref)
 		if isOver {
-			next.Today = nil // until the next heartbeat
+			n.row.Today = nil // until the next heartbeat
 		}
 		p.changed(n)
 	}

@@ -12,7 +12,7 @@ const pace = time.Second
 
 // Watch tells one reader what changes. It is for one goroutine.
 type Watch struct {
-	picture *Fleet
+	fleet   *Fleet
 	query   Query
 	retired bool
 	seen    uint64    // version of the view that the reader knows
@@ -23,7 +23,7 @@ type Watch struct {
 // Watch begins with what the view has now. A reader first makes a watch and then asks for the rows: so nothing falls between the two.
 // A change that is in the rows already may come again.
 func (p *Fleet) Watch(q Query) *Watch {
-	w := &Watch{picture: p, query: q, retired: q.retired()}
+	w := &Watch{fleet: p, query: q, retired: q.retired()}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	w.seen = p.version
@@ -35,7 +35,7 @@ func (p *Fleet) Watch(q Query) *Watch {
 	return w
 }
 
-// Changes are nodes that have changed, each once, as it is now, however often it changed.
+// Changes are the nodes that have changed. Each is there once, as it is now, however often it changed.
 type Changes struct {
 	Nodes []*api.NodeRow
 	Alive []*api.NodeRow // nothing of their api.Brief has changed but the api.Live
@@ -44,7 +44,7 @@ type Changes struct {
 
 func (c *Changes) empty() bool { return len(c.Nodes)+len(c.Alive)+len(c.Gone) == 0 }
 
-// Next waits until something has changed that the query picks. It answers once in a second at most. The error is that of ctx.
+// Next waits until something has changed that the query picks. It returns once in a second at most. The error is that of ctx.
 func (w *Watch) Next(ctx context.Context) (Changes, error) {
 	for {
 		if err := wait(ctx, pace-time.Since(w.last)); err != nil {
@@ -79,7 +79,7 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // look collects what is newer than the reader knows. news is closed when there is more.
 func (w *Watch) look() (c Changes, news <-chan struct{}) {
-	p := w.picture
+	p := w.fleet
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for e := p.changes.Front(); e != nil && e.Value.(*node).version > w.seen; e = e.Next() {
@@ -103,7 +103,7 @@ func (w *Watch) look() (c Changes, news <-chan struct{}) {
 	return c, p.news
 }
 
-// places is a set of nodes, a bit for each: a picture has many readers, and each of them may look at all nodes.
+// places is a set of nodes, a bit for each: a fleet has many readers, and each of them may look at all nodes.
 type places []uint64
 
 func (p *places) add(place int) {

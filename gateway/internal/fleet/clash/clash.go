@@ -57,8 +57,8 @@ func (x *run) lives(other *run) bool {
 // clashes is true if two runs were alive at the same time: each showed life after the other was first heard.
 func clashes(a, b *run) bool { return a.lives(b) && b.lives(a) }
 
-// Hear adds a heartbeat to the node's runs. It is overtaken if a later heartbeat of the same run arrived before it. Clashing is
-// another run of the same identity that is alive at the same time; nil: there is none.
+// Hear adds a heartbeat to the node's runs. overtaken is true if a later heartbeat of the same run arrived before it. clashing is another
+// run of the same identity that is alive at the same time; nil: there is none.
 func (b *Runs) Hear(beat *wire.HeartbeatRequest, fingerprint string, p Proof, m Moment) (overtaken bool, clashing *store.Run) {
 	this := b.run(beat.RunID)
 	switch {
@@ -183,7 +183,7 @@ func (b *Runs) goOn(node store.Node, up time.Duration) {
 	going.Counter = max(going.Counter, node.Counter)
 }
 
-// Rows are all runs; the one that was heard last comes first.
+// Rows returns all runs; the one that was heard last comes first.
 func (b *Runs) Rows() []store.Run {
 	var rows []store.Run
 	for _, x := range b.runs {

@@ -1,5 +1,5 @@
-// Package report tells what of a heartbeat is stored beside that the node lives: its report. A report is stored when it has changed, or now
-// and then. Figures that are other ones in each heartbeat are no change.
+// Package report tells which part of a heartbeat is stored, besides the fact that the node lives: its report. A report is stored when it
+// has changed, or now and then. Figures that differ in each heartbeat are no change.
 package report
 
 import (
@@ -14,10 +14,10 @@ import (
 	"muster/store"
 )
 
-// Digest stands for a report without those figures. The zero value is that of no report.
+// Digest stands for a report without those figures. The zero value means that there is no report.
 type Digest [sha256.Size]byte
 
-// Of gives the digest of a heartbeat's report. last is the node's last reading; nil: there is none.
+// Of returns the digest of a heartbeat's report. last is the node's last reading; nil: there is none.
 func Of(s *view.Sample, last *wire.Hardware) Digest {
 	part := struct {
 		Interval time.Duration
@@ -45,7 +45,7 @@ type Pending struct {
 	Whole   bool           // the report is to be stored: it was stored long ago, or, after Row, it has changed
 }
 
-// Row is what is stored.
+// Row returns the row to store.
 func (p *Pending) Row() store.Beat {
 	b := store.Beat{NodeID: p.NodeID, At: p.At, RunID: p.RunID, Counter: p.Counter, SkewMillis: p.SkewMillis,
 		Enrolment: p.Enrolment, RaiseGPUs: p.Raise, Runs: p.Runs}
@@ -64,7 +64,7 @@ func (p *Pending) Row() store.Beat {
 	return b
 }
 
-// Show replaces what the database says of a node with its last heartbeat. last is the reading that memory has; nil: none.
+// Show replaces what the database says of a node by its last heartbeat. last is the reading in memory; nil: there is none.
 func Show(n *store.Node, s *view.Sample, last *wire.Hardware) {
 	n.LastSeen = &s.At
 	n.Interval = s.Interval
@@ -81,7 +81,7 @@ func Show(n *store.Node, s *view.Sample, last *wire.Hardware) {
 	}
 }
 
-// Past leaves out of a node's row what was not in its last heartbeat, and does not say how old it is.
+// Past removes from a node's row the values that its last heartbeat did not have, and that do not say how old they are.
 func Past(n *store.Node) {
 	if n.ReportedAt == nil {
 		return
@@ -96,7 +96,7 @@ func Past(n *store.Node) {
 	}
 }
 
-// Text is the text of a part of a heartbeat for the database; empty: the node did not say it.
+// Text returns a part of a heartbeat as text for the database; empty: the heartbeat did not have it.
 func Text[T any](part *T) string {
 	if part == nil {
 		return ""

@@ -9,6 +9,7 @@
 package alert
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"log/slog"
@@ -33,7 +34,7 @@ const (
 	mostResolved = 1000                // that are kept
 )
 
-// Fact is what is wrong with something that is no node.
+// Fact is what is wrong with something that is not a node.
 type Fact struct {
 	Condition string // one of the table
 	Subject   string // a channel, a rule of log shipping, ...
@@ -48,7 +49,7 @@ type Fact struct {
 type Config struct {
 	Store *store.Store
 
-	// These know the fleet, and must not wait.
+	// These functions know the fleet. They must not wait.
 	Ready func() bool                          // all nodes are known
 	Nodes func() []*api.NodeRow                // all that are not retired
 	Node  func(id string) (*api.NodeRow, bool) // one of them
@@ -143,9 +144,7 @@ func (d *Service) complete() {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 }
 
 // readAlerts goes on with the alerts of the last run. An open one of a cause that this version does not know stays as it is.

@@ -76,16 +76,15 @@ func (d *Service) messages(batch []*delivery) []message {
 func (d *Service) told(ctx context.Context, r *receiver, batch []*delivery, messages []message, err error) (goesOn bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, v := range batch {
+		v.busy = false
+	}
 	if err != nil && ctx.Err() != nil { // the gateway stops: nobody knows what the receiver has heard
-		for _, v := range batch {
-			v.busy = false
-		}
 		return false
 	}
 	now := d.Now()
 	r.note(err, now, d.Rand())
 	for i, v := range batch {
-		v.busy = false
 		v.dirty = true
 		if err == nil {
 			v.Told = messages[i].State

@@ -19,7 +19,7 @@ type Query struct {
 	All    bool // resolved ones too
 }
 
-// List are the alerts that a query picks: the open ones first, the severe first, then the newest.
+// List returns the alerts that a query picks: the open ones first, the severe first, then the newest.
 func (d *Service) List(q Query) []api.Alert {
 	now := d.Now()
 	d.mu.Lock()

@@ -79,7 +79,7 @@ func (s *sealed) render(messages []message, now time.Time) (address string, body
 		body, err = json.Marshal(one)
 		return s.URL, body, err
 	case KindSlack:
-		body, err = json.Marshal(slackOf(&messages[0]))
+		body, err = json.Marshal(map[string]string{"text": slackText(&messages[0])})
 		return s.URL, body, err
 	case KindNtfy:
 		return s.ntfy(&messages[0])
@@ -92,12 +92,8 @@ func (s *sealed) render(messages []message, now time.Time) (address string, body
 	return alertsURL(s.URL), body, err
 }
 
-type slackMessage struct {
-	Text string `json:"text"`
-}
-
-// slackOf writes no link or mention that a node could have made: & < > are escaped, as Slack asks.
-func slackOf(m *message) slackMessage {
+// slackText writes no link or mention that a node could have made: & < > are escaped, as Slack asks.
+func slackText(m *message) string {
 	safe := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 	text := "*" + strings.ToUpper(m.Severity) + "* " + safe.Replace(m.title())
 	if m.State == Firing {
@@ -106,7 +102,7 @@ func slackOf(m *message) slackMessage {
 	if m.URL != "" {
 		text += "\n<" + m.URL + "|muster>"
 	}
-	return slackMessage{text}
+	return text
 }
 
 type ntfyMessage struct {

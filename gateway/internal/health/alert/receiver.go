@@ -32,7 +32,7 @@ const (
 	KindAlertmanager = "alertmanager"
 )
 
-// Kinds are all kinds of receivers.
+// Kinds returns all kinds of receivers.
 func Kinds() []string { return []string{KindWebhook, KindSlack, KindNtfy, KindAlertmanager} }
 
 const (
@@ -92,8 +92,8 @@ func (d *Service) readReceivers(ctx context.Context) error {
 	return nil
 }
 
-// SetReceiver stores a receiver, with Replace in the place of the one before. What it returns of a new webhook has the secret that signs
-// what the webhook gets.
+// SetReceiver stores a receiver; with Replace, it replaces the previous one of that name. For a new webhook, the result has the secret that
+// signs what the webhook gets.
 func (d *Service) SetReceiver(ctx context.Context, name string, q api.AlertReceiverRequest, by store.Actor) (api.AlertReceiver, error) {
 	d.writing.Lock() // of two at once the second one finds the first
 	defer d.writing.Unlock()
@@ -196,7 +196,7 @@ func (s *sealed) check() ([]label.Term, error) {
 	return label.ParseSelector(s.Selector)
 }
 
-// CheckCause refuses what is no cause of alerts. Empty is any.
+// CheckCause refuses a name that is not a cause of alerts. An empty name means any cause.
 func (d *Service) CheckCause(name string) error {
 	if name == "" || d.table[name] != nil {
 		return nil
@@ -255,7 +255,7 @@ func noReceiver(name string) error {
 	return wire.Refuse(wire.CodeNotFound, "there is no receiver "+name, "muster alert receiver ls shows them")
 }
 
-// Receivers are all receivers, by name.
+// Receivers returns all receivers, by name.
 func (d *Service) Receivers() []api.AlertReceiver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -304,8 +304,7 @@ func (d *Service) Test(ctx context.Context, name string, by store.Actor) (api.Al
 	status, err := d.post(ctx, &r.sealed, []message{m}, now)
 	t := api.AlertTest{Delivered: err == nil, Status: status, TookMS: time.Since(began).Milliseconds()}
 	e := d.event("alert.receiver_tested", by, map[string]string{"receiver": name, "host": r.host()})
-	var failed *post.Error
-	if errors.As(err, &failed) {
+	if failed, is := errors.AsType[*post.Error](err); is {
 		t.Error = failed.Text
 		t.Next = failed.Next
 		e.Outcome = store.OutcomeNone

@@ -131,7 +131,7 @@ func (d *Service) named(name, tenant string) *api.NodeRow {
 	return nil
 }
 
-// Silences are those that last, the first to end first. With a tenant, that tenant's own.
+// Silences returns the silences that have not ended; those that end soonest come first. With a tenant, only that tenant's own.
 func (d *Service) Silences(tenant string) []api.AlertSilence {
 	now := d.Now()
 	d.mu.Lock()
@@ -146,7 +146,7 @@ func (d *Service) Silences(tenant string) []api.AlertSilence {
 	return all
 }
 
-// Unsilence ends a silence, with a tenant one of that tenant alone. What is still wrong is told then.
+// Unsilence ends a silence; with a tenant, only a silence of that tenant. Then people are told of what is still wrong.
 func (d *Service) Unsilence(ctx context.Context, id, tenant string, by store.Actor) error {
 	e := d.event("alert.unsilenced", by, map[string]string{"silence": id})
 	e.Tenant = tenant

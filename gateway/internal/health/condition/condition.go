@@ -50,13 +50,13 @@ func About(name, next string) string { return strings.ReplaceAll(next, subject, 
 // subject stands for the subject's name.
 const subject = "NAME"
 
-// IsFound is true if a rule looks for the condition.
+// IsFound reports whether a rule looks for the condition.
 func (c *Condition) IsFound() bool { return c.Found.Looks > 0 }
 
-// IsTold is true if the condition makes an alert of its own.
+// IsTold reports whether the condition makes an alert of its own.
 func (c *Condition) IsTold() bool { return c.Told.Looks > 0 }
 
-// IsUnset is true if nothing is bad before a person has set a limit.
+// IsUnset reports whether nothing is bad until a person has set a limit.
 func (c *Condition) IsUnset() bool { return c.Unit != "" && c.Limit == 0 }
 
 // Names of conditions, beside those that package wire has. They are part of the API.
@@ -105,7 +105,7 @@ const (
 	AllocationEnding   = "allocation_ending"
 )
 
-// Named finds a condition by its name; nil: this version has none of that name.
+// Named finds a condition by its name; nil: this version has no condition of that name.
 func Named(name string) *Condition {
 	all := All()
 	for i := range all {

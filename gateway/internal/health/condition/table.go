@@ -22,7 +22,7 @@ func listed() Hold { return Hold{Looks: 3, For: 6 * time.Minute} }
 // lasts is for what is looked at every few seconds.
 func lasts(d time.Duration) Hold { return Hold{Looks: 1, For: d} }
 
-// All is the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
+// All returns the table of all conditions, in the order in which help shows them. If a row goes, a migration of the store has to drop its
 // findings, settings, alerts and reasons.
 func All() []Condition {
 	return slices.Concat(words(), ofGPUs(), ofLinks(), ofNodes(), ofStates(), ofFleet(), ofProviders(), ofMachines())

@@ -19,7 +19,7 @@ type Look struct {
 	Text    string // of a bad one: one sentence with the value
 }
 
-// Known is the look at what is known for certain.
+// Known returns a look that found something out for certain.
 func Known(isBad bool, text string) Look {
 	if isBad {
 		return Look{Verdict: Bad, Text: text}
@@ -38,7 +38,7 @@ type Track struct {
 	last  time.Time // the last look that told anything
 }
 
-// See takes a look and reports whether the track opened or closed. Looks that are further apart than gap are no row.
+// See takes a look and reports whether the track opened or closed. Looks that are further apart than gap do not count as looks in a row.
 func (t *Track) See(l Look, at time.Time, gap time.Duration, opens, closes Hold) (changed bool) {
 	if l.Verdict == Unknown {
 		return false
@@ -79,8 +79,8 @@ func (t *Track) Begin() {
 	t.looks = 0
 }
 
-// Idle is true if the track says nothing that a new one would not.
+// Idle reports whether the track says nothing that a new one would not say.
 func (t *Track) Idle() bool { return !t.Open && t.looks == 0 }
 
-// Closing is true if the last looks were good, but not for long enough.
+// Closing reports whether the last looks were good, but not for long enough.
 func (t *Track) Closing() bool { return t.Open && t.looks > 0 }

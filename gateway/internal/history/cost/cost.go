@@ -1,11 +1,12 @@
 // Package cost sums what nodes cost, and for how long their GPUs are idle, day by day.
 //
-// It looks at the picture of the fleet every few seconds, and adds the time that has passed since the look before. So only time counts in
+// It looks at the fleet every few seconds, and adds the time that has passed since the look before. So only time counts in
 // which the gateway was there to see. Time is taken from a clock that nobody sets, and only the day comes from the machine's clock. A row
 // of the database has the sums of its day and only grows: nothing counts twice, whatever is repeated.
 package cost
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math"
@@ -66,9 +67,7 @@ func New(c Config) *Service {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Service{Config: c, nodes: map[string]*sums{}}
 }
 
@@ -122,7 +121,7 @@ func (d *Service) keep(ctx context.Context) error {
 	}
 }
 
-// Look adds the time since the look before, to the day that it began on, and turns to the next day where that is over.
+// Look adds the time since the previous look to the day on which that time began, and turns to the next day if the day is over.
 func (d *Service) Look(ctx context.Context) {
 	now := d.Now()
 	passed := min(max(now.Sub(d.last), 0), longest)
@@ -191,9 +190,8 @@ func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	if g.PricePerHour == nil {
 		return
 	}
-	price := int64(math.Round(*g.PricePerHour * millionths))
-	s.price = &price
-	cost := float64(price) * passed.Hours()
+	s.price = new(int64(math.Round(*g.PricePerHour * millionths)))
+	cost := float64(*s.price) * passed.Hours()
 	s.cost += cost
 	if idle := g.IdleShare(); idle != nil {
 		s.measured += cost
@@ -207,7 +205,7 @@ func (s *sums) row(id string) costs.Row {
 		Cost: int64(s.cost), Measured: int64(s.measured), Price: s.price}
 }
 
-// Write writes what has changed since it was written last. What could not be written stays for the next time.
+// Write writes what has changed since the last write. If a row could not be written, it is written the next time.
 func (d *Service) Write(ctx context.Context) error {
 	for {
 		rows := d.changed()
@@ -247,7 +245,7 @@ func (d *Service) again(rows []costs.Row) {
 	}
 }
 
-// Today is what was seen of a node on this day so far; nil: nothing.
+// Today returns what was seen of a node on this day so far; nil: nothing was seen.
 func (d *Service) Today(nodeID string) *api.Today {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"muster/store/costs"
 )
 
-// Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
-// that a year of a large fleet needs the memory of its sums. No more days are read than are kept. Name and tenant are for the caller to
-// say.
+// Sums sums the days of a time, with the days on which it begins and ends. nodes says which nodes count. The days are read one by one, so
+// that a year of a large fleet needs only the memory of its sums. No more days are read than are kept. The caller fills in Name and Tenant.
 func (d *Service) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*api.NodeCost, error) {
 	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
 	first := max(costs.DayOf(from), last-keptDays)
@@ -65,13 +64,11 @@ func add(s *api.NodeCost, day costs.Day, r costs.Row) {
 		api.Add(&s.IdleCost, idle)
 	}
 	if api.Add(&s.Cost, all); all != nil {
-		measured := float64(r.Measured) / millionths
-		api.Add(&s.MeasuredCost, &measured)
+		api.Add(&s.MeasuredCost, new(float64(r.Measured)/millionths))
 	}
 	var price *float64
 	if r.Price != nil {
-		perHour := float64(*r.Price) / millionths
-		price = &perHour
+		price = new(float64(*r.Price) / millionths)
 	}
 	if n := len(s.Prices); n > 0 && same(s.Prices[n-1].PricePerHour, price) {
 		return
@@ -84,9 +81,7 @@ func money(r costs.Row) (idle, all *float64) {
 	if r.Price == nil && r.Cost == 0 {
 		return nil, nil
 	}
-	cost := float64(r.Cost) / millionths
-	ofIdle := float64(r.IdleCost) / millionths
-	return &ofIdle, &cost
+	return new(float64(r.IdleCost) / millionths), new(float64(r.Cost) / millionths)
 }
 
 func same(a, b *float64) bool {

@@ -34,7 +34,7 @@ func (p *pusher) run(ctx context.Context) {
 			p.Logger.Warn("a buffer of log lines cannot be read", "rule", p.Name, "error", err)
 			p.Wait(ctx, longest)
 		case len(got) == 0:
-			p.state.idle()
+			p.state.waits(nil)
 			p.wait(ctx)
 		default:
 			p.push(ctx, got)
@@ -84,7 +84,7 @@ func (p *pusher) lines(got []spool.Record) []kept {
 // deliver reports false if ctx ended first.
 func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 	if at := lines[0].Line.Received; at != nil {
-		p.state.waits(*at)
+		p.state.waits(at)
 	}
 	body, size, err := encode(lines, p.Now())
 	if err != nil { // a line of the buffer always can be encoded
@@ -111,13 +111,4 @@ func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 		p.Wait(ctx, max(err.After, post.Pause(least, longest, failures, p.Rand())))
 	}
 	return false
-}
-
-func sleep(ctx context.Context, wait time.Duration) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

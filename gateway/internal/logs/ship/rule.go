@@ -13,7 +13,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/httpserver/post"
 	"muster/store"
-	records "muster/store/shipping"
 )
 
 const (
@@ -23,11 +22,14 @@ const (
 	longestCA   = 256 << 10
 	longestOrg  = 150 // characters of a tenant in Loki
 
-	// DefaultRate is what a node may ship in a second, in bytes, where the rule says nothing.
+	// DefaultRate is how many bytes a node may ship per second if the rule does not say.
 	DefaultRate = 64 << 10
 	leastRate   = 1 << 10
 	mostRate    = 64 << 20
 )
+
+// secretPrefix begins the names of the sealed secrets that rules are. A rule holds how a sink lets the gateway in.
+const secretPrefix = "log-shipping/"
 
 // sealed is a rule as it is kept.
 type sealed struct {
@@ -110,7 +112,7 @@ func (q *sealed) checkAuth() error {
 	return nil
 }
 
-// Put stores a rule in the place of the one of its name, which keeps its buffer. tenant is the caller's; "": all.
+// Put stores a rule, in the place of a rule of the same name, which keeps its buffer. tenant is the caller's; "": all.
 func (d *Service) Put(ctx context.Context, name string, q api.LogShippingRequest, tenant string, by store.Actor) error {
 	s := sealed{Name: name, LogShippingRequest: q, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
 	if err := s.check(); err != nil {
@@ -144,7 +146,7 @@ func (d *Service) Put(ctx context.Context, name string, q api.LogShippingRequest
 	e.Detail["host"] = r.sink.host
 	e.Detail["selector"] = s.Selector
 	e.Detail["sources"] = strings.Join(s.Sources, ",")
-	if err := d.Store.SetSecret(ctx, records.SecretName(name), value, e); err != nil {
+	if err := d.Store.SetSecret(ctx, secretPrefix+name, value, e); err != nil {
 		return err
 	}
 	if before == nil {
@@ -177,7 +179,7 @@ func (d *Service) Drop(ctx context.Context, name, tenant string, by store.Actor)
 	if r == nil || tenant != "" && r.Tenant != tenant {
 		return noRule(name)
 	}
-	if err := d.Store.DropSecret(ctx, records.SecretName(name), d.event("shipping.removed", by, name)); err != nil {
+	if err := d.Store.DropSecret(ctx, secretPrefix+name, d.event("shipping.removed", by, name)); err != nil {
 		return err
 	}
 	d.swap(r, nil)
@@ -200,7 +202,7 @@ func (d *Service) event(kind string, by store.Actor, name string) store.Event {
 		Detail: map[string]string{"rule": name}}
 }
 
-// Rules are the rules of a tenant, by name; "": all.
+// Rules returns the rules of a tenant, by name; "": all.
 func (d *Service) Rules(tenant string) []api.LogShipping {
 	all := []api.LogShipping{}
 	for _, r := range *d.rules.Load() {

@@ -7,6 +7,7 @@
 package ship
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,15 +23,15 @@ import (
 	"muster/agent/spool"
 	"muster/gateway/api"
 	"muster/gateway/internal/label"
+	"muster/gateway/internal/logs"
 	"muster/store"
-	records "muster/store/shipping"
 )
 
 const (
 	forgetEvery = time.Hour
 	forgetAfter = 24 * time.Hour // a node that has shipped nothing
 
-	// DefaultBound is the size of one rule's buffer, where no setting says another.
+	// DefaultBound is the size of one rule's buffer if no setting says another.
 	DefaultBound = 256 << 20
 )
 
@@ -50,7 +51,6 @@ type Config struct {
 // Service has the rules. It is safe for concurrent use.
 type Service struct {
 	Config
-	records records.Records
 	changed chan struct{}
 	rules   atomic.Pointer[[]*rule] // by name; a change makes another slice
 
@@ -78,16 +78,16 @@ type rule struct {
 
 // Open makes a Service that goes on with the rules in the database and with what is in their buffers.
 func Open(ctx context.Context, c Config) (*Service, error) {
-	d := &Service{Config: c, records: records.New(c.Store.Records()), changed: make(chan struct{}, 1), nodes: map[string]*node{},
+	d := &Service{Config: c, changed: make(chan struct{}, 1), nodes: map[string]*node{},
 		unshipped: map[string]map[string]string{}, rates: map[string]*rate{}, held: map[string]int64{}}
 	d.complete()
-	names, err := d.records.Rules(ctx)
+	names, err := d.Store.Secrets(ctx, secretPrefix)
 	if err != nil {
 		return nil, err
 	}
 	rules := []*rule{}
 	for _, name := range names {
-		value, err := c.Store.Secret(ctx, records.SecretName(name))
+		value, err := c.Store.Secret(ctx, secretPrefix+name)
 		if err != nil {
 			return nil, err
 		}
@@ -108,9 +108,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 }
 
 func (d *Service) complete() {
-	if d.Bound == 0 {
-		d.Bound = DefaultBound
-	}
+	d.Bound = cmp.Or(d.Bound, DefaultBound)
 	if d.Rand == nil {
 		d.Rand = rand.Float64
 	}
@@ -118,11 +116,9 @@ func (d *Service) complete() {
 		d.Now = time.Now
 	}
 	if d.Wait == nil {
-		d.Wait = sleep
+		d.Wait = func(ctx context.Context, d time.Duration) { logs.Wait(ctx, d) }
 	}
-	if d.Logger == nil {
-		d.Logger = slog.New(slog.DiscardHandler)
-	}
+	d.Logger = cmp.Or(d.Logger, slog.New(slog.DiscardHandler))
 	if d.Count == nil {
 		d.Count = func(func(*api.NodeRow) bool) int { return 0 }
 	}

@@ -33,8 +33,9 @@ type house struct {
 	kill    func()
 	said    *bytes.Buffer
 
-	mu  sync.Mutex
-	now time.Time
+	mu      sync.Mutex
+	now     time.Time
+	longest time.Duration // that the part wanted to wait
 }
 
 func newHouse(t testing.TB) *house {
@@ -62,7 +63,7 @@ func (h *house) open() {
 	var err error
 	h.service, err = ship.Open(h.t.Context(), ship.Config{
 		Store: h.store, Folder: filepath.Join(h.path, "logs"), Bound: 1 << 20, Now: h.clock, Rand: func() float64 { return 0 },
-		Wait:   func(context.Context, time.Duration) { time.Sleep(time.Millisecond) },
+		Wait:   h.wait,
 		Node:   func(id string) (*api.NodeRow, bool) { n, ok := h.nodes[id]; return n, ok },
 		Logger: slog.New(slog.NewTextHandler(h.said, nil)),
 	})
@@ -72,6 +73,14 @@ func (h *house) open() {
 	go func(d *ship.Service) { defer close(ended); _ = d.Run(ctx) }(h.service)
 	h.kill = func() { cancel(); <-ended }
 	h.t.Cleanup(func() { h.kill() })
+}
+
+// wait waits for a moment, however long the part wants to.
+func (h *house) wait(_ context.Context, d time.Duration) {
+	h.mu.Lock()
+	h.longest = max(h.longest, d)
+	h.mu.Unlock()
+	time.Sleep(time.Millisecond)
 }
 
 func (h *house) must(err error) {
@@ -331,6 +340,25 @@ func TestTrouble(t *testing.T) {
 	_, err = h.take("gpu-1", h.batch(402, "taken"))
 	h.must(err)
 	h.until("a good push", func() bool { return h.view("prod").FailingSince == nil })
+}
+
+// TestSinkAsksToWait: a sink that says how long it takes nothing is left alone for so long.
+func TestSinkAsksToWait(t *testing.T) {
+	h := newHouse(t)
+	l := newLoki(t, h.clock)
+	l.next(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "120")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	h.rule("prod", api.LogShippingRequest{To: l.URL})
+	_, err := h.take("gpu-1", h.batch(1, "one"))
+	h.must(err)
+	h.until("the line", func() bool { return h.view("prod").Sent == 1 })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.longest != 2*time.Minute {
+		t.Errorf("it waited for %v", h.longest)
+	}
 }
 
 // TestFailing: while a sink fails it is said since when and why, and the buffer bounds what is kept; another sink goes on.

@@ -33,18 +33,11 @@ func (s *state) drop(reason string, n int64) {
 	}
 }
 
-// waits notes the line that is pushed next.
-func (s *state) waits(since time.Time) {
+// waits notes when the line was received that is pushed next; nil: nothing waits.
+func (s *state) waits(since *time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.oldest = &since
-}
-
-// idle notes that nothing waits.
-func (s *state) idle() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.oldest = nil
+	s.oldest = since
 }
 
 func (s *state) took(lines int, bytes int, now time.Time) {

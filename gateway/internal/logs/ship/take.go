@@ -53,8 +53,8 @@ func (r *rate) take(bytes, perSecond int, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Wanted is what a node is to ship; nil: nothing. unshipped is what the node says that it does not ship, and why. Without rules it costs
-// nothing.
+// Wanted returns what a node is to ship; nil: nothing. unshipped are the sources that the node says it does not ship, with the reasons.
+// Without rules the call costs nothing.
 func (d *Service) Wanted(nodeID string, unshipped map[string]string) *wire.LogShipping {
 	rules := *d.rules.Load()
 	if len(rules) == 0 {
@@ -88,7 +88,7 @@ func (d *Service) withheld(r *rule) (nodes int, why string) {
 		if nodes++; first == "" || n.Name < first {
 			first = n.Name
 			said := sources[r.Sources[at]]
-			why = fmt.Sprintf("%s does not ship %s: %s", n.Name, r.Sources[at], strings.ToValidUTF8(said[:min(len(said), wire.MaxUnshippedWhy)], ""))
+			why = fmt.Sprintf("%s does not ship %s: %s", n.Name, r.Sources[at], wire.Head(said, wire.MaxUnshippedWhy))
 		}
 	}
 	return nodes, why
@@ -124,7 +124,7 @@ type kept struct {
 	Line   wire.LogLine `json:"l"`
 }
 
-// Take takes a batch of a node that has proven who it is. What it answers for is in the buffers.
+// Take takes a batch of a node that has proven who it is. When it returns without an error, the lines are in the buffers.
 func (d *Service) Take(_ context.Context, nodeID string, body []byte) (wire.LogTaken, error) {
 	var b wire.LogBatch
 	if err := json.Unmarshal(body, &b); err != nil || !name(b.Spool) || b.First < 1 || b.First > wire.MaxNumber {

@@ -11,7 +11,7 @@ import (
 	"muster/store"
 )
 
-// Accept has a node prove what it is, and Accepted says how that went. The same id again asks nothing new.
+// Accept makes a node prove what it is. Accepted says how that went. The same id again asks nothing new.
 func (s *Service) Accept(ctx context.Context, nodeID, id string) error {
 	o := Order{ID: Named("accept", nodeID, id), NodeID: nodeID, Type: wire.TaskNodeCheck, Expires: checkTime, By: store.Actor{Name: ByGateway}}
 	if _, err := s.Store.Task(ctx, "", o.ID); !errors.Is(err, store.ErrNotFound) {
@@ -25,8 +25,8 @@ func (s *Service) Accept(ctx context.Context, nodeID, id string) error {
 	return s.Send(ctx, o)
 }
 
-// Accepted says how an acceptance has ended. It has ended well if nothing has failed, and the number and model of the GPUs are as paid for:
-// in a container much else cannot be seen.
+// Accepted says how an acceptance has ended. It has ended well if nothing has failed, and if the number and the model of the GPUs are as
+// paid for: in a container little else can be seen.
 func (s *Service) Accepted(ctx context.Context, nodeID, id string) (ok, done bool, why string) {
 	task := Named("accept", nodeID, id)
 	t, err := s.Store.Task(ctx, "", task)

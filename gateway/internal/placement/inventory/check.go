@@ -36,7 +36,7 @@ type check struct {
 	next  time.Time // none is sent before
 }
 
-// Named makes the id of a task out of what it is for: the same again makes no second one.
+// Named makes the id of a task from what the task is for: the same parts give the same id, so no second task is made.
 func Named(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
@@ -98,7 +98,7 @@ func (s *Service) params(profile string, q api.CheckRequest) wire.NodeCheck {
 	return p
 }
 
-// SeeBoots finds nodes that have started anew, or have enrolled anew, since their evidence came.
+// SeeBoots finds nodes that have booted or enrolled again since their evidence came.
 func (s *Service) SeeBoots(ctx context.Context) error {
 	var booted []*api.NodeRow
 	s.mu.Lock()
@@ -149,7 +149,7 @@ func (n *node) isOther(row *api.NodeRow) bool {
 	return len(row.GPUs) < len(own)
 }
 
-// SendChecks asks the nodes for evidence that have none of now.
+// SendChecks asks for evidence from the nodes that have none that is up to date.
 func (s *Service) SendChecks(ctx context.Context) error {
 	now := s.Now()
 	var orders []Order
@@ -162,7 +162,7 @@ func (s *Service) SendChecks(ctx context.Context) error {
 		if n.check.task != "" && now.Sub(n.check.asked) > checkTime+wire.TaskLease { // it ended, and nothing was found
 			n.check.fail(now)
 		}
-		if !n.stands().Current && n.check.task == "" && !now.Before(n.check.next) {
+		if !n.isCurrent() && n.check.task == "" && !now.Before(n.check.next) {
 			boot := ""
 			if row.BootTime != nil {
 				boot = row.BootTime.UTC().Format(time.RFC3339)
@@ -200,7 +200,7 @@ func (c *check) fail(now time.Time) {
 	c.tries++
 }
 
-// Unseen are the checks that have ended while nobody looked. It also notes those that are under way.
+// Unseen returns the checks that have ended while nobody looked. It also notes the checks that are under way.
 func (s *Service) Unseen(ctx context.Context) (ids []string, err error) {
 	for cursor := ""; ; {
 		tasks, next, err := s.Store.Tasks(ctx, store.TaskQuery{Type: wire.TaskNodeCheck, Limit: store.Piece, Cursor: cursor})

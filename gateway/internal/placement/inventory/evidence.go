@@ -43,7 +43,7 @@ func figuresOf(e wire.Evidence) figures {
 	return figures{kind: seen(hardware.GPUs(e.Facts)), all: e.Figures}
 }
 
-// Evidence gives the newest evidence of a node, and what follows from it.
+// Evidence returns the newest evidence of a node, and what follows from it.
 func (s *Service) Evidence(ctx context.Context, tenant, name string) (api.NodeEvidence, error) {
 	row, err := s.Row(ctx, tenant, name)
 	if err != nil {
@@ -90,8 +90,7 @@ func (s *Service) beside(id string) []api.FigureBeside {
 		b := api.FigureBeside{Figure: f, Of: len(values)}
 		if len(values) > 0 {
 			slices.Sort(values)
-			median := (values[(len(values)-1)/2] + values[len(values)/2]) / 2
-			b.Median = &median
+			b.Median = new((values[(len(values)-1)/2] + values[len(values)/2]) / 2)
 		}
 		out = append(out, b)
 	}
@@ -102,7 +101,7 @@ func (s *Service) beside(id string) []api.FigureBeside {
 func (s *Service) Row(ctx context.Context, tenant, name string) (*api.NodeRow, error) {
 	n, err := s.Store.Node(ctx, tenant, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, noNode(name)
+		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no node %.80q", name), "muster node ls")
 	}
 	if err != nil {
 		return nil, err
@@ -112,8 +111,4 @@ func (s *Service) Row(ctx context.Context, tenant, name string) (*api.NodeRow, e
 		return nil, wire.Refuse(wire.CodeUnavailable, "node "+n.Name+" is not loaded yet", "try again in some seconds")
 	}
 	return row, nil
-}
-
-func noNode(name string) error {
-	return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no node %.80q", name), "muster node ls")
 }

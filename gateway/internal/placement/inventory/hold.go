@@ -2,6 +2,8 @@ package inventory
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"muster/agent/wire"
@@ -11,7 +13,7 @@ import (
 	records "muster/store/placement"
 )
 
-// Hold is a unit's hold, with what people want to know of its allocation.
+// Hold is the hold of a unit, with the facts about its allocation that people want to know.
 type Hold struct {
 	records.Hold
 	Owner, Tenant string
@@ -28,8 +30,8 @@ func (h Hold) isClaim(allocation string) bool {
 	return h.Allocation == allocation && h.State == claiming
 }
 
-// Offer are the nodes of a tenant that a selector names, as package pick chooses from them, in any order; and their rows. A node that was
-// rented for an allocation is offered to that one alone.
+// Offer returns the nodes of a tenant that a selector names, in the form from which package pick chooses, in any order; and their rows. A
+// node that was rented for an allocation is offered to that one only.
 func (s *Service) Offer(allocation, tenant string, picks []label.Term) (nodes []pick.Node, rows map[string]*api.NodeRow) {
 	now := s.Now()
 	rows = map[string]*api.NodeRow{}
@@ -49,7 +51,7 @@ func (s *Service) Offer(allocation, tenant string, picks []label.Term) (nodes []
 	return nodes, rows
 }
 
-// Reserve lets choose choose among what is offered, and has nobody else choose the same until Keep or LetGo. Choices come one at a time.
+// Reserve calls choose with the nodes on offer. Nobody else can choose the same slots until Keep or LetGo. Choices are made one at a time.
 func (s *Service) Reserve(allocation, tenant string, picks []label.Term, choose func([]pick.Node) pick.Choice) (pick.Choice,
 	map[string]*api.NodeRow) {
 	s.serving.Lock()
@@ -64,8 +66,8 @@ func (s *Service) Reserve(allocation, tenant string, picks []label.Term, choose 
 	return choice, rows
 }
 
-// Keep notes that the claim of a choice was written. h says for whom. It gives the UUIDs, by node. What was read from the database since is
-// newer, and stays: the allocation may have ended already.
+// Keep notes that the claim of a choice was written, for the allocation in h. It returns the UUIDs of the GPUs, by node. What was read from
+// the database since is newer, and stays: the allocation may have ended already.
 func (s *Service) Keep(choice pick.Choice, h Hold) map[string][]string {
 	gpus := map[string][]string{}
 	s.mu.Lock()
@@ -96,7 +98,7 @@ func (s *Service) LetGo(choice pick.Choice, allocation string) {
 	}
 }
 
-// Picks are the slots of a choice with the evidence that they stand on, as a claim names them.
+// Picks returns the slots of a choice with the evidence that they stand on, as a claim names them.
 func (s *Service) Picks(choice pick.Choice) (picks []records.Pick, units int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,31 +129,22 @@ func (s *Service) chosen(choice pick.Choice) iter.Seq2[*node, chosenUnit] {
 	}
 }
 
-// Holds are the holds of a node, or of all nodes, without those of claims that are being written.
+// Holds returns the holds of a node, or of all nodes, without those of claims that are being written.
 func (s *Service) Holds(nodes ...string) (all []Hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	take := func(n *node) {
-		for _, h := range n.holds {
-			if h.State != claiming {
-				all = append(all, h)
-			}
-		}
-	}
 	if len(nodes) == 0 {
-		for _, n := range s.nodes {
-			take(n)
-		}
+		nodes = slices.Collect(maps.Keys(s.nodes))
 	}
 	for _, id := range nodes {
 		if n := s.nodes[id]; n != nil {
-			take(n)
+			all = slices.AppendSeq(all, maps.Values(n.holds))
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(h Hold) bool { return h.State == claiming })
 }
 
-// Slot is a slot of a node, and what it costs per hour; nil: that is not known. The zero value: it has gone.
+// Slot returns a slot of a node, and its price per hour; nil: the price is not known. The slot is the zero value if it has gone.
 func (s *Service) Slot(row *api.NodeRow, id string) (one records.Slot, price *float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

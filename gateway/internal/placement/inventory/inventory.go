@@ -1,11 +1,12 @@
 // Package inventory knows what nodes can give: it asks them for evidence, judges that by their profiles, makes slots of it, and has people
-// and rules approve the slots. Who has a slot is what package placement decides; it says so here, and chooses from here.
+// and rules approve the slots. Package placement decides who has a slot; it says so here, and chooses from here.
 //
 // The database decides. What is in memory is what the database has of the nodes, so that a choice among ten thousand slots costs no query.
 // Whoever changes the database has the nodes read again.
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -17,7 +18,7 @@ import (
 	records "muster/store/placement"
 )
 
-// ByGateway is the actor of what nobody asked for.
+// ByGateway is the actor of changes that nobody asked for.
 const ByGateway = "gateway"
 
 // Order asks for a task of one node.
@@ -36,7 +37,7 @@ type Config struct {
 	Store   *store.Store
 	Records records.Records
 
-	// These know the nodes, and must not wait.
+	// These functions know the nodes. They must not wait.
 	Ready func() bool                          // all nodes are known
 	Node  func(id string) (*api.NodeRow, bool) // as it is known now
 	Nodes func() []*api.NodeRow                // all that are not retired
@@ -44,7 +45,7 @@ type Config struct {
 	Placed func(nodeID string, p *api.NodePlacement) // gets a node's place when it has changed, and must not wait
 	Send   func(ctx context.Context, o Order) error  // makes a task
 	Cancel func(ctx context.Context, task string, by store.Actor) error
-	// Taken are the UUIDs of the GPUs of a node that somebody uses without an allocation.
+	// Taken returns the UUIDs of the GPUs of a node that somebody uses without an allocation.
 	Taken func(row *api.NodeRow) []string
 
 	Now    func() time.Time // nil: time.Now
@@ -82,9 +83,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	if err := errors.Join(s.readProfiles(ctx), s.readRules(ctx)); err != nil {
 		return nil, err
 	}
@@ -99,7 +98,7 @@ func (s *Service) Wake() {
 	}
 }
 
-// Enrolled notes that a node has enrolled. It may be another machine than before, and what it was asked for is void.
+// Enrolled notes that a node has enrolled. It may be another machine than before, so requests that it has not answered are void.
 func (s *Service) Enrolled(nodeID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *Service) Enrolled(nodeID string) {
 // Woken gets a token while there is something to do.
 func (s *Service) Woken() <-chan struct{} { return s.wake }
 
-// Event is an event of this moment about a node; nil: about none.
+// Event makes an event of this moment about a node; nil: about no node.
 func (s *Service) Event(kind string, n *api.NodeRow, by store.Actor, detail map[string]string) store.Event {
 	e := store.Event{At: s.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Detail: detail}
 	if by.Name == "" {

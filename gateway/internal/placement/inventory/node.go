@@ -11,7 +11,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/placement/inventory/capacity"
 	"muster/gateway/internal/placement/inventory/pick"
 	"muster/gateway/internal/placement/inventory/slot"
 	"muster/gateway/internal/view/hardware"
@@ -74,11 +73,7 @@ func (s *Service) load(ctx context.Context) error {
 
 // tagNames are the names of a node's hardware tags, sorted.
 func (n *node) tagNames() []string {
-	names := make([]string, 0, len(n.tags))
-	for _, tag := range n.tags {
-		names = append(names, tag.Name)
-	}
-	return names
+	return api.Each(n.tags, func(tag api.Tag) string { return tag.Name })
 }
 
 // at gives a node, and makes it if need be. The caller holds the lock, or is alone.
@@ -248,12 +243,6 @@ func (s *Service) findTwins() {
 	}
 }
 
-// stands is how a node's evidence stands. The caller holds the lock.
-func (n *node) stands() capacity.Evidence {
-	return capacity.Evidence{Profile: n.profile, There: n.there, Current: n.evidence.Current && n.evidence.Profile == n.profile,
-		Missing: n.missing, Twin: n.twin}
-}
-
 // reason says why a slot takes no claim, its holds aside; empty: it does. The caller holds the lock.
 func (n *node) reason(one *records.Slot) string {
 	switch {
@@ -310,7 +299,7 @@ func (s *Service) forPick(n *node, row *api.NodeRow, now time.Time) pick.Node {
 		n.ready = n.prepared(row)
 	}
 	out := *n.ready
-	out.Bars = capacity.Bars(row, n.stands(), now)
+	_, out.Bars = n.barred(row, now)
 	return out
 }
 
@@ -354,6 +343,5 @@ func (n *node) priceOf(row *api.NodeRow, one *records.Slot) *float64 {
 			all[u.Key] = true
 		}
 	}
-	price := *row.PricePerHour * float64(len(one.Units)) / float64(max(len(all), 1))
-	return &price
+	return new(*row.PricePerHour * float64(len(one.Units)) / float64(max(len(all), 1)))
 }

@@ -47,7 +47,7 @@ func (s *Service) profile(name string) (api.Profile, bool) {
 	return p, ok
 }
 
-// Profiles gives all profiles, those that are built in first.
+// Profiles returns all profiles, those that are built in first.
 func (s *Service) Profiles(context.Context) ([]api.Profile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Service) Profiles(context.Context) ([]api.Profile, error) {
 	return all, nil
 }
 
-// Profile gives one profile.
+// Profile returns one profile.
 func (s *Service) Profile(ctx context.Context, name string) (api.Profile, error) {
 	all, err := s.Profiles(ctx)
 	for _, p := range all {
@@ -146,7 +146,7 @@ func (s *Service) RemoveProfile(ctx context.Context, name string, by store.Actor
 	return s.readProfiles(ctx)
 }
 
-// Assign gives nodes a profile. Each node is judged for itself.
+// Assign gives nodes a profile. Each node is judged by itself.
 func (s *Service) Assign(ctx context.Context, who Caller, q api.AssignRequest) (api.Assigned, error) {
 	out := api.Assigned{Nodes: []api.AssignedNode{}}
 	if q.Profile != "" {

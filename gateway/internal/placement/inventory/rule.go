@@ -61,7 +61,7 @@ func shownRule(r rule) api.SlotRule {
 	return api.SlotRule{Name: r.Name, Selector: r.Selector, Shape: r.Shape, CreatedAt: r.CreatedAt.UTC(), CreatedBy: r.CreatedBy}
 }
 
-// SetSlotRule sets a rule. It approves what is proposed from then on.
+// SetSlotRule sets a rule. It approves the slots that are proposed from then on.
 func (s *Service) SetSlotRule(ctx context.Context, who Caller, name string, q api.SlotRuleRequest) (api.SlotRule, error) {
 	if err := wire.CheckName(name); err != nil {
 		return api.SlotRule{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no name of a rule", name),
@@ -91,7 +91,7 @@ func (s *Service) SetSlotRule(ctx context.Context, who Caller, name string, q ap
 	return shownRule(rule{Rule: r}), err
 }
 
-// RemoveSlotRule removes a rule. What it approved stays approved.
+// RemoveSlotRule removes a rule. The slots that it approved stay approved.
 func (s *Service) RemoveSlotRule(ctx context.Context, who Caller, name string) error {
 	e := s.Event("slot.rule_removed", nil, who.By, map[string]string{"rule": name})
 	e.Security = true

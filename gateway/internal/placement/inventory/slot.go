@@ -167,12 +167,8 @@ func (s *Service) isDecided(one api.Slot, to string) bool {
 	if n == nil {
 		return true
 	}
-	for i := range n.slots {
-		if n.slots[i].ID == one.ID {
-			return n.slots[i].Decision == to && n.slots[i].Digest == n.evidence.Digest
-		}
-	}
-	return true
+	slot := n.slot(one.ID)
+	return slot.ID == "" || slot.Decision == to && slot.Digest == n.evidence.Digest
 }
 
 // chosenBy are the slots that a decision is about. A slot of nodes that cannot be approved is left out where many were chosen at once.
@@ -210,7 +206,7 @@ func (s *Service) approvable(chosen []api.Slot, named bool) (out []api.Slot, err
 		n := s.nodes[one.NodeID]
 		why := ""
 		switch {
-		case n == nil || !n.stands().Current:
+		case n == nil || !n.isCurrent():
 			why = "its evidence is not of now"
 		case len(n.missing) > 0:
 			why = strings.Join(n.missing, "; ")

@@ -7,7 +7,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/placement/inventory/capacity"
 	records "muster/store/placement"
 )
 
@@ -37,7 +36,7 @@ func (s *Service) Tell(ids ...string) {
 	}
 }
 
-// Settle tells the view of all nodes, unless it was told since it has them all: before that, no node there has a tag.
+// Settle tells the view about all nodes, unless that was done since the view has them all: before that, no node there has a tag.
 func (s *Service) Settle() {
 	s.mu.Lock()
 	told := s.told
@@ -56,7 +55,7 @@ func (n *node) place(row *api.NodeRow, now time.Time) *api.NodePlacement {
 				Since: h.Since.UTC(), EndsAt: h.EndsAt.UTC()})
 		}
 	}
-	p.Capacity, p.Reasons = capacity.Of(row, n.stands(), n.count(), now)
+	p.Capacity, p.Reasons = n.capacity(row, n.count(), now)
 	if p.Reasons == nil {
 		p.Reasons = []string{}
 	}
@@ -64,7 +63,7 @@ func (n *node) place(row *api.NodeRow, now time.Time) *api.NodePlacement {
 }
 
 // count counts the units of a node by what becomes of them. The caller holds the lock.
-func (n *node) count() (c capacity.Units) {
+func (n *node) count() (c units) {
 	approved := map[string]bool{} // of each unit: one of its slots takes claims
 	for i := range n.slots {
 		for _, u := range n.slots[i].Units {
@@ -75,15 +74,15 @@ func (n *node) count() (c capacity.Units) {
 		h, held := n.holds[key]
 		switch {
 		case held && h.State == records.Blocked:
-			c.Blocked++
+			c.blocked++
 		case held && h.State == records.Cleaning:
-			c.Cleaning++
+			c.cleaning++
 		case held:
-			c.Held++
+			c.held++
 		case takes:
-			c.Free++
+			c.free++
 		default:
-			c.Proposed++
+			c.proposed++
 		}
 	}
 	return c
@@ -94,7 +93,7 @@ func samePlace(a, b *api.NodePlacement) bool {
 		slices.Equal(a.Holds, b.Holds)
 }
 
-// HoldState is the state of a hold in the words of slots.
+// HoldState returns the word that slots use for the state of a hold.
 func HoldState(state string) string {
 	switch state {
 	case records.Cleaning:

@@ -10,8 +10,8 @@ import (
 	records "muster/store/placement"
 )
 
-// Of are the uses of a node's GPUs that were seen since a time, at most limit of them: those that go on first, then those that were seen
-// last.
+// Of returns the uses of a node's GPUs that were seen since a time, at most limit of them: first those that go on, then the others, the
+// last seen first.
 func (s *Service) Of(ctx context.Context, nodeID string, since time.Time, limit int) (api.GPUUseList, error) {
 	written, err := s.Records.Uses(ctx, nodeID, since)
 	if err != nil {

@@ -72,19 +72,22 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
+	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler))
 	recent, err := s.Records.RecentUses(ctx, s.Now().Add(-Gap))
 	for _, u := range recent {
-		n := s.nodes[u.NodeID]
-		if n == nil {
-			n = &node{uses: map[records.UseKey]*use{}}
-			s.nodes[u.NodeID] = n
-		}
-		n.uses[u.UseKey] = &use{Use: u, written: u.Until}
+		s.node(u.NodeID).uses[u.UseKey] = &use{Use: u, written: u.Until}
 	}
 	return s, err
+}
+
+// node gives what is kept of a node. The caller holds the lock, or is alone.
+func (s *Service) node(id string) *node {
+	n := s.nodes[id]
+	if n == nil {
+		n = &node{uses: map[records.UseKey]*use{}}
+		s.nodes[id] = n
+	}
+	return n
 }
 
 // Take looks at heartbeats. It keeps in memory what they change, for Run to write.
@@ -107,14 +110,10 @@ func (s *Service) look(sample *view.Sample, gpus []wire.GPU) {
 			listed = latest(listed, p.At)
 		}
 	}
-	n := s.nodes[sample.NodeID]
-	if n == nil && listed.IsZero() {
+	if s.nodes[sample.NodeID] == nil && listed.IsZero() {
 		return
 	}
-	if n == nil {
-		n = &node{uses: map[records.UseKey]*use{}}
-		s.nodes[sample.NodeID] = n
-	}
+	n := s.node(sample.NodeID)
 	if !listed.IsZero() && listed.Equal(n.listed) {
 		return
 	}

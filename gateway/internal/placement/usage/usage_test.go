@@ -172,6 +172,15 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// TestUnknownMemory: what a job has is not known where it is not known of one of its processes.
+func TestUnknownMemory(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	known, unknown := job("ada", "python3", 100), wire.GPUProcess{PID: 8, User: "ada", Program: "python3"}
+	h.looks(0, of(2, known, unknown), of(2, unknown, known))
+	h.want("at once", "GPU-0 ada/python3 0-now ?", "GPU-1 ada/python3 0-now ?")
+}
+
 // TestGap: what is seen again after a short time goes on; after a longer one it is another use.
 func TestGap(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 	"unicode/utf8"
+
+	"muster/agent/wire"
 )
 
 const version = 2
@@ -56,25 +58,19 @@ func NewEncoder(began time.Time) *Encoder {
 	return e
 }
 
-// Header gives the first line. Its version and its time are set here.
+// Header returns the first line. Its version and its time are set here.
 func (e *Encoder) Header(h Header) []byte {
 	h.Version = version
 	h.Timestamp = e.began.Unix()
-	h.Title = sound(h.Title)
-	h.Command = sound(h.Command)
+	h.Title = wire.Head(h.Title, mostText)
+	h.Command = wire.Head(h.Command, mostText)
 	return e.line(h)
 }
 
-// sound cuts a text that comes from a node or an operator, so that the header stays a short line.
-func sound(text string) string {
-	const most = 1024
-	if len(text) > most {
-		text = text[:most]
-	}
-	return text // the encoder replaces what is cut within a character
-}
+// mostText bounds a text that comes from a node or an operator, so that the header stays a short line.
+const mostText = 1024
 
-// Output gives the lines for what a terminal showed. There may be none: the end of a character is waited for.
+// Output returns the lines for what a terminal showed. There may be none: it waits for the rest of a character.
 func (e *Encoder) Output(at time.Time, data []byte) [][]byte {
 	data = append(e.held, data...)
 	cut := len(data) - unfinished(data)
@@ -109,17 +105,17 @@ func unfinished(data []byte) int {
 	return 0
 }
 
-// Resize gives the line for a new size.
+// Resize returns the line for a new size.
 func (e *Encoder) Resize(at time.Time, rows, columns int) []byte {
 	return e.event(at, Resize, fmt.Sprintf("%dx%d", columns, rows))
 }
 
-// End gives the last lines: what was held back, and a note.
+// End returns the last lines: what was held back, and a note.
 func (e *Encoder) End(at time.Time, note string) [][]byte {
 	lines := e.pieces(at, e.held)
 	e.held = nil
 	if note != "" {
-		lines = append(lines, e.event(at, Marker, sound(note)))
+		lines = append(lines, e.event(at, Marker, wire.Head(note, mostText)))
 	}
 	return lines
 }

@@ -18,13 +18,13 @@ type Event struct {
 	Data string
 }
 
-// Size is the size that an event of the kind Resize says.
+// Size returns the size in an event of the kind Resize.
 func (e Event) Size() (rows, columns int, ok bool) {
 	n, err := fmt.Sscanf(e.Data, "%dx%d", &columns, &rows)
 	return rows, columns, e.Kind == Resize && n == 2 && err == nil && rows > 0 && columns > 0
 }
 
-// Decoder reads a recording of anybody.
+// Decoder reads a recording, whoever wrote it.
 type Decoder struct {
 	lines *bufio.Reader
 	last  time.Duration
@@ -54,7 +54,7 @@ func NewDecoder(from io.Reader) (*Decoder, Header, error) {
 	return d, h, nil
 }
 
-// Next gives the next event, and io.EOF behind the last.
+// Next returns the next event, and io.EOF after the last one.
 func (d *Decoder) Next() (Event, error) {
 	line, err := d.line()
 	if err != nil {

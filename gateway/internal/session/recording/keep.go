@@ -58,8 +58,8 @@ type kept struct {
 	end   time.Time // of the last writing
 }
 
-// Prune deletes what is too old, and then the oldest while all need too much room. A session that goes on keeps its recording. If the
-// clock was set since the last look (steady is false), nothing goes because of its age.
+// Prune deletes recordings that are too old, and then the oldest ones until the rest fits the bound. A session that goes on keeps its
+// recording. If the clock was set since the last look (steady is false), nothing is deleted because of its age.
 func (s *Store) Prune(ctx context.Context, now time.Time, steady bool) error {
 	failed := s.prune(now, steady)
 	return errors.Join(failed, s.Disk.SyncFolder("the folder of recordings", s.Folder), s.tell(ctx))

@@ -11,7 +11,7 @@ import (
 	"muster/gateway/api"
 )
 
-// Play is a recording that can be read. All that it gives was verified when it was opened.
+// Play is a recording that can be read. Everything that it returns was verified when it was opened.
 type Play struct {
 	State string // whether all of it is there, as api.RecordingComplete
 	Bytes int64  // that WriteTo writes

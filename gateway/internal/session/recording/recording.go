@@ -1,5 +1,5 @@
-// Package recording keeps what the terminals of sessions showed: as asciicast v2, sealed, in one file for each session. It never has what
-// a person typed, but for what the terminal showed of that.
+// Package recording keeps what the terminals of sessions showed: as asciicast v2, sealed, in one file for each session. It never has what a
+// person typed, except what the terminal showed of it.
 //
 // If a recording cannot be written, its tape says so at the next output, and the session is to end: nobody works unseen because a disk
 // is full. A gateway that is killed loses the last second. What is there before is read all the same.
@@ -40,7 +40,7 @@ type Config struct {
 	Most   int64         // bytes of one recording
 	Keep   time.Duration // since the end of a recording; 0: for ever
 	Quota  int64         // bytes of all; 0: no limit. The oldest go
-	// Dropped is told of recordings that are gone, and why. Nil: nobody is.
+	// Dropped is called after recordings were deleted, with the reason. Nil: nobody is told.
 	Dropped func(ctx context.Context, why string, count int, bytes int64) error
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger
@@ -94,7 +94,7 @@ type Meta struct {
 	At      time.Time
 }
 
-// Begin makes the file of a session. Nothing is there yet by that name.
+// Begin makes the file of a session. No file of that name may exist yet.
 func (s *Store) Begin(m Meta) (*Tape, error) {
 	path, err := s.path(m.ID)
 	if err != nil {

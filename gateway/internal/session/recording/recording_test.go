@@ -174,6 +174,35 @@ func TestCutAnywhere(t *testing.T) {
 	})
 }
 
+// TestBusyTape: output that fills many parts at once leaves nothing behind that cuts those of later output short.
+func TestBusyTape(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		id := wire.NewSessionID()
+		tape, err := open(t, config(folder)).Begin(meta(id))
+		must(t, err)
+		path := filepath.Join(folder, id+".cast")
+		for range 20 {
+			must(t, tape.Output(time.Now(), bytes.Repeat([]byte("x"), 40<<10)))
+			time.Sleep(50 * time.Millisecond)
+		}
+		parts := 0
+		for range 19 { // until the last of the first ones is a second old
+			before := size(t, path)
+			must(t, tape.Output(time.Now(), []byte("y")))
+			time.Sleep(50 * time.Millisecond)
+			synctest.Wait()
+			if size(t, path) != before {
+				parts++
+			}
+		}
+		if parts > 1 {
+			t.Errorf("%d parts in a second", parts)
+		}
+		must(t, tape.End(time.Now(), ""))
+	})
+}
+
 func size(t testing.TB, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)

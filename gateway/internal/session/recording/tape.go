@@ -12,11 +12,11 @@ import (
 	"muster/gateway/internal/session/asciicast"
 )
 
-// ErrFull is the error of a recording that has become as large as one may.
+// ErrFull is the error of a recording that has reached its greatest size.
 var ErrFull error = wire.Refuse(wire.CodeUnavailable, "the recording of this session is full",
 	"open a new session; muster serve --recording-max bounds one recording")
 
-// ErrNoRoom is the error of a recording that needs room where those of sessions that go on have all of it.
+// ErrNoRoom is the error of a recording that needs room while the recordings of open sessions use all of it.
 var ErrNoRoom error = wire.Refuse(wire.CodeUnavailable, "the recordings of sessions that go on have all the room there is for recordings",
 	"end some of them (muster session ls); muster serve --recordings-quota bounds all recordings")
 
@@ -95,9 +95,6 @@ func (t *Tape) End(at time.Time, note string) error {
 		return nil
 	}
 	t.ended = true
-	if t.timer != nil {
-		t.timer.Stop()
-	}
 	for _, line := range t.lines.End(at, note) {
 		t.pending = append(t.pending, line...)
 	}
@@ -129,7 +126,7 @@ func (t *Tape) add(line []byte) error {
 		return t.flush(false)
 	}
 	if t.timer == nil {
-		t.timer = time.AfterFunc(flushAfter, t.flushLate)
+		t.timer = time.AfterFunc(flushAfter, t.sync)
 	}
 	return nil
 }
@@ -140,27 +137,22 @@ func sealedSize(lines int) int64 {
 	return int64(lines + chunks*(chunkHead+chunkTag))
 }
 
-func (t *Tape) flushLate() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.timer = nil
-	if !t.ended && len(t.pending) > 0 {
-		_ = t.flush(false) // the next output says so
-	}
-}
-
-// sync brings into the file what is known, for somebody who reads it while it grows.
+// sync brings into the file what is known: a second after it came, and for somebody who reads the file while it grows.
 func (t *Tape) sync() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.ended && len(t.pending) > 0 {
-		_ = t.flush(false)
+		_ = t.flush(false) // the next output says so
 	}
 }
 
 // flush writes the lines that wait as one chunk. A chunk that does not get into the file whole is cut off again. Its number is never used
 // for another one, because a number is also a nonce: so the tape is broken.
 func (t *Tape) flush(last bool) error {
+	if t.timer != nil {
+		t.timer.Stop() // else many of them run at once, and each cuts a chunk short
+		t.timer = nil
+	}
 	if t.broken {
 		return t.failed
 	}

@@ -13,7 +13,7 @@ import (
 	"muster/agent/wire"
 )
 
-// GPU is a card, as the bus and its driver show it. What neither of them says is null or empty.
+// GPU is a card, as the bus and its driver show it. A value that neither of them says is null or empty.
 type GPU struct {
 	PCI       string // address, as that of a wire.PCIDevice
 	UUID      string
@@ -28,12 +28,12 @@ type GPU struct {
 	from string // what the tag follows from
 }
 
-// Key names the card on its node: its address, or its UUID where no address is known. An index is not used, as it may change at a boot.
+// Key names the card on its node: by its address, or by its UUID if no address is known. An index is not used, because it may change at a
+// boot.
 func (g GPU) Key() string { return cmp.Or(g.PCI, g.UUID) }
 
-// GPUs are the cards that work can be given to, by their keys. In a container the bus shows each card of the host, so only those count
-// that the driver names. Elsewhere the cards on the bus count too, if no driver can name them: they are bound to vfio-pci, or no driver
-// answers.
+// GPUs returns the cards that can be given work, by their keys. In a container the bus shows each card of the host, so only cards that the
+// driver names count. Elsewhere, cards on the bus that no driver can name count too: they are bound to vfio-pci, or no driver answers.
 func GPUs(f wire.Facts) []GPU {
 	gpus := map[string]GPU{}
 	bus := map[string]wire.PCIDevice{}
@@ -65,7 +65,7 @@ func join(d wire.PCIDevice, a wire.AcceleratorID) GPU {
 // PassedOn reports whether a card is bound to vfio-pci, so that it can be given to a virtual machine and no driver on the host sees it.
 func PassedOn(d wire.PCIDevice) bool { return d.Driver == "vfio-pci" }
 
-// Address gives a PCI address the form that sysfs has: nvidia-smi writes 00000000:00:09.0.
+// Address turns a PCI address into the form of sysfs: nvidia-smi writes 00000000:00:09.0.
 func Address(text string) string {
 	text = strings.ToLower(text)
 	domain, rest, _ := strings.Cut(text, ":")
@@ -139,8 +139,8 @@ func word(text string) string {
 func clip(text string) string { return strings.TrimRight(text[:min(len(text), wire.MaxLabelKey)], "-") }
 
 // Is reports whether a model is what somebody asked for, which may be a driver's name or a company's too. A request may leave out the form
-// of the board and the size of the memory: h100 is h100-sxm and h100-pcie, and 4090 is rtx-4090. What one of them does not name, such as
-// the memory of h100-sxm, is not compared. A longer name of another card never matches: rtx-4080 is not rtx-4080-super.
+// of the board and the size of the memory: h100 is h100-sxm and h100-pcie, and 4090 is rtx-4090. If one of the two does not name a thing,
+// such as the memory of h100-sxm, it is not compared. A longer name of another card never matches: rtx-4080 is not rtx-4080-super.
 func Is(model, asked string) bool {
 	if exact, _, _ := name(wire.PCIDevice{}, asked); exact == model {
 		return model != ""

@@ -10,8 +10,8 @@ import (
 	"muster/gateway/api"
 )
 
-// Tags are the names of a node's hardware by which it is selected, in order. In a container the network cards of the host count for
-// nothing: the container may have none of them.
+// Tags returns the names by which a node's hardware is selected, in order. In a container the network cards of the host do not count: the
+// container may have none of them.
 func Tags(f wire.Facts) []api.Tag {
 	counts := map[api.Tag]int{}
 	linked := 0

@@ -37,7 +37,7 @@ func inBubble(t *testing.T, do func(h *house)) {
 		picture := view.Open(view.Config{Store: h.store, Ref: func() store.StatusRef { return store.StatusRef{Now: time.Now()} }})
 		h.must(h.store.CreateNode(t.Context(), store.Node{ID: "id-n", Name: "n", Tenant: "platform", CreatedAt: time.Now()}, nil))
 		picture.Load(t.Context())
-		h.source = livestream.Source{Overview: picture, Event: func(e store.Event) api.Event { return api.Event{ID: e.ID, Kind: e.Kind} },
+		h.source = livestream.Source{Overview: picture,
 			Task: func(_ context.Context, tenant, id string) (api.Task, error) {
 				if tenant != "platform" {
 					return api.Task{}, errNoTask

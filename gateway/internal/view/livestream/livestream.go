@@ -1,5 +1,5 @@
 // Package livestream tells readers what changes, as server-sent events. It bounds how many read at once, and ends their streams when the
-// gateway stops. Who may read what is for its caller to say.
+// gateway stops. The caller says who may read what.
 package livestream
 
 import (
@@ -14,7 +14,6 @@ import (
 	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/httpserver/limit"
 	"muster/gateway/internal/view"
-	"muster/store"
 )
 
 // Bounds of live streams. Each holds a connection and two goroutines.
@@ -33,7 +32,7 @@ type Streams struct {
 	readers []*stream // of tasks
 }
 
-// New makes the count.
+// New makes a Streams.
 func New() *Streams { return &Streams{ended: make(chan struct{})} }
 
 // Run ends all streams when ctx ends.
@@ -43,15 +42,14 @@ func (s *Streams) Run(ctx context.Context) error {
 	return nil
 }
 
-// Source is where the news comes from, and how it is shown.
+// Source says where the news comes from, and how it is shown.
 type Source struct {
 	Tail     *audit.Tail
 	Overview *view.Fleet
-	Event    func(store.Event) api.Event
 	Task     func(ctx context.Context, tenant, id string) (api.Task, error) // as it is now
 }
 
-// Reader is who reads a stream, and what.
+// Reader says who reads a stream, and what they may see.
 type Reader struct {
 	Account string      // whose streams are counted together
 	Nodes   view.Query  // its tenant picks tasks and events too
@@ -59,8 +57,8 @@ type Reader struct {
 	Still   func() bool // whether the reader may still read
 }
 
-// Serve answers a request with a stream, and returns when it ends: the reader leaves, Still says no, or the gateway stops. The error says
-// that there is no room, and then nothing is sent.
+// Serve answers a request with a stream, and returns when the stream ends: the reader leaves, Still says no, or the gateway stops. It
+// returns an error if there is no room; then nothing is sent.
 func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to Reader) error {
 	leave, err := s.enter(to.Account)
 	if err != nil {
@@ -68,7 +66,7 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to 
 	}
 	defer leave()
 	live := &stream{Source: from, Reader: to, w: httpserver.Patient(w), after: from.Tail.Last(),
-		moves: moves{bell: make(chan struct{}, 1)}}
+		moves: moves{heard: make(chan string, mostMove)}}
 	id := api.LastEvent(r)
 	if id > 0 {
 		live.after = id

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/agent/wire"
@@ -207,6 +208,46 @@ func TestTaskMoved(t *testing.T) {
 		leaves(tasks, nodes, elsewhere)
 		h.streams.TaskMoved("id-n", id)
 	})
+}
+
+// TestManyMoves: a reader whose client holds the stream up is told that moves were lost, and hears of the next ones again.
+func TestManyMoves(t *testing.T) {
+	inBubble(t, func(h *house) {
+		l := &held{httptest.NewRecorder(), make(chan struct{})}
+		ctx, leave := context.WithCancel(h.t.Context())
+		ended := make(chan error, 1)
+		to := kinds(api.StreamTask)
+		to.Still = func() bool { return true }
+		go func() {
+			ended <- h.streams.Serve(l, httptest.NewRequestWithContext(ctx, "GET", "/", nil), h.source, to)
+		}()
+		synctest.Wait()
+		id := wire.NewTaskID()
+		for range 1000 {
+			h.streams.TaskMoved("id-n", id)
+		}
+		close(l.gate)
+		time.Sleep(time.Second)
+		h.streams.TaskMoved("id-n", id)
+		time.Sleep(time.Second)
+		leave()
+		h.must(<-ended)
+		if got := l.Body.String(); strings.Count(got, "event: lost") != 1 || strings.Count(got, "event: task") != 1 ||
+			strings.Index(got, "event: lost") > strings.Index(got, "event: task") {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// held writes nothing until its gate is open.
+type held struct {
+	*httptest.ResponseRecorder
+	gate chan struct{}
+}
+
+func (h *held) Write(data []byte) (int, error) {
+	<-h.gate
+	return h.ResponseRecorder.Write(data)
 }
 
 // TestGuard: it ends with the account, at once where an event says so, and soon if none does.

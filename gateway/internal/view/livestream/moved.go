@@ -3,7 +3,7 @@ package livestream
 import (
 	"context"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/gateway/api"
@@ -11,41 +11,36 @@ import (
 
 // That a task was given out or began is no event of the log: there would be two more for each task. Streams hear of it from this process.
 
-// gather is how long moves of tasks are collected for one reader.
-const gather = 500 * time.Millisecond
+const (
+	gather   = 500 * time.Millisecond // moves of tasks are collected for one reader
+	mostMove = 256                    // moves that wait for one reader, which a slow client holds up
+)
 
 // moves are the tasks that have moved and that one reader is not told of yet.
 type moves struct {
-	bell chan struct{} // holds one token when there are some
-
-	mu   sync.Mutex
-	ids  []string
-	lost bool // there were too many
+	heard chan string      // ids
+	lost  atomic.Bool      // there were too many
+	ids   []string         // that are collected; this and what follows is for the stream's own goroutine
+	due   <-chan time.Time // when the reader is to be told of them; nil: there are none
 }
 
+// add hears of a move, whichever goroutine it comes from.
 func (m *moves) add(id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	switch {
-	case m.lost || slices.Contains(m.ids, id):
-		return
-	case len(m.ids) == 0:
-		time.AfterFunc(gather, func() { m.bell <- struct{}{} }) // there is room: the reader has taken the last token with the last tasks
-	case len(m.ids) == mostTasksTold:
-		m.lost = true
-		return
+	select {
+	case m.heard <- id:
+	default:
+		m.lost.Store(true)
 	}
-	m.ids = append(m.ids, id)
 }
 
-func (m *moves) take() (ids []string, lost bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ids = m.ids
-	lost = m.lost
-	m.ids = nil
-	m.lost = false
-	return ids, lost
+// collect takes a move that was heard.
+func (m *moves) collect(id string) {
+	if m.due == nil {
+		m.due = time.After(gather)
+	}
+	if !slices.Contains(m.ids, id) && len(m.ids) <= mostTasksTold {
+		m.ids = append(m.ids, id)
+	}
 }
 
 // TaskMoved tells the readers of tasks that a task of a node was given out, or has begun. It does not wait for them.
@@ -71,8 +66,9 @@ func (s *stream) mayHear(nodeID string) bool {
 
 // sendMoves sends the tasks that have moved, as they are now.
 func (s *stream) sendMoves(ctx context.Context) {
-	ids, lost := s.moves.take()
-	if lost {
+	ids := s.moves.ids
+	s.moves.ids, s.moves.due = nil, nil
+	if s.moves.lost.Swap(false) {
 		s.send(api.StreamLost, struct{}{})
 		return
 	}

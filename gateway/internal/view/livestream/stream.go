@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/view"
 	"muster/store"
@@ -60,7 +61,9 @@ func (s *stream) run(ctx context.Context, ended <-chan struct{}, again bool) {
 		case <-news:
 		case changed := <-nodes:
 			s.sendNodes(changed)
-		case <-s.moves.bell:
+		case id := <-s.moves.heard:
+			s.moves.collect(id)
+		case <-s.moves.due:
 			s.sendMoves(ctx)
 		case <-ticker.C:
 			if !s.Still() {
@@ -139,30 +142,18 @@ func (s *stream) sendWhole(nodes []*api.NodeRow, gone []string) {
 
 func (s *stream) sendBrief(c view.Changes) {
 	for part := range slices.Chunk(c.Nodes, nodesAtOnce) {
-		s.send(api.StreamBrief, api.StreamBriefs{Nodes: each(part, api.BriefOf), Alive: []api.Live{}, Gone: []string{}})
+		s.send(api.StreamBrief, api.StreamBriefs{Nodes: api.Each(part, api.BriefOf), Alive: []api.Live{}, Gone: []string{}})
 	}
 	for part := range slices.Chunk(c.Alive, nodesAtOnce) {
-		s.send(api.StreamBrief, api.StreamBriefs{Nodes: []api.Brief{}, Alive: each(part, api.LiveOf), Gone: []string{}})
+		s.send(api.StreamBrief, api.StreamBriefs{Nodes: []api.Brief{}, Alive: api.Each(part, api.LiveOf), Gone: []string{}})
 	}
 	if len(c.Gone) > 0 {
 		s.send(api.StreamBrief, api.StreamBriefs{Nodes: []api.Brief{}, Alive: []api.Live{}, Gone: c.Gone})
 	}
 }
 
-func each[T any](nodes []*api.NodeRow, shape func(*api.NodeRow) T) []T {
-	shaped := make([]T, len(nodes))
-	for i, n := range nodes {
-		shaped[i] = shape(n)
-	}
-	return shaped
-}
-
 func (s *stream) sendEvents(events []store.Event) {
-	shown := make([]api.Event, 0, len(events))
-	for _, e := range events {
-		shown = append(shown, s.Event(e))
-	}
-	s.send(api.StreamEvent, api.EventList{Events: shown})
+	s.send(api.StreamEvent, api.EventList{Events: api.Each(events, audit.Shown)})
 }
 
 // mostTasksTold bounds how many tasks are read for one reader at once. Beyond that the reader loads its page again.

@@ -30,10 +30,11 @@ type received struct {
 	Hardware *wire.Hardware  `json:"hardware"`
 }
 
-// ParseHeartbeat decodes a heartbeat. It refuses what no agent of this protocol sends. A value of the machine itself is never refused:
-// what does not fit is left out and named, and the node is still seen. Hardware is large. It is decoded with the rest if all of it fits.
+// ParseHeartbeat decodes a heartbeat. It refuses what no agent of this protocol sends. It never refuses a value of the machine itself: a
+// value that does not fit is left out and named, and the node is still seen. Hardware is large. It is decoded with the rest if all of it
+// fits.
 func ParseHeartbeat(body []byte) (*Heartbeat, error) {
-	if depth(body) > wire.MaxDepth+1 {
+	if deepest, longest := extent(body); deepest > wire.MaxDepth+1 || longest > maxElements {
 		return nil, tooLarge()
 	}
 	c := &clamp{}
@@ -94,13 +95,8 @@ func check(b *Heartbeat, agent, cost json.RawMessage) error {
 }
 
 func runID(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return len(s) >= wire.MinRunID && len(s) <= wire.MaxRunID
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-"
+	return len(s) >= wire.MinRunID && len(s) <= wire.MaxRunID && strings.Trim(s, letters) == ""
 }
 
 // Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), but encoding/json accepts other bytes.
@@ -111,24 +107,30 @@ func Decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// CheckObject accepts a member that is absent, null, or an object that is not nested too deeply.
+// CheckObject accepts a member that is absent, null, or an object that is neither nested too deeply nor has too long a list.
 func CheckObject(raw json.RawMessage) error {
-	if len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null" {
+	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	return tooLarge()
+	if deepest, longest := extent(raw); raw[0] != '{' || deepest > wire.MaxDepth || longest > maxElements {
+		return tooLarge()
+	}
+	return nil
 }
 
 func tooLarge() error {
-	return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels",
+	return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels, with lists of at most 16384",
 		"leave it out where there is no reading")
 }
 
-// depth counts the levels of well-formed JSON.
-func depth(raw []byte) int {
+// maxElements is how many elements a list may have as it comes, more than any list that is kept. Each costs many times its bytes to decode.
+const maxElements = 16 << 10
+
+// extent returns how many levels JSON has, and how many elements its longest list or object has. Whether it is well-formed shows later.
+func extent(raw []byte) (deepest, longest int) {
 	level := 0
-	deepest := 0
 	text := false
+	var elements [wire.MaxDepth + 3]int // on each level; what is deeper is refused
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case text && c == '\\':
@@ -136,12 +138,17 @@ func depth(raw []byte) int {
 		case c == '"':
 			text = !text
 		case text:
+		case c == ',':
+			at := min(level, len(elements)-1)
+			elements[at]++
+			longest = max(longest, elements[at]+1)
 		case c == '{' || c == '[':
 			level++
 			deepest = max(deepest, level)
+			elements[min(level, len(elements)-1)] = 0
 		case c == '}' || c == ']':
-			level--
+			level = max(level-1, 0)
 		}
 	}
-	return deepest
+	return deepest, longest
 }

@@ -36,7 +36,7 @@ func Plain(s string) string {
 	return wire.Cut(s, wire.MaxHealthDetail)
 }
 
-// Difference is the event's detail: the GPUs whose health changed. It names mostIll of them and counts the rest.
+// Difference returns the event's detail: the GPUs whose health changed. It names mostIll of them and counts the rest.
 func Difference(before, now map[string]string) map[string]string {
 	detail := map[string]string{}
 	more := 0

@@ -1,12 +1,11 @@
 // Package reading decodes what nodes report, once, on its way in. The rest of the gateway works with the decoded values, so it never
 // sees a value of a wrong type, a number that is too large for JavaScript, or a text that is not fit for a screen.
 //
-// What is not known is nil, and what does not fit counts as not known. It is left out and named in a notice. A member that the gateway
-// does not know is ignored: a later agent may say more.
+// A value that is not known is nil. A value that does not fit counts as not known: it is left out and named in a notice. A member that the
+// gateway does not know is ignored: a later agent may say more.
 package reading
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -18,8 +17,8 @@ import (
 
 const maxNamed = 8 // how many of the members that were left out a notice names
 
-// OfRegister decodes the hardware of a register request, and takes out of its agent what does not fit. The hardware is nil if the
-// node says nothing of it. The notices name what was left out.
+// OfRegister decodes the hardware of a register request, and removes from its agent what does not fit. The hardware is nil if the node says
+// nothing of it. The notices name what was left out.
 func OfRegister(q *wire.RegisterRequest) (h *wire.Hardware, notices []string) {
 	c := &clamp{}
 	h = part[wire.Hardware](c, q.Hardware, "hardware")
@@ -32,29 +31,13 @@ func part[T any](c *clamp, raw json.RawMessage, name string) *T {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil
 	}
-	exact := new(T)
-	if json.Unmarshal(raw, exact) != nil {
-		exact = fitting[T](c, raw)
-	}
-	return held(c, exact, name)
-}
-
-// fitting decodes the parts of a value that a Go type can hold; nil: there are none.
-func fitting[T any](c *clamp, raw json.RawMessage) *T {
-	var tree any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
 	v := new(T)
-	if d.Decode(&tree) == nil {
-		kept, _ := c.fit(tree, reflect.TypeFor[T]())
-		if text, err := json.Marshal(kept); err == nil && json.Unmarshal(text, v) == nil {
-			return v
-		}
+	if !c.fit(raw, reflect.ValueOf(v).Elem()) {
+		c.member("all of it")
+		c.leave()
+		c.path = nil
 	}
-	c.member("all of it")
-	c.leave()
-	c.path = nil
-	return nil
+	return held(c, v, name)
 }
 
 // held clamps a decoded part, and adds a notice of what did not fit.
@@ -109,43 +92,47 @@ func (c *clamp) notice(what string) string {
 	return "the gateway left out of " + what + " what does not fit its API: " + paths
 }
 
-// fit gives the parts of a JSON value that a Go type can hold. It is false if the value as a whole has a wrong type.
-func (c *clamp) fit(value any, t reflect.Type) (kept any, ok bool) {
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
+// fit decodes the parts of a JSON value that a Go value can hold. It is false if the value as a whole has a wrong type: then into is zero.
+func (c *clamp) fit(raw json.RawMessage, into reflect.Value) bool {
+	if json.Unmarshal(raw, into.Addr().Interface()) == nil {
+		return true
 	}
+	into.SetZero()
 	here := len(c.path)
 	switch {
-	case value == nil:
-		return nil, true
-	case t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]():
-		members, ok := value.(map[string]any)
-		kept := map[string]any{}
-		for i := range t.NumField() {
-			name := nameOf(t.Field(i))
+	case into.Kind() == reflect.Pointer:
+		into.Set(reflect.New(into.Type().Elem()))
+		if !c.fit(raw, into.Elem()) {
+			into.SetZero()
+			return false
+		}
+		return true
+	case into.Kind() == reflect.Struct && into.Type() != reflect.TypeFor[time.Time]():
+		var members map[string]json.RawMessage
+		if json.Unmarshal(raw, &members) != nil {
+			return false
+		}
+		for i := range into.NumField() {
+			name := nameOf(into.Type().Field(i))
 			c.member(name)
-			if inner, fits := c.fit(members[name], t.Field(i).Type); fits {
-				kept[name] = inner
-			} else {
+			if member, there := members[name]; there && !c.fit(member, into.Field(i)) {
 				c.leave()
 			}
 			c.path = c.path[:here]
 		}
-		return kept, ok
-	case t.Kind() == reflect.Slice:
-		elements, ok := value.([]any)
-		kept := make([]any, 0, len(elements))
+		return true
+	case into.Kind() == reflect.Slice:
+		var elements []json.RawMessage
+		if json.Unmarshal(raw, &elements) != nil {
+			return false // not known: an empty list would say that there is nothing
+		}
+		into.Set(reflect.MakeSlice(into.Type(), len(elements), len(elements)))
 		for i, element := range elements {
 			c.element(i)
-			inner, fits := c.fit(element, t.Elem())
-			if !fits {
-				inner = nil // list takes it out and names it
-			}
-			kept = append(kept, inner)
+			c.fit(element, into.Index(i)) // list takes out what stays zero, and names it
 			c.path = c.path[:here]
 		}
-		return kept, ok
+		return true
 	}
-	text, err := json.Marshal(value)
-	return value, err == nil && json.Unmarshal(text, reflect.New(t).Interface()) == nil
+	return false
 }

@@ -157,6 +157,14 @@ func TestReadingsThatDoNotFit(t *testing.T) {
 	}
 }
 
+// TestListThatIsNone: a list that cannot be read is not known. An empty one would say that there is nothing.
+func TestListThatIsNone(t *testing.T) {
+	b, err := reading.ParseHeartbeat(beat(`,"hardware":{"probe":{"state":"ok"},"gpus":[],"runs":"none"}`))
+	if err != nil || b.Hardware.Runs != nil || !strings.HasSuffix(b.LeftOut, ": runs") {
+		t.Errorf("got %#v, left out %q, %v", b.Hardware.Runs, b.LeftOut, err)
+	}
+}
+
 // sound fails if a reading lacks what every reader counts on.
 func sound(t *testing.T, text []byte) {
 	t.Helper()

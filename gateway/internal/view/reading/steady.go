@@ -6,8 +6,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Steady is what of a reading is worth to be written at once when it has changed. The figures that are other ones in each reading are left
-// out.
+// Steady returns the part of a reading whose changes are written at once. It leaves out the figures that differ in each reading.
 func Steady(h *wire.Hardware) *wire.Hardware {
 	if h == nil {
 		return nil
@@ -34,8 +33,8 @@ func Steady(h *wire.Hardware) *wire.Hardware {
 	return &s
 }
 
-// Past is a reading that was not the last one. The rows of its GPUs say how old they are. The figures of the machine itself do not, so they
-// are left out: nobody may take them for those of now.
+// Past returns a reading in the form for one that was not the last. The rows of its GPUs say how old they are. The figures of the machine
+// itself do not, so they are left out: nobody may take them for present ones.
 func Past(h *wire.Hardware) *wire.Hardware {
 	p := *h
 	p.MemoryUsedMiB = nil

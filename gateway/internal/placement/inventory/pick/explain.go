@@ -11,7 +11,7 @@ import (
 	"muster/gateway/internal/placement/inventory/sku"
 )
 
-// SKUs are the SKUs of the slots that these nodes give, by name.
+// SKUs returns the SKUs of the slots that these nodes give, by name.
 func SKUs(nodes []Node) []api.SKU {
 	all := map[string]*api.SKU{}
 	last := map[string]int{} // the node that was counted last

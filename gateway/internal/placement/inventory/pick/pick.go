@@ -56,7 +56,7 @@ type Choice struct {
 	Why     []string // why nothing can be chosen now, one line each, the most telling first
 }
 
-// Pick chooses slots for a wish among these nodes. They are those that its selector chooses and that its tenant may use.
+// Pick chooses slots for a wish among these nodes. The caller passes the nodes that the wish's selector chooses and its tenant may use.
 func Pick(nodes []Node, wish api.Wish) Choice {
 	w := newWant(wish)
 	chosen := w.place(nodes)

@@ -6,10 +6,10 @@ import (
 	"muster/gateway/api"
 )
 
-// Taken are units that others wait for, by node and key. Whoever comes after them does not get these.
+// Taken has the units that earlier wishes wait for, by node and key. Later wishes do not get these.
 type Taken map[string]map[string]bool
 
-// Add adds what a wish could use once enough of it is free. The nodes are those that the wish may use.
+// Add adds the units that a wish could use once enough of them are free. nodes are the nodes that the wish may use.
 func (t Taken) Add(nodes []Node, wish api.Wish) {
 	w := newWant(wish)
 	w.anytime = true
@@ -34,7 +34,7 @@ func (t Taken) Add(nodes []Node, wish api.Wish) {
 	}
 }
 
-// Without are the nodes with all that is taken held. The nodes that are given do not change.
+// Without returns copies of the nodes on which everything that is taken counts as held. The nodes that are given do not change.
 func (t Taken) Without(nodes []Node) []Node {
 	out := slices.Clone(nodes)
 	for i := range out {

@@ -91,8 +91,8 @@ func counted(tally map[string]int) (lines []string) {
 	return lines
 }
 
-// Could says why a wish could not be met by these nodes even if all of their slots were free and approved; "": it could be. Nearest are
-// SKUs, or models, that there are.
+// Could says why these nodes could not meet a wish even if all of their slots were free and approved; "": they could. nearest are SKUs, or
+// models, that exist and have a similar name.
 func Could(nodes []Node, wish api.Wish) (why string, nearest []string) {
 	w := newWant(wish)
 	w.anytime = true

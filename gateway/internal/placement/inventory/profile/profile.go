@@ -13,12 +13,12 @@ import (
 // exclusive begins the names of profiles that change a host: its kernel's arguments and its packages.
 const exclusive = "gpuaas-profile-"
 
-// Conflict reports whether two profiles must never be on one host, not even one after the other without a person who looks.
+// Conflict reports whether two profiles must never be on one host, not even one after the other unless a person has looked at it.
 func Conflict(a, b string) bool {
 	return a != b && strings.HasPrefix(a, exclusive) && strings.HasPrefix(b, exclusive)
 }
 
-// Find gives a profile that is built in.
+// Find returns a profile that is built in.
 func Find(name string) (found api.Profile, ok bool) {
 	for _, p := range BuiltIn() {
 		if p.Name == name {
@@ -28,7 +28,7 @@ func Find(name string) (found api.Profile, ok bool) {
 	return found, false
 }
 
-// BuiltIn are the profiles that are built in.
+// BuiltIn returns the profiles that are built in.
 func BuiltIn() []api.Profile {
 	return []api.Profile{
 		{

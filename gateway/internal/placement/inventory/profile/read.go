@@ -26,7 +26,8 @@ const (
 const fields = "a profile is a JSON object with name, about, checks, acceptance, slots {shapes, sizes}, cloud_config, erase and restart; " +
 	"muster profile show NAME -o json prints one to begin with"
 
-// Read reads a profile's file and checks it. It takes what a profile is printed as, and leaves out what the gateway alone says of one.
+// Read reads a profile's file and checks it. It takes the form in which a profile is printed, and leaves out the fields that only the
+// gateway sets.
 func Read(body []byte) (api.Profile, error) {
 	var p api.Profile
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -50,7 +51,7 @@ func Read(body []byte) (api.Profile, error) {
 	return p, nil
 }
 
-// Check refuses a profile that is none, or that takes the name of one that is built in.
+// Check refuses a profile that is not complete or correct, or that takes the name of a built-in one.
 func Check(p api.Profile) error {
 	_, taken := Find(p.Name)
 	switch {

@@ -16,9 +16,9 @@ const agentPath = "/var/lib/muster-agent/current/muster-agent"
 // endOfFile ends a file's content in a script.
 const endOfFile = "END_OF_PROFILE_FILE"
 
-// Script is what a profile's cloud-config does, as a script for sh whose argument is the path of the agent: for machines that get no
+// Script returns what a profile's cloud-config does, as a script for sh whose argument is the path of the agent: for machines that get no
 // cloud-config, and that have not joined yet. It knows packages, write_files and runcmd, and the forms of YAML in which the built-in
-// profiles have them. It refuses what it does not know: half a profile is none.
+// profiles have them. It refuses what it does not know: half a profile is of no use.
 func Script(p api.Profile) (string, error) {
 	c, err := readConfig(p.CloudConfig)
 	if err != nil {

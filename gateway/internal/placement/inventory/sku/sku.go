@@ -1,7 +1,7 @@
 // Package sku names kinds of slots.
 //
 // A SKU is a function of what a slot is: the model of its GPUs, its shape and its size. It is computed whenever it is asked for. No SKU is
-// stored, and none decides anything by itself.
+// stored, and no SKU decides anything by itself.
 package sku
 
 import (
@@ -53,7 +53,7 @@ func spell(part string) string {
 	}), "-")
 }
 
-// Parse reads the name of a SKU. It is false for what Of would not write.
+// Parse reads the name of a SKU. It returns false for a name that Of would not write.
 func Parse(name string) (Kind, bool) {
 	kind := Kind{Shape: api.ShapeGPU, GPUs: 1}
 	rest, divided := strings.CutSuffix(name, "-mig")
@@ -79,7 +79,7 @@ func Parse(name string) (Kind, bool) {
 	return kind, kind.Model != "" && Of(kind.Model, kind.Shape, kind.GPUs, kind.Part) == name
 }
 
-// Rules say what a slot of this name is, one line each.
+// Rules says what a slot of this name is, in one line for each fact.
 func Rules(name string) []string {
 	kind, ok := Parse(name)
 	if !ok {
@@ -110,7 +110,7 @@ func Rules(name string) []string {
 // mostNearest is how many names Nearest gives.
 const mostNearest = 3
 
-// Nearest are the names that are nearest to one that is not there, at most three. The names may be those of models too.
+// Nearest returns the names that are most like a name that does not exist, at most three. The names may be those of models too.
 func Nearest(name string, all []string) []string {
 	names := slices.Compact(slices.Sorted(slices.Values(all)))
 	far := map[string]int{}

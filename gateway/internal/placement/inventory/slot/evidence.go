@@ -45,7 +45,7 @@ func number[T int | int64](n *T) string {
 	return fmt.Sprint(*n)
 }
 
-// Recall completes the facts of now by earlier ones: no driver on the host names a card that is bound to vfio-pci, so its UUID and its
+// Recall completes the present facts by earlier ones. No driver on the host names a card that is bound to vfio-pci, so its UUID and its
 // place on the board are those that were seen at this address before. A card of another kind at the address is not taken for it. Another
 // card of the same kind cannot be told from it, as long as no driver names it.
 func Recall(now, before wire.Facts) wire.Facts {

@@ -30,14 +30,12 @@ type Proposed struct {
 // Unit is one card, or one part of a divided card.
 type Unit struct {
 	Key    string // its name on the node: the card's address, of a part with the part's UUID behind a slash
-	PCI    string // address of the card; empty: not known
 	UUID   string // of the card or of the part; empty: no driver ever named it
 	NUMA   *int
 	Switch string
-	Module *int
 }
 
-// Propose gives the slots of a node by its profile and its facts. A node in a container gives no slots for virtual machines.
+// Propose returns the slots of a node by its profile and its facts. A node in a container gives no slots for virtual machines.
 func Propose(nodeID string, p api.Profile, f wire.Facts) []Proposed {
 	gpus := hardware.GPUs(f)
 	var all []Proposed
@@ -90,7 +88,7 @@ func of(shape string, gpus []hardware.GPU) Proposed {
 
 // units are a card, or the parts of a divided one.
 func units(g hardware.GPU) []Unit {
-	whole := Unit{Key: g.Key(), PCI: g.PCI, UUID: g.UUID, NUMA: g.NUMA, Switch: g.Switch, Module: g.Module}
+	whole := Unit{Key: g.Key(), UUID: g.UUID, NUMA: g.NUMA, Switch: g.Switch}
 	if g.MIG == nil {
 		return []Unit{whole}
 	}

@@ -1,4 +1,4 @@
-package capacity
+package inventory
 
 import (
 	"fmt"
@@ -10,13 +10,14 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/store"
+	records "muster/store/placement"
 )
 
 var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// TestOf has every combination of what a capacity follows from. The word is that of the first bar in a fixed order, and every bar is a
-// reason.
-func TestOf(t *testing.T) {
+// TestCapacity has every combination of what a capacity follows from. The word is that of the first bar in a fixed order, and every bar is
+// a reason.
+func TestCapacity(t *testing.T) {
 	t.Parallel()
 	words := map[string]int{}
 	for _, state := range wire.States() {
@@ -24,16 +25,16 @@ func TestOf(t *testing.T) {
 			for _, certificate := range []string{"none", "good", "expired"} {
 				for _, evidence := range []string{"no profile", "none", "old", "missing", "good"} {
 					for i := range 1 << 5 {
-						u := Units{Proposed: i & 1, Free: i >> 1 & 1, Held: i >> 2 & 1, Cleaning: i >> 3 & 1, Blocked: i >> 4 & 1}
+						u := units{proposed: i & 1, free: i >> 1 & 1, held: i >> 2 & 1, cleaning: i >> 3 & 1, blocked: i >> 4 & 1}
 						name := fmt.Sprintf("%s, %s, certificate %s, evidence %s, %+v", state, status, certificate, evidence, u)
 						n, e := row(state, status, certificate), proof(evidence)
-						got, reasons := Of(n, e, u, now)
+						got, reasons := e.capacity(n, u, now)
 						if want := expected(state, status, certificate, evidence, u); got != want {
 							t.Fatalf("%s: %s, want %s", name, got, want)
 						}
-						bars := Bars(n, e, now)
+						_, bars := e.barred(n, now)
 						if isBarred := !slices.Contains([]string{api.CapacityOpen, api.CapacityFull, api.CapacityBlocked}, got) &&
-							u.Free > 0; isBarred != (len(bars) > 0) && u.Free > 0 {
+							u.free > 0; isBarred != (len(bars) > 0) && u.free > 0 {
 							t.Fatalf("%s: %s with the bars %v", name, got, bars)
 						}
 						if counts := i&1 + i>>1&1 + i>>2&1 + i>>3&1 + i>>4&1; len(reasons) != len(bars)+counts {
@@ -65,23 +66,23 @@ func row(state, status, certificate string) *api.NodeRow {
 	return n
 }
 
-func proof(kind string) Evidence {
-	e := Evidence{Profile: "container", There: true, Current: true}
+func proof(kind string) *node {
+	n := &node{profile: "container", there: true, evidence: records.Evidence{Profile: "container", Current: true}}
 	switch kind {
 	case "no profile":
-		return Evidence{}
+		return &node{}
 	case "none":
-		return Evidence{Profile: "container"}
+		return &node{profile: "container"}
 	case "old":
-		e.Current = false
+		n.evidence.Current = false
 	case "missing":
-		e.Missing = []string{"kvm: /dev/kvm is not there"}
+		n.missing = []string{"kvm: /dev/kvm is not there"}
 	}
-	return e
+	return n
 }
 
-// expected says the same in other words than Of: a list of what wins, the first that is true.
-func expected(state, status, certificate, evidence string, u Units) string {
+// expected says the same in other words than capacity: a list of what wins, the first that is true.
+func expected(state, status, certificate, evidence string, u units) string {
 	isGone := !strings.Contains("active drained unavailable", state)
 	for _, rule := range []struct {
 		is   bool
@@ -94,9 +95,9 @@ func expected(state, status, certificate, evidence string, u Units) string {
 		{status != store.StatusOnline, api.CapacitySilent},
 		{evidence == "no profile", api.CapacityNone},
 		{evidence != "good", api.CapacityUnproven},
-		{u.Free > 0, api.CapacityOpen},
-		{u.Blocked > 0, api.CapacityBlocked},
-		{u.Held+u.Cleaning > 0, api.CapacityFull},
+		{u.free > 0, api.CapacityOpen},
+		{u.blocked > 0, api.CapacityBlocked},
+		{u.held+u.cleaning > 0, api.CapacityFull},
 	} {
 		if rule.is {
 			return rule.word
@@ -110,7 +111,7 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	n := row(wire.StateDrained, store.StatusStale, "expired")
 	n.StateReasons = []string{"drained"}
-	_, reasons := Of(n, proof("missing"), Units{Free: 2, Blocked: 1, Held: 3, Cleaning: 1, Proposed: 1}, now)
+	_, reasons := proof("missing").capacity(n, units{free: 2, blocked: 1, held: 3, cleaning: 1, proposed: 1}, now)
 	want := []string{"it is drained: drained", "its certificate has expired", "it is stale", "kvm: /dev/kvm is not there",
 		"1 of its GPUs could not be cleaned", "1 of its GPUs are being cleaned", "3 of its GPUs are allocated", "2 of its GPUs are free",
 		"1 of its GPUs wait for approval"}
