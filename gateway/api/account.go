@@ -2,9 +2,8 @@ package api
 
 import "time"
 
-// AccountRequest asks for an account. It gets the scopes of the role and those that are named. Neither: a few that only read. No
-// tenant: the caller's own, or all where the caller has none. No
-// TTL: as long as the caller's own account.
+// AccountRequest asks for an account. It gets the scopes of the role and those that are named; without both, a few scopes that only read.
+// Without a tenant it gets the caller's own, or all if the caller has none. Without a TTL it lives as long as the caller's own account.
 type AccountRequest struct {
 	Name   string   `json:"name"`
 	Role   string   `json:"role,omitempty"`

@@ -84,7 +84,7 @@ type AlertSilenceRequest struct {
 	Reason   string   `json:"reason"`
 }
 
-// AlertReceiver is who is told of alerts. Its URL and its token are never shown.
+// AlertReceiver is a receiver that is told of alerts. Its URL and its token are never shown.
 type AlertReceiver struct {
 	Name      string     `json:"name"`
 	Kind      string     `json:"kind"`
@@ -110,8 +110,8 @@ type AlertReceiverList struct {
 	Receivers []AlertReceiver `json:"receivers"`
 }
 
-// AlertReceiverRequest says what a receiver is to be. A name that is there is refused without Replace. With it and without a URL the one
-// before stays, with its token.
+// AlertReceiverRequest says what a receiver is to be. Without Replace, a name that exists is refused. With Replace and without a URL, the
+// receiver keeps its URL and its token.
 type AlertReceiverRequest struct {
 	Kind     string   `json:"kind"`
 	URL      string   `json:"url,omitempty"`

@@ -89,7 +89,7 @@ func second(at *time.Time) *time.Time {
 	return &cut
 }
 
-// Reshaped is true if a heartbeat has changed more of a Brief than its Live. It does not look at what no heartbeat changes.
+// Reshaped reports whether a heartbeat has changed more of a Brief than its Live. It does not compare fields that no heartbeat changes.
 func (g *NodeRow) Reshaped(was *NodeRow) bool {
 	return g.Placement != was.Placement || g.Status != was.Status || g.Unheard != was.Unheard || g.Fresh != was.Fresh ||
 		!same(g.IdleSince, was.IdleSince) ||

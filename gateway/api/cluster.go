@@ -19,8 +19,8 @@ type GatewayList struct {
 	Gateways []MemberGateway `json:"gateways"`
 }
 
-// Successor gives the gateway that can take the place of the active one, which is the first in the list: the one that is named, or without a
-// name the first that would. If there is none, it says why, and what to do next.
+// Successor returns the gateway that can take the place of the active one (the first in the list): the named gateway, or, without a name,
+// the first that would take over. If there is none, it says why, and what to do next.
 func (l GatewayList) Successor(named string) (id, why, next string) {
 	standing := l.Gateways[1:]
 	ids := Each(standing, func(g MemberGateway) string { return g.ID })

@@ -17,7 +17,7 @@ type Event struct {
 	Security bool              `json:"security"`
 }
 
-// EventList answers GET events: newest first, but oldest first where the request has after.
+// EventList answers GET events: newest first, but oldest first if the request has after.
 type EventList struct {
 	Events []Event `json:"events"`
 }

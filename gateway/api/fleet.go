@@ -123,7 +123,7 @@ func Sorts() []string {
 		SortPower, SortPrice, SortIdle, SortSeen, SortAttention}
 }
 
-// IsSort is true for one of Sorts, with or without a minus.
+// IsSort reports whether a text is one of Sorts, with or without a minus.
 func IsSort(sort string) bool {
 	return slices.Contains(Sorts(), strings.TrimPrefix(sort, "-"))
 }
@@ -223,7 +223,7 @@ func (g *NodeRow) severity() int {
 	return SeverityRank(g.Findings[0].Severity)
 }
 
-// Severities are those of findings and alerts, the least first.
+// Severities returns the severities of findings and alerts, the least first.
 func Severities() []string { return []string{SeverityNote, SeverityWarn, SeveritySevere} }
 
 // SeverityRank orders severities: a worse one is higher. An unknown one is the least.

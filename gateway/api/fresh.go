@@ -13,8 +13,8 @@ const (
 	longestPace = 86400.0 // seconds
 )
 
-// Old is true if the rows of a node's GPUs were read longer ago than the node's pace explains, or where its GPUs are gone. interval is
-// the seconds between two heartbeats, and skew is what the gateway's clock is ahead of the node's, in milliseconds; nil: not known.
+// Old reports whether the rows of a node's GPUs were read longer ago than the node's pace explains, or its GPUs are gone. interval is the
+// seconds between two heartbeats, and skew is how far the gateway's clock is ahead of the node's, in milliseconds; nil: not known.
 func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	at := ReadAt(p.SampledAt, skew)
 	isFailed := p.State == wire.ProbeHung || p.State == wire.ProbeFailed
@@ -35,8 +35,8 @@ func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	return now.Sub(*at) > fresh
 }
 
-// Counted is true if a reading tells how many GPUs answer: so many as it has rows. One without a row says nothing where the program that
-// reads GPUs hangs, fails, or is gone from a machine that should have some: its last rows stay, and they count no more. expected is the
+// Counted reports whether a reading tells how many GPUs answer, by the number of its rows. A reading tells nothing if the program that
+// reads GPUs hangs, fails, or is gone from a machine that should have GPUs: its last rows stay, but no longer count. expected is the
 // record; nil: there is none.
 func Counted(state string, rows int, expected *int) bool {
 	switch state {
@@ -48,8 +48,8 @@ func Counted(state string, rows int, expected *int) bool {
 	return rows > 0
 }
 
-// Missing is how many GPUs of those expected do not answer; 0: none, or that is not known. Rows answer if they are counted. expected is the
-// record; nil: there is none.
+// Missing returns how many of the expected GPUs do not answer; 0: all answer, or that is not known. Rows answer if they are counted.
+// expected is the record; nil: there is none.
 func Missing(rows int, counted bool, expected *int) int {
 	if !counted || expected == nil {
 		return 0

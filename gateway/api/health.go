@@ -28,7 +28,7 @@ type HealthSetting struct {
 	SetBy    string    `json:"set_by"`
 }
 
-// HealthRuleList answers GET health-rules. Of a rule's settings the first one whose selector names a node counts for it.
+// HealthRuleList answers GET health-rules. For a node, the first setting of a rule counts whose selector names the node.
 type HealthRuleList struct {
 	Rules []HealthRule `json:"rules"`
 }

@@ -54,7 +54,7 @@ type Agent struct {
 	Digest  string `json:"digest"`
 }
 
-// NodeUpdate is where a node stands with its channel.
+// NodeUpdate says how far a node is with the release of its channel.
 type NodeUpdate struct {
 	Channel  string     `json:"channel"`
 	Sequence int64      `json:"seq"`     // the highest number that it has obeyed there

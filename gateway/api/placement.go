@@ -55,7 +55,7 @@ type GPUHold struct {
 	EndsAt     time.Time `json:"ends_at"`
 }
 
-// HeldBy is who has a GPU of the node; nil: nobody.
+// HeldBy says who has a GPU of the node; nil: nobody.
 func (g *NodeRow) HeldBy(uuid string) *GPUHold {
 	if g.Placement == nil {
 		return nil
@@ -376,7 +376,7 @@ type QuotaList struct {
 	Quotas []Quota `json:"quotas"`
 }
 
-// QuotaRequest sets a quota; null: there is none any more.
+// QuotaRequest sets a quota; null removes it.
 type QuotaRequest struct {
 	GPUs *int `json:"gpus"`
 }

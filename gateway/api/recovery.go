@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// RecoveryRequest lets a node back in. For so long (zero: an hour) its expired certificate may renew, or its name be taken over once.
-// Fingerprint, or its first 8 or more digits, ends an identity conflict: that certificate stays.
+// RecoveryRequest lets a node back in. For this time (zero: an hour) its expired certificate may renew, or another machine may take over
+// its name, once. Fingerprint, or its first 8 or more digits, ends an identity conflict: that certificate stays.
 type RecoveryRequest struct {
 	Fingerprint string   `json:"fingerprint,omitempty"`
 	For         Duration `json:"for,omitempty"`

@@ -51,7 +51,7 @@ func AllAtOnce() json.RawMessage { return json.RawMessage("null") }
 
 // Promotion points a channel at a release.
 type Promotion struct {
-	Digest  string          `json:"digest,omitempty"`  // digest or version; of a rollback: left out, it is the release before
+	Digest  string          `json:"digest,omitempty"`  // digest or version; of a rollback: left out, it is the previous release
 	Wave    json.RawMessage `json:"wave,omitempty"`    // Waves; left out: the usual ones; null: all nodes at once
 	Pointer json.RawMessage `json:"pointer,omitempty"` // signed by an operator; left out: the gateway signs
 	Seen    int64           `json:"seen,omitempty"`    // seq of the channel as the caller saw it: another one by now is refused
@@ -62,7 +62,7 @@ type Channel struct {
 	Channel  string `json:"channel"`
 	Digest   string `json:"digest"`
 	Version  string `json:"version"`
-	Previous string `json:"previous"` // digest of the release before; empty: there was none
+	Previous string `json:"previous"` // digest of the previous release; empty: there was none
 	Sequence int64  `json:"seq"`
 	SignedBy string `json:"signed_by"`
 	// State is of the newest rollout: running, paused, halted, aborted, taken_back or done; behind after a restore; empty: there was none.
@@ -103,7 +103,7 @@ type ChannelList struct {
 	Channels []Channel `json:"channels"`
 }
 
-// ChannelNode is a node of a channel, and where it stands in the rollout.
+// ChannelNode is a node of a channel, and how far it is in the rollout.
 type ChannelNode struct {
 	ID      string     `json:"id"`
 	Name    string     `json:"name"`
@@ -134,7 +134,7 @@ type ChannelNodeFilter struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// PointerFilter names the release that a channel is to point at next; empty: the one before the present one.
+// PointerFilter names the release that a channel is to point at next; empty: the channel's previous release.
 type PointerFilter struct {
 	Release string `json:"digest,omitempty"`
 }

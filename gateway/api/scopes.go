@@ -49,7 +49,7 @@ type Role struct {
 	Scopes []string
 }
 
-// Roles are all roles. Each of them can do what the one before it can.
+// Roles are all roles. Each role can do what the role before it can.
 func Roles() []Role {
 	viewer := []string{ScopeNodesRead, ScopeTokensRead, ScopeTasksRead, ScopeEventsRead, ScopeAlertsRead, ScopeReleasesRead, ScopeMetricsRead,
 		ScopeLogsRead, ScopePlacementRead, ScopeProvidersRead}
@@ -64,7 +64,7 @@ func Roles() []Role {
 	}
 }
 
-// RoleOf is the name of the role that is exactly these scopes; "": there is none.
+// RoleOf returns the name of the role that has exactly these scopes; "": there is none.
 func RoleOf(scopes []string) string {
 	has := slices.Sorted(slices.Values(scopes))
 	for _, role := range Roles() {
@@ -94,7 +94,7 @@ type Scope struct {
 	Opens string // what an account with it may do
 }
 
-// ScopesWith are the scopes that have this one in them: each is enough where it is asked for.
+// ScopesWith returns the scopes that include this one: each of them is enough where this one is needed.
 func ScopesWith(scope string) []string {
 	with := []string{ScopeAll, scope}
 	if scope == ScopeReleasesRead {

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// SeriesQuery asks for one metric of a node. What is zero is as the gateway chooses.
+// SeriesQuery asks for one metric of a node. The gateway chooses the value of a zero field.
 type SeriesQuery struct {
 	Metric string    `json:"metric,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
@@ -19,7 +19,7 @@ type Series struct {
 	Series      []SeriesTrack `json:"series"`
 }
 
-// SeriesTrack is one line of a plot: of one GPU, or of the node itself where GPU is empty.
+// SeriesTrack is one line of a plot: of one GPU, or of the node itself if GPU is empty.
 type SeriesTrack struct {
 	GPU    string        `json:"gpu"`
 	Points []SeriesPoint `json:"points"`

@@ -65,7 +65,7 @@ type SessionFilter struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// Path is that of the sessions with a node, or with all.
+// Path returns the path of the sessions with a node, or with all nodes.
 func (f SessionFilter) Path() string {
 	if f.Node == "" {
 		return PathSessions

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// StatusReport is what muster status shows: one look at a gateway and its fleet. The client puts it together from what it may read. What it
-// may not read is null, and named in Unread.
+// StatusReport is what muster status shows: one look at a gateway and its fleet. The client puts it together from the answers that it may
+// read. Parts that it may not read are null, and named in Unread.
 type StatusReport struct {
 	Gateway    Gateway   `json:"gateway"`
 	Fleet      *Totals   `json:"fleet"`

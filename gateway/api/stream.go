@@ -54,7 +54,7 @@ func ReadStreamNodes(data []byte) (n StreamNodes, err error) {
 	return n, nil
 }
 
-// LastEvent reads HeaderLastEvent; 0: there is none, or none that the gateway has given.
+// LastEvent reads HeaderLastEvent; 0: it is missing, or the gateway has not given this value.
 func LastEvent(r *http.Request) int64 {
 	id, err := strconv.ParseInt(r.Header.Get(HeaderLastEvent), 10, 64)
 	if err != nil || id < 0 {

@@ -48,7 +48,7 @@ type TaskLog struct {
 
 // NewTask asks for a task. Either Node, Type and Params are given, and the gateway signs; or Signed is, with an operator's key.
 type NewTask struct {
-	// ID is chosen by the caller, so that the same request again makes no second task: wire.NewTaskID gives one. Empty: the gateway chooses.
+	// ID is chosen by the caller, so that a repeated request makes no second task: wire.NewTaskID makes one. Empty: the gateway chooses.
 	ID             string           `json:"id,omitempty"`
 	Node           string           `json:"node,omitempty"` // name or id
 	Type           string           `json:"type,omitempty"`

@@ -5,7 +5,7 @@ const (
 	TaskOutputType  = "text/plain"
 	TaskArchiveType = "application/octet-stream"
 
-	// HeaderTaskOffset says where an answer's first byte stands in all that the task has written.
+	// HeaderTaskOffset says at which offset of the task's whole output an answer begins.
 	HeaderTaskOffset = "Muster-Task-Offset"
 )
 

@@ -46,7 +46,7 @@ type Key struct {
 // RotateRequest asks for a new key.
 type RotateRequest struct {
 	Role string `json:"role"`
-	Now  bool   `json:"now,omitempty"` // nodes stop believing the key before at once
+	Now  bool   `json:"now,omitempty"` // nodes stop believing the previous key at once
 }
 
 // AddKeyRequest adds a key whose private half an operator keeps.
@@ -80,7 +80,7 @@ type IntermediateRequest struct {
 	Certificates string `json:"certificates,omitempty"` // PEM
 }
 
-// IntermediateAnswer holds the request (PEM) where that was asked for.
+// IntermediateAnswer holds the request (PEM) if that was asked for.
 type IntermediateAnswer struct {
 	Request     string `json:"request,omitempty"`
 	TrustDomain string `json:"trust_domain"`

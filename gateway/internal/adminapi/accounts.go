@@ -3,7 +3,6 @@ package adminapi
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,16 +14,16 @@ import (
 )
 
 // whoami is open to every account, so that a caller can find out what its token is good for.
-func (s *server) whoami(c *call) (any, error) {
-	who := c.caller
+func (c *call) whoami() (any, error) {
+	who := c.Caller
 	return api.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: append([]string{}, who.Scopes...),
 		ExpiresAt: api.UTC(who.Account.ExpiresAt)}, nil
 }
 
 // listAccounts leaves out expired and revoked accounts, unless all are asked for.
-func (s *server) listAccounts(c *call, f api.ListFilter) (any, error) {
-	now := s.now()
-	accounts, err := s.Store.Accounts(c.r.Context(), f.Tenant)
+func (c *call) listAccounts(f api.ListFilter) (any, error) {
+	now := c.now()
+	accounts, err := c.Store.Accounts(c.Context(), f.Tenant)
 	if !f.All {
 		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != api.StatusLive })
 	}
@@ -32,8 +31,8 @@ func (s *server) listAccounts(c *call, f api.ListFilter) (any, error) {
 }
 
 // createAccount shows the API token once: the record has only its hash.
-func (s *server) createAccount(c *call, q api.AccountRequest) (any, error) {
-	a, err := c.caller.Make(q, s.now())
+func (c *call) createAccount(q api.AccountRequest) (any, error) {
+	a, err := c.Caller.Make(q, c.now())
 	if err != nil {
 		return nil, err
 	}
@@ -41,42 +40,42 @@ func (s *server) createAccount(c *call, q api.AccountRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.Store.CreateAccount(c.r.Context(), a, c.accountEvent("account.created", a))
+	err = c.Store.CreateAccount(c.Context(), a, c.accountEvent("account.created", a))
 	if errors.Is(err, store.ErrConflict) {
-		return nil, s.nameTaken(c, a.Name)
+		return nil, c.nameTaken(a.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.status = http.StatusCreated
+	c.Created()
 	return api.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Role: api.RoleOf(a.Scopes), Scopes: a.Scopes, Tenant: a.Tenant,
 		ExpiresAt: a.ExpiresAt}, nil
 }
 
 // updateAccount changes what an account may do. Its API token stays. What it does with it, and its sessions, go by the new scopes at once:
 // every call looks the account up.
-func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
+func (c *call) updateAccount(q api.AccountPatch) (any, error) {
 	if q.Role == "" && len(q.Scopes) == 0 && q.Tenant == nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "nothing is to be changed",
 			`send {"role":"operator"}, {"scopes":["nodes:read"]} or {"tenant":"platform"}`)
 	}
 	for range accountTries {
-		a, accounts, err := s.account(c)
+		a, accounts, err := c.account()
 		if err != nil {
 			return nil, err
 		}
-		next, err := c.caller.Change(a, q)
+		next, err := c.Caller.Change(a, q)
 		if err != nil {
 			return nil, err
 		}
 		if slices.Equal(next.Scopes, a.Scopes) && next.Tenant == a.Tenant {
-			return api.ChangedAccount{Account: account.Shown(a, s.now()), Made: []string{}}, nil
+			return api.ChangedAccount{Account: account.Shown(a, c.now()), Made: []string{}}, nil
 		}
-		err = s.Store.UpdateAccount(c.r.Context(), a, next.Tenant, next.Scopes,
+		err = c.Store.UpdateAccount(c.Context(), a, next.Tenant, next.Scopes,
 			account.Changed(c.accountEvent("account.updated", next), a, next)...)
 		if err == nil {
 			made := func(by store.Account) bool { return by.Maker == a.ID && account.Loses(a, next) }
-			return api.ChangedAccount{Account: account.Shown(next, s.now()), Made: liveNames(accounts, s.now(), made)}, nil
+			return api.ChangedAccount{Account: account.Shown(next, c.now()), Made: liveNames(accounts, c.now(), made)}, nil
 		}
 		if !errors.Is(err, store.ErrConflict) {
 			return nil, err
@@ -89,9 +88,9 @@ func (s *server) updateAccount(c *call, q api.AccountPatch) (any, error) {
 const accountTries = 5
 
 // account is the live account that the path names, and all accounts that the caller may see.
-func (s *server) account(c *call) (store.Account, []store.Account, error) {
-	name := c.r.PathValue("account")
-	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
+func (c *call) account() (store.Account, []store.Account, error) {
+	name := c.Named("account")
+	accounts, err := c.Store.Accounts(c.Context(), c.Caller.Tenant)
 	if err != nil {
 		return store.Account{}, nil, err
 	}
@@ -103,8 +102,8 @@ func (s *server) account(c *call) (store.Account, []store.Account, error) {
 }
 
 // nameTaken tells nothing about an account of another tenant, except that its name is taken: names are unique in the fleet.
-func (s *server) nameTaken(c *call, name string) error {
-	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
+func (c *call) nameTaken(name string) error {
+	accounts, err := c.Store.Accounts(c.Context(), c.Caller.Tenant)
 	if err != nil {
 		return err
 	}
@@ -117,24 +116,24 @@ func (s *server) nameTaken(c *call, name string) error {
 
 // revokeAccount ends an account at once. Accounts and tokens that it made stay. The answer names them, because the operator may want to end
 // them too. A caller cannot revoke an account with more scopes than its own: otherwise it could shut the operator out.
-func (s *server) revokeAccount(c *call) (any, error) {
-	a, accounts, err := s.account(c)
+func (c *call) revokeAccount() (any, error) {
+	a, accounts, err := c.account()
 	if err != nil {
 		return nil, err
 	}
-	if missing := c.caller.Lacks(a.Scopes); missing != "" {
+	if missing := c.Caller.Lacks(a.Scopes); missing != "" {
 		return nil, wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing+", which "+a.Name+" has, so it cannot revoke it",
 			"use an account that has all its scopes, or the gateway's socket")
 	}
-	now := s.now()
-	err = s.Store.RevokeAccount(c.r.Context(), c.caller.Tenant, a.ID, now, c.accountEvent("account.revoked", a))
+	now := c.now()
+	err = c.Store.RevokeAccount(c.Context(), c.Caller.Tenant, a.ID, now, c.accountEvent("account.revoked", a))
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(a.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := s.tokensOf(c, a, now)
+	tokens, err := c.tokensOf(a, now)
 	return api.RevokedAccount{
 		Done:   api.Done{ID: a.ID, Status: api.StatusRevoked},
 		Made:   liveNames(accounts, now, func(made store.Account) bool { return made.Maker == a.ID }),
@@ -144,8 +143,8 @@ func (s *server) revokeAccount(c *call) (any, error) {
 
 // tokensOf are the live tokens that an account has made, as far as the caller may see them: it may have belonged to another tenant before.
 // An account of the same name that was there before has made none of them.
-func (s *server) tokensOf(c *call, a store.Account, now time.Time) ([]string, error) {
-	live, err := s.Store.Tokens(c.r.Context(), store.TokenQuery{Tenant: c.caller.Tenant, Now: now})
+func (c *call) tokensOf(a store.Account, now time.Time) ([]string, error) {
+	live, err := c.Store.Tokens(c.Context(), store.TokenQuery{Tenant: c.Caller.Tenant, Now: now})
 	ids := []string{}
 	for _, t := range live {
 		if t.CreatedBy == account.ActorName(a) && !t.CreatedAt.Before(a.CreatedAt) {

@@ -17,6 +17,7 @@ import (
 	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi/maas"
 	"muster/gateway/internal/adminapi/provider"
+	"muster/gateway/internal/adminapi/row"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
@@ -84,7 +85,7 @@ type Handler struct {
 	mux *http.ServeMux
 }
 
-// Takes is true if a row of the table is for this request. Then the gate checks the caller, and looks for tokens in the URL. For
+// Takes reports whether a row of the table is for this request. Then the gate checks the caller, and looks for tokens in the URL. For
 // other requests the listener must do that.
 func (h *Handler) Takes(r *http.Request) bool {
 	if path.Clean(r.URL.Path) != r.URL.Path { // ServeMux would redirect it
@@ -132,7 +133,8 @@ func (s *server) guarded(route Route) http.Handler {
 			s.Gate.Refuse(w, r, who, route.Need, err)
 			return
 		}
-		c := &call{server: s, w: w, r: r, route: route, caller: who, status: http.StatusOK}
+		c := &call{&row.Call{W: w, Request: r, Caller: who, Status: http.StatusOK, Now: s.now}, s, route}
+		c.Body = c.body
 		answer, err := c.serve()
 		if err != nil {
 			s.Gate.Refuse(w, r, who, route.Need, err)
@@ -141,9 +143,9 @@ func (s *server) guarded(route Route) http.Handler {
 		switch answer := answer.(type) {
 		case streamed:
 		case withScript:
-			reply.Write(w, c.status, reply.Inert(answer.shape))
+			reply.Write(w, c.Status, reply.Inert(answer.shape))
 		default:
-			reply.Write(w, c.status, reply.JSON(answer))
+			reply.Write(w, c.Status, reply.JSON(answer))
 		}
 	})
 }

@@ -6,19 +6,19 @@ import (
 )
 
 // listAlerts lists what people are told of. It is in memory.
-func (s *server) listAlerts(c *call, f api.AlertFilter) (any, error) {
-	if err := s.Alerts.CheckCause(f.Cause); err != nil {
+func (c *call) listAlerts(f api.AlertFilter) (any, error) {
+	if err := c.Alerts.CheckCause(f.Cause); err != nil {
 		return nil, err
 	}
 	picks, err := terms(f.Selector)
 	if err != nil {
 		return nil, err
 	}
-	found := s.Alerts.List(alert.Query{ID: f.ID, Cause: f.Cause, Tenant: f.Tenant, Terms: picks, All: f.All})
+	found := c.Alerts.List(alert.Query{ID: f.ID, Cause: f.Cause, Tenant: f.Tenant, Terms: picks, All: f.All})
 	list := api.AlertList{Total: len(found)}
 	list.Alerts = found[:min(len(found), api.MostAlerts)]
 	for i := range list.Alerts {
-		if c.caller.Tenant != "" {
+		if c.Caller.Tenant != "" {
 			list.Alerts[i] = forTenant(list.Alerts[i])
 		}
 	}
@@ -34,12 +34,12 @@ func forTenant(a api.Alert) api.Alert {
 	return a
 }
 
-func (s *server) listSilences(_ *call, f ofTenant) (any, error) {
-	return api.AlertSilenceList{Silences: s.Alerts.Silences(f.Tenant)}, nil
+func (c *call) listSilences(f ofTenant) (any, error) {
+	return api.AlertSilenceList{Silences: c.Alerts.Silences(f.Tenant)}, nil
 }
 
-func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
-	tenant, err := c.caller.Within(q.Tenant)
+func (c *call) addSilence(q api.AlertSilenceRequest) (any, error) {
+	tenant, err := c.Caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -47,30 +47,30 @@ func (s *server) addSilence(c *call, q api.AlertSilenceRequest) (any, error) {
 		return nil, err
 	}
 	q.Tenant = tenant
-	return s.Alerts.Silence(c.r.Context(), q, c.caller.Actor)
+	return c.Alerts.Silence(c.Context(), q, c.Caller.Actor)
 }
 
-func (s *server) endSilence(c *call) (any, error) {
-	id := c.r.PathValue("silence")
-	return api.Done{ID: id, Status: "ended"}, s.Alerts.Unsilence(c.r.Context(), id, c.caller.Tenant, c.caller.Actor)
+func (c *call) endSilence() (any, error) {
+	id := c.Named("silence")
+	return api.Done{ID: id, Status: "ended"}, c.Alerts.Unsilence(c.Context(), id, c.Caller.Tenant, c.Caller.Actor)
 }
 
-func (s *server) listReceivers(c *call) (any, error) {
-	return api.AlertReceiverList{Receivers: s.Alerts.Receivers()}, nil
+func (c *call) listReceivers() (any, error) {
+	return api.AlertReceiverList{Receivers: c.Alerts.Receivers()}, nil
 }
 
-func (s *server) setReceiver(c *call, q api.AlertReceiverRequest) (any, error) {
+func (c *call) setReceiver(q api.AlertReceiverRequest) (any, error) {
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	return s.Alerts.SetReceiver(c.r.Context(), c.r.PathValue("receiver"), q, c.caller.Actor)
+	return c.Alerts.SetReceiver(c.Context(), c.Named("receiver"), q, c.Caller.Actor)
 }
 
-func (s *server) dropReceiver(c *call) (any, error) {
-	name := c.r.PathValue("receiver")
-	return api.Done{ID: name, Status: "deleted"}, s.Alerts.DropReceiver(c.r.Context(), name, c.caller.Actor)
+func (c *call) dropReceiver() (any, error) {
+	name := c.Named("receiver")
+	return api.Done{ID: name, Status: "deleted"}, c.Alerts.DropReceiver(c.Context(), name, c.Caller.Actor)
 }
 
-func (s *server) testReceiver(c *call, _ struct{}) (any, error) {
-	return s.Alerts.Test(c.r.Context(), c.r.PathValue("receiver"), c.caller.Actor)
+func (c *call) testReceiver(_ struct{}) (any, error) {
+	return c.Alerts.Test(c.Context(), c.Named("receiver"), c.Caller.Actor)
 }

@@ -13,12 +13,12 @@ import (
 )
 
 // createNode makes a node that waits for its bootstrap, with a token and a script.
-func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
-	if _, err := c.query(); err != nil {
+func (c *call) createNode(q api.CreateNodeRequest) (any, error) {
+	if _, err := c.Query(); err != nil {
 		return nil, err
 	}
 	var err error
-	if q.Tenant, err = c.caller.Within(q.Tenant); err != nil {
+	if q.Tenant, err = c.Caller.Within(q.Tenant); err != nil {
 		return nil, err
 	}
 	if err := noToken(q.Name, q.Labels); err != nil {
@@ -28,20 +28,20 @@ func (s *server) createNode(c *call, q api.CreateNodeRequest) (any, error) {
 	if err := wanted.Complete(); err != nil {
 		return nil, err
 	}
-	if err := s.Bootstrap.Ready(); err != nil { // checked first, so that a refusal leaves no node without a token
+	if err := c.Bootstrap.Ready(); err != nil { // checked first, so that a refusal leaves no node without a token
 		return nil, err
 	}
-	node, err := s.Fleet.Create(c.r.Context(), q, c.caller.Actor)
+	node, err := c.Fleet.Create(c.Context(), q, c.Caller.Actor)
 	if err != nil {
 		return nil, err
 	}
-	s.renew(c, node)
+	c.renew(node)
 	wanted.Node = node.Node
-	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.Actor)
+	m, err := c.Bootstrap.MintNodeToken(c.Context(), wanted, c.Caller.Actor)
 	if err != nil {
 		return nil, err
 	}
-	c.status = http.StatusCreated
+	c.Created()
 	return withScript{m.Created(shownNode(node))}, nil
 }
 
@@ -61,12 +61,12 @@ func noToken(name string, labels map[string]string) error {
 }
 
 // bootstrapScript mints a token for an existing node. It answers with JSON, or with the script itself if the caller asks for that.
-func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
+func (c *call) bootstrapScript(_ struct{}) (any, error) {
 	var f struct {
 		api.BootstrapOptions
 		Format string `json:"format"`
 	}
-	if err := c.ask(&f); err != nil {
+	if err := c.Ask(&f); err != nil {
 		return nil, err
 	}
 	wanted := bootstrap.NodeTokenRequest{Mode: f.Mode, TTL: time.Duration(f.TTL)}
@@ -77,7 +77,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := s.Fleet.Node(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
+	node, err := c.Fleet.Node(c.Context(), c.Caller.Tenant, c.Named("node"))
 	if err != nil {
 		return nil, err
 	}
@@ -85,12 +85,12 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 		return nil, err
 	}
 	wanted.Node = node.Node
-	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.Actor)
+	m, err := c.Bootstrap.MintNodeToken(c.Context(), wanted, c.Caller.Actor)
 	switch {
 	case err != nil:
 		return nil, err
 	case plain:
-		sendScript(c.w, m)
+		sendScript(c.W, m)
 		return streamed{}, nil
 	}
 	return withScript{m.Answer(node.ID, node.Name)}, nil
@@ -100,7 +100,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 func wantsScript(c *call, format string) (bool, error) {
 	switch format {
 	case "":
-		return reply.Prefers(c.r, api.ScriptType), nil
+		return reply.Prefers(c.Request, api.ScriptType), nil
 	case "json":
 		return false, nil
 	case "script":

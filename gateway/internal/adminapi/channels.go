@@ -11,33 +11,34 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/row"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
 
-func (s *server) listChannels(c *call) (any, error) {
-	all, err := s.Releases.Channels(c.r.Context())
+func (c *call) listChannels() (any, error) {
+	all, err := c.Releases.Channels(c.Context())
 	return api.ChannelList{Channels: all}, err
 }
 
-func (s *server) showChannel(c *call) (any, error) {
-	return s.Releases.Channel(c.r.Context(), c.channel())
+func (c *call) showChannel() (any, error) {
+	return c.Releases.Channel(c.Context(), c.channel())
 }
 
 // channel is the one that the path names.
-func (c *call) channel() string { return c.r.PathValue("channel") }
+func (c *call) channel() string { return c.Named("channel") }
 
 // digest is that of the release that a digest or a version names; "": none is named.
-func (s *server) digest(c *call, release string) (string, error) {
+func (c *call) digest(release string) (string, error) {
 	if release == "" {
 		return "", nil
 	}
-	r, err := s.Releases.Release(c.r.Context(), release)
+	r, err := c.Releases.Release(c.Context(), release)
 	return r.Digest, err
 }
 
 // patchChannel points a channel at a release, which its version names too.
-func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
+func (c *call) patchChannel(q api.Promotion) (any, error) {
 	if q.Digest == "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a channel needs a release to point at", `send {"digest":"sha256:<64 hex digits>"}`)
 	}
@@ -46,37 +47,37 @@ func (s *server) patchChannel(c *call, q api.Promotion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest, err := s.digest(c, q.Digest)
+	digest, err := c.digest(q.Digest)
 	if err != nil {
 		return nil, err
 	}
 	p := release.Promotion{Digest: digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
-	return s.Releases.Point(c.r.Context(), c.channel(), p, c.caller.Actor)
+	return c.Releases.Point(c.Context(), c.channel(), p, c.Caller.Actor)
 }
 
-// rollbackChannel goes back to the release before, or to the one that the request names, at once unless it asks for waves.
-func (s *server) rollbackChannel(c *call, q api.Promotion) (any, error) {
+// rollbackChannel goes back to the previous release, or to the one that the request names, at once unless it asks for waves.
+func (c *call) rollbackChannel(q api.Promotion) (any, error) {
 	plan, err := planOf(q.Wave, nil)
 	if err != nil {
 		return nil, err
 	}
-	digest, err := s.digest(c, q.Digest)
+	digest, err := c.digest(q.Digest)
 	if err != nil {
 		return nil, err
 	}
 	p := release.Promotion{Digest: digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
-	return s.Releases.Rollback(c.r.Context(), c.channel(), p, c.caller.Actor)
+	return c.Releases.Rollback(c.Context(), c.channel(), p, c.Caller.Actor)
 }
 
-func (s *server) abortChannel(c *call, q api.Promotion) (any, error) {
+func (c *call) abortChannel(q api.Promotion) (any, error) {
 	p := release.Promotion{Pointer: q.Pointer, Seen: q.Seen}
-	return s.Releases.Abort(c.r.Context(), c.channel(), p, c.caller.Actor)
+	return c.Releases.Abort(c.Context(), c.channel(), p, c.Caller.Actor)
 }
 
 // steers is the handler of a change of a rollout that needs nothing but the channel.
-func steers(do func(*release.Service, context.Context, string, store.Actor) (api.Channel, error)) func(*server, *call) (any, error) {
-	return takes(func(s *server, c *call, _ struct{}) (any, error) {
-		return do(s.Releases, c.r.Context(), c.channel(), c.caller.Actor)
+func steers(do func(*release.Service, context.Context, string, store.Actor) (api.Channel, error)) func(*call) (any, error) {
+	return row.Reads(func(c *call, _ struct{}) (any, error) {
+		return do(c.Releases, c.Context(), c.channel(), c.Caller.Actor)
 	})
 }
 
@@ -107,22 +108,22 @@ func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 	return &plan, nil
 }
 
-func (s *server) channelPointer(c *call, f api.PointerFilter) (any, error) {
-	digest, err := s.digest(c, f.Release)
+func (c *call) channelPointer(f api.PointerFilter) (any, error) {
+	digest, err := c.digest(f.Release)
 	if err != nil {
 		return nil, err
 	}
-	payload, err := s.Releases.Unsigned(c.r.Context(), c.channel(), digest)
+	payload, err := c.Releases.Unsigned(c.Context(), c.channel(), digest)
 	return api.UnsignedPointer{Payload: payload}, err
 }
 
-// channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the page before.
-func (s *server) channelNodes(c *call, f api.ChannelNodeFilter) (any, error) {
+// channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the previous page.
+func (c *call) channelNodes(f api.ChannelNodeFilter) (any, error) {
 	if phases := wire.UpdatePhases(); f.Phase != "" && !slices.Contains(phases, f.Phase) {
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no phase of an update", f.Phase),
 			"it is one of "+strings.Join(phases, ", "))
 	}
-	now, err := s.Releases.Status(c.r.Context(), c.channel())
+	now, err := c.Releases.Status(c.Context(), c.channel())
 	if err != nil {
 		return nil, err
 	}

@@ -12,16 +12,16 @@ type Cluster struct {
 }
 
 // listGateways says which gateways there are.
-func (s *server) listGateways(*call) (any, error) {
-	return api.GatewayList{Shared: s.Cluster.HandOver != nil, Gateways: s.Cluster.List()}, nil
+func (c *call) listGateways() (any, error) {
+	return api.GatewayList{Shared: c.Cluster.HandOver != nil, Gateways: c.Cluster.List()}, nil
 }
 
 // handOver ends this gateway, so that another one takes its place.
-func (s *server) handOver(c *call, q api.HandOver) (any, error) {
-	if s.Cluster.HandOver == nil {
+func (c *call) handOver(q api.HandOver) (any, error) {
+	if c.Cluster.HandOver == nil {
 		return nil, wire.Refuse(wire.CodeIllegalMove, "this gateway is by itself: no other one could take its place", "muster help standby")
 	}
-	l := api.GatewayList{Gateways: s.Cluster.List()}
+	l := api.GatewayList{Gateways: c.Cluster.List()}
 	from := l.Gateways[0].ID
 	to, why, next := l.Successor(q.To)
 	if why != "" {
@@ -29,9 +29,9 @@ func (s *server) handOver(c *call, q api.HandOver) (any, error) {
 	}
 	event := c.event("gateway.handed_over")
 	event.Detail = map[string]string{"from": from, "to": to}
-	if err := s.Store.AddEvents(c.r.Context(), event); err != nil {
+	if err := c.Store.AddEvents(c.Context(), event); err != nil {
 		return nil, err
 	}
-	s.Cluster.HandOver(to)
+	c.Cluster.HandOver(to)
 	return api.HandedOver{From: from, To: to}, nil
 }

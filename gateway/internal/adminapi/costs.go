@@ -6,18 +6,18 @@ import (
 )
 
 // listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
-func (s *server) listCosts(c *call, f api.CostFilter) (any, error) {
+func (c *call) listCosts(f api.CostFilter) (any, error) {
 	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant, All: true})
 	if err != nil {
 		return nil, err
 	}
 	if f.Until.IsZero() {
-		f.Until = s.now()
+		f.Until = c.now()
 	}
-	if !s.Overview.Ready() {
+	if !c.Overview.Ready() {
 		return nil, stillReading()
 	}
-	rows, _ := s.Overview.Rows(q)
+	rows, _ := c.Overview.Rows(q)
 	if len(rows) > api.LargestFleet {
 		return nil, wire.Refuse(wire.CodeBadRequest, "these are too many nodes for one answer", "name fewer with selector=")
 	}
@@ -25,7 +25,7 @@ func (s *server) listCosts(c *call, f api.CostFilter) (any, error) {
 	for _, row := range rows {
 		picked[row.ID] = true
 	}
-	sums, err := s.Costs.Sums(c.r.Context(), f.Since, f.Until, func(id string) bool { return picked[id] })
+	sums, err := c.Costs.Sums(c.Context(), f.Since, f.Until, func(id string) bool { return picked[id] })
 	if err != nil {
 		return nil, err
 	}

@@ -7,31 +7,31 @@ import (
 )
 
 // listCredentials shows what opens registries elsewhere. No password ever leaves the gateway but to its own registry.
-func (s *server) listCredentials(c *call) (any, error) {
-	all, err := s.Releases.Credentials(c.r.Context())
+func (c *call) listCredentials() (any, error) {
+	all, err := c.Releases.Credentials(c.Context())
 	return api.RegistryCredentialList{Credentials: api.Each(all, shownCredential)}, err
 }
 
-func (s *server) setCredential(c *call, q api.RegistryCredentialRequest) (any, error) {
+func (c *call) setCredential(q api.RegistryCredentialRequest) (any, error) {
 	name, err := c.credential()
 	if err != nil {
 		return nil, err
 	}
 	set := release.Credential{Name: name, Host: q.Host, Realm: q.Realm, Username: q.Username, Password: q.Password}
-	return shownCredential(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
+	return shownCredential(set), c.Releases.SetCredential(c.Context(), set, c.Caller.Actor)
 }
 
-func (s *server) dropCredential(c *call) (any, error) {
+func (c *call) dropCredential() (any, error) {
 	name, err := c.credential()
 	if err != nil {
 		return nil, err
 	}
-	return api.Done{ID: name, Status: "deleted"}, s.Releases.DropCredential(c.r.Context(), name, c.caller.Actor)
+	return api.Done{ID: name, Status: "deleted"}, c.Releases.DropCredential(c.Context(), name, c.Caller.Actor)
 }
 
 // credential is the name that the path has. What is not a name is not repeated: it may be the password.
 func (c *call) credential() (string, error) {
-	name := c.r.PathValue("credential")
+	name := c.Named("credential")
 	if wire.CheckName(name) != nil {
 		return "", wire.Refuse(wire.CodeBadName, "this is not a credential's name",
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")

@@ -12,7 +12,7 @@ import (
 )
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
-func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
+func (c *call) showFleet(f fleetFilter) (any, error) {
 	q, err := fleetQuery(f.FleetFilter)
 	if err != nil {
 		return nil, err
@@ -21,14 +21,14 @@ func (s *server) showFleet(c *call, f fleetFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.Overview.Ready() {
+	if !c.Overview.Ready() {
 		return nil, stillReading()
 	}
-	rows, totals := s.Overview.Rows(q)
-	view := api.FleetView{At: s.now(), Totals: totals}
+	rows, totals := c.Overview.Rows(q)
+	view := api.FleetView{At: c.now(), Totals: totals}
 	nodes, next := page.Cut(rows, after, f.Limit, q.Sort)
 	view.Next = next
-	page.Send(c.w, view, nodes, f.Brief)
+	page.Send(c.W, view, nodes, f.Brief)
 	return streamed{}, nil
 }
 

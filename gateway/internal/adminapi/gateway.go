@@ -8,27 +8,27 @@ import (
 )
 
 // showGateway says where the gateway is, how it proves itself, and since when it serves.
-func (s *server) showGateway(*call) (any, error) {
-	answer := s.Gateway
+func (c *call) showGateway() (any, error) {
+	answer := c.Gateway
 	answer.PublicURLs = append([]string{}, answer.PublicURLs...)
-	answer.At = s.now()
-	if s.Authority != nil {
-		answer.RootPin = s.Authority.RootPin()
+	answer.At = c.now()
+	if c.Authority != nil {
+		answer.RootPin = c.Authority.RootPin()
 	}
-	if s.Ready != nil {
-		ready := s.Ready()
+	if c.Ready != nil {
+		ready := c.Ready()
 		answer.Ready = &ready
 	}
 	return answer, nil
 }
 
 // showHost says how the gateway's machine does.
-func (s *server) showHost(c *call) (any, error) {
+func (c *call) showHost() (any, error) {
 	var answer api.GatewayHost
-	if s.Host != nil {
-		answer = s.Host(c.r.Context())
+	if c.Host != nil {
+		answer = c.Host(c.Context())
 	}
-	at, err := s.Store.BackupAt(c.r.Context())
+	at, err := c.Store.BackupAt(c.Context())
 	if err == nil {
 		answer.BackupAt = &at
 	}

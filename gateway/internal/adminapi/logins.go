@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"net/http"
 	"slices"
 
 	"muster/agent/wire"
@@ -14,21 +13,21 @@ import (
 const usualOperator = "operator"
 
 // createLogin mints a code for the caller's own account. On the socket, which may do everything, it can be for any account.
-func (s *server) createLogin(c *call, q api.LoginRequest) (any, error) {
-	a, err := s.loginAccount(c, q.Account)
+func (c *call) createLogin(q api.LoginRequest) (any, error) {
+	a, err := c.loginAccount(q.Account)
 	if err != nil {
 		return nil, err
 	}
-	code, expires, err := s.Logins.Mint(c.r.Context(), a, c.caller.Actor)
+	code, expires, err := c.Logins.Mint(c.Context(), a, c.Caller.Actor)
 	if err != nil {
 		return nil, err
 	}
-	c.status = http.StatusCreated
-	return api.Login{Account: a.Name, Code: code, URL: s.Gateway.URL + api.PathLogin + "#" + code, ExpiresAt: expires}, nil
+	c.Created()
+	return api.Login{Account: a.Name, Code: code, URL: c.Gateway.URL + api.PathLogin + "#" + code, ExpiresAt: expires}, nil
 }
 
-func (s *server) loginAccount(c *call, name string) (store.Account, error) {
-	own := c.caller.Account
+func (c *call) loginAccount(name string) (store.Account, error) {
+	own := c.Caller.Account
 	switch {
 	case own.ID == "" && name == "":
 		name = usualOperator
@@ -39,11 +38,11 @@ func (s *server) loginAccount(c *call, name string) (store.Account, error) {
 		return own, wire.Refuse(wire.CodeForbidden, "an account can log in itself alone, and this is "+own.Name,
 			"leave the account out, or run muster login on the gateway's machine, by its socket")
 	}
-	accounts, err := s.Store.Accounts(c.r.Context(), "")
+	accounts, err := c.Store.Accounts(c.Context(), "")
 	if err != nil {
 		return own, err
 	}
-	now := s.now()
+	now := c.now()
 	at := slices.IndexFunc(accounts, func(a store.Account) bool {
 		return (a.Name == name || a.ID == name) && account.Status(a, now) == api.StatusLive
 	})

@@ -11,12 +11,12 @@ import (
 
 // nodeLogs sends lines of a node's logs, as one JSON object a line. With follow it goes on until the reader leaves, may not read any more,
 // or the log ends.
-func (s *server) nodeLogs(c *call, f api.LogsQuery) (any, error) {
+func (c *call) nodeLogs(f api.LogsQuery) (any, error) {
 	q, err := logsQuery(f)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.Fleet.Detail(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
+	d, err := c.Fleet.Detail(c.Context(), c.Caller.Tenant, c.Named("node"))
 	if err != nil {
 		return nil, err
 	}
@@ -25,13 +25,13 @@ func (s *server) nodeLogs(c *call, f api.LogsQuery) (any, error) {
 	e.NodeName = d.Node.Name
 	e.Tenant = d.Node.Tenant
 	e.Detail = map[string]string{"source": strings.Join(q.Sources, ",")}
-	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
+	if err := c.Store.AddEvents(c.Context(), e); err != nil {
 		return nil, err
 	}
 	ctx, leave := c.admitted(nil) // a log that is not followed may be long too, and a node decides how long
 	defer leave(nil)
-	out := &logs.Answer{To: httpserver.Patient(c.w), Type: api.LogsType, Now: s.now}
-	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
+	out := &logs.Answer{To: httpserver.Patient(c.W), Type: api.LogsType, Now: c.now}
+	return streamed{}, out.End(c.Logs.Read(ctx, c.Caller.Account.ID, d.Node.ID, q, out.Lines))
 }
 
 func logsQuery(f api.LogsQuery) (q logs.Query, err error) {

@@ -39,7 +39,7 @@ func (h *house) metal() (sim *maassim.Sim, first, second string) {
 		Move: func(ctx context.Context, id, verb string, force bool, by store.Actor) error {
 			return h.api.Fleet.Provide(ctx, id, fleet.Verb(verb), force, by)
 		},
-		Profiles: func(context.Context) ([]string, error) { return []string{api.ProfileBareMetal}, nil },
+		Profiles: func(context.Context) ([]api.Profile, error) { return []api.Profile{{Name: api.ProfileBareMetal}}, nil },
 	})
 	if err == nil {
 		err = h.api.MAAS.Round(h.t.Context())

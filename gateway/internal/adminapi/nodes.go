@@ -8,6 +8,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/page"
+	"muster/gateway/internal/adminapi/row"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
@@ -15,17 +16,17 @@ import (
 )
 
 // listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
-func (s *server) listNodes(c *call, f api.NodeFilter) (any, error) {
+func (c *call) listNodes(f api.NodeFilter) (any, error) {
 	if f.Selector != "" || f.Status != "" || f.State != "" {
-		return s.pickedNodes(c, f)
+		return c.pickedNodes(f)
 	}
-	list, err := s.Fleet.Nodes(c.r.Context(), store.NodeQuery{Tenant: c.caller.Tenant, Retired: f.All, Limit: f.Limit, Cursor: f.Cursor})
-	return api.NodePage{Nodes: api.Each(list.Nodes, s.node), Next: list.Next, Total: list.Total}, err
+	list, err := c.Fleet.Nodes(c.Context(), store.NodeQuery{Tenant: c.Caller.Tenant, Retired: f.All, Limit: f.Limit, Cursor: f.Cursor})
+	return api.NodePage{Nodes: api.Each(list.Nodes, c.node), Next: list.Next, Total: list.Total}, err
 }
 
 // pickedNodes asks the view, after it has seen all that has happened so far.
-func (s *server) pickedNodes(c *call, f api.NodeFilter) (any, error) {
-	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Tenant: c.caller.Tenant})
+func (c *call) pickedNodes(f api.NodeFilter) (any, error) {
+	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, All: f.All, Tenant: c.Caller.Tenant})
 	if err != nil {
 		return nil, err
 	}
@@ -33,27 +34,27 @@ func (s *server) pickedNodes(c *call, f api.NodeFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx := c.r.Context()
+	ctx := c.Context()
 	if byHeartbeat(&q) {
-		if err := s.Fleet.Flush(ctx); err != nil { // the view takes what was written
+		if err := c.Fleet.Flush(ctx); err != nil { // the view takes what was written
 			return nil, err
 		}
 	}
 	whole := context.WithoutCancel(ctx) // others get these events too, and only once
-	if err := cmp.Or(s.Tail.Read(whole), s.Overview.Settle(ctx)); err != nil {
+	if err := cmp.Or(c.Tail.Read(whole), c.Overview.Settle(ctx)); err != nil {
 		return nil, err
 	}
-	if s.Placement != nil {
-		s.Placement.Settle()
+	if c.Placement != nil {
+		c.Placement.Settle()
 	}
-	rows, _ := s.Overview.Rows(q)
+	rows, _ := c.Overview.Rows(q)
 	picked, next := page.Cut(rows, after, f.Limit, "")
 	ids := make([]string, len(picked))
 	for i, row := range picked {
 		ids[i] = row.ID
 	}
-	nodes, err := s.Fleet.These(ctx, ids)
-	return api.NodePage{Nodes: api.Each(nodes, s.node), Next: next, Total: len(rows)}, err
+	nodes, err := c.Fleet.These(ctx, ids)
+	return api.NodePage{Nodes: api.Each(nodes, c.node), Next: next, Total: len(rows)}, err
 }
 
 // byHeartbeat is true of a query by what nodes report. Others do not wait for a write, and go on while the database takes none.
@@ -62,9 +63,9 @@ func byHeartbeat(q *view.Query) bool {
 }
 
 // showNode finds a node by its name or its id.
-func (s *server) showNode(c *call) (any, error) {
-	d, err := s.Fleet.Detail(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
-	return s.detail(d), err
+func (c *call) showNode() (any, error) {
+	d, err := c.Fleet.Detail(c.Context(), c.Caller.Tenant, c.Named("node"))
+	return c.detail(d), err
 }
 
 // node is a node with what the release part knows of it.
@@ -88,31 +89,31 @@ func (s *server) detail(d fleet.Detail) api.NodeDetail {
 }
 
 // moved is the answer with a node that the caller has changed.
-func (s *server) moved(c *call, n fleet.Node, err error) (any, error) {
+func (c *call) moved(n fleet.Node, err error) (any, error) {
 	if err == nil {
-		s.renew(c, n)
+		c.renew(n)
 	}
-	return s.node(n), err
+	return c.node(n), err
 }
 
 // renew makes new what memory has of a node, before its change is answered: so the caller sees the change with the next request.
-func (s *server) renew(c *call, n fleet.Node) {
-	s.Overview.Moved(c.r.Context(), n.Node)
-	if s.Releases != nil {
-		s.Releases.Moved(n.Node)
+func (c *call) renew(n fleet.Node) {
+	c.Overview.Moved(c.Context(), n.Node)
+	if c.Releases != nil {
+		c.Releases.Moved(n.Node)
 	}
 }
 
 // apply serves the routes that move a node.
-func apply(verb fleet.Verb) func(*server, *call) (any, error) {
-	return takes(func(s *server, c *call, _ struct{}) (any, error) {
-		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), verb, c.caller.Actor)
-		return s.moved(c, n, err)
+func apply(verb fleet.Verb) func(*call) (any, error) {
+	return row.Reads(func(c *call, _ struct{}) (any, error) {
+		n, err := c.Fleet.Apply(c.Context(), c.Caller.Tenant, c.Named("node"), verb, c.Caller.Actor)
+		return c.moved(n, err)
 	})
 }
 
 // setLabels changes some of the operator's labels and leaves the others as they are.
-func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
+func (c *call) setLabels(q api.LabelsRequest) (any, error) {
 	if len(q.Set)+len(q.Remove) == 0 {
 		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove",
 			`send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
@@ -120,18 +121,18 @@ func (s *server) setLabels(c *call, q api.LabelsRequest) (any, error) {
 	if err := noToken("", q.Set); err != nil {
 		return nil, err
 	}
-	n, err := s.Fleet.SetLabels(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.Actor)
-	return s.moved(c, n, err)
+	n, err := c.Fleet.SetLabels(c.Context(), c.Caller.Tenant, c.Named("node"), q.Set, q.Remove, c.Caller.Actor)
+	return c.moved(n, err)
 }
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
-func (s *server) allowRecovery(c *call, q api.RecoveryRequest) (any, error) {
-	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q, c.caller.Actor)
-	return s.moved(c, n, err)
+func (c *call) allowRecovery(q api.RecoveryRequest) (any, error) {
+	n, err := c.Fleet.AllowRecovery(c.Context(), c.Caller.Tenant, c.Named("node"), q, c.Caller.Actor)
+	return c.moved(n, err)
 }
 
 // patchNode sets how many GPUs a node should have.
-func (s *server) patchNode(c *call, q api.NodePatch) (any, error) {
+func (c *call) patchNode(q api.NodePatch) (any, error) {
 	const example = `send {"gpus_expected":7} or {"gpus_as_seen":true}`
 	n := -1 // the number that is seen
 	switch {
@@ -142,6 +143,6 @@ func (s *server) patchNode(c *call, q api.NodePatch) (any, error) {
 	case q.GPUsExpected != nil:
 		n = *q.GPUsExpected
 	}
-	node, err := s.Fleet.SetGPUs(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), n, c.caller.Actor)
-	return s.moved(c, node, err)
+	node, err := c.Fleet.SetGPUs(c.Context(), c.Caller.Tenant, c.Named("node"), n, c.Caller.Actor)
+	return c.moved(node, err)
 }

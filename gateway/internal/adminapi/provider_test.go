@@ -96,19 +96,17 @@ func (h *house) renting() (vast *company, log *bytes.Buffer) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	nodeOf := func(_ context.Context, kind, instance string) (*api.NodeRow, bool) {
+	nodeOf := func(kind, instance string) (*api.NodeRow, bool) {
 		rows := h.rows()
 		if i := slices.IndexFunc(rows, func(n *api.NodeRow) bool { return n.Provider == kind && n.InstanceID == instance }); i >= 0 {
 			return rows[i], true
 		}
 		return nil, false
 	}
-	m := a.Market()
-	leases := lease.Open(lease.Config{Records: records, Ready: h.api.Overview.Ready, Cloud: m.Cloud, Instances: m.Instances, Nodes: h.rows,
-		Node: h.api.Overview.Row, NodeOf: nodeOf, Busy: func(string) []string { return nil }, Now: h.clock, Logger: logger})
-	h.api.Providers = provider.Service{Accounts: a, Leases: leases, Rents: rent.Open(rent.Config{Records: records, Leases: leases,
-		Ready: h.api.Overview.Ready, Cloud: m.Cloud, Instances: m.Instances, Sync: m.Sync, Node: h.api.Overview.Row, NodeOf: nodeOf,
-		Named: func(string) (*api.NodeRow, bool) { return nil, false }, Now: h.clock, Logger: logger})}
+	leases := lease.Open(lease.Config{World: lease.World{Records: records, Ready: h.api.Overview.Ready, Market: a.Market(),
+		Node: h.api.Overview.Row, NodeOf: nodeOf, Now: h.clock, Logger: logger}, Nodes: h.rows, Busy: func(string) []string { return nil }})
+	h.api.Providers = provider.Service{Accounts: a, Leases: leases, Rents: rent.Open(rent.Config{Leases: leases,
+		Named: func(string) (*api.NodeRow, bool) { return nil, false }})}
 	err = h.store.CreateNode(h.t.Context(), store.Node{ID: "id-gpu-1", Name: "gpu-1", Tenant: "lab", Provider: cloud.Vast, InstanceID: "8",
 		CreatedAt: h.now, StateSince: h.now}, nil, store.Event{At: h.now, Kind: "node.created", NodeID: "id-gpu-1", Tenant: "lab", Outcome: "ok"})
 	if err != nil {

@@ -1,42 +1,40 @@
 package adminapi
 
 import (
-	"net/http"
-
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/store"
 )
 
 // listPSKs shows only ids. Nobody gets the keys that the gateway keeps.
-func (s *server) listPSKs(c *call) (any, error) {
-	psks, err := s.Bootstrap.PSKs(c.r.Context())
+func (c *call) listPSKs() (any, error) {
+	psks, err := c.Bootstrap.PSKs(c.Context())
 	return api.PSKList{PSKs: api.Each(psks, func(k store.PSK) api.PSK { return api.PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()} })}, err
 }
 
 // setPSK makes a PSK the only live one. If the gateway generated it, the answer holds it. It is never shown again.
-func (s *server) setPSK(c *call, q api.PSKRequest) (any, error) {
+func (c *call) setPSK(q api.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
-	c.status = http.StatusCreated
+	c.Created()
 	var answer api.NewPSK
 	var err error
 	if q.Generate {
-		answer.Secret, answer.ID, err = s.Bootstrap.GeneratePSK(c.r.Context(), c.caller.Actor)
+		answer.Secret, answer.ID, err = c.Bootstrap.GeneratePSK(c.Context(), c.Caller.Actor)
 	} else {
-		answer.ID, err = s.Bootstrap.SetPSK(c.r.Context(), q.Secret, c.caller.Actor)
+		answer.ID, err = c.Bootstrap.SetPSK(c.Context(), q.Secret, c.Caller.Actor)
 	}
 	return answer, err
 }
 
 // rotatePSK adds a second live PSK, so that nodes may come with either until the older one is cleared.
-func (s *server) rotatePSK(c *call, q api.PSKRequest) (any, error) {
+func (c *call) rotatePSK(q api.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
-	c.status = http.StatusCreated
-	secret, id, err := s.Bootstrap.RotatePSK(c.r.Context(), q.Secret, c.caller.Actor)
+	c.Created()
+	secret, id, err := c.Bootstrap.RotatePSK(c.Context(), q.Secret, c.Caller.Actor)
 	if !q.Generate {
 		secret = "" // the caller has it
 	}
@@ -52,8 +50,8 @@ func eitherPSK(q api.PSKRequest) error {
 }
 
 // clearPSK ends all PSKs, or all but the one to keep.
-func (s *server) clearPSK(c *call, f api.PSKFilter) (any, error) {
-	if err := s.Bootstrap.ClearPSK(c.r.Context(), f.Keep, c.caller.Actor); err != nil {
+func (c *call) clearPSK(f api.PSKFilter) (any, error) {
+	if err := c.Bootstrap.ClearPSK(c.Context(), f.Keep, c.Caller.Actor); err != nil {
 		return nil, err
 	}
 	return api.Done{ID: f.Keep, Status: "cleared"}, nil

@@ -10,12 +10,12 @@ import (
 )
 
 // playSession sends what the terminal of a session showed. All of it was verified before. Nobody looks at it unseen.
-func (s *server) playSession(c *call) (any, error) {
-	v, err := s.session(c)
+func (c *call) playSession() (any, error) {
+	v, err := c.session()
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Recordings.Find(v.ID)
+	p, err := c.Recordings.Find(v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -23,13 +23,13 @@ func (s *server) playSession(c *call) (any, error) {
 	e := c.event("session.played")
 	e.NodeID = v.NodeID
 	e.Detail = map[string]string{"session": v.ID, "recording": p.State}
-	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
+	if err := c.Store.AddEvents(c.Context(), e); err != nil {
 		return nil, err
 	}
 	if p.Why != nil {
-		s.Logger.Warn("a recording is not all there", "session", v.ID, "error", p.Why)
+		c.Logger.Warn("a recording is not all there", "session", v.ID, "error", p.Why)
 	}
-	w := httpserver.Patient(c.w)
+	w := httpserver.Patient(c.W)
 	h := reply.Begin(w, api.RecordingType)
 	h.Set(api.HeaderRecording, p.State)
 	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))

@@ -1,7 +1,7 @@
 package adminapi
 
 import (
-	"net/http"
+	"slices"
 
 	bare "muster/gateway/internal/adminapi/maas"
 	places "muster/gateway/internal/adminapi/placement"
@@ -11,27 +11,16 @@ import (
 
 // moreRoutes are the rows of the packages below this one.
 func moreRoutes(body Body) []Route {
-	routes := routesOf(places.Table(), body, func(s *server, c row.Call) places.Call { return places.Call{Service: s.Placement, Call: c} })
-	routes = append(routes, routesOf(rented.Table(), body, func(s *server, c row.Call) rented.Call {
-		return rented.Call{Service: s.Providers, Call: c}
-	})...)
-	return append(routes, routesOf(bare.Table(), body, func(s *server, c row.Call) bare.Call {
-		return bare.Call{Service: s.MAAS, Call: c}
-	})...)
+	return slices.Concat(
+		routesOf(places.Table(), body, func(c *call) places.Call { return places.Call{Service: c.Placement, Call: c.Call} }),
+		routesOf(rented.Table(), body, func(c *call) rented.Call { return rented.Call{Service: c.Providers, Call: c.Call} }),
+		routesOf(bare.Table(), body, func(c *call) bare.Call { return bare.Call{Service: c.MAAS, Call: c.Call} }))
 }
 
-// routesOf makes routes of a package's rows. with gives a call its service.
-func routesOf[C any](table []row.Row[C], body Body, with func(*server, row.Call) C) (routes []Route) {
+// routesOf makes routes of a package's rows. of gives a call its service.
+func routesOf[C any](table []row.Row[C], body Body, of func(*call) C) (routes []Route) {
 	for _, r := range table {
-		route := Route{r.Method, r.Path, r.Need, Body{}, func(s *server, c *call) (_ any, err error) {
-			in := row.Call{Request: c.r, Caller: c.caller, Read: c.ask, Created: func() { c.status = http.StatusCreated }}
-			if r.Reads {
-				if in.Body, err = c.body(); err != nil {
-					return nil, err
-				}
-			}
-			return r.Serve(with(s, in))
-		}}
+		route := Route{r.Method, r.Path, r.Need, Body{}, func(c *call) (any, error) { return r.Serve(of(c)) }}
 		if r.Reads {
 			route.Body = body
 		}

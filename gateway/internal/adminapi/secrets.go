@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -15,13 +14,13 @@ import (
 )
 
 // listSecrets shows names. No value ever leaves the gateway but for the node that runs a task which names it.
-func (s *server) listSecrets(c *call, f ofTenant) (any, error) {
-	secrets, err := s.Store.LentSecrets(c.r.Context(), f.Tenant)
+func (c *call) listSecrets(f ofTenant) (any, error) {
+	secrets, err := c.Store.LentSecrets(c.Context(), f.Tenant)
 	return api.SecretList{Secrets: api.Each(secrets, task.ShownSecret)}, err
 }
 
 // setSecret answers 201 for a new secret.
-func (s *server) setSecret(c *call, q api.SecretRequest) (any, error) {
+func (c *call) setSecret(q api.SecretRequest) (any, error) {
 	tenant, name, err := c.secret()
 	if err != nil {
 		return nil, err
@@ -33,11 +32,11 @@ func (s *server) setSecret(c *call, q api.SecretRequest) (any, error) {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a process cannot take the value as a variable",
 			fmt.Sprintf("a value has at most %d bytes, none of them zero", api.MaxSecret))
 	}
-	row := store.LentSecret{Tenant: tenant, Name: name, CreatedAt: s.now(), ChangedAt: s.now(), ChangedBy: c.caller.Actor.Name}
-	if err := s.Store.SetLentSecret(c.r.Context(), row, []byte(q.Value), c.secretEvent("secret.set", row)); err != nil {
+	row := store.LentSecret{Tenant: tenant, Name: name, CreatedAt: c.now(), ChangedAt: c.now(), ChangedBy: c.Caller.Actor.Name}
+	if err := c.Store.SetLentSecret(c.Context(), row, []byte(q.Value), c.secretEvent("secret.set", row)); err != nil {
 		return nil, err
 	}
-	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
+	secrets, err := c.Store.LentSecrets(c.Context(), tenant)
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +44,18 @@ func (s *server) setSecret(c *call, q api.SecretRequest) (any, error) {
 		row = secrets[at]
 	}
 	if row.CreatedAt.Equal(row.ChangedAt) {
-		c.status = http.StatusCreated
+		c.Created()
 	}
 	return task.ShownSecret(row), nil
 }
 
-func (s *server) dropSecret(c *call) (any, error) {
+func (c *call) dropSecret() (any, error) {
 	tenant, name, err := c.secret()
 	if err != nil {
 		return nil, err
 	}
 	row := store.LentSecret{Tenant: tenant, Name: name}
-	err = s.Store.DropLentSecret(c.r.Context(), tenant, name, c.secretEvent("secret.deleted", row))
+	err = c.Store.DropLentSecret(c.Context(), tenant, name, c.secretEvent("secret.deleted", row))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the tenant %s has no secret %q", tenant, name), "muster secret ls shows them")
 	}
@@ -66,14 +65,14 @@ func (s *server) dropSecret(c *call) (any, error) {
 // secret is the tenant and the name of the secret that the call is about.
 func (c *call) secret() (tenant, name string, err error) {
 	var f ofTenant
-	if err := c.ask(&f); err != nil {
+	if err := c.Ask(&f); err != nil {
 		return "", "", err
 	}
 	tenant = cmp.Or(f.Tenant, store.DefaultTenant)
 	if err := wire.CheckTenant(tenant); err != nil {
 		return "", "", err
 	}
-	name = c.r.PathValue("secret")
+	name = c.Named("secret")
 	if wire.CheckName(name) != nil {
 		return "", "", wire.Refuse(wire.CodeBadName, "this is not a secret's name", // it may be the value
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")

@@ -19,16 +19,16 @@ import (
 
 // operator is the caller as the service of sessions knows callers.
 func (c *call) operator() session.Caller {
-	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
+	return session.Caller{Actor: c.Caller.Actor, Account: c.Caller.Account.ID, Tenant: c.Caller.Tenant, May: func(opener string) error {
 		if opener == "" {
-			return c.caller.Needs(api.ScopeSessions) // no part opens it
+			return c.Caller.Needs(api.ScopeSessions) // no part opens it
 		}
-		return c.caller.Part(api.ScopeSessions, opener)
+		return c.Caller.Part(api.ScopeSessions, opener)
 	}}
 }
 
 // listSessions lists those of one node, or of all.
-func (s *server) listSessions(c *call, f api.SessionFilter) (any, error) {
+func (c *call) listSessions(f api.SessionFilter) (any, error) {
 	if f.Type != "" {
 		if _, err := wire.FindSessionType(f.Type); err != nil {
 			return nil, err
@@ -38,17 +38,17 @@ func (s *server) listSessions(c *call, f api.SessionFilter) (any, error) {
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a session", f.Status),
 			"it is one of "+strings.Join(known, ", "))
 	}
-	q := sessions.Query{Node: c.r.PathValue("node"), Tenant: f.Tenant, Type: f.Type, Cursor: f.Cursor, Limit: f.Limit}
+	q := sessions.Query{Node: c.Named("node"), Tenant: f.Tenant, Type: f.Type, Cursor: f.Cursor, Limit: f.Limit}
 	if f.Status != "" {
 		ended := f.Status == api.SessionEnded
 		q.Ended = &ended
 	}
 	if q.Node != "" {
-		if _, err := s.Fleet.Node(c.r.Context(), c.caller.Tenant, q.Node); err != nil {
+		if _, err := c.Fleet.Node(c.Context(), c.Caller.Tenant, q.Node); err != nil {
 			return nil, err
 		}
 	}
-	shown, next, err := s.Sessions.List(c.r.Context(), c.operator(), q)
+	shown, next, err := c.Sessions.List(c.Context(), c.operator(), q)
 	if err != nil {
 		return nil, err
 	}
@@ -57,42 +57,42 @@ func (s *server) listSessions(c *call, f api.SessionFilter) (any, error) {
 }
 
 // openSession answers with the session that waits for its node. A document is verified before anything is read from it.
-func (s *server) openSession(c *call, q api.SessionAsk) (any, error) {
+func (c *call) openSession(q api.SessionAsk) (any, error) {
 	if q.Signed == nil && q.Type == "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "a session needs a type", `send {"type":"`+wire.SessionShell+`"}`)
 	}
-	v, err := s.Sessions.Open(c.r.Context(), c.operator(), session.Ask{Node: c.r.PathValue("node"), Type: q.Type, Params: q.Params,
+	v, err := c.Sessions.Open(c.Context(), c.operator(), session.Ask{Node: c.Named("node"), Type: q.Type, Params: q.Params,
 		Signed: q.Signed})
-	c.status = http.StatusCreated // a refusal has its own
+	c.Created() // a refusal has its own
 	return v, err
 }
 
 // session is the one that the path names, of the node that the path names, if it names one.
-func (s *server) session(c *call) (api.Session, error) {
-	id := c.r.PathValue("session")
+func (c *call) session() (api.Session, error) {
+	id := c.Named("session")
 	if err := wire.CheckSessionID(id); err != nil {
 		return api.Session{}, err
 	}
-	v, err := s.Sessions.Get(c.r.Context(), c.operator(), id)
-	if node := c.r.PathValue("node"); err == nil && node != "" && node != v.NodeID && node != v.Node {
+	v, err := c.Sessions.Get(c.Context(), c.operator(), id)
+	if node := c.Named("node"); err == nil && node != "" && node != v.NodeID && node != v.Node {
 		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("node %.80q has no session %s", node, id), "muster session ls")
 	}
 	return v, err
 }
 
-func (s *server) showSession(c *call) (any, error) { return s.session(c) }
+func (c *call) showSession() (any, error) { return c.session() }
 
-func (s *server) killSession(c *call) (any, error) {
-	v, err := s.session(c)
+func (c *call) killSession() (any, error) {
+	v, err := c.session()
 	if err == nil {
-		v, err = s.Sessions.Kill(c.r.Context(), c.operator(), v.ID, "")
+		v, err = c.Sessions.Kill(c.Context(), c.operator(), v.ID, "")
 	}
 	return v, err
 }
 
 // piece reads which piece of which session a request is about. The service looks at whose session it is.
 func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
-	p, err := c.query(api.ParamChannel, pipe.ParamAt, pipe.ParamWait)
+	p, err := c.Query(api.ParamChannel, pipe.ParamAt, pipe.ParamWait)
 	if err != nil {
 		return "", 0, q, err
 	}
@@ -103,29 +103,29 @@ func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
 	if q, err = pipe.ReadQuery(map[string][]string(p)); err != nil {
 		return "", 0, q, wire.Refuse(wire.CodeBadRequest, err.Error(), "muster help protocol")
 	}
-	id = c.r.PathValue("session")
+	id = c.Named("session")
 	return id, int(number), q, wire.CheckSessionID(id)
 }
 
-func (s *server) fetchPiece(c *call) (any, error) {
+func (c *call) fetchPiece() (any, error) {
 	id, channel, q, err := c.piece()
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Sessions.Fetch(c.r.Context(), c.operator(), id, channel, q.At, q.Wait)
+	p, err := c.Sessions.Fetch(c.Context(), c.operator(), id, channel, q.At, q.Wait)
 	if err != nil {
 		return nil, err
 	}
-	reply.WriteKind(c.w, http.StatusOK, pipe.Kind, p.Body())
+	reply.WriteKind(c.W, http.StatusOK, pipe.Kind, p.Body())
 	return streamed{}, nil
 }
 
-func (s *server) sendPiece(c *call) (any, error) {
+func (c *call) sendPiece() (any, error) {
 	id, channel, q, err := c.piece()
 	if err != nil {
 		return nil, err
 	}
-	body, err := reply.ReadBody(c.w, c.r, c.route.Body.Bytes, c.route.Body.Time)
+	body, err := reply.ReadBody(c.W, c.Request, c.route.Body.Bytes, c.route.Body.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -133,34 +133,34 @@ func (s *server) sendPiece(c *call) (any, error) {
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, err.Error(), "muster and the gateway must be of the same protocol")
 	}
-	next, err := s.Sessions.Send(c.r.Context(), c.operator(), id, channel, q.At, p)
+	next, err := c.Sessions.Send(c.Context(), c.operator(), id, channel, q.At, p)
 	var over *wire.ErrorDetail
 	if errors.As(err, &over) && over.Code == wire.CodeSessionOver {
-		s.Info.WriteError(c.w, err) // every session ends so at last: it is no refused write for the log
+		c.Info.WriteError(c.W, err) // every session ends so at last: it is no refused write for the log
 		return streamed{}, nil
 	}
 	return pipe.Taken{Next: next}, err
 }
 
 // watchSession sends what the terminal of a session shows, until it ends or until the caller may not watch it any more.
-func (s *server) watchSession(c *call) (any, error) {
-	v, err := s.session(c)
+func (c *call) watchSession() (any, error) {
+	v, err := c.session()
 	if err != nil {
 		return nil, err
 	}
-	watcher, err := s.Sessions.Watch(c.r.Context(), c.operator(), v.ID)
+	watcher, err := c.Sessions.Watch(c.Context(), c.operator(), v.ID)
 	if err != nil {
 		return nil, err
 	}
 	defer watcher.Close()
-	w := httpserver.Patient(c.w)
+	w := httpserver.Patient(c.W)
 	reply.Begin(w, api.WatchKind).Set("X-Accel-Buffering", "no") // nginx would keep it back
 	w.WriteHeader(http.StatusOK)
-	return streamed{}, s.showWatched(c, w, watcher)
+	return streamed{}, c.showWatched(w, watcher)
 }
 
 // showWatched sends what comes. Only shells have a terminal to watch.
-func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
+func (c *call) showWatched(w http.ResponseWriter, watcher *session.Watcher) error {
 	ctx, leave := c.admitted(func(who account.Caller) error { return who.Part(api.ScopeSessions, wire.OpenerShell) })
 	defer leave(nil)
 	flusher := http.NewResponseController(w)

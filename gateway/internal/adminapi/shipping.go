@@ -4,26 +4,26 @@ import (
 	"muster/gateway/api"
 )
 
-func (s *server) listShippings(_ *call, f ofTenant) (any, error) {
-	return api.LogShippingList{Shippings: s.Shipping.Rules(f.Tenant)}, nil
+func (c *call) listShippings(f ofTenant) (any, error) {
+	return api.LogShippingList{Shippings: c.Shipping.Rules(f.Tenant)}, nil
 }
 
-func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
-	tenant, err := c.caller.Within(q.Tenant)
+func (c *call) setShipping(q api.LogShippingRequest) (any, error) {
+	tenant, err := c.Caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err
 	}
 	if err := noToken("", map[string]string{"selector": q.Selector, "to": q.To, "tenant_id": q.TenantID}); err != nil {
 		return nil, err
 	}
-	name := c.r.PathValue("shipping")
+	name := c.Named("shipping")
 	q.Tenant = tenant
-	err = s.Shipping.Put(c.r.Context(), name, q, c.caller.Tenant, c.caller.Actor)
+	err = c.Shipping.Put(c.Context(), name, q, c.Caller.Tenant, c.Caller.Actor)
 	if err != nil {
 		return nil, err
 	}
 	out := api.LogShipping{Name: name}
-	for _, r := range s.Shipping.Rules(tenant) {
+	for _, r := range c.Shipping.Rules(tenant) {
 		if r.Name == name {
 			out = r
 		}
@@ -31,11 +31,11 @@ func (s *server) setShipping(c *call, q api.LogShippingRequest) (any, error) {
 	return out, nil
 }
 
-func (s *server) dropShipping(c *call) (any, error) {
-	name := c.r.PathValue("shipping")
-	return api.Done{ID: name, Status: "deleted"}, s.Shipping.Drop(c.r.Context(), name, c.caller.Tenant, c.caller.Actor)
+func (c *call) dropShipping() (any, error) {
+	name := c.Named("shipping")
+	return api.Done{ID: name, Status: "deleted"}, c.Shipping.Drop(c.Context(), name, c.Caller.Tenant, c.Caller.Actor)
 }
 
-func (s *server) testShipping(c *call, _ struct{}) (any, error) {
-	return s.Shipping.Test(c.r.Context(), c.r.PathValue("shipping"), c.caller.Tenant, c.caller.Actor)
+func (c *call) testShipping(_ struct{}) (any, error) {
+	return c.Shipping.Test(c.Context(), c.Named("shipping"), c.Caller.Tenant, c.Caller.Actor)
 }

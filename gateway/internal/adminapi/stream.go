@@ -8,13 +8,12 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
-	"muster/gateway/internal/audit"
 	"muster/gateway/internal/task"
 	"muster/gateway/internal/view/livestream"
 )
 
 // liveStream tells one reader what changes, as server-sent events, until the reader leaves, the account ends or the gateway stops.
-func (s *server) liveStream(c *call, f api.StreamFilter) (any, error) {
+func (c *call) liveStream(f api.StreamFilter) (any, error) {
 	q, err := fleetQuery(api.FleetFilter{Selector: f.Selector, Tenant: f.Tenant, All: f.All})
 	if err != nil {
 		return nil, err
@@ -23,10 +22,10 @@ func (s *server) liveStream(c *call, f api.StreamFilter) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := livestream.Source{Tail: s.Tail, Overview: s.Overview, Event: audit.Shown, Task: s.taskNow}
-	to := livestream.Reader{Account: c.caller.Account.ID, Nodes: q, Kinds: kinds}
+	from := livestream.Source{Tail: c.Tail, Overview: c.Overview, Task: c.taskNow}
+	to := livestream.Reader{Account: c.Caller.Account.ID, Nodes: q, Kinds: kinds}
 	to.Still = func() bool { return c.mayStillStream(kinds) }
-	return streamed{}, s.Streams.Serve(c.w, c.r, from, to)
+	return streamed{}, c.Streams.Serve(c.W, c.Request, from, to)
 }
 
 func (s *server) taskNow(ctx context.Context, tenant, id string) (api.Task, error) {
@@ -43,7 +42,7 @@ func (c *call) mayStillStream(kinds []string) bool {
 	if err != nil {
 		return false
 	}
-	c.caller = who
+	c.Caller = who
 	return c.mayStream(kinds) == nil
 }
 
@@ -69,5 +68,5 @@ func (c *call) mayStream(kinds []string) error {
 	if slices.Contains(kinds, api.StreamEvent) {
 		scopes = append(scopes, api.ScopeEventsRead)
 	}
-	return c.caller.Needs(scopes...)
+	return c.Caller.Needs(scopes...)
 }

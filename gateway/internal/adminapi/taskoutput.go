@@ -18,28 +18,28 @@ import (
 
 // taskOutput sends what a task has written. With follow it goes on until the task has ended. A program that counts bytes gives from, and
 // a person does not: transcript says what that changes.
-func (s *server) taskOutput(c *call, f api.TaskOutputFilter) (any, error) {
+func (c *call) taskOutput(f api.TaskOutputFilter) (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
 	}
-	out := &transcript.Writer{To: httpserver.Patient(c.w), Exact: f.From != nil, Live: f.Follow}
+	out := &transcript.Writer{To: httpserver.Patient(c.W), Exact: f.From != nil, Live: f.Follow}
 	if out.Exact {
 		out.Next = *f.From
 	}
 	if f.Follow {
-		err = s.follow(c, t, out)
+		err = c.follow(t, out)
 	} else {
-		err = s.kept(c, t, out)
+		err = c.kept(t, out)
 	}
 	return streamed{}, out.End(err)
 }
 
 // follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
-func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
+func (c *call) follow(t store.Task, out *transcript.Writer) error {
 	ctx, leave := c.admitted(nil)
 	defer leave(nil)
-	err := s.Tasks.Follow(ctx, t, out.Next, out.Piece)
+	err := c.Tasks.Follow(ctx, t, out.Next, out.Piece)
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -47,8 +47,8 @@ func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
 }
 
 // kept sends the beginning and the end of what a task has written so far.
-func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
-	log, err := s.Tasks.Log(c.r.Context(), t)
+func (c *call) kept(t store.Task, out *transcript.Writer) error {
+	log, err := c.Tasks.Log(c.Context(), t)
 	if err == nil {
 		err = out.Piece(0, log.Head)
 	}
@@ -59,7 +59,7 @@ func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
 }
 
 // taskArchive sends the file that a task has made.
-func (s *server) taskArchive(c *call) (any, error) {
+func (c *call) taskArchive() (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
@@ -67,12 +67,12 @@ func (s *server) taskArchive(c *call) (any, error) {
 	if t.Archive == nil {
 		return nil, wire.Refuse(wire.CodeNotFound, "this task has made no file", "muster task show "+t.ID+" says how it went")
 	}
-	w := httpserver.Patient(c.w)
+	w := httpserver.Patient(c.W)
 	h := reply.Begin(w, api.TaskArchiveType)
 	h.Set("Content-Length", strconv.FormatInt(t.Archive.Size, 10))
 	h.Set("Content-Disposition", attachment(t.Archive.Name))
 	w.WriteHeader(http.StatusOK)
-	err = s.Tasks.Archive(c.r.Context(), t, func(data []byte) error {
+	err = c.Tasks.Archive(c.Context(), t, func(data []byte) error {
 		_, err := w.Write(data)
 		return err
 	})

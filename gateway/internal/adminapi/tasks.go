@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,11 +16,11 @@ import (
 )
 
 // listTasks lists one page of tasks, the newest first.
-func (s *server) listTasks(c *call, f api.TaskFilter) (any, error) {
+func (c *call) listTasks(f api.TaskFilter) (any, error) {
 	if err := knownTask(f.Type, f.Status); err != nil {
 		return nil, err
 	}
-	tasks, next, err := s.Tasks.Tasks(c.r.Context(), store.TaskQuery{Node: f.Node, Type: f.Type, Status: f.Status, Tenant: f.Tenant,
+	tasks, next, err := c.Tasks.Tasks(c.Context(), store.TaskQuery{Node: f.Node, Type: f.Type, Status: f.Status, Tenant: f.Tenant,
 		Open: f.Open, Lost: f.Lost, Limit: f.Limit, Cursor: f.Cursor})
 	return api.TaskPage{Tasks: api.Each(tasks, task.Shown), Next: next}, err
 }
@@ -40,28 +39,28 @@ func knownTask(kind, status string) error {
 }
 
 // createTask answers 200 where the same task is there already. An envelope is verified before anything is read from it, its type too.
-func (s *server) createTask(c *call, q api.NewTask) (any, error) {
-	if err := s.onAllocation(c, &q); err != nil {
+func (c *call) createTask(q api.NewTask) (any, error) {
+	if err := c.onAllocation(&q); err != nil {
 		return nil, err
 	}
 	if err := checkNewTask(q); err != nil {
 		return nil, err
 	}
-	made, created, err := s.Tasks.Create(c.r.Context(), c.caller.Tenant, task.Request{
+	made, created, err := c.Tasks.Create(c.Context(), c.Caller.Tenant, task.Request{
 		ID: q.ID, Node: q.Node, Type: q.Type, Params: q.Params, Expires: time.Duration(q.ExpiresSeconds) * time.Second, Signed: q.Signed,
 		May: c.mayTask,
-	}, c.caller.Actor)
+	}, c.Caller.Actor)
 	if err != nil {
 		return nil, err
 	}
 	if created {
-		c.status = http.StatusCreated
+		c.Created()
 	}
-	return s.shownTask(c, made)
+	return c.shownTask(made)
 }
 
 // onAllocation has a workload that names an allocation run on the allocation's node, and on its GPUs, where it names none itself.
-func (s *server) onAllocation(c *call, q *api.NewTask) error {
+func (c *call) onAllocation(q *api.NewTask) error {
 	var p struct {
 		Allocation string   `json:"allocation"`
 		GPUs       []string `json:"gpus"`
@@ -70,7 +69,7 @@ func (s *server) onAllocation(c *call, q *api.NewTask) error {
 	if !isWorkload || json.Unmarshal(q.Params, &p) != nil || p.Allocation == "" {
 		return nil
 	}
-	nodes, err := s.Placement.GPUs(c.r.Context(), c.caller.Tenant, p.Allocation)
+	nodes, err := c.Placement.GPUs(c.Context(), c.Caller.Tenant, p.Allocation)
 	if err != nil {
 		return err
 	}
@@ -123,26 +122,26 @@ func checkNewTask(q api.NewTask) error {
 }
 
 // mayTask refuses a caller who may not give nodes tasks of a type.
-func (c *call) mayTask(kind string) error { return c.caller.Part(api.ScopeTasksWrite, kind) }
+func (c *call) mayTask(kind string) error { return c.Caller.Part(api.ScopeTasksWrite, kind) }
 
-func (s *server) showTask(c *call) (any, error) {
+func (c *call) showTask() (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
 	}
-	return s.shownTask(c, t)
+	return c.shownTask(t)
 }
 
-func (s *server) cancelTask(c *call, _ struct{}) (any, error) { return s.changeTask(c, s.Tasks.Cancel) }
+func (c *call) cancelTask(_ struct{}) (any, error) { return c.changeTask(c.Tasks.Cancel) }
 
 // retryTask gives a lost task again.
-func (s *server) retryTask(c *call, _ struct{}) (any, error) {
-	c.status = http.StatusCreated
-	return s.changeTask(c, s.Tasks.Retry)
+func (c *call) retryTask(_ struct{}) (any, error) {
+	c.Created()
+	return c.changeTask(c.Tasks.Retry)
 }
 
 // changeTask does something about the task that the path names, for a caller who may give tasks of its type.
-func (s *server) changeTask(c *call, change func(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error)) (any, error) {
+func (c *call) changeTask(change func(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error)) (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
@@ -150,25 +149,25 @@ func (s *server) changeTask(c *call, change func(ctx context.Context, tenant, id
 	if err := c.mayTask(t.Type); err != nil {
 		return nil, err
 	}
-	if t, err = change(c.r.Context(), c.caller.Tenant, t.ID, c.caller.Actor); err != nil {
+	if t, err = change(c.Context(), c.Caller.Tenant, t.ID, c.Caller.Actor); err != nil {
 		return nil, err
 	}
-	return s.shownTask(c, t)
+	return c.shownTask(t)
 }
 
 // task is the one that the path names. That of another tenant is not found.
 func (c *call) task() (store.Task, error) {
-	id := c.r.PathValue("task")
+	id := c.Named("task")
 	if err := wire.CheckTaskID(id); err != nil {
 		return store.Task{}, err
 	}
-	return c.server.Tasks.Task(c.r.Context(), c.caller.Tenant, id)
+	return c.Tasks.Task(c.Context(), c.Caller.Tenant, id)
 }
 
 // shownTask is a task with what it has written.
-func (s *server) shownTask(c *call, t store.Task) (any, error) {
+func (c *call) shownTask(t store.Task) (any, error) {
 	out := task.Shown(t)
-	log, err := s.Tasks.Log(c.r.Context(), t)
+	log, err := c.Tasks.Log(c.Context(), t)
 	if err != nil {
 		return nil, err
 	}

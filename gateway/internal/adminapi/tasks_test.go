@@ -49,7 +49,7 @@ func (h *house) give(node, kind, params string) api.Task {
 // begin lets a node claim its next task and begin with it.
 func (h *house) begin(c task.Claimer) wire.TaskPayload {
 	h.t.Helper()
-	signed, err := h.api.Tasks.Wait(h.t.Context(), c, 0)
+	signed, err := h.api.Tasks.Wait(h.t.Context(), c, 0, task.Takes{Tasks: true})
 	if err != nil || signed == nil {
 		h.t.Fatalf("there is no task for %s: %v", c.NodeID, err)
 	}

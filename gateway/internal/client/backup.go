@@ -28,7 +28,8 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	return n, err
 }
 
-// BackupAll writes an archive of the gateway's database and registry to w and gives its size. Whether the archive is whole, its end tells.
+// BackupAll writes an archive of the gateway's database and registry to w and returns its size. Whether the archive is whole is said at its
+// end.
 func (c *Client) BackupAll(ctx context.Context, w io.Writer) (int64, error) {
 	response, err := c.long(ctx, api.PathBackup, url.Values{api.BackupRegistry: {"true"}}, api.BackupArchiveType, backupTime)
 	if err != nil {

@@ -48,7 +48,7 @@ func Drop(ctx context.Context, c *Client, path string, filter any) error {
 	return err
 }
 
-// Ask is every request for JSON: a path of package api, a filter that is its query, and a body; both may be nil.
+// Ask sends a request for JSON: path is a path of package api, filter becomes the query, body is sent as JSON. Both may be nil.
 func Ask[T any](ctx context.Context, c *Client, method, path string, filter, body any) (out T, err error) {
 	q, err := query(filter)
 	if err == nil {
@@ -57,11 +57,14 @@ func Ask[T any](ctx context.Context, c *Client, method, path string, filter, bod
 	return out, err
 }
 
-// Raw is an answer twice: as the gateway sent it, so that fields which this client does not know are kept, and read.
+// Raw holds an answer in two forms: the bytes as the gateway sent them, with fields that this client does not know, and the decoded value.
 type Raw[T any] struct {
 	Sent json.RawMessage
 	Read T
 }
+
+// MarshalJSON is encoding/json's: as it was sent.
+func (r Raw[T]) MarshalJSON() ([]byte, error) { return r.Sent, nil }
 
 // UnmarshalJSON is encoding/json's.
 func (r *Raw[T]) UnmarshalJSON(raw []byte) error {
@@ -261,7 +264,7 @@ func understand(raw []byte, out any) error {
 	return nil
 }
 
-// IsNotFound tells whether an error is the gateway's word that something does not exist.
+// IsNotFound reports whether an error is the gateway's word that something does not exist.
 func IsNotFound(err error) bool {
 	var detail *wire.ErrorDetail
 	return errors.As(err, &detail) && detail.Code == wire.CodeNotFound

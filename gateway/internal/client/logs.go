@@ -8,8 +8,8 @@ import (
 	"muster/gateway/api"
 )
 
-// NodeLogs calls each with lines of a node's logs. It returns when the log ends. If the gateway is lost before that, IsLost is true of
-// the error.
+// NodeLogs calls each with lines of a node's logs. It returns when the log ends. If the gateway is lost before that, IsLost reports true
+// for the error.
 func (c *Client) NodeLogs(ctx context.Context, node string, f api.LogsQuery, each func(wire.LogLine) error) error {
 	q, err := query(f)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/api"
 )
 
-// OpenRecording gives what the terminal of a session showed, and the state of the recording. The caller closes it, and may do so early.
+// OpenRecording returns what the terminal of a session showed, and the state of the recording. The caller closes it, and may do so early.
 func (c *Client) OpenRecording(ctx context.Context, id string) (cast io.ReadCloser, state string, err error) {
 	response, err := c.long(ctx, api.At(api.PathRecording, id), nil, api.RecordingType, time.Hour)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 // longestRegistryError is how much of a refusal of the registry is read, in bytes.
 const longestRegistryError = 64 << 10
 
-// HasBlob tells whether a repository has a blob already.
+// HasBlob reports whether a repository has a blob already.
 func (c *Client) HasBlob(ctx context.Context, repository, digest string) (bool, error) {
 	response, err := c.registry(ctx, http.MethodHead, c.registryPath(repository, "blobs/"+digest), "", nil, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Client) HasBlob(ctx context.Context, repository, digest string) (bool, 
 	return false, registryRefusal(response)
 }
 
-// PutBlob uploads a blob of so many bytes. The registry checks its digest.
+// PutBlob uploads a blob of this size in bytes. The registry checks its digest.
 func (c *Client) PutBlob(ctx context.Context, repository, digest string, size int64, from io.Reader) error {
 	begun, err := c.registry(ctx, http.MethodPost, c.registryPath(repository, "blobs/uploads/"), "", nil, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/api"
 )
 
-// SendPiece hands over a piece for the node, and gives what pipe.Taken says.
+// SendPiece sends a piece to the node, and returns what pipe.Taken says.
 func (c *Client) SendPiece(ctx context.Context, node, id string, channel int, at int64, p pipe.Piece) (next int64, err error) {
 	body := bytes.Clone(p.Body()) // net/http may go on reading it after an early answer, and the piece is the caller's
 	r, err := c.request(ctx, http.MethodPost, c.pieceAddress(node, id, channel, pipe.Query{At: at}), body)
@@ -34,7 +34,7 @@ func (c *Client) SendPiece(ctx context.Context, node, id string, channel int, at
 	return taken.Next, err
 }
 
-// FetchPiece gives the piece from the node that begins at this byte, an empty one if none came within that time.
+// FetchPiece returns the piece from the node that begins at byte at. The piece is empty if none came within that time.
 func (c *Client) FetchPiece(ctx context.Context, node, id string, channel int, at int64, within time.Duration) (pipe.Piece, error) {
 	r, err := c.request(ctx, http.MethodGet, c.pieceAddress(node, id, channel, pipe.Query{At: at, Wait: within}), nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Client) FetchPiece(ctx context.Context, node, id string, channel int, a
 	return pipe.Piece{}, err
 }
 
-// WatchSession gives what the terminal of a session shows, as frames, from now on until the session ends. The caller closes it.
+// WatchSession returns what the terminal of a session shows, as frames, from now on until the session ends. The caller closes it.
 func (c *Client) WatchSession(ctx context.Context, node, id string) (io.ReadCloser, error) {
 	response, err := c.long(ctx, api.At(api.PathWatch, node, id), nil, api.WatchKind, 0)
 	if err != nil {

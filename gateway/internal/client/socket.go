@@ -37,12 +37,12 @@ func (e *SocketError) Error() string {
 
 func (e *SocketError) Unwrap() error { return e.Err }
 
-// Nobody tells whether no gateway serves there.
+// Nobody reports whether no gateway serves there.
 func (e *SocketError) Nobody() bool {
 	return errors.Is(e.Err, fs.ErrNotExist) || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
-// Refused tells whether the file mode keeps this user out.
+// Refused reports whether the file mode keeps this user out.
 func (e *SocketError) Refused() bool { return errors.Is(e.Err, fs.ErrPermission) }
 
 // Socket connects through a gateway's socket. The host in a URL does not matter.

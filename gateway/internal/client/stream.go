@@ -18,8 +18,8 @@ const (
 	streamLine  = 32 << 20         // bytes; one line may tell of many nodes
 )
 
-// Stream calls each with what changes, until ctx ends, each returns an error, or the gateway is lost: then it returns why. begun is called
-// when the stream has begun. Who loads the fleet after that, and then takes what the stream tells, misses nothing.
+// Stream calls each with every change until ctx ends, each returns an error, or the gateway is lost; it returns why. It calls begun when
+// the stream has begun. A caller who loads the fleet after that, and then takes what the stream tells, misses nothing.
 func (c *Client) Stream(ctx context.Context, f api.StreamFilter, begun func() error, each func(kind string, data []byte) error) error {
 	q, err := query(f)
 	if err != nil {
@@ -89,7 +89,7 @@ func readLines(from io.Reader, alive func(), each func(line string) error) error
 	return nil
 }
 
-// IsLost tells whether an error says that an answer of the gateway broke off, so that asking again may help.
+// IsLost reports whether an error says that an answer of the gateway broke off, so that asking again may help.
 func IsLost(err error) bool {
 	var broken *brokenOff
 	return errors.As(err, &broken)

@@ -20,7 +20,7 @@ const (
 	followTries = 30        // in a row without an answer, which is half a minute or more
 )
 
-// TaskOutput writes what is kept of a task's output to w. A line stands for what was not kept.
+// TaskOutput writes what is kept of a task's output to w. A line stands in the place of each part that was not kept.
 func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
 	response, err := c.long(ctx, outputPath(id), nil, api.TaskOutputType, requestTime)
 	if err != nil {
@@ -33,9 +33,9 @@ func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
 	return nil
 }
 
-// FollowTask calls each with what a task writes from an offset on, in order, until the task has ended, and gives the ended task. If
-// an offset is beyond the one that was expected, what is between was not kept. A gateway that restarts meanwhile is asked again. Each
-// call holds a connection, of which the socket has few.
+// FollowTask calls each with what a task writes from an offset on, in order, until the task has ended, and returns the ended task. If an
+// offset is higher than expected, the bytes between were not kept. If the gateway restarts meanwhile, it is asked again. Each call holds a
+// connection, of which the socket has few.
 func (c *Client) FollowTask(ctx context.Context, id string, from int64, each func(offset int64, data []byte) error) (api.Task, error) {
 	f := follower{client: c, id: id, next: from, each: each}
 	for {
@@ -56,7 +56,7 @@ func (c *Client) FollowTask(ctx context.Context, id string, from int64, each fun
 	}
 }
 
-// TaskArchive writes the file that a task has made to w. The error says so where it is not the file whose digest the task gave.
+// TaskArchive writes the file that a task has made to w. It returns an error if the file does not have the digest that the task gave.
 func (c *Client) TaskArchive(ctx context.Context, t api.Task, w io.Writer) error {
 	if t.Archive == nil {
 		return errors.New("the task made no file")

@@ -37,26 +37,20 @@ func (v *visit) givable() []api.Scope {
 func (v *visit) makeAccount() (page, error) {
 	ttl, err := v.duration("ttl")
 	if err != nil {
-		return v.stay((*visit).showAccounts, "make", err)
+		return page{}, err
 	}
 	made, err := send[api.NewAccount](v, "POST", api.PathAccounts, api.AccountRequest{Name: v.field("name"),
 		Scopes: v.r.PostForm["scope"], Tenant: v.field("tenant"), TTL: ttl})
 	if err != nil {
-		return v.stay((*visit).showAccounts, "make", err)
+		return page{}, err
 	}
 	return once(v, (*visit).showAccounts, func(data *accountsPage) { data.Made = &made }), nil
 }
 
 func (v *visit) revokeAccount() (page, error) {
 	name := v.r.PathValue("account")
-	ask := question{Title: "Revoke the account " + name + "?", Button: "Revoke " + name, Danger: true, Back: api.PathConsole + "accounts",
-		Says: []string{"Its API token and its sessions in the console end at once.", "Accounts that it made stay.",
-			"This cannot be undone: make the account again for a new token."}}
-	if asks, ok := v.sure(ask, "accounts"); !ok {
-		return asks, nil
-	}
-	if err := v.do("DELETE", api.At(api.PathAccount, name), nil); err != nil {
-		return v.stay((*visit).showAccounts, "list", err)
-	}
-	return page{to: api.PathConsole + "accounts"}, nil
+	return v.perform(deed{question{Title: "Revoke the account " + name + "?", Button: "Revoke " + name, Danger: true,
+		Back: api.PathConsole + "accounts", Says: []string{"Its API token and its sessions in the console end at once.",
+			"Accounts that it made stay.", "This cannot be undone: make the account again for a new token."}},
+		"DELETE", api.At(api.PathAccount, name), nil}, "accounts")
 }

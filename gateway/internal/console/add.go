@@ -26,12 +26,12 @@ func (v *visit) addNode() (page, error) {
 	gpus, badGPUs := v.number("gpus")
 	labels, badLabels := form.Pairs(v.field("labels"))
 	if err := cmp.Or(badGPUs, badLabels); err != nil {
-		return v.stay((*visit).showAdd, "add", err)
+		return page{}, err
 	}
 	q := api.CreateNodeRequest{Name: v.field("name"), Tenant: v.field("tenant"), GPUs: gpus, Labels: labels, Mode: v.field("mode")}
 	made, err := send[api.CreatedNode](v, "POST", api.PathNodes, q)
 	if err != nil {
-		return v.stay((*visit).showAdd, "add", err)
+		return page{}, err
 	}
 	env := fmt.Sprintf("MUSTER_GATEWAY=%s\nMUSTER_ROOT_PIN=%s\n", v.Gateway.URL, v.Gateway.RootPin)
 	return page{name: "added", title: "Add " + made.Node.Name, section: "fleet", data: addPage{&made, env}}, nil

@@ -58,21 +58,15 @@ const alertsPath = api.PathConsole + "alerts"
 
 func (v *visit) silenceAlerts() (page, error) {
 	length, err := v.duration("for")
-	if err == nil {
-		err = v.do("POST", api.PathSilences, api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
-			Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
-	}
 	if err != nil {
-		return v.stay((*visit).showAlerts, "silence", err)
+		return page{}, err
 	}
-	return page{to: alertsPath}, nil
+	return page{to: alertsPath}, v.do("POST", api.PathSilences, api.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
+		Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
 }
 
 func (v *visit) endSilence() (page, error) {
-	if err := v.do("DELETE", api.At(api.PathSilence, v.r.PathValue("silence")), nil); err != nil {
-		return v.stay((*visit).showAlerts, "silences", err)
-	}
-	return page{to: alertsPath}, nil
+	return page{to: alertsPath}, v.do("DELETE", api.At(api.PathSilence, v.r.PathValue("silence")), nil)
 }
 
 // addReceiver answers with the page itself where there is a secret to show: a redirect could not carry it.
@@ -84,7 +78,7 @@ func (v *visit) addReceiver() (page, error) {
 	v.r.Form.Del("url") // they are secrets: the page must not show them again
 	v.r.Form.Del("token")
 	if err != nil {
-		return v.stay((*visit).showAlerts, "add", err)
+		return page{}, err
 	}
 	if made.Secret == "" {
 		return page{to: alertsPath}, nil
@@ -96,7 +90,7 @@ func (v *visit) testReceiver() (page, error) {
 	name := v.r.PathValue("receiver")
 	tried, err := send[api.AlertTest](v, "POST", api.At(api.PathReceiverTest, name), nil)
 	if err != nil {
-		return v.stay((*visit).showAlerts, "receivers", err)
+		return page{}, err
 	}
 	return v.alertsWith(func(data *alertsPage) { data.Tried = &trial{name, tried} })
 }
@@ -110,13 +104,7 @@ func (v *visit) alertsWith(add func(*alertsPage)) (page, error) {
 
 func (v *visit) dropReceiver() (page, error) {
 	name := v.r.PathValue("receiver")
-	ask := question{Title: "Remove the receiver " + name + "?", Button: "Remove " + name, Danger: true, Back: alertsPath,
-		Says: []string{fmt.Sprintf("%s is told of no alert any more.", name), "Its address is forgotten: to add it again you need the URL."}}
-	if asks, ok := v.sure(ask, "alerts"); !ok {
-		return asks, nil
-	}
-	if err := v.do("DELETE", api.At(api.PathReceiver, name), nil); err != nil {
-		return v.stay((*visit).showAlerts, "receivers", err)
-	}
-	return page{to: alertsPath}, nil
+	return v.perform(deed{question{Title: "Remove the receiver " + name + "?", Button: "Remove " + name, Danger: true, Back: alertsPath,
+		Says: []string{fmt.Sprintf("%s is told of no alert any more.", name), "Its address is forgotten: to add it again you need the URL."}},
+		"DELETE", api.At(api.PathReceiver, name), nil}, "alerts")
 }

@@ -35,7 +35,7 @@ func (v *visit) changeNodes() (page, error) {
 		nodes, err = v.selected()
 	}
 	if err != nil {
-		return v.stay((*visit).showFleet, "nodes", err)
+		return page{}, err
 	}
 	back := cmp.Or(safePath(v.field("back")), api.PathConsole+"fleet")
 	if asks, ok := v.sure(changeQuestion(nodes, verb, labels, back), "fleet"); !ok {
@@ -50,7 +50,7 @@ func (v *visit) changeNodes() (page, error) {
 	}
 	if len(failed) > 0 {
 		said := fmt.Sprintf("%d of %d nodes stayed as they were. %s", len(failed), len(nodes), strings.Join(failed, "; "))
-		return v.stay((*visit).showFleet, "nodes", wire.Refuse(wire.CodeIllegalMove, said, "look at these nodes, then do it again for them"))
+		return page{}, wire.Refuse(wire.CodeIllegalMove, said, "look at these nodes, then do it again for them")
 	}
 	return page{to: back}, nil
 }

@@ -51,12 +51,12 @@ type nodePage struct {
 	Machine  *maas.Machine   // what MAAS says of it; nil: it is none of its machines
 }
 
-// Told draws events beside the findings, which say their sentences already.
+// Told draws events beside the findings. It leaves out sentences that the findings say already.
 func (n nodePage) Told(events []api.Event) []picture.Event {
 	return picture.EventsOf(events, n.findings()...)
 }
 
-// Says is true for a text that a finding says, and for none.
+// Says reports whether a finding says this text; it is true for an empty text too.
 func (n nodePage) Says(text string) bool {
 	return strings.Contains(strings.Join(n.findings(), "\n"), picture.Drawn(text))
 }

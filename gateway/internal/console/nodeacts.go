@@ -56,6 +56,14 @@ type deed struct {
 	body         any
 }
 
+// perform does it, after the person has read what happens.
+func (v *visit) perform(d deed, section string) (page, error) {
+	if asks, ok := v.sure(d.question, section); !ok {
+		return asks, nil
+	}
+	return page{to: d.Back}, v.do(d.method, d.path, d.body)
+}
+
 // actOnNode does something to a node, after the person has read what happens. Forms name the node by its id: a name may be another
 // machine's by now.
 func (v *visit) actOnNode() (page, error) {
@@ -65,16 +73,10 @@ func (v *visit) actOnNode() (page, error) {
 	}
 	d, err := v.deed(&n)
 	if err != nil {
-		return v.stay((*visit).showNode, "act", err)
+		return page{}, err
 	}
 	d.Back = nodePath(n.Name)
-	if asks, ok := v.sure(d.question, "fleet"); !ok {
-		return asks, nil
-	}
-	if err := v.do(d.method, d.path, d.body); err != nil {
-		return v.stay((*visit).showNode, "act", err)
-	}
-	return page{to: d.Back}, nil
+	return v.perform(d, "fleet")
 }
 
 func (v *visit) deed(n *api.NodeDetail) (deed, error) {

@@ -157,7 +157,7 @@ func (v *visit) decideSlots() (page, error) {
 		err = wire.Refuse(wire.CodeNotFound, "none of these nodes has a slot that this can be said of", "the table says why, and what to do")
 	}
 	if err != nil {
-		return v.stay((*visit).showSlots, "decide", err)
+		return page{}, err
 	}
 	q.Node, q.Selector, q.Slots = "", "", placement.IDs(would.Slots)
 	v.r.PostForm["slot"] = q.Slots
@@ -170,10 +170,7 @@ func (v *visit) decideSlots() (page, error) {
 		return asks, nil
 	}
 	q.DryRun = false
-	if err := v.do("POST", api.PathSlotsDecide, q); err != nil {
-		return v.stay((*visit).showSlots, "decide", err)
-	}
-	return page{to: back}, nil
+	return page{to: back}, v.do("POST", api.PathSlotsDecide, q)
 }
 
 func (v *visit) showSKUs() (page, error) {

@@ -71,24 +71,18 @@ func (v *visit) steerChannel() (page, error) {
 	name := v.r.PathValue("channel")
 	s, err := v.steering(name)
 	if err != nil {
-		return v.stay(v.channelOrList(), "steer", err)
+		return page{}, err
 	}
 	s.Back = api.PathConsole + "channels/" + url.PathEscape(name)
-	if asks, ok := v.sure(s.question, "releases"); !ok {
-		return asks, nil
-	}
-	if err := v.do(s.method, s.path, s.body); err != nil {
-		return v.stay(v.channelOrList(), "steer", err)
-	}
-	return page{to: s.Back}, nil
+	return v.perform(s, "releases")
 }
 
 // channelOrList is the page of the channel, or the list where the channel has never been pointed at anything.
-func (v *visit) channelOrList() func(*visit) (page, error) {
-	if _, err := get[api.Channel](v, api.At(api.PathChannel, v.r.PathValue("channel")), nil); err != nil {
-		return (*visit).showReleases
+func (v *visit) channelOrList() (page, error) {
+	if shown, err := v.showChannel(); err == nil {
+		return shown, nil
 	}
-	return (*visit).showChannel
+	return v.showReleases()
 }
 
 // seenSequence is the number of the channel on the page that the person looked at; 0: the page did not show a channel. So nobody steers

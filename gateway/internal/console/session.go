@@ -131,8 +131,5 @@ func (v *visit) endSession() (page, error) {
 	if id == v.session.ID {
 		return v.logOut()
 	}
-	if err := v.Logins.End(v.r.Context(), v.session.Account, id, v.address()); err != nil {
-		return v.stay((*visit).showAccount, "sessions", err)
-	}
-	return page{to: api.PathConsole + "account"}, nil
+	return page{to: api.PathConsole + "account"}, v.Logins.End(v.r.Context(), v.session.Account, id, v.address())
 }

@@ -112,13 +112,8 @@ func (v *visit) killSession() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if asks, ok := v.sure(v.endQuestion(picture.SessionRowOf(s, v.now)), "sessions"); !ok {
-		return asks, nil
-	}
-	if err := v.do("DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil); err != nil {
-		return v.stay((*visit).showSession, "end", err)
-	}
-	return page{to: sessionPath(s.ID)}, nil
+	ask := v.endQuestion(picture.SessionRowOf(s, v.now))
+	return v.perform(deed{ask, "DELETE", api.At(api.PathNodeSession, s.NodeID, s.ID), nil}, "sessions")
 }
 
 func (v *visit) endQuestion(s picture.SessionRow) question {

@@ -102,7 +102,7 @@ func (v *visit) showNewTask() (page, error) {
 func (v *visit) runTask() (page, error) {
 	kind, err := wire.FindTaskType(v.field("type"))
 	if err != nil {
-		return v.stay((*visit).showNewTask, "run", err)
+		return page{}, err
 	}
 	params, err := form.Params(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
@@ -118,15 +118,12 @@ func (v *visit) runTask() (page, error) {
 		made, err = send[api.Task](v, "POST", api.PathTasks, api.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
 	}
 	if err != nil {
-		return v.stay((*visit).showNewTask, "run", err)
+		return page{}, err
 	}
 	return page{to: api.PathConsole + "tasks/" + url.PathEscape(made.ID)}, nil
 }
 
 func (v *visit) cancelTask() (page, error) {
 	id := v.r.PathValue("task")
-	if err := v.do("POST", api.At(api.PathTaskCancel, id), nil); err != nil {
-		return v.stay((*visit).showTask, "cancel", err)
-	}
-	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, nil
+	return page{to: api.PathConsole + "tasks/" + url.PathEscape(id)}, v.do("POST", api.At(api.PathTaskCancel, id), nil)
 }

@@ -24,7 +24,7 @@ func (v *visit) showTokens() (page, error) {
 func (v *visit) mintToken() (page, error) {
 	made, err := v.minted()
 	if err != nil {
-		return v.stay((*visit).showTokens, "mint", err)
+		return page{}, err
 	}
 	return once(v, (*visit).showTokens, func(data *tokensPage) { data.Made = &made }), nil
 }
@@ -42,10 +42,7 @@ func (v *visit) minted() (api.NewToken, error) {
 }
 
 func (v *visit) revokeToken() (page, error) {
-	if err := v.do("DELETE", api.At(api.PathToken, v.r.PathValue("token")), nil); err != nil {
-		return v.stay((*visit).showTokens, "list", err)
-	}
-	return page{to: api.PathConsole + "tokens"}, nil
+	return page{to: api.PathConsole + "tokens"}, v.do("DELETE", api.At(api.PathToken, v.r.PathValue("token")), nil)
 }
 
 // with is the URL of this page with other values in its query; an empty value is left out.

@@ -170,6 +170,17 @@ func (v *visit) refused(err error) page {
 	return v.fails(page{name: "refused", title: "Refused"}, "", err)
 }
 
+// on makes a handler of a form. What it is refused is said beside the form, on the page that has it.
+func on(show func(*visit) (page, error), at string, handler func(*visit) (page, error)) func(*visit) (page, error) {
+	return func(v *visit) (page, error) {
+		p, err := handler(v)
+		if err != nil {
+			return v.stay(show, at, err)
+		}
+		return p, nil
+	}
+}
+
 // stay shows the page of a form again, with the refusal beside the form.
 func (v *visit) stay(show func(*visit) (page, error), at string, err error) (page, error) {
 	again, broken := show(v)

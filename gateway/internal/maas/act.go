@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/recovery"
 	"muster/store"
 	records "muster/store/maas"
 )
 
-// Act begins something with machines, each for itself. What is begun is on record, and goes on at once. A machine with which something goes
-// on already is refused.
+// Act begins something with machines, each for itself. The works that it begins are on record, and go on at once. It refuses a machine that
+// has a work already.
 func (s *Service) Act(ctx context.Context, q machines.Act, by store.Actor) (machines.Acted, error) {
 	out := machines.Acted{Machines: []machines.Machine{}, Refused: map[string]string{}}
 	acts := []string{machines.ActDeploy, machines.ActRelease, machines.ActReset, machines.ActDecommission, machines.ActCommission,
@@ -41,7 +42,7 @@ func (s *Service) Act(ctx context.Context, q machines.Act, by store.Actor) (mach
 		if err != nil {
 			return out, err
 		}
-		if !slices.Contains(all, q.Profile) {
+		if !slices.ContainsFunc(all, func(p api.Profile) bool { return p.Name == q.Profile }) {
 			return out, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no profile is called %.80q", q.Profile), "muster profile ls shows them")
 		}
 	}
@@ -116,18 +117,12 @@ func (s *Service) erases(ctx context.Context, m *machine, q machines.Act) (erase
 	if len(names) == 0 {
 		return !recovery.Empty(m.Status), nil
 	}
+	all, err := s.Profiles(ctx)
 	for _, name := range names {
-		erases, err := s.Erases(ctx, name)
-		var refused *wire.ErrorDetail
-		switch {
-		case errors.As(err, &refused) && refused.Code == wire.CodeNotFound: // it is deleted
-			erases = true
-		case err != nil:
-			return false, err
-		}
-		erase = erase || erases
+		at := slices.IndexFunc(all, func(p api.Profile) bool { return p.Name == name })
+		erase = erase || at < 0 || all[at].Erase // one that is not there is deleted
 	}
-	return erase, nil
+	return erase, err
 }
 
 // renewTime is how long a person waits for what MAAS says of one machine now.

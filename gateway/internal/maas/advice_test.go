@@ -33,8 +33,8 @@ func (w *world) post(q machines.Act) (out machines.Acted, err error) {
 	}
 	for _, r := range surface.Table() {
 		if r.Reads {
-			answer, err := r.Serve(surface.Call{Service: w.Service, Call: row.Call{Request: httptest.NewRequest("POST", "/"+api.PathMachines, nil),
-				Caller: account.Caller{Actor: ann}, Body: body, Read: func(any) error { return nil }}})
+			answer, err := r.Serve(surface.Call{Service: w.Service, Call: &row.Call{Request: httptest.NewRequest("POST", "/"+api.PathMachines, nil),
+				Caller: account.Caller{Actor: ann}, Body: func() ([]byte, error) { return body, nil }}})
 			if err != nil {
 				return out, err
 			}

@@ -224,13 +224,9 @@ func (s *Service) send(ctx context.Context, w records.Work, what string, f recov
 	case recovery.AskAbort:
 		err = s.Region.Abort(ctx, id, comment)
 	case recovery.AskRelease:
-		erase := region.EraseNot
-		if w.Erase {
-			erase = region.EraseSecure
-		}
-		_, err = s.Region.Release(ctx, id, erase, comment)
+		_, err = s.Region.Release(ctx, id, w.Erase, comment)
 	case recovery.AskCommission:
-		_, err = s.Region.Commission(ctx, id, region.CommissionOptions{})
+		_, err = s.Region.Commission(ctx, id)
 	case recovery.AskFix:
 		_, err = s.Region.MarkFixed(ctx, id, comment)
 	case recovery.AskAssign:
@@ -238,7 +234,7 @@ func (s *Service) send(ctx context.Context, w records.Work, what string, f recov
 	case recovery.AskTag:
 		err = s.tag(ctx, f.Node.Profile, id)
 	case recovery.AskUntag:
-		_, _, err = s.Region.Retag(ctx, f.Wrote, nil, []string{id})
+		err = s.Region.Retag(ctx, f.Wrote, nil, []string{id})
 	}
 	return err
 }

@@ -16,14 +16,14 @@ import (
 // mostNamed is how many machines a reason names.
 const mostNamed = 3
 
-// Fits tells which machines have a profile, and by their tags a model of GPU.
+// Fits returns a function that reports whether a machine has a profile and, by its tags, GPUs of the model.
 func Fits(model string) func(machines.Machine) bool {
 	return func(m machines.Machine) bool {
 		return m.Profile != "" && slices.ContainsFunc(m.Tags, func(tag string) bool { return hardware.TagFits(tag, model) })
 	}
 }
 
-// Could tells whether a tenant has as many machines that fit as an allocation needs, in whatever state they are now.
+// Could reports whether the tenant has enough fitting machines for an allocation. Their state does not matter.
 func (s *Service) Could(ctx context.Context, q Wanted) bool {
 	if !s.State().Known {
 		return false
@@ -39,7 +39,7 @@ func (s *Service) Could(ctx context.Context, q Wanted) bool {
 	return err == nil && count >= q.Count
 }
 
-// Later says what of MAAS an allocation waits for, for which Serve has begun nothing; empty: no machine could be deployed for it.
+// Later says what in MAAS an allocation waits for, if Serve has begun nothing for it; empty: no machine could be deployed for it.
 func (s *Service) Later(ctx context.Context, q Wanted) string {
 	all, err := s.load(ctx)
 	if err != nil {

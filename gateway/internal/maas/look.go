@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/region"
 	records "muster/store/maas"
@@ -121,10 +122,11 @@ func (s *Service) view(ctx context.Context, begun time.Time) error {
 	if err != nil {
 		return err
 	}
-	if k.profiles, err = s.Profiles(ctx); err != nil {
+	profiles, err := s.Profiles(ctx)
+	if err != nil {
 		return err
 	}
-	k.profiles = slices.Sorted(slices.Values(k.profiles))
+	k.profiles = slices.Sorted(slices.Values(api.Each(profiles, func(p api.Profile) string { return p.Name })))
 	if err := s.list(ctx, begun); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/maas/recovery"
 	"muster/gateway/internal/maas/region"
@@ -25,7 +26,7 @@ import (
 const (
 	// Provider is the provider of the nodes that are machines of MAAS.
 	Provider = "maas"
-	// Actor is who does what the service does by itself.
+	// Actor is the actor of what the service does by itself.
 	Actor = "maas"
 
 	usualEvery    = 30 * time.Second // between two views
@@ -50,18 +51,17 @@ type Config struct {
 	Logger   *slog.Logger           // nil: nothing is logged
 	Ref      func() store.StatusRef // by which nodes are online; nil: by the time alone
 
-	// Commission makes a node in state commissioned, and gives its id. A name that is taken is refused with name_in_use.
+	// Commission makes a node in state commissioned, and returns its id. A name that is taken is refused with name_in_use.
 	Commission func(ctx context.Context, name, tenant, provider, instanceID string, by store.Actor) (string, error)
-	// Move moves a node: accept, deploy, redeploy, decommission, drain, retire. Force: although an allocation has a part of it.
+	// Move moves a node: accept, deploy, redeploy, decommission, drain, retire. With force, it does so even if an allocation has a part of
+	// the node.
 	Move func(ctx context.Context, nodeID, verb string, force bool, by store.Actor) error
-	// Mint makes a bootstrap token for a node, which can be fetched for so long, and gives the user-data: a script.
+	// Mint makes a bootstrap token for a node, and returns the user-data: a script. The script can be fetched for the duration lives.
 	Mint func(ctx context.Context, nodeID, profile string, lives time.Duration, by store.Actor) ([]byte, error)
-	// Profiles are the names of all profiles.
-	Profiles func(ctx context.Context) ([]string, error)
-	// Over tells that an allocation is over and its GPUs are clean.
+	// Profiles returns all profiles. A profile says whether the disks of a machine are erased when the gateway gives it back by itself.
+	Profiles func(ctx context.Context) ([]api.Profile, error)
+	// Over reports whether an allocation is over and its GPUs are clean.
 	Over func(ctx context.Context, allocation string) (bool, error)
-	// Erases tells whether the disks of a machine with a profile are erased when it is given back by itself.
-	Erases func(ctx context.Context, profile string) (bool, error)
 	// Assign gives a node a profile.
 	Assign func(ctx context.Context, nodeID, profile string, by store.Actor) error
 }
@@ -117,7 +117,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	return s, err
 }
 
-// Run goes on until ctx ends. It returns at once where MAAS is off.
+// Run goes on until ctx ends. It returns at once if MAAS is off.
 func (s *Service) Run(ctx context.Context) error {
 	if s.Region == nil {
 		return nil
@@ -170,7 +170,8 @@ func sleep(ctx context.Context, d time.Duration, comes <-chan struct{}) {
 	}
 }
 
-// Round takes a view, does what follows from it, and waits until that is done. It is Run's work, once, and nobody calls it beside Run.
+// Round takes a view, does what follows from it, and waits until that is done. It is what Run does, once, and nobody calls it while Run
+// runs.
 func (s *Service) Round(ctx context.Context) error {
 	if err := s.look(ctx); err != nil {
 		return err
@@ -233,7 +234,7 @@ func (s *Service) Take(_ context.Context, events []store.Event) {
 	}
 }
 
-// State is how the gateway stands with MAAS.
+// State returns how the gateway stands with MAAS.
 func (s *Service) State() machines.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()

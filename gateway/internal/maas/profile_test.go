@@ -107,7 +107,7 @@ func TestProfileRefused(t *testing.T) {
 func TestErasesUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.Erases = func(_ context.Context, profile string) (bool, error) { return profile == api.ProfileBareMetal, nil }
+	w.Profiles = profilesWith(api.ProfileBareMetal)
 	retire := func(_, node string) { w.move(node, fleet.Retire) }
 	for name, c := range map[string]struct {
 		profile string
@@ -145,10 +145,8 @@ func TestErasesUnknown(t *testing.T) {
 			}
 		}
 	}
-	w.Erases = func(context.Context, string) (bool, error) {
-		return false, wire.Refuse(wire.CodeNotFound, "no profile is called so", "muster profile ls")
-	}
 	id, node := w.deployed()
+	w.Profiles = func(context.Context) ([]api.Profile, error) { return nil, nil } // it is deleted
 	retire(id, node)
 	w.pass(time.Minute)
 	w.act(machines.Act{Act: machines.ActRelease, Machines: []string{id}})

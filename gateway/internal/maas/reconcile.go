@@ -82,7 +82,7 @@ const mostTagged = 200
 // tag gives machines the tag of their profile. It is on record first that muster writes it.
 func (s *Service) tag(ctx context.Context, profile string, ids ...string) error {
 	if !s.whole().tags[profile] {
-		_, err := s.Region.CreateTag(ctx, profile, "a profile of muster")
+		err := s.Region.CreateTag(ctx, profile, "a profile of muster")
 		if err != nil && region.KindOf(err) != region.Refused { // it may be there by now
 			return err
 		}
@@ -99,9 +99,9 @@ func (s *Service) retag(ctx context.Context, tag string, add, remove []string) e
 	for some := range slices.Chunk(all, mostTagged) {
 		var err error
 		if len(add) > 0 {
-			_, _, err = s.Region.Retag(ctx, tag, some, nil)
+			err = s.Region.Retag(ctx, tag, some, nil)
 		} else {
-			_, _, err = s.Region.Retag(ctx, tag, nil, some)
+			err = s.Region.Retag(ctx, tag, nil, some)
 		}
 		if err == nil {
 			err = s.readBack(ctx, some)

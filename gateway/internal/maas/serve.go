@@ -19,17 +19,18 @@ const (
 	serveAgain = 30 * time.Minute // after one has failed for it
 )
 
-// Wanted is what an allocation needs that waits.
+// Wanted is what a waiting allocation needs.
 type Wanted struct {
 	Allocation, Tenant string
 	Count              int // machines
 	Fits               func(machines.Machine) bool
 }
 
-// Serve begins to deploy ready machines for an allocation that no node fits: the first of its tenant's that fit, and all that it needs or
-// none. It gives the names of their nodes. The same allocation again gives the same machines, and another one where a deployment has
-// failed: at once where others are deployed for it, and else after a while. Those that it has stay meanwhile. None: there are too few, or
-// deployments have failed so often that what it needs, and not the machines, may be the reason. Then those that it has are given back.
+// Serve begins to deploy ready machines for an allocation that no node fits: the first machines of its tenant that fit, and all that it
+// needs or none. It returns the names of their nodes. The same allocation again gets the same machines. If a deployment has failed, it gets
+// another machine: at once if others are deployed for it, else after a while. Meanwhile it keeps those that it has. It gets none if there
+// are too few machines, or if deployments have failed so often that the wish, and not the machines, may be the reason. Then the machines
+// that it has are given back.
 func (s *Service) Serve(ctx context.Context, q Wanted, by store.Actor) (nodes []string, err error) {
 	if !s.State().Known {
 		return nil, nil
@@ -174,7 +175,7 @@ func (s *Service) giveBack(ctx context.Context, m *machine) error {
 	return s.begin(ctx, itself(), start{m, w})
 }
 
-// Says says what Serve has done, or why it could not.
+// Says puts into words what Serve has done, or why it could not.
 func Says(nodes []string, err error) string {
 	if err != nil {
 		return "no machine of MAAS is deployed for it: " + err.Error()

@@ -24,7 +24,7 @@ type Settings struct {
 	Timeout time.Duration `flag:"maas-deploy-timeout"`
 }
 
-// UsualSettings are those if nothing is given.
+// UsualSettings returns the defaults.
 func UsualSettings() Settings { return Settings{Timeout: usualDeadline} }
 
 const (
@@ -32,7 +32,7 @@ const (
 	longestCA  = 256 << 10 // bytes of a file with certificates
 )
 
-// Enabled tells whether MAAS is on.
+// Enabled reports whether MAAS is on.
 func (s Settings) Enabled() bool { return s.URL != "" }
 
 // Check refuses settings that cannot work. named says where a flag's value came from.
@@ -60,7 +60,7 @@ func isSeries(s string) bool {
 	return wire.CheckName(system) == nil && (!both || wire.CheckName(release) == nil) // both have the form of a name
 }
 
-// Region reads the files and makes what speaks to MAAS; nil: it is off.
+// Region reads the files and makes the client of MAAS; nil: MAAS is off.
 func (s Settings) Region(log *slog.Logger) (*region.Client, error) {
 	switch {
 	case !s.Enabled():
@@ -76,7 +76,7 @@ func (s Settings) Region(log *slog.Logger) (*region.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the CA of MAAS (--maas-ca): %w", err)
 	}
-	c, err := region.New(region.Config{URL: s.URL, Key: strings.TrimSpace(string(key)), Roots: roots, Plain: true})
+	c, err := region.New(region.Config{URL: s.URL, Key: strings.TrimSpace(string(key)), Roots: roots})
 	if err != nil {
 		return nil, fmt.Errorf("--maas-url and --maas-key-file: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 	records "muster/store/maas"
 )
 
-// Machines are all machines as the last complete view has them, beside what muster knows of them now.
+// Machines returns all machines as the last complete view has them, beside what muster knows of them now.
 func (s *Service) Machines(ctx context.Context) (machines.List, error) {
 	all, err := s.load(ctx)
 	list := machines.List{MAAS: s.State(), Machines: make([]machines.Machine, 0, len(all))}
@@ -27,7 +27,7 @@ func (s *Service) Machines(ctx context.Context) (machines.List, error) {
 	return list, err
 }
 
-// Machine is one machine, by its system id, its hostname or the name of its node.
+// Machine returns a machine by its system id, its hostname or the name of its node.
 func (s *Service) Machine(ctx context.Context, name string) (machines.Machine, error) {
 	all, err := s.load(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) find(all []*machine, name string) (*machine, error) {
 	return nil, wire.Refuse(wire.CodeBadRequest, "several machines have the name "+wire.Plain(name, 80), "use the system id: muster maas ls")
 }
 
-// Plan is what the next round does by itself, and what a person must do, the gravest first.
+// Plan returns what the next round does by itself, and what a person must do, the gravest first.
 func (s *Service) Plan(ctx context.Context) (machines.Plan, error) {
 	all, err := s.load(ctx)
 	plan := machines.Plan{MAAS: s.State(), Steps: []machines.Step{}}
@@ -211,8 +211,8 @@ func (m *machine) told(rows []recovery.Row) (all []Told) {
 	return all
 }
 
-// Told is all that people are told of, as it was when the machines were seen last. Until there was a complete view since the start, nothing
-// is known. It does not wait.
+// Told returns everything that people are told of, as it was when the machines were last seen. Until there was a complete view since the
+// start, nothing is known. It does not wait.
 func (s *Service) Told() []Told {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,15 +92,12 @@ func (w *world) restart() {
 		Mint: func(_ context.Context, id, profile string, lives time.Duration, _ store.Actor) ([]byte, error) {
 			return fmt.Appendf(nil, "#!/bin/sh\n#%s %s %s\n", id, profile, lives), nil
 		},
-		Profiles: func(context.Context) ([]string, error) {
-			return []string{api.ProfileSliceVM, api.ProfileBareMetal}, nil
-		},
+		Profiles: profilesWith(api.ProfileSliceVM, api.ProfileBareMetal),
 		Assign: func(ctx context.Context, id, profile string, _ store.Actor) error {
 			w.profile(id, profile)
 			return nil
 		},
-		Erases: func(context.Context, string) (bool, error) { return true, nil },
-		Over:   func(_ context.Context, allocation string) (bool, error) { return allocation == w.over, nil },
+		Over: func(_ context.Context, allocation string) (bool, error) { return allocation == w.over, nil },
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -295,5 +292,15 @@ func (w *world) move(node string, verb fleet.Verb) {
 	w.t.Helper()
 	if _, err := w.fleet.Apply(w.t.Context(), "", node, verb, ann); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// profilesWith are the usual profiles, of which these have the disks erased.
+func profilesWith(erasing ...string) func(context.Context) ([]api.Profile, error) {
+	return func(context.Context) (all []api.Profile, err error) {
+		for _, name := range []string{api.ProfileSliceVM, api.ProfileBareMetal} {
+			all = append(all, api.Profile{Name: name, Erase: slices.Contains(erasing, name)})
+		}
+		return all, nil
 	}
 }

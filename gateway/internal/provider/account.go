@@ -12,7 +12,7 @@ import (
 	rentals "muster/store/provider"
 )
 
-// Providers are the accounts of a tenant; "": all.
+// Providers returns the accounts of a tenant; "": of all tenants.
 func (s *Service) Providers(ctx context.Context, tenant string) (providers.List, error) {
 	all, err := s.priced(ctx, s.market.List(tenant)...)
 	return providers.List{Providers: all}, err
@@ -37,8 +37,8 @@ func (s *Service) AddProvider(ctx context.Context, q providers.Request, by store
 	return s.market.Add(ctx, q, by)
 }
 
-// RemoveProvider forgets an account and its key. What is rented of it stands in the way, unless its company cannot be asked any more and
-// the filter says that the machines are to be forgotten.
+// RemoveProvider forgets an account and its key. It refuses while the account rents machines, unless the company cannot be asked any more
+// and the filter says to forget the machines.
 func (s *Service) RemoveProvider(ctx context.Context, name string, f providers.RemoveFilter, by store.Actor) error {
 	if f.ForgetMachines {
 		return s.market.Forget(ctx, name, by)
@@ -46,7 +46,7 @@ func (s *Service) RemoveProvider(ctx context.Context, name string, f providers.R
 	return s.market.Remove(ctx, name, by)
 }
 
-// SyncProvider looks at an account now, and holds the fleet against it.
+// SyncProvider looks at an account now, and compares the fleet with it.
 func (s *Service) SyncProvider(ctx context.Context, name string) (providers.Account, error) {
 	if err := s.market.Sync(ctx, name); err != nil {
 		return providers.Account{}, cloud.Refusal(err, "the company does not show the instances of "+name,
@@ -103,7 +103,7 @@ func (s *Service) isThere(ctx context.Context, tenant string) error {
 	return err
 }
 
-// Spending is what each account and tenant costs now, and may cost.
+// Spending returns what each account and tenant costs now, and how much it may cost.
 func (s *Service) Spending(ctx context.Context) (providers.SpendingList, error) {
 	rows, err := s.Records.Spent(ctx)
 	list := providers.SpendingList{Spending: make([]providers.Spending, len(rows))}

@@ -8,11 +8,13 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
+	"muster/gateway/internal/provider/lease"
 	"muster/gateway/internal/provider/reconcile"
 	rentals "muster/store/provider"
 )
 
-// Instances are those of an account, as its company shows them, beside what is known of them here. tenant is the caller's; "": all.
+// Instances returns the instances of an account, as its company shows them, with what the gateway knows of them. tenant is the caller's;
+// "": all.
 func (s *Service) Instances(ctx context.Context, tenant, name string) (providers.InstanceList, error) {
 	list := providers.InstanceList{Instances: []providers.Instance{}, Gone: []string{}}
 	row, ok := s.market.Account(name)
@@ -47,7 +49,7 @@ func (s *Service) Instances(ctx context.Context, tenant, name string) (providers
 	return list, nil
 }
 
-// Instance is one of them.
+// Instance returns one instance.
 func (s *Service) Instance(ctx context.Context, tenant, name, id string) (providers.Instance, error) {
 	list, err := s.Instances(ctx, tenant, name)
 	if err != nil {
@@ -68,10 +70,7 @@ func shown(m *reconcile.Machine, rejoins []rentals.Rejoin) providers.Instance {
 		Why: v.Why, Host: v.Host, Region: v.Region, GPU: v.GPU, GPUs: v.GPUs, PerHour: perHour(v.Price), Storage: perHour(v.Storage),
 		StartedAt: v.StartedAt, EndsAt: v.EndsAt, Foreign: m.Foreign, SeenAt: v.SeenAt.UTC(), RejoinCosts: cloud.RejoinCosts(v.Kind)}
 	if a := v.SSH; a != nil {
-		i.SSH = fmt.Sprintf("%s:%d", a.Host, a.Port)
-		if a.User != "" {
-			i.SSH = a.User + "@" + i.SSH
-		}
+		i.SSH = fmt.Sprintf("%s@%s:%d", a.User, a.Host, a.Port)
 	}
 	if n := m.Node; n != nil {
 		i.Node, i.NodeID, i.Status = n.Name, n.ID, n.Status
@@ -80,14 +79,8 @@ func shown(m *reconcile.Machine, rejoins []rentals.Rejoin) providers.Instance {
 		}
 	}
 	if m.Lease != nil {
-		l := m.Lease
-		i.Rental = l.Rental
-		i.Lease = &providers.Lease{Provider: l.Account, Instance: l.Instance, Node: i.Node, Tenant: l.Tenant, Owner: l.Owner, State: l.State,
-			EndsAt: l.EndsAt, Act: l.Act, Why: l.Why, Tries: l.Tries, TryAt: l.TryAt, CreatedAt: l.CreatedAt, EndedAt: l.EndedAt, Rental: l.Rental}
-		if l.Idle != nil {
-			seconds := int64(l.Idle.Seconds())
-			i.Lease.IdleSeconds = &seconds
-		}
+		i.Rental = m.Lease.Rental
+		i.Lease = new(lease.Shown(*m.Lease, i.Node))
 	}
 	for _, x := range rejoins {
 		if x.Instance == v.ID {

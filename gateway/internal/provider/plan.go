@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/provider/reconcile"
 )
 
-// Plan is what is wrong, with the command that settles it. tenant is the caller's; "": all.
+// Plan returns what is wrong, with the command that settles it. tenant is the caller's; "": all.
 func (s *Service) Plan(ctx context.Context, tenant string) (providers.Plan, error) {
 	found, waiting, others, err := s.found()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) found() (all []providers.Finding, waiting, others map[reconcil
 // mostSingle is how many findings of one kind on one account are told one by one.
 const mostSingle = 20
 
-// Told are the findings as people are to be told of them: where there are many of one kind on one account, they are one without an
+// Told returns the findings of which people are told. If an account has many findings of one kind, they become one finding without an
 // instance.
 func (s *Service) Told() []providers.Finding {
 	found, _, _, err := s.found()

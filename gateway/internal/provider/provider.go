@@ -1,8 +1,8 @@
-// Package provider holds the fleet against the companies that rent machines to it: what runs there and is not heard here, what that costs,
+// Package provider compares the fleet with the companies that rent machines to it: what runs there and is not heard here, what that costs,
 // and what settles it. It adds up what was charged, and gives nodes the prices of their companies.
 //
-// The accounts and what they show package market knows; what follows from that package reconcile says. This package keeps it: findings with
-// the time since when they are there, and sums by day.
+// Package market knows the accounts and what they show; package reconcile says what follows from that. This package keeps the results:
+// findings with the time of their beginning, and sums by day.
 package provider
 
 import (
@@ -25,6 +25,7 @@ import (
 const (
 	roundEvery = 10 * time.Second
 	pruneEvery = time.Hour
+	keepOver   = 90 * 24 * time.Hour // leases and requests that are over
 	keepGone   = 30 * 24 * time.Hour // instances that are gone
 	keepDays   = 366                 // of costs
 	settles    = 2 * time.Minute     // so long an account may have no view of now after a start, before that is told
@@ -98,10 +99,10 @@ func (s *Service) complete() {
 	}
 }
 
-// Market is who knows the accounts.
+// Market returns the service that knows the accounts.
 func (s *Service) Market() *market.Service { return s.market }
 
-// Run looks at all accounts, and holds them against the fleet, until ctx ends.
+// Run looks at all accounts, and compares the fleet with them, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	looks := make(chan error, 1)
 	go func() { looks <- s.market.Run(ctx) }()
@@ -118,7 +119,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Round holds the fleet against the accounts once. What fails is tried again in the next round.
+// Round compares the fleet with the accounts once. What fails is tried again in the next round.
 func (s *Service) Round(ctx context.Context) {
 	if !s.Ready() {
 		return
@@ -203,19 +204,25 @@ func (s *Service) markGone(ctx context.Context, accounts []reconcile.Account, ma
 // prune forgets what is too old, once an hour.
 func (s *Service) prune(ctx context.Context) error {
 	now := s.Now()
-	if now.Sub(s.pruned) < pruneEvery {
+	if since := now.Sub(s.pruned); since >= 0 && since < pruneEvery {
 		return nil
 	}
 	s.pruned = now
-	for n, m := store.Piece, store.Piece; max(n, m) == store.Piece; {
-		var gone, old error
-		n, gone = s.Records.DropGone(ctx, now.Add(-keepGone), store.Piece)
-		m, old = s.Records.DropCosts(ctx, dayOf(now)-keepDays, store.Piece)
-		if err := errors.Join(gone, old); err != nil {
+	before := now.Add(-keepOver)
+	return errors.Join(
+		inPieces(func() (int, error) { return s.Records.DropLeases(ctx, before, store.Piece) }),
+		inPieces(func() (int, error) { return s.Records.DropRequests(ctx, before, store.Piece) }),
+		inPieces(func() (int, error) { return s.Records.DropGone(ctx, now.Add(-keepGone), store.Piece) }),
+		inPieces(func() (int, error) { return s.Records.DropCosts(ctx, dayOf(now)-keepDays, store.Piece) }))
+}
+
+// inPieces drops until nothing is left to drop.
+func inPieces(drop func() (int, error)) error {
+	for {
+		if n, err := drop(); err != nil || n < store.Piece {
 			return err
 		}
 	}
-	return nil
 }
 
 func notFound(what, name string) error {

@@ -284,7 +284,7 @@ func TestInstances(t *testing.T) {
 	h.shows(machine("1", 2, func(i *cloud.Instance) {
 		i.Name, i.Why, i.Host, i.Region, i.GPU, i.Storage = "muster-x", "fine", "m7", "EU", "H100", to(cloud.Dollar/4)
 		i.SSH = &cloud.Address{Host: "ssh4.vast.ai", Port: 2222, User: "root"}
-	}), machine("2", 1, func(i *cloud.Instance) { i.SSH = &cloud.Address{Host: "h", Port: 22} }))
+	}), machine("2", 1, func(i *cloud.Instance) { i.SSH = &cloud.Address{Host: "h", Port: 22, User: "root"} }))
 	h.must(h.records.PutLease(t.Context(), rentals.Lease{Account: "vast", Instance: "1", Tenant: "lab", Owner: "ada",
 		State: providers.LeaseLive,
 		Act:   providers.ActDestroy, EndsAt: h.now.Add(time.Hour), CreatedAt: h.now, Rental: "x", Idle: to(time.Hour)}))
@@ -310,7 +310,7 @@ func TestInstances(t *testing.T) {
 		t.Errorf("got the lease %+v", lease)
 	}
 	two, err := h.Instance(t.Context(), "", "vast", "2")
-	if err != nil || two.Status != wire.StateRetired || two.SSH != "h:22" || two.Lease != nil || two.Rental != "" {
+	if err != nil || two.Status != wire.StateRetired || two.SSH != "root@h:22" || two.Lease != nil || two.Rental != "" {
 		t.Errorf("got %+v, %v", two, err)
 	}
 	for name, ask := range map[string]func() error{
@@ -422,4 +422,24 @@ func TestRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestPrune: leases that ended long ago are dropped, but not that of a machine which is there.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, node("gpu-1", "1"))
+	h.shows(machine("1", 2))
+	h.pass(0)
+	ended := h.now
+	h.must(h.records.PutLease(t.Context(), rentals.Lease{Account: "vast", Instance: "1", State: providers.LeaseEnded, EndedAt: &ended}))
+	for i := range store.Piece { // more than go at once
+		h.must(h.records.PutLease(t.Context(), rentals.Lease{Account: "vast", Instance: fmt.Sprint("old-", i), State: providers.LeaseEnded,
+			EndedAt: &ended}))
+	}
+	for _, left := range []int{store.Piece + 1, 1} {
+		h.pass(46 * 24 * time.Hour)
+		if got, err := h.records.Leases(t.Context(), rentals.LeaseQuery{Ended: true}); err != nil || len(got) != left {
+			t.Errorf("%d are left, %v, want %d", len(got), err, left)
+		}
+	}
 }

@@ -21,7 +21,8 @@ const (
 	byTenant   = "tenant"
 )
 
-// Costs adds up what machines have cost. A machine is one of a company by what that charged, and else a node by its label: on no day both.
+// Costs adds up what machines have cost. Each day of a machine counts once: by what a company charged for it, or else by the price in its
+// node's label.
 func (s *Service) Costs(ctx context.Context, f providers.CostReportFilter) (providers.CostReport, error) {
 	b, err := s.newBill(f)
 	if err != nil {

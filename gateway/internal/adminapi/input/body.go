@@ -1,5 +1,5 @@
-// Package input reads what a request of the admin API says: its parameters and its body. What it does not know is refused, with what there
-// is.
+// Package input reads what a request of the admin API says: its parameters and its body. It refuses what it does not know, and says what it
+// knows.
 package input
 
 import (

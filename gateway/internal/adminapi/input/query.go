@@ -16,8 +16,8 @@ import (
 	"muster/gateway/api"
 )
 
-// Query reads the parameters of a route from a URL. It refuses one that the route does not know, and one that is there twice: a mistyped
-// name must not be ignored.
+// Query reads the parameters of a route from a URL. It refuses a parameter that the route does not know, and one that is given twice: a
+// mistyped name must not be ignored.
 func Query(u *url.URL, known ...string) (Parameters, error) {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
@@ -34,9 +34,9 @@ func Query(u *url.URL, known ...string) (Parameters, error) {
 	return Parameters(values), nil
 }
 
-// Filter reads the parameters of a URL into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least, else
-// 1, or 0 behind a pointer; most; and usual where the parameter is not there. within says which tenant a caller gets who asks for one. A
-// time may be so long before now.
+// Filter reads the parameters of a URL into a filter, by the names of its fields in JSON. A number has the bounds of its tags: least
+// (without that tag 1, or 0 behind a pointer), most, and usual if the parameter is missing. within says which tenant a caller gets who asks
+// for one. A time may also be a duration: that long before now.
 func Filter(u *url.URL, filter any, within func(asked string) (string, error), now time.Time) error {
 	v := reflect.ValueOf(filter).Elem()
 	fields := fieldsOf(v.Type())
@@ -141,7 +141,7 @@ func (p Parameters) flag(name string) (bool, error) {
 	return false, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is neither true nor false", name), "write "+name+"=true")
 }
 
-// Number is 0 where the parameter is not there.
+// Number returns a parameter as a number from least to most; 0 if the parameter is missing.
 func (p Parameters) Number(name string, least, most int64) (int64, error) {
 	text := p.text(name)
 	if text == "" {

@@ -9,7 +9,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/adminapi/input"
 	"muster/gateway/internal/adminapi/row"
 	"muster/gateway/internal/maas"
 )
@@ -20,10 +19,10 @@ type Service = *maas.Service
 // Call is one request that the gate let in.
 type Call struct {
 	Service Service // nil: MAAS is off
-	row.Call
+	*row.Call
 }
 
-// Table is every route about MAAS.
+// Table returns every route about MAAS.
 func Table() []row.Row[Call] {
 	read := account.Need{Scopes: []string{api.ScopeNodesRead}, Reach: account.WholeFleet}
 	write := account.Need{Scopes: []string{api.ScopeMAASWrite}, Reach: account.WholeFleet}
@@ -55,7 +54,7 @@ func show(c Call) (any, error) {
 
 func act(c Call) (any, error) {
 	var q machines.Act
-	if err := input.Decode(c.Body, &q); err != nil {
+	if err := c.Decode(&q); err != nil {
 		return nil, err
 	}
 	return c.Service.Act(c.Context(), q, c.Caller.Actor)
@@ -65,7 +64,7 @@ func plan(c Call) (any, error) { return c.Service.Plan(c.Context()) }
 
 // sync takes no body: an empty one is none.
 func sync(c Call) (any, error) {
-	if err := input.Decode(c.Body, &struct{}{}); err != nil {
+	if err := c.Decode(&struct{}{}); err != nil {
 		return nil, err
 	}
 	return c.Service.Sync(c.Context()), nil

@@ -94,7 +94,7 @@ func BenchmarkMetrics(b *testing.B) {
 func TestSize(t *testing.T) {
 	const nodes = 100
 	for _, c := range []struct { // as the page says
-		families     []gpuFamily
+		families     []figure[*gpu]
 		series, size int
 	}{
 		{append(gpuFamilies(), detailFamilies()...), 32_300, 5_300_000},

@@ -33,31 +33,25 @@ type Gateway struct {
 	Failed      []string         // what could not be found out
 }
 
-// Connections are those of the limiter.
+// Connections are the numbers of the limiter.
 type Connections struct {
 	Open, Unproven int
 	Limits         httpserver.Limits
 	Closed         map[string]int64 // since the start, by reason
 }
 
-// Certificates are those whose end takes the gateway away from its nodes.
+// Certificates are the certificates whose end would cut the gateway off from its nodes.
 type Certificates struct {
 	Serving      *time.Time
 	Intermediate *time.Time
 	Roots        map[string]time.Time // by pin
 }
 
-// Rollout is where a channel's newest rollout is.
+// Rollout says how far a channel's newest rollout is.
 type Rollout struct {
 	Channel string
 	State   string         // empty: it never had one
 	Nodes   map[string]int // of the channel, by where they stand
-}
-
-// gatewayFamily is a metric of the gateway itself.
-type gatewayFamily struct {
-	family
-	say func(*text, *whole)
 }
 
 // whole is all that the metrics of the gateway are made of.
@@ -68,30 +62,28 @@ type whole struct {
 }
 
 // gatewayFamilies is the table of the metrics of the gateway itself.
-func gatewayFamilies() []gatewayFamily {
+func gatewayFamilies() []figure[*whole] {
 	return slices.Concat(processFamilies(), trafficFamilies(), workFamilies(), shippingFamilies())
 }
 
 // one makes a family of one value that is always known.
-func one(name, kind, help string, get func(*whole) float64) gatewayFamily {
-	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) { t.value(get(w)) }}
+func one(name, kind, help string, get func(*whole) float64) figure[*whole] {
+	return figure[*whole]{family{name, kind, help}, func(t *text, w *whole) { t.value(get(w)) }}
 }
 
 // maybe makes a family of one value that may not be known.
-func maybe[T int64 | float64](name, kind, help string, get func(*whole) *T) gatewayFamily {
-	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) {
+func maybe[T int64 | float64](name, kind, help string, get func(*whole) *T) figure[*whole] {
+	return figure[*whole]{family{name, kind, help}, func(t *text, w *whole) {
 		if v := get(w); v != nil {
 			t.value(float64(*v))
 		}
 	}}
 }
 
-func processFamilies() []gatewayFamily {
-	return []gatewayFamily{
+func processFamilies() []figure[*whole] {
+	return []figure[*whole]{
 		{family{"muster_gateway_build_info", gauge, "The gateway's version. Always 1."}, func(t *text, w *whole) {
-			t.label("version", w.Version)
-			t.label("go_version", w.goVersion)
-			t.value(1)
+			t.say(1, "version", w.Version, "go_version", w.goVersion)
 		}},
 		one("muster_gateway_start_timestamp_seconds", gauge, "When the gateway started.", func(w *whole) float64 { return seconds(w.Started) }),
 		maybe("muster_gateway_cpu_seconds_total", counter, "Processor time that the gateway has used.",
@@ -116,8 +108,8 @@ func processFamilies() []gatewayFamily {
 	}
 }
 
-func trafficFamilies() []gatewayFamily {
-	return []gatewayFamily{
+func trafficFamilies() []figure[*whole] {
+	return []figure[*whole]{
 		one("muster_gateway_heartbeats_total", counter, "Heartbeats that were written.",
 			func(w *whole) float64 { return float64(w.Feed.Offered) }),
 		one("muster_gateway_feed_waiting", gauge, "Heartbeats that console, history and health have not seen yet.",
@@ -128,10 +120,8 @@ func trafficFamilies() []gatewayFamily {
 			func(w *whole) float64 { return flag(!w.Feed.Since.IsZero()) }),
 		{family{"muster_gateway_connections", gauge, "Open connections from the network, with a proof and without."},
 			func(t *text, w *whole) {
-				t.label("proof", "yes")
-				t.value(float64(w.Connections.Open - w.Connections.Unproven))
-				t.label("proof", "no")
-				t.value(float64(w.Connections.Unproven))
+				t.say(float64(w.Connections.Open-w.Connections.Unproven), "proof", "yes")
+				t.say(float64(w.Connections.Unproven), "proof", "no")
 			}},
 		one("muster_gateway_connections_limit", gauge, "Connections from the network that there may be.",
 			func(w *whole) float64 { return float64(w.Connections.Limits.Network) }),
@@ -141,8 +131,8 @@ func trafficFamilies() []gatewayFamily {
 	}
 }
 
-func workFamilies() []gatewayFamily {
-	return []gatewayFamily{
+func workFamilies() []figure[*whole] {
+	return []figure[*whole]{
 		{family{"muster_tasks", gauge, "Tasks that have not ended, by status."}, sayTasks},
 		{family{"muster_rollout_state", gauge, "The state of each channel's newest rollout. Always 1."}, sayRollouts},
 		{family{"muster_rollout_nodes", gauge, "Nodes of each channel, by where they stand."}, sayRolloutNodes},
@@ -150,8 +140,7 @@ func workFamilies() []gatewayFamily {
 		{family{"muster_gateway_metrics_failed", gauge, "What could not be found out for this answer. Always 1."},
 			func(t *text, w *whole) {
 				for _, what := range w.Failed {
-					t.label("what", what)
-					t.value(1)
+					t.say(1, "what", what)
 				}
 			}},
 	}
@@ -160,8 +149,7 @@ func workFamilies() []gatewayFamily {
 // counts writes numbers by one label, in order.
 func (t *text) counts(label string, by map[string]int64) {
 	for _, key := range slices.Sorted(maps.Keys(by)) {
-		t.label(label, key)
-		t.value(float64(by[key]))
+		t.say(float64(by[key]), label, key)
 	}
 }
 
@@ -172,8 +160,7 @@ func sayTasks(t *text, w *whole) {
 	}
 	for _, status := range wire.TaskStatuses() {
 		if !wire.TaskEnded(status) {
-			t.label("status", status)
-			t.value(float64(w.Tasks[status]))
+			t.say(float64(w.Tasks[status]), "status", status)
 		}
 	}
 }
@@ -181,9 +168,7 @@ func sayTasks(t *text, w *whole) {
 func sayRollouts(t *text, w *whole) {
 	for _, r := range w.Rollouts {
 		if r.State != "" {
-			t.label("channel", r.Channel)
-			t.label("state", r.State)
-			t.value(1)
+			t.say(1, "channel", r.Channel, "state", r.State)
 		}
 	}
 }
@@ -191,9 +176,7 @@ func sayRollouts(t *text, w *whole) {
 func sayRolloutNodes(t *text, w *whole) {
 	for _, r := range w.Rollouts {
 		for _, where := range slices.Sorted(maps.Keys(r.Nodes)) {
-			t.label("channel", r.Channel)
-			t.label("where", where)
-			t.value(float64(r.Nodes[where]))
+			t.say(float64(r.Nodes[where]), "channel", r.Channel, "where", where)
 		}
 	}
 }
@@ -211,15 +194,11 @@ func (t *text) certificate(kind, pin string, at *time.Time) {
 	if at == nil {
 		return
 	}
-	t.label("certificate", kind)
-	t.label("pin", pin)
-	t.value(seconds(*at))
+	t.say(seconds(*at), "certificate", kind, "pin", pin)
 }
 
 func sayEvents(t *text, w *whole) {
 	for _, h := range slices.SortedFunc(maps.Keys(w.events), happening.compare) {
-		t.label("kind", h.kind)
-		t.label("outcome", h.outcome)
-		t.value(float64(w.events[h]))
+		t.say(float64(w.events[h]), "kind", h.kind, "outcome", h.outcome)
 	}
 }

@@ -15,12 +15,6 @@ const (
 	mostReasons = 16 // of a state, or of a GPU
 )
 
-// gpuFamily is a metric of GPUs, and how one GPU says it. A family is written for nodes whose readings are of now.
-type gpuFamily struct {
-	family
-	say func(*text, *gpu)
-}
-
 // gpu is a GPU with its node, and with all that the node said of it.
 type gpu struct {
 	*api.GPU
@@ -35,8 +29,8 @@ func mebibytes(v float64) float64 { return v * mib }
 func megahertz(v float64) float64 { return v * 1e6 }
 
 // ofGPU makes a family of a number.
-func ofGPU[N int | int64 | float64](name, help string, in func(float64) float64, get func(*gpu) *N) gpuFamily {
-	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) {
+func ofGPU[N int | int64 | float64](name, help string, in func(float64) float64, get func(*gpu) *N) figure[*gpu] {
+	return figure[*gpu]{family{name, gauge, help}, func(t *text, g *gpu) {
 		if v := get(g); v != nil {
 			t.gpu(g)
 			t.value(in(float64(*v)))
@@ -45,8 +39,8 @@ func ofGPU[N int | int64 | float64](name, help string, in func(float64) float64,
 }
 
 // ifGPU makes a family of what is so, or is not.
-func ifGPU(name, help string, get func(*gpu) *bool) gpuFamily {
-	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) {
+func ifGPU(name, help string, get func(*gpu) *bool) figure[*gpu] {
+	return figure[*gpu]{family{name, gauge, help}, func(t *text, g *gpu) {
 		if v := get(g); v != nil {
 			t.gpu(g)
 			t.value(flag(*v))
@@ -55,27 +49,26 @@ func ifGPU(name, help string, get func(*gpu) *bool) gpuFamily {
 }
 
 // whyGPU makes a family with a sample for each of a GPU's reasons.
-func whyGPU(name, help string, get func(*gpu) []string) gpuFamily {
-	return gpuFamily{family{name, gauge, help}, func(t *text, g *gpu) { t.reasons(get(g), func() { t.gpu(g) }) }}
+func whyGPU(name, help string, get func(*gpu) []string) figure[*gpu] {
+	return figure[*gpu]{family{name, gauge, help}, func(t *text, g *gpu) { t.reasons(get(g), func() { t.gpu(g) }) }}
 }
 
 // faultsOfGPU makes a family of faults that were corrected, and of those that could not be.
-func faultsOfGPU(name, help string, get func(*gpu) (corrected, uncorrected *int64)) gpuFamily {
-	return gpuFamily{family{name, counter, help}, func(t *text, g *gpu) {
+func faultsOfGPU(name, help string, get func(*gpu) (corrected, uncorrected *int64)) figure[*gpu] {
+	return figure[*gpu]{family{name, counter, help}, func(t *text, g *gpu) {
 		corrected, uncorrected := get(g)
 		for i, v := range [...]*int64{corrected, uncorrected} {
 			if v != nil {
 				t.gpu(g)
-				t.label("kind", [...]string{"corrected", "uncorrected"}[i])
-				t.value(float64(*v))
+				t.say(float64(*v), "kind", [...]string{"corrected", "uncorrected"}[i])
 			}
 		}
 	}}
 }
 
 // gpuFamilies is the table of the metrics of GPUs.
-func gpuFamilies() []gpuFamily {
-	return []gpuFamily{
+func gpuFamilies() []figure[*gpu] {
+	return []figure[*gpu]{
 		ofGPU("muster_gpu_utilization_ratio", "Part of the last second in which the GPU was at work, 0 to 1.", percent,
 			func(g *gpu) *float64 { return g.UtilizationPercent }),
 		ofGPU("muster_gpu_memory_used_bytes", "Memory of the GPU in use.", mebibytes, func(g *gpu) *int64 { return g.MemoryUsedMiB }),
@@ -123,15 +116,14 @@ func (t *text) reasons(all []string, labels func()) {
 	for i, reason := range shown {
 		if !slices.Contains(shown[:i], reason) {
 			labels()
-			t.label("reason", reason)
-			t.value(1)
+			t.say(1, "reason", reason)
 		}
 	}
 }
 
 // writeNodes writes all families of nodes, and those of GPUs that are given. Of GPUs with the same labels the first is written: Prometheus
 // would drop the others.
-func writeNodes(t *text, rows []*api.NodeRow, ofGPUs []gpuFamily) {
+func writeNodes(t *text, rows []*api.NodeRow, ofGPUs []figure[*gpu]) {
 	for _, f := range nodeFamilies() {
 		t.begin(f.family)
 		for _, n := range rows {

@@ -4,10 +4,10 @@ import "muster/agent/wire"
 
 // detailFamilies is the table of what users of other exporters look for in a GPU, as its node's last heartbeat has it. help/metrics.md
 // names what DCGM calls each. Scrapes that ask for no detail leave them out.
-func detailFamilies() []gpuFamily { return append(useFamilies(), faultFamilies()...) }
+func detailFamilies() []figure[*gpu] { return append(useFamilies(), faultFamilies()...) }
 
-func useFamilies() []gpuFamily {
-	return []gpuFamily{
+func useFamilies() []figure[*gpu] {
+	return []figure[*gpu]{
 		ofGPU("muster_gpu_memory_reserved_bytes", "Memory of the GPU that the driver and the firmware keep.", mebibytes,
 			func(g *gpu) *int64 { return g.said.MemoryReservedMiB }),
 		ofGPU("muster_gpu_memory_activity_ratio", "Part of the last second in which memory was read or written, 0 to 1.", percent,
@@ -42,8 +42,8 @@ func useFamilies() []gpuFamily {
 	}
 }
 
-func faultFamilies() []gpuFamily {
-	return []gpuFamily{
+func faultFamilies() []figure[*gpu] {
+	return []figure[*gpu]{
 		ifGPU("muster_gpu_ecc_enabled", "Whether the GPU corrects errors of its memory: 1 or 0.",
 			func(g *gpu) *bool { return part(g.said.ECC).Enabled }),
 		faultsOfGPU("muster_gpu_ecc_volatile_errors_total", "Errors of memory since the driver was loaded.", func(g *gpu) (*int64, *int64) {

@@ -15,7 +15,7 @@ func Standing(c api.RolloutCounts) map[string]int {
 	}
 }
 
-// SizeOf is the size of a database, with the log beside it; nil: it cannot be told.
+// SizeOf returns the size of a database, with the log beside it; nil: it cannot be told.
 func SizeOf(path string) *int64 {
 	file, err := os.Stat(path)
 	if err != nil {
@@ -28,7 +28,7 @@ func SizeOf(path string) *int64 {
 	return &size
 }
 
-// DiskOf is the room on the disk of a folder, for this user, and the disk's size.
+// DiskOf returns the room on the disk of a folder, for this user, and the disk's size.
 func DiskOf(path string) (free, size *int64) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(path, &s) != nil {

@@ -2,8 +2,8 @@
 // dashboard for Grafana and rules for alerts.
 //
 // Its routes are a table. Package account judges the caller by the row before the handler runs. An account of one tenant sees the nodes of
-// that tenant, and nothing of the gateway. What is not known is left out, and never 0. Answers are made while they are sent, from the
-// picture of the fleet in memory.
+// that tenant, and nothing of the gateway. A value that is not known is left out; it is never 0. Answers are made while they are sent, from
+// the picture of the fleet in memory.
 package metrics
 
 import (
@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"time"
 
-	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/reply"
@@ -43,10 +42,10 @@ type Route struct {
 	serve func(*server, *call) error
 }
 
-// Pattern is the route's pattern for http.ServeMux.
+// Pattern returns the route's pattern for http.ServeMux.
 func (r Route) Pattern() string { return r.Method + " " + r.Path }
 
-// Table is every route of this API. The authorisation matrix in package main calls each as every kind of caller.
+// Table returns every route of this API. The authorisation matrix in package main calls each as every kind of caller.
 func Table() []Route {
 	need := account.Need{Scopes: []string{api.ScopeMetricsRead}, Reach: account.OwnTenant}
 	return []Route{
@@ -96,19 +95,18 @@ func (s *server) guarded(route Route) http.Handler {
 
 // metrics answers with the nodes that the caller may see and, to who sees the whole fleet, with the gateway itself.
 func (s *server) metrics(c *call) error {
-	q, err := c.pick(detailParameter)
+	var f struct {
+		picked
+		Detail string `json:"detail"`
+	}
+	if err := s.ask(c, &f); err != nil {
+		return err
+	}
+	ofGPUs, err := figuresOf(f.Detail)
 	if err != nil {
 		return err
 	}
-	ofGPUs, err := c.gpuFamilies()
-	if err != nil {
-		return err
-	}
-	rows, err := s.rows(q)
-	if err != nil {
-		return err
-	}
-	leave, err := s.Room.enter(holder(c.caller))
+	rows, leave, err := s.rows(c, f.picked)
 	if err != nil {
 		return err
 	}
@@ -116,7 +114,7 @@ func (s *server) metrics(c *call) error {
 	c.send(TextType, func(w io.Writer) error {
 		t := newText(w)
 		writeNodes(t, rows, ofGPUs)
-		if q.Tenant == "" && len(q.Terms) == 0 {
+		if f.Tenant == "" && f.Selector == "" {
 			s.writeGateway(c.r.Context(), t)
 		}
 		t.writeLeftOut()
@@ -143,18 +141,10 @@ func (t *text) writeLeftOut() {
 	t.counts("what", map[string]int64{"gpus": int64(t.left.gpus), "reasons": int64(t.left.reasons), "label_text": int64(t.left.labels)})
 }
 
-// rows refuses to show a part of the fleet as if it were the whole.
-func (s *server) rows(q view.Query) ([]*api.NodeRow, error) {
-	if !s.Ready() {
-		return nil, wire.Refuse(wire.CodeUnavailable, "the gateway has just started, and still reads its nodes", "ask again in a few seconds")
-	}
-	return s.Rows(q), nil
-}
-
 // file makes a handler that sends a file of this program.
 func file(mediaType string, content string) func(*server, *call) error {
-	return func(_ *server, c *call) error {
-		if _, err := c.query(); err != nil {
+	return func(s *server, c *call) error {
+		if err := s.ask(c, &struct{}{}); err != nil {
 			return err
 		}
 		c.send(mediaType, func(w io.Writer) error {

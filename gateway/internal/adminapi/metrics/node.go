@@ -7,17 +7,11 @@ import (
 	"muster/gateway/api"
 )
 
-// nodeFamily is a metric of nodes, and how one node says it. What is not known is left out.
-type nodeFamily struct {
-	family
-	say func(*text, *api.NodeRow)
-}
-
 const mib = 1 << 20
 
 // ofNode makes a family of a number.
-func ofNode[N int | float64](name, help string, get func(*api.NodeRow) *N) nodeFamily {
-	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
+func ofNode[N int | float64](name, help string, get func(*api.NodeRow) *N) figure[*api.NodeRow] {
+	return figure[*api.NodeRow]{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
 		if v := get(n); v != nil {
 			t.ofNode(n, float64(*v))
 		}
@@ -25,13 +19,13 @@ func ofNode[N int | float64](name, help string, get func(*api.NodeRow) *N) nodeF
 }
 
 // whenNode makes a family of a moment.
-func whenNode(name, help string, get func(*api.NodeRow) *time.Time) nodeFamily {
+func whenNode(name, help string, get func(*api.NodeRow) *time.Time) figure[*api.NodeRow] {
 	return ofNode(name, help, func(n *api.NodeRow) *float64 { return stamp(get(n)) })
 }
 
 // ofHost makes a family of a size that the host says in MiB. What a silent node said is not what is so now.
-func ofHost(name, help string, get func(*api.NodeRow) *int64) nodeFamily {
-	return nodeFamily{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
+func ofHost(name, help string, get func(*api.NodeRow) *int64) figure[*api.NodeRow] {
+	return figure[*api.NodeRow]{family{name, gauge, help}, func(t *text, n *api.NodeRow) {
 		if v := ifOnline(n, get(n)); v != nil {
 			t.ofNode(n, float64(*v)*mib)
 		}
@@ -39,11 +33,11 @@ func ofHost(name, help string, get func(*api.NodeRow) *int64) nodeFamily {
 }
 
 // nodeFamilies is the table of the metrics of nodes.
-func nodeFamilies() []nodeFamily {
-	of := func(name, help string, say func(*text, *api.NodeRow)) nodeFamily {
-		return nodeFamily{family{name, gauge, help}, say}
+func nodeFamilies() []figure[*api.NodeRow] {
+	of := func(name, help string, say func(*text, *api.NodeRow)) figure[*api.NodeRow] {
+		return figure[*api.NodeRow]{family{name, gauge, help}, say}
 	}
-	return []nodeFamily{
+	return []figure[*api.NodeRow]{
 		of("muster_node_info", "A node that is not retired. Always 1.", nodeInfo),
 		of("muster_node_up", "Whether the gateway hears from the node: 1 or 0.", func(t *text, n *api.NodeRow) { t.ofNode(n, flag(online(n))) }),
 		whenNode("muster_node_last_seen_timestamp_seconds", "When the gateway last heard from the node.",
@@ -57,8 +51,7 @@ func nodeFamilies() []nodeFamily {
 		of("muster_node_probe", "How the last look at the GPUs ended. Always 1.", func(t *text, n *api.NodeRow) {
 			if n.Probe != "" {
 				t.node(n)
-				t.label("state", n.Probe)
-				t.value(1)
+				t.say(1, "state", n.Probe)
 			}
 		}),
 		whenNode("muster_node_probe_timestamp_seconds", "When the GPUs were last read.", func(n *api.NodeRow) *time.Time { return n.ReadAt }),
@@ -121,11 +114,7 @@ func (t *text) ofNode(n *api.NodeRow, v float64) {
 
 func nodeInfo(t *text, n *api.NodeRow) {
 	t.node(n)
-	t.label("provider", n.Provider)
-	t.label("instance_id", n.InstanceID)
-	t.label("state", n.State)
-	t.label("agent_version", n.AgentVersion)
-	t.value(1)
+	t.say(1, "provider", n.Provider, "instance_id", n.InstanceID, "state", n.State, "agent_version", n.AgentVersion)
 }
 
 func nodeReasons(t *text, n *api.NodeRow) { t.reasons(n.StateReasons, func() { t.node(n) }) }
@@ -146,8 +135,6 @@ func nodeFindings(t *text, n *api.NodeRow) {
 			continue
 		}
 		t.node(n)
-		t.label("rule", f.Rule)
-		t.label("severity", f.Severity)
-		t.value(float64(same))
+		t.say(float64(same), "rule", f.Rule, "severity", f.Severity)
 	}
 }

@@ -1,58 +1,52 @@
 package metrics
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"net/url"
-	"slices"
-	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/input"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/view"
 )
 
-// query reads the parameters of a route. It refuses one that the route does not know, and one that is there twice.
-func (c *call) query(known ...string) (url.Values, error) {
-	values, err := url.ParseQuery(c.r.URL.RawQuery)
-	if err != nil {
-		return nil, wire.Refuse(wire.CodeBadRequest, "the query string is malformed", "encode it as application/x-www-form-urlencoded")
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(known, name) || len(values[name]) > 1 {
-			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %.60q is unknown here, or stands more than once", name),
-				cmp.Or(strings.Join(known, ", "), "none")+" can stand there")
-		}
-	}
-	return values, nil
+// picked says which nodes the caller wants.
+type picked struct {
+	Selector string `json:"selector"`
+	Tenant   string `json:"tenant"`
 }
 
-// pick reads which nodes the caller wants.
-func (c *call) pick(more ...string) (q view.Query, err error) {
-	values, err := c.query(append([]string{"selector", "tenant"}, more...)...)
+// rows are the nodes that the caller wants, with a place among the answers until leave is called. A part of the fleet is not shown as if
+// it were the whole.
+func (s *server) rows(c *call, p picked) (rows []*api.NodeRow, leave func(), err error) {
+	q := view.Query{Tenant: p.Tenant}
+	if q.Terms, err = label.ParseSelector(p.Selector); err == nil {
+		err = label.CheckSelector("", "", q.Terms)
+	}
+	if err == nil && !s.Ready() {
+		err = wire.Refuse(wire.CodeUnavailable, "the gateway has just started, and still reads its nodes", "ask again in a few seconds")
+	}
+	if err == nil {
+		leave, err = s.Room.enter(holder(c.caller))
+	}
 	if err != nil {
-		return q, err
+		return nil, nil, err
 	}
-	if q.Tenant, err = c.caller.Within(values.Get("tenant")); err != nil {
-		return q, err
-	}
-	if q.Terms, err = label.ParseSelector(values.Get("selector")); err != nil {
-		return q, err
-	}
-	return q, label.CheckSelector("", "", q.Terms)
+	return s.Rows(q), leave, nil
 }
 
-// detailParameter says whether an answer has the details of GPUs, which are most of it: yes (the default) or no.
-const detailParameter = "detail"
+// ask reads the parameters into a filter.
+func (s *server) ask(c *call, filter any) error {
+	return input.Filter(c.r.URL, filter, c.caller.Within, s.Now())
+}
 
-func (c *call) gpuFamilies() ([]gpuFamily, error) {
-	switch asked := c.r.URL.Query().Get(detailParameter); asked {
+// figuresOf are those of GPUs, with the details, which are most of an answer, unless the caller does not want them.
+func figuresOf(detail string) ([]figure[*gpu], error) {
+	switch detail {
 	case "", "yes":
 		return append(gpuFamilies(), detailFamilies()...), nil
 	case "no":
 		return gpuFamilies(), nil
-	default:
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%s=%.20q: not known", detailParameter, asked), "write yes or no")
 	}
+	return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("detail=%.20q: not known", detail), "write yes or no")
 }

@@ -7,17 +7,16 @@ import (
 )
 
 // ofRules makes a family with one value for each rule.
-func ofRules(name, kind, help string, get func(api.LogShipping) float64) gatewayFamily {
-	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) {
+func ofRules(name, kind, help string, get func(api.LogShipping) float64) figure[*whole] {
+	return figure[*whole]{family{name, kind, help}, func(t *text, w *whole) {
 		for _, s := range w.Shipping {
-			t.label("rule", s.Name)
-			t.value(get(s))
+			t.say(get(s), "rule", s.Name)
 		}
 	}}
 }
 
-func shippingFamilies() []gatewayFamily {
-	return []gatewayFamily{
+func shippingFamilies() []figure[*whole] {
+	return []figure[*whole]{
 		ofRules("muster_log_shipping_lines_total", counter, "Log lines that a rule's sink took.",
 			func(s api.LogShipping) float64 { return float64(s.Sent) }),
 		{family{"muster_log_shipping_dropped_lines_total", counter, "Log lines that did not get to a rule's sink, by reason."}, sayDropped},
@@ -37,9 +36,7 @@ func shippingFamilies() []gatewayFamily {
 func sayDropped(t *text, w *whole) {
 	for _, s := range w.Shipping {
 		for _, reason := range slices.Sorted(maps.Keys(s.Dropped)) {
-			t.label("rule", s.Name)
-			t.label("reason", reason)
-			t.value(float64(s.Dropped[reason]))
+			t.say(float64(s.Dropped[reason]), "rule", s.Name, "reason", reason)
 		}
 	}
 }

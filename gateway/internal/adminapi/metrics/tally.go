@@ -30,7 +30,7 @@ type Tally struct {
 	count map[happening]int64
 }
 
-// Take counts events. One that stands for many, because there were too many to record each, says how many.
+// Take counts events. An event that stands for many, because there were too many to record each, says for how many.
 func (t *Tally) Take(_ context.Context, events []store.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,19 +6,15 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	"muster/agent/wire"
 	"muster/gateway/api"
 )
 
 // metaPrefix begins the labels of a target. Prometheus drops them after relabeling, so they cost nothing there.
 const metaPrefix = "__meta_muster_"
-
-const mostPort = 65535
 
 // target is one entry of what Prometheus's http_sd_configs reads.
 type target struct {
@@ -29,40 +25,23 @@ type target struct {
 // targets answers with the nodes' addresses, as HTTP service discovery of Prometheus reads them. A node that was never heard from has no
 // address, and is left out.
 func (s *server) targets(c *call) error {
-	q, err := c.pick("port")
-	if err != nil {
+	var f struct {
+		picked
+		Port int `json:"port" most:"65535"`
+	}
+	if err := s.ask(c, &f); err != nil {
 		return err
 	}
-	port, err := readPort(c.r)
-	if err != nil {
-		return err
-	}
-	rows, err := s.rows(q)
-	if err != nil {
-		return err
-	}
-	leave, err := s.Room.enter(holder(c.caller))
+	rows, leave, err := s.rows(c, f.picked)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	c.send("application/json", func(w io.Writer) error { return writeTargets(w, rows, port) })
+	c.send("application/json", func(w io.Writer) error { return writeTargets(w, rows, f.Port) })
 	return nil
 }
 
-func readPort(r *http.Request) (string, error) {
-	text := r.URL.Query().Get("port")
-	if text == "" {
-		return "", nil
-	}
-	n, err := strconv.ParseUint(text, 10, 16)
-	if err != nil || n == 0 || n > mostPort {
-		return "", wire.Refuse(wire.CodeBadRequest, "the port is not a number from 1 to 65535", "give the exporter's port, such as port=9100")
-	}
-	return strconv.FormatUint(n, 10), nil
-}
-
-func writeTargets(w io.Writer, rows []*api.NodeRow, port string) error {
+func writeTargets(w io.Writer, rows []*api.NodeRow, port int) error {
 	out := bufio.NewWriterSize(w, piece)
 	next := "[\n"
 	encoder := json.NewEncoder(out)
@@ -83,7 +62,7 @@ func writeTargets(w io.Writer, rows []*api.NodeRow, port string) error {
 	return out.Flush()
 }
 
-func targetOf(n *api.NodeRow, port string) target {
+func targetOf(n *api.NodeRow, port int) target {
 	labels := map[string]string{
 		metaPrefix + "node": n.Name, metaPrefix + "node_id": n.ID, metaPrefix + "tenant": n.Tenant, metaPrefix + "provider": n.Provider,
 		metaPrefix + "instance_id": n.InstanceID, metaPrefix + "state": n.State, metaPrefix + "status": n.Status,
@@ -102,10 +81,10 @@ func targetOf(n *api.NodeRow, port string) target {
 }
 
 // hostPort puts an address as Prometheus wants it: IPv6 in brackets.
-func hostPort(address, port string) string {
+func hostPort(address string, port int) string {
 	switch {
-	case port != "":
-		return net.JoinHostPort(address, port)
+	case port != 0:
+		return net.JoinHostPort(address, strconv.Itoa(port))
 	case strings.Contains(address, ":"):
 		return "[" + address + "]"
 	}

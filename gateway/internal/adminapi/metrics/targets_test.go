@@ -50,7 +50,7 @@ func TestTargets(t *testing.T) {
 
 func TestTargetPort(t *testing.T) {
 	for address, want := range map[string]string{"203.0.113.7": "203.0.113.7:9100", "2001:db8::7": "[2001:db8::7]:9100"} {
-		if got := hostPort(address, "9100"); got != want {
+		if got := hostPort(address, 9100); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -65,10 +65,10 @@ func TestTargetPort(t *testing.T) {
 func TestBrokenTargets(t *testing.T) {
 	d := newStand(t)
 	n := fullNode("gpu-1", "platform", d.at)
-	if writeTargets(&broken{}, []*api.NodeRow{n}, "") == nil {
+	if writeTargets(&broken{}, []*api.NodeRow{n}, 0) == nil {
 		t.Error("a short answer: no error")
 	}
-	if writeTargets(&broken{}, slices.Repeat([]*api.NodeRow{n}, 1000), "") == nil {
+	if writeTargets(&broken{}, slices.Repeat([]*api.NodeRow{n}, 1000), 0) == nil {
 		t.Error("a long answer: no error")
 	}
 }
@@ -81,7 +81,7 @@ func FuzzTarget(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value, address string) {
 		var out bytes.Buffer
 		n := &api.NodeRow{Name: value, Address: address, Labels: map[string]string{key: value}}
-		if err := writeTargets(&out, []*api.NodeRow{n, n}, "9100"); err != nil {
+		if err := writeTargets(&out, []*api.NodeRow{n, n}, 9100); err != nil {
 			t.Fatal(err)
 		}
 		var all []target

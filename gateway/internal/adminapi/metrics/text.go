@@ -4,7 +4,10 @@ import (
 	"bufio"
 	"io"
 	"strconv"
+	"strings"
 	"unicode/utf8"
+
+	"muster/agent/wire"
 )
 
 // TextType is the media type of the text format.
@@ -23,12 +26,16 @@ type family struct {
 	help string
 }
 
+// figure is a metric, and how one of its subjects says it: the gateway, a node or a GPU. What is not known is left out.
+type figure[S any] struct {
+	family
+	say func(*text, S)
+}
+
 const (
-	mostLabel = 200       // bytes of a label's value
-	piece     = 32 << 10  // bytes that are collected before they are sent
-	lineSize  = 512       // bytes of a usual line
-	replaced  = "\uFFFD"  // stands for bytes that are no UTF-8: with these, Prometheus would refuse the whole answer
-	headings  = "# HELP " // begins a family
+	mostLabel = 200      // bytes of a label's value
+	piece     = 32 << 10 // bytes that are collected before they are sent
+	lineSize  = 512      // bytes of a usual line
 )
 
 // text writes metrics in Prometheus's text format 0.0.4: for each family its help and type, then its samples. A family without samples
@@ -62,11 +69,25 @@ func (t *text) label(name, value string) {
 	t.line = append(t.line, name...)
 	t.line = append(t.line, `="`...)
 	if len(value) > mostLabel {
-		value = shorten(value)
+		value = wire.Head(value, mostLabel)
 		t.left.labels++
 	}
-	t.line = appendEscaped(t.line, value)
+	if !utf8.ValidString(value) {
+		value = string([]rune(value)) // with bytes that are no UTF-8, Prometheus would refuse the whole answer
+	}
+	t.line = append(t.line, escaped.Replace(value)...)
 	t.line = append(t.line, '"')
+}
+
+// escaped writes the text of a label.
+var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// say adds labels, each a name and a text, and ends the sample.
+func (t *text) say(v float64, labels ...string) {
+	for i := 0; i < len(labels); i += 2 {
+		t.label(labels[i], labels[i+1])
+	}
+	t.value(v)
 }
 
 // value ends a sample, whose labels were given before.
@@ -89,45 +110,10 @@ func (t *text) value(v float64) {
 func (t *text) head() {
 	t.headed = true
 	f := t.family
-	for _, part := range [...]string{headings, f.name, " ", f.help, "\n# TYPE ", f.name, " ", f.kind, "\n"} {
+	for _, part := range [...]string{"# HELP ", f.name, " ", f.help, "\n# TYPE ", f.name, " ", f.kind, "\n"} {
 		_, _ = t.to.WriteString(part) // as in value
 	}
 }
 
 // end sends the rest.
 func (t *text) end() error { return t.to.Flush() }
-
-// shorten cuts a value between two runes.
-func shorten(value string) string {
-	n := mostLabel
-	for n > 0 && !utf8.RuneStart(value[n]) {
-		n--
-	}
-	return value[:n]
-}
-
-// appendEscaped adds a label's value.
-func appendEscaped(line []byte, value string) []byte {
-	for i := 0; i < len(value); {
-		switch c := value[i]; {
-		case c == '\n':
-			line = append(line, `\n`...)
-			i++
-		case c == '\\' || c == '"':
-			line = append(line, '\\', c)
-			i++
-		case c < utf8.RuneSelf:
-			line = append(line, c)
-			i++
-		default:
-			r, size := utf8.DecodeRuneInString(value[i:])
-			if r == utf8.RuneError && size == 1 {
-				line = append(line, replaced...)
-			} else {
-				line = append(line, value[i:i+size]...)
-			}
-			i += size
-		}
-	}
-	return line
-}

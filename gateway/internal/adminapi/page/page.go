@@ -2,6 +2,7 @@
 package page
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
@@ -21,8 +22,8 @@ func placeOf(g *api.NodeRow) Place { return Place{g.Name, g.ID} }
 
 func (p Place) compare(other Place) int { return slices.Compare(p[:], other[:]) }
 
-// Read reads from a cursor where the page before ended. A list in another order than by name has one page: values change between
-// two pages.
+// Read reads from a cursor where the previous page ended. A list that is not sorted by name has one page only: values change between two
+// pages.
 func Read(text, sort string) (after Place, err error) {
 	if text == "" {
 		return after, nil
@@ -56,58 +57,34 @@ func Cut(rows []*api.NodeRow, after Place, limit int, order string) (page []*api
 // piece is how many bytes are collected before they are sent.
 const piece = 32 << 10
 
-// Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
-// one cuts the answer. brief: each node is an api.Brief.
+// Send encodes and sends node by node: the first are on their way before the last are encoded. After the first byte no error can be
+// answered, so an error cuts the answer off. If brief is true, each node is an api.Brief.
 func Send(w http.ResponseWriter, view api.FleetView, rows []*api.NodeRow, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := writer{to: httpserver.Patient(w)}
-	out.begin(view)
-	for i, row := range rows {
-		if i > 0 {
-			out.buffer.WriteByte(',')
-		}
-		if brief {
-			out.add(api.BriefOf(row))
-		} else {
-			out.add(row)
-		}
-	}
-	out.buffer.WriteString("]}\n")
-	out.send()
-	if out.err != nil {
-		panic(http.ErrAbortHandler)
-	}
-}
-
-// writer writes an api.FleetView whose nodes come last.
-type writer struct {
-	to     http.ResponseWriter
-	buffer bytes.Buffer
-	err    error
-}
-
-func (f *writer) begin(view api.FleetView) {
+	out := bufio.NewWriterSize(httpserver.Patient(w), piece) // it keeps its first error, and Flush returns it
 	view.Nodes = nil
-	raw, err := json.Marshal(view)
-	f.err = err
-	f.buffer.Write(bytes.TrimSuffix(raw, []byte(`,"nodes":null}`)))
-	f.buffer.WriteString(`,"nodes":[`)
-}
-
-func (f *writer) add(row any) {
-	if f.err != nil {
-		return
+	begin, err := json.Marshal(view)
+	_, _ = out.Write(bytes.TrimSuffix(begin, []byte("null}")))
+	encoder := json.NewEncoder(out)
+	_ = out.WriteByte('[')
+	for i := 0; i < len(rows) && err == nil; i++ {
+		if i > 0 {
+			_ = out.WriteByte(',')
+		}
+		var shown any = rows[i]
+		if brief {
+			shown = api.BriefOf(rows[i])
+		}
+		err = encoder.Encode(shown)
 	}
-	if f.err = json.NewEncoder(&f.buffer).Encode(row); f.buffer.Len() >= piece {
-		f.send()
+	_, _ = out.WriteString("]}\n")
+	if err == nil {
+		err = out.Flush()
 	}
-}
-
-func (f *writer) send() {
-	if f.err == nil {
-		_, f.err = f.buffer.WriteTo(f.to)
+	if err != nil {
+		panic(http.ErrAbortHandler)
 	}
 }

@@ -9,10 +9,11 @@ func listProfiles(c Call) (any, error) {
 
 // pushProfile answers 201 where the profile is new, or is another one now.
 func pushProfile(c Call) (any, error) {
-	if err := c.NoToken(); err != nil {
+	body, err := c.Clean()
+	if err != nil {
 		return nil, err
 	}
-	p, changed, err := c.PushProfile(c.Context(), c.Body, c.Caller.Actor)
+	p, changed, err := c.PushProfile(c.Context(), body, c.Caller.Actor)
 	if changed {
 		c.Created()
 	}

@@ -1,5 +1,5 @@
-// Package placement has those routes of the admin API that are about profiles, evidence, slots, SKUs, allocations and quotas. They are rows
-// of the API's table: package adminapi serves them like its own. Whose allocation somebody may change is judged by the service.
+// Package placement has the routes of the admin API that are about profiles, evidence, slots, SKUs, allocations and quotas. They are rows
+// of the API's table: package adminapi serves them like its own. The service decides who may change an allocation.
 package placement
 
 import (
@@ -14,10 +14,10 @@ import (
 // Call is one request that the gate let in.
 type Call struct {
 	*placement.Service
-	row.Call
+	*row.Call
 }
 
-// Table is every route about placement.
+// Table returns every route about placement.
 func Table() []row.Row[Call] {
 	read := account.Need{Scopes: []string{api.ScopePlacementRead}, Reach: account.OwnTenant}
 	write := account.Need{Scopes: []string{api.ScopePlacementWrite}, Reach: account.OwnTenant}

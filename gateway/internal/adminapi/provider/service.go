@@ -6,7 +6,7 @@ import (
 	"muster/gateway/internal/provider/rent"
 )
 
-// Service is what the routes ask. A tenant bounds what an answer shows and what may be changed; empty: all tenants.
+// Service has the functions that the routes call. tenant limits what an answer shows and what may be changed; empty: all tenants.
 type Service struct {
 	Accounts *provider.Service
 	Leases   *lease.Service

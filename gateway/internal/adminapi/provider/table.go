@@ -14,11 +14,11 @@ import (
 // Call is one request that the gate let in.
 type Call struct {
 	Service
-	row.Call
+	*row.Call
 }
 
-// Table is every route about providers. What makes the gateway call an address, and what bounds the money of others, is for accounts of all
-// tenants.
+// Table returns every route about providers. What makes the gateway call an address, and what bounds the money of others, is for accounts
+// of all tenants.
 func Table() []row.Row[Call] {
 	read := account.Need{Scopes: []string{api.ScopeProvidersRead}, Reach: account.OwnTenant}
 	spend := account.Need{Scopes: []string{api.ScopeProvidersSpend}, Reach: account.OwnTenant}

@@ -15,9 +15,8 @@ import (
 // errGap ends an answer whose reader counts bytes.
 var errGap = errors.New("what comes next is not kept")
 
-// Writer sends what a task has written. Not everything is kept of a task that writes much. For a person a line
-// stands for what is missing. For a program that counts bytes an answer has no gap: its header says where it begins, and it ends where the
-// next bytes are missing.
+// Writer sends what a task has written. If a task writes much, not everything is kept. For a person, a line stands for what is missing. For
+// a program that counts bytes, an answer has no gap: its header says where it begins, and it ends where the next bytes are missing.
 type Writer struct {
 	To    http.ResponseWriter
 	Next  int64 // offset of the next byte
@@ -79,7 +78,7 @@ func (w *Writer) begin() {
 	w.To.WriteHeader(http.StatusOK)
 }
 
-// End says how the answer ends. What has begun and cannot go on is cut, so that nobody takes it for whole.
+// End says how the answer ends. An answer that has begun and cannot go on is cut off, so that nobody takes it for whole.
 func (w *Writer) End(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errGap):

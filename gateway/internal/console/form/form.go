@@ -19,7 +19,7 @@ import (
 // paramField begins the names of the fields for a task's params.
 const paramField = "param."
 
-// Number is what a field says; 0: it is empty.
+// Number reads the number in a field; 0: the field is empty.
 func Number(field, text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -31,7 +31,7 @@ func Number(field, text string) (int, error) {
 	return n, nil
 }
 
-// Duration is what a field says, which is a second at least; 0: it is empty.
+// Duration reads the duration in a field, which must be a second at least; 0: the field is empty.
 func Duration(field, text string) (api.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -48,7 +48,7 @@ func Duration(field, text string) (api.Duration, error) {
 	return api.Duration(d), nil
 }
 
-// Pairs reads NAME=text, one in a line or behind a comma.
+// Pairs reads pairs NAME=text, with a comma or a new line between them.
 func Pairs(text string) (map[string]string, error) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' })
 	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.TrimSpace(part) == "" })
@@ -70,7 +70,7 @@ func twice(name string) error {
 	return wire.Refuse(wire.CodeBadRequest, "the label "+name+" stands twice", "write it once")
 }
 
-// Words are parted by commas and blanks.
+// Words splits a text at commas and blanks.
 func Words(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
@@ -100,7 +100,7 @@ func Labels(text string) (api.LabelsRequest, error) {
 	return request, err
 }
 
-// Params makes the params of a task. What was left empty is left out.
+// Params makes the params of a task. Empty fields are left out.
 func Params(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
 	params := map[string]any{}
 	for _, p := range known {

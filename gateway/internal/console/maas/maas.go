@@ -56,7 +56,7 @@ func MachineOf(m machines.Machine) Machine {
 	return drawn
 }
 
-// Of is what the address asks for.
+// Of returns the page that the address asks for.
 func Of(q *picture.Query) Machines { return Machines{State: q.Asked("state")} }
 
 // Fill asks for the machines and for the plan. Those with a finding come first.

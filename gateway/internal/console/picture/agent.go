@@ -23,7 +23,7 @@ func Clock(skew *int64) string {
 	return fmt.Sprintf("%.1f s behind the gateway", seconds)
 }
 
-// OwnMemory is what an agent holds.
+// OwnMemory says how much memory an agent holds.
 func OwnMemory(cost *wire.Cost) string {
 	if cost == nil || cost.RSSKiB == nil {
 		return Unknown
@@ -31,7 +31,7 @@ func OwnMemory(cost *wire.Cost) string {
 	return Bytes(*cost.RSSKiB * 1024)
 }
 
-// Browser is the part of a browser's word about itself that people know.
+// Browser returns the part of a User-Agent header that people know.
 func Browser(text string) string {
 	for _, name := range []string{"Firefox", "Edg", "OPR", "Chrome", "Safari", "curl"} {
 		if strings.Contains(text, name+"/") {

@@ -11,7 +11,7 @@ const mostSteps = 4
 // Axis is the axis of values, which begins at 0.
 type Axis struct{ Top, Step float64 }
 
-// AxisFor is the axis with the fewest round steps on which a value has room.
+// AxisFor returns the axis with the fewest round steps that has room for this value.
 func AxisFor(most float64) Axis {
 	if !(most > 0) || math.IsInf(most, 0) {
 		return Axis{1, 1}
@@ -28,7 +28,7 @@ func AxisFor(most float64) Axis {
 // Percent is the axis of shares. It is the same in every plot.
 func PercentAxis() Axis { return Axis{100, 25} }
 
-// Values are where the axis has lines.
+// Values returns the values at which the axis has lines.
 func (a Axis) Values() []float64 {
 	var all []float64
 	for i := 0.0; i*a.Step <= a.Top*(1+1e-9); i++ {
@@ -47,7 +47,7 @@ const (
 	Date      Form = "date"  // 16 Nov
 )
 
-// Layout is the form as package time has it.
+// Layout returns the form as package time has it.
 func (f Form) Layout() string {
 	switch f {
 	case Day:
@@ -58,8 +58,8 @@ func (f Form) Layout() string {
 	return "15:04"
 }
 
-// Ticks are the moments of the frame's time that are written at its edge, in UTC: full ten minutes of an hour, every fourth hour of a day,
-// midnights of a week, Mondays of a month.
+// Ticks returns the moments of the frame's time that are written at its edge, in UTC: full ten minutes of an hour, every fourth hour of a
+// day, midnights of a week, Mondays of a month.
 func (f Frame) Ticks() ([]time.Time, Form) {
 	const day = 24 * time.Hour
 	span := f.Until.Sub(f.Since)

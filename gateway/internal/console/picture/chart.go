@@ -10,7 +10,7 @@ type Chart struct {
 	GPU                 bool
 }
 
-// Charts are the plots of a page, in their order.
+// Charts returns the plots of a page, in their order.
 func Charts() []Chart {
 	const gib = 1024
 	return []Chart{

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/api"
 )
 
-// Event is what happened, for people: a sentence where there is one, and what else is on record of it.
+// Event is an event for people: its sentence if it has one, and its other details.
 type Event struct {
 	api.Event
 	Text  string
@@ -26,8 +26,8 @@ const (
 	sentence    = 40 // characters; a longer value with blanks in it is one
 )
 
-// EventsOf draws events, the newest first. A sentence that an earlier one of them has, or that is told already, is not said again: one
-// fault is found, takes a node out of work, and raises an alert.
+// EventsOf draws events, the newest first. A sentence is not repeated if an earlier event has it, or if told has it: one fault is found,
+// takes a node out of work, and raises an alert.
 func EventsOf(events []api.Event, told ...string) []Event {
 	all := make([]Event, len(events))
 	for i, e := range events {

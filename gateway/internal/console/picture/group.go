@@ -15,7 +15,7 @@ const (
 	groupLabel    = "label:"
 )
 
-// Group is some rows below one another. Without grouping there is one, which has no name.
+// Group is some rows below one another. Without grouping there is one group, which has no name.
 type Group struct {
 	Name string
 	Rows []Row
@@ -24,7 +24,8 @@ type Group struct {
 // Choice is one of the values that a person can choose from.
 type Choice struct{ Value, Text string }
 
-// GroupsOf puts the rows below the names of their groups. Rows stay in their order within one. colour is what the heat map's colours say.
+// GroupsOf puts the rows below the names of their groups. Within a group the rows keep their order. colour is what the heat map's colours
+// say.
 func GroupsOf(nodes []api.NodeRow, by, colour string) []Group {
 	var all []Group
 	at := map[string]int{}
@@ -54,13 +55,13 @@ func groupOf(n *api.NodeRow, by string) string {
 	return Dash(n.Labels[strings.TrimPrefix(by, groupLabel)])
 }
 
-// CanGroup tells whether nodes can be grouped so.
+// CanGroup reports whether nodes can be grouped by this.
 func CanGroup(by string) bool {
 	label, ok := strings.CutPrefix(by, groupLabel)
 	return by == groupTenant || by == groupProvider || ok && label != ""
 }
 
-// GroupKeys are the ways to group these nodes, and the one that was asked for.
+// GroupKeys returns the ways to group these nodes, and the one that was asked for.
 func GroupKeys(nodes []api.NodeRow, asked string) []Choice {
 	labels := map[string]bool{}
 	for i := range nodes {

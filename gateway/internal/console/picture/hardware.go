@@ -27,12 +27,12 @@ type GPU struct {
 	Held               []api.GPUHold // who has it, or its parts; none: nobody
 }
 
-// Has tells whether a UUID is that of the GPU, or of a part of it.
+// Has reports whether a UUID is that of the GPU, or of a part of it.
 func (g *GPU) Has(uuid string) bool {
 	return g.UUID == uuid || slices.ContainsFunc(g.MIGInstances, func(part wire.MIGInstance) bool { return part.UUID == uuid })
 }
 
-// GPUsOf are the rows of the table, in the order of the GPUs. placed says who has them; nil: nobody.
+// GPUsOf returns the rows of the table, in the order of the GPUs. placed says who has them; nil: nobody.
 func GPUsOf(h *wire.Hardware, placed *api.NodePlacement) []GPU {
 	var rows []GPU
 	for _, g := range h.GPUs {
@@ -49,7 +49,7 @@ func GPUsOf(h *wire.Hardware, placed *api.NodePlacement) []GPU {
 	return rows
 }
 
-// HostOf is what there is beside GPUs.
+// HostOf returns the meters of the machine itself, without its GPUs.
 func HostOf(h *wire.Hardware) []Meter {
 	return []Meter{
 		{"Memory", amounts(h.MemoryUsedMiB, h.MemoryTotalMiB), share(h.MemoryUsedMiB, h.MemoryTotalMiB)},

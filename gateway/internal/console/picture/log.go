@@ -67,7 +67,7 @@ func undrawn(r rune) bool {
 	return r != '\t' && (unicode.Is(unicode.C, r) || r == unicode.ReplacementChar || r == '\u2028' || r == '\u2029')
 }
 
-// LogSources are what a page offers. A unit and a workload need their name behind it.
+// LogSources returns the sources that a page offers. A unit and a workload need their name behind it.
 func LogSources() []string {
 	return []string{wire.LogAgent, wire.LogKernel, wire.LogBoot, wire.LogUnit, wire.LogWorkload}
 }

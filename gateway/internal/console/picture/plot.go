@@ -30,12 +30,12 @@ type Frame struct {
 	Top          float64
 }
 
-// X is where a moment stands. What is outside of the drawing stands at its edge, as for Y.
+// X returns the place of a moment. A moment outside of the drawing is placed at its edge; the same holds for Y.
 func (f Frame) X(at time.Time) float64 {
 	return rounded(min(max(float64(at.Sub(f.Since))/float64(f.Until.Sub(f.Since)), 0), 1) * Width)
 }
 
-// Y is where a value stands, from the top.
+// Y returns the place of a value, from the top.
 func (f Frame) Y(value float64) float64 {
 	if f.Top <= 0 {
 		return Height
@@ -46,7 +46,7 @@ func (f Frame) Y(value float64) float64 {
 // rounded has a digit behind the point: more would be less than a pixel.
 func rounded(v float64) float64 { return math.Round(v*10) / 10 }
 
-// Line is the path of an SVG through the points, broken where one has no value. A value alone between two gaps is a short stroke.
+// Line returns the path of an SVG through the points, broken at points without a value. A value alone between two gaps is a short stroke.
 func (f Frame) Line(points []Point) string {
 	var out strings.Builder
 	write := func(command string, numbers ...float64) {
@@ -79,7 +79,7 @@ func (f Frame) Line(points []Point) string {
 // Span is a piece of the time.
 type Span struct{ From, To time.Time }
 
-// Gaps are the pieces of the frame's time in which no track has a value. step is the time from one value to the next.
+// Gaps returns the pieces of the frame's time in which no track has a value. step is the time from one value to the next.
 func (f Frame) Gaps(tracks [][]Point, step time.Duration) []Span {
 	var known []Span
 	for _, points := range tracks {

@@ -50,7 +50,7 @@ type Line struct {
 	Most  string
 }
 
-// GridLine is a value of the axis, at so many pixels from the top.
+// GridLine is a value of the axis, and how many pixels it is from the top.
 type GridLine struct {
 	Y    float64
 	Text string
@@ -105,7 +105,7 @@ func FigureOf(c Chart, asked Asked, answer api.Series) Figure {
 	return f
 }
 
-// StepSeconds is for scripts.
+// StepSeconds returns the step in seconds, for scripts.
 func (f Figure) StepSeconds() int64 { return int64(f.Step / time.Second) }
 
 // words are the plot for a screen reader.
@@ -290,7 +290,7 @@ func amount(value float64) string {
 	return strconv.FormatFloat(math.Round(value*digits)/digits, 'f', -1, 64)
 }
 
-// Mark adds the events of its time.
+// Mark adds the events that happened in the figure's time.
 func (f *Figure) Mark(events []api.Event) {
 	for _, e := range events {
 		if !e.At.Before(f.Since) && e.At.Before(f.Until) {

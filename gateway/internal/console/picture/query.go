@@ -29,16 +29,16 @@ func QueryOf(u *url.URL) *Query {
 	return &Query{values: values, broken: err != nil, read: map[string]bool{}}
 }
 
-// Whole is a parameter as it stands there.
+// Whole returns a parameter unchanged.
 func (q *Query) Whole(name string) string {
 	q.read[name] = true
 	return q.values.Get(name)
 }
 
-// Asked is a parameter without blanks around it.
+// Asked returns a parameter without blanks around it.
 func (q *Query) Asked(name string) string { return strings.TrimSpace(q.Whole(name)) }
 
-// Chosen is a parameter that has one of a few values, or else the usual one.
+// Chosen returns a parameter if it has one of the known values, else the usual one.
 func (q *Query) Chosen(name, usual string, others ...string) string {
 	text := q.Asked(name)
 	if text == "" || text == usual || slices.Contains(others, text) {
@@ -52,13 +52,13 @@ func (q *Query) Chosen(name, usual string, others ...string) string {
 	return usual
 }
 
-// Set tells whether a parameter is switched on.
+// Set reports whether a parameter is switched on.
 func (q *Query) Set(name string) bool {
 	text := q.Chosen(name, "", "1", "true")
 	return text != ""
 }
 
-// Count is a number from least to most; without the parameter it is the least.
+// Count returns a number from least to most; without the parameter it is the least.
 func (q *Query) Count(name string, least, most int) int {
 	text := q.Asked(name)
 	n, err := strconv.Atoi(text)
@@ -78,7 +78,7 @@ func given(name, value string) string {
 	return fmt.Sprintf("%.60s=%.60s", Drawn(name), Drawn(value))
 }
 
-// Left are the parts of the URL that were not used, and why. There may be many: a page shows some.
+// Left returns the parts of the URL that were not used, and why. There may be many: a page shows some.
 func (q *Query) Left() []Ignored {
 	const most = 5
 	all := q.ignored

@@ -34,7 +34,8 @@ type RecordingLine struct {
 	Note   bool // the text is not the terminal's
 }
 
-// RecordingOf reads a recording up to the lines that are asked for. still is asked now and then whether anybody waits for it.
+// RecordingOf reads a recording up to the lines that are asked for. It calls still now and then: still returns an error if nobody waits for
+// the result any more.
 func RecordingOf(cast io.Reader, from int, still func() error) (Recording, error) {
 	r := reader{Recording: Recording{From: from}}
 	d, h, err := asciicast.NewDecoder(cast)
@@ -150,7 +151,7 @@ type Said struct {
 	Hint string
 }
 
-// RecordingSays is what a person has to know of a recording that is not complete; nil: it is.
+// RecordingSays returns what a person has to know if the recording is not complete; nil: it is complete.
 func RecordingSays(state string) *Said {
 	said := func(class, message, hint string) *Said { return &Said{Mark{class, shapeOf(class), message}, hint} }
 	switch state {

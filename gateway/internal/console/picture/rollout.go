@@ -7,13 +7,13 @@ import (
 	"muster/gateway/api"
 )
 
-// Count is how many nodes of a channel are so.
+// Count is how many nodes of a channel are in one state.
 type Count struct {
 	Name  string
 	Nodes int
 }
 
-// CountsOf leaves out what is 0, but for the first two.
+// CountsOf returns the counts that are not 0, and the first two always.
 func CountsOf(c api.RolloutCounts) []Count {
 	all := []Count{{"nodes", c.Nodes}, {"running", c.Running}, {"waiting", c.Waiting}, {"admitted", c.Admitted}, {"failed", c.Failed},
 		{"silent", c.Silent}, {"held", c.Held}, {"pinned", c.Pinned}, {"unable", c.Unable}, {"offline", c.Offline}}
@@ -26,7 +26,7 @@ func CountsOf(c api.RolloutCounts) []Count {
 	return kept
 }
 
-// WaveText is where a rollout stands.
+// WaveText says how far a rollout is.
 func WaveText(c api.Channel) string {
 	if c.Waves == 0 || c.Wave == 0 {
 		return Unknown

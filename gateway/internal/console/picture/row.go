@@ -127,7 +127,7 @@ func worstOf(n *api.NodeRow) Worst {
 	return Worst{}
 }
 
-// Title is what stands there on hover: the sentence, and what to do.
+// Title returns the text for hovering: the sentence, and what to do.
 func (w Worst) Title(n *api.NodeRow) string {
 	if len(n.Findings) == 0 {
 		return w.Mark.Word
@@ -163,7 +163,7 @@ func powerText(gpus []api.GPU) string {
 	return wattText(watts)
 }
 
-// RowMarks are the classes and shapes of the words that rows show, as JSON: the browser has them from here.
+// RowMarks returns the classes and shapes of the words that rows show, as JSON: the browser has them from here.
 func RowMarks() (string, error) {
 	marks := map[string][2]string{}
 	severities := []string{api.SeveritySevere, api.SeverityWarn, api.SeverityNote}

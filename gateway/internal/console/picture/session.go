@@ -18,7 +18,7 @@ type SessionRow struct {
 	How  string // it ended; empty: it goes on
 }
 
-// SessionRowOf says what is known of a session. What a node said of it has no characters that are not drawn.
+// SessionRowOf says what is known of a session. Texts that come from a node are without characters that cannot be drawn.
 func SessionRowOf(s api.Session, now time.Time) SessionRow {
 	row := SessionRow{Session: s, Kind: strings.TrimPrefix(s.Type, "session."), What: Drawn(purpose(s)), Took: Unknown}
 	switch s.Type {
@@ -41,7 +41,7 @@ func SessionRowOf(s api.Session, now time.Time) SessionRow {
 	return row
 }
 
-// SessionRowsOf are the rows in the order of the sessions.
+// SessionRowsOf returns the rows in the order of the sessions.
 func SessionRowsOf(list []api.Session, now time.Time) []SessionRow {
 	rows := make([]SessionRow, 0, len(list))
 	for _, s := range list {

@@ -14,7 +14,7 @@ type SheetRow struct {
 	Values []string
 }
 
-// SheetOf leaves out what none of the GPUs says.
+// SheetOf leaves out rows for which no GPU has a value.
 func SheetOf(gpus []wire.GPU) []SheetRow {
 	var rows []SheetRow
 	for _, line := range sheet() {

@@ -15,7 +15,7 @@ type Tile struct {
 	Bad  bool
 }
 
-// TilesOf are the figures in their order.
+// TilesOf returns the figures in their order.
 func TilesOf(t api.Totals) []Tile {
 	nodes := Tile{Name: "nodes", Big: Many(t.Nodes), Text: statusText(t), Bad: t.Statuses[wire.StatusStale] > 0}
 	seen := Many(t.GPUsSeen)

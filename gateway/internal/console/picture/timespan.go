@@ -12,7 +12,7 @@ type Timespan struct {
 	For  time.Duration
 }
 
-// Timespans are the times that can be chosen for a page; the first is the usual one.
+// Timespans returns the times that can be chosen for a page; the first is the usual one.
 func Timespans(page string) []Timespan {
 	const day = 24 * time.Hour
 	all := []Timespan{{"hour", "", time.Hour}, {"day", "", day}, {"week", "", 7 * day}, {"month", "", 30 * day}}
@@ -22,12 +22,12 @@ func Timespans(page string) []Timespan {
 	return all
 }
 
-// AllEmpty tells that no figure has a value.
+// AllEmpty reports whether no figure has a value.
 func AllEmpty(figures []Figure) bool {
 	return !slices.ContainsFunc(figures, func(f Figure) bool { return !f.Empty })
 }
 
-// Further is the shortest time, longer than the one since then, in which a node was heard; nil: there is none to choose.
+// Further returns the shortest time to choose that is longer than the present one and in which the node was heard; nil: there is none.
 func Further(all []Timespan, since, until time.Time, heard *time.Time) *Timespan {
 	for i, r := range all {
 		if heard != nil && heard.Before(since) && heard.After(until.Add(-r.For)) {

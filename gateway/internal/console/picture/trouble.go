@@ -37,7 +37,7 @@ type Silence struct {
 	Topic    string
 }
 
-// ReasonsOf leaves out what the findings say at greater length.
+// ReasonsOf returns the reasons of the node's state, without those that the findings explain in more words.
 func ReasonsOf(n *api.NodeDetail, findings []Finding) []Reason {
 	var all []Reason
 	for _, word := range n.StateReasons {
@@ -57,8 +57,8 @@ func meaningOf(word string) string {
 	return ""
 }
 
-// FindingsOf are the findings of a node. Each GPU gets those that are about it. That the node is silent is left out where the page tells
-// it at greater length.
+// FindingsOf returns the findings of a node. Each GPU gets those that are about it. If told is set, the page says at greater length that
+// the node is silent, so that finding is left out.
 func FindingsOf(n *api.NodeDetail, gpus []GPU, told *Silence) []Finding {
 	places := map[string]string{}
 	for i := range gpus {
@@ -89,7 +89,7 @@ type Last struct {
 	Sample []string
 }
 
-// SilenceOf says what is known of a node that died quietly; nil: it did not.
+// SilenceOf says what is known of a node that fell silent; nil: the node did not.
 func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 	if n.Status != wire.StatusStale || n.State == wire.StateRetired || n.LastSeen == nil {
 		return nil
@@ -113,7 +113,7 @@ func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 	return s
 }
 
-// SampleOf is what a node said last of its hardware, in a few words each; nil: it said nothing.
+// SampleOf returns what a node said last of its hardware, in a few words each; nil: it said nothing.
 func SampleOf(h *wire.Hardware, gpus []GPU, host []Meter) []string {
 	if h == nil {
 		return nil

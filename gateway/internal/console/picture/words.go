@@ -155,7 +155,7 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
-// Dash is the text, or the sign for what is not known.
+// Dash returns the text; if it is empty, the sign for a value that is not known.
 func Dash(text string) string {
 	if text == "" {
 		return Unknown

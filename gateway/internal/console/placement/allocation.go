@@ -49,13 +49,13 @@ type Place struct {
 	GPUs int
 }
 
-// Running is true if its end can be moved.
+// Running reports whether the end of the allocation can be moved.
 func (a Allocation) Running() bool { return a.State == api.AllocationAllocated }
 
-// Live is true if it can be given back.
+// Live reports whether the allocation can be given back.
 func (a Allocation) Live() bool { return a.Running() || a.State == api.AllocationWaiting }
 
-// AllocationsOf is what the address asks for.
+// AllocationsOf returns the page that the address asks for.
 func AllocationsOf(q *picture.Query) Allocations {
 	p := Allocations{States: api.AllocationStates(), Filter: api.AllocationFilter{Owner: q.Asked("owner"), Tenant: q.Asked("tenant"),
 		State: q.Asked("state"), Node: q.Asked("node"), All: q.Set("all"), Cursor: q.Asked("cursor"), Limit: allocationsOfPage}}
@@ -64,7 +64,7 @@ func AllocationsOf(q *picture.Query) Allocations {
 	return p
 }
 
-// Fill asks for what the filter picks. to and by are those of the drawing.
+// Fill gets the allocations that the filter picks. to and by are those of the drawing.
 func (p *Allocations) Fill(ctx context.Context, c *client.Client, now time.Time, to, by string) error {
 	f := p.Filter
 	f.All = f.All || f.State == api.AllocationReleased
@@ -110,7 +110,7 @@ func AllocationOf(a api.Allocation) Allocation {
 	return row
 }
 
-// ReleaseSays is what happens when it is given back, in sentences.
+// ReleaseSays returns what happens when the allocation is given back, in sentences.
 func (a Allocation) ReleaseSays() []string {
 	if a.State == api.AllocationWaiting {
 		return []string{"It waits for " + a.Wants + ", and leaves the queue.", "To come back it has to queue again, behind the others."}
@@ -124,7 +124,7 @@ func (a Allocation) ReleaseSays() []string {
 		"The GPUs are free for others when they are found to be clean.", "This cannot be undone."}
 }
 
-// Count says how many there are of something.
+// Count says how many there are of something, such as "3 nodes".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

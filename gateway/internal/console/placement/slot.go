@@ -20,7 +20,7 @@ type Slots struct {
 	api.SlotList
 }
 
-// SlotsOf is what the address asks for.
+// SlotsOf returns the page that the address asks for.
 func SlotsOf(q *picture.Query) Slots {
 	p := Slots{States: api.SlotStates(), Filter: api.SlotFilter{Selector: q.Asked("selector"), Node: q.Asked("node"), State: q.Asked("state"),
 		SKU: q.Asked("sku"), Tenant: q.Asked("tenant"), Cursor: q.Asked("cursor"), Limit: 200}}
@@ -29,13 +29,13 @@ func SlotsOf(q *picture.Query) Slots {
 	return p
 }
 
-// Fill asks for what the filter picks.
+// Fill gets the slots that the filter picks.
 func (p *Slots) Fill(ctx context.Context, c *client.Client) (err error) {
 	p.SlotList, err = client.Get[api.SlotList](ctx, c, api.PathSlots, p.Filter)
 	return err
 }
 
-// CheckDecision refuses what a form should not say.
+// CheckDecision refuses a decision that a form must not send.
 func CheckDecision(q api.SlotDecision, verb string) error {
 	switch {
 	case verb != "approve" && verb != "disable":
@@ -46,7 +46,7 @@ func CheckDecision(q api.SlotDecision, verb string) error {
 	return nil
 }
 
-// IDs are the ids of slots.
+// IDs returns the ids of slots.
 func IDs(slots []api.Slot) []string {
 	var ids []string
 	for _, s := range slots {
@@ -55,7 +55,7 @@ func IDs(slots []api.Slot) []string {
 	return ids
 }
 
-// DecisionSays is what a decision about slots would do, in sentences, as far as a dry run has found it out.
+// DecisionSays returns what a decision about slots would do, in sentences, as far as a dry run has found it out.
 func DecisionSays(q api.SlotDecision, would api.SlotsDecided) []string {
 	var nodes, others []string
 	gpus := 0

@@ -36,7 +36,7 @@ type Instance struct {
 	There picture.Mark
 }
 
-// Of is what the address asks for.
+// Of returns the page that the address asks for.
 func Of(q *picture.Query, now time.Time) Providers {
 	return Providers{Account: q.Asked("account"), now: now}
 }

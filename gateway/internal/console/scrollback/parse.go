@@ -53,7 +53,7 @@ type parser struct {
 	between bool // the sequence has an intermediate character, so it is none that is known here
 }
 
-// Write takes what the terminal was sent at a time since the beginning.
+// Write takes what the terminal was sent, at a time counted from the beginning.
 func (s *Screen) Write(at time.Duration, sent string) error {
 	s.now = max(s.now, at)
 	for _, r := range sent {

@@ -59,15 +59,16 @@ type Screen struct {
 	parser
 }
 
-// New is an empty terminal. Each line goes to give when it leaves the screen. An error of give ends the work: Write and End return it.
+// New makes an empty terminal. It calls give with each line that leaves the screen. An error of give ends the work: Write and End return
+// it.
 func New(width, height int, give func(Line) error) *Screen {
 	s := &Screen{give: give}
 	s.Resize(width, height)
 	return s
 }
 
-// Resize sets the size of the terminal, in columns and rows. Text is not wrapped anew. A size that no terminal has becomes one that some
-// have.
+// Resize sets the size of the terminal, in columns and rows. Text is not wrapped anew. A size that no terminal can have is brought within
+// bounds.
 func (s *Screen) Resize(width, height int) {
 	s.width = min(max(width, 1), widest)
 	s.height = min(max(height, 1), highest)
@@ -81,7 +82,7 @@ func (s *Screen) Resize(width, height int) {
 	s.move(s.y, s.x)
 }
 
-// End gives what is on the screen.
+// End calls give with what is still on the screen.
 func (s *Screen) End() error {
 	s.back()
 	s.push()

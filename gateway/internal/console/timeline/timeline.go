@@ -1,5 +1,5 @@
-// Package timeline says where the bars of a drawing go that shows who has which GPUs until when: a row for each node, and on it a bar for
-// each allocation. Its numbers are percent of the width, and pixels of the height: who draws it puts them on the screen.
+// Package timeline computes a drawing that shows who has which GPUs until when: a row for each node, and on it a bar for each allocation.
+// Its numbers are percent of the width, and pixels of the height; the caller puts them on the screen.
 package timeline
 
 import (
@@ -83,7 +83,7 @@ type Part struct {
 	X, Width float64
 }
 
-// Draw draws allocations. to says how far ahead, by what the colours say.
+// Draw draws allocations. to says how far ahead the drawing goes, by says what the colours mean.
 func Draw(list []api.Allocation, now time.Time, to, by string) Chart {
 	c := Chart{Since: now.Add(-past), Until: until(list, now, to)}
 	colours := c.colour(list, by)

@@ -5,7 +5,7 @@ import (
 	"muster/gateway/api/machines"
 )
 
-// Reached is true if the work may have changed something that must be taken back: in MAAS, or the node of a deployment.
+// Reached reports whether the work may have changed something that must be taken back: in MAAS, or the node of a deployment.
 func (f Facts) Reached() bool {
 	if f.Work.Act == machines.ActDeploy {
 		return !prepares(f.Work.Step) || f.in(wire.StateDeploying)
@@ -13,7 +13,7 @@ func (f Facts) Reached() bool {
 	return f.Work.Step != ""
 }
 
-// MayCancel says why the work cannot be taken back, and what a person does then. Empty: it can.
+// MayCancel says why the work cannot be taken back, and what a person does then. Both are empty if it can.
 func (f Facts) MayCancel() (why, next string) {
 	switch {
 	case f.Work.Act == machines.ActDeploy || f.Gone:

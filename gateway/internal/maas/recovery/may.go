@@ -8,7 +8,8 @@ import (
 	"muster/gateway/api/machines"
 )
 
-// May says why the work, which has not begun, could not be done, by the node and by MAAS, and what a person does then. Empty: it may begin.
+// May says why a work that has not begun could not be done, by the node and by MAAS, and what a person does then. Both are empty if it may
+// begin.
 func (f Facts) May() (why, next string) {
 	f.Mine = false
 	if f.Work.Act == machines.ActDeploy {

@@ -50,7 +50,7 @@ func (m Machine) status() region.Status { return region.StatusOf(m.Status) }
 // foreign is true for a machine that somebody else has.
 func (m Machine) foreign() bool { return m.Owner != "" && !m.Ours && !m.Unsure }
 
-// Held is true in the statuses in which MAAS keeps the agent name of who acquired the machine.
+// Held reports whether MAAS, in this status, keeps the agent name of whoever acquired the machine.
 func (m Machine) Held() bool {
 	switch m.Status {
 	case statusReserved, statusDeployed, statusDeploying, statusAllocated, statusFailedDeployment:
@@ -90,46 +90,20 @@ const (
 	statusNotTested        = 22
 )
 
-// Empty is true in the statuses that no machine has while something of a tenant is on it.
+// Empty reports whether a machine in this status can have nothing of a tenant on it.
 func Empty(status int) bool {
 	return slices.Contains([]int{statusNew, statusCommissioning, statusNotCommissioned, statusReady}, status)
 }
 
-// State is the machine's state in the words of machines.Machine.
+// State returns the machine's state in the words of machines.Machine.
 func (f Facts) State() string {
 	if f.Gone {
 		return machines.StateGone
 	}
-	switch f.Status {
-	case statusDeployed:
-		if f.works() {
-			return machines.StateDeployed
-		}
-		return machines.StateInstalled
-	case statusMissing, statusRetired, statusBroken:
-		return machines.StateBroken
-	case statusTesting:
-		return machines.StateTesting
+	if f.Status == statusDeployed && f.works() {
+		return machines.StateDeployed
 	}
-	switch f.status().State {
-	case region.Uncommissioned:
-		return machines.StateNew
-	case region.Commissioning:
-		return machines.StateCommissioning
-	case region.Ready:
-		return machines.StateReady
-	case region.Held:
-		return machines.StateAllocated
-	case region.Deploying:
-		return machines.StateDeploying
-	case region.Releasing:
-		return machines.StateReleasing
-	case region.Failed:
-		return machines.StateFailed
-	case region.Away:
-		return machines.StateRescue
-	}
-	return machines.StateUnknown
+	return f.status().State
 }
 
 // works is true for a node whose agent was heard since it enrolled, and that is in no other hands since.

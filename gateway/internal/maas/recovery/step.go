@@ -56,7 +56,7 @@ func end(format string, args ...any) Order {
 
 var done = Order{End: true}
 
-// Step is what comes next in the work. It follows from what is there now, so that a step whose answer was lost is not done twice.
+// Step returns what comes next in the work. It follows from what is there now, so that a step whose answer was lost is not done twice.
 func (f Facts) Step() Order {
 	switch f.Work.Act {
 	case machines.ActDeploy:

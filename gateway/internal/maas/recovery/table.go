@@ -35,7 +35,7 @@ type Row struct {
 	When     func(Facts) bool
 }
 
-// Find gives the rows of a table that are true of a machine, in their order. The Next of each is complete.
+// Find returns the rows of a table that are true of a machine, in their order. The Next of each is complete.
 func Find(table []Row, f Facts) []Row {
 	var found []Row
 	for _, r := range table {
@@ -91,7 +91,7 @@ func (f Facts) remedy(acts []string) string {
 	return ""
 }
 
-// Table is the recovery table, the gravest first.
+// Table returns the recovery table, the gravest first.
 func Table() []Row {
 	return slices.Concat(lost(), stuck(), barred(), usual())
 }

@@ -170,19 +170,26 @@ func Test04List(t *testing.T) {
 		return ids, err
 	}
 	for want, f := range map[int]region.Filter{
-		1201: {}, 400: {Tags: []string{"gpu"}}, 1200: {Statuses: []string{"ready", "failed_deployment"}}, 600: {Pool: "pool1"},
-		1: {AgentName: "muster-1"}, 2: {IDs: []string{"aaaaaa", acquired}}, 0: {AgentName: "muster-2"},
+		1201: {}, 1: {AgentName: "muster-1"}, 2: {IDs: []string{"aaaaaa", acquired}}, 0: {AgentName: "muster-2"},
 	} {
 		if ids, err := list(f); err != nil || len(ids) != want || want == 1 && ids[0] != acquired {
 			t.Errorf("%+v: %d machines, %v; want %d", f, len(ids), err, want)
 		}
 	}
-	_, err := list(region.Filter{Tags: []string{"x"}})
-	refused(t, err, region.Refused, 400, "tags: No such tag(s): 'x'.")
-	_, err = list(region.Filter{Statuses: []string{"x"}})
-	refused(t, err, region.Refused, 400, "")
-	_, err = l.client.Ask(t.Context(), "machines/", "", url.Values{"shape": {"round"}}, nil)
-	refused(t, err, region.Refused, 400, "shape: No such constraint.")
+	raw := func(name string, values ...string) (int, error) {
+		text, err := l.client.Ask(t.Context(), "machines/", "", url.Values{name: values}, nil)
+		return strings.Count(text, `"system_id"`), err
+	}
+	for want, f := range map[int][]string{400: {"tags", "gpu"}, 801: {"not_tags", "gpu"}, 600: {"pool", "pool1"},
+		1200: {"status", "ready", "failed_deployment"}} {
+		if n, err := raw(f[0], f[1:]...); err != nil || n != want {
+			t.Errorf("%q: %d machines, %v; want %d", f, n, err, want)
+		}
+	}
+	for name, says := range map[string]string{"tags": "tags: No such tag(s): 'x'.", "status": "", "shape": "shape: No such constraint."} {
+		_, err := raw(name, "x")
+		refused(t, err, region.Refused, 400, says)
+	}
 }
 
 // Test05NoSuch: that a machine is not there is said before that one may not. A 403 says nothing.
@@ -191,12 +198,15 @@ func Test05NoSuch(t *testing.T) {
 	l := newLab(t, maassim.Config{})
 	id := l.ready()
 	plain := l.as(l.AddUser("ann", false))
-	_, err := plain.Commission(t.Context(), "nosuch", region.CommissionOptions{})
+	_, err := plain.Commission(t.Context(), "nosuch")
 	refused(t, err, region.NoSuch, 404, "No Machine matches the given query.")
-	_, err = plain.Commission(t.Context(), id, region.CommissionOptions{})
+	_, err = plain.Commission(t.Context(), id)
 	refused(t, err, region.Forbidden, 403, "this user of MAAS may not do it, or the machine is locked")
-	_, err = l.client.Tag(t.Context(), "nosuch")
-	refused(t, err, region.NoSuch, 404, "No Tag matches the given query.")
+	for _, op := range []string{"", "machines"} {
+		_, err = l.client.Ask(t.Context(), "tags/nosuch/", op, nil, nil)
+		refused(t, err, region.NoSuch, 404, "No Tag matches the given query.")
+	}
+	refused(t, l.client.Retag(t.Context(), "nosuch", nil, nil), region.NoSuch, 404, "No Tag matches the given query.")
 	_, err = l.client.Ask(t.Context(), "nothing/", "", nil, nil)
 	refused(t, err, region.NotMAAS, 404, "")
 }
@@ -215,7 +225,7 @@ func Test06Locked(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, op("lock"), region.Conflict, 409, "Machine is already locked")
-	for _, name := range []string{"release", "deploy", "mark_broken", "commission", "power_on", "abort"} {
+	for _, name := range []string{"release", "deploy", "mark_broken", "mark_fixed", "commission", "power_on", "abort"} {
 		refused(t, op(name), region.Forbidden, 403, "")
 	}
 	if m := l.is(id, 6); m.Locked == nil || !*m.Locked {

@@ -18,7 +18,6 @@ import (
 
 const (
 	readTime  = time.Minute      // for one try, its answer included
-	powerTime = 90 * time.Second // MAAS asks the machine's power control, and waits for it
 	listTime  = 10 * time.Minute // MAAS makes a list of thousands of machines in minutes
 	writeTime = 2 * time.Minute  // MAAS may wait 15 minutes for a power control; the change is made by then
 
@@ -38,7 +37,6 @@ type request struct {
 	query url.Values
 	form  url.Values // nil: the request only reads
 	time  time.Duration
-	once  bool // a read that is not sent again
 	bare  bool // it goes without the key
 }
 
@@ -72,7 +70,7 @@ func (c *Client) do(ctx context.Context, r request, read func(*http.Response) er
 			return own.error
 		}
 		var failed *Error
-		if r.form != nil || r.once || !errors.As(err, &failed) || !failed.again || tries == retries {
+		if r.form != nil || !errors.As(err, &failed) || !failed.again || tries == retries {
 			return err
 		}
 		again := max(failed.Again, post.Pause(firstPause, longestPause, tries, rand.Float64()))

@@ -18,7 +18,7 @@ func (c *Client) Ask(ctx context.Context, path, op string, query, form url.Value
 	return text, err
 }
 
-// ReadMachine, ReadMachines, ReadTags and ReadEvents read what MAAS writes.
+// ReadMachine, ReadMachines and ReadTags read what MAAS writes.
 func ReadMachine(from io.Reader) (m Machine, err error) {
 	err = readOne(from, func(raw rawMachine) (err error) { m, err = raw.machine(); return err })
 	return m, err
@@ -28,12 +28,7 @@ func ReadMachines(from io.Reader, each func(Machine) error) error {
 	return readRows(from, rawMachine.machine, each)
 }
 
-func ReadTags(from io.Reader, each func(Tag) error) error { return readRows(from, rawTag.tag, each) }
-
-func ReadEvents(from io.Reader) (events []Event, err error) {
-	err = readOne(from, func(raw rawEvents) (err error) { events, err = raw.events(); return err })
-	return events, err
-}
+func ReadTags(from io.Reader, each func(Tag) error) error { return readRows(from, Tag.checked, each) }
 
 // Say and Plain are what errors are made with.
 var Say = say

@@ -18,7 +18,7 @@ import (
 	"muster/gateway/internal/httpserver/post"
 )
 
-// Kind is what went wrong, as a caller must know it.
+// Kind says what went wrong, as far as callers must tell it apart.
 type Kind string
 
 // Kinds of errors. Nothing was done, but for Unclear.
@@ -56,10 +56,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("MAAS, %s: %s (%s)", e.Op, text, e.Kind)
 }
 
-// Unwrap is the end of the caller's context, if that ended the call.
+// Unwrap returns the end of the caller's context, if that ended the call.
 func (e *Error) Unwrap() error { return e.cause }
 
-// KindOf is the kind of an error of this package, and empty for others.
+// KindOf returns the kind of an error of this package, and empty for others.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -68,7 +68,7 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// NoImage tells that MAAS has no image of the system that a deployment asked for: asking again changes nothing.
+// NoImage reports whether MAAS has no image of the system that a deployment asked for: asking again changes nothing.
 func NoImage(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == Refused && (strings.Contains(e.Text, "is not a valid distro_series") ||

@@ -12,7 +12,7 @@ import (
 	"muster/gateway/internal/maas/region"
 )
 
-// lab is a simulated MAAS, a client of it, and the clock of both.
+// lab is a simulated MAAS, a client of it, and the clock of both. In a bubble there is no server.
 type lab struct {
 	*maassim.Sim
 	t      *testing.T
@@ -43,12 +43,25 @@ func (c *clock) sleep(ctx context.Context, d time.Duration) error {
 
 func newLab(t *testing.T, c maassim.Config) *lab {
 	t.Helper()
-	l := &lab{t: t, clock: &clock{now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}}
-	c.Now = l.clock.Now
-	l.Sim = maassim.New(c)
+	l := unserved(t, c)
 	l.server = httptest.NewServer(l.Sim)
 	t.Cleanup(l.server.Close)
 	l.client = l.as(l.Key())
+	return l
+}
+
+// bubbleLab is a lab inside a bubble of synctest: the time of a context is over when nobody has anything left to do, and never before.
+func bubbleLab(t *testing.T) *lab {
+	t.Helper()
+	l := unserved(t, maassim.Config{})
+	l.client = piped(t, l.ServeHTTP, region.Config{Key: l.Key(), Now: l.clock.Now, Sleep: l.clock.sleep})
+	return l
+}
+
+func unserved(t *testing.T, c maassim.Config) *lab {
+	l := &lab{t: t, clock: &clock{now: time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)}}
+	c.Now = l.clock.Now
+	l.Sim = maassim.New(c)
 	return l
 }
 

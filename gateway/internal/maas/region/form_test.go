@@ -80,25 +80,17 @@ func TestForms(t *testing.T) {
 	only := func(_ any, err error) error { return err }
 	for want, act := range map[string]func() error{
 		"machines/?op=allocate agent_name=m-1&comment=c&system_id=abc": func() error { return only(c.Acquire(ctx, "abc", "m-1", "c")) },
-		"machines/abc/?op=deploy agent_name=m-1&comment=c&distro_series=noble&enable_hw_sync=true&ephemeral_deploy=true&" +
-			"hwe_kernel=hwe-24.04&user_data=IyE%3D": func() error {
-			return only(c.Deploy(ctx, "abc", region.Deployment{[]byte("#!"), "noble", "hwe-24.04", true, true, "m-1", "c"}))
+		"machines/abc/?op=deploy agent_name=m-1&comment=c&distro_series=noble&user_data=IyE%3D": func() error {
+			return only(c.Deploy(ctx, "abc", region.Deployment{[]byte("#!"), "noble", "m-1", "c"}))
 		},
-		"machines/abc/?op=release ": func() error { return only(c.Release(ctx, "abc", region.EraseNot, "")) },
-		"machines/abc/?op=release comment=c&erase=true&quick_erase=true&secure_erase=true": func() error {
-			return only(c.Release(ctx, "abc", region.EraseSecureOrQuick, "c"))
-		},
-		"machines/abc/?op=commission ": func() error { return only(c.Commission(ctx, "abc", region.CommissionOptions{})) },
-		"machines/abc/?op=commission skip_bmc_config=true&skip_networking=true&skip_storage=true&testing_scripts=a%2Cb": func() error {
-			return only(c.Commission(ctx, "abc", region.CommissionOptions{true, true, true, []string{"a", "b"}}))
-		},
-		"machines/abc/?op=abort comment=c":       func() error { return c.Abort(ctx, "abc", "c") },
-		"machines/abc/?op=mark_broken comment=c": func() error { return only(c.MarkBroken(ctx, "abc", "c")) },
-		"machines/abc/?op=mark_fixed comment=c":  func() error { return only(c.MarkFixed(ctx, "abc", "c")) },
-		"tags/ comment=c&name=gpu":               func() error { return only(c.CreateTag(ctx, "gpu", "c")) },
+		"machines/abc/?op=release ":                                       func() error { return only(c.Release(ctx, "abc", false, "")) },
+		"machines/abc/?op=release comment=c&erase=true&secure_erase=true": func() error { return only(c.Release(ctx, "abc", true, "c")) },
+		"machines/abc/?op=commission ":                                    func() error { return only(c.Commission(ctx, "abc")) },
+		"machines/abc/?op=abort comment=c":                                func() error { return c.Abort(ctx, "abc", "c") },
+		"machines/abc/?op=mark_fixed comment=c":                           func() error { return only(c.MarkFixed(ctx, "abc", "c")) },
+		"tags/ comment=c&name=gpu":                                        func() error { return c.CreateTag(ctx, "gpu", "c") },
 		"tags/gpu/?op=update_nodes add=a&add=b&remove=c": func() error {
-			_, _, err := c.Retag(ctx, "gpu", []string{"a", "b"}, []string{"c"})
-			return err
+			return c.Retag(ctx, "gpu", []string{"a", "b"}, []string{"c"})
 		},
 	} {
 		if err := act(); err != nil || got != want {
@@ -131,21 +123,6 @@ func TestMultipart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m, _ := l.Machine(id); m.UserData != "IyEK" || m.AgentName != "muster-1" {
-		t.Errorf("%+v", m)
-	}
-}
-
-// TestEphemeral: the options of a deployment arrive.
-func TestEphemeral(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, maassim.Config{})
-	id := l.held()
-	d := script
-	d.Ephemeral, d.HWSync, d.Kernel, d.Comment = true, true, "hwe-24.04", "for a1"
-	if m := l.good(l.client.Deploy(t.Context(), id, d)); m.Ephemeral == nil || !*m.Ephemeral {
-		t.Errorf("%+v", m)
-	}
-	if m, _ := l.Machine(id); !m.HWSync {
 		t.Errorf("%+v", m)
 	}
 }

@@ -15,65 +15,35 @@ import (
 type Machine struct {
 	ID        string // system_id; a machine that was enlisted again has another one
 	Hostname  string
-	FQDN      string
-	Status    int    // MAAS's number, also one that Statuses has not
-	Says      string // the newest line of its log: for people only
+	Status    int    // MAAS's number, also one that the table of statuses has not
 	Error     string // why it is broken, or its deployment failed
 	Owner     string // user; empty: nobody
 	Pool      string
 	Zone      string
 	Locked    *bool
-	Ephemeral *bool // deployed into memory
-
-	PowerType  string   // such as ipmi; manual: MAAS cannot switch it
-	Power      string   // on, off, unknown, error; up to five minutes old
-	Tags       []string // nil: not known
-	IPs        []string
-	MACs       []string
-	UUID       string // of its firmware; MAAS drops it where two machines have the same
-	Vendor     string // of the system, with its product and serial number
-	Product    string
-	Serial     string
-	Arch       string // such as amd64/generic
-	CPUs       *int
-	MemoryMiB  *int64
-	OS         string // that is, or is to be, installed
-	Series     string
-	Kernel     string
-	Commission *int // how the last commissioning ended; Passed: well, so that a release ends in Ready
+	Power     string   // on, off, unknown, error; up to five minutes old
+	Tags      []string // nil: not known
+	MACs      []string
+	UUID      string // of its firmware; MAAS drops it where two machines have the same
+	CPUs      *int
+	MemoryMiB *int64
+	Series    string // of the system that is, or is to be, installed
 }
 
-// Passed is the value of Machine.Commission after which a release ends in Ready. After others it ends in New.
-const Passed = 2
-
-// Filter says which machines are listed. Empty fields do not count. MAAS refuses a tag that it does not have.
+// Filter says which machines are listed. Empty fields do not count.
 type Filter struct {
 	IDs       []string
 	AgentName string // with which they were acquired: MAAS tells it of no machine, and finds machines by it
-	Statuses  []string
-	Tags      []string // that each has
-	Pool      string
 }
 
 func (f Filter) query() url.Values {
-	q := url.Values{}
-	add := func(name string, values ...string) {
-		for _, v := range values {
-			if v != "" {
-				q.Add(name, v)
-			}
-		}
-	}
-	add("id", f.IDs...)
-	add("agent_name", f.AgentName)
-	add("status", f.Statuses...)
-	add("tags", f.Tags...)
-	add("pool", f.Pool)
+	q := url.Values{"id": f.IDs}
+	set(q, "agent_name", f.AgentName)
 	return q
 }
 
-// Machines has each take the machines, one after the other, in the order in which they came to MAAS. Only one is in memory. After an error,
-// the machines that came before are no list of all. An error of each ends the list, and is returned as it is.
+// Machines calls each with the machines, one after the other, in the order in which they came to MAAS. Only one is in memory. After an
+// error, the machines that came before it are not the whole list. An error of each ends the list, and is returned unchanged.
 func (c *Client) Machines(ctx context.Context, f Filter, each func(Machine) error) error {
 	return c.do(ctx, request{path: pathMachines, query: f.query(), time: listTime}, rows(rawMachine.machine, each))
 }
@@ -81,22 +51,6 @@ func (c *Client) Machines(ctx context.Context, f Filter, each func(Machine) erro
 // Machine reads one machine.
 func (c *Client) Machine(ctx context.Context, id string) (Machine, error) {
 	return c.machine(ctx, id, request{})
-}
-
-// Power asks the machine's power control, and takes up to a minute: on, off, unknown or error.
-func (c *Client) Power(ctx context.Context, id string) (string, error) {
-	r, err := c.to(id, request{op: "query_power_state", time: powerTime, once: true})
-	if err != nil {
-		return "", err
-	}
-	state := ""
-	err = c.do(ctx, r, one(func(raw struct{ State string }) error {
-		if state = power(raw.State); raw.State == "" {
-			return errors.New("it has no state")
-		}
-		return nil
-	}))
-	return state, err
 }
 
 // power is a power state. Words that nobody knows are unknown.
@@ -177,36 +131,22 @@ func list(words []string) []string {
 
 // rawMachine is what MAAS writes. Each field may be null or missing.
 type rawMachine struct {
-	SystemID      string `json:"system_id"`
-	Hostname      string
-	FQDN          string
-	Status        maybe[int]
-	StatusMessage string `json:"status_message"`
-	Error         string `json:"error_description"`
-	Owner         string
-	Pool, Zone    named
-	Locked        maybe[bool]
-	Ephemeral     maybe[bool]     `json:"ephemeral_deploy"`
-	PowerType     string          `json:"power_type"`
-	PowerState    string          `json:"power_state"`
-	TagNames      maybe[[]string] `json:"tag_names"`
-	IPs           maybe[[]string] `json:"ip_addresses"`
-	Interfaces    []struct {
+	SystemID   string `json:"system_id"`
+	Hostname   string
+	Status     maybe[int]
+	Error      string `json:"error_description"`
+	Owner      string
+	Pool, Zone named
+	Locked     maybe[bool]
+	PowerState string          `json:"power_state"`
+	TagNames   maybe[[]string] `json:"tag_names"`
+	Interfaces []struct {
 		MAC string `json:"mac_address"`
 	} `json:"interface_set"`
-	UUID     string `json:"hardware_uuid"`
-	Hardware struct {
-		Vendor  string `json:"system_vendor"`
-		Product string `json:"system_product"`
-		Serial  string `json:"system_serial"`
-	} `json:"hardware_info"`
-	Architecture string
-	CPUs         maybe[int]   `json:"cpu_count"`
-	Memory       maybe[int64] // MiB
-	OSystem      string
-	Series       string     `json:"distro_series"`
-	Kernel       string     `json:"hwe_kernel"`
-	Commission   maybe[int] `json:"commissioning_status"`
+	UUID   string       `json:"hardware_uuid"`
+	CPUs   maybe[int]   `json:"cpu_count"`
+	Memory maybe[int64] // MiB
+	Series string       `json:"distro_series"`
 }
 
 const longestWord = 256 // bytes of a name
@@ -220,21 +160,12 @@ func (r rawMachine) machine() (Machine, error) {
 		return Machine{}, fmt.Errorf("machine %s has no status", r.SystemID)
 	}
 	m := Machine{
-		ID: r.SystemID, Status: *r.Status.v, Locked: r.Locked.v, Ephemeral: r.Ephemeral.v, Power: power(r.PowerState),
-		Tags: list(r.TagNames.or()), IPs: list(r.IPs.or()),
-		CPUs: r.CPUs.v, MemoryMiB: r.Memory.v, Commission: r.Commission.v,
-		Hostname: r.Hostname, FQDN: r.FQDN, Says: r.StatusMessage, Error: r.Error, Owner: r.Owner, Pool: r.Pool.Name, Zone: r.Zone.Name,
-		PowerType: r.PowerType, UUID: r.UUID, Vendor: r.Hardware.Vendor, Product: r.Hardware.Product, Serial: r.Hardware.Serial,
-		Arch: r.Architecture, OS: r.OSystem, Series: r.Series, Kernel: r.Kernel,
+		ID: r.SystemID, Status: *r.Status.v, Locked: r.Locked.v, Power: power(r.PowerState), Tags: list(r.TagNames.or()),
+		CPUs: r.CPUs.v, MemoryMiB: r.Memory.v, Hostname: r.Hostname, Error: r.Error, Owner: r.Owner, Pool: r.Pool.Name, Zone: r.Zone.Name,
+		UUID: r.UUID, Series: r.Series,
 	}
-	for _, text := range []*string{&m.Hostname, &m.FQDN, &m.Says, &m.Error, &m.Owner, &m.Pool, &m.Zone, &m.PowerType, &m.UUID, &m.Vendor,
-		&m.Product, &m.Serial, &m.Arch, &m.OS, &m.Series, &m.Kernel} {
+	for _, text := range []*string{&m.Hostname, &m.Error, &m.Owner, &m.Pool, &m.Zone, &m.UUID, &m.Series} {
 		*text = wire.Plain(*text, longestWord)
-	}
-	for _, text := range []*string{&m.Vendor, &m.Product, &m.Serial} {
-		if *text == "Unknown" { // MAAS writes it where it knows nothing
-			*text = ""
-		}
 	}
 	for _, i := range r.Interfaces {
 		if mac := wire.Plain(i.MAC, longestWord); mac != "" {

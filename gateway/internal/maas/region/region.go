@@ -15,17 +15,15 @@ import (
 	"regexp"
 	"strings"
 	"time"
-
-	"muster/gateway/internal/httpserver/post"
 )
 
 // Config says where MAAS is, and whose calls they are.
 type Config struct {
-	URL   string         // such as https://maas.example:5240/MAAS
+	// URL is such as https://maas.example:5240/MAAS. If it begins with http, whoever listens on the way reads the key, and is that user of
+	// MAAS.
+	URL   string
 	Key   string         // CONSUMER:TOKEN:SECRET, as MAAS shows it
 	Roots *x509.CertPool // nil: the machine's own
-	// Plain allows http to another machine. Who listens on the way reads the key then, and is that user of MAAS.
-	Plain bool
 
 	Now   func() time.Time                                                     // nil: time.Now
 	Sleep func(ctx context.Context, d time.Duration) error                     // nil: it waits
@@ -44,7 +42,7 @@ type Client struct {
 
 // New makes a Client. It sends nothing.
 func New(c Config) (*Client, error) {
-	base, err := baseOf(c.URL, c.Plain)
+	base, err := baseOf(c.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +74,11 @@ func New(c Config) (*Client, error) {
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // baseOf is the API's address. People write the URL with or without /MAAS, a last slash, and the path of the API.
-func baseOf(text string, plain bool) (string, error) {
+func baseOf(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		u.Scheme != "https" && u.Scheme != "http" {
 		return "", errors.New("the URL of MAAS is not https://HOST[:PORT]/MAAS")
-	}
-	if u.Scheme == "http" && !plain && !post.IsLoopback(u.Hostname()) {
-		return "", errors.New("the URL of MAAS is not https: who listens on the way reads the API key")
 	}
 	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/2.0")
 	if path == "" {

@@ -10,35 +10,30 @@ import (
 	"muster/gateway/internal/maas/region"
 )
 
-// power asks the machine's power control.
-func (l *lab) power(id, want string) {
-	l.t.Helper()
-	if got, err := l.client.Power(l.t.Context(), id); err != nil || got != want {
-		l.t.Errorf("the power is %q, %v; want %q", got, err, want)
-	}
-}
-
 // Test14Power: the power is a state of its own. Switching takes time, what MAAS shows is up to five minutes old, and the power control may
 // not answer.
 func Test14Power(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, maassim.Config{})
 	id := l.held()
+	power := func(want string) {
+		t.Helper()
+		if m := l.is(id, 9); m.Power != want {
+			t.Errorf("MAAS shows %q, want %q", m.Power, want)
+		}
+	}
 	l.good(l.client.Deploy(t.Context(), id, script))
-	l.power(id, "off")
+	power("off")
 	l.pass(10 * time.Second)
-	l.power(id, "on")
+	power("on")
 	l.Change(id, func(m *maassim.Machine) { m.Power = "off" }) // somebody pulls the plug
 	l.pass(4 * time.Minute)
-	if m := l.is(id, 9); m.Power != "on" {
-		t.Errorf("MAAS shows %q before it looks", m.Power)
-	}
+	power("on") // before MAAS looks
 	l.pass(time.Minute)
-	if m := l.is(id, 9); m.Power != "off" {
-		t.Errorf("MAAS shows %q after it has looked", m.Power)
-	}
+	power("off")
 	l.Change(id, func(m *maassim.Machine) { m.BMCAway = true })
-	l.power(id, "error")
+	l.pass(5 * time.Minute)
+	power("error")
 
 	// A power control that is away fails a deployment later, and other operations after they have made their change.
 	other := l.held()
@@ -53,11 +48,13 @@ func Test14Power(t *testing.T) {
 		refused(t, err, region.Unclear, 503, "")
 		l.is(m, after)
 	}
-	manual := l.Add(maassim.Machine{Status: 4, PowerType: "manual"})
-	if got, err := l.client.Ask(t.Context(), "machines/"+manual+"/", "power_off", nil, url.Values{}); got != "null" || err != nil {
+	manual := "machines/" + l.Add(maassim.Machine{Status: 4, PowerType: "manual"}) + "/"
+	if got, err := l.client.Ask(t.Context(), manual, "power_off", nil, url.Values{}); got != "null" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
-	l.power(manual, "unknown")
+	if got, err := l.client.Ask(t.Context(), manual, "query_power_state", nil, nil); got != `{"state":"unknown"}` || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // Test15Release: a machine that runs releases until it is off. One that is off is free at once. Releasing again does nothing.
@@ -66,7 +63,7 @@ func Test15Release(t *testing.T) {
 	l := newLab(t, maassim.Config{})
 	id, ctx := l.deployed(), t.Context()
 	for range 2 {
-		if m := l.good(l.client.Release(ctx, id, region.EraseNot, "done")); m.Status != 12 || m.Owner != "muster" {
+		if m := l.good(l.client.Release(ctx, id, false, "done")); m.Status != 12 || m.Owner != "muster" {
 			t.Errorf("%+v", m)
 		}
 	}
@@ -74,50 +71,67 @@ func Test15Release(t *testing.T) {
 	l.is(id, 12)
 	l.pass(time.Second)
 	l.is(id, 4)
-	l.good(l.client.Release(ctx, id, region.EraseNot, ""))
+	l.good(l.client.Release(ctx, id, false, ""))
 	l.is(id, 4)
-	if m := l.good(l.client.Release(ctx, l.held(), region.EraseNot, "")); m.Status != 4 {
+	if m := l.good(l.client.Release(ctx, l.held(), false, "")); m.Status != 4 {
 		t.Errorf("a machine that is off has status %d after its release", m.Status)
 	}
 	// What counts is what MAAS saw last: a machine that somebody has switched on since is free, and runs.
 	held := l.held()
 	l.Change(held, func(m *maassim.Machine) { m.Power = "on" })
-	if m := l.good(l.client.Release(ctx, held, region.EraseNot, "")); m.Status != 4 {
+	if m := l.good(l.client.Release(ctx, held, false, "")); m.Status != 4 {
 		t.Errorf("a machine that MAAS believes to be off has status %d after its release", m.Status)
 	}
 }
 
-// Test16Erase: each way to ask for erasing erases, and ends over 12 in 4. It may fail or hang, which has no time-out.
+// Test16Erase: each way to ask for erasing erases, and ends over 12 in 4. Muster asks for the disks' own way. Erasing may fail, or hang
+// without a time-out.
 func Test16Erase(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, maassim.Config{})
-	for _, e := range []region.Erasure{region.EraseFull, region.EraseQuick, region.EraseSecure, region.EraseSecureOrQuick} {
-		id := l.deployed()
-		if m := l.good(l.client.Release(t.Context(), id, e, "")); m.Status != 14 {
-			t.Errorf("%s: status %d", e, m.Status)
+	ask := func(id string, flags ...string) {
+		form := url.Values{}
+		for _, flag := range flags {
+			form.Set(flag, "true")
 		}
+		if _, err := l.client.Ask(t.Context(), "machines/"+id+"/", "release", nil, form); err != nil {
+			t.Error(err)
+		}
+	}
+	for i, c := range []struct {
+		release func(id string)
+		erased  string
+	}{
+		{func(id string) { l.good(l.client.Release(t.Context(), id, true, "")) }, "secure"},
+		{func(id string) { ask(id, "erase") }, "full"},
+		{func(id string) { ask(id, "quick_erase") }, "quick"},
+		{func(id string) { ask(id, "secure_erase") }, "secure"},
+		{func(id string) { ask(id, "erase", "quick_erase", "secure_erase") }, "secure-or-quick"},
+	} {
+		id := l.deployed()
+		c.release(id)
+		l.is(id, 14)
 		l.pass(2 * time.Minute)
 		l.is(id, 14)
 		l.pass(10 * time.Second)
 		l.is(id, 12)
 		l.pass(10 * time.Second)
 		l.is(id, 4)
-		if m, _ := l.Machine(id); m.Erased != string(e) {
-			t.Errorf("it was erased %q, want %q", m.Erased, e)
+		if m, _ := l.Machine(id); m.Erased != c.erased {
+			t.Errorf("%d: it was erased %q, want %q", i, m.Erased, c.erased)
 		}
 	}
 	fails, hangs := l.deployed(), l.deployed()
 	l.Change(fails, func(m *maassim.Machine) { m.Fails = true })
 	l.Change(hangs, func(m *maassim.Machine) { m.Hangs = true })
-	l.good(l.client.Release(t.Context(), fails, region.EraseQuick, ""))
-	l.good(l.client.Release(t.Context(), hangs, region.EraseQuick, ""))
+	l.good(l.client.Release(t.Context(), fails, true, ""))
+	l.good(l.client.Release(t.Context(), hangs, true, ""))
 	l.pass(3 * time.Minute)
 	l.is(fails, 15)
 	l.pass(48 * time.Hour)
 	l.is(hangs, 14)
 	all := newLab(t, maassim.Config{EraseAll: true})
-	id := all.deployed()
-	if m := all.good(all.client.Release(t.Context(), id, region.EraseNot, "")); m.Status != 14 {
+	if m := all.good(all.client.Release(t.Context(), all.deployed(), false, "")); m.Status != 14 {
 		t.Errorf("a setting that erases all leaves status %d", m.Status)
 	}
 }
@@ -129,11 +143,7 @@ func Test17Ready(t *testing.T) {
 	for _, passed := range []bool{true, false} {
 		id := l.deployed()
 		l.Change(id, func(m *maassim.Machine) { m.Passed = passed })
-		m := l.is(id, 6)
-		if (m.Commission != nil && *m.Commission == region.Passed) != passed {
-			t.Errorf("the commissioning is %v, want %v", m.Commission, passed)
-		}
-		l.good(l.client.Release(t.Context(), id, region.EraseNot, ""))
+		l.good(l.client.Release(t.Context(), id, false, ""))
 		l.pass(10 * time.Second)
 		l.is(id, map[bool]int{true: 4, false: 0}[passed])
 	}
@@ -144,20 +154,20 @@ func Test18Forgets(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, maassim.Config{})
 	id, ctx := l.deployed(), t.Context()
-	set := func(id string) (string, error) {
+	set := func() (string, error) {
 		return l.client.Ask(ctx, "machines/"+id+"/", "set_owner_data", nil, url.Values{"allocation": {"a1"}})
 	}
-	if got, err := set(id); err != nil || !strings.Contains(got, `"allocation":"a1"`) {
+	if got, err := set(); err != nil || !strings.Contains(got, `"allocation":"a1"`) {
 		t.Errorf("%s, %v", got, err)
 	}
-	l.good(l.client.Release(ctx, id, region.EraseNot, ""))
+	l.good(l.client.Release(ctx, id, false, ""))
 	l.pass(10 * time.Second)
 	m := l.is(id, 4)
 	is, _ := l.Machine(id)
-	if m.Owner != "" || m.OS != "" || m.Series != "" || is.AgentName != "" || len(is.OwnerData) != 0 || is.UserData != "" {
+	if m.Owner != "" || m.Series != "" || is.OSystem != "" || is.AgentName != "" || len(is.OwnerData) != 0 || is.UserData != "" {
 		t.Errorf("%+v\n%+v", m, is)
 	}
-	_, err := set(id)
+	_, err := set()
 	refused(t, err, region.Conflict, 409, "Cannot set workload annotation: it hasn't been acquired.")
 }
 
@@ -176,8 +186,8 @@ func Test19Abort(t *testing.T) {
 		t.Errorf("it is %q's", m.Owner)
 	}
 	commissions, erases, tests := l.ready(), l.deployed(), l.ready()
-	l.good(l.client.Commission(ctx, commissions, region.CommissionOptions{}))
-	l.good(l.client.Release(ctx, erases, region.EraseQuick, ""))
+	l.good(l.client.Commission(ctx, commissions))
+	l.good(l.client.Release(ctx, erases, true, ""))
 	l.Change(tests, func(m *maassim.Machine) { m.Status = 21 })
 	for id, after := range map[string]int{commissions: 0, erases: 15, tests: 4} {
 		if err := l.client.Abort(ctx, id, ""); err != nil {
@@ -192,23 +202,29 @@ func Test20Broken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, maassim.Config{})
 	ctx := t.Context()
-	id := l.deployed()
-	_, err := l.as(l.AddUser("root", true)).MarkBroken(ctx, id, "")
-	refused(t, err, region.Forbidden, 403, "")
-	_, err = l.client.MarkBroken(ctx, l.ready(), "")
-	refused(t, err, region.Forbidden, 403, "")
-	if m := l.good(l.client.MarkBroken(ctx, id, "ECC errors")); m.Error != "ECC errors" || m.Owner != "muster" || m.Status != 8 {
-		t.Errorf("%+v", m)
+	mark := func(c *region.Client, id string) error {
+		_, err := c.Ask(ctx, "machines/"+id+"/", "mark_broken", nil, url.Values{"comment": {"ECC errors"}})
+		return err
+	}
+	id, held := l.deployed(), l.held()
+	refused(t, mark(l.as(l.AddUser("root", true)), id), region.Forbidden, 403, "")
+	refused(t, mark(l.client, l.ready()), region.Forbidden, 403, "")
+	for _, id := range []string{id, held} {
+		if err := mark(l.client, id); err != nil {
+			t.Fatal(err)
+		}
+		if m := l.is(id, 8); m.Error != "ECC errors" || m.Owner != "muster" {
+			t.Errorf("%+v", m)
+		}
 	}
 	l.pass(10 * time.Second)
-	l.power(id, "off")
-	if m := l.good(l.client.MarkFixed(ctx, id, "")); m.Status != 6 || m.Error != "" {
+	if m := l.is(id, 8); m.Power != "off" {
 		t.Errorf("%+v", m)
 	}
-	held := l.held()
-	l.good(l.client.MarkBroken(ctx, held, ""))
-	if m := l.good(l.client.MarkFixed(ctx, held, "")); m.Status != 4 {
-		t.Errorf("%+v", m)
+	for id, after := range map[string]int{id: 6, held: 4} {
+		if m := l.good(l.client.MarkFixed(ctx, id, "")); m.Status != after || m.Error != "" {
+			t.Errorf("%+v, want status %d", m, after)
+		}
 	}
 }
 
@@ -218,17 +234,21 @@ func Test21Commission(t *testing.T) {
 	l := newLab(t, maassim.Config{})
 	for fails, after := range map[bool]int{false: 4, true: 2} {
 		id := l.Add(maassim.Machine{Fails: fails})
-		o := region.CommissionOptions{KeepBMC: true, KeepNetwork: true, KeepStorage: true, Tests: []string{"none"}}
-		if m := l.good(l.client.Commission(t.Context(), id, o)); m.Owner != "muster" || m.Status != 1 {
+		if m := l.good(l.client.Commission(t.Context(), id)); m.Owner != "muster" || m.Status != 1 {
 			t.Errorf("%+v", m)
 		}
 		l.pass(5 * time.Minute)
 		l.is(id, 1)
 		l.pass(10 * time.Second)
-		if m := l.is(id, after); m.Owner != "" || (m.Commission != nil && *m.Commission == region.Passed) == fails {
+		if m := l.is(id, after); m.Owner != "" {
+			t.Errorf("%+v", m)
+		}
+		if m, _ := l.Machine(id); m.Passed == fails {
 			t.Errorf("%+v", m)
 		}
 		l.pass(10 * time.Second)
-		l.power(id, "off")
+		if m := l.is(id, after); m.Power != "off" {
+			t.Errorf("%+v", m)
+		}
 	}
 }

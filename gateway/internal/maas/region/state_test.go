@@ -2,6 +2,7 @@ package region_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http/httptest"
 	"net/url"
@@ -10,36 +11,37 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api/machines"
 	"muster/gateway/internal/kit/maassim"
 	"muster/gateway/internal/maas/region"
 )
 
-// Test07Transitions: what may be done in a status is what the table of statuses says, for each status and operation.
+// Test07Transitions: what MAAS takes in each status. What the client says of commissioning is so.
 func Test07Transitions(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, maassim.Config{})
-	for _, s := range region.Statuses() {
-		for name, want := range map[string]bool{"commission": s.Commissions, "deploy": s.Deploys, "abort": s.Aborts, "mark_fixed": s.Fixes,
-			"release": s.Releases || s.Number == 4 || s.Number == 12} {
-			m := maassim.Machine{Status: s.Number, Owner: "muster", Passed: true, Power: "on"}
-			if s.Number == 21 {
-				m.Status = 4
-			}
-			id := l.Add(m)
-			l.Change(id, func(m *maassim.Machine) { m.Status = s.Number })
+	taken := map[string][]int{"commission": {0, 2, 4, 8}, "deploy": {4, 10}, "abort": {1, 9, 14, 21}, "mark_fixed": {8},
+		"release": {4, 5, 6, 8, 9, 10, 11, 12, 13, 15}}
+	for status := range 23 {
+		for name, in := range taken {
+			id := l.Add(maassim.Machine{Status: 4, Owner: "muster", Passed: true, Power: "on"})
+			l.Change(id, func(m *maassim.Machine) { m.Status = status })
 			_, err := l.client.Ask(t.Context(), "machines/"+id+"/", name, nil, url.Values{"user_data": {"IyEK"}})
-			if (err == nil) != want {
-				t.Errorf("%s of a machine that is %s: %v, want %v", name, s.Name, err, want)
+			if want := slices.Contains(in, status); (err == nil) != want {
+				t.Errorf("%s of a machine that is %s: %v, want %v", name, region.StatusOf(status).Name, err, want)
 			}
 			l.Remove(id)
 		}
+		if s := region.StatusOf(status); s.Commissions != slices.Contains(taken["commission"], status) {
+			t.Errorf("%d is %+v", status, s)
+		}
 	}
-	// Into rescue lead the transitions of those statuses alone.
-	for _, s := range region.Statuses() {
-		id := l.Add(maassim.Machine{Status: s.Number, Power: "on"})
+	// Into rescue lead the transitions of some statuses alone.
+	for status := range 23 {
+		id := l.Add(maassim.Machine{Status: status, Power: "on"})
 		_, err := l.client.Ask(t.Context(), "machines/"+id+"/", "rescue_mode", nil, url.Values{})
-		if want := slices.Contains([]int{0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 15, 17, 18, 22}, s.Number); want != (err == nil) {
-			t.Errorf("rescue_mode of a machine that is %s: %v, want %v", s.Name, err, want)
+		if want := slices.Contains([]int{0, 2, 3, 4, 5, 6, 7, 8, 10, 11, 15, 17, 18, 22}, status); want != (err == nil) {
+			t.Errorf("rescue_mode of a machine that is %s: %v, want %v", region.StatusOf(status).Name, err, want)
 		} else if !want {
 			e := refused(t, err, region.Conflict, 409, "")
 			if !strings.HasPrefix(e.Text, "Invalid transition: ") || !strings.HasSuffix(e.Text, " -> Entering rescue mode.") {
@@ -50,17 +52,27 @@ func Test07Transitions(t *testing.T) {
 	}
 }
 
-// TestStatusOf: the table stands in the order of its numbers, and what it has not is unknown, with the number as it came.
+// TestStatusOf: what the table has is known, and what it has not is unknown. A state is as the name says, but for these.
 func TestStatusOf(t *testing.T) {
 	t.Parallel()
-	for i, s := range region.Statuses() {
-		if s.Number != i || s.State == "" || s.State == region.Unknown || region.StatusOf(i) != s {
-			t.Errorf("%d is %+v", i, s)
+	others := map[string]string{"missing": machines.StateBroken, "retired": machines.StateBroken, "reserved": machines.StateAllocated,
+		"deployed": machines.StateInstalled, "disk_erasing": machines.StateReleasing}
+	for status := range 23 {
+		s := region.StatusOf(status)
+		want := cmp.Or(others[s.Name], s.Name)
+		switch {
+		case strings.HasPrefix(s.Name, "failed_"):
+			want = machines.StateFailed
+		case strings.Contains(s.Name, "rescue_mode"):
+			want = machines.StateRescue
+		}
+		if s.Name == "" || s.State != want || s.State == machines.StateUnknown {
+			t.Errorf("%d is %+v", status, s)
 		}
 	}
-	for _, n := range []int{-1, 23, 1000} {
-		if s := region.StatusOf(n); s.State != region.Unknown || s.Number != n || s.Deploys || s.Releases {
-			t.Errorf("%d is %+v", n, s)
+	for _, status := range []int{-1, 23, 1000} {
+		if s := region.StatusOf(status); s != (region.Status{State: machines.StateUnknown}) {
+			t.Errorf("%d is %+v", status, s)
 		}
 	}
 }
@@ -72,7 +84,7 @@ func Test08Words(t *testing.T) {
 	id, ctx := l.deployed(), t.Context()
 	_, err := l.client.Deploy(ctx, id, script)
 	refused(t, err, region.Conflict, 409, "Can't deploy a machine that is in the 'Deployed' state")
-	_, err = l.client.Commission(ctx, id, region.CommissionOptions{})
+	_, err = l.client.Commission(ctx, id)
 	refused(t, err, region.Refused, 400, "Commission is not available because of the current state of the node.")
 	_, err = l.client.MarkFixed(ctx, id, "")
 	refused(t, err, region.Conflict, 409, "Can't mark a non-broken node as 'Ready'.")
@@ -81,7 +93,7 @@ func Test08Words(t *testing.T) {
 	_, err = l.client.Acquire(ctx, id, "muster-2", "")
 	refused(t, err, region.NoMachine, 409, fmt.Sprintf("No machine with system ID %s available.", id))
 	fresh := l.Add(maassim.Machine{})
-	_, err = l.client.Release(ctx, fresh, region.EraseNot, "")
+	_, err = l.client.Release(ctx, fresh, false, "")
 	refused(t, err, region.Conflict, 409, "Machine cannot be released in its current state ('New').")
 	_, err = l.client.Ask(ctx, "machines/"+fresh+"/", "power_on", nil, url.Values{})
 	refused(t, err, region.Conflict, 409, "Can't start node: it hasn't been allocated.")
@@ -89,8 +101,7 @@ func Test08Words(t *testing.T) {
 	refused(t, err, region.NoMachine, 409, `No available machine matches constraints: [('name', ['h'])] (resolved to "name=h")`)
 	_, err = l.client.Ask(ctx, "machines/", "allocate", nil, url.Values{})
 	refused(t, err, region.NoMachine, 409, "No machine available.")
-	bare := l.Add(maassim.Machine{PowerType: "none"})
-	_, err = l.client.Commission(ctx, bare, region.CommissionOptions{})
+	_, err = l.client.Commission(ctx, l.Add(maassim.Machine{PowerType: "none"}))
 	refused(t, err, region.Unclear, 500, "No power type")
 }
 
@@ -114,18 +125,18 @@ func Test09Implicit(t *testing.T) {
 	}
 	wrong.Series = "ubuntu/jammy"
 	l.good(l.client.Deploy(ctx, id, wrong))
-	if m := l.is(id, 9); m.Owner != "muster" || m.Series != "jammy" || m.OS != "ubuntu" {
+	if m := l.is(id, 9); m.Owner != "muster" || m.Series != "jammy" {
 		t.Errorf("%+v", m)
 	}
-	if m, _ := l.Machine(id); m.AgentName != "muster-9" {
-		t.Errorf("the agent name is %q", m.AgentName)
+	if m, _ := l.Machine(id); m.AgentName != "muster-9" || m.OSystem != "ubuntu" {
+		t.Errorf("the agent name is %q, and the system %q", m.AgentName, m.OSystem)
 	}
 	// A machine that somebody else has acquired is not safe from an admin.
 	ann := l.as(l.AddUser("ann", false))
 	theirs := l.ready()
 	l.good(ann.Acquire(ctx, theirs, "ann-1", ""))
 	l.good(l.client.Deploy(ctx, theirs, script))
-	_, err = l.as(l.AddUser("bob", false)).Release(ctx, theirs, region.EraseNot, "")
+	_, err = l.as(l.AddUser("bob", false)).Release(ctx, theirs, false, "")
 	refused(t, err, region.Forbidden, 403, "")
 }
 
@@ -153,9 +164,13 @@ func Test11UserData(t *testing.T) {
 	if got, err := l.Fetch(id); err != nil || !bytes.Equal(got, all) {
 		t.Errorf("%d bytes arrived, want %d; %v", len(got), len(all), err)
 	}
-	if _, err := l.client.Ask(t.Context(), "machines/"+id+"/", "power_on", nil, url.Values{}); err != nil {
-		t.Fatal(err)
+	post := func(id, op string, form url.Values) {
+		t.Helper()
+		if _, err := l.client.Ask(t.Context(), "machines/"+id+"/", op, nil, form); err != nil {
+			t.Fatal(err)
+		}
 	}
+	post(id, "power_on", url.Values{})
 	l.pass(10 * time.Second)
 	if got, err := l.Fetch(id); err != nil || len(got) != 0 {
 		t.Errorf("%d bytes are left, %v", len(got), err)
@@ -164,12 +179,17 @@ func Test11UserData(t *testing.T) {
 		t.Errorf("power_on has reset a machine that runs %d times, want 1", m.Resets)
 	}
 	// An acquired machine is deployed by power_on, and one that runs in memory is deployed again.
-	held, inMemory := l.held(), l.deployed()
-	l.Change(inMemory, func(m *maassim.Machine) { m.Ephemeral = true })
+	held, inMemory := l.held(), l.held()
+	post(inMemory, "deploy", url.Values{"user_data": {"IyEK"}, "ephemeral_deploy": {"true"}, "enable_hw_sync": {"true"}})
+	l.pass(10 * time.Second)
+	if _, err := l.Fetch(inMemory); err != nil {
+		t.Error(err)
+	}
+	if m, _ := l.Machine(inMemory); m.Status != 6 || !m.Ephemeral || !m.HWSync {
+		t.Errorf("%+v", m)
+	}
 	for _, id := range []string{held, inMemory} {
-		if _, err := l.client.Ask(t.Context(), "machines/"+id+"/", "power_on", nil, url.Values{"user_data": {"IyEK"}}); err != nil {
-			t.Error(err)
-		}
+		post(id, "power_on", url.Values{"user_data": {"IyEK"}})
 		l.is(id, 9)
 	}
 }
@@ -249,9 +269,9 @@ func Test13Clock(t *testing.T) {
 	ctx := t.Context()
 	deploys, commissions, releases := hung(l.held()), hung(l.ready()), l.deployed()
 	l.good(l.client.Deploy(ctx, deploys, script))
-	l.good(l.client.Commission(ctx, commissions, region.CommissionOptions{}))
+	l.good(l.client.Commission(ctx, commissions))
 	l.Change(releases, func(m *maassim.Machine) { m.BMCAway = true })
-	_, err := l.client.Release(ctx, releases, region.EraseNot, "")
+	_, err := l.client.Release(ctx, releases, false, "")
 	refused(t, err, region.Unclear, 503, "Failed talking to node's BMC: no response")
 	for _, step := range []struct {
 		after                           time.Duration

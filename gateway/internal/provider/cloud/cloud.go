@@ -20,7 +20,7 @@ const (
 	Lambda = "lambda"
 )
 
-// Kinds are all kinds.
+// Kinds returns all kinds of companies.
 func Kinds() []string { return []string{Vast, RunPod, Lambda} }
 
 // RejoinCosts says what a machine loses when it starts again with another script; empty: its company cannot do that.
@@ -34,13 +34,13 @@ func RejoinCosts(kind string) string {
 	return ""
 }
 
-// Money is an amount in millionths of a dollar. Prices are an hour's.
+// Money is an amount in millionths of a dollar. Prices are per hour.
 type Money int64
 
 // Dollar is one dollar.
 const Dollar Money = 1_000_000
 
-// Dollars is the amount as the API shows it.
+// Dollars returns the amount as the API shows it.
 func (m Money) Dollars() float64 { return float64(m) / float64(Dollar) }
 
 // States of an Instance, in muster's words. Each kind has a table that makes them of its own words.
@@ -62,19 +62,17 @@ type Instance struct {
 	State string
 	Why   string // what the company says of its state
 
-	Host     string // the machine that it is on, if the company tells it: it outlives the instance
-	Region   string
-	GPU      string // model, in the company's words
-	GPUs     int
-	GPUMiB   *int64 // memory of one GPU
-	GPUUUIDs []string
+	Host   string // the machine that it is on, if the company tells it: it outlives the instance
+	Region string
+	GPU    string // model, in the company's words
+	GPUs   int
+	GPUMiB *int64 // memory of one GPU
 
 	Price   *Money // that is charged an hour now, everything included
 	Running *Money // that is charged while it runs
 	Storage *Money // that is charged while it is stopped
 
 	Outbid    bool // it was stopped because somebody else pays more
-	Bid       bool // it can be: it is interruptible
 	StartedAt *time.Time
 	EndsAt    *time.Time // when the company ends it by itself
 
@@ -95,7 +93,6 @@ type Want struct {
 	GPUMiB   int64  // of one GPU, at least
 	MaxPrice Money  // an hour, of the machine
 	Region   string
-	NotHosts []string // that are not wanted
 	DiskGB   int
 	Bid      bool // interruptible ones too
 }
@@ -103,7 +100,7 @@ type Want struct {
 // Offer is a machine that can be rented now.
 type Offer struct {
 	ID          string // what Create names
-	Host        string // empty: the company does not tell
+	Host        string // empty: it is a kind of machine, which can be rented again and again while there is room
 	Region      string
 	GPU         string
 	GPUs        int
@@ -111,10 +108,7 @@ type Offer struct {
 	Price       Money    // an hour, with the disk that was asked for
 	Reliability *float64 // 0 to 1
 	Until       *time.Time
-	Arch        string // amd64, arm64; empty: not known
-	Image       bool   // it takes a container image
-	Bid         Money  // of an interruptible one: what is offered an hour for its GPUs; 0: it is not one
-	Many        bool   // it is a kind of machine, which can be rented again and again while there is room; else it is one machine
+	Bid         Money // of an interruptible one: what is offered an hour for its GPUs; 0: it is not one
 }
 
 // Order rents an offer.
@@ -144,7 +138,7 @@ type Error struct {
 	Status int    // of HTTP; 0: there was no answer
 	Text   string // what the company says, without anything secret
 	Again  time.Duration
-	// Instance is set where a create failed, and made an instance all the same.
+	// Instance is set if a create failed, but made an instance all the same.
 	Instance string
 }
 
@@ -157,8 +151,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (%s)", text, e.Kind)
 }
 
-// Refusal is what a caller is told of a call that failed: what was not done, what the company says, and what to do next. An error that is
-// none of a company stays as it is.
+// Refusal returns the refusal for a caller whose call failed: what was not done, what the company says, and what to do next. An error that
+// does not come from a company stays unchanged.
 func Refusal(err error, what, next string) error {
 	var failed *Error
 	if !errors.As(err, &failed) {

@@ -26,10 +26,10 @@ var (
 	isUser = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 )
 
-// ValidID is true for what can be an instance's id. It can stand in a path.
+// ValidID reports whether a text can be the id of an instance. Such an id can stand in a path.
 func ValidID(id string) bool { return isID.MatchString(id) }
 
-// Words are a company's, on one line, bounded.
+// Words returns a text of a company on one line, bounded.
 func Words(text string) string { return wire.Plain(text, longestText) }
 
 // Whole refuses a list without pages that has an error beside it, or the way to another page.
@@ -42,7 +42,7 @@ func Whole(others map[string]json.RawMessage) error {
 	return nil
 }
 
-// PerHour is a price in dollars; nil: it is none that can be believed.
+// PerHour returns a price in dollars; nil: no price like that can be believed.
 func PerHour(dollars float64) *Money {
 	if !(dollars >= 0 && dollars <= highest.Dollars()) {
 		return nil
@@ -51,7 +51,7 @@ func PerHour(dollars float64) *Money {
 	return &m
 }
 
-// SSHAt is where an ssh server listens; nil: that is no address. Its parts can stand in ssh's arguments.
+// SSHAt returns where an ssh server listens; nil: that is no address. Its parts can stand in ssh's arguments.
 func SSHAt(host string, port int, user string) *Address {
 	addr, err := netip.ParseAddr(host)
 	if (err != nil || addr.Zone() != "") && !isHost.MatchString(host) || port < 1 || port > 65535 || !isUser.MatchString(user) {
@@ -60,7 +60,7 @@ func SSHAt(host string, port int, user string) *Address {
 	return &Address{Host: host, Port: port, User: user}
 }
 
-// At reads a time of RFC 3339; nil: it is none.
+// At reads a time of RFC 3339; nil: the text is no time.
 func At(text string) *time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -70,16 +70,15 @@ func At(text string) *time.Time {
 	return &t
 }
 
-// Takes is true for an offer that has what is wanted. The alias is another name of its model. That it has no disk of that size, only the
-// company knows.
+// Takes reports whether an offer has what is wanted. alias is another name of the model. Only the company knows whether it has a disk of
+// that size.
 func (w Want) Takes(o Offer, alias string) bool {
 	model := squeeze(w.GPU)
 	return (strings.Contains(squeeze(o.GPU), model) || strings.Contains(squeeze(alias), model)) &&
 		o.GPUs >= w.GPUs &&
 		(w.GPUMiB == 0 || o.GPUMiB != nil && *o.GPUMiB >= w.GPUMiB) &&
 		(w.MaxPrice == 0 || o.Price <= w.MaxPrice) &&
-		strings.Contains(strings.ToLower(o.Region), strings.ToLower(w.Region)) &&
-		(o.Host == "" || !slices.Contains(w.NotHosts, o.Host))
+		strings.Contains(strings.ToLower(o.Region), strings.ToLower(w.Region))
 }
 
 // squeeze makes the spellings of a model one: RTX_4090, rtx-4090 and RTX 4090.

@@ -16,7 +16,7 @@ import (
 	rentals "muster/store/provider"
 )
 
-// Leases are those that a filter picks, those that end first before the others.
+// Leases returns the leases that match the filter. Those that end soonest come first.
 func (s *Service) Leases(ctx context.Context, f providers.LeaseFilter) (providers.LeaseList, error) {
 	rows, err := s.Records.Leases(ctx, rentals.LeaseQuery{Account: f.Provider, Tenant: f.Tenant, Ended: f.All})
 	if err != nil {
@@ -32,16 +32,22 @@ func (s *Service) Leases(ctx context.Context, f providers.LeaseFilter) (provider
 	return list, nil
 }
 
-// shown is a lease as the API shows it.
+// shown is a lease with the name of its node.
 func (s *Service) shown(l rentals.Lease) providers.Lease {
+	n, known := s.Node(l.NodeID)
+	if !known {
+		return Shown(l, "")
+	}
+	return Shown(l, n.Name)
+}
+
+// Shown returns a lease as the API shows it. node is the name of its node; empty: there is none.
+func Shown(l rentals.Lease, node string) providers.Lease {
 	out := providers.Lease{Provider: l.Account, Instance: l.Instance, Tenant: l.Tenant, Owner: l.Owner, State: l.State, EndsAt: l.EndsAt.UTC(),
 		Act: l.Act, Why: l.Why, Tries: l.Tries, TryAt: api.UTC(l.TryAt), CreatedAt: l.CreatedAt.UTC(), EndedAt: api.UTC(l.EndedAt),
-		Rental: l.Rental}
+		Rental: l.Rental, Node: node}
 	if l.Idle != nil {
 		out.IdleSeconds = new(int64(l.Idle.Seconds()))
-	}
-	if n, known := s.Node(l.NodeID); known {
-		out.Node = n.Name
 	}
 	return out
 }

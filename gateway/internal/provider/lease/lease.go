@@ -28,28 +28,18 @@ const (
 	passLeast  = time.Minute // for which an end must be seen to have passed
 	passRounds = 2
 	callTime   = 2 * time.Minute // for what is done with one machine in one round
-	keepEnded  = 90 * 24 * time.Hour
 	byGateway  = "gateway"
 )
 
-// Config says what a Service works with.
-type Config struct {
+// World is what leases and rentals both look at.
+type World struct {
 	Records rentals.Records
-	Ready   func() bool // all nodes are known
+	Ready   func() bool          // all nodes are known
+	Market  *market.Service      // the accounts, and what their companies show
+	Soon    func(account string) // has the market take a list soon; nil: nobody is asked
 
-	// Cloud is an account with its company; an error: there is no such account, or its key cannot be read.
-	Cloud func(account string) (market.Cloud, error)
-	// Instances are those of an account's last complete list, by id, and of when that is; nil: there was none.
-	Instances func(account string) (all []*market.Seen, at *time.Time, known bool)
-	Soon      func(account string) // has such a list taken soon; nil: nobody is asked
-
-	Nodes  func() []*api.NodeRow                                                 // all that are not retired
-	Node   func(id string) (*api.NodeRow, bool)                                  // as it is known now
-	NodeOf func(ctx context.Context, kind, instance string) (*api.NodeRow, bool) // also a retired one
-	Busy   func(nodeID string) []string                                          // what works there: allocations and tasks
-	Drain  func(ctx context.Context, nodeID, why string) error
-	Resume func(ctx context.Context, nodeID, why string) error
-	Retire func(ctx context.Context, nodeID, why string) error
+	Node   func(id string) (*api.NodeRow, bool)             // as it is known now
+	NodeOf func(kind, instance string) (*api.NodeRow, bool) // that says that it is this instance; also a retired one
 
 	Now     func() time.Time                       // nil: time.Now
 	Elapsed func() time.Duration                   // since any fixed moment, by a clock that nobody sets; nil: the process's own
@@ -57,10 +47,42 @@ type Config struct {
 	Logger  *slog.Logger                           // nil: nothing is logged
 }
 
+// Again does a round again and again, once all nodes are known, until ctx ends.
+func (w World) Again(ctx context.Context, round func(context.Context)) error {
+	ticker := time.NewTicker(roundEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+		if w.Ready() {
+			round(ctx)
+		}
+	}
+}
+
+// Complain logs what did not work, unless it is because ctx has ended.
+func (w World) Complain(ctx context.Context, what string, err error, about ...any) {
+	if ctx.Err() == nil {
+		w.Logger.Error(what, append(about, "error", err)...)
+	}
+}
+
+// Config says what a Service works with.
+type Config struct {
+	World
+	Nodes  func() []*api.NodeRow        // all that are not retired
+	Busy   func(nodeID string) []string // what works there: allocations and tasks
+	Drain  func(ctx context.Context, nodeID string) error
+	Resume func(ctx context.Context, nodeID string) error
+	Retire func(ctx context.Context, nodeID string) error
+}
+
 // Service is safe for concurrent use.
 type Service struct {
 	Config
-	pruned time.Time // when old leases were last dropped; Round's alone
 
 	mu    sync.Mutex
 	notes map[key]*note // of leases that have not ended
@@ -90,11 +112,11 @@ func Open(c Config) *Service {
 		begun := time.Now()
 		s.Elapsed = func() time.Duration { return time.Since(begun) }
 	}
-	if s.Away == nil {
-		s.Away = func(time.Time, time.Time) time.Duration { return 0 }
-	}
 	if s.Soon == nil {
 		s.Soon = func(string) {}
+	}
+	if s.Away == nil {
+		s.Away = func(time.Time, time.Time) time.Duration { return 0 }
 	}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
@@ -103,20 +125,7 @@ func Open(c Config) *Service {
 }
 
 // Run looks at all leases again and again, until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(roundEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-		if s.Ready() {
-			s.Round(ctx)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) error { return s.Again(ctx, s.Round) }
 
 // Round looks once at all leases. Accounts do not wait for each other. What fails is tried again in a later round.
 func (s *Service) Round(ctx context.Context) {
@@ -126,7 +135,7 @@ func (s *Service) Round(ctx context.Context) {
 		live, err = s.Records.Leases(ctx, rentals.LeaseQuery{})
 	}
 	if err != nil {
-		s.complain(ctx, "leases cannot be read", err)
+		s.Complain(ctx, "leases: leases cannot be read", err)
 		return
 	}
 	s.forget(live)
@@ -143,34 +152,12 @@ func (s *Service) Round(ctx context.Context) {
 					return
 				}
 				if err != nil && !errors.Is(err, store.ErrConflict) {
-					s.complain(ctx, "a lease is not looked after", err, "provider", l.Account, "instance", l.Instance)
+					s.Complain(ctx, "leases: a lease is not looked after", err, "provider", l.Account, "instance", l.Instance)
 				}
 			}
 		})
 	}
 	all.Wait()
-	s.prune(ctx)
-}
-
-func (s *Service) complain(ctx context.Context, what string, err error, about ...any) {
-	if ctx.Err() == nil {
-		s.Logger.Error("leases: "+what, append(about, "error", err)...)
-	}
-}
-
-// prune drops leases that ended long ago, once an hour.
-func (s *Service) prune(ctx context.Context) {
-	now := s.Now()
-	if since := now.Sub(s.pruned); since >= 0 && since < time.Hour {
-		return
-	}
-	s.pruned = now
-	for n := store.Piece; n == store.Piece; {
-		var err error
-		if n, err = s.Records.DropLeases(ctx, now.Add(-keepEnded), store.Piece); err != nil {
-			s.complain(ctx, "old leases are kept", err)
-		}
-	}
 }
 
 // event is an event of this moment about a lease.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,8 +12,6 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/provider/market"
-	"muster/store"
-	rentals "muster/store/provider"
 )
 
 // TestStopped: a machine under a lease is drained at its end, has time to finish, is stopped, and takes work again under a new lease.
@@ -273,33 +270,19 @@ func TestNoKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
 	w.add("1")
-	cloudOf := w.Cloud
-	w.Cloud = func(string) (market.Cloud, error) { return nil, errors.New("the key cannot be read") }
+	works := w.Market
+	var err error
+	w.Market, err = market.Open(t.Context(), market.Config{Store: w.store, Records: w.Records, Now: w.clock,
+		Dial: func(string, market.Dial) (market.Cloud, error) { return nil, errors.New("the key cannot be read") }})
+	w.must(err)
 	w.must(errOf(w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActDestroy, Hurry: true})))
 	w.pass(5 * time.Minute)
-	if l := w.lease("1"); l.State != providers.LeaseEnding || !strings.Contains(l.Why, "key cannot be read") {
+	if l := w.lease("1"); l.State != providers.LeaseEnding || !strings.Contains(l.Why, "the key of the account acme cannot be used") {
 		t.Errorf("the lease is %s: %s", l.State, l.Why)
 	}
-	w.Cloud = cloudOf
+	w.Market = works
 	w.pass(15 * time.Minute)
 	w.wantState("when it can", "1", providers.LeaseEnded)
-}
-
-// TestPrune: leases that ended long ago are dropped, but not that of a machine which is there.
-func TestPrune(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, cloud.Vast)
-	w.add("1")
-	w.put(providers.LeaseRequest{Node: "node-1", End: true, Act: providers.ActKeep})
-	for i := range store.Piece { // more than go at once
-		w.must(w.Records.PutLease(t.Context(), rentals.Lease{Account: "acme", Instance: fmt.Sprint("old-", i), State: providers.LeaseEnded,
-			EndedAt: new(start)}))
-	}
-	w.step(keepEnded + time.Hour)
-	w.pass(time.Minute)
-	if left, err := w.Records.Leases(t.Context(), rentals.LeaseQuery{Ended: true}); err != nil || len(left) != 1 || left[0].Instance != "1" {
-		t.Errorf("%d are left, %v", len(left), err)
-	}
 }
 
 // TestRun: a service looks again and again whether all nodes are known, and ends with its context.
@@ -307,7 +290,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		asked := 0
-		s := Open(Config{Ready: func() bool { asked++; return false }})
+		s := Open(Config{World: World{Ready: func() bool { asked++; return false }}})
 		done := make(chan error)
 		go func() { done <- s.Run(ctx) }()
 		synctest.Wait()

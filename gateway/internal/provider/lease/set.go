@@ -27,7 +27,7 @@ const (
 )
 
 // SetLease puts a machine under a lease, changes its lease, or ends it. tenant bounds what machines these may be; empty: any. maySpend
-// refuses who may not spend money: it is asked where the machine may cost more than by the lease that it has.
+// refuses a caller who may not spend money: it is called if the machine may cost more than by its present lease.
 func (s *Service) SetLease(ctx context.Context, tenant string, q providers.LeaseRequest, by store.Actor, maySpend func() error) (
 	providers.Lease, error,
 ) {
@@ -91,7 +91,7 @@ func check(q providers.LeaseRequest) error {
 	return nil
 }
 
-// CanStop refuses to stop what a company can only destroy.
+// CanStop refuses to stop a machine whose company can only destroy it.
 func CanStop(kind, act string) error {
 	if kind == cloud.Lambda && act == providers.ActStop {
 		return wire.Refuse(wire.CodeBadRequest, "Lambda Cloud cannot stop machines", "destroy, or keep, which only tells")
@@ -159,7 +159,7 @@ func decided(l *rentals.Lease, by store.Actor) string {
 	return ""
 }
 
-// Owner names somebody as leases and requests name their owner.
+// Owner returns the name that leases and requests have for their owner.
 func Owner(by store.Actor) string { return cmp.Or(strings.TrimPrefix(by.Name, "account:"), byGateway) }
 
 // takeOver makes a machine whose rental has failed the person's who puts it under a lease again: else it would be given back.
@@ -196,8 +196,8 @@ type Ending struct {
 	By                store.Actor
 }
 
-// End ends a lease now, and makes one that has ended where the machine has none. It is the one way to stop or destroy a machine. The same
-// again changes nothing.
+// End ends a lease now. If the machine has no lease, it makes one that has ended. It is the only way to stop or destroy a machine. The same
+// call again changes nothing.
 func (s *Service) End(ctx context.Context, e Ending) (providers.Lease, error) {
 	a, err := s.account(ctx, e.Account)
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Service) change(ctx context.Context, a rentals.Account, instance string
 		if isNew {
 			l = rentals.Lease{Account: a.Name, Instance: instance, Tenant: a.Tenant, Owner: Owner(by), CreatedAt: s.Now()}
 		}
-		if n := s.nodeOf(ctx, a, l); n != nil {
+		if n := s.nodeOf(a, l); n != nil {
 			l.NodeID = n.ID
 		}
 		kind, err := edit(&l, isNew)

@@ -22,7 +22,7 @@ import (
 func (s *Service) visit(ctx context.Context, a rentals.Account, l rentals.Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	v := s.look(ctx, a, &l)
+	v := s.look(a, &l)
 	switch next(l, v) {
 	case warn:
 		l.Warned = true
@@ -41,7 +41,7 @@ func (s *Service) visit(ctx context.Context, a rentals.Account, l rentals.Lease)
 				return err
 			}
 		}
-		if err := s.Drain(ctx, v.node.ID, "its lease has ended"); err != nil {
+		if err := s.Drain(ctx, v.node.ID); err != nil {
 			return fmt.Errorf("drain %s: %w", v.node.Name, err)
 		}
 	case hurry:
@@ -58,7 +58,7 @@ func (s *Service) visit(ctx context.Context, a rentals.Account, l rentals.Lease)
 // resume lets a machine whose lease goes on take work again.
 func (s *Service) resume(ctx context.Context, l rentals.Lease, v sight) error {
 	if v.node.State == wire.StateDrained {
-		if err := s.Resume(ctx, v.node.ID, "its lease goes on"); err != nil {
+		if err := s.Resume(ctx, v.node.ID); err != nil {
 			return fmt.Errorf("resume %s: %w", v.node.Name, err)
 		}
 	}
@@ -75,8 +75,8 @@ func (s *Service) begin(ctx context.Context, l rentals.Lease, v sight) error {
 }
 
 // look collects what is known of a lease's machine, and fills in its node.
-func (s *Service) look(ctx context.Context, a rentals.Account, l *rentals.Lease) sight {
-	v := sight{now: s.Now(), away: s.Away, node: s.nodeOf(ctx, a, *l)}
+func (s *Service) look(a rentals.Account, l *rentals.Lease) sight {
+	v := sight{now: s.Now(), away: s.Away, node: s.nodeOf(a, *l)}
 	idle := false
 	if v.node != nil {
 		l.NodeID, v.busy = v.node.ID, s.Busy(v.node.ID)
@@ -98,8 +98,8 @@ func (s *Service) look(ctx context.Context, a rentals.Account, l *rentals.Lease)
 }
 
 // nodeOf is the node that is a lease's machine. What a node of another tenant says that it is counts for nothing.
-func (s *Service) nodeOf(ctx context.Context, a rentals.Account, l rentals.Lease) *api.NodeRow {
-	if n, known := s.NodeOf(ctx, a.Kind, l.Instance); known && n.Tenant == l.Tenant {
+func (s *Service) nodeOf(a rentals.Account, l rentals.Lease) *api.NodeRow {
+	if n, known := s.NodeOf(a.Kind, l.Instance); known && n.Tenant == l.Tenant {
 		return n
 	}
 	if n, known := s.Node(l.NodeID); known {
@@ -110,7 +110,7 @@ func (s *Service) nodeOf(ctx context.Context, a rentals.Account, l rentals.Lease
 
 // listed says whether the last complete list of an account has an instance, and of when that list is; nil: there was none.
 func (s *Service) listed(account, instance string) (bool, *time.Time) {
-	all, at, _ := s.Instances(account)
+	all, at, _ := s.Market.Instances(account)
 	_, listed := slices.BinarySearchFunc(all, instance, func(i *market.Seen, id string) int { return strings.Compare(i.ID, id) })
 	return listed, at
 }
@@ -177,7 +177,7 @@ func (s *Service) forget(live []rentals.Lease) {
 // try looks at the machine, and asks for the act if it is not done. The try is on record before the company is asked: if somebody was
 // faster, nothing is done.
 func (s *Service) try(ctx context.Context, l rentals.Lease, v sight) error {
-	c, err := s.Cloud(l.Account)
+	c, err := s.Market.Cloud(l.Account)
 	if err != nil {
 		return s.later(ctx, l, err)
 	}
@@ -251,7 +251,7 @@ func (s *Service) later(ctx context.Context, l rentals.Lease, why error) error {
 
 // lookGone ends the lease of a machine that is gone though nobody here asked for that.
 func (s *Service) lookGone(ctx context.Context, l rentals.Lease, v sight) error {
-	c, err := s.Cloud(l.Account)
+	c, err := s.Market.Cloud(l.Account)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func isGone(seen cloud.Instance, err error) bool {
 func (s *Service) done(ctx context.Context, l rentals.Lease, v sight, why string) error {
 	gone := l.Act == providers.ActDestroy && l.AskedAt != nil
 	if gone && v.node != nil && v.node.State != wire.StateRetired {
-		if err := s.Retire(ctx, v.node.ID, "its machine is destroyed"); err != nil {
+		if err := s.Retire(ctx, v.node.ID); err != nil {
 			return fmt.Errorf("retire %s: %w", v.node.Name, err)
 		}
 	}

@@ -143,9 +143,9 @@ func newWorld(t testing.TB, kind string) *world {
 	_, err = w.market.Add(t.Context(), providers.Request{Kind: kind, Name: "acme", Tenant: "platform", Key: "secret"},
 		store.Actor{Name: "operator"})
 	w.must(err)
-	w.config = Config{Records: records, Ready: func() bool { return true }, Cloud: w.market.Cloud, Instances: w.market.Instances, Nodes: w.all,
-		Node: w.row, NodeOf: w.nodeFor, Busy: w.works, Drain: w.act("drain", wire.StateDrained), Resume: w.act("resume", wire.StateActive),
-		Retire: w.act("retire", wire.StateRetired), Now: w.clock, Elapsed: w.elapsed}
+	w.config = Config{World: World{Records: records, Ready: func() bool { return true }, Market: w.market, Node: w.row, NodeOf: w.nodeFor,
+		Now: w.clock, Elapsed: w.elapsed}, Nodes: w.all, Busy: w.works, Drain: w.act("drain", wire.StateDrained),
+		Resume: w.act("resume", wire.StateActive), Retire: w.act("retire", wire.StateRetired)}
 	w.restart()
 	return w
 }
@@ -209,7 +209,7 @@ func (w *world) row(id string) (*api.NodeRow, bool) {
 	return n, known
 }
 
-func (w *world) nodeFor(_ context.Context, kind, instance string) (*api.NodeRow, bool) {
+func (w *world) nodeFor(kind, instance string) (*api.NodeRow, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, n := range w.nodes {
@@ -227,8 +227,8 @@ func (w *world) works(id string) []string {
 }
 
 // act moves a node to a state.
-func (w *world) act(what, state string) func(context.Context, string, string) error {
-	return func(_ context.Context, id, _ string) error {
+func (w *world) act(what, state string) func(context.Context, string) error {
+	return func(_ context.Context, id string) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.done = append(w.done, what+" "+id)

@@ -56,8 +56,8 @@ func check(q *providers.Request) error {
 	return err
 }
 
-// Add stores an account whose key the company takes. For an account that is there, it replaces the key. The URL makes the gateway call an
-// address: the caller must be one who may say that.
+// Add stores an account whose key the company takes. If the account exists, it replaces the key. The URL makes the gateway call an address:
+// the caller must be allowed to say that.
 func (d *Service) Add(ctx context.Context, q providers.Request, by store.Actor) (providers.Account, error) {
 	if err := check(&q); err != nil {
 		return providers.Account{}, err
@@ -164,7 +164,7 @@ func (d *Service) replaceKey(
 	return p, nil
 }
 
-// Remove forgets an account and its key. What it rents goes on.
+// Remove forgets an account and its key. Its machines go on.
 func (d *Service) Remove(ctx context.Context, name string, by store.Actor) error {
 	d.changing.Lock()
 	defer d.changing.Unlock()
@@ -249,7 +249,7 @@ func (d *Service) SetLimit(ctx context.Context, name string, q providers.Spendin
 	return nil
 }
 
-// Limit reads a limit into millionths, and says it in words; nil: there is none.
+// Limit reads a limit into millionths, and says it in words; nil: there is no limit.
 func Limit(q providers.SpendingLimit) (perHour *int64, shown string, err error) {
 	if q.PerHour == nil {
 		return nil, "none", nil
@@ -261,7 +261,7 @@ func Limit(q providers.SpendingLimit) (perHour *int64, shown string, err error) 
 	return &limit, fmt.Sprintf("%g an hour", *q.PerHour), nil
 }
 
-// List are the accounts of a tenant, by name; "": all.
+// List returns the accounts of a tenant, by name; "": all.
 func (d *Service) List(tenant string) []providers.Account {
 	d.mu.RLock()
 	accounts := d.accounts
@@ -275,7 +275,7 @@ func (d *Service) List(tenant string) []providers.Account {
 	return all
 }
 
-// Show is one of them.
+// Show returns one account.
 func (d *Service) Show(name, tenant string) (providers.Account, error) {
 	a := d.find(name)
 	if a == nil || tenant != "" && a.Tenant != tenant {

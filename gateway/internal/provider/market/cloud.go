@@ -9,18 +9,19 @@ import (
 // Cloud is one account with a company. Its methods may be called from any number of goroutines; calls of one account are paced. All errors
 // are *Error, or that of ctx.
 type Cloud interface {
-	// List gives all instances, page by page. Only if it returns nil, take has seen all of them.
+	// List passes all instances to take, page by page. take has seen all of them only if List returns nil.
 	List(ctx context.Context, take func([]cloud.Instance)) error
-	// Get is one instance. It is NoSuch when the company says so in words that are sure.
+	// Get returns one instance. The error is NoSuch only if the company says clearly that there is no such instance.
 	Get(ctx context.Context, id string) (cloud.Instance, error)
 	Start(ctx context.Context, id string) error
-	// Stop is Refused where a company cannot stop machines.
+	// Stop stops an instance. The error is Refused if the company cannot stop machines.
 	Stop(ctx context.Context, id string) error
-	// Destroy asks for the end. It is nil also where the instance is gone or ends already; that it is gone only List and Get tell.
+	// Destroy asks for the end of an instance. It also returns nil if the instance is gone or ends already; only List and Get tell that it
+	// is gone.
 	Destroy(ctx context.Context, id string) error
 	Offers(ctx context.Context, w cloud.Want) ([]cloud.Offer, error)
-	// Create rents, and returns the instance's id. After Unclear, an instance with the order's name may exist.
+	// Create rents an offer, and returns the instance's id. After an Unclear, an instance with the order's name may exist.
 	Create(ctx context.Context, o cloud.Order) (id string, err error)
-	// Rejoin has a machine that runs start again with another script. It is Refused where a company cannot.
+	// Rejoin starts a machine that runs again with another script. The error is Refused if the company cannot do that.
 	Rejoin(ctx context.Context, id, script string) error
 }

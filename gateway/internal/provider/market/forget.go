@@ -19,9 +19,9 @@ const (
 	askedFor  = 30 * time.Second // so long a company is asked once more
 )
 
-// Forget is Remove for an account whose company cannot be asked any more, so that nothing can be given back there. What has not ended of it
-// ends on record, each with an event. Its machines may run on, and be charged, and nobody here would see that. The company is asked once
-// more before.
+// Forget does what Remove does, for an account whose company cannot be asked any more, so that nothing can be given back there. Everything
+// of the account that has not ended ends on record, each with an event. Its machines may run on, and be charged, and nobody here would see
+// that. So Forget asks the company once more before.
 func (d *Service) Forget(ctx context.Context, name string, by store.Actor) error {
 	a := d.find(name)
 	if a == nil {

@@ -2,7 +2,7 @@
 // all its instances.
 //
 // A view counts only if the company gave all of it. An error, an odd answer or a missing page leaves the last view as it is, with its age.
-// An instance is gone when two views lack it and the company says of it alone that there is no such instance.
+// An instance is gone when two views lack it and the company, asked for this instance, says that it does not exist.
 package market
 
 import (
@@ -27,7 +27,7 @@ const (
 	knownFor = 10 * time.Minute // a view is of now for so long
 )
 
-// Dial is how an account is reached.
+// Dial says how an account is reached.
 type Dial struct {
 	URL string // of the company's API; empty: its usual one
 	Key string
@@ -156,7 +156,7 @@ func (d *Service) find(name string) *account {
 	return nil
 }
 
-// Accounts are all accounts, by name.
+// Accounts returns all accounts, by name.
 func (d *Service) Accounts() []rentals.Account {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -167,7 +167,7 @@ func (d *Service) Accounts() []rentals.Account {
 	return all
 }
 
-// Account gives an account of a name.
+// Account returns the account with a name.
 func (d *Service) Account(name string) (rentals.Account, bool) {
 	a := d.find(name)
 	if a == nil {
@@ -178,7 +178,7 @@ func (d *Service) Account(name string) (rentals.Account, bool) {
 	return a.Account, true
 }
 
-// Cloud gives what asks the company of an account.
+// Cloud returns the client with which the company of an account is asked.
 func (d *Service) Cloud(name string) (Cloud, error) {
 	a := d.find(name)
 	if a == nil {
@@ -192,8 +192,8 @@ func (d *Service) Cloud(name string) (Cloud, error) {
 	return a.cloud, nil
 }
 
-// Instances are those of an account by the last complete view, by id, and when that was; nil: there was none. known is true if it is of
-// now. Nobody may change them.
+// Instances returns the instances of an account in the last complete view, by id, and the time of that view; nil: there was none. known is
+// true if the view is up to date. Nobody may change the instances.
 func (d *Service) Instances(name string) (all []*Seen, at *time.Time, known bool) {
 	a := d.find(name)
 	if a == nil {

@@ -87,7 +87,7 @@ func (d *Service) pause(a *account) time.Duration {
 	return max(time.Duration(float64(grown)*some), min(a.again, longestPause))
 }
 
-// Soon has an account looked at soon, and does not wait. A company that does not answer well keeps its pause.
+// Soon asks for a look at an account, and does not wait for it. A company that does not answer well keeps its pause.
 func (d *Service) Soon(name string) {
 	a := d.find(name)
 	if a == nil {

@@ -13,7 +13,6 @@ import (
 // What a company says is bounded.
 const (
 	mostInstances = 50_000
-	mostGPUs      = 64
 	mostMoney     = 1_000_000 * cloud.Dollar // an hour
 	longestText   = 300
 	longestWord   = 128
@@ -88,22 +87,10 @@ func clean(i *cloud.Instance) {
 		}
 	}
 	i.GPUs = max(i.GPUs, 0)
-	i.GPUUUIDs = i.GPUUUIDs[:min(len(i.GPUUUIDs), mostGPUs)]
 	if i.GPUMiB != nil && *i.GPUMiB <= 0 {
 		i.GPUMiB = nil
 	}
-	if a := i.SSH; a != nil && (a.Port < 1 || a.Port > 65535 || !isWord(a.Host) || a.User != "" && !isWord(a.User)) {
-		i.SSH = nil
+	if a := i.SSH; a != nil {
+		i.SSH = cloud.SSHAt(a.Host, a.Port, a.User)
 	}
-}
-
-// isWord is true for what may be a host or a user of ssh: it is no option, and has nothing that a shell reads.
-func isWord(s string) bool {
-	for i, r := range s {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if !letter && (i == 0 && r != ':' || r != '.' && r != '-' && r != '_' && r != ':') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= longestWord
 }

@@ -37,11 +37,11 @@ type finder struct {
 	waiting  map[Waiting]int
 }
 
-// Waiting is what machines have in common that cannot be judged yet.
+// Waiting is what some machines that cannot be judged yet have in common.
 type Waiting struct{ Account, Tenant, Why string }
 
-// Find says what is wrong, in the order of accounts and machines, and how many machines cannot be judged yet. Since is the caller's to
-// fill. PerDay is what is paid for nothing: null where that is not known.
+// Find returns what is wrong, in the order of accounts and machines. The caller sets Since. PerDay is the money wasted per day; null if
+// unknown. The map counts the machines that cannot be judged yet, by what they wait for.
 func Find(accounts []Account, machines []Machine, now time.Time) ([]providers.Finding, map[Waiting]int) {
 	f := &finder{now: now, severity: map[string]string{}, known: map[string]bool{}, waiting: map[Waiting]int{}}
 	for _, c := range condition.All() {
@@ -59,7 +59,7 @@ func Find(accounts []Account, machines []Machine, now time.Time) ([]providers.Fi
 	return f.all, f.waiting
 }
 
-// OfLease is true for the kinds that need no view of now.
+// OfLease reports whether findings of this kind can be made without an up-to-date view of the account.
 func OfLease(kind string) bool {
 	return kind == providers.FoundEnding || kind == providers.FoundOverdue
 }

@@ -1,5 +1,5 @@
-// Package reconcile holds the fleet against what companies charge. It knows no database, no clock and no company: it is given all, and says
-// what is wrong. What is not known makes no finding but that it is not known.
+// Package reconcile compares the fleet with what companies charge. It knows no database, no clock and no company: it is given everything,
+// and says what is wrong. If something is not known, the only finding is that it is not known.
 package reconcile
 
 import (
@@ -14,7 +14,7 @@ import (
 	rentals "muster/store/provider"
 )
 
-// Account is one whose instances are held against the fleet.
+// Account is an account whose instances are compared with the fleet.
 type Account struct {
 	Name   string
 	Kind   string
@@ -38,7 +38,7 @@ type Machine struct {
 	Foreign bool           // another gateway has rented it: nothing of it is this fleet's to judge
 }
 
-// Tenant is whose a machine is.
+// Tenant returns the tenant of a machine.
 func (m *Machine) Tenant() string {
 	if m.Seen != nil {
 		return m.Seen.Tenant
@@ -46,7 +46,7 @@ func (m *Machine) Tenant() string {
 	return m.Node.Tenant
 }
 
-// InstanceID is the id of an instance as its company has it. Nodes of vast.ai may say C.123 for 123.
+// InstanceID returns the id of an instance as its company has it. Nodes of vast.ai may say C.123 for 123.
 func InstanceID(kind, said string) string {
 	if kind == cloud.Vast {
 		return strings.TrimPrefix(said, "C.")
@@ -56,9 +56,9 @@ func InstanceID(kind, said string) string {
 
 func keyOf(kind, instance string) string { return kind + "/" + InstanceID(kind, instance) }
 
-// Join makes the machines of accounts, in their order. nodes are all nodes, the retired too. A machine that two accounts show is the first
-// one's. A node whose kind of company has no account is no machine; one that no account shows is unsure unless all of its kind have
-// a view of now.
+// Join makes the machines of accounts, in their order. nodes are all nodes, the retired too. If two accounts show a machine, it belongs to
+// the first. A node whose kind of company has no account is no machine. A node that no account shows is unsure, unless all accounts of its
+// kind have an up-to-date view.
 func Join(accounts []Account, nodes []*api.NodeRow, leases []rentals.Lease) []Machine {
 	j := newJoin(nodes, leases)
 	var all []Machine

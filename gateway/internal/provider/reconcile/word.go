@@ -123,7 +123,7 @@ func money(perHour float64) cloud.Money {
 	return cloud.Money(math.Round(perHour * float64(cloud.Dollar)))
 }
 
-// Label is a price as the label of a node has it.
+// Label returns a price in the form that the label of a node has.
 func Label(m cloud.Money) string { return strconv.FormatFloat(m.Dollars(), 'f', -1, 64) }
 
 func dollars(m cloud.Money) string { return fmt.Sprintf("$%.4g", m.Dollars()) }

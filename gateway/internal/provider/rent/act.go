@@ -14,7 +14,8 @@ import (
 	rentals "muster/store/provider"
 )
 
-// Act does what a person wants with one machine. It ends its lease where that is its end, and keeps to the spending limits where it starts.
+// Act does what a person wants with one machine. It ends the lease if that stops or destroys the machine, and keeps the spending limits if
+// it starts the machine.
 func (s *Service) Act(ctx context.Context, account, instance, act string, by store.Actor) error {
 	switch act {
 	case providers.ActStart:
@@ -46,7 +47,7 @@ func (s *Service) start(ctx context.Context, account, instance string, by store.
 	if err := s.hasEnd(ctx, l, account, instance); err != nil {
 		return err
 	}
-	c, err := s.Cloud(account)
+	c, err := s.Market.Cloud(account)
 	if err != nil {
 		return err
 	}
@@ -67,8 +68,8 @@ func (s *Service) start(ctx context.Context, account, instance string, by store.
 	if err := c.Start(ctx, instance); err != nil {
 		return s.notStarted(ctx, e, err)
 	}
-	if err := s.Sync(ctx, account); err != nil {
-		s.complain(ctx, "a machine was started, and is not seen yet", err, "provider", account, "instance", instance)
+	if err := s.Market.Sync(ctx, account); err != nil {
+		s.Complain(ctx, "rentals: a machine was started, and is not seen yet", err, "provider", account, "instance", instance)
 	}
 	return nil
 }

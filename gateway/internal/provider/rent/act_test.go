@@ -297,7 +297,7 @@ func TestPrune(t *testing.T) {
 	w.company.next = []string{refusing}
 	r := w.rent(want(1))
 	w.pass(time.Minute)
-	w.step(keepOver + time.Hour)
+	w.step(91 * 24 * time.Hour)
 	w.pass(time.Minute)
 	_, err := w.Rented(t.Context(), "platform", r.ID)
 	w.refused("what was dropped", wire.CodeNotFound, err)
@@ -308,11 +308,11 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		asked := 0
-		s := Open(Config{Ready: func() bool { asked++; return false }})
+		s := Open(Config{Leases: lease.Open(lease.Config{World: lease.World{Ready: func() bool { asked++; return false }}})})
 		done := make(chan error)
 		go func() { done <- s.Run(ctx) }()
 		synctest.Wait()
-		<-time.After(4 * roundEvery)
+		<-time.After(time.Minute)
 		stop()
 		if err := <-done; err != nil || asked < 3 {
 			t.Errorf("got %v, and it looked %d times", err, asked)

@@ -29,8 +29,8 @@ const (
 	leastIdle    = 10 * time.Minute
 )
 
-// Rent begins to rent machines, and returns as soon as all of them are on record. The tenant in the request bounds the
-// accounts; empty: any. The same id again gives the same request.
+// Rent begins to rent machines, and returns as soon as all of them are on record. It uses only accounts of the tenant in the request;
+// empty: any. The same id again returns the same request.
 func (s *Service) Rent(ctx context.Context, q providers.Renting, by store.Actor) (rented providers.Rented, created bool, err error) {
 	a, err := s.check(ctx, &q)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Service) Rent(ctx context.Context, q providers.Renting, by store.Actor)
 	return rented, true, err
 }
 
-// Offers shows what can be rented, and what of that a request would take. tenant bounds the accounts; empty: any.
+// Offers shows what can be rented, and which of the offers a request would take. It uses only accounts of tenant; empty: any.
 func (s *Service) Offers(ctx context.Context, tenant string, q providers.Renting) (providers.OfferList, error) {
 	q.Tenant, q.Plan = cmp.Or(tenant, q.Tenant), true
 	q.TTLSeconds = cmp.Or(q.TTLSeconds, int(time.Hour/time.Second))

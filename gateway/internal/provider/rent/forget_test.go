@@ -56,7 +56,7 @@ func TestKept(t *testing.T) {
 		End: true}, ada, maySpend)
 	w.must(err)
 	w.pass(time.Hour)
-	w.step(keepOver + 24*time.Hour)
+	w.step(91 * 24 * time.Hour)
 	w.pass(4 * time.Hour)
 	if len(w.company.there()) != 1 || len(w.company.ended) != 0 {
 		t.Errorf("the machine of %s is to end: %v", r.ID, w.company.ended)

@@ -1,6 +1,7 @@
 package rent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,9 +89,9 @@ func (s *Service) look(ctx context.Context, t *tables, q rentals.Request, want p
 		since = *r.AskedAt
 	}
 	v.waited = now.Sub(since) - s.Away(since, now)
-	v.node = s.nodeOf(ctx, t.Kind, r)
+	v.node = s.nodeOf(t.Kind, r)
 	if i := s.seen(r.Account, r.Instance); i != nil && i.State == cloud.Broken && i.SeenAt.After(since) {
-		v.broken = firstOf(i.Why, i.Raw, "the company says that it failed")
+		v.broken = cmp.Or(i.Why, i.Raw, "the company says that it failed")
 	}
 	if r.State == providers.RentalChecking && v.accept {
 		s.accept(ctx, r, &v)
@@ -109,7 +110,7 @@ func (s *Service) accept(ctx context.Context, r *rentals.Rental, v *sight) {
 
 // seen is an instance of an account's last complete list; nil: it is not there.
 func (s *Service) seen(account, id string) *market.Seen {
-	all, _, _ := s.Instances(account)
+	all, _, _ := s.Market.Instances(account)
 	at, found := slices.BinarySearchFunc(all, id, func(i *market.Seen, id string) int { return strings.Compare(i.ID, id) })
 	if !found {
 		return nil
@@ -118,14 +119,14 @@ func (s *Service) seen(account, id string) *market.Seen {
 }
 
 // nodeOf is the node that a rental's machine has become: by the name in its token, or by the instance that it says it is.
-func (s *Service) nodeOf(ctx context.Context, kind string, r *rentals.Rental) *api.NodeRow {
+func (s *Service) nodeOf(kind string, r *rentals.Rental) *api.NodeRow {
 	if n, known := s.Node(r.NodeID); known && r.NodeID != "" {
 		return n
 	}
 	if n, known := s.Named(nameOf(*r)); known && n.Tenant == r.Tenant {
 		return n
 	}
-	if n, known := s.NodeOf(ctx, kind, r.Instance); known && n.Tenant == r.Tenant && n.State != wire.StateRetired {
+	if n, known := s.NodeOf(kind, r.Instance); known && n.Tenant == r.Tenant && n.State != wire.StateRetired {
 		return n
 	}
 	return nil

@@ -1,6 +1,7 @@
 package rent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -152,7 +153,7 @@ func (p *progress) add(at place, of []rentals.Rental, since time.Time, waiting f
 			p.pending++
 			return
 		case r.EndedAt != nil:
-			since, why = *r.EndedAt, firstOf(why, r.Why)
+			since, why = *r.EndedAt, cmp.Or(why, r.Why)
 		}
 	}
 	switch {
@@ -167,14 +168,4 @@ func (p *progress) add(at place, of []rentals.Rental, since time.Time, waiting f
 	default:
 		p.open = append(p.open, at)
 	}
-}
-
-// firstOf is the first text that is not empty.
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package rent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,7 +37,7 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 	if s.Elapsed() < n.again {
 		return nil
 	}
-	all, at, _ := s.Instances(a.Name)
+	all, at, _ := s.Market.Instances(a.Name)
 	if at == nil || at.Before(s.opened) {
 		return s.waitsFor(ctx, r, "its company was not looked at yet since the gateway has started")
 	}
@@ -53,7 +54,7 @@ func (s *Service) order(ctx context.Context, a rentals.Account, q rentals.Reques
 	case id != "":
 		return s.created(ctx, q, want, r, id, "")
 	}
-	c, err := s.Cloud(a.Name)
+	c, err := s.Market.Cloud(a.Name)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *Service) created(ctx context.Context, q rentals.Request, want providers
 	now := s.Now()
 	r.Instance, r.State, r.Why = id, providers.RentalBooting, ""
 	l := rentals.Lease{Account: r.Account, Instance: id, Tenant: r.Tenant, Owner: q.Owner, State: providers.LeaseLive,
-		Act: firstOf(want.Act, providers.ActDestroy), Rental: r.ID, EndsAt: now.Add(time.Duration(want.TTLSeconds) * time.Second), CreatedAt: now}
+		Act: cmp.Or(want.Act, providers.ActDestroy), Rental: r.ID, EndsAt: now.Add(time.Duration(want.TTLSeconds) * time.Second), CreatedAt: now}
 	if want.IdleEnd > 0 {
 		l.Idle = new(time.Duration(want.IdleEnd) * time.Second)
 	}
@@ -183,7 +184,7 @@ func (s *Service) search(
 		return nil
 	}
 	n.again = s.Elapsed() + searchEach
-	c, err := s.Cloud(a.Name)
+	c, err := s.Market.Cloud(a.Name)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func newRandom(t *testing.T, seed uint64) *random {
 	r := &random{world: newWorld(t, cloud.Vast), rng: rand.New(rand.NewPCG(seed, 27)), foreign: map[string]bool{}, done: map[string]int{}}
 	r.mortal = &mortal{Engine: r.store.Records().Engine, rng: rand.New(rand.NewPCG(seed, 28))}
 	mortals := rentals.New(store.Records{Engine: r.mortal})
-	r.config.Records, r.leases.Records = mortals, mortals
+	r.leases.Records = mortals
 	r.company.rng = rand.New(rand.NewPCG(seed, 29))
 	r.company.lag = 7 * time.Minute
 	r.company.onCreate = r.checkOrder

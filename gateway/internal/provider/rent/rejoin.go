@@ -1,6 +1,7 @@
 package rent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,7 +42,7 @@ func (s *Service) rejoin(ctx context.Context, account, instance string, by store
 	if isAsked, err := s.isAsked(ctx, account, instance); err != nil || isAsked {
 		return err
 	}
-	c, err := s.Cloud(account)
+	c, err := s.Market.Cloud(account)
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func (s *Service) silent(ctx context.Context, account, instance string) (m silen
 		m.rental = &r
 		ids = append(ids, r.NodeID)
 	}
-	if n, known := s.NodeOf(ctx, m.Kind, instance); known {
+	if n, known := s.NodeOf(m.Kind, instance); known {
 		m.nodes = append(m.nodes, n)
 	}
 	for _, id := range ids {
@@ -239,7 +240,7 @@ func (s *Service) watchRejoin(ctx context.Context, t *tables, x rentals.Rejoin) 
 	waited := now.Sub(x.AskedAt) - s.Away(x.AskedAt, now)
 	i := s.seen(x.Account, x.Instance)
 	l := t.leases[x.Instance]
-	n, known := s.NodeOf(ctx, t.Kind, x.Instance)
+	n, known := s.NodeOf(t.Kind, x.Instance)
 	switch {
 	case known && n.Tenant == x.Tenant && n.Status == wire.StatusOnline && n.LastSeen != nil && n.LastSeen.After(x.AskedAt):
 		return s.isBack(ctx, t, x, n)
@@ -248,9 +249,9 @@ func (s *Service) watchRejoin(ctx context.Context, t *tables, x rentals.Rejoin) 
 	case l.State == providers.LeaseDraining || l.State == providers.LeaseEnding:
 		return s.endRejoin(ctx, x, "its lease is over")
 	case i.State == cloud.Broken && i.SeenAt.After(x.AskedAt) && waited >= settles:
-		return s.endRejoin(ctx, x, "it did not come up: "+firstOf(i.Why, i.Raw))
+		return s.endRejoin(ctx, x, "it did not come up: "+cmp.Or(i.Why, i.Raw))
 	case waited >= bootLimit:
-		return s.endRejoin(ctx, x, firstOf(x.Why, fmt.Sprintf("the company took the new start script, and the agent was not heard within %s",
+		return s.endRejoin(ctx, x, cmp.Or(x.Why, fmt.Sprintf("the company took the new start script, and the agent was not heard within %s",
 			bootLimit)))
 	}
 	return nil

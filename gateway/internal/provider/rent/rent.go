@@ -16,7 +16,6 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -24,54 +23,34 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/lease"
-	"muster/gateway/internal/provider/market"
 	"muster/store"
 	rentals "muster/store/provider"
 )
 
 const (
-	roundEvery = 5 * time.Second
-	callTime   = 2 * time.Minute // for one call
-	keepOver   = 90 * 24 * time.Hour
-	byGateway  = "gateway"
+	callTime  = 2 * time.Minute // for one call
+	byGateway = "gateway"
 )
 
-// Config says what a Service works with.
+// Config says what a Service works with. What it shares with the leases, it has from them.
 type Config struct {
-	Records rentals.Records
-	Leases  *lease.Service
-	Ready   func() bool // all nodes are known
-
-	// Cloud is an account with its company; an error: there is no such account, or its key cannot be read.
-	Cloud func(account string) (market.Cloud, error)
-	// Instances are those of an account's last complete list, by id, and of when that is; nil: there was none.
-	Instances func(account string) (all []*market.Seen, at *time.Time, known bool)
-	Sync      func(ctx context.Context, account string) error // takes such a list now
-	Soon      func(account string)                            // the same, and does not wait; nil: nobody is asked
-
-	Node   func(id string) (*api.NodeRow, bool)                                  // as it is known now
-	Named  func(name string) (*api.NodeRow, bool)                                // that is not retired
-	NodeOf func(ctx context.Context, kind, instance string) (*api.NodeRow, bool) // that says that it is this instance
+	Leases *lease.Service
+	Named  func(name string) (*api.NodeRow, bool) // that is not retired
 	Mint   func(ctx context.Context, q api.TokenRequest, by store.Actor) (api.NewToken, error)
 	Revoke func(ctx context.Context, tokenID string) error
-	// Accept has a node prove what it is. The same id again starts nothing new.
+	// Accept makes a node prove what it is. The same id again starts nothing new.
 	Accept func(ctx context.Context, nodeID, id string) error
-	// Accepted says how that has ended; done is false where it has not, and why says why it has not ended well.
+	// Accepted says how that has ended. done is false if it has not ended; why says why it has not ended well.
 	Accepted func(ctx context.Context, nodeID, id string) (ok, done bool, why string)
-	// Allocation says when an allocation ends, nil: it waits, and whether it is over or is not there any more.
+	// Allocation returns when an allocation ends (nil: it waits), and whether it is over or does not exist any more.
 	Allocation func(ctx context.Context, id string) (ends *time.Time, over bool, err error)
-
-	Now     func() time.Time                       // nil: time.Now
-	Elapsed func() time.Duration                   // since any fixed moment, by a clock that nobody sets; nil: the process's own
-	Away    func(from, to time.Time) time.Duration // for which the gateway was away or its clock skipped; nil: never
-	Logger  *slog.Logger                           // nil: nothing is logged
 }
 
 // Service is safe for concurrent use.
 type Service struct {
 	Config
+	lease.World
 	opened    time.Time
-	pruned    time.Time  // when old requests were last dropped; Round's alone
 	beginning sync.Mutex // held while machines are put on record, so that a round sees all or nothing of a request
 
 	mu      sync.Mutex
@@ -91,60 +70,29 @@ type note struct {
 
 // Open makes a Service.
 func Open(c Config) *Service {
-	s := &Service{Config: c, notes: map[string]*note{}, waits: map[string]string{}, foreign: map[[2]string]bool{}}
-	if s.Now == nil {
-		s.Now = time.Now
-	}
-	s.opened = s.Now()
-	if s.Elapsed == nil {
-		begun := time.Now()
-		s.Elapsed = func() time.Duration { return time.Since(begun) }
-	}
-	if s.Away == nil {
-		s.Away = func(time.Time, time.Time) time.Duration { return 0 }
-	}
-	if s.Soon == nil {
-		s.Soon = func(string) {}
-	}
-	if s.Logger == nil {
-		s.Logger = slog.New(slog.DiscardHandler)
-	}
-	return s
+	return &Service{Config: c, World: c.Leases.World, opened: c.Leases.Now(), notes: map[string]*note{}, waits: map[string]string{},
+		foreign: map[[2]string]bool{}}
 }
 
 // Run looks after all rentals again and again, until ctx ends.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(roundEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
-		if s.Ready() {
-			s.Round(ctx)
-		}
-	}
-}
+func (s *Service) Run(ctx context.Context) error { return s.Again(ctx, s.Round) }
 
 // Round looks once at all that is rented. Accounts do not wait for each other. What fails is tried again in a later round.
 func (s *Service) Round(ctx context.Context) {
 	accounts, err := s.Records.Accounts(ctx)
 	if err != nil {
-		s.complain(ctx, "accounts cannot be read", err)
+		s.Complain(ctx, "rentals: accounts cannot be read", err)
 		return
 	}
 	var all sync.WaitGroup
 	for _, a := range accounts {
 		all.Go(func() {
 			if err := s.account(ctx, a); err != nil && !errors.Is(err, store.ErrConflict) {
-				s.complain(ctx, "rentals are not looked after", err, "provider", a.Name)
+				s.Complain(ctx, "rentals: rentals are not looked after", err, "provider", a.Name)
 			}
 		})
 	}
 	all.Wait()
-	s.prune(ctx)
 }
 
 // account looks at what is rented of an account.
@@ -220,27 +168,6 @@ func (s *Service) read(ctx context.Context, a rentals.Account) (*tables, error) 
 		}
 	}
 	return t, nil
-}
-
-func (s *Service) complain(ctx context.Context, what string, err error, about ...any) {
-	if ctx.Err() == nil {
-		s.Logger.Error("rentals: "+what, append(about, "error", err)...)
-	}
-}
-
-// prune drops requests that were over long ago, once an hour.
-func (s *Service) prune(ctx context.Context) {
-	now := s.Now()
-	if since := now.Sub(s.pruned); since >= 0 && since < time.Hour {
-		return
-	}
-	s.pruned = now
-	for n := store.Piece; n == store.Piece; {
-		var err error
-		if n, err = s.Records.DropRequests(ctx, now.Add(-keepOver), store.Piece); err != nil {
-			s.complain(ctx, "old requests are kept", err)
-		}
-	}
 }
 
 // named is the id of a machine's order. The same again is the same order, so that no two can be on record.

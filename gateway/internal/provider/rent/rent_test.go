@@ -19,7 +19,7 @@ func TestRent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
 	soon := 0
-	w.config.Soon = func(string) { soon++ }
+	w.leases.Soon = func(string) { soon++ }
 	w.restart()
 	first := w.rent(want(3))
 	if first.State != providers.RentedRenting || len(first.Machines) != 3 || first.Machines[0].State != providers.RentalIntended ||

@@ -161,7 +161,7 @@ func (o offering) at(q providers.Renting) offering {
 }
 
 func (s *Service) offers(ctx context.Context, a rentals.Account, want providers.Renting) (o offering, err error) {
-	c, err := s.Cloud(a.Name)
+	c, err := s.Market.Cloud(a.Name)
 	if err != nil {
 		return o, err
 	}

@@ -20,33 +20,20 @@ import (
 // afterAllocation is how long the lease of a machine goes on after the allocation that it is for: the end of the allocation ends it before.
 const afterAllocation = 10 * time.Minute
 
-// Wish is what no free slot can serve.
-type Wish struct {
-	Allocation string // its id, which is the request's too
-	Owner      string
-	Tenant     string
-	Provider   string        // name of the account; empty: the one of the tenant's that offers it for least
-	GPU        string        // model
-	GPUs       int           // of one machine
-	Count      int           // machines
-	MaxPrice   *float64      // of one machine
-	TTL        time.Duration // of the allocation
-	By         store.Actor
-}
-
-// Serve rents what an allocation waits for, within the limits. The same again rents nothing more, and says how far it is. A refusal says
-// why nothing is rented, or why what was rented is not enough. What was rented is given back when the allocation ends.
-func (s *Service) Serve(ctx context.Context, w Wish) (waitsFor string, err error) {
-	found, err := s.Records.Requests(store.Fresh(ctx), rentals.RequestQuery{ID: w.Allocation})
+// Serve rents what an allocation waits for, within the limits, from the account of its tenant that offers it for least. The id of the
+// request is the allocation's, and its time is how long the allocation lasts. The same again rents nothing more, and says how far it is. A
+// refusal says why nothing is rented, or why what was rented is not enough. What was rented is given back when the allocation ends.
+func (s *Service) Serve(ctx context.Context, owner string, want providers.Renting) (waitsFor string, err error) {
+	found, err := s.Records.Requests(store.Fresh(ctx), rentals.RequestQuery{ID: want.ID})
 	if err != nil {
 		return "", err
 	}
 	if len(found) == 0 {
-		return s.serve(ctx, w)
+		return s.serve(ctx, owner, want)
 	}
 	switch q := found[0]; {
-	case q.Allocation != w.Allocation:
-		return "", wire.Refuse(wire.CodeAlreadyThere, "what was rented under the id "+w.Allocation+" is not for it",
+	case q.Allocation != want.ID:
+		return "", wire.Refuse(wire.CodeAlreadyThere, "what was rented under the id "+want.ID+" is not for it",
 			"muster rent ls shows it; ask for another allocation")
 	case q.State == providers.RentedFailed:
 		return "", wire.Refuse(wire.CodeNoCapacity, "not all that it needs can be rented: "+q.Why,
@@ -83,17 +70,17 @@ func noAccount(tenant string) *wire.ErrorDetail {
 }
 
 // serve rents for an allocation from the account that offers it for least.
-func (s *Service) serve(ctx context.Context, w Wish) (string, error) {
-	want := providers.Renting{ID: w.Allocation, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Count, MaxPrice: w.MaxPrice,
-		Labels: map[string]string{label.RentedFor: w.Allocation}, TTLSeconds: int((w.TTL + lambdaLimit + checkLimit) / time.Second)}
+func (s *Service) serve(ctx context.Context, owner string, want providers.Renting) (string, error) {
+	want.Labels = map[string]string{label.RentedFor: want.ID}
+	want.TTLSeconds += int((lambdaLimit + checkLimit) / time.Second)
 	accounts, err := s.Records.Accounts(store.Fresh(ctx))
 	if err != nil {
 		return "", err
 	}
 	var best *plan
-	refused := noAccount(w.Tenant)
+	refused := noAccount(want.Tenant)
 	for _, a := range accounts {
-		if a.Tenant != w.Tenant || w.Provider != "" && a.Name != w.Provider {
+		if a.Tenant != want.Tenant {
 			continue
 		}
 		p, err := s.planFor(ctx, a, want)
@@ -107,7 +94,7 @@ func (s *Service) serve(ctx context.Context, w Wish) (string, error) {
 	if best == nil {
 		return "", refused
 	}
-	q, err := s.begin(ctx, best, w.Owner, w.Allocation, w.By)
+	q, err := s.begin(ctx, best, owner, want.ID, store.Actor{})
 	if err != nil {
 		return "", err
 	}

@@ -15,34 +15,34 @@ import (
 func TestServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
-	q := Wish{Allocation: wire.NewTaskID(), Owner: "ada", Tenant: "platform", GPU: "H100", GPUs: 1, Count: 2, MaxPrice: new(2.0),
-		TTL: time.Hour, By: ada}
+	q := providers.Renting{ID: wire.NewTaskID(), Tenant: "platform", GPU: "H100", GPUs: 1, Count: 2, MaxPrice: new(2.0),
+		TTLSeconds: 3600}
 	for range 3 {
-		if why, err := w.Serve(t.Context(), q); err != nil || why != "0 of 2 machines are rented and ready" {
+		if why, err := w.Serve(t.Context(), "ada", q); err != nil || why != "0 of 2 machines are rented and ready" {
 			t.Errorf("got %q, %v", why, err)
 		}
 	}
 	w.pass(5 * time.Minute)
-	w.wantState("after five minutes", q.Allocation, providers.RentedDone, 2)
-	if why, err := w.Serve(t.Context(), q); err != nil || !strings.Contains(why, "are rented") {
+	w.wantState("after five minutes", q.ID, providers.RentedDone, 2)
+	if why, err := w.Serve(t.Context(), "ada", q); err != nil || !strings.Contains(why, "are rented") {
 		t.Errorf("got %q, %v", why, err)
 	}
-	if got := w.nodes["n-1001"].Labels[label.RentedFor]; got != q.Allocation {
+	if got := w.nodes["n-1001"].Labels[label.RentedFor]; got != q.ID {
 		t.Errorf("the label is %q", got)
 	}
 	w.mu.Lock()
-	w.ends[q.Allocation] = w.now.Add(3 * time.Hour)
-	ends := w.ends[q.Allocation]
+	w.ends[q.ID] = w.now.Add(3 * time.Hour)
+	ends := w.ends[q.ID]
 	w.mu.Unlock()
 	w.pass(time.Minute)
 	if l, err := w.records.Lease(t.Context(), "acme", "1001"); err != nil || !l.EndsAt.Equal(ends.Add(afterAllocation)) {
 		t.Errorf("the lease ends at %s, want %s (%v)", l.EndsAt, ends, err)
 	}
 	w.mu.Lock()
-	w.over[q.Allocation] = true
+	w.over[q.ID] = true
 	w.mu.Unlock()
 	w.pass(10 * time.Minute)
-	w.wantState("after the allocation", q.Allocation, providers.RentedDone, 0)
+	w.wantState("after the allocation", q.ID, providers.RentedDone, 0)
 }
 
 // TestServeOver: an allocation that ends while its machines are rented leaves none behind.
@@ -51,16 +51,16 @@ func TestServeOver(t *testing.T) {
 	for _, ticks := range []time.Duration{0, 1, 2, 3} {
 		w := newWorld(t, cloud.Vast)
 		w.company.next = []string{lost}
-		q := Wish{Allocation: wire.NewTaskID(), Owner: "ada", Tenant: "platform", GPU: "H100", Count: 2, MaxPrice: new(2.0), TTL: time.Hour}
-		_, err := w.Serve(t.Context(), q)
+		q := providers.Renting{ID: wire.NewTaskID(), Tenant: "platform", GPU: "H100", Count: 2, MaxPrice: new(2.0), TTLSeconds: 3600}
+		_, err := w.Serve(t.Context(), "ada", q)
 		w.must(err)
 		w.pass(ticks * tick)
 		w.mu.Lock()
-		w.over[q.Allocation] = true
+		w.over[q.ID] = true
 		w.mu.Unlock()
 		w.pass(10 * time.Minute)
-		w.wantState("after the allocation", q.Allocation, providers.RentedFailed, 0)
-		_, err = w.Serve(t.Context(), q)
+		w.wantState("after the allocation", q.ID, providers.RentedFailed, 0)
+		_, err = w.Serve(t.Context(), "ada", q)
 		w.refused("a request that failed", wire.CodeNoCapacity, err)
 	}
 }
@@ -69,25 +69,24 @@ func TestServeOver(t *testing.T) {
 func TestServeRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
-	good := Wish{Allocation: wire.NewTaskID(), Owner: "ada", Tenant: "platform", GPU: "H100", MaxPrice: new(2.0), TTL: time.Hour}
+	good := providers.Renting{ID: wire.NewTaskID(), Tenant: "platform", GPU: "H100", MaxPrice: new(2.0), TTLSeconds: 3600}
 	for what, c := range map[string]struct {
 		code   string
-		change func(*Wish)
+		change func(*providers.Renting)
 	}{
-		"no account":  {wire.CodeNoCapacity, func(q *Wish) { q.Tenant = "other" }},
-		"no such one": {wire.CodeNoCapacity, func(q *Wish) { q.Provider = "nobody" }},
-		"no offer":    {wire.CodeNoCapacity, func(q *Wish) { q.GPU = "B300" }},
-		"no price":    {wire.CodeBadRequest, func(q *Wish) { q.MaxPrice = nil }},
+		"no account": {wire.CodeNoCapacity, func(q *providers.Renting) { q.Tenant = "other" }},
+		"no offer":   {wire.CodeNoCapacity, func(q *providers.Renting) { q.GPU = "B300" }},
+		"no price":   {wire.CodeBadRequest, func(q *providers.Renting) { q.MaxPrice = nil }},
 	} {
 		q := good
 		c.change(&q)
-		_, err := w.Serve(t.Context(), q)
+		_, err := w.Serve(t.Context(), "ada", q)
 		w.refused(what, c.code, err)
 	}
 	w.must(w.CanServe(t.Context(), "platform"))
 	w.refused("a tenant without an account", wire.CodeNoCapacity, w.CanServe(t.Context(), "other"))
 	r := w.rent(want(1))
-	good.Allocation = r.ID
-	_, err := w.Serve(t.Context(), good)
+	good.ID = r.ID
+	_, err := w.Serve(t.Context(), "ada", good)
 	w.refused("an id that is taken", wire.CodeAlreadyThere, err)
 }

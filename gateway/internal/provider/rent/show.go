@@ -19,7 +19,7 @@ import (
 // mostShown is how many requests a list has.
 const mostShown = 200
 
-// Rentals are the newest requests of a tenant; empty: of all.
+// Rentals returns the newest requests of a tenant; empty: of all tenants.
 func (s *Service) Rentals(ctx context.Context, tenant string) (providers.RentedList, error) {
 	list := providers.RentedList{Rentals: []providers.Rented{}}
 	found, err := s.Records.Requests(ctx, rentals.RequestQuery{Tenant: tenant, Limit: mostShown})
@@ -33,7 +33,7 @@ func (s *Service) Rentals(ctx context.Context, tenant string) (providers.RentedL
 	return list, err
 }
 
-// Rented is one of them.
+// Rented returns one request.
 func (s *Service) Rented(ctx context.Context, tenant, id string) (providers.Rented, error) {
 	q, err := s.request(ctx, tenant, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) Rented(ctx context.Context, tenant, id string) (providers.Rent
 	return s.shown(ctx, q)
 }
 
-// GiveUp rents nothing more for a request, and has given back what is not ready yet.
+// GiveUp rents nothing more for a request, and gives back the machines that are not ready yet.
 func (s *Service) GiveUp(ctx context.Context, tenant, id string, by store.Actor) (providers.Rented, error) {
 	q, err := s.request(ctx, tenant, id)
 	if err == nil && q.State == providers.RentedRenting {
@@ -54,7 +54,7 @@ func (s *Service) GiveUp(ctx context.Context, tenant, id string, by store.Actor)
 	if err != nil {
 		return providers.Rented{}, err
 	}
-	return s.shown(ctx, q)
+	return s.Rented(ctx, tenant, id)
 }
 
 func (s *Service) request(ctx context.Context, tenant, id string) (q rentals.Request, err error) {
@@ -74,11 +74,6 @@ func (s *Service) shown(ctx context.Context, q rentals.Request) (providers.Rente
 	want, err := readWant(q)
 	if err != nil {
 		return providers.Rented{}, err
-	}
-	if rows, err := s.Records.Requests(ctx, rentals.RequestQuery{ID: q.ID}); err != nil {
-		return providers.Rented{}, err
-	} else if len(rows) == 1 {
-		q = rows[0]
 	}
 	out := providers.Rented{ID: q.ID, Provider: q.Account, Tenant: q.Tenant, Owner: q.Owner, GPU: want.GPU, GPUs: max(want.GPUs, 1),
 		Count: q.Count, State: q.State, CreatedAt: q.CreatedAt.UTC(), DoneAt: api.UTC(q.DoneAt), Why: cmp.Or(q.Why, s.waiting(q.ID)),

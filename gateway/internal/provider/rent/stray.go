@@ -23,7 +23,7 @@ func (s *Service) endStrays(ctx context.Context, t *tables) (failed error) {
 	for i := range t.live {
 		live[t.live[i].ID] = &t.live[i]
 	}
-	all, _, _ := s.Instances(t.Name)
+	all, _, _ := s.Market.Instances(t.Name)
 	for _, i := range all {
 		id, ours := strings.CutPrefix(i.Name, rentals.NamePrefix)
 		if !ours || i.State == cloud.Ending || i.State == cloud.Gone || s.isForeign(t.Name, i) {

@@ -81,16 +81,13 @@ func newWorldOf(t testing.TB, kind string, other func(w *world) market.Cloud) *w
 		store.Actor{Name: "operator"})
 	w.must(err)
 	w.must(w.market.Sync(t.Context(), "acme"))
-	move := func(state string) func(context.Context, string, string) error {
-		return func(_ context.Context, id, _ string) error { w.move(id, state); return nil }
+	move := func(state string) func(context.Context, string) error {
+		return func(_ context.Context, id string) error { w.move(id, state); return nil }
 	}
-	w.leases = lease.Config{Records: w.records, Ready: always, Cloud: w.market.Cloud, Instances: w.market.Instances,
-		Nodes: func() []*api.NodeRow { return nil }, Node: w.node, NodeOf: w.nodeFor, Busy: w.works,
-		Drain: move(wire.StateDrained), Resume: move(wire.StateActive), Retire: move(wire.StateRetired), Now: w.clock, Elapsed: w.elapsed}
-	w.config = Config{Records: w.records, Ready: always, Cloud: w.market.Cloud, Instances: w.market.Instances, Sync: w.market.Sync,
-		Node: w.node, Named: w.named,
-		NodeOf: w.nodeFor, Mint: w.mint, Revoke: w.revoke, Accept: w.prove, Accepted: w.proved, Allocation: w.allocation, Now: w.clock,
-		Elapsed: w.elapsed}
+	w.leases = lease.Config{World: lease.World{Records: w.records, Ready: always, Market: w.market, Node: w.node, NodeOf: w.nodeFor,
+		Now: w.clock, Elapsed: w.elapsed}, Nodes: func() []*api.NodeRow { return nil }, Busy: w.works,
+		Drain: move(wire.StateDrained), Resume: move(wire.StateActive), Retire: move(wire.StateRetired)}
+	w.config = Config{Named: w.named, Mint: w.mint, Revoke: w.revoke, Accept: w.prove, Accepted: w.proved, Allocation: w.allocation}
 	w.restart()
 	return w
 }
@@ -193,7 +190,7 @@ func (w *world) named(name string) (*api.NodeRow, bool) {
 	return w.find(func(n *api.NodeRow) bool { return n.Name == name && n.State != wire.StateRetired })
 }
 
-func (w *world) nodeFor(_ context.Context, kind, instance string) (*api.NodeRow, bool) {
+func (w *world) nodeFor(kind, instance string) (*api.NodeRow, bool) {
 	return w.find(func(n *api.NodeRow) bool { return n.Provider == kind && n.InstanceID == instance })
 }
 

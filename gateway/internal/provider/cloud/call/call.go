@@ -30,7 +30,7 @@ const (
 	longestAgain  = time.Hour
 )
 
-// Account is whose calls they are.
+// Account is the account that makes the calls.
 type Account struct {
 	URL   string // of the API; empty: the company's usual one
 	Key   string
@@ -38,14 +38,15 @@ type Account struct {
 	Sleep func(ctx context.Context, d time.Duration) error // nil: it waits
 }
 
-// Rules are a company's.
+// Rules are the rules of one company.
 type Rules struct {
 	URL   string
 	Every map[string]time.Duration // least time between calls of a class
 	Time  time.Duration            // for one try, its answer included; 0: 20 s
-	// Longest is an answer's most bytes; 0: 8 MiB. A list without pages is longer.
+	// Longest is the greatest length of an answer in bytes; 0: 8 MiB. A list without pages is longer.
 	Longest int64
-	// Judge reads the JSON of an answer that is a failure. An empty kind: it is what the status says everywhere. Only Judge can say NoSuch.
+	// Judge reads the JSON of an answer that is a failure. An empty kind means that the status says what it says everywhere. Only Judge can
+	// say NoSuch.
 	Judge func(status int, body []byte) (kind, text string)
 }
 
@@ -117,13 +118,13 @@ type Request struct {
 	Query  url.Values
 	Body   any    // what is sent as JSON; nil: nothing
 	Class  string // of Rules.Every
-	// Failed adds to an error what only this call has in its answer, which is JSON; nil: there is nothing.
+	// Failed adds to an error what only this call has in its answer, which is JSON; nil: there is nothing to add.
 	Failed func(e *cloud.Error, answer []byte)
 }
 
-// Do sends a request, and has read take the answer to a success, whose length is bounded; nil: nobody reads it. Read is called once at
-// most. A read (GET) that is asked to come again does so. An error is *cloud.Error, or that of ctx. After the latter, the request may have
-// been sent.
+// Do sends a request, and calls read with the answer to a success, whose length is bounded; nil: nobody reads it. It calls read once at
+// most. If the company says to come again, Do repeats a request that only reads (GET). The error is a *cloud.Error or that of ctx. After
+// the latter, the request may have been sent.
 func (c *Client) Do(ctx context.Context, r Request, read func(io.Reader) error) error {
 	var body []byte
 	if r.Body != nil {

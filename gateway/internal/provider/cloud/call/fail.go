@@ -21,7 +21,7 @@ import (
 
 const longestText = 300 // bytes of what a company says
 
-// Fail is an error with a text that is safe to show. An error that a company hides in a success goes through it too.
+// Fail returns an error with a text that is safe to show. An error that a company hides in a success goes through it too.
 func (c *Client) Fail(kind string, status int, text string) *cloud.Error {
 	return &cloud.Error{Kind: kind, Status: status, Text: Plain(text, c.account.Key)}
 }

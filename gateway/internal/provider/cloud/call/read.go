@@ -1,13 +1,46 @@
 package call
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	"muster/gateway/internal/provider/cloud"
 )
 
-// One reads one value of JSON, after which nothing stands.
+// Ask sends a request, and returns what read makes of the answer to a success.
+func Ask[T any](ctx context.Context, c *Client, r Request, read func(io.Reader) (T, error)) (got T, err error) {
+	err = c.Do(ctx, r, func(answer io.Reader) (err error) { got, err = read(answer); return err })
+	if err != nil {
+		return *new(T), err
+	}
+	return got, nil
+}
+
+// Instances reads a list without pages. If an instance is there twice, or cannot be told from others, the whole list is doubtful.
+func Instances[T any](answer io.Reader, name string, seen func(T) (cloud.Instance, error)) ([]cloud.Instance, error) {
+	all, known := []cloud.Instance{}, map[string]bool{}
+	others, err := List(answer, name, func(row T) error {
+		i, err := seen(row)
+		if err != nil {
+			return err
+		}
+		if known[i.ID] {
+			return fmt.Errorf("it has the instance %s twice", i.ID)
+		}
+		known[i.ID] = true
+		all = append(all, i)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, cloud.Whole(others)
+}
+
+// One reads one value of JSON. Nothing may stand behind it.
 func One(r io.Reader, v any) error {
 	d := json.NewDecoder(r)
 	if err := d.Decode(v); err != nil {
@@ -16,9 +49,9 @@ func One(r io.Reader, v any) error {
 	return end(d)
 }
 
-// List reads an object whose member name is a list, and has row take each of its rows, one after the other: only one is in memory. It
-// gives the other members, also where the list is missing. That is an error, as are an object that ends early and one that has the list
-// twice. After an error, the rows that came before prove nothing.
+// List reads an object whose member name is a list, and calls row with each of its rows, one after the other: only one is in memory. It
+// returns the other members, also if the list is missing. It is an error if the list is missing, if the object ends early, or if it has the
+// list twice. After an error, the rows that came before it prove nothing.
 func List[T any](r io.Reader, name string, row func(T) error) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(r)
 	if err := delim(d, '{'); err != nil {

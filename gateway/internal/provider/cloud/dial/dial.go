@@ -1,4 +1,4 @@
-// Package dial makes what speaks to a company, by the company's kind.
+// Package dial makes the client of a company, by the company's kind.
 package dial
 
 import (
@@ -12,7 +12,7 @@ import (
 	"muster/gateway/internal/provider/market"
 )
 
-// Company makes what speaks to a company. It asks nothing yet.
+// Company makes the client of a company. It asks nothing yet.
 func Company(kind string, d market.Dial) (market.Cloud, error) {
 	a := call.Account{URL: d.URL, Key: d.Key}
 	switch kind {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"muster/gateway/internal/provider/cloud"
 )
@@ -65,7 +64,7 @@ type kind struct {
 var errOdd = errors.New("an instance has no id")
 
 // seen is an instance in muster's words.
-func (i *instance) seen() (cloud.Instance, error) {
+func (i instance) seen() (cloud.Instance, error) {
 	if !cloud.ValidID(i.ID) {
 		return cloud.Instance{}, errOdd
 	}
@@ -109,12 +108,4 @@ func (k *kind) mib() *int64 {
 	gb, _ := strconv.ParseInt(found[1], 10, 64)
 	mib := gb << 10
 	return &mib
-}
-
-// arch is the processor's, as far as the name of a type tells. Lambda has one type with Arm: the Grace Hopper.
-func (k *kind) arch() string {
-	if strings.Contains(k.Name, "gh200") {
-		return "arm64"
-	}
-	return ""
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -76,36 +75,17 @@ func judge(_ int, body []byte) (kind, text string) {
 	return kind, strings.TrimSpace(e.Code + ": " + e.Message + " " + e.Suggestion)
 }
 
-// List gives all instances at once.
+// List passes all instances to take at once.
 func (c *Cloud) List(ctx context.Context, take func([]cloud.Instance)) error {
-	var all []cloud.Instance
-	r := call.Request{Method: http.MethodGet, Path: "/instances"}
-	if err := c.calls.Do(ctx, r, func(answer io.Reader) (err error) { all, err = readInstances(answer); return err }); err != nil {
-		return err
+	all, err := call.Ask(ctx, c.calls, call.Request{Method: http.MethodGet, Path: "/instances"}, readInstances)
+	if err == nil {
+		take(all)
 	}
-	take(all)
-	return nil
+	return err
 }
 
-// readInstances reads a list of instances. One that is there twice makes all of it doubtful.
 func readInstances(answer io.Reader) ([]cloud.Instance, error) {
-	all, known := []cloud.Instance{}, map[string]bool{}
-	others, err := call.List(answer, "data", func(i instance) error {
-		s, err := i.seen()
-		if err != nil {
-			return err
-		}
-		if known[s.ID] {
-			return fmt.Errorf("it has the instance %s twice", s.ID)
-		}
-		known[s.ID] = true
-		all = append(all, s)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, cloud.Whole(others)
+	return call.Instances(answer, "data", instance.seen)
 }
 
 // readInstance reads one instance.
@@ -119,22 +99,19 @@ func readInstance(answer io.Reader) (cloud.Instance, error) {
 	return one.Data.seen()
 }
 
-// Get is one instance.
+// Get returns one instance.
 func (c *Cloud) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	if err := c.check(id); err != nil {
 		return cloud.Instance{}, err
 	}
-	var i cloud.Instance
-	err := c.calls.Do(ctx, call.Request{Method: http.MethodGet, Path: "/instances/" + id}, func(answer io.Reader) (err error) {
-		if i, err = readInstance(answer); err == nil && i.ID != id {
+	r := call.Request{Method: http.MethodGet, Path: "/instances/" + id}
+	return call.Ask(ctx, c.calls, r, func(answer io.Reader) (cloud.Instance, error) {
+		i, err := readInstance(answer)
+		if err == nil && i.ID != id {
 			err = errors.New("it is another instance")
 		}
-		return err
+		return i, err
 	})
-	if err != nil {
-		return cloud.Instance{}, err
-	}
-	return i, nil
 }
 
 func (c *Cloud) check(id string) error {
@@ -144,30 +121,29 @@ func (c *Cloud) check(id string) error {
 	return nil
 }
 
-// Start is Refused: nothing is ever stopped.
+// Start returns a Refused: no instance is ever stopped.
 func (c *Cloud) Start(context.Context, string) error {
 	return c.calls.Fail(cloud.Refused, 0, "Lambda Cloud cannot start an instance: none is ever stopped")
 }
 
-// Stop is Refused: Lambda Cloud charges an instance until it is terminated.
+// Stop returns a Refused: Lambda Cloud charges an instance until it is terminated.
 func (c *Cloud) Stop(context.Context, string) error {
 	return c.calls.Fail(cloud.Refused, 0, "Lambda Cloud cannot stop an instance: it can only be destroyed")
 }
 
-// Rejoin is Refused: an instance runs its script once.
+// Rejoin returns a Refused: an instance runs its script once.
 func (c *Cloud) Rejoin(context.Context, string, string) error {
 	return c.calls.Fail(cloud.Refused, 0, "Lambda Cloud runs a start script only once: join the machine again over ssh")
 }
 
-// Destroy terminates an instance. Lambda answers with those that it terminates: a success without this one is none. It refuses one that
-// is being terminated, so that the instance itself has the last word.
+// Destroy terminates an instance. Lambda answers with the instances that it terminates: a success without this one counts as a failure. It
+// refuses an instance that is being terminated already; then only the instance itself tells how it is.
 func (c *Cloud) Destroy(ctx context.Context, id string) error {
 	if err := c.check(id); err != nil {
 		return err
 	}
-	var ended []cloud.Instance
 	r := call.Request{Method: http.MethodPost, Path: "/instance-operations/terminate", Body: map[string][]string{"instance_ids": {id}}}
-	err := c.calls.Do(ctx, r, func(answer io.Reader) (err error) { ended, err = readEnded(answer); return err })
+	ended, err := call.Ask(ctx, c.calls, r, readEnded)
 	if err == nil && !slices.ContainsFunc(ended, func(i cloud.Instance) bool { return i.ID == id }) {
 		err = c.calls.Fail(cloud.Unclear, http.StatusOK, "Lambda Cloud does not say that it terminates the instance")
 	}

@@ -24,16 +24,12 @@ type order struct {
 	Script string   `json:"user_data"` // cloud-init runs a text with #! as root, once
 }
 
-// Offers are types of instances with room in a region. Each can be rented more than once, as long as there is room.
+// Offers returns the types of instances for which a region has room. Each can be rented more than once, as long as there is room.
 func (c *Cloud) Offers(ctx context.Context, w cloud.Want) ([]cloud.Offer, error) {
-	var all []cloud.Offer
 	r := call.Request{Method: http.MethodGet, Path: "/instance-types"}
-	err := c.calls.Do(ctx, r, func(answer io.Reader) (err error) { all, err = readOffers(answer, w); return err })
-	if err != nil {
-		return nil, err
-	}
+	all, err := call.Ask(ctx, c.calls, r, func(answer io.Reader) ([]cloud.Offer, error) { return readOffers(answer, w) })
 	cloud.Cheapest(all)
-	return all, nil
+	return all, err
 }
 
 // readOffers reads the types, and gives what is wanted. A type has its disk, whatever is asked for.
@@ -59,7 +55,7 @@ func readOffers(answer io.Reader, w cloud.Want) ([]cloud.Offer, error) {
 		for _, at := range t.Regions {
 			o := cloud.Offer{
 				ID: name + "/" + at.Name, Region: at.Name, GPU: cloud.Words(t.Type.GPU), GPUs: t.Type.Specs.GPUs, GPUMiB: t.Type.mib(),
-				Price: *price, Arch: t.Type.arch(), Many: true,
+				Price: *price,
 			}
 			if cloud.ValidID(at.Name) && w.Takes(o, name) {
 				wanted = append(wanted, o)
@@ -75,9 +71,8 @@ func (c *Cloud) Create(ctx context.Context, o cloud.Order) (string, error) {
 	if err != nil {
 		return "", c.calls.Fail(cloud.Refused, 0, err.Error())
 	}
-	var ids []string
 	r := call.Request{Method: http.MethodPost, Path: "/instance-operations/launch", Body: body, Class: launching}
-	err = c.calls.Do(ctx, r, func(answer io.Reader) (err error) { ids, err = readLaunched(answer); return err })
+	ids, err := call.Ask(ctx, c.calls, r, readLaunched)
 	if err != nil {
 		return "", notOne(err)
 	}

@@ -1,6 +1,7 @@
 package runpod
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -52,14 +53,10 @@ func (c *Cloud) Create(ctx context.Context, o cloud.Order) (string, error) {
 	if err != nil {
 		return "", c.calls.Fail(cloud.Refused, 0, err.Error())
 	}
-	body.Name, body.Image, body.Disk = o.Name, o.Image, diskOf(o.DiskGB)
+	body.Name, body.Image, body.Disk = o.Name, cmp.Or(o.Image, usualImage), diskOf(o.DiskGB)
 	body.Args, body.Env, body.Ports, body.StartSSH = command, map[string]string{scriptIn: o.Script}, []string{"22/tcp"}, true
-	if body.Image == "" {
-		body.Image = usualImage
-	}
-	var made cloud.Instance
 	r := call.Request{Method: http.MethodPost, Path: "/pods", Body: body}
-	err = c.calls.Do(ctx, r, func(answer io.Reader) (err error) { made, err = readPod(answer); return err })
+	made, err := call.Ask(ctx, c.calls, r, readPod)
 	if err != nil {
 		return "", elsewhere(err)
 	}
@@ -86,7 +83,7 @@ func elsewhere(err error) error {
 	return err
 }
 
-// Rejoin has a pod start again with another script. Only pods with muster's command take one: another's does what its owner wants.
+// Rejoin starts a pod again with another script. It refuses pods without muster's command: they do what their owner wants.
 func (c *Cloud) Rejoin(ctx context.Context, id, script string) error {
 	now, err := c.start(ctx, id)
 	switch {

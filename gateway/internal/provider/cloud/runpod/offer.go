@@ -39,8 +39,8 @@ type center struct {
 	Stock string `json:"availability"`
 }
 
-// Offers are kinds of machines that are in stock. Each can be rented more than once, as long as there is stock. Interruptible ones are not
-// among them: the REST API has none.
+// Offers returns the kinds of machines that are in stock. Each can be rented more than once, as long as there is stock. Interruptible
+// machines are not among them: the REST API has none.
 func (c *Cloud) Offers(ctx context.Context, w cloud.Want) ([]cloud.Offer, error) {
 	all, count := []cloud.Offer{}, max(w.GPUs, 1)
 	for _, tier := range tiers {
@@ -71,7 +71,7 @@ func (t *gpuType) offers(tier string, w cloud.Want) []cloud.Offer {
 	if hour == nil {
 		return nil
 	}
-	o := cloud.Offer{GPU: cloud.Words(t.ID), GPUs: count, Price: *hour + disk(diskOf(w.DiskGB), diskMonth), Image: true, Many: true}
+	o := cloud.Offer{GPU: cloud.Words(t.ID), GPUs: count, Price: *hour + disk(diskOf(w.DiskGB), diskMonth)}
 	if t.Memory > 0 && t.Memory < 1<<20 {
 		mib := t.Memory << 10
 		o.GPUMiB = &mib

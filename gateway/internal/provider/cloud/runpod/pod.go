@@ -62,7 +62,7 @@ type pod struct {
 var errOdd = errors.New("a pod has no id")
 
 // instance is a pod in muster's words.
-func (p *pod) instance() (cloud.Instance, error) {
+func (p pod) instance() (cloud.Instance, error) {
 	if !cloud.ValidID(p.ID) {
 		return cloud.Instance{}, errOdd
 	}

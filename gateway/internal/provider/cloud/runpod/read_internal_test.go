@@ -218,7 +218,7 @@ func TestOffers(t *testing.T) {
 	mib := int64(24576)
 	want := []cloud.Offer{{
 		ID: "secure/US-KS-2/2/NVIDIA+GeForce+RTX+4090", Region: "US-KS-2", GPU: "NVIDIA GeForce RTX 4090", GPUs: 2, GPUMiB: &mib,
-		Price: 880_000 + 13_698, Image: true, Many: true,
+		Price: 880_000 + 13_698,
 	}}
 	if got := offers("SECURE", catalogue, cloud.Want{GPU: "rtx4090", GPUs: 2, DiskGB: 100}); !reflect.DeepEqual(got, want) {
 		t.Errorf("the offers are %+v, want %+v", got, want)

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -64,36 +63,18 @@ func judge(status int, body []byte) (kind, text string) {
 	return kind, strings.Join(append([]string{text}, problem.Errors...), "; ")
 }
 
-// List gives all pods at once.
+// List passes all pods to take at once.
 func (c *Cloud) List(ctx context.Context, take func([]cloud.Instance)) error {
-	var all []cloud.Instance
 	r := call.Request{Method: http.MethodGet, Path: "/pods", Query: url.Values{"includeClusterPods": {"true"}}}
-	if err := c.calls.Do(ctx, r, func(answer io.Reader) (err error) { all, err = readPods(answer); return err }); err != nil {
-		return err
+	all, err := call.Ask(ctx, c.calls, r, readPods)
+	if err == nil {
+		take(all)
 	}
-	take(all)
-	return nil
+	return err
 }
 
-// readPods reads a list of pods. One that is there twice makes all of it doubtful.
 func readPods(answer io.Reader) ([]cloud.Instance, error) {
-	all, seen := []cloud.Instance{}, map[string]bool{}
-	others, err := call.List(answer, "pods", func(p pod) error {
-		i, err := p.instance()
-		if err != nil {
-			return err
-		}
-		if seen[i.ID] {
-			return fmt.Errorf("it has the pod %s twice", i.ID)
-		}
-		seen[i.ID] = true
-		all = append(all, i)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, cloud.Whole(others)
+	return call.Instances(answer, "pods", pod.instance)
 }
 
 // readPod reads one pod.
@@ -105,7 +86,7 @@ func readPod(answer io.Reader) (cloud.Instance, error) {
 	return p.instance()
 }
 
-// Get is one pod.
+// Get returns one pod.
 func (c *Cloud) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	var i cloud.Instance
 	err := c.do(ctx, http.MethodGet, id, "", nil, func(answer io.Reader) (err error) {
@@ -155,7 +136,7 @@ func (c *Cloud) act(ctx context.Context, id, action string, done ...string) erro
 	return err
 }
 
-// Destroy deletes a pod and its volume. A member of a cluster is Refused.
+// Destroy deletes a pod and its volume. The error is a Refused for a member of a cluster.
 func (c *Cloud) Destroy(ctx context.Context, id string) error {
 	err := c.do(ctx, http.MethodDelete, id, "", nil, nil)
 	var failed *cloud.Error

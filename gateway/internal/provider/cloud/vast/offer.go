@@ -1,6 +1,7 @@
 package vast
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -71,14 +72,8 @@ func (c *Cloud) models(ctx context.Context, name string) (models []string, err e
 
 // search asks for offers of one type.
 func (c *Cloud) search(ctx context.Context, w cloud.Want, models []string, kind string) ([]cloud.Offer, error) {
-	var all []cloud.Offer
 	r := call.Request{Method: http.MethodPost, Path: "/api/v0/bundles/", Body: query(w, models, kind), Class: searching}
-	err := c.calls.Do(ctx, r, func(answer io.Reader) error {
-		var err error
-		all, err = readOffers(answer, w, kind == "bid")
-		return err
-	})
-	return all, err
+	return call.Ask(ctx, c.calls, r, func(answer io.Reader) ([]cloud.Offer, error) { return readOffers(answer, w, kind == "bid") })
 }
 
 // query is what vast.ai sorts out by itself.
@@ -98,15 +93,6 @@ func query(w cloud.Want, models []string, kind string) map[string]any {
 	if isCountry(w.Region) {
 		q["geolocation"] = is("in", []string{strings.ToUpper(w.Region)})
 	}
-	hosts := []int64{}
-	for _, host := range w.NotHosts {
-		if id, ok := idOf(host); ok {
-			hosts = append(hosts, id)
-		}
-	}
-	if len(hosts) > 0 {
-		q["machine_id"] = is("notin", hosts)
-	}
 	return q
 }
 
@@ -124,7 +110,6 @@ type bundle struct {
 	MinBid      number `json:"min_bid"`
 	Reliability number `json:"reliability2"`
 	End         number `json:"end_date"`
-	Arch        word   `json:"cpu_arch"`
 	Place       word   `json:"geolocation"`
 }
 
@@ -156,7 +141,7 @@ func (b *bundle) offer(bid bool) (cloud.Offer, bool) {
 	id, ok := idOf(string(b.ID))
 	o := cloud.Offer{
 		ID: strconv.FormatInt(id, 10), Region: cloud.Words(string(b.Place)), GPU: cloud.Words(string(b.GPU)), GPUs: int(b.GPUs.whole(1024)),
-		Until: b.End.at(), Image: true,
+		Until: b.End.at(),
 	}
 	price := firstOf(b.Total).price()
 	if !ok || price == nil || o.GPUs == 0 {
@@ -171,9 +156,6 @@ func (b *bundle) offer(bid bool) (cloud.Offer, bool) {
 	}
 	if b.Reliability.known && b.Reliability.value >= 0 && b.Reliability.value <= 1 {
 		o.Reliability = &b.Reliability.value
-	}
-	if b.Arch == "amd64" || b.Arch == "arm64" {
-		o.Arch = string(b.Arch)
 	}
 	return o, !bid || b.bid(&o)
 }
@@ -241,11 +223,8 @@ func (c *Cloud) order(o cloud.Order) (call.Request, error) {
 		return no("an interruptible offer has no bid")
 	}
 	body := map[string]any{
-		"client_id": "me", "image": usualImage, "disk": disk(o.DiskGB), "label": o.Name, "runtype": "ssh", "onstart": o.Script,
+		"client_id": "me", "image": cmp.Or(o.Image, usualImage), "disk": disk(o.DiskGB), "label": o.Name, "runtype": "ssh", "onstart": o.Script,
 		"cancel_unavail": true,
-	}
-	if o.Image != "" {
-		body["image"] = o.Image
 	}
 	if bid {
 		body["price"] = o.Offer.Bid.Dollars()

@@ -170,7 +170,7 @@ func (r *row) instance() (cloud.Instance, error) {
 	i := cloud.Instance{
 		ID: strconv.FormatInt(id, 10), Name: cloud.Words(string(r.Label)), Raw: cloud.Words(string(r.Actual)), State: r.state(),
 		Why: call.Plain(string(r.Msg), ""), Region: cloud.Words(string(r.Place)), GPU: cloud.Words(string(r.GPU)),
-		GPUs: int(r.GPUs.whole(1024)), Bid: r.Bid == "true", StartedAt: r.Start.at(), EndsAt: r.End.at(),
+		GPUs: int(r.GPUs.whole(1024)), StartedAt: r.Start.at(), EndsAt: r.End.at(),
 		SSH: cloud.SSHAt(string(r.SSHHost), int(r.SSHPort.whole(math.MaxUint16)), "root"),
 	}
 	if r.Actual == "" {
@@ -182,7 +182,7 @@ func (r *row) instance() (cloud.Instance, error) {
 	if mib := r.GPURAM.whole(math.MaxInt32); mib > 0 {
 		i.GPUMiB = &mib
 	}
-	i.Outbid = i.Bid && r.Intended == "running" && (r.Contract == "stopped" || r.Actual == "stopped")
+	i.Outbid = r.Bid == "true" && r.Intended == "running" && (r.Contract == "stopped" || r.Actual == "stopped")
 	i.Running = firstOf(r.Run.total, r.Total).price()
 	i.Storage = firstOf(r.Now.disk, r.Run.disk, r.Disk).price()
 	i.Price = r.Now.total.price()

@@ -171,7 +171,7 @@ func (c *Cloud) page(ctx context.Context, last page) (p page, err error) {
 	return p, err
 }
 
-// Get is one instance. After its end, vast.ai says null, or that there is no such instance.
+// Get returns one instance. After its end, vast.ai says null, or that there is no such instance.
 func (c *Cloud) Get(ctx context.Context, id string) (cloud.Instance, error) {
 	path, err := c.instance("", id)
 	if err != nil {
@@ -210,7 +210,7 @@ func (c *Cloud) set(ctx context.Context, id, state string) error {
 	return c.act(ctx, call.Request{Method: http.MethodPut, Path: path, Body: map[string]string{"state": state}, Class: managing})
 }
 
-// Destroy asks for an instance's end.
+// Destroy asks vast.ai to end an instance.
 func (c *Cloud) Destroy(ctx context.Context, id string) error {
 	path, err := c.instance("", id)
 	if err != nil {
