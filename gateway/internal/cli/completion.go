@@ -15,7 +15,7 @@ const (
 	versionName    = "version"
 )
 
-// OwnCommands are the commands that are about the command line itself.
+// OwnCommands returns the commands that are about the command line itself.
 func OwnCommands() []Command {
 	return []Command{
 		{Name: completionName, Args: strings.Join(shells(), "|"), Least: 1, Most: 1, Run: completion, NoGateway: true,

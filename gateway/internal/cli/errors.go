@@ -35,16 +35,34 @@ func (e *EndedWith) Error() string {
 
 func (e *EndedWith) Unwrap() error { return e.Err }
 
-// Usagef is the error of a command that was used wrongly, with a hint at the right use.
+// Usagef returns the error of a command that was used wrongly, with a hint at the right use.
 func Usagef(hint, format string, args ...any) error {
 	return &flags.Error{Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Hinted is an error with a hint at what to do about it.
+// Hinted returns an error with a hint at what to do about it.
 func Hinted(message, hint string) error { return &wire.ErrorDetail{Message: message, Hint: hint} }
 
-// Report prints what went wrong and what to do about it. The commands in a hint can be pasted. A line of a hint that is indented is one
-// command: it stays in one piece.
+// Code returns the code of the gateway's refusal; empty: err is something else.
+func Code(err error) string {
+	var refusal *wire.ErrorDetail
+	if errors.As(err, &refusal) {
+		return refusal.Code
+	}
+	return ""
+}
+
+// AsUsage turns the gateway's refusal of what a person wrote into an error of use. Other errors stay.
+func AsUsage(err error) error {
+	var refusal *wire.ErrorDetail
+	if errors.As(err, &refusal) {
+		return Usagef(refusal.Hint, "%s", refusal.Message)
+	}
+	return err
+}
+
+// Report prints what went wrong and what to do about it. The commands in a hint can be pasted. An indented line of a hint is one command:
+// it is not broken.
 func (s *Session) Report(message, hint string) {
 	columns := s.Screen()
 	fmt.Fprintln(s.Stderr, screen.Fold("muster: "+screen.Printable(message), columns, "  "))
@@ -65,7 +83,7 @@ func (s *Session) Trouble(ctx context.Context, name string, err error) {
 	s.Report(name+": "+message, hint)
 }
 
-// Explain gives the words for an error, and the next step where there is one.
+// Explain returns the words for an error, and the next step if there is one.
 func (s *Session) Explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
 	var socket *client.SocketError

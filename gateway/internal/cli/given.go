@@ -34,7 +34,7 @@ func notAsFlag(name string) string {
 	return ""
 }
 
-// OneOf is usual if nothing is set, else one of the known words.
+// OneOf returns the flag's value, which must be one of the known words; usual if the flag is not set.
 func (s *Flags) OneOf(name, usual string, known ...string) (string, error) {
 	text := s.Text(name)
 	if text == "" {
@@ -46,5 +46,5 @@ func (s *Flags) OneOf(name, usual string, known ...string) (string, error) {
 	return text, nil
 }
 
-// Twice refuses what has two values where one of them would be lost.
+// Twice returns the error of a thing that was given two values, one of which would be lost.
 func Twice(what, name string) error { return flags.Twice(what, name) }

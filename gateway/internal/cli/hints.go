@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
+// Program returns how a person calls this program: by its name where PATH leads to it, else by its whole path.
 func Program(getenv func(string) string) string {
 	const name = "muster"
 	self, err := os.Executable()
@@ -40,10 +40,10 @@ func Program(getenv func(string) string) string {
 // not count.
 var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
-// Pasted is a command of this program as it can be pasted: line is what stands behind "muster ".
+// Pasted returns a command of this program as it can be pasted: line is what stands behind "muster ".
 func (s *Session) Pasted(line string) string { return s.paste("muster " + line) }
 
-// PastedText is a text for a person, line by line safe to print, whose commands can be pasted.
+// PastedText returns a text for a person, line by line safe to print, whose commands can be pasted.
 func (s *Session) PastedText(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(s.paste(text)) {
@@ -100,7 +100,7 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 	ours := installed != "" && datadir.Same(data, installed)
 	switch {
 	case s.Machine.UID() != 0 && s.Flags.Text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) &&
-		(installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
+		(installed != "" || IsFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
 		return "the gateway of this machine is root's to reach: " + s.Sudo("")
 	case ours && s.Machine.UID() != 0:
 		return "sudo systemctl start muster, and then " + s.Sudo(data)
@@ -124,8 +124,8 @@ func (s *Session) serviceHint(ctx context.Context) string {
 	return "systemctl start muster"
 }
 
-// Sudo is this command as root would give it, for the gateway of a data directory. Without a directory it is for the gateway that root's
-// commands find. Of a token in the arguments only the public part is shown.
+// Sudo returns this command as root would give it, for the gateway of a data directory. Without a directory it is for the gateway that
+// root's commands find. Of a token in the arguments only the public part is shown.
 func (s *Session) Sudo(data string) string {
 	line := "sudo " + s.Program
 	if data != "" && (s.Flags.Given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {
@@ -149,7 +149,8 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-func isFolder(path string) bool {
+// IsFolder reports whether a path leads to a folder of this machine.
+func IsFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }

@@ -7,11 +7,11 @@ import (
 	"muster/gateway/internal/datadir"
 )
 
-// Local is what is done on files of this machine and not through a gateway: on the data of one that is stopped, and with
-// keys that no gateway is to see. The program sets every field.
+// Local has the work on files of this machine that does not go through a gateway: on the data of a stopped gateway, and with keys that no
+// gateway may see. The program sets every field.
 type Local struct {
-	// InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut where that is given. It
-	// gives the root's pin.
+	// InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut if that is set. It returns the root's
+	// pin.
 	InitCA func(ctx context.Context, data datadir.Files, domain, rootOut string) (pin string, err error)
 	// NewRoot makes a root in a directory and gives its certificate in PEM.
 	NewRoot func(dir, domain string) (certificate string, err error)
@@ -19,7 +19,7 @@ type Local struct {
 	SignIntermediate func(dir, request, domain string) (certificate string, err error)
 	// SignSet signs a trust set with the key in a file.
 	SignSet func(file string, payload []byte) (sign.Envelope, error)
-	// RotateMaster seals the database, or the shared store at an address, under a new master key and gives the file where that is.
+	// RotateMaster seals the database, or the shared store at an address, under a new master key. It returns the file of that key.
 	RotateMaster func(ctx context.Context, data datadir.Files, at datadir.SharedStore, out string) (file string, err error)
 	ExportTrust  func(ctx context.Context, data datadir.Files, file string) error
 	ImportTrust  func(ctx context.Context, data datadir.Files, file string) error

@@ -92,7 +92,7 @@ func askReady(ctx context.Context, url string) error {
 	return nil
 }
 
-// UnitState is what systemd knows of the gateway's service, by the names of systemctl show.
+// UnitState returns what systemd knows of the gateway's service, by the names of systemctl show.
 func (m Machine) UnitState(ctx context.Context) (map[string]string, error) {
 	said, err := m.Command(ctx, "systemctl", "show", ServiceUnit, "--property", "ActiveState,MainPID,NeedDaemonReload")
 	if err != nil {

@@ -52,7 +52,7 @@ func Show[T any](ctx context.Context, s *Session, method, path string, q any, sh
 	return nil
 }
 
-// Drop ends the thing at a path, and says so. The person is asked first if what is done (deed) is named.
+// Drop ends the thing at a path, and prints said. If deed is set, it asks the person first; deed is what is done.
 func (s *Session) Drop(ctx context.Context, path string, filter any, deed, said string) error {
 	if deed != "" {
 		if err := s.Agree(deed, deed); err != nil {
@@ -66,8 +66,8 @@ func (s *Session) Drop(ctx context.Context, path string, filter any, deed, said 
 	return nil
 }
 
-// ShowList is a command that lists something: it gets what the path and the filter give, and prints it as JSON or in rows. The flags set
-// the filter, which is a pointer; nil: there is none.
+// ShowList lists things: it gets what the path and the filter give, and prints it as JSON or in rows. filter is a pointer, whose fields the
+// flags set; nil: there is none.
 func ShowList[T any](ctx context.Context, s *Session, path string, filter any, columns []screen.Column, rows func(T) [][]string) error {
 	if filter != nil {
 		if err := s.Flags.Into(filter); err != nil {
@@ -98,44 +98,60 @@ func (s *Session) WriteJSON(v any) error {
 	return err
 }
 
-// Print writes a text as it is: one that goes into a file or a shell.
+// Print writes a text unchanged, for a file or a shell.
 func (s *Session) Print(text string) error {
 	_, err := fmt.Fprint(s.Stdout, text)
 	return err
 }
 
-// Printf prints a text for a person. The commands in it can be pasted.
+// Printf prints a text for a person. The commands in it can be pasted. A text in the arguments is made safe to show: it begins no line of
+// its own, which could look like a line of muster. A text of several lines goes through PastedText instead.
 func (s *Session) Printf(format string, args ...any) {
+	for i, arg := range args {
+		if text, is := arg.(string); is {
+			args[i] = screen.Printable(text)
+		}
+	}
 	fmt.Fprint(s.Stdout, s.PastedText(fmt.Sprintf(format, args...)))
 }
 
-// ShowEach gets each of the things that the command names from the path, and shows it: as JSON, or with show. Two have an empty line
-// between them. If one of several is not found, the others are shown, and the error is ErrReported.
+// StatusLine returns the line at the bottom of the terminal that errors go to.
+func (s *Session) StatusLine() *screen.StatusLine {
+	return screen.NewStatusLine(s.Stderr, screen.Columns(s.Stderr, s.Getenv("COLUMNS")))
+}
+
+// Progress begins to show how far a copy is, as screen.NewProgress says.
+func (s *Session) Progress(name string, size, first int64) *screen.Progress {
+	return screen.NewProgress(s.StatusLine(), s.Now, name, size, first)
+}
+
+// Say prints a text beside the command's output, which a script may read. The commands in it can be pasted. It may have several lines, so
+// what comes from elsewhere goes through screen.Printable first.
+func (s *Session) Say(text string) { fmt.Fprint(s.Stderr, s.PastedText(text)) }
+
+// ShowEach shows each of the things that the command names, as ShowTargets does. If only one is named, its error is the command's.
 func ShowEach[T any](ctx context.Context, s *Session, path string, show func(T)) error {
-	failed := false
-	for i, name := range s.Words {
-		one, err := Get[T](ctx, s, api.At(path, name), nil)
-		switch {
-		case err != nil && len(s.Words) == 1:
-			return err
-		case err != nil:
-			s.Trouble(ctx, name, err)
-			failed = true
-			continue
-		case s.Form == FormJSON:
-			if err := s.WriteJSON(one); err != nil {
-				return err
-			}
-			continue
-		case i > 0:
-			fmt.Fprintln(s.Stdout)
-		}
-		show(one)
+	if len(s.Words) == 1 {
+		return Show(ctx, s, http.MethodGet, api.At(path, s.Words[0]), nil, show)
 	}
-	if failed {
-		return ErrReported
+	var targets []Target
+	for _, name := range s.Words {
+		targets = append(targets, Target{ID: name, Name: name})
 	}
-	return nil
+	return ShowTargets(ctx, s, path, targets, show)
+}
+
+// ShowTargets gets each thing from the path, and shows it: as JSON, or with show, with an empty line between two. If a thing is not found,
+// it shows the others, and the error is ErrReported.
+func ShowTargets[T any](ctx context.Context, s *Session, path string, targets []Target, show func(T)) error {
+	between := ""
+	return s.OnEach(ctx, targets, func(t Target) (string, error) {
+		return "", Show(ctx, s, http.MethodGet, api.At(path, t.ID), nil, func(one T) {
+			fmt.Fprint(s.Stdout, between)
+			between = "\n"
+			show(one)
+		})
+	})
 }
 
 // ShowTry tries a receiver or a sink by a path, and shows how that went: as JSON, or in words. A try that failed is an error.

@@ -7,7 +7,6 @@ import (
 
 	"muster/gateway/internal/kit"
 	"muster/store"
-	"muster/store/renewals"
 )
 
 // enrol makes a node with a certificate, its successor, and two runs of agents.
@@ -40,7 +39,7 @@ func (h *house) enrol(name string) {
 			h.t.Fatal(err)
 		}
 	}
-	if _, err := renewals.New(h.store.Records()).Mark(ctx, h.now, "renewal.overdue", "gateway"); err != nil {
+	if _, err := h.store.MarkOverdue(ctx, h.now, "renewal.overdue", "gateway"); err != nil {
 		h.t.Fatal(err)
 	}
 }

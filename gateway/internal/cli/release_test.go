@@ -34,6 +34,7 @@ func TestReleaseUsage(t *testing.T) {
 		{"release promote x --soak 900ms", "no number of whole seconds", "90s"},
 		{"release promote x --now --soak 0", "say how to wait", "--now"},
 		{"release promote x --channel a/b", "not the name of a channel", "stable"},
+		{"release promote x --channel=", "not the name of a channel", "stable"},
 		{"release status --channel a/b", "not the name of a channel", "stable"},
 		{"release sign " + text, "which key signs", "--key"},
 		{"release sign --key " + text + " " + text, "holds no key in PEM", "muster key generate"},

@@ -66,7 +66,30 @@ func (s *Session) EachNode(ctx context.Context, f api.NodeFilter, use func(api.N
 	})
 }
 
-// WholeFleet gives all nodes that the filter picks, on as many pages as that takes.
+// gathered is how many things are asked for at once.
+const gathered = 1000
+
+// Gather gets up to limit things, page by page; a limit of 0 means all. next is the cursor behind them; empty: there are no more.
+func Gather[T any](limit int, page func(limit int, cursor string) (things []T, next string, err error)) (all []T, next string, err error) {
+	all = []T{}
+	for {
+		most := gathered
+		if limit > 0 {
+			most = min(limit-len(all), gathered)
+		}
+		things, more, err := page(most, next)
+		if err != nil {
+			return nil, "", err
+		}
+		all = append(all, things...)
+		next = more
+		if next == "" || limit > 0 && len(all) >= limit {
+			return all, next, nil
+		}
+	}
+}
+
+// WholeFleet returns all nodes that the filter picks, on as many pages as that takes.
 func (s *Session) WholeFleet(ctx context.Context, f api.FleetFilter) (api.FleetView, error) {
 	const page = 5000 // one answer has a bound in bytes
 	f.Limit = page

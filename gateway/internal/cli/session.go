@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -57,7 +58,7 @@ func (s *Session) dial(ctx context.Context) (*client.Client, error) {
 		CAFile: s.Flags.Text("ca")})
 }
 
-// OverSocket is true if the gateway is one of this machine, and is reached through the socket in its data directory.
+// OverSocket reports whether the gateway is one of this machine, and is reached through the socket in its data directory.
 func (s *Session) OverSocket() bool { return s.Flags.Given("data") || s.Flags.Text("url") == "" }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
@@ -93,7 +94,7 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 	return raw, err
 }
 
-// ReadSecret is ReadFile for a secret: it warns where others can read the file.
+// ReadSecret does what ReadFile does, for a secret: it warns if others can read the file.
 func (s *Session) ReadSecret(name string) ([]byte, error) {
 	if said := datadir.Exposed(name); said != "" {
 		fmt.Fprintln(s.Stderr, screen.Fold("warning: "+screen.Printable(said), s.Screen(), "  "))
@@ -102,28 +103,32 @@ func (s *Session) ReadSecret(name string) ([]byte, error) {
 }
 
 // ReadValue reads a value that is to be kept secret: from the file that --file names, or from a pipe, and never from the arguments. A line
-// feed at its end is cut. what names it in errors: "secret".
-func (s *Session) ReadValue(what string) (string, error) {
-	const hint = "--file FILE or a pipe gives it"
+// feed at its end is cut. what names it in errors: "secret"; hint says what gives it.
+func (s *Session) ReadValue(what, hint string) (string, error) {
+	value, err := s.ReadGiven(what, hint)
+	if err == nil && value == "" {
+		err = Usagef(hint, "the %s is empty", what)
+	}
+	return value, err
+}
+
+// ReadGiven does what ReadValue does, and takes an empty value too.
+func (s *Session) ReadGiven(what, hint string) (string, error) {
 	file := s.Flags.Text("file")
 	if file == "" && s.Interactive() {
 		return "", Usagef(hint, "where does the %s come from?", what)
 	}
-	if file == "" {
-		file = "-"
-	}
-	raw, err := s.ReadSecret(file)
+	raw, err := s.ReadSecret(cmp.Or(file, "-"))
 	if err != nil {
 		return "", fmt.Errorf("read the %s: %w", what, err)
 	}
-	value := strings.TrimRight(string(raw), "\r\n")
-	if value == "" {
-		return "", Usagef(hint, "the %s is empty", what)
-	}
-	return value, nil
+	return strings.TrimRight(string(raw), "\r\n"), nil
 }
 
-// Way gives the flags that lead to the gateway, as words that can be pasted. A path is made whole.
+// FileOrPipe is the hint for a value that has no other source.
+const FileOrPipe = "--file FILE or a pipe gives it"
+
+// Way returns the flags that lead to the gateway, as words that can be pasted. A path is made whole.
 func (s *Session) Way() string {
 	words := ""
 	for _, flag := range []string{"data", "url", "token-file", "root-pin", "ca"} {
@@ -158,7 +163,7 @@ func (s *Session) dataDir() (string, error) {
 	return dir, nil
 }
 
-// DataDir is the directory of the gateway's data on this machine; empty: the gateway is reached by its URL, or nothing says where.
+// DataDir returns the directory of the gateway's data on this machine; empty: the gateway is reached by its URL, or nothing says where.
 func (s *Session) DataDir() string {
 	if !s.OverSocket() {
 		return ""
@@ -180,23 +185,6 @@ func (s *Session) DataFiles() (datadir.Files, error) {
 	return datadir.Files{Data: dir, MasterKeyFile: s.Flags.Text(keyFlag)}, err
 }
 
-// Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.
-func (s *Session) Poll(ctx context.Context, every, timeout time.Duration, look func() (done bool, err error)) (bool, error) {
-	end := s.Now().Add(timeout)
-	for {
-		done, err := look()
-		if done || err != nil {
-			return done, err
-		}
-		if !s.Now().Before(end) {
-			return false, nil
-		}
-		if err := s.Pause(ctx, every); err != nil {
-			return false, err
-		}
-	}
-}
-
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -208,7 +196,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Terminal is the terminal that can show a live picture, and that keys come from; nil: there is none, or one that can only print.
+// Terminal returns the terminal that can show a live picture, and that keys come from; nil: there is no terminal, or it can only print.
 func (s *Session) Terminal() (in, out *os.File) {
 	term := s.Getenv("TERM")
 	if term == "" || term == "dumb" {
@@ -217,7 +205,7 @@ func (s *Session) Terminal() (in, out *os.File) {
 	return s.Keyboard()
 }
 
-// Keyboard is the terminal that a person types on, whatever it can show; nil: there is none.
+// Keyboard returns the terminal that a person types on, whatever it can show; nil: there is none.
 func (s *Session) Keyboard() (in, out *os.File) {
 	in, _ = s.Stdin.(*os.File)
 	out, _ = s.plainOut.(*os.File)

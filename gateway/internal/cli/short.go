@@ -1,19 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// Word is a word that people type first, and the command that it leads to.
+// Word is a word that people type first, and the command that it stands for.
 type Word struct {
 	Word, Command string
 	Later         bool // it stands in the list of all commands, and not among the first
 }
 
-// Shorten puts the commands that these words lead to before all others, in this order. The command of a later word stays in its place, and
-// the word stands behind it. A word that is not the command's own name is a second path to it: the same command, which names itself as it
-// was typed.
+// Shorten puts the commands of these words before all others, in this order. If Later is set, the command stays in its place, and the word
+// stands behind it. A word that is not the command's own name becomes a second path to it: the same command, which names itself as it was
+// typed.
 func Shorten(words []Word, all []Command) []Command {
 	all = slices.Clone(all)
 	var first []Command
@@ -64,9 +65,4 @@ func (all catalog) otherPaths(c *Command) string {
 }
 
 // full is the command's own name, whatever was typed.
-func (c *Command) full() string {
-	if c.For != "" {
-		return c.For
-	}
-	return c.Name
-}
+func (c *Command) full() string { return cmp.Or(c.For, c.Name) }

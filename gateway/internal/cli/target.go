@@ -15,7 +15,7 @@ import (
 // Target is one thing to act on, mostly a node: named by a person, or found by a selector and then held by its id.
 type Target struct{ ID, Name string }
 
-// Named are the targets that a person named, each once.
+// Named returns the targets that a person named, each once.
 func Named(names []string) []Target {
 	named := make([]Target, 0, len(names))
 	for _, name := range names {
@@ -36,10 +36,10 @@ func Instance(word string) (account, id string, isWhole bool, err error) {
 	return account, id, isWhole, err
 }
 
-// NoneSelected is for a list that a selector leaves empty. That is no error.
+// NoneSelected is printed if a selector picks no node. That is no error.
 const NoneSelected = "no node has what -l asks for; muster ls -o wide shows the labels, muster help selectors what else can be asked for"
 
-// Targets are the nodes named, or those that --selector picks.
+// Targets returns the nodes named, or those that --selector picks.
 func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, selected bool, err error) {
 	_, err = s.Client(ctx)
 	selector := s.Flags.Text("selector")
@@ -64,8 +64,31 @@ func (s *Session) Targets(ctx context.Context, names []string) (nodes []Target, 
 	return nodes, true, err
 }
 
-// ActOn acts on the nodes that were named or selected. If several were selected, or always is true, the person is asked first;
-// verb is what is done, as in "drain these 3 nodes?".
+// Nodes returns the nodes that were named, or those that --selector picks; without either, all nodes that are not retired. If a name is
+// refused, it returns the nodes of the names before it too.
+func (s *Session) Nodes(ctx context.Context, names []string) (nodes []api.Node, err error) {
+	if len(names) > 0 && s.Flags.Given("selector") {
+		return nil, Usagef("leave one of them out", "nodes are either named or selected")
+	}
+	for _, name := range names {
+		n, err := Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
+		if err != nil {
+			return nodes, err
+		}
+		nodes = append(nodes, n)
+	}
+	if len(names) > 0 {
+		return nodes, nil
+	}
+	err = s.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, func(n api.Node) error {
+		nodes = append(nodes, n)
+		return nil
+	})
+	return nodes, err
+}
+
+// ActOn acts on the nodes that were named or selected. If several were selected, or if always is true, it asks the person first; verb is
+// what is done, as in "drain these 3 nodes?".
 func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool,
 	act func(Target) (said string, err error)) error {
 	nodes, err := s.Chosen(ctx, names, verb, always)
@@ -75,7 +98,7 @@ func (s *Session) ActOn(ctx context.Context, names []string, verb string, always
 	return s.OnEach(ctx, nodes, act)
 }
 
-// Chosen are the nodes that were named or selected, after the person was asked as ActOn says.
+// Chosen returns the nodes that were named or selected, after the person was asked as ActOn says.
 func (s *Session) Chosen(ctx context.Context, names []string, verb string, always bool) ([]Target, error) {
 	nodes, selected, err := s.Targets(ctx, names)
 	if err != nil {
@@ -84,8 +107,8 @@ func (s *Session) Chosen(ctx context.Context, names []string, verb string, alway
 	return nodes, s.confirm(verb, nodes, selected, always)
 }
 
-// OnEach acts on one target after the other, and prints what came of each; "": nothing. If it fails for one it goes on with the others.
-// Only the end of ctx ends it early.
+// OnEach acts on one target after the other, and prints what act returns; it prints nothing for "". If it fails for a target, it goes on
+// with the others. Only the end of ctx ends it early.
 func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target) (string, error)) error {
 	failed := false
 	for _, target := range targets {
@@ -108,8 +131,8 @@ func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target)
 	return nil
 }
 
-// LastHeard says when a node was heard last, as in "was last heard 5m ago". away is true if that is longer ago than it should be; if the
-// node cannot be looked up, nothing is known, and it is not away.
+// LastHeard says when a node was heard last, as in "was last heard 5m ago". away is true if that is too long ago. If the node cannot be
+// looked up, nothing is known of it, and away is false.
 func (s *Session) LastHeard(ctx context.Context, node string) (text string, away bool) {
 	n, err := Get[api.Node](ctx, s, api.At(api.PathNode, node), nil)
 	switch {
@@ -126,8 +149,8 @@ func (s *Session) LastHeard(ctx context.Context, node string) (text string, away
 // waitTime is how long a person waits for a node without a word.
 const waitTime = 2 * time.Second
 
-// TellWait says after a while that a node is waited for, until stop is called. If nothing may come for long, as of a log that is followed,
-// it says so only of a node that is away.
+// TellWait says after a while that the command waits for a node, until stop is called. quiet means that nothing may come for long, as with
+// a log that is followed: then it says so only if the node is away.
 func (s *Session) TellWait(ctx context.Context, node Target, quiet bool, say func(string)) (stop func()) {
 	stopped := s.After(waitTime, func() {
 		if heard, away := s.LastHeard(ctx, node.ID); ctx.Err() == nil && (away || !quiet) {

@@ -101,7 +101,7 @@ func (h *taskHouse) heard(name string, ago time.Duration, do work) {
 // serve is the node's side until ctx ends.
 func (h *taskHouse) serve(ctx context.Context, c task.Claimer, do work) {
 	for ctx.Err() == nil {
-		signed, err := h.desk.Wait(ctx, c, time.Minute)
+		signed, err := h.desk.Wait(ctx, c, time.Minute, task.Takes{Tasks: true})
 		if err != nil || signed == nil {
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/spelling"
 )
 
 // TenantText is what help says of a tenant that a command names.
@@ -15,8 +16,8 @@ const TenantText = "A tenant begins when something is made for it. If nothing ha
 	"with a letter mistyped, the command asks first. Without a terminal it makes nothing then; --yes makes the new tenant. muster tenant ls shows " +
 	"the tenants that there are."
 
-// AskTenant asks before a mistyped tenant becomes a new one. A tenant that looks like no other is made without a question, so that a
-// script can begin one. If this caller may not look at tenants, there is no question either: the gateway itself judges what is made.
+// AskTenant asks before a mistyped tenant becomes a new one. If the tenant looks like no other one, there is no question, so that a script
+// can begin a tenant. If the caller may not look at tenants, there is no question either: the gateway itself judges what is made.
 func (s *Session) AskTenant(ctx context.Context, tenant string) error {
 	if tenant == "" {
 		return nil
@@ -69,24 +70,12 @@ func mistyped(typed, known string) bool {
 // slip tells whether two parts of words differ in one letter, or in two that changed places.
 func slip(a, b string) bool {
 	const shortest = 4
-	if len(a) < len(b) {
-		a, b = b, a
+	digit := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
 	}
-	if len(b) < shortest-1 || len(a) < shortest || len(a)-len(b) > 1 {
-		return false
-	}
-	from := 0
-	for from < len(b) && a[from] == b[from] {
-		from++
-	}
-	letter := func(c byte) bool { return c >= 'a' && c <= 'z' }
-	switch {
-	case len(a) > len(b):
-		return letter(a[from]) && a[from+1:] == b[from:]
-	case !letter(a[from]) || !letter(b[from]):
-		return false
-	case a[from+1:] == b[from+1:]:
-		return true
-	}
-	return from+1 < len(a) && a[from] == b[from+1] && a[from+1] == b[from] && a[from+2:] == b[from+2:]
+	return max(len(a), len(b)) >= shortest && min(len(a), len(b)) >= shortest-1 && spelling.Distance(a, b) == 1 &&
+		strings.Map(digit, a) == strings.Map(digit, b)
 }

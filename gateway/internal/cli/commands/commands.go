@@ -23,7 +23,7 @@ import (
 	"muster/gateway/internal/cli/task"
 )
 
-// All are the commands of all groups. A new group is a package beside these, and a line here.
+// All returns the commands of all groups. A new group is a package beside these, and a line here.
 func All() []cli.Command {
 	return cli.Shorten(first(), slices.Concat(
 		join.TokenCommands(),

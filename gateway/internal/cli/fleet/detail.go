@@ -223,7 +223,7 @@ func (p *picture) helpLines() []string {
 	lines = append(lines, "", p.paint(codeStrong, p.cut("Signs", p.size.Columns)), "")
 	for _, row := range [][2]string{
 		{"one character a GPU", levels}, {markIll, "this GPU is ill"}, {markMissing, "a GPU should be here, and does not answer"},
-		{screen.Unknown, "not known"}, {markOld, "the reading is old: the values are of then"}, {"!! and !", "a severe finding, and a warning"},
+		{screen.Unknown, "not known"}, {markOld, "the reading is old: the values are from that time"}, {"!! and !", "a severe finding, and a warning"},
 	} {
 		lines = append(lines, p.cut(fmt.Sprintf("  %-20s %s", row[0], row[1]), p.size.Columns))
 	}

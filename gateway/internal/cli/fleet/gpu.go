@@ -88,12 +88,7 @@ func tempCell(_ *picture, g *api.NodeRow) cell {
 func powerCell(_ *picture, g *api.NodeRow) cell {
 	var sum *float64
 	for i := range g.GPUs {
-		if w := g.GPUs[i].PowerWatts; w != nil {
-			if sum == nil {
-				sum = new(float64)
-			}
-			*sum += *w
-		}
+		api.Add(&sum, g.GPUs[i].PowerWatts)
 	}
 	return cell{watts(sum), ""}
 }

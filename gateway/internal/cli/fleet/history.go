@@ -56,7 +56,6 @@ func useRow(u api.GPUUse, now time.Time) []string {
 	if !u.Now {
 		until = screen.Ago(now, u.Until)
 	}
-	return []string{screen.Number(u.Index), screen.OrUnknown(u.User), screen.OrUnknown(u.Program), screen.OrUnknown(u.Container),
-		screen.Ago(now, u.From), until, memory(u.MemoryMiB), screen.OrUnknown(u.Allocation), screen.OrUnknown(u.Owner),
-		screen.OrUnknown(u.GPU)}
+	return []string{screen.Number(u.Index), u.User, u.Program, u.Container, screen.Ago(now, u.From), until, memory(u.MemoryMiB), u.Allocation,
+		u.Owner, u.GPU}
 }

@@ -26,7 +26,7 @@ func GPUCommands() []cli.Command {
 			"first, then those with the most free memory. --sort has another order: price (the cheapest first), memory (the most free first), " +
 			"util (the least first) or name. What is not known comes last.\n\n" +
 			"USE says what a GPU does: free (it is idle and can take work now), idle (but it cannot take work now), quiet (idle for less than " +
-			"ten minutes), busy (also if a program keeps it: muster run --gpus), or - where that is not known. OWNER says who has allocated it, " +
+			"ten minutes), busy (also if a program keeps it: muster run --gpus), or - if that is not known. OWNER says who has allocated it, " +
 			"and for how long still (muster alloc ls). " +
 			"A GPU is idle when utilisation, memory and power have said so for ten minutes; " +
 			"what is not known never says idle.\n\n" +
@@ -100,7 +100,7 @@ func list(ctx context.Context, s *cli.Session, o listFlags) error {
 	}
 	fmt.Fprintln(s.Stdout, footer(shown, len(found)))
 	if len(view.Nodes) == 0 && f.Selector != "" {
-		fmt.Fprint(s.Stderr, s.PastedText(cli.NoneSelected))
+		s.Say(cli.NoneSelected)
 	}
 	if text := left.String(); text != "" {
 		fmt.Fprintln(s.Stdout, text)
@@ -245,13 +245,10 @@ func (r row) cells(now time.Time, withCost bool) []string {
 	if r.IdleSince != nil {
 		idle = screen.Age(now.Sub(*r.IdleSince))
 	}
-	all := []string{
-		screen.OrUnknown(r.Node), strconv.Itoa(r.Index), screen.Model(r.Name), memory(r.MemoryFreeMiB),
-		memory(r.MemoryMiB), screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Price(r.PricePerHour),
-		screen.Figure("%.0f W", r.PowerWatts), screen.Figure("%.0f C", r.TemperatureCelsius), idle,
-		screen.OrUnknown(r.State), screen.OrUnknown(r.status), screen.OrUnknown(r.Tenant), screen.OrUnknown(r.UUID),
-		screen.OrUnknown(strings.Join(r.Health, ", ")), screen.OrUnknown(r.Run), r.owner(now),
-	}
+	all := []string{r.Node, strconv.Itoa(r.Index), screen.Model(r.Name), memory(r.MemoryFreeMiB), memory(r.MemoryMiB),
+		screen.Figure("%.0f%%", r.UtilizationPercent), r.use(), screen.Price(r.PricePerHour), screen.Figure("%.0f W", r.PowerWatts),
+		screen.Figure("%.0f C", r.TemperatureCelsius), idle, r.State, r.status, r.Tenant, r.UUID, strings.Join(r.Health, ", "), r.Run,
+		r.owner(now)}
 	if withCost {
 		all = slices.Insert(all, costColumn, screen.Money(r.NodeIdleCostToday))
 	}

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/cli/tty"
 )
 
-// TopCommands has the one that shows the fleet live in a terminal.
+// TopCommands returns the command that shows the fleet live in a terminal.
 func TopCommands() []cli.Command {
 	return []cli.Command{{
 		Name: "top", Args: "[NODE]", Most: 1, Flags: []string{"selector", "idle", "sort", "once", "interval", "output"}, Run: top,
@@ -40,16 +40,12 @@ const (
 )
 
 func top(ctx context.Context, s *cli.Session) error {
-	v, pace, err := begin(s)
+	v, pace, once, err := begin(s)
 	if err != nil {
 		return err
 	}
-	var o struct{ Once bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
 	in, _ := s.Terminal()
-	if o.Once || in == nil || s.Form == cli.FormJSON {
+	if once || in == nil || s.Form == cli.FormJSON {
 		return v.printOnce(ctx, s)
 	}
 	filter := live.Filter{Selector: v.selector}
@@ -60,27 +56,27 @@ func top(ctx context.Context, s *cli.Session) error {
 }
 
 // begin reads the flags.
-func begin(s *cli.Session) (*view, time.Duration, error) {
+func begin(s *cli.Session) (v *view, pace time.Duration, once bool, err error) {
 	o := struct {
 		Selector, Sort string
 		Interval       time.Duration
-		Idle           bool
+		Idle, Once     bool
 	}{Sort: api.SortName, Interval: live.UsualPace}
 	wrong := s.Flags.Into(&o)
-	v := &view{clock: s.Now, selector: o.Selector, order: o.Sort, idle: o.Idle}
+	v = &view{clock: s.Now, selector: o.Selector, order: o.Sort, idle: o.Idle}
 	if !api.IsSort(v.order) {
-		return nil, 0, cli.Usagef("one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it", "%s has the value %q",
+		return nil, 0, false, cli.Usagef("one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it", "%s has the value %q",
 			s.Flags.Source("sort"), v.order)
 	}
 	if wrong != nil {
-		return nil, 0, wrong
+		return nil, 0, false, wrong
 	}
-	pace := o.Interval
-	if pace < leastPace || pace > mostPace {
-		return nil, 0, cli.Usagef(fmt.Sprintf("from %v to %v", leastPace, mostPace), "%s has the value %v", s.Flags.Source("interval"), pace)
+	if o.Interval < leastPace || o.Interval > mostPace {
+		return nil, 0, false, cli.Usagef(fmt.Sprintf("from %v to %v", leastPace, mostPace), "%s has the value %v", s.Flags.Source("interval"),
+			o.Interval)
 	}
 	v.look = lookOf(s.Getenv, false)
-	return v, pace, nil
+	return v, o.Interval, o.Once, nil
 }
 
 // pick shows the GPUs of the node that the command names, if it names one.

@@ -2,6 +2,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,11 +18,11 @@ import (
 // allTenants is shown where an account is for every tenant.
 const allTenants = "(all)"
 
-// AccountCommands are those of accounts, whose API tokens reach the gateway from elsewhere.
+// AccountCommands returns the commands about accounts, whose API tokens reach the gateway from elsewhere.
 func AccountCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"role", "scope", "tenant", "ttl", "yes", "output"},
-			Run:     accountCreate,
+			Run:     cli.With(accountCreate),
 			Says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			Summary: "make an account, whose API token reaches the gateway from elsewhere",
 			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. " + rolesText() +
@@ -34,7 +35,7 @@ func AccountCommands() []cli.Command {
 				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
 		{Name: "account update", Args: "NAME", Least: 1, Most: 1, Flags: []string{"role", "scope", "tenant", "all-tenants", "yes", "output"},
-			Run: accountUpdate, Forms: []string{cli.FormTable, cli.FormJSON},
+			Run: cli.With(accountUpdate), Forms: []string{cli.FormTable, cli.FormJSON},
 			Says:    map[string]string{"tenant": "from now on it is for this tenant alone"},
 			Summary: "change what an account may do",
 			Text: "--role and --scope take the place of all scopes that it has. --tenant and --all-tenants say what they are good for. What is " +
@@ -68,16 +69,12 @@ func rolesText() string {
 	return "A role is a name for scopes: " + strings.Join(roles, ", ") + "."
 }
 
-func accountUpdate(ctx context.Context, s *cli.Session) error {
-	var o struct {
-		Role       string
-		Scope      []string
-		Tenant     string
-		AllTenants bool
-	}
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+func accountUpdate(ctx context.Context, s *cli.Session, o struct {
+	Role       string
+	Scope      []string
+	Tenant     string
+	AllTenants bool
+}) error {
 	if !s.Flags.Given("tenant") { // MUSTER_TENANT says what lists show: it moves no account
 		o.Tenant = ""
 	}
@@ -97,10 +94,10 @@ func accountUpdate(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return cli.Show(ctx, s, http.MethodPatch, api.At(api.PathAccount, accountID(s.Words[0])), q, func(a api.ChangedAccount) {
-		fmt.Fprintf(s.Stdout, "account %s, tenant %s, %s\n", screen.Printable(a.Name), tenantText(a.Tenant), scopesText(a.Role, a.Scopes))
+		s.Printf("account %s, tenant %s, %s\n", a.Name, tenantText(a.Tenant), scopesText(a.Role, a.Scopes))
 		if len(a.Made) > 0 {
-			fmt.Fprintf(s.Stdout, "accounts that it had made keep what they may do: %s; to end them: muster account revoke %s\n",
-				screen.Printable(strings.Join(a.Made, ", ")), screen.Printable(strings.Join(a.Made, " ")))
+			s.Printf("accounts that it had made keep what they may do: %s; to end them: muster account revoke %s\n", strings.Join(a.Made, ", "),
+				strings.Join(a.Made, " "))
 		}
 	})
 }
@@ -111,8 +108,7 @@ func whoami(ctx context.Context, s *cli.Session) error {
 		if c.ExpiresAt != nil {
 			until = "until " + screen.Stamp(c.ExpiresAt)
 		}
-		fmt.Fprintf(s.Stdout, "%s, tenant %s, %s, %s\n", screen.Printable(c.Actor), tenantText(c.Tenant), scopesText(api.RoleOf(c.Scopes), c.Scopes),
-			until)
+		s.Printf("%s, tenant %s, %s, %s\n", c.Actor, tenantText(c.Tenant), scopesText(api.RoleOf(c.Scopes), c.Scopes), until)
 	})
 }
 
@@ -133,11 +129,8 @@ func accountID(name string) string {
 	return name
 }
 
-func accountCreate(ctx context.Context, s *cli.Session) error {
-	q := api.AccountRequest{Name: s.Words[0]}
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+func accountCreate(ctx context.Context, s *cli.Session, q api.AccountRequest) error {
+	q.Name = s.Words[0]
 	if err := s.AskTenant(ctx, q.Tenant); err != nil {
 		return err
 	}
@@ -146,8 +139,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 		if a.ExpiresAt != nil {
 			until = "until " + screen.Stamp(a.ExpiresAt)
 		}
-		fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, %s, %s; the API token is not shown again\n",
-			screen.Printable(a.Token), screen.Printable(a.Name), tenantText(a.Tenant), scopesText(a.Role, a.Scopes), until)
+		s.Printf("%s\n\naccount %s, tenant %s, %s, %s; the API token is not shown again\n", a.Token, a.Name, tenantText(a.Tenant),
+			scopesText(a.Role, a.Scopes), until)
 		whereUsed(ctx, s)
 	})
 }
@@ -159,20 +152,15 @@ func whereUsed(ctx context.Context, s *cli.Session) {
 	if err != nil || g.URL == "" {
 		return
 	}
-	fmt.Fprintf(s.Stdout, "\nWhere it is used, paste these lines, and then the API token, which the last line waits for:\n\n"+
-		"  export MUSTER_URL=%s\n", screen.Printable(g.URL))
+	s.Printf("\nWhere it is used, paste these lines, and then the API token, which the last line waits for:\n\n"+
+		"  export MUSTER_URL=%s\n", g.URL)
 	if g.OwnCertificate {
-		fmt.Fprintf(s.Stdout, "  export MUSTER_ROOT_PIN=%s\n", screen.Printable(g.RootPin))
+		s.Printf("  export MUSTER_ROOT_PIN=%s\n", g.RootPin)
 	}
 	fmt.Fprintln(s.Stdout, "  export MUSTER_API_TOKEN && read -rs MUSTER_API_TOKEN")
 }
 
-func tenantText(tenant string) string {
-	if tenant == "" {
-		return allTenants
-	}
-	return screen.Printable(tenant)
-}
+func tenantText(tenant string) string { return cmp.Or(screen.Printable(tenant), allTenants) }
 
 func accountList(ctx context.Context, s *cli.Session) error {
 	return cli.ShowList(ctx, s, api.PathAccounts, &api.ListFilter{}, accountColumns(), func(l api.AccountList) [][]string {
@@ -195,9 +183,8 @@ func accountRow(a api.Account, now time.Time) []string {
 	if a.LastUsedAt != nil {
 		used = screen.Ago(now, *a.LastUsedAt)
 	}
-	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used,
-		screen.OrUnknown(a.Role), screen.OrUnknown(strings.Join(a.Scopes, ",")), screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt),
-		screen.OrUnknown(a.CreatedBy)}
+	return []string{a.Name, tenantText(a.Tenant), a.Status, expires, used, a.Role, strings.Join(a.Scopes, ","), a.ID,
+		screen.Ago(now, a.CreatedAt), a.CreatedBy}
 }
 
 func accountRevoke(ctx context.Context, s *cli.Session) error {

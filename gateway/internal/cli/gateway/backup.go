@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const usualAdoption = 72 * time.Hour
 // BackupCommands copy a gateway's database and bring it back.
 func BackupCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Flags: []string{"without-registry"}, Run: backup,
+		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Flags: []string{"without-registry"}, Run: cli.With(backup),
 			Summary: "copy the database and the registry of a running gateway",
 			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there " +
 				"yet. It has the releases of agents and whatever else was pushed to the registry; --without-registry leaves that out, " +
@@ -34,8 +35,9 @@ func BackupCommands() []cli.Command {
 				"The secrets in the backup are sealed: it is of use only with the master key, which is NOT in it. " +
 				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
 			Examples: []string{"muster backup /backup/muster-$(date +%F).tar"}},
-		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Run: restore,
-			Flags:   []string{"force", "adopt-for", "master-key-file", "trust-key", "store", "store-ca", "store-cert", "store-key", "store-password-file"},
+		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Run: cli.With(restore),
+			Flags: []string{"force", "adopt-for", "master-key-file", "trust-key", "store", "store-ca", "store-cert", "store-key",
+				"store-password-file"},
 			Summary: "bring a gateway back from a backup",
 			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name " +
 				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. If the " +
@@ -49,7 +51,7 @@ func BackupCommands() []cli.Command {
 				"lease and ends, its service starts it again, and one of them serves what was restored. --data is that of the gateway here.",
 			Examples: []string{"muster restore /backup/muster-2026-11-21.tar", "muster restore backup.tar --data /var/lib/muster --force",
 				"muster restore backup.tar --store rqlite://10.0.0.1:4001,10.0.0.2:4001,10.0.0.3:4001 --store-ca ca.crt --force"}},
-		{Name: "store copy", Args: "FROM TO", Least: 2, Most: 2, Run: storeCopy,
+		{Name: "store copy", Args: "FROM TO", Least: 2, Most: 2, Run: cli.With(storeCopy),
 			Flags:   []string{"force", "master-key-file", "store-ca", "store-cert", "store-key", "store-password-file"},
 			Summary: "copy a gateway's database to rqlite, or back",
 			Text: "FROM and TO are a gateway's data directory and the address of a store that several gateways share, as muster serve --store has " +
@@ -64,7 +66,7 @@ func BackupCommands() []cli.Command {
 }
 
 // backup leaves no file behind where the copy is not whole: half a database would look like a backup.
-func backup(ctx context.Context, s *cli.Session) error {
+func backup(ctx context.Context, s *cli.Session, o struct{ WithoutRegistry bool }) error {
 	file := s.Words[0]
 	if slices.Contains([]string{"ls", "list", "show", "status"}, file) {
 		return cli.Usagef("muster doctor says when the newest backup was begun; for a file of this name write ./"+file,
@@ -85,15 +87,15 @@ func backup(ctx context.Context, s *cli.Session) error {
 	case err != nil:
 		return err
 	}
-	got, err := receive(ctx, s, c, to)
+	got, err := receive(ctx, c, o.WithoutRegistry, to)
 	if err := errors.Join(err, disk.Steps(nil).Sync("the backup", to), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
 	if err := disk.Sync(filepath.Dir(file)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
-		"from this file.\n", screen.Printable(file), got.said)
+	s.Printf("%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
+		"from this file.\n", file, got.said)
 	return got.lacks()
 }
 
@@ -122,12 +124,8 @@ func (r received) lacks() error {
 }
 
 // receive writes the backup. An archive is verified while it comes.
-func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (received, error) {
-	var o struct{ WithoutRegistry bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return received{}, err
-	}
-	if o.WithoutRegistry {
+func receive(ctx context.Context, c *client.Client, withoutRegistry bool, to io.Writer) (received, error) {
+	if withoutRegistry {
 		size, err := c.Backup(ctx, to)
 		return received{said: fmt.Sprintf("%d bytes, without the registry", size)}, err
 	}
@@ -156,14 +154,10 @@ func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer
 	return v.received, err
 }
 
-func restore(ctx context.Context, s *cli.Session) error {
-	r := datadir.Restore{File: s.Words[0], AdoptFor: usualAdoption}
-	var err error
+func restore(ctx context.Context, s *cli.Session, r datadir.Restore) (err error) {
+	r.File, r.AdoptFor = s.Words[0], cmp.Or(r.AdoptFor, usualAdoption)
 	next, withRegistry := "Start the gateway", ", with its registry"
 	if r.Files, err = s.DataFiles(); err != nil {
-		return err
-	}
-	if err := s.Flags.Into(&r); err != nil {
 		return err
 	}
 	done, err := s.Local.Restore(ctx, r)
@@ -176,7 +170,7 @@ func restore(ctx context.Context, s *cli.Session) error {
 		withRegistry = ""
 		next = "Wait until a gateway is active (muster gateway ls)"
 	}
-	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(where), screen.Stamp(&done.BackupAt))
+	s.Printf("%s is as it was on %s. Open tokens have ended.\n", where, screen.Stamp(&done.BackupAt))
 	if done.Blobs > 0 {
 		fmt.Fprintf(s.Stdout, "The registry has the %d blobs of the backup.\n", done.Blobs)
 	}
@@ -185,7 +179,7 @@ func restore(ctx context.Context, s *cli.Session) error {
 			"muster release ls.\n", done.LostBlobs)
 	}
 	if done.Aside != "" {
-		fmt.Fprintf(s.Stdout, "The database that was there is in %s%s.\n", screen.Printable(done.Aside), withRegistry)
+		s.Printf("The database that was there is in %s%s.\n", done.Aside, withRegistry)
 	}
 	if done.AlertsAway {
 		fmt.Fprintln(s.Stdout, "What receivers of alerts were told since the backup cannot be taken over from there, so they may hear of an "+
@@ -204,10 +198,10 @@ func restore(ctx context.Context, s *cli.Session) error {
 // restoredKey says where the master key is, where that matters for the next start.
 func restoredKey(s *cli.Session, data string, done datadir.Restored) {
 	if done.KeyFile != "" {
-		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", screen.Printable(done.KeyFile))
+		s.Printf("The master key is in %s, where the installed service reads it.\n", done.KeyFile)
 	}
 	if done.KeyAside != "" {
-		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", screen.Printable(done.KeyAside))
+		s.Printf("The key that was there opens the database of before; it is in %s.\n", done.KeyAside)
 	}
 	if done.KeyToName != "" {
 		flags := "--data " + paste.Quote(datadir.Absolute(data)) + " --master-key-file " +

@@ -13,12 +13,12 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// CACommands are those of the CA and of the keys that nodes trust.
+// CACommands returns the commands about the CA and about the keys that nodes trust.
 func CACommands() []cli.Command { return slices.Concat(caCommands(), keyCommands(), taskKeyCommands()) }
 
 func caCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "ca init", Flags: []string{"root-out", "trust-domain", "master-key-file"}, Run: caInit,
+		{Name: "ca init", Flags: []string{"root-out", "trust-domain", "master-key-file"}, Run: cli.With(caInit),
 			Summary: "make the CA before the first start, or take its root's key out of the gateway",
 			Text: "With --root-out the root's key goes into DIR/root.key (mode 0600, unencrypted: keep the directory on a medium that is " +
 				"not connected) and its certificate into DIR/root.pem; the database keeps the certificate and an intermediate, which " +
@@ -30,13 +30,13 @@ func caCommands() []cli.Command {
 			Summary:  "show roots, intermediate and where their keys are",
 			Text:     "A root that is online has its key in the gateway's database. Nodes trust all the roots that are listed.",
 			Examples: []string{"muster ca show", "muster ca show -o json"}},
-		{Name: "ca intermediate", Flags: []string{"root"}, Run: caIntermediate,
+		{Name: "ca intermediate", Flags: []string{"root"}, Run: cli.With(caIntermediate),
 			Summary: "make a new intermediate and sign with it from now on",
 			Text: "Nodes verify by root, so none of them hears of it. With --root DIR the root in that directory signs it here, and its " +
 				"key does not leave this machine; roots whose key is in the gateway's database sign it too. " +
 				"While two roots are trusted, have both sign it: then a node that knows only one of them is served too.",
 			Examples: []string{"muster ca intermediate", "muster ca intermediate --root /media/usb/muster-root"}},
-		{Name: "ca rotate-root", Flags: []string{"root-out", "trust-key"}, Run: caRotateRoot,
+		{Name: "ca rotate-root", Flags: []string{"root-out", "trust-key"}, Run: cli.With(caRotateRoot),
 			Summary: "announce a new root to all nodes",
 			Text: "Nodes trust it beside the one before, from their next heartbeat on. It signs nothing yet: muster ca intermediate " +
 				"makes an intermediate under it, muster ca drop-root ends the old one. A node that sleeps through all of that fetches " +
@@ -54,13 +54,9 @@ func caCommands() []cli.Command {
 }
 
 // caInit works on the files of a stopped gateway. The directory may be new: then the CA is made before the gateway's first start.
-func caInit(ctx context.Context, s *cli.Session) error {
+func caInit(ctx context.Context, s *cli.Session, o struct{ RootOut, TrustDomain string }) error {
 	data, err := s.DataFiles()
 	if err != nil {
-		return err
-	}
-	var o struct{ RootOut, TrustDomain string }
-	if err := s.Flags.Into(&o); err != nil {
 		return err
 	}
 	out := o.RootOut
@@ -68,10 +64,10 @@ func caInit(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The CA in %s has the root %s.\n", screen.Printable(data.Data), screen.Printable(pin))
+	s.Printf("The CA in %s has the root %s.\n", data.Data, pin)
 	if out != "" {
-		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: "+
-			"keep two copies of that directory in safe places, not connected.\n", screen.Printable(out))
+		s.Printf("The root's key is in %s and nowhere else: "+
+			"keep two copies of that directory in safe places, not connected.\n", out)
 		s.Printf("To make the next intermediate: muster ca intermediate --root %s\n", paste.Quote(datadir.Absolute(out)))
 	}
 	return nil
@@ -81,12 +77,12 @@ func caShow(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"},
 		{Name: "SIGNS", Rank: 1}}
 	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca trust.CA) [][]string {
-		fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", screen.Printable(ca.TrustDomain), ca.TrustNumber)
+		s.Printf("trust domain %s, trust set %d\n", ca.TrustDomain, ca.TrustNumber)
 		rows := cli.Rows(ca.Roots, func(r trust.Root) []string {
-			return []string{"root", screen.OrUnknown(r.Pin), screen.Stamp(&r.NotAfter), online(r.Online), yesNo(r.Signing)}
+			return []string{"root", r.Pin, screen.Stamp(&r.NotAfter), online(r.Online), screen.YesNo(r.Signing)}
 		})
 		i := ca.Intermediate
-		return append(rows, []string{"intermediate", screen.OrUnknown(i.Fingerprint), screen.Stamp(&i.NotAfter), online(true), "yes"})
+		return append(rows, []string{"intermediate", i.Fingerprint, screen.Stamp(&i.NotAfter), online(true), "yes"})
 	})
 }
 
@@ -97,27 +93,16 @@ func online(on bool) string {
 	return "offline"
 }
 
-func yesNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
-}
-
 // caIntermediate has a new intermediate made. If roots are kept elsewhere it takes two steps: the gateway gives a request, each root
 // signs it here, and the certificates go back together. A root's key never leaves this machine.
-func caIntermediate(ctx context.Context, s *cli.Session) error {
+func caIntermediate(ctx context.Context, s *cli.Session, o struct{ Root []string }) error {
 	var q trust.IntermediateRequest
-	var o struct{ Root []string }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
-	if dirs := o.Root; len(dirs) > 0 {
+	if len(o.Root) > 0 {
 		prepared, err := cli.Send[trust.IntermediateAnswer](ctx, s, "POST", api.PathIntermediate, trust.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
-		for _, dir := range dirs {
+		for _, dir := range o.Root {
 			certificate, err := s.Local.SignIntermediate(dir, prepared.Request, prepared.TrustDomain)
 			if err != nil {
 				return err
@@ -132,28 +117,24 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "Signing with intermediate %.16s until %s. Nodes need not be told.\n",
-		screen.Printable(ca.Intermediate.Fingerprint), screen.Stamp(&ca.Intermediate.NotAfter))
+	s.Printf("Signing with intermediate %.16s until %s. Nodes need not be told.\n", ca.Intermediate.Fingerprint,
+		screen.Stamp(&ca.Intermediate.NotAfter))
 	for _, root := range ca.Roots {
 		if !root.Signing {
-			fmt.Fprintf(s.Stdout, "It is not signed by the root %s, which nodes still trust: those that know only that one fetch the "+
-				"signed sets first.\n", screen.Printable(root.Pin))
+			s.Printf("It is not signed by the root %s, which nodes still trust: those that know only that one fetch the "+
+				"signed sets first.\n", root.Pin)
 		}
 	}
 	return nil
 }
 
 // caRotateRoot announces a new root that signs nothing yet. Nodes have to hear of it before a certificate under it reaches them.
-func caRotateRoot(ctx context.Context, s *cli.Session) error {
+func caRotateRoot(ctx context.Context, s *cli.Session, o struct{ RootOut string }) error {
 	before, err := cli.Get[trust.CA](ctx, s, api.PathCA, nil)
 	if err != nil {
 		return err
 	}
 	var q trust.RootRequest
-	var o struct{ RootOut string }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
 	out := o.RootOut
 	if out != "" {
 		if q.Certificate, err = s.Local.NewRoot(out, before.TrustDomain); err != nil {
@@ -195,11 +176,7 @@ func distrust(ctx context.Context, s *cli.Session, what, path string) error {
 // publish tells what became of a change. If the trust key is kept out of the gateway, it signs the draft here and sends it.
 func publish(ctx context.Context, s *cli.Session, change trust.TrustChange) error {
 	if !change.Published {
-		var o struct{ TrustKey string }
-		if err := s.Flags.Into(&o); err != nil {
-			return err
-		}
-		file := o.TrustKey
+		file := s.Flags.Text("trust-key")
 		if file == "" {
 			return cli.Usagef("add --trust-key FILE, where it is", "the trust key is kept out of this gateway, and nothing has changed yet")
 		}

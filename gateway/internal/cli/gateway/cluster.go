@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -22,13 +21,14 @@ const (
 	oddClock = 500 * time.Millisecond
 )
 
-// ClusterCommands are those of several gateways on one store.
+// ClusterCommands returns the commands about several gateways on one store.
 func ClusterCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "gateway ls", Flags: []string{"output"}, Run: gatewayList,
 			Summary: "list the gateways on this store: the active one, and those that stand by",
 			Text: "One gateway is active; the others pass connections to it, and one of them takes over when it falls silent. CLOCK is how far " +
-				"the clock of one that stands by is from that of the active one. If one would not take over, it says why. A gateway whose database " +
+				"the clock of one that stands by is from that of the active one. If a gateway would not take over, the list says " +
+				"why. A gateway whose database " +
 				"is its own is alone in the list. muster help standby says how several are set up.",
 			Examples: []string{"muster gateway ls"}},
 		{Name: "gateway hand-over", Args: "[ID]", Most: 1, Flags: []string{"output"}, Run: handOver,
@@ -58,14 +58,11 @@ func gatewayList(ctx context.Context, s *cli.Session) error {
 }
 
 func gatewayRow(g api.MemberGateway, now time.Time) []string {
-	heard, clock := "-", "-"
-	if g.HeardAt != nil {
-		heard = screen.Ago(now, *g.HeardAt)
-	}
+	clock := screen.Unknown
 	if g.ClockOffMillis != nil {
 		clock = clockText(time.Duration(*g.ClockOffMillis) * time.Millisecond)
 	}
-	return []string{screen.OrUnknown(g.ID), screen.OrUnknown(g.Role), screen.OrUnknown(g.Version), heard, clock, screen.OrUnknown(g.URL)}
+	return []string{g.ID, g.Role, g.Version, screen.Since(now, g.HeardAt), clock, g.URL}
 }
 
 func clockText(off time.Duration) string {
@@ -99,33 +96,28 @@ func handOver(ctx context.Context, s *cli.Session) error {
 	if s.Form == cli.FormJSON {
 		return s.WriteJSON(done)
 	}
-	fmt.Fprintf(s.Stdout, "%s is the active gateway in place of %s\n", screen.Printable(now), screen.Printable(done.From))
+	s.Printf("%s is the active gateway in place of %s\n", now, done.From)
 	return nil
 }
 
 // awaitActive waits until another gateway than this one is the active one.
 func awaitActive(ctx context.Context, s *cli.Session, before string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, handOverTime)
-	defer cancel()
-	began := time.Now()
-	heard := false
-	for {
+	active, heard, began := "", false, s.Now()
+	done, err := s.Poll(ctx, handOverPoll, handOverTime, func() (bool, error) {
 		l, err := cli.Get[api.GatewayList](ctx, s, api.PathGateways, nil)
 		if err == nil && len(l.Gateways) > 0 && l.Gateways[0].ID != before {
-			return l.Gateways[0].ID, nil
+			active = l.Gateways[0].ID
+			return true, nil
 		}
 		heard = heard || err == nil
-		if !heard && time.Since(began) > restartTime {
-			return "", cli.Hinted(before+" has ended for another gateway, and nothing has started it again: so this command cannot see which one "+
-				"is active now", "start "+before+" again: it stands by then; or ask another gateway: muster gateway ls")
+		if !heard && s.Now().Sub(began) > restartTime {
+			return false, cli.Hinted(before+" has ended for another gateway, and nothing has started it again: so this command cannot see which "+
+				"one is active now", "start "+before+" again: it stands by then; or ask another gateway: muster gateway ls")
 		}
-		select {
-		case <-time.After(handOverPoll):
-		case <-ctx.Done():
-			return "", cli.Hinted(fmt.Sprintf("no other gateway serves %s after %s has ended", handOverTime, before), "muster gateway ls")
-		}
-		if errors.Is(ctx.Err(), context.Canceled) {
-			return "", ctx.Err()
-		}
+		return false, nil
+	})
+	if err == nil && !done {
+		err = cli.Hinted(fmt.Sprintf("no other gateway serves %s after %s has ended", handOverTime, before), "muster gateway ls")
 	}
+	return active, err
 }

@@ -42,12 +42,12 @@ func keyCommands() []cli.Command {
 			Summary:  "make nodes stop trusting a key",
 			Text:     "The last key of a role stays. It asks first unless --yes is given.",
 			Examples: []string{"muster key drop 4f9a0c2112345678"}},
-		{Name: "key export", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyExport,
+		{Name: "key export", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: cli.With(keyExport),
 			Summary: "move the trust key out of the gateway into a file",
 			Text: "From then on whatever changes what nodes believe takes --trust-key FILE, which signs here and does not show the " +
 				"key to the gateway. The file has mode 0600 and is not encrypted. " + cli.OfflineText,
 			Examples: []string{"muster key export --trust /media/usb/trust.key"}},
-		{Name: "key import", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyImport,
+		{Name: "key import", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: cli.With(keyImport),
 			Summary:  "put the trust key back into the gateway",
 			Text:     "The file is as muster key export wrote it. " + cli.OfflineText,
 			Examples: []string{"muster key import --trust /media/usb/trust.key"}},
@@ -58,11 +58,7 @@ func keyList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ROLE"}, {Name: "ID"}, {Name: "SINCE", Rank: 2}, {Name: "KEY", Rank: 1}, {Name: "SIGNS", Rank: 3}}
 	return cli.ShowList(ctx, s, api.PathCA, nil, columns, func(ca trust.CA) [][]string {
 		return cli.Rows(ca.Keys, func(k trust.Key) []string {
-			since := screen.Unknown
-			if k.Since != nil {
-				since = screen.Ago(s.Now(), *k.Since)
-			}
-			return []string{screen.OrUnknown(k.Role), screen.OrUnknown(k.ID), since, online(k.Online), yesNo(k.InUse)}
+			return []string{k.Role, k.ID, screen.Since(s.Now(), k.Since), online(k.Online), screen.YesNo(k.InUse)}
 		})
 	})
 }
@@ -109,13 +105,13 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	if at.Store != "" {
-		fmt.Fprintf(s.Stdout, "The shared store is sealed under the new master key in %s.\nPut that key on each gateway's machine, then start the "+
+		s.Printf("The shared store is sealed under the new master key in %s.\nPut that key on each gateway's machine, then start the "+
 			"gateways. Keep a copy of it on another machine. Older backups need the key from before. The nodes of rqlite keep what was sealed under "+
-			"that one in their logs, until they drop them by themselves.\n", screen.Printable(file))
+			"that one in their logs, until they drop them by themselves.\n", file)
 		return nil
 	}
-	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. "+
-		"Older backups need the key from before.\n", screen.Printable(data.Data), screen.Printable(file))
+	s.Printf("The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. "+
+		"Older backups need the key from before.\n", data.Data, file)
 	if installed := datadir.Installed(s.Machine.Root); installed != "" && datadir.Same(installed, data.Data) &&
 		!datadir.Same(file, filepath.Join(s.Machine.Root, datadir.ServiceKey)) {
 		fmt.Fprintf(s.Stdout, "The installed service reads %s. Put the new key there before it starts: install -m 600 %s %s\n",
@@ -128,23 +124,23 @@ func keyDrop(ctx context.Context, s *cli.Session) error {
 	return distrust(ctx, s, "key", api.PathKey)
 }
 
-func keyExport(ctx context.Context, s *cli.Session) error {
-	return moveTrust(ctx, s, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep two copies of it in safe places, not "+
+// trustFlag is the flag of the commands that move the trust key.
+type trustFlag struct{ Trust bool }
+
+func keyExport(ctx context.Context, s *cli.Session, o trustFlag) error {
+	return moveTrust(ctx, s, o, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep two copies of it in safe places, not "+
 		"connected.\n")
 }
 
-func keyImport(ctx context.Context, s *cli.Session) error {
-	return moveTrust(ctx, s, s.Local.ImportTrust, "The gateway has the trust key again; %s is still there.\n")
+func keyImport(ctx context.Context, s *cli.Session, o trustFlag) error {
+	return moveTrust(ctx, s, o, s.Local.ImportTrust, "The gateway has the trust key again; %s is still there.\n")
 }
 
 // moveTrust asks for --trust although there is one key to move only: a command that takes a key out of the gateway has to name it.
-func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, datadir.Files, string) error, said string) error {
-	var o struct{ Trust bool }
-	if err := s.Flags.Into(&o); err != nil || !o.Trust {
-		if err == nil {
-			err = cli.Usagef("add --trust", "muster %s moves the trust key out of the gateway or back: say so with --trust", s.Name)
-		}
-		return err
+func moveTrust(ctx context.Context, s *cli.Session, o trustFlag, move func(context.Context, datadir.Files, string) error,
+	said string) error {
+	if !o.Trust {
+		return cli.Usagef("add --trust", "muster %s moves the trust key out of the gateway or back: say so with --trust", s.Name)
 	}
 	data, err := s.DataFiles()
 	if err != nil {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"muster/gateway/api"
@@ -10,7 +9,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// LoginCommands has the one that opens the console.
+// LoginCommands returns the command that opens the console.
 func LoginCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "login", Args: "[ACCOUNT]", Most: 1, Flags: []string{"output"}, Run: login,
@@ -28,7 +27,6 @@ func login(ctx context.Context, s *cli.Session) error {
 		q.Account = s.Words[0]
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathLogins, q, func(l api.Login) {
-		fmt.Fprintf(s.Stdout, "%s\n\nThis logs a browser in as %s. The link is good once, and ends %s.\n", screen.Printable(l.URL),
-			screen.Printable(l.Account), screen.When(s.Now(), l.ExpiresAt))
+		s.Printf("%s\n\nThis logs a browser in as %s. The link is good once, and ends %s.\n", l.URL, l.Account, screen.When(s.Now(), l.ExpiresAt))
 	})
 }

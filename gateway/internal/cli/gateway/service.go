@@ -63,7 +63,7 @@ type service struct {
 
 func (s *service) say(format string, args ...any) {
 	s.step++
-	fmt.Fprintf(s.Stdout, "[%d/%d] %s\n", s.step, serviceSteps, screen.Printable(fmt.Sprintf(format, args...)))
+	s.Printf("[%d/%d] %s\n", s.step, serviceSteps, fmt.Sprintf(format, args...))
 }
 
 // serviceInstall checks first, and changes the machine only when all checks passed. Each step can be done again, so the same command
@@ -246,7 +246,7 @@ func (s *service) next(f cli.ServeFlags) {
 	if s.Getenv("SUDO_USER") != "" {
 		muster = "sudo " + muster
 	}
-	fmt.Fprintf(s.Stdout, "\nThe gateway serves %s. Its log: journalctl -u %s\n\n", screen.Printable(f.PublicURL), cli.ServiceUnit)
+	s.Printf("\nThe gateway serves %s. Its log: journalctl -u %s\n\n", f.PublicURL, cli.ServiceUnit)
 	screen.Pairs(s.Stdout, 0, [][]string{{"  " + muster + " token create --tenant TENANT",
 		"the first token, with the command that joins a machine"},
 		{"  " + muster + " account create NAME --scope '*'", "an API token, to reach the gateway from elsewhere"}})
@@ -304,7 +304,7 @@ func serviceUninstall(ctx context.Context, session *cli.Session) error {
 // kept says what an uninstall leaves, and how to use it.
 func (s *service) kept(data string) error {
 	if s.exists(data) {
-		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", screen.Printable(data), datadir.ServiceUser)
+		s.Printf("Kept: the data in %s, of user %s\n", data, datadir.ServiceUser)
 	}
 	if s.exists(datadir.ServiceKey) {
 		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", datadir.ServiceKey)

@@ -125,12 +125,7 @@ func withSettings(text string, given, old map[string]string) string {
 		text = envHead
 	}
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	names := make([]string, 0, len(given))
-	for name := range given {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		key := wire.EnvOf(name)
 		line := key + "=" + strconv.Quote(given[name])
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimSpace(l), key+"=") })

@@ -9,11 +9,8 @@ import (
 	"muster/gateway/internal/datadir"
 )
 
-func storeCopy(ctx context.Context, s *cli.Session) error {
-	c := datadir.Copy{From: s.Words[0], To: s.Words[1]}
-	if err := s.Flags.Into(&c); err != nil {
-		return err
-	}
+func storeCopy(ctx context.Context, s *cli.Session, c datadir.Copy) error {
+	c.From, c.To = s.Words[0], s.Words[1]
 	done, err := s.Local.Copy(ctx, c)
 	if err != nil {
 		return err
@@ -26,7 +23,7 @@ func storeCopy(ctx context.Context, s *cli.Session) error {
 	fmt.Fprintf(s.Stdout, "The database of %s is at %s now: %s in %d tables, all counted.\n", from, to, screen.Plural(done.Rows, "row"),
 		done.Tables)
 	if done.Aside != "" {
-		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", screen.Printable(done.Aside))
+		s.Printf("The database that was there is in %s.\n", done.Aside)
 	}
 	restoredKey(s, c.To, datadir.Restored{KeyFile: done.KeyFile, KeyAside: done.KeyAside, KeyToName: done.KeyToName})
 	fmt.Fprintf(s.Stdout, "Start no gateway on %s any more: what it does would be missing at %s.\n", from, to)

@@ -16,7 +16,6 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/trust"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/screen"
 )
 
 const taskKeyText = "A task key that the gateway does not have keeps whoever takes the gateway over from giving work to nodes " +
@@ -30,7 +29,7 @@ func taskKeyCommands() []cli.Command {
 				"Neither may be there already. " + taskKeyText + "A release key says which version of the agent nodes take: muster help releases. " +
 				"The gateway is not asked.",
 			Examples: []string{"muster key generate /media/usb/task.key", "muster key generate /media/usb/release.key"}},
-		{Name: "key add", Args: "FILE.pub", Least: 1, Most: 1, Flags: []string{"task", "release", "trust-key"}, Run: keyAdd,
+		{Name: "key add", Args: "FILE.pub", Least: 1, Most: 1, Flags: []string{"task", "release", "trust-key"}, Run: cli.With(keyAdd),
 			Summary: "make nodes trust an operator's key",
 			Text: taskKeyText + "With --release it signs pointers of releases: muster help releases. Nodes trust it from their next heartbeat " +
 				"on. muster key drop ends that. A key has one role.",
@@ -61,8 +60,7 @@ func keyGenerate(_ context.Context, s *cli.Session) error {
 	if err := newFile(file+".pub", 0o644, &pem.Block{Type: "PUBLIC KEY", Bytes: open}); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The key %s is in %s, and its public half in %s.pub.\n", sign.KeyID(public), screen.Printable(file),
-		screen.Printable(file))
+	s.Printf("The key %s is in %s, and its public half in %s.pub.\n", sign.KeyID(public), file, file)
 	s.Printf("Make nodes trust it for tasks: muster key add --task %s.pub\nor for releases: muster key add --release %s.pub\n"+
 		"For a node's policy.json: %s\n", file, file, sign.EncodeKey(public))
 	return nil
@@ -78,10 +76,13 @@ func newFile(name string, mode fs.FileMode, block *pem.Block) error {
 }
 
 // keyAdd has no usual role: a command that lets a key give work or programs to nodes has to say which.
-func keyAdd(ctx context.Context, s *cli.Session) error {
-	role, err := addedRole(s)
-	if err != nil {
-		return err
+func keyAdd(ctx context.Context, s *cli.Session, o struct{ Task, Release bool }) error {
+	role := sign.RoleTask
+	switch {
+	case o.Task == o.Release:
+		return cli.Usagef("--task or --release", "muster key add lets a key sign tasks, or releases: say which")
+	case o.Release:
+		role = sign.RoleRelease
 	}
 	public, err := readPublic(s, s.Words[0])
 	if err != nil {
@@ -93,20 +94,6 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	return publish(ctx, s, change)
-}
-
-func addedRole(s *cli.Session) (sign.Role, error) {
-	var o struct{ Task, Release bool }
-	err := s.Flags.Into(&o)
-	switch {
-	case err != nil:
-		return "", err
-	case o.Task == o.Release:
-		return "", cli.Usagef("--task or --release", "muster key add lets a key sign tasks, or releases: say which")
-	case o.Task:
-		return sign.RoleTask, nil
-	}
-	return sign.RoleRelease, nil
 }
 
 func readPublic(s *cli.Session, file string) (ed25519.PublicKey, error) {

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// TenantCommands are those of tenants.
+// TenantCommands returns the commands about tenants.
 func TenantCommands() []cli.Command {
 	return []cli.Command{{Name: "tenant ls", Flags: []string{"output"}, Run: tenantList,
 		Summary: "list the tenants that there are",
@@ -24,8 +24,7 @@ func tenantList(ctx context.Context, s *cli.Session) error {
 		{Name: "RETIRED", Wide: true}}
 	return cli.ShowList(ctx, s, api.PathTenants, nil, columns, func(l api.TenantList) [][]string {
 		return cli.Rows(l.Tenants, func(t api.Tenant) []string {
-			return []string{screen.OrUnknown(t.Tenant), strconv.Itoa(t.Nodes), strconv.Itoa(t.Accounts), strconv.Itoa(t.Tokens),
-				strconv.Itoa(t.Retired)}
+			return []string{t.Tenant, strconv.Itoa(t.Nodes), strconv.Itoa(t.Accounts), strconv.Itoa(t.Tokens), strconv.Itoa(t.Retired)}
 		})
 	})
 }

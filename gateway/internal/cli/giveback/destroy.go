@@ -2,7 +2,6 @@ package giveback
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -118,7 +118,7 @@ func (g *giveBack) destroy(ctx context.Context, node api.Node) (gone bool, err e
 	name := instance.Provider + "/" + instance.ID
 	_, err = cli.Send[providers.Lease](ctx, g.Session, http.MethodPost, api.PathLeases, providers.LeaseRequest{Provider: instance.Provider,
 		Instance: instance.ID, Act: providers.ActDestroy, End: true})
-	if err != nil && !missing(err) {
+	if err != nil && !client.IsNotFound(err) {
 		return false, err
 	}
 	if err == nil {
@@ -128,7 +128,7 @@ func (g *giveBack) destroy(ctx context.Context, node api.Node) (gone bool, err e
 	done, err := g.Poll(ctx, gonePause, goneTime, func() (bool, error) {
 		i, err := cli.Get[providers.Instance](ctx, g.Session, api.At(api.PathInstance, instance.Provider, instance.ID), nil)
 		switch {
-		case missing(err):
+		case client.IsNotFound(err):
 			return g.absent(ctx, instance)
 		case err != nil:
 			return false, err
@@ -164,10 +164,4 @@ func leaseWhy(l *providers.Lease) string {
 		return ""
 	}
 	return ": " + l.Why
-}
-
-// missing tells whether the gateway says that there is no such thing. Every other error is not that.
-func missing(err error) bool {
-	var refusal *wire.ErrorDetail
-	return errors.As(err, &refusal) && refusal.Code == wire.CodeNotFound
 }

@@ -27,10 +27,10 @@ const (
 	quietAgain    = 30 * time.Second // after which that is said again
 )
 
-// Commands has the one.
+// Commands returns the command node return.
 func Commands() []cli.Command {
 	return []cli.Command{{Name: "node return", Args: "NAME...", Most: -1,
-		Flags: []string{"selector", "remove-home", "force", "destroy", "yes"}, Run: nodeReturn,
+		Flags: []string{"selector", "remove-home", "force", "destroy", "yes"}, Run: cli.With(nodeReturn),
 		Says: map[string]string{
 			"force": "retire also nodes that could not be cleaned, as when they are switched off; that is then no failure",
 		},
@@ -49,7 +49,7 @@ func Commands() []cli.Command {
 // giveBack is one call of node return.
 type giveBack struct {
 	*cli.Session
-	flags struct{ RemoveHome, Force, Destroy bool }
+	flags returnFlags
 	// instances are those of all accounts, by the nodes that they are, where machines are destroyed.
 	instances map[string]providers.Instance
 	gone      map[string]string // nodes whose machines are gone, by id: the account that had each
@@ -59,12 +59,11 @@ type giveBack struct {
 	remains []string // instances to be destroyed
 }
 
-func nodeReturn(ctx context.Context, s *cli.Session) error {
-	g := &giveBack{Session: s}
-	err := s.Flags.Into(&g.flags)
-	if err != nil {
-		return err
-	}
+// returnFlags are those of node return.
+type returnFlags struct{ RemoveHome, Force, Destroy bool }
+
+func nodeReturn(ctx context.Context, s *cli.Session, flags returnFlags) (err error) {
+	g := &giveBack{Session: s, flags: flags}
 	var nodes []cli.Target
 	if g.flags.Destroy {
 		nodes, err = g.chosenToDestroy(ctx)
@@ -91,24 +90,14 @@ func nodeReturn(ctx context.Context, s *cli.Session) error {
 }
 
 func (g *giveBack) all(ctx context.Context, nodes []cli.Target) {
-	places := make(chan struct{}, returnsAtOnce)
-	var running sync.WaitGroup
-	for _, node := range nodes {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-		}
+	cli.AtOnce(len(nodes), returnsAtOnce, func(i int) {
 		if ctx.Err() != nil {
-			break
+			return
 		}
-		running.Go(func() {
-			defer func() { <-places }()
-			if err := g.one(ctx, node); err != nil && ctx.Err() == nil {
-				g.trouble(ctx, node.Name, err)
-			}
-		})
-	}
-	running.Wait()
+		if err := g.one(ctx, nodes[i]); err != nil && ctx.Err() == nil {
+			g.trouble(ctx, nodes[i].Name, err)
+		}
+	})
 }
 
 // one gives one node back. Each step looks at how things are, so a second call does what is left.
@@ -265,11 +254,7 @@ func (g *giveBack) retire(ctx context.Context, node api.Node) error {
 }
 
 func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
-	raw, err := cli.Get[json.RawMessage](ctx, g.Session, api.At(api.PathNode, id), nil)
-	if err != nil {
-		return api.Node{}, err
-	}
-	return api.ReadNode(raw)
+	return cli.Get[api.Node](ctx, g.Session, api.At(api.PathNode, id), nil)
 }
 
 // remember notes what the provider still bills.
@@ -289,7 +274,7 @@ func (g *giveBack) remember(node api.Node) {
 func (g *giveBack) say(node api.Node, what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fmt.Fprintf(g.Stdout, "%s: %s\n", screen.Printable(node.Name), what)
+	g.Printf("%s: %s\n", node.Name, what)
 }
 
 // heard is how long ago a node was heard.

@@ -3,7 +3,6 @@ package health
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -21,8 +20,7 @@ func alertList(ctx context.Context, s *cli.Session, f api.AlertFilter) error {
 		columns := []screen.Column{{Name: "ALERT"}, {Name: "SEVERITY"}, {Name: "CAUSE"}, {Name: "SINCE", Rank: 1}, {Name: "STATE"},
 			{Name: "WHAT", Below: true}, {Name: "TENANT", Wide: true}, {Name: "TOLD", Wide: true}, {Name: "NEXT", Wide: true}}
 		rows := cli.Rows(list.Alerts, func(a api.Alert) []string {
-			return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Severity), screen.OrUnknown(a.Cause), screen.Age(s.Now().Sub(a.Since)),
-				state(a), screen.Printable(a.Text), screen.OrUnknown(a.Tenant), told(a), screen.Printable(a.Next)}
+			return []string{a.ID, a.Severity, a.Cause, screen.Age(s.Now().Sub(a.Since)), state(a), a.Text, a.Tenant, told(a), a.Next}
 		})
 		_ = s.List(columns).Write(rows) // the session remembers what Stdout refused
 		if left := list.Total - len(list.Alerts); left > 0 {
@@ -108,13 +106,13 @@ func alertShow(ctx context.Context, s *cli.Session) error {
 }
 
 func pairs(a api.Alert) [][]string {
-	about := []string{"node", screen.OrUnknown(a.Node)}
+	about := []string{"node", a.Node}
 	if a.Node == "" && a.Subject != "" { // it is about something else, as a machine
-		about = []string{"about", screen.Printable(a.Subject)}
+		about = []string{"about", a.Subject}
 	}
-	rows := [][]string{{"alert", screen.OrUnknown(a.ID)}, {"state", state(a)}, {"cause", screen.OrUnknown(a.Cause)},
-		{"severity", screen.OrUnknown(a.Severity)}, {"tenant", screen.OrUnknown(a.Tenant)}, about,
-		{"what", screen.OrUnknown(a.Text)}, {"next", screen.OrUnknown(a.Next)}, {"help", "muster help " + screen.OrUnknown(a.Topic)},
+	rows := [][]string{{"alert", a.ID}, {"state", state(a)}, {"cause", a.Cause},
+		{"severity", a.Severity}, {"tenant", a.Tenant}, about,
+		{"what", a.Text}, {"next", a.Next}, {"help", "muster help " + screen.OrUnknown(a.Topic)},
 		{"since", screen.Stamp(&a.Since)}, {"fired", screen.Stamp(&a.FiredAt)}, {"resolved", screen.Stamp(a.ResolvedAt)}}
 	if len(a.NodeIDs) > 0 {
 		rows = append(rows, []string{"nodes", screen.Plural(len(a.NodeIDs), "node")})
@@ -134,16 +132,13 @@ func pairs(a api.Alert) [][]string {
 		if v.Error != "" {
 			text += ", " + screen.Plural(v.Tries, "failure") + ": " + screen.Printable(v.Error)
 		}
-		rows = append(rows, []string{"to " + screen.Printable(v.Receiver), text})
+		rows = append(rows, []string{"to " + v.Receiver, text})
 	}
 	return rows
 }
 
-func silence(ctx context.Context, s *cli.Session) error {
-	q := api.AlertSilenceRequest{For: api.Duration(2 * time.Hour)}
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
+func silence(ctx context.Context, s *cli.Session, q api.AlertSilenceRequest) error {
+	q.For = cmp.Or(q.For, api.Duration(2*time.Hour))
 	if len(s.Words) > 0 {
 		if err := ofAlert(ctx, s, &q); err != nil {
 			return err
@@ -153,7 +148,7 @@ func silence(ctx context.Context, s *cli.Session) error {
 		return cli.Usagef("--reason 'new power supply'", "a silence needs a reason, for those who wonder later")
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathSilences, q, func(made api.AlertSilence) {
-		fmt.Fprintf(s.Stdout, "%s: %s, until %s.\n", screen.Printable(made.ID), silenceOf(made), screen.Stamp(&made.EndsAt))
+		s.Printf("%s: %s, until %s.\n", made.ID, silenceOf(made), screen.Stamp(&made.EndsAt))
 	})
 }
 
@@ -195,8 +190,7 @@ func silences(ctx context.Context, s *cli.Session) error {
 		{Name: "REASON", Least: 16}}
 	return cli.ShowList(ctx, s, api.PathSilences, &api.ListFilter{}, columns, func(l api.AlertSilenceList) [][]string {
 		return cli.Rows(l.Silences, func(q api.AlertSilence) []string {
-			return []string{screen.OrUnknown(q.ID), silenceOf(q), screen.When(s.Now(), q.EndsAt), screen.OrUnknown(q.CreatedBy),
-				screen.Printable(q.Reason)}
+			return []string{q.ID, silenceOf(q), screen.When(s.Now(), q.EndsAt), q.CreatedBy, q.Reason}
 		})
 	})
 }
@@ -205,50 +199,35 @@ func unsilence(ctx context.Context, s *cli.Session) error {
 	return s.Drop(ctx, api.At(api.PathSilence, s.Words[0]), nil, "", s.Words[0]+" has ended.")
 }
 
-func receiverAdd(ctx context.Context, s *cli.Session) error {
-	q, err := receiverRequest(s)
-	if err != nil {
+func receiverAdd(ctx context.Context, s *cli.Session, q api.AlertReceiverRequest) error {
+	if err := readReceiver(s, &q); err != nil {
 		return err
 	}
 	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathReceiver, s.Words[0]), q, func(r api.AlertReceiver) {
 		name := screen.Printable(r.Name)
 		fmt.Fprintf(s.Stdout, "%s gets alerts at %s. Try it: %s\n", name, screen.OrUnknown(r.Host), s.Pasted("alert receiver test "+name))
 		if r.Secret != "" {
-			fmt.Fprintf(s.Stdout, "\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n",
-				screen.Printable(r.Secret))
+			s.Printf("\nThis secret signs what it gets. It is shown this once:\n\n  %s\n\nmuster help alerts says how to check it.\n", r.Secret)
 		}
 	})
 }
 
-// request reads the URL from a file or a pipe: it is a secret.
-func receiverRequest(s *cli.Session) (api.AlertReceiverRequest, error) {
-	var q api.AlertReceiverRequest
-	var o struct{ File string }
-	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
-		return q, err
-	}
+// readReceiver reads the URL from a file or a pipe: it is a secret.
+func readReceiver(s *cli.Session, q *api.AlertReceiverRequest) error {
 	if q.Kind == "" {
-		return q, cli.Usagef("--kind webhook, slack, ntfy or alertmanager", "what kind of receiver is it?")
+		return cli.Usagef("--kind webhook, slack, ntfy or alertmanager", "what kind of receiver is it?")
 	}
-	file := o.File
-	if file == "" && s.Interactive() {
-		return q, cli.Usagef("--file FILE or a pipe gives it", "where does the URL come from?")
-	}
-	if file == "" {
-		file = "-"
-	}
-	raw, err := s.ReadSecret(file)
+	text, err := s.ReadGiven("URL", cli.FileOrPipe)
 	if err != nil {
-		return q, fmt.Errorf("read the URL: %w", err)
+		return err
 	}
-	address, rest, _ := strings.Cut(strings.TrimSpace(string(raw)), "\n")
-	q.URL = strings.TrimSpace(address)
-	q.Token = strings.TrimSpace(rest)
+	address, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	q.URL, q.Token = strings.TrimSpace(address), strings.TrimSpace(rest)
 	if q.URL == "" && !q.Replace { // before anything is sent: a person may have given it as --url, where the API token goes
-		return q, cli.Usagef("--file FILE or a pipe gives it; --replace keeps the one that a receiver has; --url is the gateway's own",
+		return cli.Usagef("--file FILE or a pipe gives it; --replace keeps the one that a receiver has; --url is the gateway's own",
 			"there is no URL of the receiver")
 	}
-	return q, nil
+	return nil
 }
 
 func receiverList(ctx context.Context, s *cli.Session) error {
@@ -264,8 +243,7 @@ func receiverRow(r api.AlertReceiver, now time.Time) []string {
 	if r.SentAt != nil {
 		sent = screen.Ago(now, *r.SentAt)
 	}
-	return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Kind), screen.OrUnknown(r.Host), gets(r), sent, strconv.Itoa(r.Waiting),
-		screen.OrUnknown(r.Error), strconv.Itoa(r.GivenUp), screen.OrUnknown(r.CreatedBy)}
+	return []string{r.Name, r.Kind, r.Host, gets(r), sent, strconv.Itoa(r.Waiting), r.Error, strconv.Itoa(r.GivenUp), r.CreatedBy}
 }
 
 // gets says what a receiver is told of.

@@ -1,8 +1,8 @@
 package health
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -22,34 +22,37 @@ const (
 	eventPage   = 1000
 )
 
-func eventList(ctx context.Context, s *cli.Session) error {
-	return show(ctx, s, false, eventColumns(false))
+// eventFlags are those of events and audit.
+type eventFlags struct {
+	Filter api.EventFilter
+	Since  time.Duration
+	Follow bool
 }
 
-func auditList(ctx context.Context, s *cli.Session) error {
-	return show(ctx, s, true, eventColumns(true))
+func eventList(ctx context.Context, s *cli.Session, o eventFlags) error {
+	return show(ctx, s, o, eventColumns(false))
 }
 
-// show prints events oldest first, as a log does.
-func show(ctx context.Context, s *cli.Session, audit bool, columns []screen.Column) error {
-	filter, limit, err := eventFilter(s, audit)
-	if err != nil {
-		return err
-	}
-	var o struct{ Follow bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
+func auditList(ctx context.Context, s *cli.Session, o eventFlags) error {
+	o.Filter.Security = true
+	return show(ctx, s, o, eventColumns(true))
+}
+
+// show prints events oldest first, as a log does. The latest are shown if nobody has said from when on, or how many.
+func show(ctx context.Context, s *cli.Session, o eventFlags, columns []screen.Column) error {
+	filter := o.Filter
+	if o.Since > 0 {
+		filter.Since = s.Now().Add(-o.Since)
 	}
 	if err := known(ctx, s, filter.Node); err != nil {
 		return err
 	}
 	out := &eventWriter{Session: s, json: s.Form == cli.FormJSON, list: s.List(columns)}
-	if filter.Since.IsZero() || limit > 0 {
-		err = out.latest(ctx, filter, limit)
-	} else {
-		err = out.forward(ctx, filter)
+	show := out.forward
+	if filter.Since.IsZero() || filter.Limit > 0 {
+		show = out.latest
 	}
-	if err != nil || !o.Follow {
+	if err := show(ctx, filter); err != nil || !o.Follow {
 		return err
 	}
 	return out.follow(ctx, filter)
@@ -65,9 +68,7 @@ func known(ctx context.Context, s *cli.Session, node string) error {
 	if err != nil || len(page.Events) > 0 {
 		return err
 	}
-	_, err = cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node), nil)
-	var missing *wire.ErrorDetail
-	if errors.As(err, &missing) && missing.Code == wire.CodeNotFound {
+	if _, err = cli.Get[api.Node](ctx, s, api.At(api.PathNode, node), nil); client.IsNotFound(err) {
 		return err
 	}
 	return nil
@@ -93,7 +94,7 @@ func (w *eventWriter) follow(ctx context.Context, f api.EventFilter) error {
 		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return nil // a person ended it
-		case !errors.As(err, &lost) || !lost.passing():
+		case !errors.As(err, &lost) || !cli.Passing(err):
 			return err
 		case wait < longestWait:
 			wait = min(2*wait, longestWait)
@@ -110,23 +111,6 @@ func (l *lost) Error() string { return l.err.Error() }
 
 func (l *lost) Unwrap() error { return l.err }
 
-// passing tells whether the trouble may pass by itself: it is on the way or in the gateway. A refusal of the question does not pass.
-func (l *lost) passing() bool {
-	var refused *wire.ErrorDetail
-	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
-}
-
-// eventFilter gives limit 0 if nobody set one.
-func eventFilter(s *cli.Session, audit bool) (f api.EventFilter, limit int, err error) {
-	var o struct{ Since time.Duration }
-	err = errors.Join(s.Flags.Into(&f), s.Flags.Into(&o))
-	f.Security = f.Security || audit
-	if o.Since > 0 {
-		f.Since = s.Now().Add(-o.Since)
-	}
-	return f, f.Limit, err
-}
-
 // eventWriter prints events and remembers the last one.
 type eventWriter struct {
 	*cli.Session
@@ -136,11 +120,9 @@ type eventWriter struct {
 	last  int64
 }
 
-// latest prints the newest events, at most limit of them.
-func (w *eventWriter) latest(ctx context.Context, f api.EventFilter, limit int) error {
-	if limit == 0 {
-		limit = usualEvents
-	}
+// latest prints the newest events, as many as the filter says at most.
+func (w *eventWriter) latest(ctx context.Context, f api.EventFilter) error {
+	limit := cmp.Or(f.Limit, usualEvents)
 	var events []api.Event
 	for len(events) < limit {
 		f.Limit = min(limit-len(events), eventPage)
@@ -210,12 +192,7 @@ func eventColumns(audit bool) []screen.Column {
 }
 
 func eventRow(e api.Event) []string {
-	node := e.Node
-	if node == "" {
-		node = e.NodeID
-	}
-	return []string{screen.Stamp(&e.At), screen.OrUnknown(e.Kind), screen.OrUnknown(node), screen.OrUnknown(e.Actor),
-		screen.OrUnknown(e.Address), screen.OrUnknown(e.Outcome), screen.OrUnknown(eventDetail(e.Detail))}
+	return []string{screen.Stamp(&e.At), e.Kind, cmp.Or(e.Node, e.NodeID), e.Actor, e.Address, e.Outcome, eventDetail(e.Detail)}
 }
 
 // eventDetail puts the states between which a node moved behind all else, because a narrow screen cuts the end.

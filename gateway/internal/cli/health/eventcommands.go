@@ -7,7 +7,7 @@ import (
 // EventCommands show what happened.
 func EventCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "events", Flags: []string{"node", "actor", "kind", "tenant", "security", "since", "limit", "follow", "output"}, Run: eventList,
+		{Name: "events", Flags: []string{"node", "actor", "kind", "tenant", "security", "since", "limit", "follow", "output"}, Run: cli.With(eventList),
 			Summary: "show what happened: who, what, which node, from where",
 			Text: "The latest 100 unless --since or --limit say " +
 				"otherwise, oldest first. With -o json one event a line.",
@@ -19,7 +19,7 @@ func EventCommands() []cli.Command {
 // auditCommand is events with its eye on security.
 func auditCommand() cli.Command {
 	return cli.Command{Name: "audit", Flags: []string{"node", "actor", "kind", "tenant", "security", "since", "limit", "follow", "output"},
-		Run:     auditList,
+		Run:     cli.With(auditList),
 		Says:    map[string]string{"security": "security events only, as without it"},
 		Summary: "show who did what: tokens, enrolments, refusals, moves and admin calls",
 		Text: "The events that concern security, as muster events --security shows them: the latest 100 unless --since or --limit " +

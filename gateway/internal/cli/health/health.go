@@ -2,7 +2,6 @@ package health
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -20,8 +19,7 @@ func healthList(ctx context.Context, s *cli.Session, f api.FindingFilter) error 
 		columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
 			{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
 		rows := cli.Rows(list.Findings, func(f api.NodeFinding) []string {
-			return []string{screen.OrUnknown(f.Node), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Rule),
-				screen.Age(s.Now().Sub(f.Since)), what(f.Finding), screen.Printable(f.Next), screen.OrUnknown(f.GPU)}
+			return []string{f.Node, f.Tenant, f.Severity, f.Rule, screen.Age(s.Now().Sub(f.Since)), what(f.Finding), f.Next, f.GPU}
 		})
 		_ = s.List(columns).Write(rows) // the session remembers what Stdout refused
 		if left := list.Total - len(list.Findings); left > 0 {
@@ -54,8 +52,7 @@ func ruleRow(r api.HealthRule) []string {
 	for _, set := range r.Settings {
 		settings = append(settings, setting(r, set))
 	}
-	return []string{screen.OrUnknown(r.Rule), screen.OrUnknown(r.Severity), limit(r.Limit, r.Unit),
-		screen.OrUnknown(strings.Join(settings, "; ")), screen.Printable(r.Meaning), screen.Printable(r.Next)}
+	return []string{r.Rule, r.Severity, limit(r.Limit, r.Unit), strings.Join(settings, "; "), r.Meaning, r.Next}
 }
 
 // setting is such as "off for tier=lab".
@@ -80,37 +77,22 @@ func limit(value *float64, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(*value, 'g', -1, 64) + " " + screen.Printable(unit))
 }
 
-func healthSet(ctx context.Context, s *cli.Session) error {
-	q, err := request(s)
-	if err != nil {
-		return err
-	}
-	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathHealthRule, s.Words[0]), q, func(r api.HealthRule) {
-		fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
-			screen.Printable(setting(r, api.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
-	})
-}
-
-func request(s *cli.Session) (api.HealthRuleRequest, error) {
-	var q api.HealthRuleRequest
-	var o struct{ Limit string }
-	if err := errors.Join(s.Flags.Into(&q), s.Flags.Into(&o)); err != nil {
-		return q, err
-	}
-	text := o.Limit
+func healthSet(ctx context.Context, s *cli.Session, q api.HealthRuleRequest) error {
+	text := s.Flags.Text("limit")
 	if (text == "" && q.For == 0) == !q.Off {
-		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off",
+		return cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off",
 			"give --limit, --for or both, or --off alone")
 	}
-	if text == "" {
-		return q, nil
+	if text != "" {
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+			return cli.Usagef("write a number such as 85", "--limit %q is no number", text)
+		}
+		q.Limit = &value
 	}
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-		return q, cli.Usagef("write a number such as 85", "--limit %q is no number", text)
-	}
-	q.Limit = &value
-	return q, nil
+	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathHealthRule, s.Words[0]), q, func(r api.HealthRule) {
+		s.Printf("%s: %s.\n", r.Rule, setting(r, api.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For}))
+	})
 }
 
 func healthUnset(ctx context.Context, s *cli.Session, f api.FindingFilter) error {

@@ -17,7 +17,7 @@ func HealthCommands() []cli.Command {
 		{Name: "health rules", Flags: []string{"output"}, Run: healthRules, Summary: "list the rules with their limits and settings",
 			Text: "muster help conditions says what each rule means, and what to do.", Examples: []string{"muster health rules",
 				"muster health rules -o wide"}},
-		{Name: "health set", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector", "limit", "for", "off", "output"}, Run: healthSet,
+		{Name: "health set", Args: "RULE", Least: 1, Most: 1, Flags: []string{"selector", "limit", "for", "off", "output"}, Run: cli.With(healthSet),
 			Says: map[string]string{"limit": "the rule's limit, in its unit", "for": "so long it must be bad at each look, at most 168h",
 				"output": "table or json; json prints the rule"},
 			Summary: "set a rule's limit, or switch it off",

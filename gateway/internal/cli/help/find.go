@@ -114,7 +114,7 @@ func conditions() string {
 	return strings.Join(names, "|")
 }
 
-// Words are the words that lead to a page and are no page's name.
+// Words returns the words that lead to a page but are not the name of a page.
 func Words() []string {
 	var words []string
 	for _, l := range leads() {
@@ -123,7 +123,7 @@ func Words() []string {
 	return words
 }
 
-// Find is the place that a word leads to: the page of that name, or what the table says. Capital letters are small ones.
+// Find returns the place that a word leads to: the page of that name, or the entry of the table. Capital letters count as small ones.
 func Find(word string) (Place, bool) {
 	word = strings.ToLower(word)
 	if slices.Contains(Names(), word) {
@@ -137,7 +137,7 @@ func Find(word string) (Place, bool) {
 	return Place{}, false
 }
 
-// Subject is what the place is about, in a few words.
+// Subject returns what the place is about, in a few words.
 func (p Place) Subject() string {
 	if p.Section != "" {
 		return p.Section
@@ -150,7 +150,7 @@ func (p Place) Subject() string {
 	return ""
 }
 
-// Text is the Markdown of the place, a section with its heading; empty: there is no such place.
+// Text returns the Markdown of the place, a section with its heading; empty: there is no such place.
 func (p Place) Text() string {
 	text := Text(p.Page)
 	if p.Section == "" {

@@ -59,7 +59,7 @@ type List struct {
 	Topics []Topic
 }
 
-// Lists are all the pages, by their kinds.
+// Lists returns all the pages, by their kinds.
 func Lists() []List {
 	var lists []List
 	for kind, names := range [][]string{Guide: guides(), Subject: subjects(), Runbook: runbooks()} {
@@ -74,7 +74,7 @@ func Lists() []List {
 	return lists
 }
 
-// Topics are all the pages.
+// Topics returns all the pages.
 func Topics() []Topic {
 	var topics []Topic
 	for _, l := range Lists() {
@@ -83,10 +83,10 @@ func Topics() []Topic {
 	return topics
 }
 
-// Names are the names of all the pages.
+// Names returns the names of all the pages.
 func Names() []string { return slices.Concat(guides(), subjects(), runbooks()) }
 
-// Text is the Markdown of a page, "" if there is no such page.
+// Text returns the Markdown of a page, "" if there is no such page.
 func Text(name string) string {
 	if !slices.Contains(Names(), name) {
 		return ""

@@ -86,8 +86,8 @@ func addConstants(g *ast.GenDecl, into map[string]string) {
 var notOfNodes = []string{
 	"PathInstaller", "PathBootstrap", "PrefixNodes", "PrefixInternal", "PrefixBootstrap", "PrefixAdmin",
 	"StateCommissioned", "StateReady", "StatusPending", "StatusOnline", "StatusStale",
-	"PrefixTasks", "PrefixSessions", "OpenerShell", "OpenerExec", "OpenerForward", "userForm", "commandForm", "sessionMark", "ParamText",
-	"ParamFlag", "ParamInt", "ParamList", "ParamMap", "SeverityNote", "SeverityWarn", "SeveritySevere",
+	"PrefixTasks", "PrefixSessions", "OpenerShell", "OpenerExec", "OpenerForward", "userForm", "commandForm", "wordsForm", "sessionMark",
+	"ParamText", "ParamFlag", "ParamInt", "ParamList", "ParamMap", "SeverityNote", "SeverityWarn", "SeveritySevere",
 	"EnvPrefix", "EnvGateway", "EnvState", "EnvToken", "EnvTokenFile", "EnvSupervised", "EnvKept", "EnvSession", "EnvRun", "hub",
 }
 

@@ -11,7 +11,7 @@ const (
 	fence   = "```"
 )
 
-// Render lays a page out in lines of so many columns; only literal blocks are never broken. With style, headings and code are
+// Render lays a page out in lines of at most columns characters; only literal blocks are never broken. With style, headings and code are
 // bold by the terminal's escapes; without, the text is plain and code keeps its marks.
 //
 // It understands what the pages use: headings, paragraphs, lists of one level with blocks in them, tables, literal blocks in

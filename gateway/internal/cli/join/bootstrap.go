@@ -27,12 +27,12 @@ func BootstrapCommands() []cli.Command {
 		"gpus": "how many GPUs it should show"}
 	return []cli.Command{
 		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "yes", "output"},
-			Run: nodeCreate, Says: says, Forms: forms(),
+			Run: cli.With(nodeCreate), Says: says, Forms: forms(),
 			Summary: "make a node that is yet to join, and its bootstrap command",
 			Text:    "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText + "\n\n" + cli.TenantText,
 			Examples: []string{"muster node create gpu-7 --tenant platform --label rack=7 --gpus 8",
 				"muster node create gpu-8 -o user-data > user-data"}},
-		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: bootstrapNode,
+		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: cli.With(bootstrapNode),
 			Says:    says,
 			Forms:   forms(),
 			Summary: "mint a bootstrap token for a node, with its script",
@@ -67,20 +67,9 @@ func modeOf(s *cli.Session) (string, error) {
 	return mode, err
 }
 
-func createNodeRequest(s *cli.Session, mode string) (q api.CreateNodeRequest, err error) {
-	err = s.Flags.Into(&q)
+func nodeCreate(ctx context.Context, s *cli.Session, q api.CreateNodeRequest) (err error) {
 	q.Name = s.Words[0]
-	q.Mode = mode
-	return q, err
-}
-
-func nodeCreate(ctx context.Context, s *cli.Session) error {
-	mode, err := modeOf(s)
-	if err != nil {
-		return err
-	}
-	q, err := createNodeRequest(s, mode)
-	if err != nil {
+	if q.Mode, err = modeOf(s); err != nil {
 		return err
 	}
 	if err := s.AskTenant(ctx, q.Tenant); err != nil {
@@ -103,16 +92,10 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 	return showBootstrap(s, made.Command, made.UserData, made.ExpiresAt, time.Duration(made.FetchWindow))
 }
 
-func bootstrapNode(ctx context.Context, s *cli.Session) error {
-	mode, err := modeOf(s)
-	if err != nil {
+func bootstrapNode(ctx context.Context, s *cli.Session, o api.BootstrapOptions) (err error) {
+	if o.Mode, err = modeOf(s); err != nil {
 		return err
 	}
-	var o api.BootstrapOptions
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
-	o.Mode = mode
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err

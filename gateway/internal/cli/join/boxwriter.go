@@ -1,7 +1,6 @@
 package join
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"slices"
@@ -10,9 +9,6 @@ import (
 
 	"muster/gateway/internal/cli/screen"
 )
-
-// longestLine is how many bytes of a line are kept. A longer line is shown in parts.
-const longestLine = 8 << 10
 
 // terminal is what several boxes print to. Each line is whole, and the box's name stands before it. A note, such as how the agent starts
 // after a reboot, is mostly the same on all: it is kept, and told once.
@@ -63,59 +59,23 @@ func (s *terminal) keep(host, line string) bool {
 	return true
 }
 
-func (s *terminal) of(host string, single bool) *boxWriter {
-	w := &boxWriter{terminal: s}
-	if !single {
-		w.host = host
-		w.prefix = host + ": "
+// of is one box's part of the terminal. If its text cannot be printed, the box is joined all the same, and the command fails in the end.
+func (s *terminal) of(host string, single bool) *screen.Lines {
+	prefix := host + ": "
+	if single {
+		prefix = ""
 	}
-	return w
-}
-
-// boxWriter is one box's part of the terminal. If its text cannot be printed, the box is joined all the same, and the command fails in
-// the end.
-type boxWriter struct {
-	*terminal
-	host   string // "": the only one
-	prefix string
-	rest   []byte
-	kept   int // notes
-}
-
-func (w *boxWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rest = append(w.rest, p...)
-	for {
-		at := bytes.IndexByte(w.rest, '\n')
-		switch {
-		case at >= 0:
-			w.line(w.rest[:at])
-			w.rest = w.rest[at+1:]
-		case len(w.rest) > longestLine:
-			w.line(w.rest)
-			w.rest = nil
-		default:
-			return len(p), nil
+	kept := 0 // notes
+	return &screen.Lines{Safe: true, Print: func(text []byte) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for line := range strings.Lines(string(text)) {
+			if !single && kept < mostNotes && s.keep(host, line) {
+				kept++
+				continue
+			}
+			fmt.Fprint(s.to, prefix+line)
 		}
-	}
-}
-
-// flush shows a last line that has no end.
-func (w *boxWriter) flush() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.rest) > 0 {
-		w.line(w.rest)
-		w.rest = nil
-	}
-}
-
-func (w *boxWriter) line(raw []byte) {
-	text := screen.Printable(strings.TrimRight(string(raw), "\r"))
-	if w.host != "" && w.kept < mostNotes && w.keep(w.host, text) {
-		w.kept++
-		return
-	}
-	fmt.Fprintf(w.to, "%s%s\n", w.prefix, text)
+		return nil
+	}}
 }

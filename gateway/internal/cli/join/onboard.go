@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// OnboardCommands has the one that joins machines which a company runs, and which are not in the fleet.
+// OnboardCommands returns the command that joins machines which a company runs, and which are not in the fleet.
 func OnboardCommands() []cli.Command {
 	return []cli.Command{{Name: "provider onboard", Args: "[ACCOUNT/INSTANCE...]", Most: -1, Run: cli.With(onboard),
 		Flags: []string{"rewrite", "plan", "identity", "gateway", "timeout", "yes", "output"},
@@ -24,7 +24,7 @@ func OnboardCommands() []cli.Command {
 		Summary: "join machines that are paid for and not heard",
 		Text: "These are the findings never_enrolled and billed_silent of muster provider plan: those that are named, or all that muster has " +
 			"rented. It shows them, and asks. Then it goes onto each as muster push does, by the address that the company gives and by this " +
-			"system's own ssh: your key must be there, and the machine's host key known. Where that does not work it prints the command for " +
+			"system's own ssh: your key must be there, and the machine's host key known. If that does not work, it prints the command for " +
 			"doing it by hand.\n\nWith --rewrite, a machine that ssh does not get onto starts again at its company with a new start script, " +
 			"and the command waits until it is heard. What is on its disk is lost: --plan says what, of each. The same command again goes on " +
 			"waiting. A machine whose node reports or is in use is left alone, and so is one that another gateway has rented.",
@@ -258,7 +258,7 @@ func showNewcomers(s *cli.Session, all []newcomer) {
 	columns := []screen.Column{{Name: "INSTANCE", Least: 12, Most: 40}, {Name: "FINDING", Rank: 1},
 		{Name: "NODE", Rank: 2, Least: 8, Most: 40}, {Name: "SSH", Least: 12, Most: 50}, {Name: "A DAY"}}
 	_ = s.List(columns).Write(cli.Rows(all, func(n newcomer) []string {
-		return []string{screen.Printable(n.Instance), n.Finding, screen.OrUnknown(n.Node), screen.OrUnknown(n.SSH), screen.Money(n.PerDay)}
+		return []string{n.Instance, n.Finding, n.Node, n.SSH, screen.Money(n.PerDay)}
 	}))
 }
 
@@ -275,5 +275,5 @@ func byHand(s *cli.Session, line string, all []newcomer, isOther bool) {
 			fmt.Fprintf(&text, "  %s   # %s\n", paste.Line("muster", "provider", "onboard", n.Instance, "--rewrite"), screen.Printable(n.Costs))
 		}
 	}
-	s.Printf("%s", text.String())
+	fmt.Fprint(s.Stdout, s.PastedText(text.String()))
 }

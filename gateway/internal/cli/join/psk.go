@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -28,42 +27,26 @@ func newPSK(ctx context.Context, s *cli.Session, path, next string) error {
 	}
 	return cli.Show(ctx, s, http.MethodPost, path, q, func(k api.NewPSK) {
 		if k.Secret != "" {
-			fmt.Fprintf(s.Stdout, "%s\n\nThis is the secret; it is not shown again.\n", screen.Printable(k.Secret))
+			s.Printf("%s\n\nThis is the secret; it is not shown again.\n", k.Secret)
 		}
-		fmt.Fprintf(s.Stdout, "The key is called %s. %s\n", screen.Printable(k.ID), strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
+		s.Printf("The key is called %s. %s\n", k.ID, strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
 	})
 }
 
 // pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
 func pskRequest(s *cli.Session) (api.PSKRequest, error) {
-	var o struct {
-		Generate bool
-		File     string
-	}
+	var o struct{ Generate bool }
 	if err := s.Flags.Into(&o); err != nil {
 		return api.PSKRequest{}, err
 	}
-	file := o.File
 	switch {
 	case o.Generate && s.Flags.Given("file"):
 		return api.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
 	case o.Generate:
 		return api.PSKRequest{Generate: true}, nil
-	case file == "" && s.Interactive():
-		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
-			"where does the secret come from?")
-	case file == "":
-		file = "-"
 	}
-	raw, err := s.ReadSecret(file)
-	if err != nil {
-		return api.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
-	}
-	secret := strings.TrimRight(string(raw), "\r\n")
-	if secret == "" {
-		return api.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one", "the secret is empty")
-	}
-	return api.PSKRequest{Secret: secret}, nil
+	secret, err := s.ReadValue("secret", "muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one")
+	return api.PSKRequest{Secret: secret}, err
 }
 
 func pskClear(ctx context.Context, s *cli.Session, f api.PSKFilter) error {
@@ -77,6 +60,6 @@ func pskClear(ctx context.Context, s *cli.Session, f api.PSKFilter) error {
 func pskList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ID"}, {Name: "CREATED"}}
 	return cli.ShowList(ctx, s, api.PathPSK, nil, columns, func(l api.PSKList) [][]string {
-		return cli.Rows(l.PSKs, func(k api.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
+		return cli.Rows(l.PSKs, func(k api.PSK) []string { return []string{k.ID, screen.Ago(s.Now(), k.CreatedAt)} })
 	})
 }

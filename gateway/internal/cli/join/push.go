@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"muster/gateway/api"
@@ -27,7 +26,7 @@ const (
 	afterwards   = 10 * time.Second // for taking a token back, or a folder away, when the time of a box is up
 )
 
-// PushCommands has the one that joins machines over the system's own ssh.
+// PushCommands returns the command that joins machines over the system's own ssh.
 func PushCommands() []cli.Command {
 	return []cli.Command{{Name: "push", Args: "[HOST[:PORT][=NAME]...]", Most: -1, Run: pushNodes,
 		Flags: []string{"hosts", "port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout",
@@ -54,12 +53,19 @@ type push struct {
 	*cli.Session
 	gateway api.Gateway
 	boxes   []box
-	token   api.TokenRequest // without the name of a node
-	timeout time.Duration
-	join    []string // flags for the agent's join, without the token and the name
-	ssh     []string // options of ssh
-	port    string   // of ssh, where a box has none of its own; "": as ssh's configuration says
-	single  bool     // one box: its ssh may ask the person for a password
+	token   api.TokenRequest // without the name of a node: labels and tenant are in it, so that the box cannot change them
+	join    []string         // flags for the agent's join, without the token and the name
+	ssh     []string         // options of ssh
+	port    string           // of ssh, where a box has none of its own; "": as ssh's configuration says
+	single  bool             // one box: its ssh may ask the person for a password
+	flags   struct {
+		Timeout           time.Duration
+		Gateway, Provider string
+		InstanceID        string `flag:"instance-id"`
+		Force             bool
+		Identity          string
+		Port              int
+	}
 }
 
 // pushNodes carries the agent to boxes over the system's own ssh and joins them, pushParallel of them at once. Each box has its own
@@ -79,19 +85,12 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 // run joins all boxes, and returns what came of each.
 func (p *push) run(ctx context.Context) []error {
 	results := make([]error, len(p.boxes))
-	var wait sync.WaitGroup
-	free := make(chan struct{}, pushParallel)
 	out := &terminal{to: p.Stdout}
-	for i, to := range p.boxes {
-		free <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-free }()
-			bounded, cancel := context.WithTimeout(ctx, p.timeout)
-			defer cancel()
-			results[i] = p.one(bounded, to, out.of(to.text, p.single))
-		})
-	}
-	wait.Wait()
+	cli.AtOnce(len(p.boxes), pushParallel, func(i int) {
+		bounded, cancel := context.WithTimeout(ctx, p.flags.Timeout)
+		defer cancel()
+		results[i] = p.one(bounded, p.boxes[i], out.of(p.boxes[i].text, p.single))
+	})
 	out.tellNotes()
 	return results
 }
@@ -99,9 +98,13 @@ func (p *push) run(ctx context.Context) []error {
 // newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
 func newPush(ctx context.Context, s *cli.Session, all []box) (p *push, err error) {
 	p = &push{Session: s, boxes: all, single: len(all) == 1}
-	if err := p.request(); err != nil {
+	p.flags.Timeout = pushTimeout
+	if err := p.Flags.Into(&p.flags, &p.token); err != nil {
 		return nil, err
 	}
+	p.token.Uses = 1
+	p.token.TTL = api.Duration(max(pushTTL, p.flags.Timeout+time.Minute))
+	p.token.Gateway = "" // the box gets no printed command
 	if err := p.sshFlags(); err != nil {
 		return nil, err
 	}
@@ -117,32 +120,11 @@ func newPush(ctx context.Context, s *cli.Session, all []box) (p *push, err error
 	return p, s.AskTenant(ctx, p.token.Tenant)
 }
 
-// request is the token that each box gets: the operator's labels and tenant are in it, so that the box cannot change them.
-func (p *push) request() error {
-	o := struct{ Timeout time.Duration }{pushTimeout}
-	if err := p.Flags.Into(&o); err != nil {
-		return err
-	}
-	p.timeout = o.Timeout
-	p.token = api.TokenRequest{Uses: 1, TTL: api.Duration(max(pushTTL, p.timeout+time.Minute))}
-	err := p.Flags.Into(&p.token)
-	p.token.Gateway = "" // the box gets no printed command
-	return err
-}
-
 // joinFlags are the flags of the agent's join. They always have the root's pin, whatever certificate the gateway shows: the agent compares
 // the pin with the roots in the proven welcome.
 func (p *push) joinFlags() error {
 	gateway := p.gateway.URL
-	var o struct {
-		Gateway, Provider string
-		InstanceID        string `flag:"instance-id"`
-		Force             bool
-	}
-	if err := p.Flags.Into(&o); err != nil {
-		return err
-	}
-	if given := o.Gateway; given != "" {
+	if given := p.flags.Gateway; given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
 			return cli.Usagef("write --gateway https://10.0.0.5:7443", "%s %q is no URL", p.Flags.Source("gateway"), given)
@@ -153,13 +135,13 @@ func (p *push) joinFlags() error {
 			"or for good with muster serve --public-url URL\n", screen.Printable(gateway))
 	}
 	p.join = []string{"--gateway", gateway}
-	if o.Force {
+	if p.flags.Force {
 		p.join = append(p.join, "--force")
 	}
 	if p.gateway.RootPin != "" {
 		p.join = append(p.join, "--root-pin", p.gateway.RootPin)
 	}
-	for _, one := range [][2]string{{"provider", o.Provider}, {"instance-id", o.InstanceID}} {
+	for _, one := range [][2]string{{"provider", p.flags.Provider}, {"instance-id", p.flags.InstanceID}} {
 		if one[1] == "" {
 			continue
 		}
@@ -183,8 +165,8 @@ func onlyHere(gateway string) bool {
 }
 
 // one joins one box: look, copy, join. The token is minted once the box was reached and there is an agent for its platform.
-func (p *push) one(ctx context.Context, to box, out *boxWriter) error {
-	defer out.flush()
+func (p *push) one(ctx context.Context, to box, out *screen.Lines) error {
+	defer out.End()
 	platform, dir, err := p.look(ctx, to)
 	if broken(err) {
 		return &unreached{err}
@@ -295,21 +277,14 @@ func (p *push) sshFlags() error {
 	if !p.single {
 		p.ssh = append(p.ssh, "-o", "BatchMode=yes") // nobody can answer questions of several boxes at once
 	}
-	var o struct {
-		Identity string
-		Port     int
-	}
-	if err := p.Flags.Into(&o); err != nil {
-		return err
-	}
-	if key := o.Identity; key != "" {
+	if key := p.flags.Identity; key != "" {
 		if _, err := os.Stat(key); err != nil {
 			return fmt.Errorf("the key that --identity names: %w", err)
 		}
 		p.ssh = append(p.ssh, "-i", key)
 	}
-	if o.Port > 0 {
-		p.port = fmt.Sprint(o.Port)
+	if p.flags.Port > 0 {
+		p.port = fmt.Sprint(p.flags.Port)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func showCosts(s *cli.Session, all []newcomer, isRewritten bool) {
 		case costs == "":
 			costs = "not this one: its company cannot do that"
 		}
-		fmt.Fprintln(s.Stdout, screen.Printable("  "+n.Instance+": "+costs))
+		s.Printf("%s\n", "  "+n.Instance+": "+costs)
 	}
 }
 
@@ -117,7 +117,7 @@ func (w *waiting) look(ctx context.Context) {
 			w.tell(n, text)
 			left = append(left, n)
 		case i.Rejoin.State == providers.RejoinJoined:
-			fmt.Fprintln(w.Stdout, screen.Printable(n.Instance+": joined as "+i.Node))
+			w.Printf("%s\n", n.Instance+": joined as "+i.Node)
 		default:
 			w.failed = true
 			w.Report(n.Instance+": it did not join: "+i.Rejoin.Why, "by hand: "+n.Command+"; muster provider destroy "+n.Instance+" ends it")
@@ -129,6 +129,6 @@ func (w *waiting) look(ctx context.Context) {
 func (w *waiting) tell(n newcomer, text string) {
 	if w.said[n.Instance] != text {
 		w.said[n.Instance] = text
-		fmt.Fprintln(w.Stderr, screen.Printable(n.Instance+": "+text))
+		w.Say(screen.Printable(n.Instance + ": " + text))
 	}
 }

@@ -21,9 +21,8 @@ func tokenCreate(ctx context.Context, s *cli.Session, q api.TokenRequest) error 
 		if t.Name != "" {
 			named = " the node " + t.Name + ","
 		}
-		fmt.Fprintf(s.Stdout, "%s\n\nfor%s tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
-			screen.Printable(named), screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
-			screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
+		s.Printf("%s\n\nfor%s tenant %s, %s, until %s (%s); it is not shown again\n", t.Token, named, t.Tenant, screen.Plural(t.Uses, "use"),
+			screen.Stamp(&t.ExpiresAt), screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
 		if t.Command != "" {
 			fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
 		}
@@ -57,9 +56,8 @@ func tokenRow(t api.Token, now time.Time) []string {
 	case t.NodeID != "":
 		bound = "node"
 	}
-	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(t.Node), screen.OrUnknown(t.Status),
-		fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
-		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
+	return []string{t.ID, t.Tenant, t.Node, t.Status, fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt),
+		screen.Number(t.GPUs), screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), t.CreatedBy, bound, t.NodeID}
 }
 
 // tokenRevoke takes a whole token for its public part, so that the secret does not travel in a URL.

@@ -7,7 +7,7 @@ import (
 	"muster/gateway/internal/cli"
 )
 
-// TokenCommands are those of enrollment tokens and of the pre-shared key.
+// TokenCommands returns the commands about enrollment tokens and about the pre-shared key.
 func TokenCommands() []cli.Command { return slices.Concat(tokenCommands(), pskCommands()) }
 
 func tokenCommands() []cli.Command {

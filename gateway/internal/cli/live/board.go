@@ -12,7 +12,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// Board has the nodes that a live picture shows, as the gateway told them last. It is for one goroutine.
+// Board has the nodes that a live picture shows, as the gateway last told them. It is for one goroutine.
 type Board struct {
 	rows  []*api.NodeRow // by name
 	place map[string]int // in rows, by id
@@ -24,10 +24,10 @@ type Board struct {
 	Lost    error     // why it cannot be heard; nil: it can be
 }
 
-// Now is a time of this machine's clock by the gateway's clock.
+// Now turns a time of this machine's clock into the gateway's.
 func (b *Board) Now(here time.Time) time.Time { return here.Add(b.ahead) }
 
-// Take takes in what the gateway told. here is now, by this machine's clock.
+// Take takes in what the gateway told. here is the present time by this machine's clock.
 func (b *Board) Take(n News, here time.Time) {
 	switch {
 	case n.Lost != nil:
@@ -52,7 +52,7 @@ func (b *Board) Trouble(here time.Time) string {
 	return screen.Printable(text + ": " + Reason(b.Lost))
 }
 
-// Reason is an error in one line, with what to do about it.
+// Reason returns an error in one line, with what to do about it.
 func Reason(err error) string {
 	var detail *wire.ErrorDetail
 	if errors.As(err, &detail) && detail.Hint != "" {
@@ -105,7 +105,7 @@ func (b *Board) arrange() {
 	}
 }
 
-// Rows are the nodes in an order, one of api.Sorts; idle: only those on which nothing works. Nobody may change them.
+// Rows returns the nodes in an order, one of api.Sorts; with idle, only those on which nothing works. Nobody may change them.
 func (b *Board) Rows(idle bool, order string) []*api.NodeRow {
 	rows := slices.Clone(b.rows)
 	if idle {
@@ -117,7 +117,7 @@ func (b *Board) Rows(idle bool, order string) []*api.NodeRow {
 	return rows
 }
 
-// Find gives the node of an id or, where no node has that id, of a name.
+// Find returns the node with an id or, if no node has that id, with a name.
 func (b *Board) Find(reference string) (*api.NodeRow, bool) {
 	if i, known := b.place[reference]; known {
 		return b.rows[i], true

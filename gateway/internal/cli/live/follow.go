@@ -3,7 +3,6 @@ package live
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func Follow(ctx context.Context, s *cli.Session, f Filter, tell func(News) error
 		if ctx.Err() != nil || deaf != nil {
 			return cmp.Or(deaf, ctx.Err())
 		}
-		if refused(err) {
+		if code := cli.Code(err); code == wire.CodeUnauthorized || code == wire.CodeForbidden { // to ask again is of no use
 			return err
 		}
 		if err := tell(News{Lost: err}); err != nil {
@@ -77,12 +76,6 @@ func Follow(ctx context.Context, s *cli.Session, f Filter, tell func(News) error
 		}
 		pause = min(2*pause, mostPause)
 	}
-}
-
-// refused tells whether the account is no longer good for this. To ask again is of no use then.
-func refused(err error) bool {
-	var detail *wire.ErrorDetail
-	return errors.As(err, &detail) && (detail.Code == wire.CodeUnauthorized || detail.Code == wire.CodeForbidden)
 }
 
 // once follows one stream to its end. It loads all nodes after the stream has begun, so that no change falls between the two.

@@ -16,7 +16,7 @@ type View interface {
 	Frame(tty.Size) []string
 }
 
-// Wish is what a person wants beside another picture.
+// Wish is what a person asks for with a key: another filter, or the end.
 type Wish struct {
 	Quit   bool
 	Filter *Filter // nil: as it is

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"muster/agent/flags"
@@ -56,15 +55,11 @@ func nodeLogs(ctx context.Context, s *cli.Session) error {
 // run reads the logs: one node after the other, or all at once where they are followed.
 func run(ctx context.Context, all []*follower, follow bool) error {
 	errs := make([]error, len(all))
-	var together sync.WaitGroup
-	for i, f := range all {
-		if follow {
-			together.Go(func() { errs[i] = f.read(ctx) })
-		} else {
-			errs[i] = f.read(ctx)
-		}
+	most := 1
+	if follow {
+		most = len(all)
 	}
-	together.Wait()
+	cli.AtOnce(len(all), most, func(i int) { errs[i] = all[i].read(ctx) })
 	if len(all) == 1 {
 		return ofProgram(all[0].node.Name, errs[0])
 	}
@@ -92,8 +87,11 @@ func ofProgram(name string, err error) error {
 }
 
 func query(s *cli.Session) (q api.LogsQuery, err error) {
-	var o struct{ Lines int }
-	if err := s.Flags.Into(&q); err != nil {
+	var o struct {
+		Lines int
+		Since string
+	}
+	if err := s.Flags.Into(&q, &o); err != nil {
 		return q, err
 	}
 	for _, source := range q.Sources {
@@ -101,11 +99,8 @@ func query(s *cli.Session) (q api.LogsQuery, err error) {
 			return q, cli.Usagef("the sources are agent, kernel, boot, unit:NAME and workload:NAME", "there is no source %q", source)
 		}
 	}
-	if err := s.Flags.Into(&o); err != nil {
-		return q, err
-	}
 	q.Limit = o.Lines
-	if q.Since, err = since(s); err != nil {
+	if q.Since, err = since(s, o.Since); err != nil {
 		return q, err
 	}
 	if q.Since.IsZero() && q.Limit == 0 {
@@ -118,12 +113,10 @@ func query(s *cli.Session) (q api.LogsQuery, err error) {
 }
 
 // since is a time, or so long ago.
-func since(s *cli.Session) (time.Time, error) {
-	var o struct{ Since string }
-	if err := s.Flags.Into(&o); err != nil || o.Since == "" {
-		return time.Time{}, err
+func since(s *cli.Session, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	text := o.Since
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
@@ -165,7 +158,7 @@ func (f *follower) read(ctx context.Context) error {
 			return nil // a person ended it
 		case err == nil:
 			return f.ended()
-		case !f.query.Follow || !f.begun || !passing(err):
+		case !f.query.Follow || !f.begun || !cli.Passing(err):
 			return err
 		case f.shown > before:
 			pause = firstPause
@@ -179,15 +172,6 @@ func (f *follower) read(ctx context.Context) error {
 		f.query.Limit = 0
 		f.seen.again()
 	}
-}
-
-// passing tells whether the trouble may pass by itself: it is on the way or in the gateway. A refusal does not pass.
-func passing(err error) bool {
-	var said *wire.ErrorDetail
-	if !errors.As(err, &said) {
-		return true
-	}
-	return said.Code == wire.CodeUnavailable || said.Code == wire.CodeInternal || said.Code == wire.CodeTooManyRequests
 }
 
 // tellLost says once that the gateway is away.

@@ -29,8 +29,8 @@ func create(ctx context.Context, s *cli.Session) error {
 	}
 	return cli.Show(ctx, s, http.MethodPut, api.At(api.PathShipping, name), q, func(made api.LogShipping) {
 		name = screen.Printable(made.Name)
-		fmt.Fprintf(s.Stdout, "%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name,
-			screen.Printable(strings.Join(made.Sources, ", ")), screen.Printable(made.To), screen.Plural(made.Nodes, "node"), name)
+		s.Printf("%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name, strings.Join(made.Sources, ", "), made.To,
+			screen.Plural(made.Nodes, "node"), name)
 	})
 }
 
@@ -118,10 +118,8 @@ func list(ctx context.Context, s *cli.Session) error {
 }
 
 func row(r api.LogShipping) []string {
-	return []string{screen.OrUnknown(r.Name), strconv.Itoa(r.Nodes), screen.OrUnknown(strings.Join(r.Sources, ",")), state(r),
-		screen.Age(lag(r)), strconv.FormatInt(r.Sent, 10), strconv.FormatInt(dropped(r), 10), strconv.FormatInt(r.Waiting, 10),
-		screen.OrUnknown(trouble(r)), screen.OrUnknown(r.To), screen.OrUnknown(r.Selector), screen.OrUnknown(r.Tenant),
-		screen.OrUnknown(r.CreatedBy)}
+	return []string{r.Name, strconv.Itoa(r.Nodes), strings.Join(r.Sources, ","), state(r), screen.Age(lag(r)), strconv.FormatInt(r.Sent, 10),
+		strconv.FormatInt(dropped(r), 10), strconv.FormatInt(r.Waiting, 10), trouble(r), r.To, r.Selector, r.Tenant, r.CreatedBy}
 }
 
 func lag(r api.LogShipping) time.Duration {
@@ -174,10 +172,10 @@ func show(ctx context.Context, s *cli.Session) error {
 }
 
 func pairs(r api.LogShipping) [][]string {
-	rows := [][]string{{"rule", screen.OrUnknown(r.Name)}, {"state", state(r)}, {"to", screen.OrUnknown(r.To)},
-		{"secret", screen.OrUnknown(r.Auth)},
-		{"tenant-id", screen.OrUnknown(r.TenantID)}, {"tenant", screen.OrUnknown(r.Tenant)}, {"selector", screen.OrUnknown(r.Selector)},
-		{"sources", screen.OrUnknown(strings.Join(r.Sources, ", "))}, {"nodes", strconv.Itoa(r.Nodes)},
+	rows := [][]string{{"rule", r.Name}, {"state", state(r)}, {"to", r.To},
+		{"secret", r.Auth},
+		{"tenant-id", r.TenantID}, {"tenant", r.Tenant}, {"selector", r.Selector},
+		{"sources", strings.Join(r.Sources, ", ")}, {"nodes", strconv.Itoa(r.Nodes)},
 		{"rate", fmt.Sprintf("%d bytes a second of each node", r.BytesPerSecond)},
 		{"sent", fmt.Sprintf("%d lines, %d bytes", r.Sent, r.SentBytes)},
 		{"last sent", screen.Stamp(r.SentAt)}, {"waiting", fmt.Sprintf("%d lines, the oldest for %s", r.Waiting, screen.Age(lag(r)))},
@@ -191,7 +189,7 @@ func pairs(r api.LogShipping) [][]string {
 	if r.Withheld > 0 {
 		rows = append(rows, []string{"withheld", "by " + screen.Plural(r.Withheld, "node") + ": " + screen.OrUnknown(r.WithheldWhy)})
 	}
-	return append(rows, []string{"error", screen.OrUnknown(r.Error)},
+	return append(rows, []string{"error", r.Error},
 		[]string{"created", screen.Stamp(&r.CreatedAt) + " by " + screen.OrUnknown(r.CreatedBy)})
 }
 

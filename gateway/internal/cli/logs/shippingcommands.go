@@ -23,7 +23,7 @@ func ShippingCommands() []cli.Command {
 			Examples: []string{"muster logs ship show prod"}},
 		{Name: "logs ship test", Args: "NAME", Least: 1, Most: 1, Flags: []string{"output"}, Run: test,
 			Says:    map[string]string{"output": "table or json; json prints how it went"},
-			Summary: "push one test line", Text: "It waits for the answer, and fails where the line was not taken.",
+			Summary: "push one test line", Text: "It waits for the answer, and fails if the line was not taken.",
 			Examples: []string{"muster logs ship test prod"}},
 		{Name: "logs ship delete", Args: "NAME", Least: 1, Most: 1, Flags: []string{"yes"}, Run: drop,
 			Summary: "ship no more by a rule", Text: "The lines that wait in its buffer are deleted with it.",

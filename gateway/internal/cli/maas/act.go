@@ -134,7 +134,7 @@ func about(m machines.Machine) string {
 func tell(s *cli.Session, q machines.Act, begun []machines.Machine) {
 	for _, m := range begun {
 		if q.DryRun {
-			fmt.Fprintln(s.Stdout, screen.Printable(name(m)+": would begin; first, "+m.Next))
+			s.Printf("%s\n", name(m)+": would begin; first, "+m.Next)
 			continue
 		}
 		if m.Work == nil { // nothing of it is left

@@ -130,7 +130,7 @@ func TestWait(t *testing.T) {
 	g.On("GET", "maas/machines", list(deploying(machines.StateAllocated, "deploy", "HTTP 503"), second),
 		&wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway stops"},
 		list(deploying(machines.StateDeploying, "install", "its agent"), second),
-		away, list(deploying(machines.StateDeploying, "install", ""), second),
+		away, list(deploying(machines.StateDeploying, "install", ""), second), away,
 		list(deployed(), broken))
 	code, out, errs := g.Muster("maas", "deploy", "rack-1", "rack-2", "--wait", "-y")
 	if code != 1 {

@@ -13,7 +13,7 @@ const (
 	goesOn  = "What is begun goes on by itself, also when this command has ended: muster maas show says how far it is. --wait shows each step."
 )
 
-// Commands are those about MAAS.
+// Commands returns the commands about MAAS.
 func Commands() []cli.Command {
 	return append(lookCommands(), actCommands()...)
 }

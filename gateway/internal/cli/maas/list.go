@@ -1,6 +1,7 @@
 package maas
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -91,23 +92,12 @@ func columns() []screen.Column {
 }
 
 func row(m machines.Machine) []string {
-	locked := "no"
-	if m.Locked {
-		locked = "yes"
-	}
-	return []string{screen.OrUnknown(name(m)), screen.OrUnknown(m.State), screen.OrUnknown(m.Node), here(m), screen.OrUnknown(m.Profile),
-		work(m), screen.OrUnknown(m.Finding), screen.OrUnknown(m.Next), screen.OrUnknown(m.SystemID), screen.OrUnknown(m.StatusRaw),
-		screen.OrUnknown(m.Power), screen.OrUnknown(m.Owner), locked, screen.OrUnknown(m.Series), count(m.CPUs), memory(m.MemoryMiB),
-		screen.OrUnknown(m.Pool), screen.OrUnknown(m.Zone), screen.OrUnknown(strings.Join(m.Tags, ",")), screen.OrUnknown(m.Error)}
+	return []string{name(m), m.State, m.Node, here(m), m.Profile, work(m), m.Finding, m.Next, m.SystemID, m.StatusRaw, m.Power, m.Owner,
+		screen.YesNo(m.Locked), m.Series, count(m.CPUs), memory(m.MemoryMiB), m.Pool, m.Zone, strings.Join(m.Tags, ","), m.Error}
 }
 
 // name is what a person calls a machine.
-func name(m machines.Machine) string {
-	if m.Hostname != "" {
-		return m.Hostname
-	}
-	return m.SystemID
-}
+func name(m machines.Machine) string { return cmp.Or(m.Hostname, m.SystemID) }
 
 // here is the state of a machine's node, and whether it is heard. Of one that has no agent yet, nothing is heard.
 func here(m machines.Machine) string {
@@ -181,12 +171,12 @@ func pairs(m machines.Machine, now time.Time) [][]string {
 	}
 	rows := [][]string{{"machine", screen.OrUnknown(m.Hostname) + " (" + screen.OrUnknown(m.SystemID) + ")"},
 		{"state", screen.OrUnknown(m.State) + "; MAAS calls it " + screen.OrUnknown(m.StatusRaw)}, {"node", node},
-		{"profile", screen.OrUnknown(m.Profile)}, {"tags", screen.OrUnknown(strings.Join(m.Tags, ", "))},
-		{"power", screen.OrUnknown(m.Power)}, {"owner", owner}, {"series", screen.OrUnknown(m.Series)},
+		{"profile", m.Profile}, {"tags", strings.Join(m.Tags, ", ")},
+		{"power", m.Power}, {"owner", owner}, {"series", m.Series},
 		{"hardware", count(m.CPUs) + " CPUs, " + memory(m.MemoryMiB) + " memory"},
 		{"place", "pool " + screen.OrUnknown(m.Pool) + ", zone " + screen.OrUnknown(m.Zone)}, {"seen", screen.Ago(now, m.SeenAt)}}
 	if m.Error != "" {
-		rows = append(rows, []string{"error", screen.Printable(m.Error)})
+		rows = append(rows, []string{"error", m.Error})
 	}
 	return rows
 }
@@ -195,11 +185,11 @@ func pairs(m machines.Machine, now time.Time) [][]string {
 func findings(m machines.Machine, steps []machines.Step) (rows [][]string) {
 	for _, step := range steps {
 		if step.SystemID == m.SystemID && step.Severity != "" {
-			rows = append(rows, []string{"finding", screen.Printable(step.Finding + ": " + step.Text)})
+			rows = append(rows, []string{"finding", step.Finding + ": " + step.Text})
 		}
 	}
 	if m.Next != "" {
-		rows = append(rows, []string{"next", screen.Printable(m.Next)})
+		rows = append(rows, []string{"next", m.Next})
 	}
 	return rows
 }
@@ -221,10 +211,10 @@ func workPairs(m machines.Machine, now time.Time) [][]string {
 		how = append(how, "for the allocation "+w.Allocates)
 	}
 	if len(how) > 0 {
-		rows = append(rows, []string{"how", screen.Printable(strings.Join(how, ", "))})
+		rows = append(rows, []string{"how", strings.Join(how, ", ")})
 	}
 	if why := why(m); why != "" {
-		rows = append(rows, []string{"why", screen.Printable(why)})
+		rows = append(rows, []string{"why", why})
 	}
 	if w.TryAt != nil {
 		rows = append(rows, []string{"tries", fmt.Sprintf("%d; the next one %s", w.Tries, screen.When(now, *w.TryAt))})
@@ -255,8 +245,7 @@ func plan(ctx context.Context, s *cli.Session) error {
 	return cli.Show(ctx, s, http.MethodGet, api.PathMAASPlan, nil, func(p machines.Plan) {
 		if len(p.Steps) > 0 {
 			_ = s.List(columns).Write(cli.Rows(p.Steps, func(step machines.Step) []string {
-				return []string{screen.OrUnknown(step.Finding), of(step), screen.OrUnknown(step.Node), screen.OrUnknown(step.Text),
-					screen.OrUnknown(step.Does), screen.OrUnknown(step.Severity), screen.OrUnknown(step.SystemID)}
+				return []string{step.Finding, of(step), step.Node, step.Text, step.Does, step.Severity, step.SystemID}
 			}))
 		}
 		switch {
@@ -271,12 +260,7 @@ func plan(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-func of(step machines.Step) string {
-	if step.Hostname != "" {
-		return screen.Printable(step.Hostname)
-	}
-	return screen.OrUnknown(step.SystemID)
-}
+func of(step machines.Step) string { return screen.OrUnknown(cmp.Or(step.Hostname, step.SystemID)) }
 
 // mustDo prints what a person does. What stands there is foreign text in parts: it is printed, and nobody runs it but a person.
 func mustDo(s *cli.Session, steps []machines.Step) {

@@ -9,17 +9,18 @@ import (
 // Meaning is a list of words, and a list of what they mean. A bar parts the entries of a list.
 type Meaning struct{ words, means string }
 
-// Has is true for each of the words.
+// Has reports whether a word is one of the words.
 func (m Meaning) Has(word string) bool { return slices.Contains(m.Words(), word) }
 
-// Words are those that have this meaning.
+// Words returns the words that have this meaning.
 func (m Meaning) Words() []string { return strings.Split(m.words, "|") }
 
-// Means are the things that are meant, the likeliest first.
+// Means returns the things that are meant, the likeliest first.
 func (m Meaning) Means() []string { return strings.Split(m.means, "|") }
 
-// Phrases are words that stand for a whole command line, in the order of what is meant most. {NAME} takes an argument that was given,
-// {NAME...} all that are left; without one the word in the braces stands there. A short word counts behind its group as well: "node price".
+// Phrases returns the words that stand for a whole command line, with the likeliest command line first. {NAME} takes an argument that was
+// given, {NAME...} all that are left; without an argument the word in the braces stays. A short word counts behind its group as well: "node
+// price".
 func Phrases() []Meaning {
 	return []Meaning{
 		{"price|price set|set price|node price|node price set|node set price", "node label {NAME} price_per_hour={1.99}"},
@@ -118,11 +119,11 @@ func Phrases() []Meaning {
 	}
 }
 
-// EveryNode selects what there is.
+// EveryNode is the selector of all nodes that are not retired.
 const EveryNode = "-l state!=retired"
 
-// OtherFlags are names that people give to flags, and the flags that they mean: the first that the command takes. An entry without a dash
-// in front is another command.
+// OtherFlags returns names that people give to flags, and the flags that they mean: the first one that the command has. An entry without a
+// dash in front is another command.
 func OtherFlags() []Meaning {
 	return []Meaning{
 		{"stale|offline|silent|down|dead", "--status stale"},
@@ -153,7 +154,7 @@ func OtherFlags() []Meaning {
 	}
 }
 
-// Nouns are other names of groups.
+// Nouns returns other names of groups.
 func Nouns() []Meaning {
 	return []Meaning{
 		{"nodes|agent|agents|machine|machines|host|hosts|server|servers|box|boxes|instance|instances", "node"},
@@ -180,7 +181,7 @@ func Nouns() []Meaning {
 	}
 }
 
-// Verbs are other names of what is done to the things of a group. Those that the group has are meant.
+// Verbs returns other names of what is done to the things of a group. Only the commands that the group has are meant.
 func Verbs() []Meaning {
 	return []Meaning{
 		{"list|ll|all", "ls"},

@@ -202,7 +202,10 @@ func costOf(from, to, until time.Time, recorded []api.PriceSince, now *float64) 
 	prices = append(prices, api.PriceSince{Since: today, PricePerHour: now})
 	var cost *float64
 	for i, p := range prices {
-		begin, end := latest(from, p.Since), to
+		begin, end := from, to
+		if p.Since.After(from) {
+			begin = p.Since
+		}
 		if i+1 < len(prices) && prices[i+1].Since.Before(to) {
 			end = prices[i+1].Since
 		}
@@ -210,20 +213,10 @@ func costOf(from, to, until time.Time, recorded []api.PriceSince, now *float64) 
 		if price == nil || !end.After(begin) {
 			continue
 		}
-		sum := end.Sub(begin).Hours() * *price
-		if cost != nil {
-			sum += *cost
-		}
-		cost = &sum
+		part := end.Sub(begin).Hours() * *price
+		api.Add(&cost, &part)
 	}
 	return cost
-}
-
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 func groups(lines []billLine) []billSum {
@@ -247,7 +240,7 @@ func (b *bill) show(s *cli.Session, by string) error {
 		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
 			{Name: "IDLE", Rank: 1}}
 		err = s.List(columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
-			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), screen.Money(g.Cost), screen.Money(g.IdleCost)}
+			return []string{g.Value, strconv.Itoa(g.Count), hours(g.Hours), screen.Money(g.Cost), screen.Money(g.IdleCost)}
 		}))
 	} else {
 		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
@@ -273,8 +266,8 @@ func billRow(l billLine) []string {
 	if l.PricePerHour != nil {
 		price = fmt.Sprintf("%.4g", *l.PricePerHour)
 	}
-	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
-		price, screen.Money(l.Cost), screen.Money(l.IdleCost)}
+	return []string{l.Name, l.Tenant, screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours), price, screen.Money(l.Cost),
+		screen.Money(l.IdleCost)}
 }
 
 func hours(h float64) string { return fmt.Sprintf("%.1f", h) }

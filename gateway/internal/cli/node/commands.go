@@ -12,14 +12,14 @@ const (
 		"start, is online?."
 	marksText = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH, with " +
 		"what rules of health have found), " +
-		markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that " +
+		markOld + " that the reading is older than the node's pace, so that the values are from that time (READ is its age). 7/8x means that " +
 		"seven GPUs answer where eight are expected."
 )
 
-// Commands are all of the group.
+// Commands returns the commands of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "idle", "watch", "output"}, Run: nodeList,
+		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "idle", "watch", "output"}, Run: cli.With(nodeList),
 			Says:    map[string]string{"watch": "keep the list up to date until q"},
 			Summary: "list nodes with their GPUs",
 			Text: selectorText +
@@ -27,7 +27,7 @@ func Commands() []cli.Command {
 				"utilisation, memory and power of all GPUs have said for ten minutes that nothing works there, the longest idle first, with what " +
 				"that costs in an hour and has cost on this day (UTC), as far as the gateway watched.\n\n" + costText + "\n\n" +
 				"A mark stands before the GPUs: " + marksText +
-				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.\n\n" +
+				" On a terminal, columns are left out and cells are cut if the screen is too narrow; -o wide has everything.\n\n" +
 				watchText,
 			Examples: []string{"muster node ls", "muster node ls --watch -l tenant=platform",
 				"muster node ls -l tier=sovereign --status stale", "muster node ls -l 'price_per_hour<2,gpus>=4'", "muster node ls --idle",
@@ -36,9 +36,9 @@ func Commands() []cli.Command {
 			Summary:  "show all that is known of nodes",
 			Text:     "A node is named by its name or its id.",
 			Examples: []string{"muster node show vast-h100-39467543"}},
-		{Name: "node wait", Args: "NAME...", Most: -1, Flags: []string{"selector", "status", "state", "timeout"}, Run: nodeWait,
+		{Name: "node wait", Args: "NAME...", Most: -1, Flags: []string{"selector", "status", "state", "timeout"}, Run: cli.With(nodeWait),
 			Summary: "wait until nodes are online",
-			Text: "Waits for --status (online), or for --state where only that is given. A node that has yet to join is waited for, and " +
+			Text: "Waits for --status (online), or for --state if only that is given. A node that has yet to join is waited for, and " +
 				"so is one that was not heard since the gateway's start (online?). " +
 				"Exit code 0 means that all are there, 1 that the time is up.",
 			Examples: []string{"muster node wait vast-h100-39467543", "muster node wait gpu-1 gpu-2 --timeout 10m",

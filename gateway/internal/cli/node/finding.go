@@ -13,8 +13,8 @@ func (v view) findingRows(d api.NodeDetail) [][]string {
 		if f.Old {
 			text += " (old: the node is not heard from)"
 		}
-		rows = append(rows, []string{"  finding", screen.Printable(text)})
-		rows = append(rows, []string{"    next", screen.Printable(f.Next + " muster help " + f.Topic)})
+		rows = append(rows, []string{"  finding", text})
+		rows = append(rows, []string{"    next", f.Next + " muster help " + f.Topic})
 	}
 	return rows
 }

@@ -179,58 +179,44 @@ func (v view) models() (names []string, count map[string]int) {
 	return names, count
 }
 
-// memory is used/total over all GPUs. If one figure is unknown, the sum is unknown.
+// memory is used/total over all GPUs that have memory of their own.
 func (v view) memory() string {
 	if v.hardware == nil {
 		return screen.Unknown
 	}
-	used := sum{known: true}
-	total := sum{known: true}
-	unified := 0
-	for _, g := range v.hardware.GPUs {
-		if g.MemorySource == wire.MemoryUnified {
-			unified++
-			continue
-		}
-		used.add(g.MemoryUsedMiB)
-		total.add(g.MemoryTotalMiB)
-	}
+	own := slices.DeleteFunc(slices.Clone(v.hardware.GPUs), func(g wire.GPU) bool { return g.MemorySource == wire.MemoryUnified })
+	used := sum(own, func(g wire.GPU) *int64 { return g.MemoryUsedMiB })
+	total := sum(own, func(g wire.GPU) *int64 { return g.MemoryTotalMiB })
 	switch {
-	case unified > 0 && unified == len(v.hardware.GPUs):
+	case len(own) == 0 && len(v.hardware.GPUs) > 0:
 		return wire.MemoryUnified
-	case len(v.hardware.GPUs) == 0, !used.known && !total.known:
+	case len(own) == 0, used == nil && total == nil:
 		return screen.Unknown
+	case v.narrow && total != nil && *total >= 10<<10:
+		return gibibytes(used) + "/" + gibibytes(total) + " GiB"
 	}
-	if v.narrow && total.known && total.n >= 10<<10 {
-		return used.gibibytes() + "/" + total.gibibytes() + " GiB"
-	}
-	return used.String() + "/" + total.String() + " MiB"
+	return screen.Number(used) + "/" + screen.Number(total) + " MiB"
 }
 
-type sum struct {
-	n     int64
-	known bool
-}
-
-func (s *sum) add(n *int64) {
-	if s.known = s.known && n != nil; s.known {
-		s.n += *n
+// sum adds up a figure of all GPUs; nil: that of one is not known.
+func sum(gpus []wire.GPU, figure func(wire.GPU) *int64) *int64 {
+	all := new(int64)
+	for _, g := range gpus {
+		n := figure(g)
+		if n == nil {
+			return nil
+		}
+		*all += *n
 	}
-}
-
-func (s sum) String() string {
-	if !s.known {
-		return screen.Unknown
-	}
-	return fmt.Sprint(s.n)
+	return all
 }
 
 // gibibytes is rounded to whole ones.
-func (s sum) gibibytes() string {
-	if !s.known {
+func gibibytes(mib *int64) string {
+	if mib == nil {
 		return screen.Unknown
 	}
-	return fmt.Sprint((s.n + 512) >> 10)
+	return fmt.Sprint((*mib + 512) >> 10)
 }
 
 // utilization is the mean over the GPUs whose utilization is known.

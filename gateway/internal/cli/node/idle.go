@@ -40,8 +40,8 @@ func idleRow(g *api.NodeRow, now time.Time) []string {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
 		today = screen.Money(t.KnownIdleCost())
 	}
-	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
-		screen.Age(now.Sub(*g.IdleSince)), screen.Money(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
+	return []string{g.Name, g.Tenant, g.Provider, strconv.Itoa(len(g.GPUs)), screen.Age(now.Sub(*g.IdleSince)),
+		screen.Money(g.IdleCostPerHour()), today, seen, g.State}
 }
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.

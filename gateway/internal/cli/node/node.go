@@ -12,48 +12,30 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 )
 
-func filter(s *cli.Session) (api.NodeFilter, error) {
-	var f api.NodeFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return f, err
-	}
-	wanted, err := wanted(s)
-	f.Status = wanted.status
-	f.State = wanted.state
-	return f, err
-}
-
-// idleOnly tells whether --idle was given.
-func idleOnly(s *cli.Session) (bool, error) {
-	var o struct{ Idle bool }
-	err := s.Flags.Into(&o)
-	return o.Idle, err
+// listFlags are those of node ls.
+type listFlags struct {
+	Filter      api.NodeFilter
+	Idle, Watch bool
 }
 
 // nodeList prints page by page as the pages come, so that a list of any length needs the memory of one page. A filter that matches
 // nothing is no error. Without a filter an empty list says how to get a node.
-func nodeList(ctx context.Context, s *cli.Session) error {
-	filter, err := filter(s)
-	if err != nil {
+func nodeList(ctx context.Context, s *cli.Session, o listFlags) error {
+	filter := o.Filter
+	goal, err := wanted(s)
+	filter.Status, filter.State = goal.status, goal.state
+	switch {
+	case err != nil:
 		return err
-	}
-	var o struct{ Watch bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
-	if o.Watch {
-		return watch(ctx, s, filter)
-	}
-	idle, err := idleOnly(s)
-	if err != nil {
-		return err
-	}
-	if idle && s.Form != cli.FormJSON {
+	case o.Watch:
+		return watch(ctx, s, filter, o.Idle)
+	case o.Idle && s.Form != cli.FormJSON:
 		return idleList(ctx, s, filter)
 	}
-	each, err := pages(ctx, s, filter)
+	each, err := pages(ctx, s, filter, o.Idle)
 	if err != nil {
 		return err
 	}
@@ -78,7 +60,7 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 		counts.explain(s.Stdout, columns)
 	}
 	if counts.all == 0 && filter.Selector != "" {
-		fmt.Fprint(s.Stderr, s.PastedText(cli.NoneSelected))
+		s.Say(cli.NoneSelected)
 	}
 	if counts.all == 0 && filter == (api.NodeFilter{}) {
 		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
@@ -90,11 +72,10 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 type eachPage func(use func(api.NodeRows) error) error
 
 // pages are those of the list, without the nodes that are not idle where --idle is given.
-func pages(ctx context.Context, s *cli.Session, filter api.NodeFilter) (eachPage, error) {
+func pages(ctx context.Context, s *cli.Session, filter api.NodeFilter, idle bool) (eachPage, error) {
 	all := func(use func(api.NodeRows) error) error { return s.EachPage(ctx, filter, use) }
-	idle, err := idleOnly(s)
-	if err != nil || !idle {
-		return all, err
+	if !idle {
+		return all, nil
 	}
 	view, err := s.WholeFleet(ctx, api.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
 	ids := map[string]bool{}
@@ -129,10 +110,11 @@ func nodeTable(s *cli.Session, each eachPage, found map[string][]api.Finding) (t
 	err := each(func(page api.NodeRows) error {
 		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
-			v, err := readNode(raw, s.Now())
+			n, err := api.ReadNode(raw)
 			if err != nil {
 				return err
 			}
+			v := viewOf(n, s.Now())
 			v.addFindings(found[v.ID])
 			counts.add(v)
 			v.narrow = l.Limit() > 0 && l.Limit() < roomy
@@ -224,7 +206,7 @@ func (t tally) explain(w io.Writer, columns int) {
 		screen.Pairs(w, columns, [][]string{{markUnwell, "GPUs are ill or missing, or the probe fails: muster node show NAME"}})
 	}
 	if t.old > 0 {
-		screen.Pairs(w, columns, [][]string{{markOld, "an old reading: the values are of then"}})
+		screen.Pairs(w, columns, [][]string{{markOld, "an old reading: the values are from that time"}})
 	}
 }
 
@@ -263,31 +245,9 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	failed := false
-	for i, node := range nodes {
-		raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node.ID), nil)
-		if err != nil {
-			s.Trouble(ctx, node.Name, err)
-			failed = true
-			continue
-		}
-		if s.Form == cli.FormJSON {
-			fmt.Fprintf(s.Stdout, "%s\n", screen.PrintableJSON(raw))
-			continue
-		}
-		var d api.NodeDetail
-		if err := json.Unmarshal(raw, &d); err != nil {
-			return err
-		}
-		if i > 0 {
-			fmt.Fprintln(s.Stdout)
-		}
+	return cli.ShowTargets(ctx, s, api.PathNode, nodes, func(raw client.Raw[api.NodeDetail]) { // a newer gateway may say more
+		d := raw.Read
 		v := viewOf(d.Node, s.Now())
-		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.placementRows(ctx, s), v.todayRows(d.Today),
-			v.identityRows(d)))
-	}
-	if failed {
-		return cli.ErrReported
-	}
-	return nil
+		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(d), v.placementRows(ctx, s), v.todayRows(d.Today), v.identityRows(d)))
+	})
 }

@@ -27,10 +27,10 @@ func (v view) placementRows(ctx context.Context, s *cli.Session) [][]string {
 	}
 	rows := [][]string{{"  profile", orNone(screen.OrUnknown(e.Profile))}, {"  evidence", v.evidenceLine(s, e)}}
 	for _, line := range e.Missing {
-		rows = append(rows, []string{"  missing", screen.Printable(line)})
+		rows = append(rows, []string{"  missing", line})
 	}
 	for _, t := range e.Tags {
-		rows = append(rows, []string{"  tag", screen.Printable(t.Name + ", from " + t.From)})
+		rows = append(rows, []string{"  tag", t.Name + ", from " + t.From})
 	}
 	return rows
 }

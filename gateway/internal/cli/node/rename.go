@@ -2,11 +2,9 @@ package node
 
 import (
 	"context"
-	"fmt"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/screen"
 )
 
 func renameCommand() cli.Command {
@@ -25,9 +23,9 @@ func renameCommand() cli.Command {
 func nodeRename(ctx context.Context, s *cli.Session) error {
 	path := api.At(api.PathRename, s.Words[0])
 	return cli.Show(ctx, s, "POST", path, api.RenameRequest{Name: s.Words[1]}, func(r api.RenamedNode) {
-		fmt.Fprintf(s.Stdout, "%s: its name is %s\n", screen.Printable(s.Words[0]), screen.Printable(r.Node.Name))
+		s.Printf("%s: its name is %s\n", s.Words[0], r.Node.Name)
 		for _, old := range r.Old {
-			fmt.Fprintf(s.Stdout, "still by the old name: %s\n", screen.Printable(old))
+			s.Printf("still by the old name: %s\n", old)
 		}
 	})
 }

@@ -24,11 +24,6 @@ type view struct {
 // roomy is a screen, in columns, that has room for sums of memory in MiB. A narrower one shows GiB.
 const roomy = 110
 
-func readNode(raw json.RawMessage, now time.Time) (view, error) {
-	n, err := api.ReadNode(raw)
-	return viewOf(n, now), err
-}
-
 func viewOf(n api.Node, now time.Time) view {
 	v := view{Node: n, now: now}
 	_ = json.Unmarshal(n.Hardware, &v.hardware) // a reading that this version does not understand is an unknown one
@@ -67,35 +62,30 @@ func nodeColumns() []screen.Column {
 
 // row has a cell for each of nodeColumns, in their order.
 func (v view) row(wide bool) []string {
-	return []string{
-		screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
-		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen), v.runs(),
-		v.profile(), v.capacity(), v.owners(),
-		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), v.channel(), v.update(),
-		screen.OrUnknown(v.Address), screen.Labels(v.Labels),
-		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID),
-	}
+	return []string{v.Name, v.Tenant, v.Provider, v.mark() + v.gpus(), v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(),
+		v.since(v.LastSeen), v.runs(), v.profile(), v.capacity(), v.owners(), v.ills(), v.readAge(), v.ID, v.version(), v.channel(), v.update(),
+		v.Address, screen.Labels(v.Labels), v.expiry(), v.probe(), v.skew(), v.InstanceID}
 }
 
 func (v view) profile() string {
 	if v.Placement == nil {
-		return screen.Unknown
+		return ""
 	}
-	return screen.OrUnknown(v.Placement.Profile)
+	return v.Placement.Profile
 }
 
 // capacity is what the node gives now.
 func (v view) capacity() string {
 	if v.Placement == nil {
-		return screen.Unknown
+		return ""
 	}
-	return screen.OrUnknown(v.Placement.Capacity)
+	return v.Placement.Capacity
 }
 
 // owners are those who have its GPUs, with how many each has.
 func (v view) owners() string {
-	if v.Placement == nil || len(v.Placement.Holds) == 0 {
-		return screen.Unknown
+	if v.Placement == nil {
+		return ""
 	}
 	counts := map[string]int{}
 	for _, h := range v.Placement.Holds {
@@ -103,7 +93,7 @@ func (v view) owners() string {
 	}
 	var parts []string
 	for _, owner := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%dx %s", counts[owner], screen.Printable(owner)))
+		parts = append(parts, fmt.Sprintf("%dx %s", counts[owner], owner))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -140,9 +130,9 @@ func (v view) since(at *time.Time) string {
 
 func (v view) version() string {
 	if v.Agent == nil {
-		return screen.Unknown
+		return ""
 	}
-	return screen.OrUnknown(v.Agent.Version)
+	return v.Agent.Version
 }
 
 func (v view) expiry() string {

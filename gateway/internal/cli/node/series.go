@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -17,7 +18,7 @@ const formatCSV = "csv"
 
 func seriesCommand() cli.Command {
 	return cli.Command{Name: "node series", Args: "NODE METRIC", Least: 1, Most: 2,
-		Flags: []string{"since", "until", "step", "value", "output"}, Run: nodeSeries,
+		Flags: []string{"since", "until", "step", "value", "output"}, Run: cli.With(nodeSeries),
 		Forms:   []string{cli.FormTable, cli.FormJSON, formatCSV},
 		Summary: "plot what a node and its GPUs said",
 		Text: metricsText + "\n\n" +
@@ -30,11 +31,14 @@ func seriesCommand() cli.Command {
 const metricsText = "Metrics of GPUs are gpu_utilization_percent, gpu_memory_used_mib, gpu_temperature_celsius, gpu_power_watts and gpu_sm_mhz. " +
 	"Those of a node are load1, memory_used_mib, disk_used_mib, agent_rss_kib, agent_cpu_percent, probe_ms and heard."
 
-func nodeSeries(ctx context.Context, s *cli.Session) error {
+// seriesFlags are those of node series.
+type seriesFlags struct{ Since, Until, Step time.Duration }
+
+func nodeSeries(ctx context.Context, s *cli.Session, o seriesFlags) error {
 	if len(s.Words) < 2 {
 		return cli.Usagef("write muster node series "+s.Words[0]+" gpu_utilization_percent. "+metricsText, "of which metric?")
 	}
-	q, err := seriesQuery(s)
+	q, err := seriesQuery(s, o)
 	if err != nil {
 		return err
 	}
@@ -51,11 +55,8 @@ func nodeSeries(ctx context.Context, s *cli.Session) error {
 }
 
 // seriesQuery reads the flags. Times are written from now backwards.
-func seriesQuery(s *cli.Session) (api.SeriesQuery, error) {
-	o := struct{ Since, Until, Step time.Duration }{Since: time.Hour}
-	if err := s.Flags.Into(&o); err != nil {
-		return api.SeriesQuery{}, err
-	}
+func seriesQuery(s *cli.Session, o seriesFlags) (api.SeriesQuery, error) {
+	o.Since = cmp.Or(o.Since, time.Hour)
 	if o.Until >= o.Since {
 		return api.SeriesQuery{}, cli.Usagef("--until is nearer to now than --since", "this time ends before it begins")
 	}
@@ -100,7 +101,7 @@ func seriesTable(s *cli.Session, q api.SeriesQuery, answer api.Series) error {
 	rows := make([][]string, 0, len(answer.Series))
 	for _, t := range answer.Series {
 		f := figuresOf(t)
-		rows = append(rows, []string{screen.OrUnknown(screen.Printable(t.GPU)), figure(f.last), figure(f.mean), figure(f.least), figure(f.most),
+		rows = append(rows, []string{t.GPU, figure(f.last), figure(f.mean), figure(f.least), figure(f.most),
 			plot(t, q.Since, q.Until, plotWidth(s.Screen()), scale)})
 	}
 	if err := s.List(columns).Write(rows); err != nil {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -22,13 +23,13 @@ const (
 func (v view) show(w io.Writer, columns int, more [][]string) {
 	fmt.Fprintln(w, screen.OrUnknown(v.Name))
 	rows := [][]string{
-		{"  id", word(screen.OrUnknown(v.ID))},
-		{"  tenant", word(screen.OrUnknown(v.Tenant))},
+		{"  id", cmp.Or(v.ID, notKnown)},
+		{"  tenant", cmp.Or(v.Tenant, notKnown)},
 		{"  state", v.stateLine()},
 		{"  status", v.statusLine()},
 		{"  provider", v.providerLine()},
 		{"  labels", orNone(screen.Labels(v.Labels))},
-		{"  address", word(screen.OrUnknown(v.Address))},
+		{"  address", cmp.Or(v.Address, notKnown)},
 		{"  agent", v.agentLine()},
 	}
 	rows = append(rows, v.updateRows()...)
@@ -42,14 +43,14 @@ func (v view) show(w io.Writer, columns int, more [][]string) {
 	}
 	for _, reason := range v.StateReasons {
 		if detail := v.StateDetails[reason]; detail != "" {
-			rows = append(rows, []string{"  " + screen.Printable(reason), screen.Printable(detail)})
+			rows = append(rows, []string{"  " + reason, detail})
 		}
 	}
 	rows = append(rows, more...)
 	rows = append(rows, v.hardwareRows()...)
 	rows = append(rows, v.runRows()...)
 	for _, notice := range v.Notices {
-		rows = append(rows, []string{"  notice", screen.Printable(notice)})
+		rows = append(rows, []string{"  notice", notice})
 	}
 	screen.Pairs(w, columns, rows)
 }
@@ -146,12 +147,12 @@ func (v view) page() string {
 
 func (v view) statusLine() string {
 	if v.LastSeen == nil {
-		return word(screen.OrUnknown(v.Status)) + ", not heard from"
+		return cmp.Or(v.Status, notKnown) + ", not heard from"
 	}
 	if v.State == wire.StateRetired { // whatever it was a moment before
 		return "gone, last seen " + v.since(v.LastSeen) + " ago"
 	}
-	text := word(screen.OrUnknown(v.StatusText())) + ", seen " + v.since(v.LastSeen) + " ago"
+	text := cmp.Or(v.StatusText(), notKnown) + ", seen " + v.since(v.LastSeen) + " ago"
 	if v.Unheard {
 		text += ", before the gateway's start; not heard since"
 	}
@@ -177,8 +178,7 @@ func (v view) agentLine() string {
 	if v.Agent == nil {
 		return notKnown
 	}
-	return "version " + word(screen.OrUnknown(v.Agent.Version)) + ", " + word(screen.OrUnknown(v.Agent.OS)) + "/" +
-		word(screen.OrUnknown(v.Agent.Arch))
+	return "version " + cmp.Or(v.Agent.Version, notKnown) + ", " + cmp.Or(v.Agent.OS, notKnown) + "/" + cmp.Or(v.Agent.Arch, notKnown)
 }
 
 func (v view) certificateLine() string {
@@ -192,14 +192,14 @@ func (v view) certificateLine() string {
 	if v.Certificate.RenewalOverdue {
 		when += ", renewal overdue"
 	}
-	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, word(screen.OrUnknown(v.Certificate.Fingerprint)))
+	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, cmp.Or(v.Certificate.Fingerprint, notKnown))
 }
 
 func text(s *string) string {
 	if s == nil || *s == "" {
 		return notKnown
 	}
-	return screen.Printable(*s)
+	return *s
 }
 
 func decimal(f *float64, unit string) string {

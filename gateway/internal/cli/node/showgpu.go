@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,7 @@ func (v view) hardwareRows() [][]string {
 			rows = append(rows, []string{"", more})
 		}
 		if len(g.Health) > 0 {
-			rows = append(rows, []string{"    health", screen.Printable(strings.Join(g.Health, ", "))})
+			rows = append(rows, []string{"    health", strings.Join(g.Health, ", ")})
 		}
 	}
 	return append(rows,
@@ -90,9 +91,9 @@ func gpuLine(g wire.GPU) string {
 	if g.PowerLimitWatts != nil {
 		power += " of " + decimal(g.PowerLimitWatts, " W")
 	}
-	line := fmt.Sprintf("%s, %s, utilization %s, temperature %s, %s, bus %s, %s", word(screen.OrUnknown(g.Name)), memory,
+	line := fmt.Sprintf("%s, %s, utilization %s, temperature %s, %s, bus %s, %s", cmp.Or(g.Name, notKnown), memory,
 		decimal(g.UtilizationPercent, "%"), decimal(g.TemperatureCelsius, " C"), power,
-		word(screen.OrUnknown(g.BusID)), word(screen.OrUnknown(g.UUID)))
+		cmp.Or(g.BusID, notKnown), cmp.Or(g.UUID, notKnown))
 	if g.MIG != nil && *g.MIG {
 		line += ", MIG"
 	}

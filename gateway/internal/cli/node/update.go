@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
@@ -12,11 +11,11 @@ import (
 func (v view) channel() string {
 	switch {
 	case v.Update == nil:
-		return screen.Unknown
+		return ""
 	case v.Update.Pinned:
 		return screen.OrUnknown(v.Update.Channel) + " (pinned)"
 	}
-	return screen.OrUnknown(v.Update.Channel)
+	return v.Update.Channel
 }
 
 // update is the phase of the node's last update with its reason.
@@ -24,13 +23,13 @@ func (v view) update() string {
 	u := v.Update
 	switch {
 	case u == nil:
-		return screen.Unknown
+		return ""
 	case u.Unable:
 		return "cannot update"
 	case u.Phase == "" || u.Code == "":
-		return screen.OrUnknown(u.Phase)
+		return u.Phase
 	}
-	return screen.Printable(u.Phase + ": " + u.Code)
+	return u.Phase + ": " + u.Code
 }
 
 // updateRows say how the node stands with its channel; none if nothing is known of it.
@@ -51,7 +50,7 @@ func (v view) updateRows() [][]string {
 		rows = append(rows, []string{"  update", v.updateLine()})
 	}
 	if u.Held != "" {
-		rows = append(rows, []string{"  held", screen.Printable(u.Held)})
+		rows = append(rows, []string{"  held", u.Held})
 	}
 	return rows
 }
@@ -65,17 +64,13 @@ func (v view) updateLine() string {
 	if u.At != nil {
 		text += ", " + screen.Ago(v.now, *u.At)
 	}
-	var why []string
 	for _, part := range []string{u.Code, u.Detail} {
 		if part != "" {
-			why = append(why, part)
+			text += ": " + part
 		}
-	}
-	if len(why) > 0 {
-		text += ": " + strings.Join(why, ": ")
 	}
 	if u.Phase == wire.UpdateFailed || u.Phase == wire.UpdateRolledBack {
 		text += "; muster help updates-failing"
 	}
-	return screen.Printable(text)
+	return text
 }

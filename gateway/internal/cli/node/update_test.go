@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"muster/gateway/api"
+	"muster/gateway/internal/cli/screen"
 )
 
 // TestUpdateRows: what a person reads of a node's channel and its last update.
@@ -32,9 +33,9 @@ func TestUpdateRows(t *testing.T) {
 		v := view{Node: api.Node{Update: c.update}, now: now}
 		var rows []string
 		for _, row := range v.updateRows() {
-			rows = append(rows, row[0]+": "+row[1])
+			rows = append(rows, row[0]+": "+screen.Printable(row[1]))
 		}
-		if v.channel() != c.channel || v.update() != c.cell || !slices.Equal(rows, c.rows) {
+		if screen.OrUnknown(v.channel()) != c.channel || screen.OrUnknown(v.update()) != c.cell || !slices.Equal(rows, c.rows) {
 			t.Errorf("%+v: got %q, %q, %q", c.update, v.channel(), v.update(), rows)
 		}
 	}

@@ -1,8 +1,8 @@
 package node
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -54,31 +54,23 @@ func wanted(s *cli.Session) (g goal, err error) {
 	return g, err
 }
 
-func goalOf(s *cli.Session) (goal, error) {
-	g, err := wanted(s)
-	if g.status == "" && g.state == "" {
-		g.status = wire.StatusOnline
-	}
-	return g, err
-}
-
 // nodeWait looks again and again until every node is as wanted, and tells each change that it sees.
-func nodeWait(ctx context.Context, s *cli.Session) error {
-	goal, err := goalOf(s)
+func nodeWait(ctx context.Context, s *cli.Session, o struct {
+	Timeout  time.Duration
+	Selector string
+}) error {
+	goal, err := wanted(s)
 	if err != nil {
 		return err
 	}
-	o := struct {
-		Timeout  time.Duration
-		Selector string
-	}{Timeout: usualWait}
-	if err := s.Flags.Into(&o); err != nil {
-		return err
+	if goal.status == "" && goal.state == "" {
+		goal.status = wire.StatusOnline
 	}
+	o.Timeout = cmp.Or(o.Timeout, usualWait)
 	if len(s.Words) == 0 && o.Selector == "" || len(s.Words) > 0 && s.Flags.Given("selector") {
 		return cli.Usagef("write muster node wait NAME..., or select them with -l tier=sovereign", "muster node wait: which nodes?")
 	}
-	said := map[string]string{}
+	tell := s.Changes()
 	var seen []view
 	missing := 0
 	done, err := s.Poll(ctx, waitPause, o.Timeout, func() (bool, error) {
@@ -86,7 +78,7 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 		if seen, err = look(ctx, s, o.Selector); err != nil {
 			return false, err
 		}
-		missing = progress(s, goal, seen, said)
+		missing = progress(goal, seen, tell)
 		return missing == 0 && len(seen) > 0, nil
 	})
 	switch {
@@ -105,40 +97,28 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 // look fetches the nodes that are waited for. One that is not there yet has no state.
 func look(ctx context.Context, s *cli.Session, selector string) ([]view, error) {
 	var seen []view
-	add := func(raw json.RawMessage) error {
-		v, err := readNode(raw, s.Now())
-		seen = append(seen, v)
-		return err
-	}
 	if len(s.Words) == 0 {
-		err := s.EachPage(ctx, api.NodeFilter{Selector: selector}, func(page api.NodeRows) error {
-			for _, raw := range page.Nodes {
-				if err := add(raw); err != nil {
-					return err
-				}
-			}
+		err := s.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
+			seen = append(seen, viewOf(n, s.Now()))
 			return nil
 		})
 		return seen, err
 	}
 	for _, name := range s.Words {
-		raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, name), nil)
-		if client.IsNotFound(err) {
-			seen = append(seen, view{Node: api.Node{Name: name}})
-			continue
-		}
-		if err == nil {
-			err = add(raw)
-		}
-		if err != nil {
+		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
+		switch {
+		case client.IsNotFound(err):
+			n.Name = name
+		case err != nil:
 			return nil, err
 		}
+		seen = append(seen, viewOf(n, s.Now()))
 	}
 	return seen, nil
 }
 
 // progress tells what changed since the last look, and counts the nodes that are not as wanted.
-func progress(s *cli.Session, g goal, seen []view, said map[string]string) (missing int) {
+func progress(g goal, seen []view, tell func(thing, line string)) (missing int) {
 	for _, v := range seen {
 		if !g.reached(v) {
 			missing++
@@ -147,10 +127,7 @@ func progress(s *cli.Session, g goal, seen []view, said map[string]string) (miss
 		if v.ID != "" {
 			now = v.StatusText() + ", " + v.state(true)
 		}
-		if said[v.Name] != now {
-			said[v.Name] = now
-			fmt.Fprintf(s.Stderr, "%s: %s\n", screen.Printable(v.Name), screen.Printable(now))
-		}
+		tell(v.Name, v.Name+": "+now)
 	}
 	return missing
 }

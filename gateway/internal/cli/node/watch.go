@@ -21,13 +21,9 @@ const watchText = "--watch keeps the list up to date: on a terminal it stays in 
 	"that the filter matches no more. -o wide adds its id, tenant and provider."
 
 // watch shows the list live.
-func watch(ctx context.Context, s *cli.Session, filter api.NodeFilter) error {
+func watch(ctx context.Context, s *cli.Session, filter api.NodeFilter, idle bool) error {
 	if s.Form == cli.FormJSON {
 		return cli.Usagef("leave one of them out; the forms of --watch are table and wide", "--watch prints no JSON, as --output wants it")
-	}
-	idle, err := idleOnly(s)
-	if err != nil {
-		return err
 	}
 	picked := live.Filter{Selector: filter.Selector, Status: filter.Status, State: filter.State, All: filter.All}
 	if err := picked.Check(ctx, s); err != nil {
@@ -75,7 +71,7 @@ func (w *watchView) Press(key tty.Key) live.Wish {
 	return live.Wish{}
 }
 
-// Frame is the list, with what it counts below.
+// Frame returns the list, with what it counts below.
 func (w *watchView) Frame(size tty.Size) []string {
 	const around = 3 // lines that are no nodes
 	rows := w.board.Rows(w.idle, "")

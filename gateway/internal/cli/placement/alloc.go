@@ -18,13 +18,9 @@ import (
 // usualList is how many allocations a table has.
 const usualList = 100
 
-func allocList(ctx context.Context, s *cli.Session) error {
-	var f api.AllocationFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
-	var err error
-	if f.State, err = s.Flags.OneOf("state", "", api.AllocationStates()...); err != nil {
+func allocList(ctx context.Context, s *cli.Session, f api.AllocationFilter) error {
+	_, err := s.Flags.OneOf("state", "", api.AllocationStates()...)
+	if err != nil {
 		return err
 	}
 	limit := f.Limit
@@ -32,7 +28,7 @@ func allocList(ctx context.Context, s *cli.Session) error {
 		limit = usualList
 	}
 	var list api.AllocationList
-	list.Allocations, list.Next, err = gather(limit, func(limit int, cursor string) ([]api.Allocation, string, error) {
+	list.Allocations, list.Next, err = cli.Gather(limit, func(limit int, cursor string) ([]api.Allocation, string, error) {
 		f.Limit, f.Cursor = limit, cursor
 		page, err := cli.Get[api.AllocationList](ctx, s, api.PathAllocations, f)
 		list.Total = page.Total
@@ -54,7 +50,7 @@ func allocList(ctx context.Context, s *cli.Session) error {
 	}
 	fmt.Fprintln(s.Stdout, text)
 	if list.Total == 0 && !f.All {
-		fmt.Fprint(s.Stderr, s.PastedText("muster alloc create --gpu MODEL --count N makes one; --all shows those that are over too"))
+		s.Say("muster alloc create --gpu MODEL --count N makes one; --all shows those that are over too")
 	}
 	return nil
 }
@@ -74,9 +70,8 @@ func allocRow(a api.Allocation, now time.Time) []string {
 		}
 		gpus = append(gpus, l.GPUs...)
 	}
-	return []string{screen.OrUnknown(a.ID), screen.OrUnknown(a.Owner), wants(a), screen.OrUnknown(a.State), ends(a, now),
-		screen.OrUnknown(strings.Join(nodes, ",")), screen.Price(a.PerHour), screen.OrUnknown(why(a)), screen.OrUnknown(a.Tenant),
-		strconv.Itoa(a.Priority), screen.Ago(now, a.CreatedAt), screen.OrUnknown(strings.Join(gpus, ",")), screen.OrUnknown(a.Note)}
+	return []string{a.ID, a.Owner, wants(a), a.State, ends(a, now), strings.Join(nodes, ","), screen.Price(a.PerHour), why(a), a.Tenant,
+		strconv.Itoa(a.Priority), screen.Ago(now, a.CreatedAt), strings.Join(gpus, ","), a.Note}
 }
 
 // wants says what an allocation is to be made of.
@@ -126,11 +121,11 @@ func allocShow(ctx context.Context, s *cli.Session) error {
 
 // show prints all that is known of an allocation, and what its owner may want next.
 func show(s *cli.Session, a api.Allocation) {
-	rows := [][]string{{"allocation", screen.OrUnknown(a.ID)}, {"state", screen.OrUnknown(a.State)}, {"wants", wants(a)},
+	rows := [][]string{{"allocation", a.ID}, {"state", a.State}, {"wants", wants(a)},
 		{"owner", screen.OrUnknown(a.Owner) + ", tenant " + screen.OrUnknown(a.Tenant)}}
 	rows = append(rows, times(a, s.Now())...)
 	if a.State == api.AllocationWaiting {
-		rows = append(rows, []string{"waits for", screen.OrUnknown(waitsFor(a))})
+		rows = append(rows, []string{"waits for", waitsFor(a)})
 	}
 	if a.PerHour != nil {
 		rows = append(rows, []string{"price", screen.Price(a.PerHour) + " an hour"})
@@ -139,12 +134,12 @@ func show(s *cli.Session, a api.Allocation) {
 		rows = append(rows, []string{"priority", strconv.Itoa(a.Priority)})
 	}
 	if a.Note != "" {
-		rows = append(rows, []string{"note", screen.Printable(a.Note)})
+		rows = append(rows, []string{"note", a.Note})
 	}
 	rows = append(rows, slotRows(a)...)
 	rows = append(rows, userRows(a)...)
 	for _, next := range nexts(a) {
-		rows = append(rows, []string{"next", screen.Printable(s.Pasted(next))})
+		rows = append(rows, []string{"next", s.Pasted(next)})
 	}
 	screen.Pairs(s.Stdout, s.Screen(), rows)
 }
@@ -176,9 +171,9 @@ func slotRows(a api.Allocation) (rows [][]string) {
 		if l.Reason != "" {
 			text += ": " + l.Reason
 		}
-		rows = append(rows, []string{"slot", screen.Printable(text)})
+		rows = append(rows, []string{"slot", text})
 		if l.Next != "" {
-			rows = append(rows, []string{"  next", screen.Printable(l.Next)})
+			rows = append(rows, []string{"  next", l.Next})
 		}
 	}
 	return rows
@@ -186,14 +181,14 @@ func slotRows(a api.Allocation) (rows [][]string) {
 
 func userRows(a api.Allocation) (rows [][]string) {
 	if a.User != nil {
-		rows = append(rows, []string{"user", screen.Printable(a.User.Name) + ", " + screen.Plural(len(a.User.Keys), "key")})
+		rows = append(rows, []string{"user", a.User.Name + ", " + screen.Plural(len(a.User.Keys), "key")})
 	}
 	for _, t := range a.Tasks {
 		text := t.ID + " " + t.Type + " on " + t.Node + ": " + t.Status
 		if t.Error != "" {
 			text += ": " + t.Error
 		}
-		rows = append(rows, []string{"task", screen.Printable(text)})
+		rows = append(rows, []string{"task", text})
 	}
 	return rows
 }
@@ -219,7 +214,7 @@ func extend(ctx context.Context, s *cli.Session, o struct {
 	}
 	q := api.ExtendRequest{Seconds: int(o.For / time.Second)}
 	return cli.Show(ctx, s, http.MethodPost, api.At(api.PathAllocationExtend, s.Words[0]), q, func(a api.Allocation) {
-		fmt.Fprintf(s.Stdout, "%s ends at %s, %s.\n", screen.Printable(a.ID), screen.Stamp(a.EndsAt), ends(a, s.Now()))
+		s.Printf("%s ends at %s, %s.\n", a.ID, screen.Stamp(a.EndsAt), ends(a, s.Now()))
 	})
 }
 

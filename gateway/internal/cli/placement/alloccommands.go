@@ -25,7 +25,7 @@ func allocCommands() []cli.Command {
 				"muster alloc create --gpu h100 --user ada --ssh-key ~/.ssh/id_ed25519.pub -l tier=spot --max-price 4",
 				"muster alloc create --gpu h100 --count 2 --ttl 2h --rent --wait --max-price 5",
 				"muster alloc create --gpu h100 --count 2 --ttl 2h --wait -o json | jq '{id,state,slots,ends_at}'"}},
-		{Name: "alloc ls", Flags: []string{"all", "owner", "tenant", "state", "node", "limit", "output"}, Run: allocList,
+		{Name: "alloc ls", Flags: []string{"all", "owner", "tenant", "state", "node", "limit", "output"}, Run: cli.With(allocList),
 			Says: map[string]string{"all": "also those that are over", "node": "those with GPUs of this node only",
 				"state": "waiting, allocated, releasing or released"},
 			Summary: "list who has which GPUs until when",

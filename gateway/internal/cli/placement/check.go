@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -52,7 +53,7 @@ func nodeCheck(ctx context.Context, s *cli.Session, o checkFlags) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprint(s.Stderr, s.PastedText("The check goes on. muster node show "+node.Name+" shows what it has found."))
+		s.Say("The check goes on. muster node show " + node.Name + " shows what it has found.")
 		return ctx.Err()
 	case err != nil:
 		return err
@@ -86,9 +87,7 @@ func evidenceOf(ctx context.Context, s *cli.Session, node cli.Target) (api.NodeE
 // awaitEvidence waits until there is evidence that was not there before, or until the task has ended without any.
 func awaitEvidence(ctx context.Context, s *cli.Session, node cli.Target, before api.NodeEvidence, task string,
 	timeout time.Duration) (e api.NodeEvidence, err error) {
-	if timeout == 0 {
-		timeout = usualCheck
-	}
+	timeout = cmp.Or(timeout, usualCheck)
 	told := s.TellWait(ctx, node, true, func(text string) { fmt.Fprintln(s.Stderr, text) })
 	defer told()
 	came, err := s.Poll(ctx, checkPause, timeout, func() (bool, error) {
@@ -121,15 +120,12 @@ func failed(ctx context.Context, s *cli.Session, id string) error {
 
 // showEvidence prints the newest evidence of a node: each check, the figures beside those of its kind, its tags, and what is missing.
 func showEvidence(s *cli.Session, e api.NodeEvidence) error {
-	profile := e.Profile
-	if profile == "" {
-		profile = "no profile"
-	}
-	fmt.Fprintf(s.Stdout, "%s: %s, looked at %s in %s\n\n", screen.OrUnknown(e.Node), screen.Printable(profile), screen.Stamp(e.At),
+	profile := cmp.Or(e.Profile, "no profile")
+	s.Printf("%s: %s, looked at %s in %s\n\n", screen.OrUnknown(e.Node), profile, screen.Stamp(e.At),
 		screen.Age(time.Duration(e.Evidence.TookMS)*time.Millisecond))
 	checks := []screen.Column{{Name: "CHECK"}, {Name: "STATE"}, {Name: "SAW", Least: 16}}
 	err := s.List(checks).Write(cli.Rows(e.Evidence.Checks, func(c wire.Check) []string {
-		return []string{screen.OrUnknown(c.Name), screen.OrUnknown(c.State), screen.OrUnknown(c.Saw)}
+		return []string{c.Name, c.State, c.Saw}
 	}))
 	if err == nil && len(e.Figures) > 0 {
 		fmt.Fprintln(s.Stdout)
@@ -140,7 +136,7 @@ func showEvidence(s *cli.Session, e api.NodeEvidence) error {
 		fmt.Fprintln(s.Stdout)
 		tags := []screen.Column{{Name: "TAG", Least: 12}, {Name: "FROM", Least: 16}}
 		err = s.List(tags).Write(cli.Rows(e.Tags, func(t api.Tag) []string {
-			return []string{screen.OrUnknown(t.Name), screen.OrUnknown(t.From)}
+			return []string{t.Name, t.From}
 		}))
 	}
 	if err != nil {
@@ -151,7 +147,7 @@ func showEvidence(s *cli.Session, e api.NodeEvidence) error {
 }
 
 func figureRow(f api.FigureBeside) []string {
-	return []string{screen.OrUnknown(f.Name), amount(&f.Value, f.Unit), amount(f.Median, f.Unit), screen.Plural(f.Of, "node")}
+	return []string{f.Name, amount(&f.Value, f.Unit), amount(f.Median, f.Unit), screen.Plural(f.Of, "node")}
 }
 
 // amount is a figure with its unit. Of a large one only whole numbers are shown.

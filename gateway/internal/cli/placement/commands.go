@@ -5,12 +5,12 @@ import "muster/gateway/internal/cli"
 
 const oneJSON = "table or json; json prints what the gateway answers"
 
-// Commands are all of the group but the check of a node.
+// Commands returns the commands of the group, except the check of a node.
 func Commands() []cli.Command {
 	return append(append(profileCommands(), slotCommands()...), allocCommands()...)
 }
 
-// CheckCommands has the one that looks at a node.
+// CheckCommands returns the command that checks a node.
 func CheckCommands() []cli.Command {
 	return []cli.Command{{Name: "node check", Args: "NAME [-- PROGRAM [ARG...]]", Least: 1, Most: 1, Program: true, Run: cli.With(nodeCheck),
 		Flags: []string{"accept", "image", "login", "timeout", "wait", "output"},
@@ -42,19 +42,19 @@ func profileCommands() []cli.Command {
 		{Name: "profile assign", Args: "PROFILE NODE...", Least: 1, Most: -1, Flags: []string{"selector", "yes", "output"}, Run: assign,
 			Says:    map[string]string{"output": oneJSON},
 			Summary: "say what nodes are for: give them a profile",
-			Text: "The one that a node had before goes. PROFILE none takes it away. A node that is heard from is looked at then. " +
+			Text: "It takes the place of the profile that a node had. PROFILE none takes it away. A node that is heard from is looked at then. " +
 				"A profile for slices and one for bare metal exclude each other: a node with allocations keeps what it has. " + cli.AskText,
 			Examples: []string{"muster profile assign gpuaas-profile-baremetal gpu-1 gpu-2", "muster profile assign container -l provider=vast_ai",
 				"muster profile assign none gpu-1"}},
 		{Name: "profile rm", Args: "PROFILE", Least: 1, Most: 1, Flags: []string{"yes"}, Run: profileRemove,
-			Summary: "remove a profile", Text: "One that nodes have is kept: assign them another one first.",
+			Summary: "remove a profile", Text: "A profile that nodes have is kept: assign them another first.",
 			Examples: []string{"muster profile rm lab --yes"}},
 	}
 }
 
 func slotCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "slot ls", Flags: []string{"selector", "node", "state", "sku", "tenant", "limit", "output"}, Run: slotList,
+		{Name: "slot ls", Flags: []string{"selector", "node", "state", "sku", "tenant", "limit", "output"}, Run: cli.With(slotList),
 			Says: map[string]string{"node": "slots of this node only", "selector": "slots of these nodes only",
 				"state": "proposed, approved, allocated, cleaning, cleanup_blocked or disabled"},
 			Summary: "list slots: what of the nodes can be allocated",

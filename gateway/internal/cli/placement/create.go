@@ -3,7 +3,6 @@ package placement
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -19,8 +18,7 @@ import (
 )
 
 const (
-	queuePause = 2 * time.Second      // between two looks at an allocation that waits
-	queueTime  = 365 * 24 * time.Hour // for one to be allocated: a person or a script gives up earlier
+	queuePause = 2 * time.Second // between two looks at an allocation that waits
 )
 
 // files are the names of files, one for each time that the flag is given.
@@ -37,11 +35,10 @@ type create struct {
 	*cli.Session
 	wish  api.NewAllocation
 	flags struct {
-		SKU, GPU, Selector, Tenant, Note, MaxPrice, Priority, User, Launch string
-		SSHKeys                                                            files `flag:"ssh-key"`
-		Count                                                              int
-		TTL                                                                time.Duration `flag:"ttl,seconds"`
-		Spread, DryRun, Wait, Sudo, Rent                                   bool
+		Tenant, Note, MaxPrice, Priority, User, Launch string
+		SSHKeys                                        files         `flag:"ssh-key"`
+		TTL                                            time.Duration `flag:"ttl,seconds"`
+		DryRun, Wait, Sudo                             bool
 	}
 }
 
@@ -67,7 +64,7 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 	}
 	show(s, a)
 	if a.State == api.AllocationWaiting {
-		fmt.Fprint(s.Stderr, s.PastedText(next(a.ID)))
+		s.Say(next(a.ID))
 	}
 	return nil
 }
@@ -75,15 +72,15 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 // read makes the request from the flags. Its id is chosen here, so that a request whose answer got lost can be made again without a second
 // allocation.
 func (c *create) read() error {
-	f := &c.flags
-	if err := c.Flags.Into(f); err != nil {
+	f, w := &c.flags, &c.wish
+	if err := c.Flags.Into(f, &w.Wish); err != nil {
 		return err
 	}
-	if (f.SKU == "") == (f.GPU == "") {
+	if (w.SKU == "") == (w.GPU == "") {
 		return cli.Usagef("--gpu h100 --count 2, or --sku NAME; muster sku ls shows what there is", "what is to be allocated: a SKU or GPUs?")
 	}
-	c.wish = api.NewAllocation{ID: wire.NewTaskID(), Tenant: f.Tenant, TTLSeconds: int(f.TTL / time.Second), Wait: f.Wait, DryRun: f.DryRun,
-		Note: f.Note, Wish: api.Wish{SKU: f.SKU, GPU: f.GPU, Count: f.Count, Selector: f.Selector, Spread: f.Spread, Rent: f.Rent}}
+	w.ID, w.Tenant, w.Note = wire.NewTaskID(), f.Tenant, f.Note
+	w.TTLSeconds, w.Wait, w.DryRun = int(f.TTL/time.Second), f.Wait, f.DryRun
 	var err error
 	if f.Priority != "" {
 		if c.wish.Priority, err = strconv.Atoi(f.Priority); err != nil {
@@ -165,11 +162,7 @@ func publicKeys(name, text string) (keys []string, err error) {
 
 // send makes the request, and makes it again where no answer came.
 func (c *create) send(ctx context.Context) (api.Allocation, error) {
-	a, err := cli.Send[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
-	var refusal *wire.ErrorDetail
-	if err != nil && !errors.As(err, &refusal) && ctx.Err() == nil && c.Pause(ctx, time.Second) == nil {
-		a, err = cli.Send[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
-	}
+	a, err := cli.SendSurely[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
 	if err != nil && ctx.Err() != nil {
 		return a, c.leave("Whether " + c.wish.ID + " was made is not known.")
 	}
@@ -178,29 +171,12 @@ func (c *create) send(ctx context.Context) (api.Allocation, error) {
 
 // await waits until the allocation has its GPUs, and tells each change of what it waits for.
 func (c *create) await(ctx context.Context, a api.Allocation) (api.Allocation, error) {
-	said := ""
-	say := func(text string) {
-		if text != said {
-			said = text
-			fmt.Fprintln(c.Stderr, screen.Printable(text))
-		}
-	}
-	say(waiting(a))
-	_, err := c.Poll(ctx, queuePause, queueTime, func() (bool, error) {
-		now, err := cli.Get[api.Allocation](ctx, c.Session, api.At(api.PathAllocation, a.ID), nil)
-		var refusal *wire.ErrorDetail
-		switch {
-		case errors.As(err, &refusal) && refusal.Code != wire.CodeUnavailable, ctx.Err() != nil:
-			return false, err
-		case err != nil:
-			say("the gateway does not answer now (" + err.Error() + "); " + a.ID + " waits on, and so does this command")
-			return false, nil
-		}
-		a = now
+	tell := c.Changes()
+	a, err := cli.Await(ctx, c.Session, api.At(api.PathAllocation, a.ID), queuePause, a, func(a api.Allocation) bool {
 		if a.State == api.AllocationWaiting {
-			say(waiting(a))
+			tell(a.ID, a.ID+" waits for "+waitsFor(a)+"; ^C leaves it in the queue")
 		}
-		return a.State != api.AllocationWaiting, nil
+		return a.State != api.AllocationWaiting
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -211,14 +187,9 @@ func (c *create) await(ctx context.Context, a api.Allocation) (api.Allocation, e
 	return a, err
 }
 
-func waiting(a api.Allocation) string {
-	return a.ID + " waits for " + waitsFor(a) + "; ^C leaves it in the queue"
-}
-
 // leave says how a person who does not wait any more looks at the allocation and gives it up.
 func (c *create) leave(text string) error {
-	fmt.Fprint(c.Stderr, "\n"+c.PastedText(text+"\n"+next(c.wish.ID)))
-	return &cli.EndedWith{Code: 130}
+	return c.Left(text + "\n" + next(c.wish.ID))
 }
 
 // next is how a person goes on with an allocation that waits.

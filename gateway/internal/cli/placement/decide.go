@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -28,8 +29,8 @@ func approve(ctx context.Context, s *cli.Session, o decision) error {
 	rule, err := cli.Send[api.SlotRule](ctx, s, http.MethodPut, api.At(api.PathSlotRule, o.Keep),
 		api.SlotRuleRequest{Selector: o.Selector, Shape: o.Shape})
 	if err == nil {
-		fmt.Fprint(s.Stderr, s.PastedText(fmt.Sprintf("The rule %s approves what these nodes propose from now on; muster slot rule-rm %s "+
-			"ends it.", rule.Name, rule.Name)))
+		s.Say(fmt.Sprintf("The rule %s approves what these nodes propose from now on; muster slot rule-rm %s "+
+			"ends it.", rule.Name, rule.Name))
 	}
 	return err
 }
@@ -124,12 +125,7 @@ func ruleList(ctx context.Context, s *cli.Session) error {
 		{Name: "BY", Rank: 2, Least: 8}}
 	return cli.ShowList(ctx, s, api.PathSlotRules, nil, columns, func(l api.SlotRuleList) [][]string {
 		return cli.Rows(l.Rules, func(r api.SlotRule) []string {
-			shape := r.Shape
-			if shape == "" {
-				shape = "any"
-			}
-			return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Selector), screen.Printable(shape), screen.Ago(s.Now(), r.CreatedAt),
-				screen.OrUnknown(r.CreatedBy)}
+			return []string{r.Name, r.Selector, cmp.Or(r.Shape, "any"), screen.Ago(s.Now(), r.CreatedAt), r.CreatedBy}
 		})
 	})
 }

@@ -1,6 +1,7 @@
 package placement
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,7 @@ func profilePush(ctx context.Context, s *cli.Session) error {
 			"muster profile show "+api.ProfileContainer+" -o json prints a profile to begin with; muster help placement says what stands in one")
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathProfiles, json.RawMessage(raw), func(p api.Profile) {
-		fmt.Fprintf(s.Stdout, "%s: %s, %s\n", screen.Printable(p.Name), screen.Plural(len(p.Checks), "check"), gives(p.Slots))
+		s.Printf("%s: %s, %s\n", p.Name, screen.Plural(len(p.Checks), "check"), gives(p.Slots))
 		s.Printf("muster profile assign %s NODE... gives it to nodes; %s now.\n", p.Name, has(p.Nodes))
 	})
 }
@@ -63,17 +64,10 @@ func profileList(ctx context.Context, s *cli.Session) error {
 		{Name: "CHECKS", Wide: true}, {Name: "ACCEPTANCE", Wide: true}, {Name: "CHANGED", Wide: true}, {Name: "BY", Wide: true}}
 	return cli.ShowList(ctx, s, api.PathProfiles, nil, columns, func(l api.ProfileList) [][]string {
 		return cli.Rows(l.Profiles, func(p api.Profile) []string {
-			return []string{screen.OrUnknown(p.Name), strconv.Itoa(p.Nodes), strings.TrimPrefix(gives(p.Slots), "slots: "),
-				screen.OrUnknown(p.About), screen.OrUnknown(strings.Join(p.Checks, ",")), yesNo(p.Acceptance), screen.Stamp(p.UpdatedAt), by(p)}
+			return []string{p.Name, strconv.Itoa(p.Nodes), strings.TrimPrefix(gives(p.Slots), "slots: "), p.About, strings.Join(p.Checks, ","),
+				screen.YesNo(p.Acceptance), screen.Stamp(p.UpdatedAt), by(p)}
 		})
 	})
-}
-
-func yesNo(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
 }
 
 // by is who made a profile.
@@ -86,10 +80,10 @@ func by(p api.Profile) string {
 
 func profileShow(ctx context.Context, s *cli.Session) error {
 	return cli.ShowEach(ctx, s, api.PathProfile, func(p api.Profile) {
-		rows := [][]string{{"profile", screen.OrUnknown(p.Name)}, {"about", screen.OrUnknown(p.About)}, {"by", by(p)},
+		rows := [][]string{{"profile", p.Name}, {"about", p.About}, {"by", by(p)},
 			{"changed", screen.Stamp(p.UpdatedAt)}, {"nodes", strconv.Itoa(p.Nodes)},
-			{"slots", strings.TrimPrefix(gives(p.Slots), "slots: ")}, {"checks", screen.OrUnknown(strings.Join(p.Checks, ", "))},
-			{"acceptance", yesNo(p.Acceptance)}}
+			{"slots", strings.TrimPrefix(gives(p.Slots), "slots: ")}, {"checks", strings.Join(p.Checks, ", ")},
+			{"acceptance", screen.YesNo(p.Acceptance)}}
 		screen.Pairs(s.Stdout, s.Screen(), rows)
 		if p.CloudConfig != "" {
 			fmt.Fprint(s.Stdout, "\nWhat cloud-init does:\n\n"+screen.Indent(p.CloudConfig)+"\n")
@@ -141,7 +135,7 @@ func assign(ctx context.Context, s *cli.Session) error {
 			s.Report(n.Node+": "+n.Refused, "")
 			failed = true
 		case s.Form != cli.FormJSON:
-			fmt.Fprintln(s.Stdout, screen.Printable(n.Node+": "+assigned(n)))
+			s.Printf("%s\n", n.Node+": "+assigned(n))
 		}
 	}
 	if failed {
@@ -152,11 +146,11 @@ func assign(ctx context.Context, s *cli.Session) error {
 
 // assigned says what came of one node.
 func assigned(n api.AssignedNode) string {
-	text := orNone(n.Profile)
+	text := cmp.Or(n.Profile, none)
 	if n.Before == n.Profile {
 		text += ", as before"
 	} else {
-		text += ", before " + orNone(n.Before)
+		text += ", before " + cmp.Or(n.Before, none)
 	}
 	switch {
 	case n.Task != "":
@@ -165,11 +159,4 @@ func assigned(n api.AssignedNode) string {
 		text += "; the node is looked at when it is heard from"
 	}
 	return text
-}
-
-func orNone(name string) string {
-	if name == "" {
-		return none
-	}
-	return name
 }

@@ -13,9 +13,9 @@ import (
 
 func quotaList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "TENANT", Least: 8}, {Name: "QUOTA"}, {Name: "USED"}, {Name: "LEFT"}}
-	return cli.ShowList(ctx, s, api.PathQuotas, &tenantFilter{}, columns, func(l api.QuotaList) [][]string {
+	return cli.ShowList(ctx, s, api.PathQuotas, &api.ListFilter{}, columns, func(l api.QuotaList) [][]string {
 		return cli.Rows(l.Quotas, func(q api.Quota) []string {
-			return append([]string{screen.OrUnknown(q.Tenant)}, quota(q)...)
+			return append([]string{q.Tenant}, quota(q)...)
 		})
 	})
 }
@@ -42,7 +42,7 @@ func quotaSet(ctx context.Context, s *cli.Session) error {
 		if q.Used > gpus {
 			text += "; it keeps what it has, and gets no more"
 		}
-		fmt.Fprintln(s.Stdout, screen.Printable(text))
+		s.Printf("%s\n", text)
 	})
 }
 
@@ -54,6 +54,6 @@ func quotaRemove(ctx context.Context, s *cli.Session) error {
 	if _, err := cli.Send[api.Quota](ctx, s, http.MethodPut, api.At(api.PathQuota, tenant), api.QuotaRequest{}); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.Stdout, screen.Printable(tenant+" has no quota any more."))
+	s.Printf("%s\n", tenant+" has no quota any more.")
 	return nil
 }

@@ -11,18 +11,13 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// tenantFilter is the filter of lists that have no other.
-type tenantFilter struct {
-	Tenant string `json:"tenant,omitempty"`
-}
-
 func skuList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "SKU", Least: 12}, {Name: "SHAPE", Rank: 4}, {Name: "MODEL", Rank: 5, Least: 8},
 		{Name: "GPUS", Rank: 3}, {Name: "NODES", Rank: 2}, {Name: "SLOTS"}, {Name: "FREE"}, {Name: "PRICE", Rank: 1}}
-	return cli.ShowList(ctx, s, api.PathSKUs, &tenantFilter{}, columns, func(l api.SKUList) [][]string {
+	return cli.ShowList(ctx, s, api.PathSKUs, &api.ListFilter{}, columns, func(l api.SKUList) [][]string {
 		return cli.Rows(l.SKUs, func(k api.SKU) []string {
-			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Shape), screen.OrUnknown(k.Model), strconv.Itoa(k.GPUs),
-				strconv.Itoa(k.Nodes), strconv.Itoa(k.Slots), strconv.Itoa(k.Free), prices(k)}
+			return []string{k.Name, k.Shape, k.Model, strconv.Itoa(k.GPUs), strconv.Itoa(k.Nodes), strconv.Itoa(k.Slots), strconv.Itoa(k.Free),
+				prices(k)}
 		})
 	})
 }
@@ -37,7 +32,7 @@ func prices(k api.SKU) string {
 }
 
 func skuExplain(ctx context.Context, s *cli.Session) error {
-	k, err := cli.Get[api.SKUExplained](ctx, s, api.At(api.PathSKU, s.Words[0]), tenantFilter{s.Flags.Text("tenant")})
+	k, err := cli.Get[api.SKUExplained](ctx, s, api.At(api.PathSKU, s.Words[0]), api.ListFilter{Tenant: s.Flags.Text("tenant")})
 	switch {
 	case err != nil:
 		return err
@@ -51,7 +46,7 @@ func skuExplain(ctx context.Context, s *cli.Session) error {
 	fmt.Fprintln(s.Stdout)
 	columns := []screen.Column{{Name: "NODE", Least: 10, Most: 40}, {Name: "SLOTS"}, {Name: "FREE"}, {Name: "WHY", Least: 16}}
 	err = s.List(columns).Write(cli.Rows(k.List, func(v api.SKUVerdict) []string {
-		return []string{screen.OrUnknown(v.Node), strconv.Itoa(v.Slots), strconv.Itoa(v.Free), screen.OrUnknown(strings.Join(v.Why, "; "))}
+		return []string{v.Node, strconv.Itoa(v.Slots), strconv.Itoa(v.Free), strings.Join(v.Why, "; ")}
 	}))
 	if len(k.List) >= api.MostVerdicts {
 		fmt.Fprintf(s.Stdout, "the first %d nodes\n", len(k.List))
@@ -60,17 +55,17 @@ func skuExplain(ctx context.Context, s *cli.Session) error {
 }
 
 func explained(k api.SKUExplained) [][]string {
-	rows := [][]string{{"SKU", screen.OrUnknown(k.Name)}}
+	rows := [][]string{{"SKU", k.Name}}
 	for _, rule := range k.Rules {
-		rows = append(rows, []string{"is", screen.Printable(rule)})
+		rows = append(rows, []string{"is", rule})
 	}
 	rows = append(rows, []string{"nodes", fmt.Sprintf("%d qualify", k.Nodes)},
 		[]string{"slots", fmt.Sprintf("%d, of which %d can be allocated now", k.Slots, k.Free)}, []string{"price", prices(k.SKU)})
 	for _, c := range k.Counts {
-		rows = append(rows, []string{"not", screen.Plural(c.Nodes, "node") + ": " + screen.Printable(c.Why)})
+		rows = append(rows, []string{"not", screen.Plural(c.Nodes, "node") + ": " + c.Why})
 	}
 	if len(k.Nearest) > 0 {
-		rows = append(rows, []string{"nearest", screen.Printable(strings.Join(k.Nearest, ", "))})
+		rows = append(rows, []string{"nearest", strings.Join(k.Nearest, ", ")})
 	}
 	return rows
 }

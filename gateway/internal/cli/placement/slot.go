@@ -23,24 +23,17 @@ func slotRow(l api.Slot) []string {
 	for _, u := range l.Units {
 		units = append(units, u.PCI+"="+u.UUID)
 	}
-	return []string{screen.OrUnknown(l.ID), screen.OrUnknown(l.Node), screen.OrUnknown(l.Shape), screen.OrUnknown(l.Model),
-		strconv.Itoa(len(l.Units)), screen.OrUnknown(l.State), screen.OrUnknown(l.Allocation), screen.Price(l.Price),
-		screen.OrUnknown(l.Reason), screen.OrUnknown(l.Next), screen.OrUnknown(strings.Join(l.SKUs, ",")),
-		screen.OrUnknown(strings.Join(units, ",")), screen.OrUnknown(l.Tenant), screen.OrUnknown(l.DecidedBy), screen.OrUnknown(l.Evidence)}
+	return []string{l.ID, l.Node, l.Shape, l.Model, strconv.Itoa(len(l.Units)), l.State, l.Allocation, screen.Price(l.Price), l.Reason, l.Next,
+		strings.Join(l.SKUs, ","), strings.Join(units, ","), l.Tenant, l.DecidedBy, l.Evidence}
 }
 
-func slotList(ctx context.Context, s *cli.Session) error {
-	var f api.SlotFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
-	var err error
-	if f.State, err = s.Flags.OneOf("state", "", api.SlotStates()...); err != nil {
-		return err
-	}
+func slotList(ctx context.Context, s *cli.Session, f api.SlotFilter) error {
 	var list api.SlotList
-	limit := f.Limit
-	list.Slots, list.Next, err = gather(limit, func(limit int, cursor string) ([]api.Slot, string, error) {
+	_, err := s.Flags.OneOf("state", "", api.SlotStates()...)
+	if err != nil {
+		return err
+	}
+	list.Slots, list.Next, err = cli.Gather(f.Limit, func(limit int, cursor string) ([]api.Slot, string, error) {
 		f.Limit, f.Cursor = limit, cursor
 		page, err := cli.Get[api.SlotList](ctx, s, api.PathSlots, f)
 		list.Total = page.Total
@@ -76,11 +69,11 @@ func showSlots(s *cli.Session, list api.SlotList, selector string) error {
 	fmt.Fprintln(s.Stdout, screen.Fold(text, l.Limit(), "  "))
 	switch {
 	case len(list.Slots) == 0 && selector != "":
-		fmt.Fprint(s.Stderr, s.PastedText(cli.NoneSelected))
+		s.Say(cli.NoneSelected)
 	case len(list.Slots) == 0:
-		fmt.Fprint(s.Stderr, s.PastedText("muster node check NAME shows what a node has, and why it gives no slots; muster help placement"))
+		s.Say("muster node check NAME shows what a node has, and why it gives no slots; muster help placement")
 	case counts[api.SlotProposed] > 0:
-		fmt.Fprint(s.Stderr, s.PastedText("muster slot approve SLOT... lets those that are proposed be allocated; -l SELECTOR approves many"))
+		s.Say("muster slot approve SLOT... lets those that are proposed be allocated; -l SELECTOR approves many")
 	}
 	return nil
 }

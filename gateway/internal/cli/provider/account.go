@@ -17,11 +17,6 @@ import (
 // lambda is the kind whose machines need the name of an ssh key.
 const lambda = "lambda"
 
-// ofTenant is the filter of lists that have no other.
-type ofTenant struct {
-	Tenant string `json:"tenant,omitempty"`
-}
-
 // addFlags are those of provider add.
 type addFlags struct {
 	KeyFile, Name, Tenant string
@@ -48,17 +43,17 @@ func add(ctx context.Context, s *cli.Session, o addFlags) error {
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathProviders, q, func(p providers.Account) {
 		if p.KeyReplaced {
-			fmt.Fprintf(s.Stdout, "The key of %s is replaced.\n", screen.Printable(p.Name))
+			s.Printf("The key of %s is replaced.\n", p.Name)
 			return
 		}
 		what := "its key works, and its machines show in a moment"
 		if p.Instances != nil {
 			what = seen(p)
 		}
-		fmt.Fprintf(s.Stdout, "%s is added: %s.\n", screen.Printable(p.Name), what)
+		s.Printf("%s is added: %s.\n", p.Name, what)
 		if q.Kind == lambda && o.SSHKey == "" {
-			fmt.Fprintln(s.Stderr, screen.Printable("It has no --ssh-key, which Lambda Cloud wants for each new machine: "+
-				"nothing can be rented from it. To rent, remove it, and add it again with --ssh-key NAME."))
+			s.Say("It has no --ssh-key, which Lambda Cloud wants for each new machine: " +
+				"nothing can be rented from it. To rent, remove it, and add it again with --ssh-key NAME.")
 		}
 		s.Printf("muster provider plan shows what runs there and is not in the fleet, and what it costs.\n")
 	})
@@ -80,25 +75,18 @@ func list(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "ACCOUNT", Least: 8, Most: 30}, {Name: "KIND"}, {Name: "TENANT", Rank: 2, Most: 24}, {Name: "INSTANCES"},
 		{Name: "PRICE"}, {Name: "LIMIT", Rank: 1}, {Name: "SEEN"}, {Name: "STATE", Least: 8, Most: 60}, {Name: "URL", Most: 60, Wide: true},
 		{Name: "ADDED", Wide: true}, {Name: "BY", Most: 40, Wide: true}}
-	return cli.Show(ctx, s, http.MethodGet, api.PathProviders, ofTenant{s.Flags.Text("tenant")}, func(l providers.List) {
+	return cli.Show(ctx, s, http.MethodGet, api.PathProviders, api.ListFilter{Tenant: s.Flags.Text("tenant")}, func(l providers.List) {
 		_ = s.List(columns).Write(cli.Rows(l.Providers, func(p providers.Account) []string { return row(p, s.Now()) }))
 		if len(l.Providers) == 0 {
-			fmt.Fprint(s.Stderr, s.PastedText("muster provider add KIND --key-file FILE adds an account; muster help providers"))
+			s.Say("muster provider add KIND --key-file FILE adds an account; muster help providers")
 		}
 	})
 }
 
 func row(p providers.Account, now time.Time) []string {
-	return []string{screen.OrUnknown(p.Name), screen.OrUnknown(p.Kind), screen.OrUnknown(p.Tenant), screen.Number(p.Instances),
-		screen.Price(p.PerHour), screen.Price(p.Limit), age(p.SyncedAt, now), state(p, now), screen.OrUnknown(p.URL),
-		screen.Ago(now, p.CreatedAt), screen.OrUnknown(p.CreatedBy)}
-}
-
-func age(at *time.Time, now time.Time) string {
-	if at == nil {
-		return screen.Unknown
-	}
-	return screen.Ago(now, *at)
+	return []string{p.Name, p.Kind, p.Tenant, screen.Number(p.Instances), screen.Price(p.PerHour), screen.Price(p.Limit),
+		screen.Since(now, p.SyncedAt),
+		state(p, now), p.URL, screen.Ago(now, p.CreatedAt), p.CreatedBy}
 }
 
 // state says whether what is shown of an account is of now. What is not known is never shown as well.
@@ -117,11 +105,11 @@ func state(p providers.Account, now time.Time) string {
 func show(ctx context.Context, s *cli.Session) error {
 	return cli.ShowEach(ctx, s, api.PathProvider, func(p providers.Account) {
 		now := s.Now()
-		rows := [][]string{{"account", screen.OrUnknown(p.Name)}, {"kind", screen.OrUnknown(p.Kind)}, {"tenant", screen.OrUnknown(p.Tenant)},
-			{"url", screen.OrUnknown(p.URL)}, {"added", screen.Stamp(&p.CreatedAt) + " by " + screen.OrUnknown(p.CreatedBy)},
+		rows := [][]string{{"account", p.Name}, {"kind", p.Kind}, {"tenant", p.Tenant},
+			{"url", p.URL}, {"added", screen.Stamp(&p.CreatedAt) + " by " + screen.OrUnknown(p.CreatedBy)},
 			{"state", state(p, now)}, {"seen", screen.Stamp(p.SyncedAt)}, {"instances", screen.Number(p.Instances)},
 			{"price", screen.Price(p.PerHour) + " an hour"}, {"limit", limitText(p.Limit)}}
-		rows = append(rows, []string{"next", screen.Printable(s.Pasted("provider instances " + p.Name))})
+		rows = append(rows, []string{"next", s.Pasted("provider instances " + p.Name)})
 		screen.Pairs(s.Stdout, s.Screen(), rows)
 	})
 }
@@ -177,7 +165,7 @@ func limit(ctx context.Context, s *cli.Session) error {
 		if l.PerHour != nil && l.Now > *l.PerHour {
 			text += "; what runs goes on, and nothing more is rented or started"
 		}
-		fmt.Fprintln(s.Stdout, screen.Printable(text))
+		s.Printf("%s\n", text)
 	})
 }
 
@@ -186,10 +174,10 @@ func spending(ctx context.Context, s *cli.Session) error {
 	return cli.ShowList(ctx, s, api.PathSpending, nil, columns, func(l providers.SpendingList) [][]string {
 		return cli.Rows(l.Spending, func(one providers.Spending) []string {
 			if one.PerHour == nil {
-				return []string{screen.OrUnknown(one.Of), "none", screen.Price(&one.Now), screen.Unknown}
+				return []string{one.Of, "none", screen.Price(&one.Now), screen.Unknown}
 			}
 			left := max(*one.PerHour-one.Now, 0)
-			return []string{screen.OrUnknown(one.Of), screen.Price(one.PerHour), screen.Price(&one.Now), screen.Price(&left)}
+			return []string{one.Of, screen.Price(one.PerHour), screen.Price(&one.Now), screen.Price(&left)}
 		})
 	})
 }

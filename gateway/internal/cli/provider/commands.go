@@ -9,10 +9,10 @@ const (
 	which   = "An instance is ACCOUNT/INSTANCE, as muster provider instances shows it, or the name of its node. "
 )
 
-// AccountCommands are those about accounts and their machines.
+// AccountCommands returns the commands about accounts and their machines.
 func AccountCommands() []cli.Command { return append(accountCommands(), actCommands()...) }
 
-// LeaseCommands are those about leases, renting and costs.
+// LeaseCommands returns the commands about leases, renting and costs.
 func LeaseCommands() []cli.Command { return append(leaseCommands(), rentCommands()...) }
 
 func accountCommands() []cli.Command {
@@ -22,7 +22,7 @@ func accountCommands() []cli.Command {
 			Says: map[string]string{"name": "what the account is called here, else its kind", "tenant": "whose machines these are",
 				"ssh-key": "the name, at the company, of the ssh key that new machines get: Lambda Cloud needs one", "output": oneJSON},
 			Summary: "add an account with a company that rents machines",
-			Text: "KIND is vast_ai, runpod or lambda. The key is tried at once; one that the company refuses is not kept. It is sealed in the " +
+			Text: "KIND is vast_ai, runpod or lambda. The key is tried at once; a key that the company refuses is not kept. It is sealed in the " +
 				"gateway's database, and never shown again. muster help providers says which rights it needs.\n\nThe last --url URL is where the " +
 				"company's API is, if that is another place than usual. The gateway is named by one before it, by MUSTER_URL or by --data." +
 				"\n\n" + cli.TenantText,
@@ -68,7 +68,7 @@ func actCommands() []cli.Command {
 		{Name: "provider instances", Args: "[ACCOUNT...]", Most: -1, Flags: []string{"tenant", "output"}, Run: instances,
 			Summary: "list machines as their companies show them, beside the fleet",
 			Text: "THERE is the state at the company, in the same words for all of them; WORD (-o wide) is the company's own. HERE is the status " +
-				"of the node that says that it is this; foreign is one that another gateway with this " +
+				"of the node that says that it is this; foreign is a machine that another gateway with this " +
 				"account has rented. PRICE is what is charged an hour now, STOPPED what is charged while it is stopped.",
 			Examples: []string{"muster provider instances", "muster provider instances vast_ai -o wide"}},
 		{Name: "provider stop", Args: "INSTANCE...", Least: 1, Most: -1, Flags: flags, Says: says, Run: actOn("stop", "stop"),
@@ -100,7 +100,7 @@ func leaseCommands() []cli.Command {
 		{Name: "lease extend", Args: "INSTANCE... DURATION", Least: 2, Most: -1, Flags: []string{"output"},
 			Run: leaseExtend, Says: map[string]string{"output": oneJSON}, Summary: "go on paying for a machine",
 			Text: which + "The time counts from the end that the lease has.", Examples: []string{"muster lease extend gpu-7 gpu-8 2h"}},
-		{Name: "lease ls", Flags: []string{"provider", "tenant", "all", "output"}, Run: leaseList,
+		{Name: "lease ls", Flags: []string{"provider", "tenant", "all", "output"}, Run: cli.With(leaseList),
 			Says:     map[string]string{"provider": "those of this account only", "all": "also those that have ended"},
 			Summary:  "list until when machines are paid for",
 			Text:     "THEN is what is done at the end. WHY says why a lease ends, or what keeps it from that.",
@@ -116,7 +116,7 @@ func rentCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "rent", Run: rent, Flags: []string{"provider", "gpu", "gpus", "count", "max-price", "gpu-memory", "region", "disk",
 			"interruptible", "offer", "image", "ttl", "idle-end", "act", "label", "tenant", "no-accept", "plan", "yes", "output"},
-			Says: map[string]string{"provider": "the account that pays, where there are several", "gpu": "machines with this model, such as H100",
+			Says: map[string]string{"provider": "the account that pays, if there are several", "gpu": "machines with this model, such as H100",
 				"gpus": "so many GPUs in one machine (1)", "count": "so many machines (1)", "max-price": "at most so much an hour for one machine, " +
 					"else what the offers that it shows cost", "ttl": "how long they are paid for", "label": "a label for the nodes; may be repeated",
 				"image": "the container that the machine runs, where the company runs containers", "tenant": "whose nodes they are",
@@ -124,11 +124,11 @@ func rentCommands() []cli.Command {
 			Summary: "rent machines, and have them join the fleet",
 			Text: "It shows the offers, those that it would take with a star, and asks. KNOWN is what muster knows of the host from before. Then " +
 				"it rents them, each with an enrollment token of one use, and shows how far they are, until every one is online and has proven that " +
-				"it is what is paid for. One that does not come up is destroyed, and another one is rented for it. ^C leaves all that at work.\n\n" +
+				"it is what is paid for. A machine that does not come up is destroyed, and another is rented for it. ^C leaves all that at work.\n\n" +
 				"Each has a lease: at its end it is destroyed. Nothing is rented beyond the spending limits: muster provider limit.",
 			Examples: []string{"muster rent --gpu H100 --count 8 --max-price 2.5 --ttl 8h --label batch=x",
 				"muster rent --provider vast_ai --gpu H100 --gpus 8 --plan", "muster rent --gpu H100 --max-price 2.5 --ttl 1h --yes -o json"}},
-		{Name: "rent ls", Flags: []string{"all", "tenant", "output"}, Run: rentalList,
+		{Name: "rent ls", Flags: []string{"all", "tenant", "output"}, Run: cli.With(rentalList),
 			Says: map[string]string{"all": "also those whose machines are all given back"}, Summary: "list the requests for machines",
 			Text:     "READY is how many machines are in the fleet. SPENT is what muster cost counts, as of the last look at the account.",
 			Examples: []string{"muster rent ls", "muster rent ls --all"}},
@@ -136,7 +136,7 @@ func rentCommands() []cli.Command {
 			Says: map[string]string{"output": oneJSON}, Summary: "show a request for machines, and how far each is",
 			Text: "With what failed, and what it cost.", Examples: []string{"muster rent show 4sl5ucv6e2vnxq7a"}},
 		{Name: "rent cancel", Args: "RENTAL...", Least: 1, Most: -1, Flags: []string{"output"}, Run: cancel,
-			Says: map[string]string{"output": oneJSON}, Summary: "stop renting: destroy what is not ready yet",
+			Says: map[string]string{"output": oneJSON}, Summary: "stop renting, and destroy machines that are not ready",
 			Text:     "Machines that are ready stay to the end of their leases; muster node return --destroy gives them back.",
 			Examples: []string{"muster rent cancel 4sl5ucv6e2vnxq7a"}},
 		{Name: "cost", Run: cli.With(cost), Flags: []string{"since", "by", "selector", "tenant", "output"},

@@ -48,7 +48,7 @@ func cost(ctx context.Context, s *cli.Session, o costFlags) error {
 			text += fmt.Sprintf("; %s without a price, which no sum has: muster node label NAME price_per_hour=1.99",
 				screen.Plural(r.Total.Unpriced, "machine"))
 		}
-		s.Printf("%s\n", screen.Fold(text, s.Screen(), "  "))
+		fmt.Fprint(s.Stdout, s.PastedText(screen.Fold(text, s.Screen(), "  ")))
 	})
 }
 
@@ -57,7 +57,7 @@ func costRow(r providers.CostRow) []string {
 	if r.Estimate && r.Rented != nil {
 		rented = "~" + rented
 	}
-	cells := []string{screen.OrUnknown(r.Group), strconv.Itoa(r.Machines), fmt.Sprintf("%.1f", r.Hours), rented}
+	cells := []string{r.Group, strconv.Itoa(r.Machines), fmt.Sprintf("%.1f", r.Hours), rented}
 	for _, part := range addUp(r.Rented, r.Used, r.Idle, r.Silent, r.Storage, r.Unmeasured) {
 		cells = append(cells, screen.Money(part))
 	}

@@ -55,7 +55,7 @@ func instances(ctx context.Context, s *cli.Session) error {
 func instancesOf(ctx context.Context, s *cli.Session, accounts []string) (providers.InstanceList, error) {
 	all := providers.InstanceList{Known: true, Instances: []providers.Instance{}}
 	if len(accounts) == 0 {
-		l, err := cli.Get[providers.List](ctx, s, api.PathProviders, ofTenant{s.Flags.Text("tenant")})
+		l, err := cli.Get[providers.List](ctx, s, api.PathProviders, api.ListFilter{Tenant: s.Flags.Text("tenant")})
 		if err != nil {
 			return all, err
 		}
@@ -87,10 +87,9 @@ func instanceColumns() []screen.Column {
 }
 
 func instanceRow(i providers.Instance, now time.Time) []string {
-	return []string{reference(i.Provider, i.ID), screen.OrUnknown(i.State), screen.OrUnknown(i.Node), here(i), gpus(i),
-		screen.Price(i.PerHour), leaseText(i.Lease, now), screen.OrUnknown(i.Name), screen.OrUnknown(i.RawState), screen.OrUnknown(i.Region),
-		screen.OrUnknown(i.Host), screen.Price(i.Storage), age(i.StartedAt, now), screen.OrUnknown(i.SSH), screen.OrUnknown(i.Rental),
-		screen.OrUnknown(i.Tenant), screen.OrUnknown(cmp.Or(rejoinText(i.Rejoin), i.Why))}
+	return []string{reference(i.Provider, i.ID), i.State, i.Node, here(i), gpus(i), screen.Price(i.PerHour), leaseText(i.Lease, now), i.Name,
+		i.RawState, i.Region, i.Host, screen.Price(i.Storage), screen.Since(now, i.StartedAt), i.SSH, i.Rental, i.Tenant,
+		cmp.Or(rejoinText(i.Rejoin), i.Why)}
 }
 
 // rejoinText says how far a machine is that was to start again; "": there is nothing to say.

@@ -16,11 +16,7 @@ import (
 
 func acts() []string { return []string{providers.ActStop, providers.ActDestroy, providers.ActKeep} }
 
-func leaseList(ctx context.Context, s *cli.Session) error {
-	var f providers.LeaseFilter
-	if err := s.Flags.Into(&f); err != nil {
-		return err
-	}
+func leaseList(ctx context.Context, s *cli.Session, f providers.LeaseFilter) error {
 	columns := []screen.Column{{Name: "INSTANCE", Least: longID, Most: longID}, {Name: "NODE", Rank: 1, Least: 8, Most: 40}, {Name: "STATE"},
 		{Name: "ENDS"}, {Name: "THEN"}, {Name: "OWNER", Rank: 2, Most: 30}, {Name: "WHY", Most: 60, Below: true},
 		{Name: "IDLE END", Wide: true}, {Name: "TRIES", Wide: true}, {Name: "TENANT", Most: 24, Wide: true}, {Name: "CREATED", Wide: true},
@@ -29,7 +25,7 @@ func leaseList(ctx context.Context, s *cli.Session) error {
 		now := s.Now()
 		_ = s.List(columns).Write(cli.Rows(l.Leases, func(one providers.Lease) []string { return leaseRow(one, now) }))
 		if len(l.Leases) == 0 {
-			fmt.Fprint(s.Stderr, s.PastedText("muster lease set NODE 8h puts a machine under a lease; what muster rents has one by itself"))
+			s.Say("muster lease set NODE 8h puts a machine under a lease; what muster rents has one by itself")
 		}
 	})
 }
@@ -39,9 +35,8 @@ func leaseRow(l providers.Lease, now time.Time) []string {
 	if l.EndedAt != nil {
 		ends = screen.Ago(now, *l.EndedAt)
 	}
-	return []string{reference(l.Provider, l.Instance), screen.OrUnknown(l.Node), screen.OrUnknown(l.State), ends, screen.OrUnknown(l.Act),
-		screen.OrUnknown(l.Owner), screen.OrUnknown(l.Why), seconds(l.IdleSeconds), strconv.Itoa(l.Tries), screen.OrUnknown(l.Tenant),
-		screen.Ago(now, l.CreatedAt), screen.OrUnknown(l.Rental)}
+	return []string{reference(l.Provider, l.Instance), l.Node, l.State, ends, l.Act, l.Owner, l.Why, seconds(l.IdleSeconds),
+		strconv.Itoa(l.Tries), l.Tenant, screen.Ago(now, l.CreatedAt), l.Rental}
 }
 
 // endOf is when a lease ends. Its end is acted on about a minute after it.
@@ -144,7 +139,7 @@ func warnForeign(ctx context.Context, s *cli.Session, q providers.LeaseRequest) 
 	}
 	i, err := cli.Get[providers.Instance](ctx, s, api.At(api.PathInstance, q.Provider, q.Instance), nil)
 	if err == nil && i.Foreign {
-		fmt.Fprintln(s.Stderr, screen.Printable("warning: "+reference(q.Provider, q.Instance)+" was "+othersText))
+		s.Say("warning: " + reference(q.Provider, q.Instance) + " was " + othersText)
 	}
 	return err
 }

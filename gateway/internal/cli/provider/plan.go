@@ -15,7 +15,7 @@ import (
 
 // plan shows what is wrong between the fleet and the companies, what it costs, and the commands that settle it.
 func plan(ctx context.Context, s *cli.Session) error {
-	return cli.Show(ctx, s, http.MethodGet, api.PathProviderPlan, ofTenant{s.Flags.Text("tenant")}, func(p providers.Plan) {
+	return cli.Show(ctx, s, http.MethodGet, api.PathProviderPlan, api.ListFilter{Tenant: s.Flags.Text("tenant")}, func(p providers.Plan) {
 		now := s.Now()
 		if len(p.Providers) == 0 {
 			fmt.Fprint(s.Stdout, s.PastedText("There is no account. muster provider add KIND --key-file FILE adds one; muster help providers"))
@@ -41,8 +41,8 @@ func findingColumns() []screen.Column {
 }
 
 func findingRow(f providers.Finding, now time.Time) []string {
-	return []string{screen.OrUnknown(f.Kind), reference(f.Provider, f.Instance), screen.OrUnknown(f.Node), screen.Age(now.Sub(f.Since)),
-		screen.Money(f.PerDay), screen.OrUnknown(f.Text), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Next)}
+	return []string{f.Kind, reference(f.Provider, f.Instance), f.Node, screen.Age(now.Sub(f.Since)), screen.Money(f.PerDay), f.Text,
+		f.Severity, f.Tenant, f.Next}
 }
 
 // reference names an instance as commands take it, or an account.

@@ -79,7 +79,7 @@ func showRemains(ctx context.Context, s *cli.Session, name string) (count int, e
 			}
 		}
 	}
-	fmt.Fprintln(s.Stdout, screen.Printable(accountLine(a, s.Now())))
+	s.Printf("%s\n", accountLine(a, s.Now()))
 	for _, line := range lines {
 		fmt.Fprintln(s.Stdout, screen.Fold("  "+screen.Printable(line), s.Screen(), "    "))
 	}

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -17,29 +16,17 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// words are values of a flag that may be repeated.
-type words []string
-
-// Set adds one.
-func (w *words) Set(text string) error {
-	*w = append(*w, text)
-	return nil
-}
-
 // renting is one call of rent.
 type renting struct {
 	*cli.Session
 	want  providers.Renting
 	flags struct {
-		Provider, Tenant, GPU, Region, Image, Act, MaxPrice string
-		GPUs                                                int `flag:"gpus"`
-		Count, Disk                                         int
-		Memory                                              int           `flag:"gpu-memory"`
-		TTL                                                 time.Duration `flag:"ttl,seconds"`
-		IdleEnd                                             time.Duration `flag:"idle-end,seconds"`
-		Labels                                              map[string]string
-		Offers                                              words `flag:"offer"`
-		Interruptible, NoAccept, Plan                       bool
+		MaxPrice string
+		Disk     int
+		Memory   int           `flag:"gpu-memory"`
+		TTL      time.Duration `flag:"ttl,seconds"`
+		IdleEnd  time.Duration `flag:"idle-end,seconds"`
+		Plan     bool
 	}
 }
 
@@ -87,23 +74,22 @@ func rent(ctx context.Context, s *cli.Session) error {
 // read makes the request from the flags. Its id is chosen here, so that a request whose answer got lost can be made again without a second
 // rental.
 func (r *renting) read(ctx context.Context) error {
-	f := &r.flags
-	if err := r.Flags.Into(f); err != nil {
+	f, w := &r.flags, &r.want
+	if err := r.Flags.Into(f, w); err != nil {
 		return err
 	}
 	switch {
-	case f.GPU == "":
+	case w.GPU == "":
 		return cli.Usagef("--gpu H100", "which GPUs are to be rented?")
 	case f.TTL == 0 && !f.Plan:
 		return cli.Usagef("--ttl 8h; muster lease extend moves the end later", "for how long? What is rented has an end")
 	}
-	act, err := r.Flags.OneOf("act", "", acts()...)
-	if err != nil {
+	if _, err := r.Flags.OneOf("act", "", acts()...); err != nil {
 		return err
 	}
-	r.want = providers.Renting{ID: wire.NewTaskID(), Provider: f.Provider, Tenant: f.Tenant, GPU: f.GPU, GPUs: f.GPUs, Count: max(f.Count, 1),
-		Memory: mebibytes(f.Memory), Region: f.Region, DiskGB: f.Disk, Bid: f.Interruptible, Image: f.Image, Labels: f.Labels,
-		TTLSeconds: int(f.TTL / time.Second), Act: act, IdleEnd: int(f.IdleEnd / time.Second), Offers: f.Offers, NoAccept: f.NoAccept}
+	w.ID, w.Count = wire.NewTaskID(), max(w.Count, 1)
+	w.Memory, w.DiskGB = mebibytes(f.Memory), f.Disk
+	w.TTLSeconds, w.IdleEnd = int(f.TTL/time.Second), int(f.IdleEnd/time.Second)
 	if f.MaxPrice != "" {
 		most, err := price(f.MaxPrice)
 		if err != nil || most == 0 {
@@ -114,7 +100,7 @@ func (r *renting) read(ctx context.Context) error {
 	if err := r.account(ctx); err != nil {
 		return err
 	}
-	return r.AskTenant(ctx, f.Tenant)
+	return r.AskTenant(ctx, w.Tenant)
 }
 
 // mebibytes are the MiB that a card of so many GB has at least: what is sold as 80 GB are decimal ones.
@@ -202,7 +188,7 @@ func offerColumns() []screen.Column {
 }
 
 func offerRow(o providers.Offer, now time.Time) []string {
-	mark := ""
+	mark := " "
 	if o.Chosen {
 		mark = "*"
 	}
@@ -216,8 +202,8 @@ func offerRow(o providers.Offer, now time.Time) []string {
 	if o.MemoryMiB != nil {
 		memory = fmt.Sprintf("%d MiB", *o.MemoryMiB)
 	}
-	return []string{mark, screen.OrUnknown(o.ID), fmt.Sprintf("%dx %s", o.GPUs, screen.Model(o.GPU)), screen.Price(&o.PerHour), reliable,
-		screen.OrUnknown(o.Region), screen.OrUnknown(o.Known), memory, screen.OrUnknown(o.Host), until}
+	return []string{mark, o.ID, fmt.Sprintf("%dx %s", o.GPUs, screen.Model(o.GPU)), screen.Price(&o.PerHour), reliable, o.Region, o.Known,
+		memory, o.Host, until}
 }
 
 // agree asks a person, with the most that it can cost.
@@ -241,11 +227,7 @@ func thenAct(act string) string {
 
 // send makes the request, and makes it again where no answer came.
 func (r *renting) send(ctx context.Context) (providers.Rented, error) {
-	rented, err := cli.Send[providers.Rented](ctx, r.Session, http.MethodPost, api.PathRentals, r.want)
-	var refusal *wire.ErrorDetail
-	if err != nil && !errors.As(err, &refusal) && ctx.Err() == nil && r.Pause(ctx, time.Second) == nil {
-		rented, err = cli.Send[providers.Rented](ctx, r.Session, http.MethodPost, api.PathRentals, r.want)
-	}
+	rented, err := cli.SendSurely[providers.Rented](ctx, r.Session, http.MethodPost, api.PathRentals, r.want)
 	if err != nil && ctx.Err() != nil {
 		return rented, leave(r.Session, "Whether "+r.want.ID+" is being rented is not known.", r.want.ID)
 	}

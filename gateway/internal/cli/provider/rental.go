@@ -2,55 +2,33 @@ package provider
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 )
 
-const (
-	rentPause = 3 * time.Second      // between two looks at a request for machines
-	rentTime  = 365 * 24 * time.Hour // the gateway has limits of its own, and gives up by them
-)
+// rentPause is between two looks at a request for machines. The gateway has limits of its own, and gives up by them.
+const rentPause = 3 * time.Second
 
 // await waits until every machine is ready or the request has failed, and tells each change of each machine once.
 func (r *renting) await(ctx context.Context, rented providers.Rented) (providers.Rented, error) {
+	r.Say(rented.ID + ": ^C leaves it at work")
 	said := map[string]string{}
-	tell := func() {
-		for _, m := range rented.Machines {
+	rented, err := cli.Await(ctx, r.Session, api.At(api.PathRental, rented.ID), rentPause, rented, func(now providers.Rented) bool {
+		for _, m := range now.Machines {
 			if text := progress(m); said[m.ID] != text {
 				said[m.ID] = text
-				fmt.Fprintf(r.Stderr, "%d of %d ready: %s\n", rented.Ready, rented.Count, screen.Printable(text))
+				fmt.Fprintf(r.Stderr, "%d of %d ready: %s\n", now.Ready, now.Count, screen.Printable(text))
 			}
 		}
-	}
-	fmt.Fprintln(r.Stderr, screen.Printable(rented.ID+": ^C leaves it at work"))
-	away := ""
-	_, err := r.Poll(ctx, rentPause, rentTime, func() (bool, error) {
-		tell()
-		if rented.State != providers.RentedRenting {
-			return true, nil
-		}
-		now, err := cli.Get[providers.Rented](ctx, r.Session, api.At(api.PathRental, rented.ID), nil)
-		var refusal *wire.ErrorDetail
-		switch {
-		case errors.As(err, &refusal) && refusal.Code != wire.CodeUnavailable, ctx.Err() != nil:
-			return false, err
-		case err != nil && err.Error() != away:
-			away = err.Error()
-			fmt.Fprintln(r.Stderr, screen.Printable("the gateway does not answer now ("+away+"); it goes on when it is back"))
-		case err == nil:
-			rented, away = now, ""
-		}
-		return false, nil
+		return now.State != providers.RentedRenting
 	})
 	if ctx.Err() != nil {
 		return rented, leave(r.Session, rented.ID+" goes on: "+screen.Plural(rented.Count, "machine")+", "+
@@ -82,19 +60,14 @@ func progress(m providers.Rental) string {
 // leave says how a person who does not wait any more looks at a request, and stops it.
 func leave(s *cli.Session, text, id string) error {
 	const next = "%s\nmuster rent show %s shows it, muster rent cancel %s gives up what is not ready."
-	fmt.Fprint(s.Stderr, "\n"+s.PastedText(fmt.Sprintf(next, text, id, id)))
-	return &cli.EndedWith{Code: 130}
+	return s.Left(fmt.Sprintf(next, text, id, id))
 }
 
-func rentalList(ctx context.Context, s *cli.Session) error {
+func rentalList(ctx context.Context, s *cli.Session, o struct{ All bool }) error {
 	columns := []screen.Column{{Name: "RENTAL"}, {Name: "ACCOUNT", Rank: 2, Most: 30}, {Name: "WANTS", Least: 8, Most: 30}, {Name: "STATE"},
 		{Name: "READY"}, {Name: "ASKED", Rank: 3}, {Name: "SPENT"}, {Name: "WHY", Rank: 1, Least: 20, Most: 60},
 		{Name: "OWNER", Most: 30, Wide: true}, {Name: "TENANT", Most: 24, Wide: true}}
-	var o struct{ All bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
-	l, err := cli.Get[providers.RentedList](ctx, s, api.PathRentals, ofTenant{s.Flags.Text("tenant")})
+	l, err := cli.Get[providers.RentedList](ctx, s, api.PathRentals, api.ListFilter{Tenant: s.Flags.Text("tenant")})
 	if err == nil && !o.All {
 		l.Rentals = slices.DeleteFunc(l.Rentals, func(r providers.Rented) bool { return !lives(r) })
 	}
@@ -106,12 +79,11 @@ func rentalList(ctx context.Context, s *cli.Session) error {
 	}
 	now := s.Now()
 	err = s.List(columns).Write(cli.Rows(l.Rentals, func(r providers.Rented) []string {
-		return []string{screen.OrUnknown(r.ID), screen.OrUnknown(r.Provider), wants(r), screen.OrUnknown(r.State),
-			fmt.Sprintf("%d/%d", r.Ready, r.Count), screen.Ago(now, r.CreatedAt), screen.Money(r.Spent), screen.OrUnknown(r.Why),
-			screen.OrUnknown(r.Owner), screen.OrUnknown(r.Tenant)}
+		return []string{r.ID, r.Provider, wants(r), r.State, fmt.Sprintf("%d/%d", r.Ready, r.Count), screen.Ago(now, r.CreatedAt),
+			screen.Money(r.Spent), r.Why, r.Owner, r.Tenant}
 	}))
 	if len(l.Rentals) == 0 && !o.All {
-		fmt.Fprint(s.Stderr, s.PastedText("muster rent --gpu MODEL --ttl 8h rents machines; --all shows those that are given back too"))
+		s.Say("muster rent --gpu MODEL --ttl 8h rents machines; --all shows those that are given back too")
 	}
 	return err
 }
@@ -133,16 +105,11 @@ func rentalShow(ctx context.Context, s *cli.Session) error {
 
 // showRental prints a request with its machines, and what one may want next.
 func showRental(s *cli.Session, r providers.Rented) {
-	rows := [][]string{{"rental", screen.OrUnknown(r.ID)},
+	rows := [][]string{{"rental", r.ID},
 		{"state", fmt.Sprintf("%s, %d of %d ready", screen.OrUnknown(r.State), r.Ready, r.Count)},
 		{"wants", wants(r) + " of " + screen.OrUnknown(r.Provider)},
 		{"owner", screen.OrUnknown(r.Owner) + ", tenant " + screen.OrUnknown(r.Tenant)}, {"asked", screen.Stamp(&r.CreatedAt)}}
-	if r.DoneAt != nil {
-		rows = append(rows, []string{"done", screen.Stamp(r.DoneAt)})
-	}
-	if r.Why != "" {
-		rows = append(rows, []string{"why", screen.Printable(r.Why)})
-	}
+	rows = append(rows, screen.Known([][]string{{"done", screen.Stamp(r.DoneAt)}, {"why", r.Why}})...)
 	if r.Spent != nil {
 		rows = append(rows, []string{"spent", screen.Money(r.Spent) + ", by price and time"})
 	}
@@ -151,10 +118,10 @@ func showRental(s *cli.Session, r providers.Rented) {
 		if m.Spent != nil {
 			text += "; spent " + screen.Money(m.Spent)
 		}
-		rows = append(rows, []string{"machine", screen.Printable(text)})
+		rows = append(rows, []string{"machine", text})
 	}
 	for _, next := range nexts(r) {
-		rows = append(rows, []string{"next", screen.Printable(s.Pasted(next))})
+		rows = append(rows, []string{"next", s.Pasted(next)})
 	}
 	screen.Pairs(s.Stdout, s.Screen(), rows)
 }

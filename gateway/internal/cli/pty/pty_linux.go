@@ -21,7 +21,7 @@ type Pair struct {
 	ended chan struct{}
 }
 
-// Open makes a pseudo terminal of so many columns and rows.
+// Open makes a pseudo terminal with this many columns and rows.
 func Open(columns, rows int) (*Pair, error) {
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Pair) listen() {
 	}
 }
 
-// Said is all that was drawn until now; news is closed when there is more.
+// Said returns all that was drawn until now; news is closed when there is more.
 func (p *Pair) Said() (text string, news <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,13 +89,13 @@ func (p *Pair) Resize(columns, rows int) error {
 	return control(p.person, syscall.TIOCSWINSZ, unsafe.Pointer(&size))
 }
 
-// Settings are those of the terminal now.
+// Settings returns the settings of the terminal now.
 func (p *Pair) Settings() (syscall.Termios, error) {
 	var now syscall.Termios
 	return now, control(p.person, syscall.TCGETS, unsafe.Pointer(&now))
 }
 
-// HangUp ends the person's end, as a lost connection does.
+// HangUp closes the person's end, as a lost connection does.
 func (p *Pair) HangUp() { p.person.Close() }
 
 // Close ends both.

@@ -6,7 +6,7 @@ import "muster/gateway/internal/cli"
 const (
 	channelText = "Without --channel it is about the channel stable."
 	nameText    = "A release is named by its version, by its digest, or by the beginning of its digest, if that names one alone."
-	keyText     = "Where an operator holds the release key, --key FILE signs here, or --pointer FILE brings what muster release sign has made."
+	keyText     = "If an operator holds the release key, --key FILE signs here, or --pointer FILE brings what muster release sign has made."
 	wavesHelp   = "One node gets the release first: the canary. The others get it when that one has been well for ten minutes. --canary, " +
 		"--steps, --soak and --max-failed say it otherwise; --now lets all nodes in at once."
 )
@@ -22,7 +22,7 @@ func nowText() map[string]string {
 		"output": "table or json; json prints the channel"}
 }
 
-// Commands are all of the group.
+// Commands returns the commands of the group.
 func Commands() []cli.Command {
 	return append(contentCommands(), append(channelCommands(), append(pinCommands(), loginCommands()...)...)...)
 }
@@ -62,7 +62,7 @@ func channelCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "release promote", Args: "DIGEST|VERSION", Least: 1, Most: 1, Flags: append(ways(), "go-back"), Run: releasePromote, Says: nowText(),
 			Summary: "point a channel at a release, and let its nodes have it",
-			Text: nameText + " " + channelText + "\n\n" + wavesHelp + " The rollout stops by itself where a canary goes back, or where too " +
+			Text: nameText + " " + channelText + "\n\n" + wavesHelp + " The rollout stops by itself if a canary goes back, or if too " +
 				"many nodes of a wave fail, fall silent or do not do well with it, also within an hour after its end. --go-back takes the nodes " +
 				"back then. A promotion ends the rollout before it, and says so; the same one again changes " +
 				"nothing while it runs well. It asks first unless --yes is given.\n\n" + keyText,
@@ -94,7 +94,7 @@ func channelCommands() []cli.Command {
 			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. If no release came before, " +
 				"they keep it until a good one is promoted. It asks first unless --yes is " +
 				"given.\n\n" + keyText, Examples: []string{"muster release abort --channel stable"}},
-		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: cli.With(releaseSign),
+		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: releaseSign,
 			Says:    map[string]string{"digest": "the release that the channel shall point at"},
 			Summary: "sign a channel's pointer with a key that the gateway does not have",
 			Text: "Without --key it prints what has to be signed. On the machine with the key, --key FILE signs that file and reaches no " +
@@ -109,7 +109,7 @@ func pinCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "release pin", Args: "NODE...", Most: -1, Flags: []string{"selector", "digest", "channel", "key", "pointer", "yes"},
 			Run:     releasePin,
-			Says:    map[string]string{"digest": "a release of their own", "channel": "the nodes' channel, where an operator signs"},
+			Says:    map[string]string{"digest": "a release of their own", "channel": "the nodes' channel, if an operator signs"},
 			Summary: "keep nodes from following their channel",
 			Text: "Without --digest they stay where they are. With it they get a pointer of their own, which takes the channel's next number: the " +
 				"numbers of a channel only rise, and need not follow each other. " + nameText + " " + cli.AskText + "\n\n" + keyText,
@@ -117,7 +117,7 @@ func pinCommands() []cli.Command {
 				"muster release unpin gpu-1"}},
 		{Name: "release unpin", Args: "NODE...", Most: -1, Flags: []string{"selector", "channel", "key", "pointer", "yes"},
 			Run:     releaseUnpin,
-			Says:    map[string]string{"channel": "the nodes' channel, where an operator signs"},
+			Says:    map[string]string{"channel": "the nodes' channel, if an operator signs"},
 			Summary: "let nodes follow their channel again", Text: cli.AskText + "\n\n" + keyText,
 			Examples: []string{"muster release unpin gpu-1", "muster release unpin -l tier=lab --yes"}},
 		{Name: "release pins", Flags: []string{"output"}, Run: releasePins, Summary: "list pinned nodes",

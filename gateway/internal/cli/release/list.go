@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -41,11 +42,8 @@ func releaseRow(s *cli.Session, r api.Release, wide bool) []string {
 	if r.Carried {
 		by = "this gateway"
 	}
-	return []string{
-		screen.OrUnknown(r.Version), digest, screen.OrUnknown(strings.Join(r.Channels, ",")), screen.OrUnknown(strings.Join(r.Platforms, ",")),
-		bytesOf(layers(r)), screen.OrUnknown(r.SignedBy), screen.Age(s.Now().Sub(r.CreatedAt)), screen.OrUnknown(by),
-		screen.OrUnknown(r.Reference),
-	}
+	return []string{r.Version, digest, strings.Join(r.Channels, ","), strings.Join(r.Platforms, ","), bytesOf(layers(r)), r.SignedBy,
+		screen.Age(s.Now().Sub(r.CreatedAt)), by, r.Reference}
 }
 
 // layers is how much all that nodes fetch of a release takes.
@@ -59,28 +57,17 @@ func layers(r api.Release) int64 {
 
 func releaseShow(ctx context.Context, s *cli.Session) error {
 	return cli.Show(ctx, s, http.MethodGet, api.At(api.PathRelease, s.Words[0]), nil, func(r api.Release) {
-		where := "this gateway's registry"
-		if r.Reference != "" {
-			where = r.Reference
-		}
 		rows := [][]string{
-			{"version", screen.OrUnknown(r.Version)}, {"digest", screen.OrUnknown(r.Digest)},
-			{"channels", orNone(strings.Join(r.Channels, ", "))}, {"signed by", orNone(r.SignedBy)}, {"lies in", screen.Printable(where)},
+			{"version", r.Version}, {"digest", r.Digest},
+			{"channels", cmp.Or(strings.Join(r.Channels, ", "), "none")}, {"signed by", cmp.Or(r.SignedBy, "none")},
+			{"lies in", cmp.Or(r.Reference, "this gateway's registry")},
 			{"made", fmt.Sprintf("%s by %s (%s)", screen.Stamp(&r.CreatedAt), screen.OrUnknown(r.CreatedBy), screen.Ago(s.Now(), r.CreatedAt))},
 		}
 		for _, p := range r.Programs {
-			rows = append(rows, []string{screen.Printable(p.OS + "/" + p.Arch),
-				screen.Printable(fmt.Sprintf("%s, %s", p.Program, bytesOf(p.ProgramSize)))})
+			rows = append(rows, []string{p.OS + "/" + p.Arch, fmt.Sprintf("%s, %s", p.Program, bytesOf(p.ProgramSize))})
 		}
 		screen.Pairs(s.Stdout, s.Screen(), rows)
 	})
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "none"
-	}
-	return screen.Printable(text)
 }
 
 func releaseDrop(ctx context.Context, s *cli.Session) error {

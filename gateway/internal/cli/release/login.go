@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"fmt"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
@@ -11,7 +10,7 @@ import (
 
 func loginCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "release login", Args: "NAME HOST", Least: 2, Most: 2, Flags: []string{"username", "realm", "file"}, Run: releaseLogin,
+		{Name: "release login", Args: "NAME HOST", Least: 2, Most: 2, Flags: []string{"username", "realm", "file"}, Run: cli.With(releaseLogin),
 			Says:    map[string]string{"file": "file with the password or token (- is standard input)"},
 			Summary: "keep what opens another registry, for releases that lie there",
 			Text: "The password comes from standard input or --file, never from the arguments; a newline at its end is cut. The gateway seals " +
@@ -22,18 +21,14 @@ func loginCommands() []cli.Command {
 		{Name: "release logins", Flags: []string{"output"}, Run: releaseLogins, Summary: "list what opens other registries, without passwords",
 			Text: "A release names the one that it needs.", Examples: []string{"muster release logins"}},
 		{Name: "release logout", Args: "NAME", Least: 1, Most: 1, Flags: []string{"yes"}, Run: releaseLogout,
-			Summary: "forget what opens another registry", Text: "One that a release needs stays. It asks first unless --yes is given.",
+			Summary: "forget what opens another registry", Text: "A login that a release needs stays. It asks first unless --yes is given.",
 			Examples: []string{"muster release logout ghcr"}},
 	}
 }
 
-func releaseLogin(ctx context.Context, s *cli.Session) error {
-	q := api.RegistryCredentialRequest{Host: s.Words[1]}
-	if err := s.Flags.Into(&q); err != nil {
-		return err
-	}
-	var err error
-	q.Password, err = s.ReadValue("password")
+func releaseLogin(ctx context.Context, s *cli.Session, q api.RegistryCredentialRequest) (err error) {
+	q.Host = s.Words[1]
+	q.Password, err = s.ReadValue("password", cli.FileOrPipe)
 	if err != nil {
 		return err
 	}
@@ -41,7 +36,7 @@ func releaseLogin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The credential %s of %s is kept.\n", screen.Printable(set.Name), screen.Printable(set.Host))
+	s.Printf("The credential %s of %s is kept.\n", set.Name, set.Host)
 	return nil
 }
 
@@ -49,19 +44,12 @@ func releaseLogins(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "HOST", Least: 12}, {Name: "USER", Least: 8}, {Name: "REALM", Rank: 1}}
 	return cli.ShowList(ctx, s, api.PathRegistryCredentials, nil, columns, func(l api.RegistryCredentialList) [][]string {
 		return cli.Rows(l.Credentials, func(r api.RegistryCredential) []string {
-			return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Host), screen.OrUnknown(r.Username), screen.OrUnknown(r.Realm)}
+			return []string{r.Name, r.Host, r.Username, r.Realm}
 		})
 	})
 }
 
 func releaseLogout(ctx context.Context, s *cli.Session) error {
-	deed := "forget the credential " + s.Words[0]
-	if err := s.Agree(deed, deed); err != nil {
-		return err
-	}
-	if err := cli.Drop(ctx, s, api.At(api.PathRegistryCredential, s.Words[0]), nil); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "The credential %s is forgotten.\n", screen.Printable(s.Words[0]))
-	return nil
+	name := s.Words[0]
+	return s.Drop(ctx, api.At(api.PathRegistryCredential, name), nil, "forget the credential "+name, "The credential "+name+" is forgotten.")
 }

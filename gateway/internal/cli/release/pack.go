@@ -68,20 +68,14 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-type manifest struct {
+// document is a manifest, or an index of manifests. The order of its fields is that of the bytes.
+type document struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType"`
 	ArtifactType  string            `json:"artifactType"`
-	Config        descriptor        `json:"config"`
-	Layers        []descriptor      `json:"layers"`
-	Annotations   map[string]string `json:"annotations"`
-}
-
-type index struct {
-	SchemaVersion int               `json:"schemaVersion"`
-	MediaType     string            `json:"mediaType"`
-	ArtifactType  string            `json:"artifactType"`
-	Manifests     []descriptor      `json:"manifests"`
+	Config        *descriptor       `json:"config,omitempty"`
+	Layers        []descriptor      `json:"layers,omitempty"`
+	Manifests     []descriptor      `json:"manifests,omitempty"`
 	Annotations   map[string]string `json:"annotations"`
 }
 
@@ -89,12 +83,12 @@ type index struct {
 func pack(programs []program, version string, created time.Time) bundle {
 	annotations := map[string]string{annotationVersion: version, annotationCreated: created.UTC().Format(time.RFC3339)}
 	slices.SortFunc(programs, func(a, b program) int { return strings.Compare(a.platform(), b.platform()) })
-	out := index{SchemaVersion: 2, MediaType: wire.MediaIndex, ArtifactType: wire.ArtifactAgent, Annotations: annotations}
+	out := document{SchemaVersion: 2, MediaType: wire.MediaIndex, ArtifactType: wire.ArtifactAgent, Annotations: annotations}
 	for i := range programs {
 		p := &programs[i]
-		p.manifest = encode(manifest{
+		p.manifest = encode(document{
 			SchemaVersion: 2, MediaType: wire.MediaManifest, ArtifactType: wire.ArtifactAgent, Annotations: annotations,
-			Config: descriptor{MediaType: wire.MediaEmpty, Digest: digestOf([]byte(emptyConfig)), Size: int64(len(emptyConfig))},
+			Config: &descriptor{MediaType: wire.MediaEmpty, Digest: digestOf([]byte(emptyConfig)), Size: int64(len(emptyConfig))},
 			Layers: []descriptor{{MediaType: wire.MediaProgram, Digest: p.digest, Size: p.size,
 				Annotations: map[string]string{annotationTitle: programName}}},
 		})

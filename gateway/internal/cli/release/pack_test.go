@@ -102,13 +102,13 @@ func TestPackIsReproducible(t *testing.T) {
 	if pack(programs(), "0.4.1", at).digest == first.digest || pack(programs(), "0.4.0", time.Unix(2, 0)).digest == first.digest {
 		t.Error("another version or time gives the same digest")
 	}
-	var read index
+	var read document
 	err := json.Unmarshal(first.index, &read)
 	if err != nil || len(read.Manifests) != 2 || read.Manifests[0].Platform.Architecture != "amd64" {
 		t.Fatalf("the index is %s, %v", first.index, err)
 	}
 	for i, p := range first.programs {
-		var m manifest
+		var m document
 		if err := json.Unmarshal(p.manifest, &m); err != nil || m.Layers[0].Digest != p.digest || m.Layers[0].MediaType != wire.MediaProgram ||
 			read.Manifests[i].Digest != digestOf(p.manifest) || read.Manifests[i].Size != int64(len(p.manifest)) {
 			t.Errorf("the manifest %s, %v", p.manifest, err)

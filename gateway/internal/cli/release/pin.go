@@ -14,11 +14,7 @@ import (
 func releasePin(ctx context.Context, s *cli.Session) error {
 	verb := "hold where they are, whatever their channel says,"
 	q := api.NewPins{}
-	name, err := asked(s)
-	if err != nil {
-		return err
-	}
-	if name != "" {
+	if name := s.Flags.Text("digest"); name != "" {
 		r, err := cli.Get[api.Release](ctx, s, api.At(api.PathRelease, name), nil)
 		if err != nil {
 			return err
@@ -80,11 +76,7 @@ func pinPointer(ctx context.Context, s *cli.Session, digest string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	var o struct{ Key string }
-	if err := s.Flags.Into(&o); err != nil {
-		return nil, err
-	}
-	if digest == "" && o.Key != "" {
+	if digest == "" && s.Flags.Text("key") != "" {
 		now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
 		if err != nil {
 			return nil, err
@@ -111,8 +103,7 @@ func releasePins(ctx context.Context, s *cli.Session) error {
 			if p.Digest != "" {
 				release = screen.OrUnknown(p.Version) + " " + short(p.Digest)
 			}
-			return []string{screen.OrUnknown(p.Node), screen.OrUnknown(p.Tenant), release, screen.OrUnknown(p.Channel),
-				screen.Ago(s.Now(), p.At), screen.OrUnknown(p.By)}
+			return []string{p.Node, p.Tenant, release, p.Channel, screen.Ago(s.Now(), p.At), p.By}
 		})
 	})
 }

@@ -22,14 +22,7 @@ func channelOf(s *cli.Session) (string, error) {
 	if err := s.Flags.Into(&o); err != nil {
 		return "", err
 	}
-	return o.Channel, wire.CheckChannel(o.Channel)
-}
-
-// asked is the release that --digest names; "": none.
-func asked(s *cli.Session) (string, error) {
-	var o struct{ Digest string }
-	err := s.Flags.Into(&o)
-	return o.Digest, err
+	return o.Channel, wire.CheckChannel(o.Channel) // --channel "" is refused: a script whose variable is empty means no channel
 }
 
 // releasePromote points a channel at a release. The one that it points at already is ordered anew: nodes on which it failed try it again,
@@ -44,24 +37,22 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 		if err != nil {
 			return order{}, err
 		}
+		o := order{verb: "point the channel " + now.Channel + " at", release: r, method: "PATCH", path: api.PathChannel}
 		if r.Digest == now.Digest {
-			return order{verb: "order anew on the channel " + now.Channel, release: r, do: sends(s, "PATCH", api.PathChannel)}, nil
+			o.verb = "order anew on the channel " + now.Channel
 		}
-		return order{verb: "point the channel " + now.Channel + " at", release: r, do: sends(s, "PATCH", api.PathChannel)}, nil
+		return o, nil
 	})
 }
 
-// releaseRollback points a channel at the release before the present one, or at the one of --digest, at once unless waves are asked for.
+// releaseRollback points a channel at its previous release, or at the one of --digest, at once unless waves are asked for.
 func releaseRollback(ctx context.Context, s *cli.Session) error {
 	wave, err := wavesOf(s, api.AllAtOnce())
 	if err != nil {
 		return err
 	}
 	return move(ctx, s, wave, func(now api.Channel) (order, error) {
-		digest, err := asked(s)
-		if err != nil {
-			return order{}, err
-		}
+		digest := s.Flags.Text("digest")
 		before, err := wayBack(ctx, s, now, digest)
 		if err != nil {
 			return order{}, err
@@ -70,12 +61,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stderr, "Rollback of the channel %s: from %s %s (%s).\n", now.Channel, screen.Printable(way), screen.Printable(before.Version),
 			short(before.Digest))
 		return order{verb: "take the channel " + now.Channel + " from " + way, release: before, when: wavesText(wave) + noWindow,
-			do: func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
-				if digest == "" {
-					p.Digest = "" // the gateway knows whether the release before is good to go back to
-				}
-				return cli.Send[api.Channel](ctx, s, "POST", api.At(api.PathChannelRollback, channel), p)
-			}}, nil
+			method: "POST", path: api.PathChannelRollback, unnamed: digest == ""}, nil
 	})
 }
 
@@ -104,7 +90,9 @@ type order struct {
 	verb    string // with the channel: "point the channel stable at"
 	release api.Release
 	when    string // who gets it when, for a person
-	do      func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error)
+	method  string
+	path    string
+	unnamed bool // the gateway itself knows the previous release, and whether it is good to go back to
 }
 
 // move asks, gets the pointer signed where an operator signs, and changes the channel.
@@ -114,7 +102,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(a
 		return err
 	}
 	now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
-	if err != nil && !unknownChannel(err) {
+	if err != nil && cli.Code(err) != wire.CodeChannelUnknown { // nothing was ever promoted to it
 		return err
 	}
 	now.Channel = name
@@ -130,29 +118,26 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(a
 	if err != nil {
 		return err
 	}
-	after, err := o.do(ctx, name, api.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer,
-		Seen: now.Sequence})
+	p := api.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer, Seen: now.Sequence}
+	if o.unnamed {
+		p.Digest = ""
+	}
+	after, err := cli.Send[api.Channel](ctx, s, o.method, api.At(o.path, name), p)
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
 	}
 	var f struct{ Watch bool }
-	if err := s.Flags.Into(&f); err != nil {
+	err = s.Flags.Into(&f)
+	switch {
+	case err != nil:
 		return err
-	}
-	if f.Watch {
+	case f.Watch:
 		return showStatus(ctx, s, name, true)
-	}
-	if s.Form == cli.FormJSON {
+	case s.Form == cli.FormJSON:
 		return s.WriteJSON(after)
 	}
 	said(s, after)
 	return nil
-}
-
-// unknownChannel tells whether nothing was ever promoted to a channel.
-func unknownChannel(err error) bool {
-	var detail *wire.ErrorDetail
-	return errors.As(err, &detail) && detail.Code == wire.CodeChannelUnknown
 }
 
 // wanted adds how to sign where the gateway has no key for it.
@@ -201,13 +186,6 @@ func said(s *cli.Session, now api.Channel) {
 	}
 }
 
-// sends makes an order by sending it to a path of the channel.
-func sends(s *cli.Session, method, path string) func(context.Context, string, api.Promotion) (api.Channel, error) {
-	return func(ctx context.Context, channel string, p api.Promotion) (api.Channel, error) {
-		return cli.Send[api.Channel](ctx, s, method, api.At(path, channel), p)
-	}
-}
-
 // releasePause, releaseResume and releaseAbort steer a rollout.
 func releasePause(ctx context.Context, s *cli.Session) error {
 	return steer(ctx, s, api.PathChannelPause)
@@ -231,14 +209,16 @@ func releaseAbort(ctx context.Context, s *cli.Session) error {
 			return order{}, cli.Hinted(fmt.Sprintf("the rollout of %s on the channel %s is %s: there is nothing to end", now.Version, now.Channel,
 				now.State), "to take its nodes back: muster release rollback --channel "+now.Channel)
 		}
+		o := order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", method: "POST",
+			path: api.PathChannelAbort, release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}
 		if now.Previous == "" {
-			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: sends(s, "POST",
-				api.PathChannelAbort),
-				release: api.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
+			return o, nil
 		}
-		before, err := previous(ctx, s, now)
-		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
-		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: sends(s, "POST", api.PathChannelAbort)}, err
+		var err error
+		o.release, err = previous(ctx, s, now)
+		o.verb = fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
+		o.when = "They get it at once." + noWindow
+		return o, err
 	})
 }
 
@@ -270,14 +250,13 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 
 // soakOf is how long a wave must have been well, in seconds; nil: the flag is not given. Without a unit, 0 is a duration too.
 func soakOf(s *cli.Session) (*int, error) {
-	var given struct{ Soak string }
 	var o struct {
 		Soak time.Duration `flag:"soak,seconds"`
 	}
-	if err := s.Flags.Into(&given); err != nil || given.Soak == "" {
-		return nil, err
-	}
-	if given.Soak == "0" || given.Soak == "0s" {
+	switch s.Flags.Text("soak") {
+	case "":
+		return nil, nil
+	case "0", "0s":
 		return new(int), nil
 	}
 	err := s.Flags.Into(&o)

@@ -56,20 +56,15 @@ func register(ctx context.Context, s *cli.Session, q api.NewRelease) error {
 		}
 	}
 	return cli.Show(ctx, s, http.MethodPost, api.PathReleases, q, func(r api.Release) {
-		fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
+		s.Printf("%s\n", r.Digest)
 		told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
 		if q.Channel != "" {
 			told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
 		} else {
 			told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
 		}
-		tell(s, told)
+		s.Say(told) // a script may read the result alone
 	})
-}
-
-// tell prints the next step beside the result, which a script may read.
-func tell(s *cli.Session, text string) {
-	fmt.Fprint(s.Stderr, s.PastedText(text))
 }
 
 // upload brings the blobs first: the registry refuses a manifest whose blobs it does not have.
@@ -103,7 +98,7 @@ func put(ctx context.Context, s *cli.Session, c *client.Client, name, digest str
 		return err
 	}
 	defer from.Close()
-	m := &meter{Reader: from, shown: cli.NewProgress(s, name, size, 0)}
+	m := &meter{Reader: from, shown: s.Progress(name, size, 0)}
 	defer m.shown.Clear()
 	if err := c.PutBlob(ctx, wire.AgentRepository, digest, size, m); err != nil {
 		return fmt.Errorf("upload %s: %w", name, err)
@@ -114,7 +109,7 @@ func put(ctx context.Context, s *cli.Session, c *client.Client, name, digest str
 // meter counts what is read.
 type meter struct {
 	io.Reader
-	shown *cli.Progress
+	shown *screen.Progress
 	sent  int64
 }
 

@@ -17,8 +17,8 @@ import (
 
 // releaseSign has two halves, so that the key can stay on a machine without a network. Without --key it gives what is to be signed. With
 // --key it signs a file with that; or, where it reaches the gateway, what the gateway says.
-func releaseSign(ctx context.Context, s *cli.Session, o struct{ Key string }) error {
-	key := o.Key
+func releaseSign(ctx context.Context, s *cli.Session) error {
+	key := s.Flags.Text("key")
 	if len(s.Words) > 0 && key == "" {
 		return cli.Usagef("add --key FILE", "muster release sign: which key signs %s?", s.Words[0])
 	}
@@ -46,10 +46,7 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest, err := asked(s)
-	if err != nil {
-		return nil, err
-	}
+	digest := s.Flags.Text("digest")
 	if digest == "" {
 		return nil, cli.Usagef("add --digest DIGEST, or give the file that holds it", "muster release sign: which release?")
 	}
@@ -59,12 +56,7 @@ func payloadOf(ctx context.Context, s *cli.Session) ([]byte, error) {
 
 // pointerOf is the signed pointer that a change of a channel brings along: from --pointer, or made with --key. Nil: the gateway signs.
 func pointerOf(ctx context.Context, s *cli.Session, channel, digest string) (json.RawMessage, error) {
-	var o struct{ Pointer, Key string }
-	if err := s.Flags.Into(&o); err != nil {
-		return nil, err
-	}
-	file := o.Pointer
-	key := o.Key
+	file, key := s.Flags.Text("pointer"), s.Flags.Text("key")
 	switch {
 	case file != "" && key != "":
 		return nil, cli.Usagef("leave one of them out", "--pointer is signed already, and --key signs")
@@ -131,7 +123,7 @@ func showPointer(s *cli.Session, p wire.ReleasePointer) {
 	}
 	for _, platform := range p.Platforms {
 		name := platform.OS + "/" + platform.Arch
-		rows = append(rows, []string{screen.Printable(name), screen.OrUnknown(platform.Program)})
+		rows = append(rows, []string{name, platform.Program})
 	}
 	screen.Pairs(s.Stderr, 0, rows)
 }

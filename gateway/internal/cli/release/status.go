@@ -33,10 +33,8 @@ const (
 
 const (
 	watchPause  = 2 * time.Second
-	watchTime   = 30 * 24 * time.Hour // a rollout may wait for maintenance windows
-	shownFailed = 20                  // nodes with their logs
-	shownLog    = 10                  // lines of one log
-	pageSize    = 500
+	shownFailed = 20 // nodes with their logs
+	shownLog    = 10 // lines of one log
 )
 
 // view is a channel with its nodes, as -o json prints it.
@@ -102,8 +100,8 @@ func allChannels(ctx context.Context, s *cli.Session) error {
 		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
 	return s.List(columns).Write(cli.Rows(list.Channels, func(n api.Channel) []string {
 		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late + n.Counts.Unwell
-		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
-			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(failed), screen.OrUnknown(n.Why)}
+		return []string{n.Channel, n.Version, short(n.Digest), n.State, waveOf(n), fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running),
+			fmt.Sprint(failed), n.Why}
 	}))
 }
 
@@ -112,41 +110,32 @@ func look(ctx context.Context, s *cli.Session, name string) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{Channel: now, Nodes: []api.ChannelNode{}}
-	f := api.ChannelNodeFilter{Limit: pageSize}
-	for {
-		page, err := cli.Get[api.ChannelNodes](ctx, s, api.At(api.PathChannelNodes, name), f)
-		if err != nil {
-			return view{}, err
-		}
-		v.Nodes = append(v.Nodes, page.Nodes...)
-		if page.Next == "" {
-			return v, nil
-		}
-		f.Cursor = page.Next
-	}
+	nodes, _, err := cli.Gather(0, func(limit int, cursor string) ([]api.ChannelNode, string, error) {
+		page, err := cli.Get[api.ChannelNodes](ctx, s, api.At(api.PathChannelNodes, name), api.ChannelNodeFilter{Limit: limit, Cursor: cursor})
+		return page.Nodes, page.Next, err
+	})
+	return view{Channel: now, Nodes: nodes}, err
 }
 
-// follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on. It fails if
-// somebody points the channel elsewhere meanwhile: that is another rollout.
+// follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on, and one may wait
+// for maintenance windows for days. It fails if somebody points the channel elsewhere meanwhile: that is another rollout.
 func follow(ctx context.Context, s *cli.Session, name string) error {
+	begun, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
+	if err != nil {
+		return err
+	}
 	last := ""
-	digest := ""
-	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
-		now, err := cli.Get[api.Channel](ctx, s, api.At(api.PathChannel, name), nil)
-		if err != nil {
-			return false, err
-		}
-		if digest = cmp.Or(digest, now.Digest); digest != now.Digest {
-			return false, cli.Hinted(fmt.Sprintf("the rollout of %s was ended: the channel %s points at %s now", short(digest), name,
-				screen.Printable(now.Version)), "muster release status --channel "+name+" --watch shows how that goes")
-		}
-		if line := progressOf(now); line != last {
+	now, err := cli.Await(ctx, s, api.At(api.PathChannel, name), watchPause, begun, func(now api.Channel) bool {
+		if line := progressOf(now); line != last && now.Digest == begun.Digest {
 			fmt.Fprintf(s.Stderr, "%s %s\n", s.Now().UTC().Format(time.TimeOnly), screen.Printable(line))
 			last = line
 		}
-		return now.State != stateRunning && now.State != statePaused, nil
+		return now.Digest != begun.Digest || now.State != stateRunning && now.State != statePaused
 	})
+	if err == nil && now.Digest != begun.Digest {
+		err = cli.Hinted(fmt.Sprintf("the rollout of %s was ended: the channel %s points at %s now", short(begun.Digest), name,
+			screen.Printable(now.Version)), "muster release status --channel "+name+" --watch shows how that goes")
+	}
 	return err
 }
 
@@ -196,7 +185,7 @@ func show(s *cli.Session, v view) error {
 		return s.WriteJSON(v)
 	}
 	rows := [][]string{
-		{"channel", screen.OrUnknown(v.Channel.Channel)},
+		{"channel", v.Channel.Channel},
 		{"release", screen.OrUnknown(v.Version) + ", " + screen.OrUnknown(v.Digest)},
 		{"pointer", fmt.Sprintf("number %d, signed by %s, expires %s", v.Sequence, screen.OrUnknown(v.SignedBy),
 			screen.When(s.Now(), v.Expires))},
@@ -205,10 +194,10 @@ func show(s *cli.Session, v view) error {
 		{"nodes", countsText(v.Counts)},
 	}
 	if next := afterSilence(v); next != "" {
-		rows = append(rows, []string{"next", screen.Printable(next)})
+		rows = append(rows, []string{"next", next})
 	}
 	if v.ToSign != "" {
-		rows = append(rows, []string{"to sign", screen.Printable(v.ToSign)})
+		rows = append(rows, []string{"to sign", v.ToSign})
 	}
 	screen.Pairs(s.Stdout, s.Screen(), rows)
 	showNodes(s, v)
@@ -297,11 +286,7 @@ func nodeRow(s *cli.Session, n api.ChannelNode) []string {
 	if n.Wave > 0 {
 		wave = fmt.Sprint(n.Wave)
 	}
-	since := screen.Unknown
-	if n.At != nil {
-		since = screen.Ago(s.Now(), *n.At)
-	}
-	return []string{screen.OrUnknown(n.Name), wave, screen.OrUnknown(n.State), screen.OrUnknown(n.Phase), since, screen.OrUnknown(reason(n))}
+	return []string{n.Name, wave, n.State, n.Phase, screen.Since(s.Now(), n.At), reason(n)}
 }
 
 // reason says in one line why a node does not have the release.

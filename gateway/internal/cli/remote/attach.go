@@ -29,8 +29,8 @@ type Session struct {
 	// Main is the channel of the frames. Next reads it, and Send writes it.
 	Main *pipe.End
 
-	// Notice is told of sentences for the person. Trouble is told of an error on the way that does not heal at once, and with nil when the
-	// way is good again. Both are set before Begin; they may be nil. Trouble must be safe for concurrent use.
+	// Notice is called with each sentence for the person. Trouble is called with an error on the way that does not heal at once, and with
+	// nil when the way is good again. Both are set before Begin; they may be nil. Trouble must be safe for concurrent use.
 	Notice  func(string)
 	Trouble func(error)
 
@@ -66,7 +66,7 @@ func (s *Session) Channel(number int) *pipe.End {
 	return end
 }
 
-// Begin waits until the node says that the session has begun. The error is a *wire.ErrorDetail where the node or the gateway refuses.
+// Begin waits until the node says that the session has begun. The error is a *wire.ErrorDetail if the node or the gateway refuses.
 func (s *Session) Begin() (pipe.Ready, error) {
 	var ready pipe.Ready
 	for {
@@ -83,7 +83,7 @@ func (s *Session) Begin() (pipe.Ready, error) {
 	}
 }
 
-// Next gives the next frame of the node. Its data is good until the next call. A refusal comes as a *wire.ErrorDetail. The end of the
+// Next returns the next frame of the node. Its data is good until the next call. A refusal comes as a *wire.ErrorDetail. The end of the
 // channel is an error: a session's last frame is an Exit.
 func (s *Session) Next() (pipe.FrameKind, []byte, error) {
 	for {
@@ -148,7 +148,7 @@ func (s *Session) SendJSON(kind pipe.FrameKind, value any) error {
 }
 
 // Leave hangs up: the node hears that nobody is there any more, and ends what runs there. If that does not get through, because the node
-// takes nothing more, the gateway is asked to end the session, unless it says that the session is over. Without both it ends after
+// takes nothing more, Leave asks the gateway to end the session, unless the session is over. If that fails too, the session ends after
 // wire.SessionBridge.
 func (s *Session) Leave() {
 	gone := time.AfterFunc(goodbye, s.Close)
@@ -172,10 +172,10 @@ func isOver(err error) bool {
 // Close ends this end at once. The gateway is told nothing.
 func (s *Session) Close() { s.cut() }
 
-// Over is closed when this end has ended.
+// Over returns a channel that is closed when this end has ended.
 func (s *Session) Over() <-chan struct{} { return s.life.Done() }
 
-// WayWords tell a person what Trouble was told.
+// WayWords puts an error that Trouble was called with into words for a person.
 func WayWords(err error) string {
 	if err == nil {
 		return "connected again; nothing was lost"

@@ -17,7 +17,7 @@ type board struct {
 
 	mu    sync.Mutex
 	raw   *tty.Raw // nil: the node has not got the terminal yet
-	modes modes
+	modes tty.Modes
 	held  []string // lines that wait for the end of a sequence
 	cover bool     // a line stands over a program's picture
 }
@@ -37,9 +37,9 @@ func (b *board) show(output []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, _ = b.modes.Write(output)
-	b.raw.Undo(b.modes.undo())
+	b.raw.Undo(b.modes.Undo())
 	_, _ = b.raw.Write(output)
-	if b.modes.between() {
+	if b.modes.Between() {
 		for _, line := range b.held {
 			b.put(line)
 		}
@@ -55,7 +55,7 @@ func (b *board) say(line string) {
 	switch {
 	case b.raw == nil:
 		fmt.Fprintf(b.out, "muster: %s\n", line)
-	case !b.modes.between():
+	case !b.modes.Between():
 		b.held = append(b.held, line)
 	default:
 		b.put(line)
@@ -64,29 +64,19 @@ func (b *board) say(line string) {
 
 // put writes a line: where a program has the whole screen, over its first line, else as a line of its own.
 func (b *board) put(line string) {
-	if b.modes.full() {
+	if b.modes.Full() {
 		b.cover = true
 		columns := max(tty.WindowSize(b.out).Columns, 1)
-		_, _ = fmt.Fprintf(b.raw, "\x1b7\x1b[1;1H\x1b[0;7m%s\x1b[0m\x1b[K\x1b8", cut("muster: "+line, columns))
+		_, _ = fmt.Fprintf(b.raw, "\x1b7\x1b[1;1H\x1b[0;7m%s\x1b[0m\x1b[K\x1b8", screen.Cut("muster: "+line, columns))
 		return
 	}
 	before := ""
-	if b.modes.line {
+	if b.modes.Line {
 		before = "\r\n"
 	}
-	b.modes.line = false
+	b.modes.Line = false
 	_, _ = io.WriteString(b.raw, before+"muster: "+line+"\r\n")
-	b.raw.Undo(b.modes.undo())
-}
-
-// cut leaves of a line what fits.
-func cut(line string, columns int) string {
-	for i := range line {
-		if screen.Width(line[:i]) >= columns {
-			return line[:i]
-		}
-	}
-	return line
+	b.raw.Undo(b.modes.Undo())
 }
 
 // covered tells once that a line stands over a program's picture, which the person has seen by now.

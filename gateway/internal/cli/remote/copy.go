@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/paste"
 )
 
@@ -32,7 +31,7 @@ func readPlace(text string) place {
 }
 
 // nodeCopy looks at all words before the first byte goes.
-func nodeCopy(ctx context.Context, s *cli.Session) error {
+func nodeCopy(ctx context.Context, s *cli.Session, o struct{ Recursive bool }) error {
 	last := len(s.Words) - 1
 	to := readPlace(s.Words[last])
 	var sources []place
@@ -43,15 +42,11 @@ func nodeCopy(ctx context.Context, s *cli.Session) error {
 		}
 		sources = append(sources, from)
 	}
-	var o struct{ Recursive bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
 	switch {
 	case last == 1:
 	case o.Recursive:
 		return cli.Usagef("give the command once for each folder", "-r copies one folder at a time")
-	case !strings.HasSuffix(to.path, "/") && (to.node != "" || !isFolder(to.path)):
+	case !strings.HasSuffix(to.path, "/") && (to.node != "" || !cli.IsFolder(to.path)):
 		return cli.Usagef("end the target with a slash, such as gpu-1:/tmp/", "several files go into a folder, and %q names none", s.Words[last])
 	}
 	for _, from := range sources {
@@ -87,7 +82,7 @@ func copyOne(ctx context.Context, s *cli.Session, from, to place, recursive bool
 		return downloadFolder(ctx, s, from, to.path)
 	case to.node == "":
 		return download(ctx, s, from, to.path)
-	case recursive && isFolder(from.path):
+	case recursive && cli.IsFolder(from.path):
 		return uploadFolder(ctx, s, from.path, to)
 	}
 	return upload(ctx, s, from.path, to)
@@ -107,12 +102,7 @@ func target(local, name string) (string, error) {
 
 // done says what was copied.
 func done(s *cli.Session, to string, bytes int64, sum hash.Hash) {
-	fmt.Fprintf(s.Stdout, "%s: %d bytes, SHA-256 %s\n", screen.Printable(to), bytes, hex.EncodeToString(sum.Sum(nil)))
-}
-
-func isFolder(local string) bool {
-	info, err := os.Stat(local)
-	return err == nil && info.IsDir()
+	s.Printf("%s: %d bytes, SHA-256 %s\n", to, bytes, hex.EncodeToString(sum.Sum(nil)))
 }
 
 // folderError says how a folder goes.

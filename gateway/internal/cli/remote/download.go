@@ -17,6 +17,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
 )
 
 // part is a file that is on its way here.
@@ -141,7 +142,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	if err := p.fits(v.ready.Size); err != nil {
 		return err
 	}
-	exit, err := v.receive(p, cli.NewProgress(s, from.node+":"+from.path, v.ready.Size, p.bytes))
+	exit, err := v.receive(p, s.Progress(from.node+":"+from.path, v.ready.Size, p.bytes))
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -165,7 +166,7 @@ func (p *part) fits(size int64) error {
 }
 
 // receive takes the file. A node that sends more than it said could go on until the disk here is full.
-func (v *passage) receive(p *part, shown *cli.Progress) (pipe.Exit, error) {
+func (v *passage) receive(p *part, shown *screen.Progress) (pipe.Exit, error) {
 	defer shown.Clear()
 	most := v.ready.Size
 	if most <= 0 {

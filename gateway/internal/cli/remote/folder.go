@@ -135,7 +135,7 @@ const mostTold = 50
 // line is this end of the copy of a folder.
 type line struct {
 	*passage
-	shown *cli.Progress
+	shown *screen.Progress
 
 	mu     sync.Mutex // guards all below
 	failed int
@@ -148,13 +148,13 @@ type line struct {
 
 func newLine(v *passage, name string) *line {
 	const unknown = -1 // how much it is, is known when all has come
-	return &line{passage: v, shown: cli.NewProgress(v.Session, name, unknown, 0), over: make(chan struct{})}
+	return &line{passage: v, shown: v.Session.Progress(name, unknown, 0), over: make(chan struct{})}
 }
 
-// Send is of tree.Line.
+// Send implements tree.Line.
 func (l *line) Send(kind pipe.FrameKind, data []byte) error { return l.attached.Send(kind, data) }
 
-// Next is of tree.Line. What the node says of troubles and of its end stays here.
+// Next implements tree.Line. It keeps what the node says of troubles and of its end.
 func (l *line) Next() (pipe.FrameKind, []byte, error) {
 	for {
 		kind, data, err := l.attached.Next()
@@ -207,8 +207,7 @@ func (l *line) trouble(t tree.Trouble) error {
 	defer l.mu.Unlock()
 	switch {
 	case t.Passed:
-		l.shown.Wipe()
-		l.say("left out: " + text)
+		l.shown.Around(func() { l.say("left out: " + text) })
 		return nil
 	case len(l.told) < mostTold:
 		l.told = append(l.told, text)

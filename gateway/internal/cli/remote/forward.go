@@ -12,7 +12,6 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/screen"
 )
 
 // opening is one port of a node, and where it is reached here.
@@ -122,7 +121,7 @@ func startForward(ctx context.Context, s *cli.Session, node string, o opening) (
 	if params.Host != "" {
 		there += ", " + params.Host
 	}
-	fmt.Fprintf(s.Stdout, "%s leads to port %d of %s\n", listener.Addr(), o.port, screen.Printable(there))
+	s.Printf("%s leads to port %d of %s\n", listener.Addr(), o.port, there)
 	return &forward{opening: o, carrier: newCarrier(v), listener: listener}, nil
 }
 

@@ -25,19 +25,11 @@ type outcome struct {
 func (o *order) many(nodes []cli.Target) error {
 	p := &printer{session: o.Session}
 	outcomes := make([]outcome, len(nodes))
-	free := make(chan struct{}, min(o.atMost, len(nodes)))
-	var running sync.WaitGroup
-	for i, node := range nodes {
-		free <- struct{}{}
-		if o.life.Err() != nil || o.stopped() {
-			break
+	cli.AtOnce(len(nodes), o.atMost, func(i int) {
+		if o.life.Err() == nil && !o.stopped() {
+			outcomes[i] = o.on(nodes[i], p)
 		}
-		running.Go(func() {
-			defer func() { <-free }()
-			outcomes[i] = o.on(node, p)
-		})
-	}
-	running.Wait()
+	})
 	return o.sum(nodes, outcomes)
 }
 
@@ -72,7 +64,7 @@ func (o *order) sum(nodes []cli.Target, outcomes []outcome) error {
 	columns := []screen.Column{{Name: "NODE"}, {Name: "TOOK"}, {Name: "RESULT", Least: 10}}
 	rows := make([][]string, 0, len(nodes))
 	for i, r := range outcomes {
-		rows = append(rows, []string{screen.Printable(nodes[i].Name), took(r), r.words()})
+		rows = append(rows, []string{nodes[i].Name, took(r), r.words()})
 	}
 	list := screen.NewList(o.Stderr, false, screen.Columns(o.Stderr, o.Getenv("COLUMNS")), columns)
 	if err := list.Write(rows); err != nil {

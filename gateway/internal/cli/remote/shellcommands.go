@@ -15,7 +15,7 @@ const (
 )
 
 const (
-	userText = "--user names an account of the node; without it, the user of the agent is meant, which is root where the agent is " +
+	userText = "--user names an account of the node; without it, the user of the agent is meant, which is root if the agent is " +
 		"installed as a service. The node's own policy may forbid sessions, or allow some users only."
 	bridgeText = "A lost connection is tried again for a minute, and nothing is lost meanwhile; after that, what runs on the node is ended."
 	codeText   = "Exit code 127 says that the node has no such program, 126 that it cannot be run, and 255 that the session itself failed: " +
@@ -47,9 +47,9 @@ func ShellCommands() []cli.Command {
 			Text: "Runs CMD with its arguments as they stand here. No shell looks at them: for pipes and variables of the node, CMD is " +
 				"sh -c '...'. The words behind -- are for the node, also those that look like flags.\n\n" +
 				"On one node, standard input, output and error are those of this command, byte for byte, and the exit code is the program's, " +
-				"128 and the signal's number where a signal ended it. On several nodes, and with -l, each line begins with the node's name, " +
+				"128 and the signal's number if a signal ended it. On several nodes, and with -l, each line begins with the node's name, " +
 				"standard input is empty unless --stdin is given, and a table of all exit codes comes last, on standard error: then the exit " +
-				"code is 0 where all were 0, else 1. A line of more than 64 KiB is broken.\n\n" +
+				"code is 0 if all were 0, else 1. A line of more than 64 KiB is broken.\n\n" +
 				"^C sends the signal INT to the programs, a second ^C leaves them. " + cli.AskText + "\n\n" +
 				userText + " " + bridgeText + " " + codeText + "\n\n" + keyText,
 			Examples: []string{"muster node exec gpu-1 -- nvidia-smi -L", "muster node exec gpu-1 -- sh -c 'df -h / | tail -n 1'",

@@ -73,23 +73,7 @@ func sshNodes(ctx context.Context, s *cli.Session) (nodes []api.Node, err error)
 		}
 	}
 	selector := s.Flags.Text("selector")
-	if len(s.Words) > 0 && s.Flags.Given("selector") {
-		return nil, cli.Usagef("leave one of them out", "nodes are either named or selected")
-	}
-	for _, name := range s.Words {
-		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
-		if err != nil {
-			return nil, err
-		}
-		nodes = append(nodes, n)
-	}
-	if len(s.Words) > 0 {
-		return nodes, nil
-	}
-	err = s.EachNode(ctx, api.NodeFilter{Selector: selector}, func(n api.Node) error {
-		nodes = append(nodes, n)
-		return nil
-	})
+	nodes, err = s.Nodes(ctx, s.Words)
 	switch {
 	case err == nil && len(nodes) == 0 && selector != "":
 		err = cli.Hinted(fmt.Sprintf("no node matches %q", selector), "muster node ls -o wide shows all nodes with their labels")

@@ -10,7 +10,7 @@ import (
 const (
 	policyText = "The node's own policy may forbid it; without a word there, only the node itself is reached, " +
 		"by its loopback address, at any port."
-	rightsText = "--user names an account of the node whose rights count; without it, the user of the agent is meant, which is root where " +
+	rightsText = "--user names an account of the node whose rights count; without it, the user of the agent is meant, which is root if " +
 		"the agent is installed as a service."
 )
 
@@ -25,7 +25,7 @@ func TunnelCommands() []cli.Command {
 				"It goes on until ^C. A lost connection to the gateway is tried again for a minute, and nothing is lost meanwhile. Without a " +
 				"byte for half an hour, or as the gateway has it, the session ends.\n\n" +
 				fmt.Sprintf("It carries %d connections at once to each port; more wait until one of them ends.\n\n", wire.MaxConnections) +
-				"--host HOST has the node connect to another machine that it can reach, where its policy allows that. " + policyText + "\n\n" +
+				"--host HOST has the node connect to another machine that it can reach, if its policy allows that. " + policyText + "\n\n" +
 				keyText,
 			Examples: []string{"muster node forward gpu-1 8888", "muster node forward gpu-1 8022:22 6006",
 				"muster node forward gpu-1 0.0.0.0:8080:80", "muster node forward gpu-1 5432 --host db.internal"}},
@@ -37,7 +37,7 @@ func TunnelCommands() []cli.Command {
 			Examples: []string{"ssh -o ProxyCommand='muster node proxy %h %p' root@gpu-1",
 				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
 		{Name: "node cp", Args: "NAME:PATH... LOCAL | LOCAL... NAME:PATH", Least: 2, Most: -1, Flags: []string{"recursive", "user", "key"},
-			Run:     orderly(nodeCopy),
+			Run:     orderly(cli.With(nodeCopy)),
 			Summary: "copy files and folders from a node or to it",
 			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. If the target is " +
 				"a folder, the file keeps its name. Several files go into a folder: end the target with a slash. The file's permissions are kept " +

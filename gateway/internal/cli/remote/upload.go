@@ -17,6 +17,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
 )
 
 // upload copies a file to a node.
@@ -50,7 +51,7 @@ func upload(ctx context.Context, s *cli.Session, local string, to place) error {
 	if v.ready.Folder {
 		return cli.Hinted(to.path+" is a folder on the node", "name the file that is to be there")
 	}
-	shown := cli.NewProgress(s, to.node+":"+to.path, size, v.ready.Offset)
+	shown := s.Progress(to.node+":"+to.path, size, v.ready.Offset)
 	defer shown.Clear()
 	if err := v.send(file, size, shown, sum); err != nil {
 		return interrupted(ctx, err)
@@ -76,7 +77,7 @@ func openLocal(s *cli.Session, name string) (*os.File, fs.FileInfo, error) {
 }
 
 // send sends the rest of a file, and waits for what the node says of it.
-func (v *passage) send(file *os.File, size int64, shown *cli.Progress, sum hash.Hash) error {
+func (v *passage) send(file *os.File, size int64, shown *screen.Progress, sum hash.Hash) error {
 	if v.ready.Offset > size || v.ready.Offset < 0 {
 		return errors.New("the node says that it has more than the file")
 	}
@@ -110,7 +111,7 @@ func (v *passage) send(file *os.File, size int64, shown *cli.Progress, sum hash.
 }
 
 // pour sends bytes.
-func (v *passage) pour(from io.Reader, shown *cli.Progress) error {
+func (v *passage) pour(from io.Reader, shown *screen.Progress) error {
 	buffer := make([]byte, pipe.MaxFrame)
 	at := v.ready.Offset
 	for {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -15,18 +14,9 @@ const soon = time.Second
 
 // begin waits until a session has begun. say is told where that takes a while.
 func begin(s *cli.Session, a *Session, say func(string)) (pipe.Ready, error) {
-	waiting, stop := context.WithCancel(context.Background())
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		if s.Pause(waiting, soon) == nil && waiting.Err() == nil {
-			say("waiting for " + a.Node + "; ^C gives up")
-		}
-	}()
-	ready, err := a.Begin()
-	stop()
-	<-said
-	return ready, err
+	stop := s.After(soon, func() { say("waiting for " + a.Node + "; ^C gives up") })
+	defer stop()
+	return a.Begin()
 }
 
 // sayer prints lines of muster's own on standard error.

@@ -24,14 +24,14 @@ func newWay(c *client.Client, s api.Session) *way {
 	return &way{client: c, node: s.NodeID, id: s.ID}
 }
 
-// Send is of pipe.Carrier.
+// Send implements pipe.Carrier.
 func (w *way) Send(ctx context.Context, channel int, at int64, p pipe.Piece) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return w.client.SendPiece(ctx, w.node, w.id, channel, at, p)
 }
 
-// Fetch is of pipe.Carrier.
+// Fetch implements pipe.Carrier.
 func (w *way) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -3,7 +3,7 @@ package run
 
 import "muster/gateway/internal/cli"
 
-// Commands are all of the group.
+// Commands returns the commands of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "run ls", Args: "[NODE...]", Most: -1, Flags: []string{"selector", "all", "output"}, Run: runList,
@@ -27,8 +27,8 @@ func Commands() []cli.Command {
 		{Name: "run stop", Args: "NAME [NODE]", Least: 1, Most: -1, Flags: []string{"all", "grace"}, Run: cli.With(runStop),
 			Says:    map[string]string{"all": "on each node that has one of this name"},
 			Summary: "end a program, and remove it with its output",
-			Text: "The program and all that it has started are asked to end (SIGTERM), and killed after the grace. One that has ended by " +
-				"itself is only removed, and one that is still queued is taken back. Again it changes nothing.",
+			Text: "The program and all that it has started are asked to end (SIGTERM), and killed after the grace. A program that has ended by " +
+				"itself is only removed, and a queued one is taken back. Again it changes nothing.",
 			Examples: []string{"muster run stop train", "muster run stop train gpu-1 --grace 2m"}},
 		{Name: "run", Args: "NODE... -- PROGRAM [ARG...]", Most: -1, Program: true,
 			Flags: []string{"selector", "alloc", "name", "gpus", "env", "env-secret", "user", "dir", "wait", "expires", "key", "yes", "output"},

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/paste"
 )
 
@@ -35,34 +35,19 @@ func runsOf(n api.Node) []wire.Run {
 
 // runs are those of the nodes that were named, of those that --selector picks, or of all.
 func runs(ctx context.Context, s *cli.Session, names []string) (all []placed, err error) {
-	nodes := map[string]api.Node{}
-	add := func(n api.Node) error {
-		nodes[n.ID] = n
+	nodes, err := s.Nodes(ctx, names)
+	if client.IsNotFound(err) && s.Name == "run ls" && len(nodes) < len(names) {
+		message, _ := s.Explain(ctx, err)
+		name := names[len(nodes)]
+		return nil, cli.Hinted(message, "if "+name+" is a program: muster run show "+name+"; muster node ls --all shows the nodes")
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range nodes {
 		for _, r := range runsOf(n) {
 			all = append(all, placed{Node: n.Name, Status: n.Status, Run: r, id: n.ID})
 		}
-		return nil
-	}
-	if len(names) == 0 {
-		if err := s.EachNode(ctx, api.NodeFilter{Selector: s.Flags.Text("selector")}, add); err != nil {
-			return nil, err
-		}
-		waiting, err := queued(ctx, s, nodes, all)
-		return append(all, waiting...), err
-	}
-	if s.Flags.Given("selector") {
-		return nil, cli.Usagef("leave one of them out", "nodes are either named or selected")
-	}
-	for _, name := range names {
-		n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, name), nil)
-		var refused *wire.ErrorDetail
-		if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && s.Name == "run ls" {
-			return nil, cli.Hinted(refused.Message, "if "+name+" is a program: muster run show "+name+"; muster node ls --all shows the nodes")
-		}
-		if err != nil {
-			return nil, err
-		}
-		_ = add(n)
 	}
 	waiting, err := queued(ctx, s, nodes, all)
 	return append(all, waiting...), err
@@ -115,16 +100,12 @@ func runShow(ctx context.Context, s *cli.Session) error {
 }
 
 func (p placed) row(now time.Time) []string {
-	started := screen.Unknown
-	if p.StartedAt != nil {
-		started = screen.Ago(now, *p.StartedAt)
-	}
 	state := screen.OrUnknown(p.State)
 	if p.State == wire.RunRunning && p.Status != wire.StatusOnline {
 		state += "?" // nobody has heard from its node
 	}
-	return []string{screen.OrUnknown(p.Name), screen.OrUnknown(p.Node), state, screen.Number(p.ExitCode), gpusOf(p.GPUs), started,
-		screen.OrUnknown(p.User), screen.OrUnknown(p.Program), screen.OrUnknown(p.Why), screen.OrUnknown(p.Task)}
+	return []string{p.Name, p.Node, state, screen.Number(p.ExitCode), gpusOf(p.GPUs), screen.Since(now, p.StartedAt), p.User,
+		p.Program, p.Why, p.Task}
 }
 
 func gpusOf(gpus []string) string {
@@ -153,9 +134,9 @@ func find(ctx context.Context, s *cli.Session) ([]placed, error) {
 func look(ctx context.Context, s *cli.Session) (found, all []placed, err error) {
 	name := s.Words[0]
 	all, err = runs(ctx, s, s.Words[1:])
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound && len(s.Words) > 1 {
-		return nil, nil, notNode(s, refused.Message+"; ")
+	if client.IsNotFound(err) && len(s.Words) > 1 {
+		message, _ := s.Explain(ctx, err)
+		return nil, nil, notNode(s, message+"; ")
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(p placed) bool { return p.Name != name && p.Task != name }), all, err
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -14,38 +13,37 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// tasksPage is how many tasks are asked for at once.
-const tasksPage = 1000
+// latestTasks is how many of a type are looked through for one that is gone.
+const latestTasks = 1000
 
 // queued are the programs that are to start on these nodes, and that the nodes have not told of. Who may not see tasks sees none.
-func queued(ctx context.Context, s *cli.Session, nodes map[string]api.Node, told []placed) (all []placed, err error) {
-	f := api.TaskFilter{Type: wire.TaskWorkloadProcess, Open: true, Limit: tasksPage}
-	for {
+func queued(ctx context.Context, s *cli.Session, nodes []api.Node, told []placed) (all []placed, err error) {
+	f := api.TaskFilter{Type: wire.TaskWorkloadProcess, Open: true}
+	tasks, _, err := cli.Gather(0, func(limit int, cursor string) ([]api.Task, string, error) {
+		f.Limit, f.Cursor = limit, cursor
 		page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, f)
-		var refusal *wire.ErrorDetail
-		if errors.As(err, &refusal) && refusal.Code == wire.CodeForbidden {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, t := range page.Tasks {
-			n, wanted := nodes[t.NodeID]
-			if wanted && !slices.ContainsFunc(told, func(p placed) bool { return p.Task == t.ID }) {
-				all = append(all, placed{Node: n.Name, Status: n.Status, Run: runOf(t), id: n.ID, queued: &t})
-			}
-		}
-		if page.Next == "" {
-			return all, nil
-		}
-		f.Cursor = page.Next
+		return page.Tasks, page.Next, err
+	})
+	if cli.Code(err) == wire.CodeForbidden {
+		return nil, nil
 	}
+	wanted := make(map[string]*api.Node, len(nodes))
+	for i := range nodes {
+		wanted[nodes[i].ID] = &nodes[i]
+	}
+	for _, t := range tasks {
+		n := wanted[t.NodeID]
+		if n != nil && !slices.ContainsFunc(told, func(p placed) bool { return p.Task == t.ID }) {
+			all = append(all, placed{Node: n.Name, Status: n.Status, Run: runOf(t), id: n.ID, queued: &t})
+		}
+	}
+	return all, err
 }
 
 // gone is the newest task of a program that was looked for and that no node has; false: nothing is known of one, or this account may not
 // see tasks. If a node was named, only its tasks count.
 func gone(ctx context.Context, s *cli.Session) (api.Task, bool) {
-	page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, api.TaskFilter{Type: wire.TaskWorkloadProcess, Limit: tasksPage})
+	page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, api.TaskFilter{Type: wire.TaskWorkloadProcess, Limit: latestTasks})
 	at := slices.IndexFunc(page.Tasks, func(t api.Task) bool {
 		isThere := len(s.Words) < 2 || s.Words[1] == t.Node || s.Words[1] == t.NodeID
 		return isThere && (runOf(t).Name == s.Words[0] || t.ID == s.Words[0])

@@ -145,9 +145,8 @@ func (o *order) read() error {
 	if p.Name == "" {
 		p.Name = nameOf(o.Behind)
 	}
-	var refusal *wire.ErrorDetail
-	if err := p.Check(); errors.As(err, &refusal) {
-		return cli.Usagef(refusal.Hint, "%s", refusal.Message)
+	if err := cli.AsUsage(p.Check()); err != nil {
+		return err
 	}
 	switch {
 	case f.Alloc != "" && f.GPUs > 0:
@@ -224,21 +223,11 @@ func (o *order) queue(ctx context.Context, node cli.Target) (api.Task, error) {
 // startAll starts the program everywhere, and does not wait for its end.
 func (o *order) startAll(ctx context.Context, nodes []cli.Target) error {
 	failed := o.everywhere(ctx, nodes, o.startOne)
-	for i, err := range failed {
-		if err != nil && len(nodes) == 1 {
-			return err
-		}
-		if err != nil {
-			o.Trouble(ctx, nodes[i].Name, err)
-		}
-	}
+	err := o.report(ctx, nodes, failed)
 	if !o.json && ctx.Err() == nil && slices.Contains(failed, nil) {
 		o.say(o.next(nodes))
 	}
-	if errors.Join(failed...) != nil {
-		return cli.ErrReported
-	}
-	return nil
+	return err
 }
 
 // next says how to follow the program, and how to end it.
@@ -253,27 +242,13 @@ func (o *order) next(nodes []cli.Target) string {
 func (o *order) everywhere(ctx context.Context, nodes []cli.Target, then func(context.Context, cli.Target, api.Task) error) []error {
 	failed := make([]error, len(nodes))
 	tasks := make([]api.Task, len(nodes))
-	together(len(nodes), mostAtOnce, func(i int) { tasks[i], failed[i] = o.queue(ctx, nodes[i]) })
-	together(len(nodes), len(nodes), func(i int) {
+	cli.AtOnce(len(nodes), mostAtOnce, func(i int) { tasks[i], failed[i] = o.queue(ctx, nodes[i]) })
+	cli.AtOnce(len(nodes), len(nodes), func(i int) {
 		if failed[i] == nil {
 			failed[i] = then(ctx, nodes[i], tasks[i])
 		}
 	})
 	return failed
-}
-
-// together does something for each number below many, for so many at once at most.
-func together(many, most int, do func(int)) {
-	places := make(chan struct{}, most)
-	var all sync.WaitGroup
-	for i := range many {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			do(i)
-		})
-	}
-	all.Wait()
 }
 
 // startOne waits a little for the program to begin. A node that is away begins later.
@@ -340,7 +315,7 @@ func ended(ctx context.Context, s *cli.Session, task api.Task, within time.Durat
 func (o *order) print(node cli.Target, text string) {
 	o.printMu.Lock()
 	defer o.printMu.Unlock()
-	fmt.Fprintf(o.Stdout, "%s: %s\n", screen.Printable(node.Name), screen.Printable(text))
+	o.Printf("%s: %s\n", node.Name, text)
 }
 
 // say prints lines for a person.

@@ -29,14 +29,21 @@ func (o *order) waitAll(ctx context.Context, nodes []cli.Target) error {
 		o.say(o.left(len(nodes)) + "\n" + o.next(nodes))
 		return &cli.EndedWith{Code: 130}
 	}
+	for i, err := range failed {
+		var code *cli.EndedWith
+		if len(nodes) > 1 && errors.As(err, &code) && code.Err == nil {
+			failed[i] = fmt.Errorf("ended with exit code %d", code.Code)
+		}
+	}
+	return o.report(ctx, nodes, failed)
+}
+
+// report tells what failed on which node. Of one node alone it is the command's error.
+func (o *order) report(ctx context.Context, nodes []cli.Target, failed []error) error {
 	if len(nodes) == 1 {
 		return failed[0]
 	}
 	for i, err := range failed {
-		var code *cli.EndedWith
-		if errors.As(err, &code) && code.Err == nil {
-			err = fmt.Errorf("ended with exit code %d", code.Code)
-		}
 		if err != nil {
 			o.Trouble(ctx, nodes[i].Name, err)
 		}
@@ -132,20 +139,17 @@ func (o *order) output(node cli.Target) func(string) error {
 // outcome is how a program ended, as an exit code of this command.
 func (o *order) outcome(node cli.Target, run wire.Run) error {
 	switch {
-	case run.State == wire.RunExited && run.ExitCode != nil && *run.ExitCode == 0:
-		if run.Why != "" {
-			o.say(screen.Printable(node.Name) + ": " + screen.Printable(run.Why))
-		}
-		return nil
-	case run.State == wire.RunExited && run.ExitCode != nil:
-		if run.Why != "" {
-			o.say(screen.Printable(node.Name) + ": " + screen.Printable(run.Why))
-		}
-		return &cli.EndedWith{Code: *run.ExitCode}
 	case run.State == "":
 		return cli.Hinted(o.name+" was stopped and removed by somebody else", "muster events --node "+node.Name+" says by whom")
+	case run.State != wire.RunExited || run.ExitCode == nil:
+		return cli.Hinted(strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", o.name, run.State, run.Why), ": "), "muster run ls "+node.Name)
+	case run.Why != "":
+		o.sayOf(node, run.Why)
 	}
-	return cli.Hinted(strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", o.name, run.State, run.Why), ": "), "muster run ls "+node.Name)
+	if *run.ExitCode == 0 {
+		return nil
+	}
+	return &cli.EndedWith{Code: *run.ExitCode}
 }
 
 // reader reads the output of one program over as many answers as that takes.

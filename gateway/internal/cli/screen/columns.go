@@ -2,7 +2,7 @@ package screen
 
 import "unicode"
 
-// Width is how many columns of a terminal a text takes. It has no control characters: those have no width of their own.
+// Width returns how many columns of a terminal a text takes. The text must have no control characters: they have no width of their own.
 func Width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -11,8 +11,8 @@ func Width(s string) int {
 	return n
 }
 
-// Of is how many columns a character takes: 0 for one that is drawn over the one before, 2 for a wide one (Unicode TR 11, the blocks in
-// use).
+// Of returns how many columns a character takes: 0 if it is drawn over the character before it, 2 if it is wide (Unicode TR 11, the blocks
+// in use).
 func Of(r rune) int {
 	switch {
 	case r < 0x300:

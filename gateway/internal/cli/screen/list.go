@@ -37,7 +37,7 @@ type List struct {
 	err     error // the first that writing met
 }
 
-// NewList makes a list that is written to w, for a screen of so many columns; 0: it is no screen. A wide one has all columns.
+// NewList makes a list that is written to w, for a screen of limit columns; 0: it is no screen. With wide, the list has all columns.
 func NewList(w io.Writer, wide bool, limit int, columns []Column) *List {
 	l := &List{w: w, columns: columns, widths: make([]int, len(columns)), shown: make([]bool, len(columns)),
 		below: make([]bool, len(columns))}
@@ -50,10 +50,11 @@ func NewList(w io.Writer, wide bool, limit int, columns []Column) *List {
 	return l
 }
 
-// Limit is how many columns of the screen a row may take; 0: no limit.
+// Limit returns how many columns of the screen a row may take; 0: no limit.
 func (l *List) Limit() int { return l.limit }
 
-// Write writes rows, each with one cell for each column. The header comes before the first row.
+// Write writes rows, each with one cell for each column. It makes the cells safe to show. An empty cell means that the value is not known.
+// The header comes before the first row.
 func (l *List) Write(rows [][]string) error {
 	begun := l.begun
 	if !begun {
@@ -62,6 +63,11 @@ func (l *List) Write(rows [][]string) error {
 			header[i] = c.Name
 		}
 		rows = append([][]string{header}, rows...)
+	}
+	for _, row := range rows {
+		for i := range row {
+			row[i] = OrUnknown(row[i])
+		}
 	}
 	l.fit(rows)
 	l.begun = true
@@ -114,8 +120,8 @@ func (l *List) fit(rows [][]string) {
 	shrink(l.widths, l.limit, gap, func(int) int { return stump })
 }
 
-// Fit makes columns of these widths fit into a row of so many columns of the screen, with a gap between two. If the row is too wide with
-// all cells cut as far as they may be, columns are left out by rank, if drop is true: their width is 0. Then the widest are cut first.
+// Fit makes a row fit into limit columns of the screen, with gap blanks between two cells. If cutting cells cannot be enough and drop is
+// true, it first drops the columns with the highest rank (their width becomes 0). Then it cuts the widest cells.
 func Fit(columns []Column, widths []int, limit, gap int, drop bool) {
 	cut := func(i int) int {
 		if least := columns[i].Least; least > 0 {
@@ -138,7 +144,7 @@ func Fit(columns []Column, widths []int, limit, gap int, drop bool) {
 	shrink(widths, limit, gap, func(i int) int { return columns[i].Least })
 }
 
-// Total is how wide a row of these widths is.
+// Total returns how wide a row of these widths is.
 func Total(widths []int, gap int) int {
 	return total(widths, gap, func(i int) int { return widths[i] })
 }
@@ -186,7 +192,7 @@ func (l *List) line(row []string) string {
 	return strings.TrimRight(line.String(), " ")
 }
 
-// Cut makes a text fit into so many columns of a screen.
+// Cut shortens a text to this many columns of a screen.
 func Cut(s string, columns int) string { return cut(s, columns) }
 
 func cut(s string, columns int) string {

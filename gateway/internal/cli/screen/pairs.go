@@ -3,14 +3,19 @@ package screen
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
-// Pairs writes names with a text behind each. The texts begin in one column. On a screen of so many columns, a text that is too long
-// for its line goes on below; 0: there is no screen.
+// Pairs writes names with a text behind each, both made safe to show. An empty text means that the value is not known. The texts begin in
+// one column. screen is the width of the screen in columns: a text that is too long for its line goes on below; 0: there is no screen.
 func Pairs(w io.Writer, screen int, rows [][]string) {
 	names := 0
 	for _, row := range rows {
+		if row[0] != "" {
+			row[1] = OrUnknown(row[1])
+		}
+		row[0], row[1] = Printable(row[0]), Printable(row[1])
 		names = max(names, Width(row[0]))
 	}
 	columns := 0
@@ -26,6 +31,11 @@ func Pairs(w io.Writer, screen int, rows [][]string) {
 	}
 }
 
+// Known leaves out the pairs whose text is not known.
+func Known(rows [][]string) [][]string {
+	return slices.DeleteFunc(rows, func(row []string) bool { return row[1] == "" || row[1] == Unknown })
+}
+
 // Indent sets a command off; it may have several lines.
 func Indent(command string) string {
 	lines := strings.Split(strings.TrimSpace(command), "\n")
@@ -35,7 +45,7 @@ func Indent(command string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Wrap breaks paragraphs into lines of so many columns. Between two paragraphs there is an empty line.
+// Wrap breaks paragraphs into lines of at most columns characters. Between two paragraphs there is an empty line.
 func Wrap(text string, columns int) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i := range paragraphs {
@@ -44,8 +54,8 @@ func Wrap(text string, columns int) string {
 	return strings.Join(paragraphs, "\n\n")
 }
 
-// Fold breaks a line for a screen of so many columns, 0: there is none. What goes on below is indented. It breaks behind a comma or the
-// like where it can, so that a command within the text stays whole and can be pasted.
+// Fold breaks a line for a screen of this many columns, 0: there is no screen. The lines after the first are indented. It breaks behind a
+// comma or the like if it can, so that a command within the text stays whole and can be pasted.
 func Fold(line string, columns int, indent string) string {
 	var out strings.Builder
 	for columns > 0 && Width(line) > columns {

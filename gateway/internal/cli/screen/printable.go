@@ -25,7 +25,8 @@ func Printable(s string) string {
 	return out.String()
 }
 
-// PrintableLine is Printable for a line of a program's output: tabs become spaces, and a carriage return at its end is left out.
+// PrintableLine does what Printable does, for a line of a program's output: tabs become spaces, and a carriage return at its end is left
+// out.
 func PrintableLine(s string) string {
 	return Printable(strings.ReplaceAll(strings.TrimSuffix(s, "\r"), "\t", "    "))
 }

@@ -18,7 +18,8 @@ const (
 	widest    = 1000
 )
 
-// Columns asks the terminal that w is for its columns; 0: w is no terminal. What a person has set as COLUMNS counts more.
+// Columns returns how many columns the terminal w has; 0: w is no terminal. set is the value of COLUMNS: it wins over what the terminal
+// says.
 func Columns(w io.Writer, set string) int {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Unknown stands for what is not known: never a zero.
+// Unknown is printed for a value that is not known: never a zero.
 const Unknown = "-"
 
-// OrUnknown is the text made safe to print, or - if there is none.
+// OrUnknown returns the text made safe to print, or - if there is none.
 func OrUnknown(s string) string {
 	if s == "" {
 		return Unknown
@@ -19,13 +19,13 @@ func OrUnknown(s string) string {
 	return Printable(s)
 }
 
-// Model is the name of a GPU's model. The maker NVIDIA is left out.
+// Model returns the name of a GPU's model. The maker NVIDIA is left out.
 func Model(name string) string { return OrUnknown(strings.TrimPrefix(name, "NVIDIA ")) }
 
-// Number is a number, or - if it is not known.
+// Number returns a number, or - if it is not known.
 func Number[N int | int64](n *N) string { return Figure("%d", n) }
 
-// Figure is a number in a format, or - if it is not known.
+// Figure returns a number in a format, or - if it is not known.
 func Figure[N int | int64 | float64](format string, n *N) string {
 	if n == nil {
 		return Unknown
@@ -33,10 +33,10 @@ func Figure[N int | int64 | float64](format string, n *N) string {
 	return fmt.Sprintf(format, *n)
 }
 
-// Money is an amount in the currency of the prices, or - if it is not known.
+// Money returns an amount in the currency of the prices, or - if it is not known.
 func Money(m *float64) string { return Figure("%.2f", m) }
 
-// Price is what an hour costs, with two to four decimals, or - if it is not known.
+// Price returns what an hour costs, with two to four decimals, or - if it is not known.
 func Price(p *float64) string {
 	if p == nil {
 		return Unknown
@@ -45,7 +45,7 @@ func Price(p *float64) string {
 	return text + strings.Repeat("0", max(0, 2-(len(text)-1-strings.IndexByte(text, '.'))))
 }
 
-// Stamp is a time in UTC, or - if it is not known.
+// Stamp returns a time in UTC, or - if it is not known.
 func Stamp(at *time.Time) string {
 	if at == nil {
 		return Unknown
@@ -53,7 +53,7 @@ func Stamp(at *time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// Age is a duration as people say it: 12s, 4m, 3h, 2d.
+// Age returns a duration as people say it: 12s, 4m, 3h, 2d.
 func Age(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -68,10 +68,26 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
 }
 
-// Ago is how long ago a time was: "3h ago".
+// Ago returns how long ago a time was: "3h ago".
 func Ago(now, at time.Time) string { return Age(now.Sub(at)) + " ago" }
 
-// When is an end that may still be to come: "in 3h" or "2d ago".
+// Since returns how long ago a time was, or - if it is not known.
+func Since(now time.Time, at *time.Time) string {
+	if at == nil {
+		return Unknown
+	}
+	return Ago(now, *at)
+}
+
+// YesNo returns "yes" or "no".
+func YesNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// When says how far off a time is that may be past or still to come: "in 3h" or "2d ago".
 func When(now, end time.Time) string {
 	if now.Before(end) {
 		return "in " + Age(upward(end.Sub(now)))
@@ -91,7 +107,7 @@ func upward(d time.Duration) time.Duration {
 	return (d + unit - 1).Truncate(unit)
 }
 
-// Plural is "1 node" or "3 nodes".
+// Plural returns "1 node" or "3 nodes".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -99,7 +115,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Labels are a node's labels in one line, or - if there are none.
+// Labels returns a node's labels in one line, or - if there are none.
 func Labels(labels map[string]string) string {
 	pairs := make([]string, 0, len(labels))
 	for key, value := range labels {

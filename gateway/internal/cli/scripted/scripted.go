@@ -35,7 +35,7 @@ type Gateway struct {
 	asked   []string         // method, path with query, and body
 }
 
-// New is one that has no answers yet, and these commands.
+// New makes a gateway that has no answers yet, and these commands.
 func New(t *testing.T, all []cli.Command) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, commands: all, Now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), answers: map[string][]any{}}
@@ -47,7 +47,7 @@ func New(t *testing.T, all []cli.Command) *Gateway {
 // On says what is answered at a path: one thing after the other. A *wire.ErrorDetail is a refusal.
 func (g *Gateway) On(method, path string, answers ...any) { g.answers[method+" "+path] = answers }
 
-// Answers is what On was last told of a path, less what was given already.
+// Answers returns what On was last told of a path, less what was given already.
 func (g *Gateway) Answers(method, path string) []any { return g.answers[method+" "+path] }
 
 // ServeHTTP answers as the test says, and with 404 where it says nothing.
@@ -84,7 +84,7 @@ func refuse(w http.ResponseWriter, status int, detail *wire.ErrorDetail) {
 	_ = json.NewEncoder(w).Encode(wire.Error{Error: *detail})
 }
 
-// Requests are what was asked since the last call.
+// Requests returns what was asked since the last call.
 func (g *Gateway) Requests() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -3,10 +3,10 @@ package session
 
 import "muster/gateway/internal/cli"
 
-// Commands are all of the group.
+// Commands returns the commands of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "session ls", Flags: []string{"node", "type", "open", "tenant", "limit", "output"}, Run: sessionList,
+		{Name: "session ls", Flags: []string{"node", "type", "open", "tenant", "limit", "output"}, Run: cli.With(sessionList),
 			Says:    map[string]string{"node": "sessions with this node only", "type": "such as session.shell", "open": "only what goes on"},
 			Summary: "list sessions with nodes, newest first",
 			Text: "A session is a shell, a program, a tunnel or a copy. REC says whether its terminal is recorded. A table has the newest " +
@@ -16,7 +16,7 @@ func Commands() []cli.Command {
 			Summary:  "show all that is known of sessions",
 			Text:     "What went over a session is not kept, but for what the terminal of a shell showed. -o json has one object a line.",
 			Examples: []string{"muster session show s-4sl5ucv6e2vnxq7a"}},
-		{Name: "session play", Args: "ID", Least: 1, Most: 1, Flags: []string{"speed", "idle-limit", "to", "raw"}, Run: sessionPlay,
+		{Name: "session play", Args: "ID", Least: 1, Most: 1, Flags: []string{"speed", "idle-limit", "to", "raw"}, Run: cli.With(sessionPlay),
 			Says:    map[string]string{"to": "write the recording there, as asciicast v2 (- is standard output), and show nothing"},
 			Summary: "play what the terminal of a session showed",
 			Text: "q or ^C ends. The terminal here shows what the one there was sent, so it should be as large. What programs did to that " +

@@ -15,24 +15,23 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-const (
-	usualList = 100 // sessions of a table
-	pageSize  = 500 // sessions of one question
-)
+// usualList is how many sessions a table has.
+const usualList = 100
 
-func sessionList(ctx context.Context, s *cli.Session) error {
-	filter, limit, err := filterOf(s)
-	if err != nil {
-		return err
+func sessionList(ctx context.Context, s *cli.Session, o struct {
+	Filter api.SessionFilter
+	Open   bool
+}) error {
+	if o.Filter.Type != "" {
+		if _, err := wire.FindSessionType(o.Filter.Type); err != nil {
+			return err
+		}
 	}
-	var o struct{ Open bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
+	limit := o.Filter.Limit
 	if limit == 0 && s.Form != cli.FormJSON {
 		limit = usualList
 	}
-	sessions, more, err := fetch(ctx, s, filter, o.Open, limit)
+	sessions, more, err := fetch(ctx, s, o.Filter, o.Open, limit)
 	if err != nil {
 		return err
 	}
@@ -51,18 +50,6 @@ func sessionList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func filterOf(s *cli.Session) (f api.SessionFilter, limit int, err error) {
-	if err := s.Flags.Into(&f); err != nil {
-		return f, 0, err
-	}
-	if f.Type != "" {
-		if _, err := wire.FindSessionType(f.Type); err != nil {
-			return f, 0, err
-		}
-	}
-	return f, f.Limit, nil
-}
-
 // fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.
 func fetch(ctx context.Context, s *cli.Session, f api.SessionFilter, open bool, limit int) (found []api.Session, more bool,
 	err error) {
@@ -70,21 +57,24 @@ func fetch(ctx context.Context, s *cli.Session, f api.SessionFilter, open bool, 
 	if open {
 		states = []string{api.SessionWaiting, api.SessionOpen}
 	}
+	most := 0
+	if limit > 0 {
+		most = limit + 1 // that tells whether there are more
+	}
 	found = []api.Session{}
 	for _, f.Status = range states {
-		f.Cursor = ""
-		for more := true; more; more = f.Cursor != "" {
-			f.Limit = pageSize
+		some, _, err := cli.Gather(most, func(limit int, cursor string) ([]api.Session, string, error) {
+			f.Limit, f.Cursor = limit, cursor
 			page, err := cli.Get[api.SessionPage](ctx, s, f.Path(), f)
-			if err != nil {
-				return nil, false, err
-			}
-			found = append(found, page.Sessions...)
-			if limit > 0 && (len(found) > limit || len(found) == limit && page.Next != "") {
-				return found[:limit], true, nil
-			}
-			f.Cursor = page.Next
+			return page.Sessions, page.Next, err
+		})
+		if err != nil {
+			return nil, false, err
 		}
+		found = append(found, some...)
+	}
+	if limit > 0 && len(found) > limit {
+		return found[:limit], true, nil
 	}
 	return found, false, nil
 }
@@ -98,18 +88,8 @@ func columns() []screen.Column {
 }
 
 func row(s api.Session, now time.Time) []string {
-	return []string{
-		screen.Printable(s.ID), screen.OrUnknown(s.Node), screen.Printable(strings.TrimPrefix(s.Type, "session.")),
-		screen.OrUnknown(s.Status), yes(s.Recorded), screen.OrUnknown(s.CreatedBy), screen.OrUnknown(s.Address),
-		screen.Age(now.Sub(s.CreatedAt)), took(s, now), moved(s), screen.OrUnknown(s.End),
-	}
-}
-
-func yes(is bool) string {
-	if is {
-		return "yes"
-	}
-	return "no"
+	return []string{s.ID, s.Node, strings.TrimPrefix(s.Type, "session."), s.Status, screen.YesNo(s.Recorded), s.CreatedBy, s.Address,
+		screen.Age(now.Sub(s.CreatedAt)), took(s, now), moved(s), s.End}
 }
 
 // moved are the bytes in both directions.
@@ -137,42 +117,25 @@ func sessionShow(ctx context.Context, s *cli.Session) error {
 
 // show prints one session. What is not known is left out.
 func show(s *cli.Session, one api.Session) {
-	var rows [][]string
-	add := func(name, text string) {
-		if text != "" && text != screen.Unknown {
-			rows = append(rows, []string{name, text})
-		}
-	}
-	add("id", screen.Printable(one.ID))
-	add("node", screen.OrUnknown(one.Node))
-	add("node id", screen.OrUnknown(one.NodeID))
-	add("tenant", screen.OrUnknown(one.Tenant))
-	add("type", screen.OrUnknown(one.Type))
+	rows := [][]string{{"id", one.ID}, {"node", one.Node}, {"node id", one.NodeID}, {"tenant", one.Tenant}, {"type", one.Type}}
 	if params := string(one.Params); params != "null" {
-		add("params", screen.Printable(params))
+		rows = append(rows, []string{"params", params})
 	}
 	for _, name := range slices.Sorted(maps.Keys(one.About)) {
-		add(screen.Printable(name), screen.Printable(one.About[name]))
+		rows = append(rows, []string{name, one.About[name]})
 	}
-	add("status", screen.OrUnknown(one.Status))
-	add("why", screen.Printable(one.End))
-	add("exit code", screen.Number(one.ExitCode))
-	add("by", screen.OrUnknown(one.CreatedBy))
-	add("from", screen.OrUnknown(one.Address))
-	add("made", screen.Stamp(&one.CreatedAt)+" ("+screen.Ago(s.Now(), one.CreatedAt)+")")
-	add("begun", screen.Stamp(one.OpenedAt))
-	add("ended", screen.Stamp(one.EndedAt))
-	add("took", took(one, s.Now()))
+	bytes, play := "", ""
 	if one.BytesIn != nil && one.BytesOut != nil {
-		add("bytes", fmt.Sprintf("%d to the node, %d from it", *one.BytesIn, *one.BytesOut))
+		bytes = fmt.Sprintf("%d to the node, %d from it", *one.BytesIn, *one.BytesOut)
 	}
-	add("ends", bounds(one))
-	add("signed with", screen.Printable(one.SigningKeyID))
-	add("recorded", yes(one.Recorded))
 	if one.Recorded {
-		add("play", s.Pasted("session play "+one.ID))
+		play = s.Pasted("session play " + one.ID)
 	}
-	screen.Pairs(s.Stdout, s.Screen(), rows)
+	rows = append(rows, [][]string{{"status", one.Status}, {"why", one.End}, {"exit code", screen.Number(one.ExitCode)}, {"by", one.CreatedBy},
+		{"from", one.Address}, {"made", screen.Stamp(&one.CreatedAt) + " (" + screen.Ago(s.Now(), one.CreatedAt) + ")"},
+		{"begun", screen.Stamp(one.OpenedAt)}, {"ended", screen.Stamp(one.EndedAt)}, {"took", took(one, s.Now())}, {"bytes", bytes},
+		{"ends", bounds(one)}, {"signed with", one.SigningKeyID}, {"recorded", screen.YesNo(one.Recorded)}, {"play", play}}...)
+	screen.Pairs(s.Stdout, s.Screen(), screen.Known(rows))
 }
 
 // bounds say when a session that goes on ends by itself.

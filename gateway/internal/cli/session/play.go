@@ -27,19 +27,15 @@ type pace struct {
 	pause time.Duration // the longest; 0: as it was
 }
 
-func paceOf(s *cli.Session) (p pace, err error) {
+func paceOf(s *cli.Session, text, idle string) (p pace, err error) {
 	p.speed = 1
-	var o struct{ Speed, IdleLimit string }
-	if err := s.Flags.Into(&o); err != nil {
-		return p, err
-	}
-	if text := o.Speed; text != "" {
+	if text != "" {
 		p.speed, err = strconv.ParseFloat(text, 64)
 		if err != nil || !(p.speed > 0 && p.speed <= fastest) {
 			return p, cli.Usagef("write a number such as 2 or 0.5", "--speed %q is no speed", text)
 		}
 	}
-	if o.IdleLimit == "0" {
+	if idle == "0" {
 		return p, nil
 	}
 	longest := struct{ IdleLimit time.Duration }{usualPause}
@@ -57,33 +53,26 @@ func (p pace) wait(passed time.Duration) time.Duration {
 	return wait
 }
 
-func sessionPlay(ctx context.Context, s *cli.Session) error {
-	p, err := paceOf(s)
-	if err != nil {
-		return err
-	}
-	var o struct {
-		Raw bool
-		To  string
-	}
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
-	raw := o.Raw
-	to := o.To
+func sessionPlay(ctx context.Context, s *cli.Session, o struct {
+	Speed, IdleLimit, To string
+	Raw                  bool
+}) error {
+	p, err := paceOf(s, o.Speed, o.IdleLimit)
 	in, out := s.Terminal()
 	switch {
-	case to != "" && raw:
+	case err != nil:
+		return err
+	case o.To != "" && o.Raw:
 		return cli.Usagef("leave one of them out", "--to and --raw exclude each other")
-	case to == "" && !raw && out == nil:
+	case o.To == "" && !o.Raw && out == nil:
 		return cli.Usagef("--to FILE keeps the recording, and --raw writes what the terminal was sent", "this is no terminal to play it on")
 	}
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
-	if to != "" {
-		return keep(ctx, s, c, to)
+	if o.To != "" {
+		return keep(ctx, s, c, o.To)
 	}
 	cast, err := os.CreateTemp("", "muster-*.cast") // it is played slower than the gateway waits
 	if err != nil {
@@ -100,7 +89,7 @@ func sessionPlay(ctx context.Context, s *cli.Session) error {
 	if _, err := cast.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if raw {
+	if o.Raw {
 		err = pour(cast, s.Stdout)
 	} else {
 		err = perform(ctx, s, in, out, func(ctx context.Context, to io.Writer) error { return p.play(ctx, s, cast, to) })

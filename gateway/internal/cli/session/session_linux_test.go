@@ -351,7 +351,7 @@ func TestPlay(t *testing.T) {
 			t.Errorf("pause %d: %s, want %s", i, got, want)
 		}
 	}
-	p.see("one twoä \x1b[?1049h\x18")
+	p.see("one twoä \x1b[?1049h")
 	p.see("\x1b[?1049l")
 	p.ends(0)
 }

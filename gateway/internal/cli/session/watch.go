@@ -32,7 +32,7 @@ func sessionWatch(ctx context.Context, s *cli.Session, o struct{ Raw bool }) err
 	}
 	defer live.Close()
 	if raw {
-		return watch(live, s.Stdout, func(text string) { fmt.Fprintln(s.Stderr, screen.Printable(text)) })
+		return watch(live, s.Stdout, func(text string) { s.Say(screen.Printable(text)) })
 	}
 	fmt.Fprintf(s.Stderr, "watching %s on %s; q leaves\n", screen.Printable(one.ID), screen.Printable(one.Node))
 	err = perform(ctx, s, in, out, func(ctx context.Context, to io.Writer) error {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Nearest are the names that what was typed is a misspelling of, if any. Of a name with several words each word must be near. Words may
+// Nearest returns the names of which the typed words may be a misspelling. If a name has several words, each word must be near. Words may
 // follow the name.
 func Nearest(typed, names []string) []string {
 	var near []string
@@ -36,7 +36,7 @@ func misspelt(typed, name []string) (changes int, ok bool) {
 		if max(len(word), len(typed[i]))-min(len(word), len(typed[i])) > most {
 			return 0, false
 		}
-		d := distance(typed[i], word)
+		d := Distance(typed[i], word)
 		if d > most {
 			return 0, false
 		}
@@ -45,8 +45,8 @@ func misspelt(typed, name []string) (changes int, ok bool) {
 	return changes, true
 }
 
-// distance is how many letters were changed, left out, put in, or swapped with the next one (optimal string alignment, over bytes).
-func distance(a, b string) int {
+// Distance returns how many letters were changed, left out, put in, or swapped with the next one (optimal string alignment, over bytes).
+func Distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
 		rows[i] = make([]int, len(b)+1)

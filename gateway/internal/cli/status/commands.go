@@ -4,7 +4,7 @@ package status
 
 import "muster/gateway/internal/cli"
 
-// Commands are those at the top, without a group.
+// Commands returns the commands that belong to no group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "status", Flags: []string{"output"}, Forms: []string{cli.FormTable, cli.FormJSON}, Run: status,

@@ -61,15 +61,15 @@ func (p *patient) report(checks []api.Check) error {
 	for _, c := range checks {
 		counts[c.Outcome]++
 		if n := seen[c.Seen]; n > 1 && p.refused[c.Seen] {
-			last = append(last, []string{fmt.Sprintf("%d not for you", n), screen.Printable(c.Seen)})
+			last = append(last, []string{fmt.Sprintf("%d not for you", n), c.Seen})
 			seen[c.Seen] = 0
 		}
 		if p.refused[c.Seen] && seen[c.Seen] != 1 {
 			c.Seen = "not for this account: see the end"
 		}
-		rows = append(rows, []string{fmt.Sprintf("%-8s %s", c.Outcome, c.Check), screen.Printable(c.Seen)})
+		rows = append(rows, []string{fmt.Sprintf("%-8s %s", c.Outcome, c.Check), c.Seen})
 		if c.Next != "" {
-			rows = append(rows, []string{"", "next: " + screen.Printable(c.Next)})
+			rows = append(rows, []string{"", "next: " + c.Next})
 		}
 	}
 	var out bytes.Buffer
@@ -80,7 +80,8 @@ func (p *patient) report(checks []api.Check) error {
 			said = append(said, fmt.Sprintf("%d %s", counts[outcome], outcome))
 		}
 	}
-	p.Printf("%s%d checks: %s\n", out.String(), len(checks), strings.Join(said, ", "))
+	fmt.Fprint(p.Stdout, p.PastedText(out.String()))
+	p.Printf("%d checks: %s\n", len(checks), strings.Join(said, ", "))
 	return nil
 }
 

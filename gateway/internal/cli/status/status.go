@@ -196,7 +196,7 @@ func show(s *cli.Session, r api.StatusReport) {
 	}
 	rows = append(rows, []string{"wrong", wrongText(r)})
 	for _, u := range r.Unread {
-		rows = append(rows, []string{u.Part, "not shown: " + screen.Printable(u.Why)})
+		rows = append(rows, []string{u.Part, "not shown: " + u.Why})
 	}
 	var out bytes.Buffer
 	screen.Pairs(&out, columns, rows)
@@ -210,7 +210,7 @@ func show(s *cli.Session, r api.StatusReport) {
 		}
 		out.WriteString(text + "\n        " + t.Command + "\n")
 	}
-	s.Printf("%s", out.String())
+	fmt.Fprint(s.Stdout, s.PastedText(out.String()))
 }
 
 // trouble names the node, where the text does not.
@@ -305,7 +305,8 @@ func staleText(r api.StatusReport) string {
 	if told || r.Fleet == nil || r.Fleet.Statuses[wire.StatusStale] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s: muster ls --status stale, muster help stale-node", screen.Plural(r.Fleet.Statuses[wire.StatusStale], "stale node"))
+	return fmt.Sprintf("; %s: muster ls --status stale, muster help stale-node", screen.Plural(r.Fleet.Statuses[wire.StatusStale],
+		"stale node"))
 }
 
 func silencedText(r api.StatusReport) string {

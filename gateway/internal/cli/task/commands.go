@@ -7,7 +7,7 @@ const paramText = "Params stand behind the type as NAME=VALUE. NAME=@FILE takes 
 	"one), @- from standard input; a text that begins with @ is written with two. A list takes NAME=VALUE again and again, a " +
 	"map NAME=KEY=VALUE. muster task types TYPE shows the params of a type."
 
-// Commands are all of the group.
+// Commands returns the commands of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "task run", Args: "NODE... TYPE [NAME=VALUE...]", Least: 1, Most: -1,
@@ -20,7 +20,7 @@ func Commands() []cli.Command {
 			Summary: "give nodes a task",
 			Text: paramText + "\n\nA workload whose params have allocation=ID needs no node: it runs where that " +
 				"allocation is.\n\nThe command ends when the tasks are queued. With --wait it shows what they write while they run, and " +
-				"ends when all have ended: with 0 where each was completed, else with 1. Ended by ^C it leaves the tasks as they are.\n\n" +
+				"ends when all have ended: with 0 if each was completed, else with 1. Ended by ^C it leaves the tasks as they are.\n\n" +
 				"--at-most and --stop-after are for work that should not hit all nodes at once: both wait. " + cli.AskText +
 				"\n\nWith --key FILE the task is signed here with a key that the gateway does not have; muster key add --task makes nodes " +
 				"trust it.",
@@ -28,7 +28,7 @@ func Commands() []cli.Command {
 				"muster task run gpu-1 provision_user username=ada ssh_public_keys=@ada.pub --wait",
 				"muster task run -l tier=spot workload.stop all=true --at-most 10 --stop-after 2 --yes",
 				"muster task run gpu-1 workload.oci_launch --params launch.json --key /media/usb/task.key"}},
-		{Name: "task ls", Flags: []string{"node", "type", "status", "open", "lost", "tenant", "limit", "output"}, Run: taskList,
+		{Name: "task ls", Flags: []string{"node", "type", "status", "open", "lost", "tenant", "limit", "output"}, Run: cli.With(taskList),
 			Says:    map[string]string{"node": "tasks of this node only", "status": "such as running, completed or failed"},
 			Summary: "list tasks, newest first",
 			Text:    "A table has the newest hundred unless --limit says another number. -o json has all.",
@@ -44,14 +44,14 @@ func Commands() []cli.Command {
 			Text: "Of long output the beginning (64 KiB) and the end (192 KiB) are kept. A line says how much is missing between them. " +
 				"Into a file or a pipe the bytes go as they are; on a terminal, what could control it is escaped.",
 			Examples: []string{"muster task logs 4sl5ucv6e2vnxq7a", "muster task logs -f 4sl5ucv6e2vnxq7a"}},
-		{Name: "task download", Args: "ID [FILE]", Least: 1, Most: 2, Flags: []string{"force"}, Run: taskDownload,
+		{Name: "task download", Args: "ID [FILE]", Least: 1, Most: 2, Flags: []string{"force"}, Run: cli.With(taskDownload),
 			Says:     map[string]string{"force": "replace a file that is there"},
 			Summary:  "get the file that a task made",
 			Text:     "Without FILE it gets the name that the node gave it, in this directory. FILE - is standard output.",
 			Examples: []string{"muster task download 4sl5ucv6e2vnxq7a", "muster task download 4sl5ucv6e2vnxq7a - | tar tz"}},
 		{Name: "task cancel", Args: "ID...", Least: 1, Most: -1, Run: taskCancel,
 			Summary: "end tasks",
-			Text: "A task that waits ends at once. One that runs is ended by its node, within seconds; muster task show says when that " +
+			Text: "A task that waits ends at once. A running task is ended by its node, within seconds; muster task show says when that " +
 				"was. What it has done by then stays done.",
 			Examples: []string{"muster task cancel 4sl5ucv6e2vnxq7a"}},
 		{Name: "task retry", Args: "ID...", Least: 1, Most: -1, Run: taskRetry,

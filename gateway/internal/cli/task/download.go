@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +14,7 @@ import (
 )
 
 // taskDownload gets the file that a task made. It is whole under its name, or not there.
-func taskDownload(ctx context.Context, s *cli.Session) error {
+func taskDownload(ctx context.Context, s *cli.Session, o struct{ Force bool }) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -34,15 +33,10 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 	if len(s.Words) == 2 {
 		name = s.Words[1]
 	}
-	var o struct{ Force bool }
-	if err := s.Flags.Into(&o); err != nil {
-		return err
-	}
 	if err := saveArchive(ctx, c, task, name, o.Force); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s: %s, sha256 %s\n", screen.Printable(name), screen.Plural(int(task.Archive.Size), "byte"),
-		screen.Printable(task.Archive.SHA256))
+	s.Printf("%s: %s, sha256 %s\n", name, screen.Plural(int(task.Archive.Size), "byte"), task.Archive.SHA256)
 	return nil
 }
 

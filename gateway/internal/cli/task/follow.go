@@ -11,7 +11,7 @@ import (
 )
 
 // follow shows what a task writes until the task has ended, and gives the task as it is then. to may be nil.
-func follow(ctx context.Context, p *progress, id string, to *screen.Lines) (api.Task, error) {
+func follow(ctx context.Context, p progress, id string, to *screen.Lines) (api.Task, error) {
 	c, err := p.session.Client(ctx)
 	if err != nil {
 		return api.Task{}, err
@@ -36,7 +36,7 @@ func follow(ctx context.Context, p *progress, id string, to *screen.Lines) (api.
 }
 
 func taskLogs(ctx context.Context, s *cli.Session, o struct{ Follow bool }) error {
-	p := newProgress(s, false)
+	p := newProgress(s)
 	to := p.output("")
 	if !o.Follow {
 		c, err := s.Client(ctx)

@@ -11,20 +11,27 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-const (
-	usualList = 100 // tasks of a table
-	pageSize  = 500 // tasks of one question
-)
+// usualList is how many tasks a table has.
+const usualList = 100
 
-func taskList(ctx context.Context, s *cli.Session) error {
-	filter, limit, err := filterOf(s)
-	if err != nil {
+func taskList(ctx context.Context, s *cli.Session, filter api.TaskFilter) error {
+	if _, err := s.Flags.OneOf("status", "", wire.TaskStatuses()...); err != nil {
 		return err
 	}
+	if filter.Type != "" {
+		if _, err := findType(filter.Type); err != nil {
+			return err
+		}
+	}
+	limit := filter.Limit
 	if limit == 0 && s.Form != cli.FormJSON {
 		limit = usualList
 	}
-	tasks, more, err := fetch(ctx, s, filter, limit)
+	tasks, next, err := cli.Gather(limit, func(limit int, cursor string) ([]api.Task, string, error) {
+		filter.Limit, filter.Cursor = limit, cursor
+		page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, filter)
+		return page.Tasks, page.Next, err
+	})
 	if err != nil {
 		return err
 	}
@@ -35,44 +42,11 @@ func taskList(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	footer := screen.Plural(len(tasks), "task")
-	if more {
+	if next != "" {
 		footer += "; there are older ones: --limit N shows more"
 	}
 	fmt.Fprintln(s.Stdout, footer)
 	return nil
-}
-
-func filterOf(s *cli.Session) (f api.TaskFilter, limit int, err error) {
-	if err := s.Flags.Into(&f); err != nil {
-		return f, 0, err
-	}
-	if f.Type != "" {
-		if _, err := findType(f.Type); err != nil {
-			return f, 0, err
-		}
-	}
-	f.Status, err = s.Flags.OneOf("status", "", wire.TaskStatuses()...)
-	return f, f.Limit, err
-}
-
-// fetch gets so many tasks, page by page; 0: all.
-func fetch(ctx context.Context, s *cli.Session, f api.TaskFilter, limit int) (tasks []api.Task, more bool, err error) {
-	tasks = []api.Task{}
-	for {
-		f.Limit = pageSize
-		if limit > 0 {
-			f.Limit = min(limit-len(tasks), pageSize)
-		}
-		page, err := cli.Get[api.TaskPage](ctx, s, api.PathTasks, f)
-		if err != nil {
-			return nil, false, err
-		}
-		tasks = append(tasks, page.Tasks...)
-		if page.Next == "" || limit > 0 && len(tasks) >= limit {
-			return tasks, page.Next != "", nil
-		}
-		f.Cursor = page.Next
-	}
 }
 
 func columns() []screen.Column {
@@ -83,18 +57,16 @@ func columns() []screen.Column {
 }
 
 func row(t api.Task, now time.Time) []string {
-	return []string{
-		screen.Printable(t.ID), screen.OrUnknown(t.Node), screen.OrUnknown(t.Type), statusOf(t), screen.Number(t.ExitCode),
-		screen.Age(now.Sub(t.CreatedAt)), took(t, now), screen.OrUnknown(t.CreatedBy), screen.OrUnknown(why(t)),
-	}
+	return []string{t.ID, t.Node, t.Type, statusOf(t), screen.Number(t.ExitCode), screen.Age(now.Sub(t.CreatedAt)), took(t, now), t.CreatedBy,
+		why(t)}
 }
 
 // statusOf says that a running task is to end.
 func statusOf(t api.Task) string {
 	if t.CancelAskedAt != nil && !wire.TaskEnded(t.Status) {
-		return screen.Printable(t.Status) + ", to end"
+		return t.Status + ", to end"
 	}
-	return screen.OrUnknown(t.Status)
+	return t.Status
 }
 
 // took is how long the work has taken until its end, or until now.

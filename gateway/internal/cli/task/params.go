@@ -56,11 +56,7 @@ func readWords(s *cli.Session) (asked, error) {
 // findType turns the refusal of an unknown type into a usage error.
 func findType(name string) (wire.TaskType, error) {
 	kind, err := wire.FindTaskType(name)
-	var refusal *wire.ErrorDetail
-	if errors.As(err, &refusal) {
-		return kind, cli.Usagef(refusal.Hint, "%s", refusal.Message)
-	}
-	return kind, err
+	return kind, cli.AsUsage(err)
 }
 
 // readParams joins the file of --params, the words and --timeout, and checks them as the gateway and the node will.
@@ -106,11 +102,7 @@ func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.
 	if err == nil {
 		err = checkParams(kind, raw, fromFile)
 	}
-	var refusal *wire.ErrorDetail
-	if errors.As(err, &refusal) {
-		err = cli.Usagef(refusal.Hint, "%s", refusal.Message)
-	}
-	return raw, err
+	return raw, cli.AsUsage(err)
 }
 
 // checkParams refuses here what the gateway would refuse for every node.

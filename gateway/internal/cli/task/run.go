@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -127,28 +128,13 @@ func (o *order) queueOne(ctx context.Context, t cli.Target) (api.Task, error) {
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.
 func (o *order) watchAll(ctx context.Context, nodes []cli.Target) error {
 	w := newWatch(o, nodes)
-	defer w.progress.clear()
-	window := o.flags.AtMost
-	if window == 0 {
-		window = len(nodes)
-	}
-	open := make(chan struct{}, window)
-	var running sync.WaitGroup
-	for _, node := range nodes {
-		select {
-		case open <- struct{}{}:
-		case <-ctx.Done():
+	defer w.progress.Clear()
+	cli.AtOnce(len(nodes), cmp.Or(o.flags.AtMost, len(nodes)), func(i int) {
+		if ctx.Err() == nil && !w.stopped() {
+			w.one(ctx, nodes[i])
 		}
-		if ctx.Err() != nil || w.stopped() {
-			break
-		}
-		running.Go(func() {
-			defer func() { <-open }()
-			w.one(ctx, node)
-		})
-	}
-	running.Wait()
-	w.progress.clear()
+	})
+	w.progress.Clear()
 	return w.end(ctx)
 }
 

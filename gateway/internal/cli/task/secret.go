@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"fmt"
 
 	"muster/gateway/api"
 	"muster/gateway/internal/cli"
@@ -11,7 +10,7 @@ import (
 )
 
 func secretSet(ctx context.Context, s *cli.Session, f api.ListFilter) error {
-	value, err := s.ReadValue("secret")
+	value, err := s.ReadValue("secret", cli.FileOrPipe)
 	if err != nil {
 		return err
 	}
@@ -23,8 +22,7 @@ func secretSet(ctx context.Context, s *cli.Session, f api.ListFilter) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The secret %s of the tenant %s is kept. Tasks of that tenant can name it.\n", screen.Printable(set.Name),
-		screen.Printable(set.Tenant))
+	s.Printf("The secret %s of the tenant %s is kept. Tasks of that tenant can name it.\n", set.Name, set.Tenant)
 	return nil
 }
 
@@ -32,20 +30,12 @@ func secretList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
 	return cli.ShowList(ctx, s, api.PathSecrets, &api.ListFilter{}, columns, func(l api.SecretList) [][]string {
 		return cli.Rows(l.Secrets, func(k api.Secret) []string {
-			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt),
-				screen.OrUnknown(k.ChangedBy)}
+			return []string{k.Name, k.Tenant, screen.Ago(s.Now(), k.ChangedAt), k.ChangedBy}
 		})
 	})
 }
 
 func secretDrop(ctx context.Context, s *cli.Session, f api.ListFilter) error {
-	deed := "drop the secret " + s.Words[0]
-	if err := s.Agree(deed, deed); err != nil {
-		return err
-	}
-	if err := cli.Drop(ctx, s, api.At(api.PathSecret, s.Words[0]), f); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))
-	return nil
+	name := s.Words[0]
+	return s.Drop(ctx, api.At(api.PathSecret, name), f, "drop the secret "+name, "The secret "+name+" is forgotten.")
 }

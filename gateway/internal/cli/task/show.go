@@ -18,43 +18,26 @@ func taskShow(ctx context.Context, s *cli.Session) error {
 
 // showTask prints one task. What is not known is left out, the output comes last.
 func showTask(s *cli.Session, t api.Task) {
-	rows := [][]string{
-		{"id", screen.Printable(t.ID)}, {"node", screen.OrUnknown(t.Node)}, {"node id", screen.OrUnknown(t.NodeID)},
-		{"tenant", screen.OrUnknown(t.Tenant)}, {"type", screen.OrUnknown(t.Type)}, {"params", screen.Printable(string(t.Params))},
-		{"status", statusOf(t)},
-	}
-	add := func(name, text string) {
-		if text != "" && text != screen.Unknown {
-			rows = append(rows, []string{name, text})
-		}
-	}
-	add("waits for", screen.Printable(t.QueueReason))
-	add("exit code", screen.Number(t.ExitCode))
-	add("code", screen.Printable(t.Code))
-	add("error", screen.Printable(t.Error))
+	always := [][]string{{"id", t.ID}, {"node", t.Node}, {"node id", t.NodeID}, {"tenant", t.Tenant}, {"type", t.Type},
+		{"params", string(t.Params)}, {"status", statusOf(t)}}
+	known := [][]string{{"waits for", t.QueueReason}, {"exit code", screen.Number(t.ExitCode)}, {"code", t.Code}, {"error", t.Error}}
 	for _, name := range slices.Sorted(maps.Keys(t.Values)) {
-		add(screen.Printable(name), screen.Printable(string(t.Values[name])))
+		known = append(known, []string{name, string(t.Values[name])})
 	}
-	rows = append(rows, []string{"made", fmt.Sprintf("%s by %s (%s)", screen.Stamp(&t.CreatedAt), screen.OrUnknown(t.CreatedBy),
-		screen.Ago(s.Now(), t.CreatedAt))})
-	add("good until", screen.Stamp(&t.ExpiresAt))
-	add("claimed", screen.Stamp(t.ClaimedAt))
-	add("begun", screen.Stamp(t.StartedAt))
-	add("ended", screen.Stamp(t.FinishedAt))
-	add("took", took(t, s.Now()))
+	cancel, archive := "", ""
 	if t.CancelAskedAt != nil {
-		add("cancel", screen.Stamp(t.CancelAskedAt)+" by "+screen.OrUnknown(t.CancelAskedBy))
+		cancel = screen.Stamp(t.CancelAskedAt) + " by " + screen.OrUnknown(t.CancelAskedBy)
 	}
-	add("repeats", screen.Printable(t.RetryOf))
-	add("repeated as", screen.Printable(t.RetriedAs))
-	add("signed with", screen.Printable(t.SigningKeyID))
-	add("claimed by", screen.Printable(t.ClaimFingerprint))
-	add("proof", screen.Printable(t.Proof))
 	if t.Archive != nil {
-		add("archive", fmt.Sprintf("%s, %s: %s", screen.Printable(t.Archive.Name), screen.Plural(int(t.Archive.Size), "byte"),
-			s.Pasted("task download "+t.ID)))
+		archive = fmt.Sprintf("%s, %s: %s", t.Archive.Name, screen.Plural(int(t.Archive.Size), "byte"), s.Pasted("task download "+t.ID))
 	}
-	screen.Pairs(s.Stdout, s.Screen(), rows)
+	known = append(known, [][]string{
+		{"made", screen.Stamp(&t.CreatedAt) + " by " + screen.OrUnknown(t.CreatedBy) + " (" + screen.Ago(s.Now(), t.CreatedAt) + ")"},
+		{"good until", screen.Stamp(&t.ExpiresAt)}, {"claimed", screen.Stamp(t.ClaimedAt)}, {"begun", screen.Stamp(t.StartedAt)},
+		{"ended", screen.Stamp(t.FinishedAt)}, {"took", took(t, s.Now())}, {"cancel", cancel}, {"repeats", t.RetryOf},
+		{"repeated as", t.RetriedAs}, {"signed with", t.SigningKeyID}, {"claimed by", t.ClaimFingerprint}, {"proof", t.Proof},
+		{"archive", archive}}...)
+	screen.Pairs(s.Stdout, s.Screen(), append(always, screen.Known(known)...))
 	showOutput(s, t)
 }
 

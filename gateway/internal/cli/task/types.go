@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -72,23 +73,15 @@ func paramNames(t wire.TaskType) string {
 
 // showType prints one type with its params.
 func showType(s *cli.Session, t wire.TaskType) error {
-	touches := t.Touches
-	if touches == "" {
-		touches = "nothing: it only looks"
-	}
 	screen.Pairs(s.Stdout, s.Screen(), [][]string{
-		{"type", t.Name}, {"does", t.About}, {"touches", touches},
+		{"type", t.Name}, {"does", t.About}, {"touches", cmp.Or(t.Touches, "nothing: it only looks")},
 		{"takes", fmt.Sprintf("at most %s, or as timeout_seconds says, up to %s", screen.Age(t.Timeout), screen.Age(t.Longest))},
 		{"drained nodes", mayRun(t.Drained)}, {"if it gets lost", repeats(t.Repeat)},
 	})
 	fmt.Fprintln(s.Stdout)
 	columns := []screen.Column{{Name: "PARAM"}, {Name: "KIND"}, {Name: "NEEDED", Rank: 1}, {Name: "WHAT IT IS", Least: 20}}
 	return s.List(columns).Write(cli.Rows(t.Params(), func(p wire.TaskParam) []string {
-		needed := "no"
-		if p.Required {
-			needed = "yes"
-		}
-		return []string{p.Name, p.Kind, needed, p.About}
+		return []string{p.Name, p.Kind, screen.YesNo(p.Required), p.About}
 	}))
 }
 

@@ -25,7 +25,7 @@ type watch struct {
 	*order
 	nodes    []cli.Target
 	streams  chan struct{}
-	progress *progress
+	progress progress
 
 	mu      sync.Mutex
 	tasks   map[string]string // by node id: the task's id
@@ -36,7 +36,7 @@ type watch struct {
 
 func newWatch(o *order, nodes []cli.Target) *watch {
 	return &watch{order: o, nodes: nodes, streams: make(chan struct{}, mostStreams), tasks: map[string]string{}, ended: map[string]int{},
-		progress: newProgress(o.Session, len(nodes) > 1 && !o.json)}
+		progress: newProgress(o.Session)}
 }
 
 // one queues the task of one node and follows it to its end.
@@ -68,7 +68,7 @@ func (w *watch) one(ctx context.Context, node cli.Target) {
 		}
 		return
 	}
-	w.done(node, task)
+	w.over(node, task)
 }
 
 // prefix is what stands before each line of a node's output; empty if there is one node only.
@@ -85,12 +85,12 @@ func (w *watch) refused(ctx context.Context, node cli.Target, err error) {
 	defer w.mu.Unlock()
 	w.ended[notQueued]++
 	w.failed++
-	w.progress.around(func() { w.Trouble(ctx, node.Name, err) })
+	w.progress.Around(func() { w.Trouble(ctx, node.Name, err) })
 	w.tell()
 }
 
-// done notes a task that has ended.
-func (w *watch) done(node cli.Target, task api.Task) {
+// over notes a task that has ended.
+func (w *watch) over(node cli.Target, task api.Task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended[task.Status]++
@@ -99,7 +99,7 @@ func (w *watch) done(node cli.Target, task api.Task) {
 		w.trouble = append(w.trouble, screen.Printable(node.Name+": "+ending(task)))
 	}
 	if w.json {
-		w.progress.around(func() { _ = w.WriteJSON(task) })
+		w.progress.Around(func() { _ = w.WriteJSON(task) })
 	}
 	if task.Archive != nil && !w.json {
 		w.progress.say(w.prefix(node) + fmt.Sprintf("made %s, %s: get it with %s", screen.Printable(task.Archive.Name),
@@ -123,13 +123,20 @@ func ending(task api.Task) string {
 	return text + "; muster task show " + task.ID
 }
 
+// done is how many nodes are through.
+func (w *watch) done() (all int) {
+	for _, n := range w.ended {
+		all += n
+	}
+	return all
+}
+
 // tell renews the line that counts.
 func (w *watch) tell() {
-	done := 0
-	for _, n := range w.ended {
-		done += n
+	done := w.done()
+	if len(w.nodes) > 1 && !w.json {
+		w.progress.Set(fmt.Sprintf("%d of %s done, %d failed", done, screen.Plural(len(w.nodes), "node"), w.failed))
 	}
-	w.progress.set(fmt.Sprintf("%d of %s done, %d failed", done, screen.Plural(len(w.nodes), "node"), w.failed))
 }
 
 // stopped tells whether no further task may begin, after too many failures.
@@ -143,10 +150,7 @@ func (w *watch) stopped() bool {
 func (w *watch) end(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	done := 0
-	for _, n := range w.ended {
-		done += n
-	}
+	done := w.done()
 	open := len(w.tasks) - done + w.ended[notQueued]
 	if ctx.Err() != nil {
 		if open > 0 {

@@ -46,7 +46,7 @@ const (
 // Parser makes keys of the bytes that a terminal sends. The bytes of one key may come in parts.
 type Parser struct{ pending []byte }
 
-// Feed gives the keys that are complete.
+// Feed returns the keys that are complete.
 func (p *Parser) Feed(bytes []byte) []Key {
 	p.pending = append(p.pending, bytes...)
 	var keys []Key
@@ -64,10 +64,10 @@ func (p *Parser) Feed(bytes []byte) []Key {
 	return keys
 }
 
-// Waiting is true if bytes are there that are no whole key.
+// Waiting reports whether bytes are there that are no whole key.
 func (p *Parser) Waiting() bool { return len(p.pending) > 0 }
 
-// Flush gives what a person meant if nothing more comes: an escape byte alone is the key Escape.
+// Flush returns what a person meant if nothing more comes: an escape byte alone is the key Escape.
 func (p *Parser) Flush() []Key {
 	pending := p.pending
 	p.pending = nil

@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// Raw is a terminal whose keys all go elsewhere, and that shows what comes from there. It shows and interprets nothing by itself.
+// Raw is a terminal that passes all keys on, and shows what comes back. It shows and interprets nothing by itself.
 type Raw struct {
 	in, out *os.File
 	before  syscall.Termios
@@ -26,22 +26,30 @@ type Raw struct {
 
 // OpenRaw takes a terminal over, until Close.
 func OpenRaw(in, out *os.File) (*Raw, error) {
-	r := &Raw{in: in, out: out, signals: make(chan os.Signal, 8), sizes: make(chan Size, 1), ended: make(chan error, 1),
-		done: make(chan struct{})}
-	if err := control(in, syscall.TCGETS, unsafe.Pointer(&r.before)); err != nil {
-		return nil, fmt.Errorf("ask the terminal for its settings: %w", err)
-	}
-	signal.Notify(r.signals, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTERM,
-		syscall.SIGINT)
-	if err := r.take(); err != nil {
-		signal.Stop(r.signals)
+	r, err := takeOver(in, out, syscall.SIGTERM, syscall.SIGINT)
+	if err != nil {
 		return nil, err
 	}
 	go r.listen()
 	return r, nil
 }
 
-// WindowSize is the size of a terminal; a side is 0 where the terminal does not say.
+// takeOver takes a terminal over. The signals that every terminal is told of come too, and so do more.
+func takeOver(in, out *os.File, more ...os.Signal) (*Raw, error) {
+	r := &Raw{in: in, out: out, signals: make(chan os.Signal, 8), sizes: make(chan Size, 1), ended: make(chan error, 1),
+		done: make(chan struct{})}
+	if err := control(in, syscall.TCGETS, unsafe.Pointer(&r.before)); err != nil {
+		return nil, fmt.Errorf("ask the terminal for its settings: %w", err)
+	}
+	signal.Notify(r.signals, append(more, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGHUP, syscall.SIGQUIT)...)
+	if err := r.take(); err != nil {
+		signal.Stop(r.signals)
+		return nil, err
+	}
+	return r, nil
+}
+
+// WindowSize returns the size of a terminal; a side is 0 if the terminal does not say it.
 func WindowSize(f *os.File) Size {
 	var size struct{ rows, columns, x, y uint16 } // struct winsize of ioctl_tty(2)
 	if control(f, syscall.TIOCGWINSZ, unsafe.Pointer(&size)) != nil {
@@ -50,13 +58,13 @@ func WindowSize(f *os.File) Size {
 	return Size{Columns: min(int(size.columns), most), Rows: min(int(size.rows), most)}
 }
 
-// Sizes gives the terminal's size each time that it changes.
+// Sizes returns a channel that gets the terminal's size each time that it changes.
 func (r *Raw) Sizes() <-chan Size { return r.sizes }
 
-// Ended gives why the program has to end: a signal.
+// Ended returns a channel that gets the reason why the program has to end: a signal.
 func (r *Raw) Ended() <-chan error { return r.ended }
 
-// Read gives what was typed.
+// Read returns what was typed.
 func (r *Raw) Read(p []byte) (int, error) { return r.in.Read(p) }
 
 // Write shows bytes. After Close it shows nothing more.
@@ -86,6 +94,11 @@ func (r *Raw) Close() {
 	r.closed = true
 	close(r.done)
 	signal.Stop(r.signals)
+	r.giveBack()
+}
+
+// giveBack does all of it, whatever fails: the terminal may be gone.
+func (r *Raw) giveBack() {
 	_, _ = io.WriteString(r.out, r.undo)
 	_ = control(r.in, syscall.TCSETS, unsafe.Pointer(&r.before))
 }
@@ -132,7 +145,7 @@ func (r *Raw) signalled(s os.Signal) {
 	switch s {
 	case syscall.SIGTSTP:
 	case syscall.SIGCONT: // it was stopped by a signal that nobody can catch
-		r.again()
+		_ = r.again()
 		r.resized()
 	case syscall.SIGWINCH:
 		r.resized()
@@ -144,12 +157,14 @@ func (r *Raw) signalled(s os.Signal) {
 	}
 }
 
-func (r *Raw) again() {
+// again takes the terminal over after somebody else had it.
+func (r *Raw) again() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.closed {
-		_ = r.take()
+	if r.closed {
+		return nil
 	}
+	return r.take()
 }
 
 // resized leaves the newest size alone in the channel.

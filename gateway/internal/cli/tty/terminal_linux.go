@@ -16,7 +16,7 @@ import (
 // escapeTime is how long after an escape byte the rest of its key may come.
 const escapeTime = 50 * time.Millisecond
 
-// Event is a key, or the end of the terminal, or else that everything has to be drawn anew.
+// Event is one of three: a key, the end of the terminal, or a call to draw everything again.
 type Event struct {
 	Key Key   // 0: none
 	End error // why no more events come
@@ -27,28 +27,24 @@ var errHangUp = errors.New("the terminal is gone")
 
 // Terminal is a terminal that shows live pictures.
 type Terminal struct {
-	in, out *os.File
-	events  chan Event
-	done    chan struct{}
-	input   chan []byte
-	signals chan os.Signal
+	*Raw
+	events chan Event
+	input  chan []byte
 
-	mu      sync.Mutex // keeps one from drawing while another gives the terminal back
-	before  syscall.Termios
-	painter painter
-	closed  bool
+	painting sync.Mutex // guards painter
+	painter  painter
 }
 
 // Open takes a terminal over, until Close. It reads keys from in and draws on out.
 func Open(in, out *os.File) (*Terminal, error) {
-	t := &Terminal{in: in, out: out, events: make(chan Event), done: make(chan struct{}), input: make(chan []byte),
-		signals: make(chan os.Signal, 8)}
-	if err := control(in, syscall.TCGETS, unsafe.Pointer(&t.before)); err != nil {
-		return nil, fmt.Errorf("ask the terminal for its settings: %w", err)
+	raw, err := takeOver(in, out)
+	if err != nil {
+		return nil, err
 	}
-	signal.Notify(t.signals, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGHUP, syscall.SIGQUIT)
-	if err := t.take(); err != nil {
-		signal.Stop(t.signals)
+	raw.Undo(leave)
+	t := &Terminal{Raw: raw, events: make(chan Event), input: make(chan []byte)}
+	if err := t.begin(); err != nil {
+		t.Close()
 		return nil, err
 	}
 	go t.read()
@@ -56,73 +52,36 @@ func Open(in, out *os.File) (*Terminal, error) {
 	return t, nil
 }
 
-// Events are the keys that are pressed. Who leaves them unread is not hurt.
-func (t *Terminal) Events() <-chan Event { return t.events }
-
-// Size is that of now.
-func (t *Terminal) Size() Size {
-	var size struct{ rows, columns, x, y uint16 } // struct winsize of ioctl_tty(2)
-	if control(t.out, syscall.TIOCGWINSZ, unsafe.Pointer(&size)) != nil {
-		return believed(0, 0)
-	}
-	return believed(int(size.columns), int(size.rows))
+// begin has the picture on the other screen, of which nothing is known.
+func (t *Terminal) begin() error {
+	t.painting.Lock()
+	defer t.painting.Unlock()
+	t.painter.blank = true
+	_, err := io.WriteString(t.Raw, enter)
+	return err
 }
 
-// Draw shows lines. What is in them goes to the terminal as it is.
+// Events returns a channel with the keys that are pressed. A caller may leave them unread.
+func (t *Terminal) Events() <-chan Event { return t.events }
+
+// Size returns the present size.
+func (t *Terminal) Size() Size {
+	size := WindowSize(t.out)
+	return believed(size.Columns, size.Rows)
+}
+
+// Draw shows lines. Their bytes go to the terminal unchanged.
 func (t *Terminal) Draw(lines []string) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil
-	}
+	t.painting.Lock()
+	defer t.painting.Unlock()
 	text := t.painter.paint(lines, t.Size().Rows)
 	if text == "" {
 		return nil
 	}
-	_, err := io.WriteString(t.out, text)
-	return err
-}
-
-// Close gives the terminal back as it was. It can be called again.
-func (t *Terminal) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return
+	if _, err := io.WriteString(t.Raw, text); !errors.Is(err, os.ErrClosed) {
+		return err
 	}
-	t.closed = true
-	close(t.done)
-	signal.Stop(t.signals)
-	t.giveBack()
-}
-
-// Guard is deferred in goroutines that work for the picture: a panic would end the program without Close.
-func (t *Terminal) Guard() {
-	if p := recover(); p != nil {
-		t.Close()
-		panic(p)
-	}
-}
-
-// take makes the terminal give each key at once, and show nothing by itself.
-func (t *Terminal) take() error {
-	raw := t.before
-	raw.Iflag &^= syscall.IXON | syscall.ICRNL | syscall.INLCR | syscall.IGNCR | syscall.ISTRIP
-	raw.Lflag &^= syscall.ECHO | syscall.ECHONL | syscall.ICANON | syscall.ISIG | syscall.IEXTEN
-	raw.Cc[syscall.VMIN] = 1
-	raw.Cc[syscall.VTIME] = 0
-	if err := control(t.in, syscall.TCSETS, unsafe.Pointer(&raw)); err != nil {
-		return fmt.Errorf("set the terminal: %w", err)
-	}
-	t.painter.blank = true
-	_, err := io.WriteString(t.out, enter)
-	return err
-}
-
-// giveBack does all of it, whatever fails: the terminal may be gone.
-func (t *Terminal) giveBack() {
-	_, _ = io.WriteString(t.out, leave)
-	_ = control(t.in, syscall.TCSETS, unsafe.Pointer(&t.before))
+	return nil
 }
 
 // read passes on what comes from the terminal. A read that waits ends with the program, or with the terminal.
@@ -203,21 +162,21 @@ func (t *Terminal) signalled(s os.Signal) {
 
 // anew has everything drawn again.
 func (t *Terminal) anew() {
-	t.mu.Lock()
+	t.painting.Lock()
 	t.painter.blank = true
-	t.mu.Unlock()
+	t.painting.Unlock()
 	t.tell(Event{})
 }
 
 // again takes the terminal over after somebody else had it.
 func (t *Terminal) again() {
-	t.mu.Lock()
-	var err error
-	if !t.closed {
-		err = t.take()
+	err := t.Raw.again()
+	if err == nil {
+		err = t.begin()
 	}
-	t.mu.Unlock()
-	t.tell(Event{End: err})
+	if !errors.Is(err, os.ErrClosed) {
+		t.tell(Event{End: err})
+	}
 }
 
 // suspend gives the terminal back, stops this program and those of its job, and goes on where a person continues it. Without a shell

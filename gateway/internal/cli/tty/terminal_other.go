@@ -15,7 +15,7 @@ type Event struct {
 }
 
 // Terminal is a terminal that shows live pictures. This system's terminals are not known.
-type Terminal struct{}
+type Terminal struct{ Raw }
 
 // Open refuses.
 func Open(_, _ *os.File) (*Terminal, error) {
@@ -25,17 +25,11 @@ func Open(_, _ *os.File) (*Terminal, error) {
 // Events has none.
 func (t *Terminal) Events() <-chan Event { return nil }
 
-// Size is the usual one.
+// Size returns the usual one.
 func (t *Terminal) Size() Size { return believed(0, 0) }
 
 // Draw does nothing.
 func (t *Terminal) Draw([]string) error { return nil }
-
-// Close does nothing.
-func (t *Terminal) Close() {}
-
-// Guard does nothing.
-func (t *Terminal) Guard() {}
 
 // Raw is a terminal whose keys all go elsewhere. This system's terminals are not known.
 type Raw struct{}
@@ -45,7 +39,7 @@ func OpenRaw(_, _ *os.File) (*Raw, error) {
 	return nil, errors.New("a terminal on a node needs Linux here too")
 }
 
-// WindowSize is not known.
+// WindowSize returns zeros: the size is not known.
 func WindowSize(*os.File) Size { return Size{} }
 
 // Sizes has none.

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +35,7 @@ func ReadKey(s *cli.Session, file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// Key is the key that --key names; nil: the gateway signs.
+// Key returns the key that --key names; nil: the gateway signs.
 func Key(s *cli.Session) (ed25519.PrivateKey, error) {
 	file := s.Flags.Text("key")
 	if file == "" {
@@ -49,11 +48,7 @@ func Key(s *cli.Session) (ed25519.PrivateKey, error) {
 // own. The document says what p says of its id, type and params, and is good for so long.
 func seal(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node string, p wire.TaskPayload,
 	lasts time.Duration) (*wire.SignedTask, error) {
-	raw, err := cli.Get[json.RawMessage](ctx, s, api.At(api.PathNode, node), nil)
-	if err != nil {
-		return nil, err
-	}
-	n, err := api.ReadNode(raw)
+	n, err := cli.Get[api.Node](ctx, s, api.At(api.PathNode, node), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -70,26 +65,22 @@ func seal(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node stri
 	return &signed, nil
 }
 
-// Session is how a command asks for a session with a node: signed here where there is a key.
+// Session returns a command's request for a session with a node, signed with key if there is one.
 func Session(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node, kind string,
 	params wire.SessionParams) (api.SessionAsk, error) {
 	raw, err := sign.Encode(params)
 	if err == nil {
 		err = params.Check()
 	}
-	var refusal *wire.ErrorDetail
-	if errors.As(err, &refusal) {
-		return api.SessionAsk{}, cli.Usagef(refusal.Hint, "%s", refusal.Message)
-	}
 	if err != nil || key == nil {
-		return api.SessionAsk{Type: kind, Params: raw}, err
+		return api.SessionAsk{Type: kind, Params: raw}, cli.AsUsage(err)
 	}
 	signed, err := seal(ctx, s, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
 	return api.SessionAsk{Signed: signed}, err
 }
 
-// Queue gives a node a task, which waits for it for so long at most. The task's id is chosen here, so that a request whose answer got lost
-// can be made again without a second task. key signs the task; nil: the gateway does.
+// Queue gives a node a task; lasts is how long the task may wait for the node. The task's id is chosen here, so that a request whose answer
+// got lost can be sent again without making a second task. key signs the task; nil: the gateway does.
 func Queue(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, q api.NewTask, lasts time.Duration) (api.Task, error) {
 	q.ID = wire.NewTaskID()
 	q.ExpiresSeconds = int(lasts.Seconds())
@@ -100,10 +91,5 @@ func Queue(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, q api.Ne
 		}
 		q = api.NewTask{Signed: signed}
 	}
-	task, err := cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
-	var refusal *wire.ErrorDetail
-	if err == nil || errors.As(err, &refusal) || s.Pause(ctx, time.Second) != nil {
-		return task, err
-	}
-	return cli.Send[api.Task](ctx, s, "POST", api.PathTasks, q)
+	return cli.SendSurely[api.Task](ctx, s, "POST", api.PathTasks, q)
 }

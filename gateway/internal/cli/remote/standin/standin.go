@@ -25,9 +25,9 @@ type Gateway struct {
 	Play func(*Session)
 	// Refuse answers requests for a session; nil: they are taken.
 	Refuse *wire.ErrorDetail
-	// Names are of the nodes that are listed; empty: gpu-1 to gpu-3.
+	// Names are the names of the nodes that are listed; empty: gpu-1 to gpu-3.
 	Names string
-	// Labels are those of nodes, by name.
+	// Labels are the labels of nodes, by name.
 	Labels map[string]map[string]string
 
 	played sync.WaitGroup // of Play
@@ -91,31 +91,31 @@ func (g *Gateway) passing() int {
 	return g.away
 }
 
-// Requests is how many there were.
+// Requests returns how many requests came.
 func (g *Gateway) Requests() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.requests
 }
 
-// Away has a proxy answer in the gateway's place from now on; 0: no more.
+// Away makes a proxy answer in the gateway's place with this status from now on; 0: no longer.
 func (g *Gateway) Away(status int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.away = status
 }
 
-// Asked are the requests for sessions so far.
+// Asked returns the requests for sessions so far.
 func (g *Gateway) Asked() []api.SessionAsk {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]api.SessionAsk(nil), g.asked...)
 }
 
-// Enrolment is that of every node.
+// Enrolment is the enrolment of every node.
 const Enrolment = "e-7"
 
-// NodeID is the id of a node of this name.
+// NodeID returns the id of a node of this name.
 func NodeID(name string) string { return idMark + strings.TrimPrefix(name, idMark) }
 
 const idMark = "id-of-"
@@ -263,12 +263,12 @@ func (s *Session) room(channel int, down bool) *pipe.Room {
 	return s.rooms[key]
 }
 
-// Send is the node's, of pipe.Carrier.
+// Send implements pipe.Carrier for the node.
 func (s *Session) Send(ctx context.Context, channel int, at int64, p pipe.Piece) (int64, error) {
 	return s.room(channel, true).Put(ctx, at, p)
 }
 
-// Fetch is the node's, of pipe.Carrier.
+// Fetch implements pipe.Carrier for the node.
 func (s *Session) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	return s.room(channel, false).Get(ctx, at, wire.MaxPiece)
 }

@@ -1,20 +1,19 @@
-package remote
+package tty
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// modes follows what a terminal is made to do, so that it can be undone where the programs of the node had no time for that, and so that a
-// line of muster's own does not break into a sequence. It knows the sequences of ECMA-48 and the modes of xterm that programs use.
-type modes struct {
+// Modes follows what programs make a terminal do. So it can be undone if the programs of the node had no time for that, and so a line of
+// muster's own does not break into a sequence. It knows the sequences of ECMA-48 and the modes of xterm that programs use.
+type Modes struct {
 	state state
 	text  []byte // of the sequence that is being read
 	more  int    // bytes that are missing of a character in UTF-8
 	on    map[string]bool
-	line  bool // something stands on the line of the cursor
+	Line  bool // something stands on the line of the cursor
 }
 
 type state int
@@ -28,10 +27,7 @@ const (
 	stateStringEscape
 )
 
-const (
-	esc        = 0x1b
-	longestCSI = 64 // bytes; what is longer is no sequence that programs use
-)
+const longestCSI = 1 << 10 // bytes of a sequence that are read; terminals obey some thirty numbers of one
 
 // undoing is what ends each thing that a program can have switched on, in the order in which it is undone.
 func undoing() [][2]string {
@@ -58,14 +54,14 @@ func switchedOn() []string {
 func otherScreens() []string { return []string{"47", "1047", "1049"} }
 
 // Write follows what is shown. It never fails.
-func (m *modes) Write(shown []byte) (int, error) {
+func (m *Modes) Write(shown []byte) (int, error) {
 	for _, c := range shown {
 		m.step(c)
 	}
 	return len(shown), nil
 }
 
-func (m *modes) step(c byte) {
+func (m *Modes) step(c byte) {
 	switch m.state {
 	case stateGround:
 		m.ground(c)
@@ -86,20 +82,20 @@ func (m *modes) step(c byte) {
 	}
 }
 
-func (m *modes) ground(c byte) {
+func (m *Modes) ground(c byte) {
 	switch {
-	case c == esc:
+	case c == escapeByte:
 		m.state = stateEscape
 		m.more = 0
 	case c == '\n' || c == '\r':
-		m.line = false
+		m.Line = false
 	case c == 0x0e || c == 0x0f:
 		m.set("shift", c == 0x0e)
 	case c < 0x20:
 	case c >= 0x80 && c < 0xc0:
 		m.more = max(m.more-1, 0)
 	default:
-		m.line = true
+		m.Line = true
 		m.more = following(c)
 	}
 }
@@ -117,7 +113,7 @@ func following(c byte) int {
 	return 0
 }
 
-func (m *modes) escape(c byte) {
+func (m *Modes) escape(c byte) {
 	m.state = stateGround
 	m.text = m.text[:0]
 	switch c {
@@ -132,36 +128,39 @@ func (m *modes) escape(c byte) {
 		m.set("keypad", c == '=')
 	case 'c':
 		m.on = nil
-	case esc:
+	case escapeByte:
 		m.state = stateEscape
 	}
 }
 
-func (m *modes) string(c byte) {
+func (m *Modes) string(c byte) {
 	switch c {
 	case 0x07, 0x18, 0x1a: // BEL ends OSC; CAN and SUB end everything
 		m.state = stateGround
-	case esc:
+	case escapeByte:
 		m.state = stateStringEscape
 	}
 }
 
-func (m *modes) csi(c byte) {
+func (m *Modes) csi(c byte) {
 	switch {
-	case c == esc:
+	case c == escapeByte:
 		m.state = stateEscape
 	case c == 0x18 || c == 0x1a:
 		m.state = stateGround
 	case c >= 0x40 && c <= 0x7e:
 		m.state = stateGround
 		m.sequence(string(m.text), c)
+	case c < 0x20: // a terminal obeys it, and goes on with the sequence
+		m.ground(c)
+	case c == 0x7f: // it does nothing
 	case len(m.text) < longestCSI:
 		m.text = append(m.text, c)
 	}
 }
 
 // sequence is one whole control sequence.
-func (m *modes) sequence(text string, final byte) {
+func (m *Modes) sequence(text string, final byte) {
 	private, is := strings.CutPrefix(text, "?")
 	switch {
 	case is && (final == 'h' || final == 'l'):
@@ -180,15 +179,19 @@ func (m *modes) sequence(text string, final byte) {
 		m.set("kitty", false)
 	case final == 'q' && strings.HasSuffix(text, " "):
 		m.set("cursor", text != " " && text != "0 ")
-	case final == 'p' && text == "!":
-		m.on = nil
+	case final == 'p' && text == "!": // a soft reset leaves the mouse, pasting and the screen as they are
+		for _, what := range []string{"region", "keypad", "shift", "charset", "style", "1", "6", "25"} {
+			m.set(what, false)
+		}
 	}
 }
 
-func (m *modes) private(number string, on bool) {
-	if _, err := strconv.Atoi(number); err != nil {
+func (m *Modes) private(number string, on bool) {
+	n, err := strconv.Atoi(number)
+	if err != nil {
 		return
 	}
+	number = strconv.Itoa(n) // 0025 is 25
 	switch {
 	case slices.Contains(switchedOff(), number):
 		m.set(number, !on)
@@ -197,7 +200,7 @@ func (m *modes) private(number string, on bool) {
 	}
 }
 
-func (m *modes) set(what string, on bool) {
+func (m *Modes) set(what string, on bool) {
 	if m.on[what] == on {
 		return
 	}
@@ -211,16 +214,16 @@ func (m *modes) set(what string, on bool) {
 	m.on[what] = true
 }
 
-// between tells that the next byte begins something new.
-func (m *modes) between() bool { return m.state == stateGround && m.more == 0 }
+// Between reports whether the next byte begins something new.
+func (m *Modes) Between() bool { return m.state == stateGround && m.more == 0 }
 
-// full tells that a program has the whole screen to itself.
-func (m *modes) full() bool {
+// Full reports whether a program has the whole screen to itself.
+func (m *Modes) Full() bool {
 	return slices.ContainsFunc(otherScreens(), func(number string) bool { return m.on[number] })
 }
 
-// undo is what makes the terminal as it was.
-func (m *modes) undo() string {
+// Undo returns the bytes that put the terminal back as it was.
+func (m *Modes) Undo() string {
 	var out strings.Builder
 	switch m.state {
 	case stateGround:
@@ -229,13 +232,12 @@ func (m *modes) undo() string {
 	default:
 		out.WriteByte(0x18) // CAN: the sequence that has begun does not count
 	}
-	on := maps.Clone(m.on)
 	for _, pair := range undoing() {
-		if on[pair[0]] {
+		if m.on[pair[0]] {
 			out.WriteString(pair[1])
 		}
 	}
-	if m.line {
+	if m.Line {
 		out.WriteString("\r\n")
 	}
 	return out.String()
