@@ -12,7 +12,7 @@ const (
 	idlePace    = 5 * time.Second
 	usualPace   = 30 * time.Second
 	agentSettle = 5 * time.Second
-	agentWatch  = 20 * time.Second
+	agentWatch  = 10 * time.Second
 )
 
 // fakeSMI stands for nvidia-smi, so that the agent's side of a probe is measured too.
@@ -33,7 +33,7 @@ type idlers struct {
 
 func (m *bench) startIdlers() idlers {
 	m.Helper()
-	small := []string{"-gcflags=all=-l", "-tags", "nethttpomithttp2", "-ldflags", "-s -w"} // as the Makefile builds an agent
+	small := []string{"-gcflags=all=-l", "-tags", "nethttpomithttp2", "-ldflags", "-s -w -funcalign=16"} // as the Makefile builds an agent
 	i := idlers{path: m.build("muster-agent", "muster/agent", small...), smi: filepath.Join(m.dir, "nvidia-smi"), since: time.Now()}
 	m.must(os.WriteFile(i.smi, []byte(fakeSMI), 0o755))
 	i.agent = m.join(i, "idle", idlePace)

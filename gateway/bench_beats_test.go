@@ -6,17 +6,17 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"muster/agent/sign"
 )
 
 const (
-	connectTime = "5m" // the longest that all nodes may take to connect
-	signedConns = 128  // connections that nodes which sign share, as behind a proxy
+	connectTime = "5m"        // the longest that all nodes may take to connect
+	signedConns = 128         // connections that nodes which sign share, as behind a proxy
+	proofTime   = time.Second // of one round of signatures alone
 )
 
 // overMTLS compares heartbeats of nodes that each have a connection with a handler that reads the same bytes and does nothing.
@@ -62,38 +62,6 @@ func (m *bench) signed(t *table) {
 		fmt.Sprintf("handshakes, and the nodes' own signatures, which are made before. %d connections, as through a proxy", signedConns))
 	p.leave()
 	g.end()
-	whole, bare := m.verifications()
-	t.compare("request signatures verified, a core", "/s", inTurn(whole, bare), "P-256 verify alone", limit{},
-		"everything but reading and verifying the signature")
-}
-
-// verifications gives two rates a core: of request signatures read and verified whole, and of their ECDSA alone.
-func (m *bench) verifications() (whole, bare func() float64) {
-	key := m.newKey()
-	cores := float64(runtime.GOMAXPROCS(0))
-	request, err := http.NewRequest(http.MethodPost, "https://gw.example/nodes/n-0123456789abcdef/heartbeat", nil)
-	m.must(err)
-	signer := sign.Signer{Key: key, Fingerprint: strings.Repeat("0f", sha256.Size)}
-	_, err = signer.Sign(request, []byte("{}"), "0123456789abcdef", time.Now())
-	m.must(err)
-	sum := sha256.Sum256([]byte("x"))
-	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
-	m.must(err)
-	whole = func() float64 {
-		return m.everyCore(func() {
-			if s, err := sign.ParseRequest(request); err != nil || s.Verify(request, &key.PublicKey) != nil {
-				m.Error("a good request does not verify")
-			}
-		}) / cores
-	}
-	bare = func() float64 {
-		return m.everyCore(func() {
-			if !ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) {
-				m.Error("a good signature does not verify")
-			}
-		}) / cores
-	}
-	return whole, bare
 }
 
 // proofs is how many times a second all cores together verify a P-256 signature and make an Ed25519 one.
@@ -106,12 +74,21 @@ func (m *bench) proofs() func() float64 {
 	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	m.must(err)
 	return func() float64 {
-		return m.everyCore(func() {
-			sum := sha256.Sum256(message)
-			if !ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) {
-				m.Error("a good signature does not verify")
-			}
-			ed25519.Sign(answer, message)
-		})
+		var done atomic.Int64
+		var cores sync.WaitGroup
+		began := time.Now()
+		for range runtime.GOMAXPROCS(0) {
+			cores.Go(func() {
+				for ; time.Since(began) < proofTime; done.Add(1) {
+					sum := sha256.Sum256(message)
+					if !ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) {
+						m.Error("a good signature does not verify")
+					}
+					ed25519.Sign(answer, message)
+				}
+			})
+		}
+		cores.Wait()
+		return float64(done.Load()) / time.Since(began).Seconds()
 	}
 }

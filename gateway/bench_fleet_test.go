@@ -140,13 +140,12 @@ func (m *bench) firstPage(g *served) float64 {
 	operator := m.operator(g)
 	var took []float64
 	for range pages {
-		started := time.Now()
-		page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, api.NodeFilter{Limit: onePage})
-		m.must(err)
-		took = append(took, float64(time.Since(started))/float64(time.Millisecond))
-		if len(page.Nodes) != onePage {
-			m.Fatalf("a page of %d nodes", len(page.Nodes))
-		}
+		took = append(took, millis(func() {
+			page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, api.NodeFilter{Limit: onePage})
+			if m.must(err); len(page.Nodes) != onePage {
+				m.Fatalf("a page of %d nodes", len(page.Nodes))
+			}
+		}))
 	}
 	return median(took)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	settleTime  = 2 * usualPace          // for all nodes to connect at their pace
+	settleTime  = usualPace * 4 / 3      // for all nodes to connect at their pace
 	returnTime  = 2 * usualPace          // within which all are to be back
 	killAfter   = time.Second            // of a turn's beginning
 	lateAnswer  = 5.0                    // seconds, the 99th of 100 while nodes come back
@@ -25,32 +25,29 @@ func (m *bench) atPace(t *table) {
 	c := m.nodes()
 	flags := []string{"-nodes", decimal(c.nodes), "-keep", c.keep, "-transport", "mtls", "-conns", decimal(crowdConns), "-insist",
 		"-rate", strconv.FormatFloat(float64(c.nodes)/usualPace.Seconds(), 'f', 1, 64)}
-	m.crowd.bare = m.weighNoop(c, flags)
 	g := m.serve(c.data)
 	p := m.player(g.url(), flags...)
 	p.turn("-duration", settleTime.String())
 	g = m.killed(t, g, p, c.nodes)
-	p.turn("-duration", returnTime.String())
+	p.turn("-duration", usualPace.String())
 	connected := g.resident()
 	p.leave()
 	g.end()
-	empty := m.serve(c.data)
-	time.Sleep(usualPace)
-	before := empty.resident()
+	empty := m.serve(c.data) // it has nothing to do, so it takes nothing from the no-op server
+	m.crowd.bare = m.weighNoop(c, flags)
+	each := (connected - empty.resident()) / float64(c.nodes) / 1024
 	empty.end()
-	each := (connected - before) / float64(c.nodes) / 1024
-	t.compare(fmt.Sprintf("gateway memory a node, %d connected over mTLS, resident", c.nodes), " KiB", pairs{[]float64{each}, []float64{m.crowd.bare}},
-		"no-op net/http server", limit{most: 1},
+	t.compare(fmt.Sprintf("gateway memory a node, %d connected over mTLS, resident", c.nodes), " KiB",
+		pairs{[]float64{each}, []float64{m.crowd.bare}}, "no-op net/http server", limit{most: 1},
 		"what the gateway has with the same nodes on record and none connected; the kernel's socket buffers; it is one round")
 }
 
-// weighNoop is how many KiB a node's connection costs the no-op server at the same pace.
+// weighNoop is how many KiB a node's connection costs the no-op server at the same pace: each node connects, and reports twice.
 func (m *bench) weighNoop(c *crowd, flags []string) float64 {
 	server, at := m.noop()
 	before := server.resident()
 	p := m.player(at, append(flags, "-peer")...)
-	p.turn("-duration", settleTime.String())
-	p.turn("-duration", usualPace.String())
+	p.turn("-duration", (2 * usualPace).String())
 	each := (server.resident() - before) / float64(c.nodes) / 1024
 	p.leave()
 	server.kill()

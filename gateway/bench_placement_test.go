@@ -187,14 +187,14 @@ func (m *bench) explains(t *table) {
 	m.must(err)
 	path := strings.Replace(api.PathSKU, "{sku}", explained, 1)
 	took := inTurn(func() float64 {
-		return m.millis(func() {
+		return millis(func() {
 			e, err := client.Get[api.SKUExplained](m.Context(), operator, path, nil)
 			if m.must(err); e.Nodes != explainNodes/2 || e.Free != explainNodes/2 {
 				m.Fatalf("explained: %d nodes, %d free", e.Nodes, e.Free)
 			}
 		})
 	}, func() float64 {
-		return m.millis(func() {
+		return millis(func() {
 			for cursor, more := "", true; more; more = cursor != "" {
 				page, err := client.Get[api.NodeRows](m.Context(), operator, api.PathNodes, api.NodeFilter{Limit: 1000, Cursor: cursor})
 				m.must(err)
@@ -206,13 +206,9 @@ func (m *bench) explains(t *table) {
 		amount(median(took.theirs))+" ms to list them", "the command line's own start")
 }
 
-// millis is how long something takes, the median of some times.
-func (m *bench) millis(do func()) float64 {
-	var took []float64
-	for range benchRounds {
-		began := time.Now()
-		do()
-		took = append(took, float64(time.Since(began))/float64(time.Millisecond))
-	}
-	return median(took)
+// millis is how long something takes.
+func millis(do func()) float64 {
+	began := time.Now()
+	do()
+	return float64(time.Since(began)) / float64(time.Millisecond)
 }

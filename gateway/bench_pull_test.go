@@ -14,6 +14,7 @@ import (
 
 const (
 	pullSize   = 64 << 20
+	pullTime   = time.Second // of one round: some ten pulls
 	pullBudget = 0.9
 	pullName   = "bench"
 )
@@ -59,7 +60,7 @@ func (m *bench) pull(url string) func() float64 {
 	return func() float64 {
 		var total int64
 		began := time.Now()
-		for time.Since(began) < benchTime {
+		for time.Since(began) < pullTime {
 			r, err := http.NewRequestWithContext(m.Context(), http.MethodGet, url, nil)
 			m.must(err)
 			if strings.Contains(url, pullName+"/blobs") {

@@ -82,14 +82,13 @@ func (m *bench) keys(t *table, g *served) {
 func (m *bench) typed(s *remote.Session) float64 {
 	var all []float64
 	for range benchKeys {
-		began := time.Now()
-		m.must(s.Send(pipe.FrameInput, []byte("x")))
-		kind, data, err := s.Next()
-		m.must(err)
-		if kind != pipe.FrameOutput || string(data) != "x" {
-			m.Fatalf("%c %q", kind, data)
-		}
-		all = append(all, float64(time.Since(began).Microseconds())/1000)
+		all = append(all, millis(func() {
+			m.must(s.Send(pipe.FrameInput, []byte("x")))
+			kind, data, err := s.Next()
+			if m.must(err); kind != pipe.FrameOutput || string(data) != "x" {
+				m.Fatalf("%c %q", kind, data)
+			}
+		}))
 	}
 	return median(all)
 }
@@ -97,10 +96,10 @@ func (m *bench) typed(s *remote.Session) float64 {
 func (m *bench) asked(c *client.Client) float64 {
 	var all []float64
 	for range benchKeys {
-		began := time.Now()
-		_, err := client.Get[json.RawMessage](m.Context(), c, api.At(api.PathNode, "measured"), nil)
-		m.must(err)
-		all = append(all, float64(time.Since(began).Microseconds())/1000)
+		all = append(all, millis(func() {
+			_, err := client.Get[json.RawMessage](m.Context(), c, api.At(api.PathNode, "measured"), nil)
+			m.must(err)
+		}))
 	}
 	return median(all)
 }

@@ -22,7 +22,7 @@ import (
 
 const (
 	sharedNodes  = 10_000
-	takeovers    = 10
+	takeovers    = 5
 	takeoverMost = 10 // seconds
 	lastGateway  = "gw-last"
 	joinedWithin = 5 * time.Minute
@@ -180,7 +180,7 @@ func (m *bench) crowdTakenOver(t *table, active, next *served) {
 			t.notRun(figure, fmt.Sprintf("the nodes were not online after %s", joinedWithin))
 			return
 		}
-		p.turn("-duration", (4 * usualPace).String())
+		p.turn("-duration", (2 * usualPace).String())
 	}
 	var at, first time.Time
 	all := make(chan time.Time, 1)

@@ -56,48 +56,38 @@ type limit struct {
 	least, most float64
 }
 
-func (l limit) judge(ratio float64) (budget, verdict string) {
-	switch {
-	case l.least > 0:
-		budget = fmt.Sprintf("at least %.2f x", l.least)
-	case l.most > 0:
-		budget = fmt.Sprintf("at most %.2f x", l.most)
-	default:
-		return "-", "no budget"
-	}
-	if ratio < l.least || l.most > 0 && ratio > l.most {
-		return budget, "MISSED"
-	}
-	return budget, "ok"
-}
-
 // compare adds a figure beside its peer.
 func (t *table) compare(figure, unit string, p pairs, peer string, l limit, without string) {
+	ratio := p.ratio()
 	r := tableRow{figure: figure, value: amount(median(p.ours)) + unit, peer: amount(median(p.theirs)) + unit + " " + peer,
-		without: without}
-	r.ratio = fmt.Sprintf("%.2f", p.ratio())
-	r.budget, r.verdict = l.judge(p.ratio())
+		ratio: fmt.Sprintf("%.2f", ratio), budget: "-", verdict: "no budget", without: without}
+	switch {
+	case l.least > 0:
+		r.judge(fmt.Sprintf("at least %.2f x", l.least), ratio >= l.least)
+	case l.most > 0:
+		r.judge(fmt.Sprintf("at most %.2f x", l.most), ratio <= l.most)
+	}
 	t.rows = append(t.rows, r)
+}
+
+func (r *tableRow) judge(budget string, met bool) {
+	r.budget = budget
+	r.verdict = "MISSED"
+	if met {
+		r.verdict = "ok"
+	}
 }
 
 // bound adds a figure that has a fixed limit.
 func (t *table) bound(figure, unit string, value, most float64, beside, without string) {
-	r := tableRow{figure: figure, value: amount(value) + unit, peer: beside, ratio: "-", budget: "at most " + amount(most) + unit,
-		verdict: "ok", without: without}
-	if value > most {
-		r.verdict = "MISSED"
-	}
-	t.rows = append(t.rows, r)
+	t.note(figure, amount(value)+unit, beside, without)
+	t.rows[len(t.rows)-1].judge("at most "+amount(most)+unit, value <= most)
 }
 
 // floor adds a figure that must not be less.
 func (t *table) floor(figure, unit string, value, least float64, beside, without string) {
-	r := tableRow{figure: figure, value: amount(value) + unit, peer: beside, ratio: "-", budget: "at least " + amount(least) + unit,
-		verdict: "ok", without: without}
-	if value < least {
-		r.verdict = "MISSED"
-	}
-	t.rows = append(t.rows, r)
+	t.note(figure, amount(value)+unit, beside, without)
+	t.rows[len(t.rows)-1].judge("at least "+amount(least)+unit, value >= least)
 }
 
 // note adds a figure that has no budget.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -155,29 +154,6 @@ func (m *bench) newKey() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	m.must(err)
 	return key
-}
-
-// everyCore runs work on all cores for a while and gives its rate.
-func (m *bench) everyCore(work func()) float64 {
-	counts := make([]int, runtime.GOMAXPROCS(0))
-	var wait sync.WaitGroup
-	started := time.Now()
-	for core := range counts {
-		wait.Go(func() {
-			n := 0
-			for time.Since(started) < benchTime {
-				work()
-				n++
-			}
-			counts[core] = n
-		})
-	}
-	wait.Wait()
-	total := 0
-	for _, n := range counts {
-		total += n
-	}
-	return float64(total) / time.Since(started).Seconds()
 }
 
 // crowd is benchNodes nodes that are enrolled with one gateway: its data directory, and the file with their identities.

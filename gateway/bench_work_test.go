@@ -30,12 +30,11 @@ func (m *bench) tasks(t *table) {
 			Scopes: []string{api.ScopeAll}})
 	m.must(err)
 	env := []string{"MUSTER_API_TOKEN=" + account.Token}
-	flags := []string{"-gateway", g.url(), "-nodes", decimal(nodes), "-keep", c.keep, "-transport", "mtls", "-work", "-duration",
-		workTime.String()}
 	before := g.resident()
 	var out bytes.Buffer
-	paced := m.child(&out, env, m.swarm, append(flags, "-conns", "8", "-rate", decimal(workRate))...)
-	waiting := m.during(paced, g)
+	swarm := m.child(&out, env, m.swarm, "-gateway", g.url(), "-nodes", decimal(nodes), "-keep", c.keep, "-transport", "mtls", "-work",
+		"-duration", workTime.String(), "-conns", "8", "-rate", decimal(workRate))
+	waiting := m.during(swarm, g)
 	report := m.operations(out.Bytes())
 	claim := report["task claimed"]
 	missed := fmt.Sprintf("%d tasks, refused or not claimed: %d", claim.Count, len(claim.Refused))
@@ -50,8 +49,6 @@ func (m *bench) tasks(t *table) {
 	} else {
 		t.notRun(waiter, "its peer is measured in the part pace")
 	}
-	full := m.run(env, append(flags, "-rate", "0")...)["task claimed"]
-	t.note("tasks claimed and ended per second, 1 of 10,000 nodes each", amount(full.PerSecond), "-", "each is three writes to the database")
 }
 
 // during runs the swarm and gives the gateway's memory while the nodes wait: the median of what was seen.

@@ -18,6 +18,7 @@ import (
 // TestConsoleFleet looks at the fleet in a real browser: with no node, 3, 40 of every kind and 10,000, in both sizes and colours. The
 // pictures are in bin/console. Whatever the browser complains of fails the test.
 func TestConsoleFleet(t *testing.T) {
+	t.Parallel()
 	c := newChromium(t)
 	mixed := mixedNodes()
 	for _, show := range []struct {

@@ -19,6 +19,7 @@ import (
 // TestConsoleLogs follows a log in the page of a node, in both sizes and colours, with lines that would do something where a page lets
 // them. Whatever the browser complains of fails the test. The pictures are in bin/console.
 func TestConsoleLogs(t *testing.T) {
+	t.Parallel()
 	c := newChromium(t)
 	s := newShowcase(t, mixedNodes()[:1])
 	ended := make(chan error)

@@ -12,6 +12,7 @@ import (
 // TestConsoleMAAS looks at the page of MAAS, and at the pages of nodes that are machines there, in both sizes and colours: machines in all
 // kinds of states, with what muster says of them. The pictures are in bin/console.
 func TestConsoleMAAS(t *testing.T) {
+	t.Parallel()
 	c := newChromium(t)
 	r := racks(t, "maas")
 	const long = "Failed to power on the machine: Could not contact node's BMC: Connection timed out while performing power action. " +

@@ -19,6 +19,7 @@ import (
 // TestConsoleNode looks at the pages of nodes of every kind, in both sizes and colours, and does on one what a person does there. Whatever
 // the browser complains of fails the test. The pictures are in bin/console.
 func TestConsoleNode(t *testing.T) {
+	t.Parallel()
 	c := newChromium(t)
 	nodes := append(append([]exhibit{mixedNodes()[0]}, oddNodes()...), sickNodes()...)
 	s := newShowcase(t, nodes)

@@ -12,6 +12,7 @@ import (
 // TestConsole drives a real browser as a person would: it logs in by the link, adds a node until it is green, runs a task, changes to dark,
 // and looks at every page in both sizes. Whatever the browser complains of fails the test. The pictures are in bin/console.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	c := newChromium(t)
 	h := agentsHouse(t, carriedAgents(t))
 	hostile := `"><script>document.title='taken'</script><img src=x onerror="document.title='taken'">`

@@ -37,10 +37,8 @@ var formatNames = []string{
 }
 
 // recordNames are packages of records beside package store. They use its engine and its events.
-var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/instance", "store/logins",
-	"store/maas", "store/placement", "store/provider", "store/registry", "store/releases", "store/renewals", "store/retention",
-	"store/sessions",
-	"store/setback", "store/shipping"}
+var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/instance", "store/maas",
+	"store/placement", "store/provider", "store/registry", "store/releases", "store/sessions"}
 
 // protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
 var protocolNames = []string{"agent/wire", "agent/flags", "agent/sign", "agent/pipe", "agent/pipe/tree", "agent/spool", "agent/disk"}

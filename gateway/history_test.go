@@ -15,6 +15,7 @@ import (
 // TestHistory: what a real agent says can be asked for, and outlives a gateway that is killed. A damaged file is put aside while the
 // gateway goes on, and --history 0 keeps none.
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agentWith(nil, agentBinary(t), "gpu-1", h.token(), "--nvidia-smi", smi(t, 2))
 	h.until("gpu-1 is online", func() bool { return h.online("gpu-1") })

@@ -39,10 +39,7 @@ func openMAAS(ctx context.Context, b base, p *parts) (*maas.Service, error) {
 		Mint: func(ctx context.Context, nodeID, name string, lives time.Duration, by store.Actor) ([]byte, error) {
 			return mintUserData(ctx, b, p, nodeID, name, lives, by)
 		},
-		Profiles: func(ctx context.Context) ([]string, error) {
-			all, err := p.placement.Profiles(ctx)
-			return api.Each(all, func(p api.Profile) string { return p.Name }), err
-		},
+		Profiles: p.placement.Profiles,
 		Over: func(ctx context.Context, allocation string) (bool, error) {
 			a, err := p.placement.Allocation(ctx, "", allocation)
 			var refused *wire.ErrorDetail
@@ -50,10 +47,6 @@ func openMAAS(ctx context.Context, b base, p *parts) (*maas.Service, error) {
 				return true, nil
 			}
 			return a.State == api.AllocationReleased, err
-		},
-		Erases: func(ctx context.Context, name string) (bool, error) {
-			known, err := p.placement.Profile(ctx, name)
-			return known.Erase, err
 		},
 		Assign: func(ctx context.Context, nodeID, name string, by store.Actor) error {
 			return assignProfile(ctx, p.placement, nodeID, name, by)

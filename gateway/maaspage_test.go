@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/help"
 	"muster/gateway/internal/kit"
 	"muster/gateway/internal/kit/maassim"
@@ -79,7 +80,7 @@ func TestLabDown(t *testing.T) {
 		}
 		t.Cleanup(client.Close)
 		service, err := maas.Open(t.Context(), maas.Config{Store: db, Region: client,
-			Profiles: func(context.Context) ([]string, error) { return nil, nil }})
+			Profiles: func(context.Context) ([]api.Profile, error) { return nil, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/api"
+	"muster/gateway/api/providers"
 	surface "muster/gateway/internal/adminapi/provider"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -53,17 +54,13 @@ func openRental(ctx context.Context, b base, p *parts) (*rental, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := r.Accounts.Market()
 	r.Leases = lease.Open(lease.Config{
-		Records: records, Ready: b.overview.Ready, Cloud: m.Cloud, Instances: m.Instances, Soon: m.Soon, Nodes: b.overview.Nodes,
-		Node: b.overview.Row, NodeOf: r.nodeOf, Busy: r.busy, Drain: r.apply(fleet.Drain), Resume: r.apply(fleet.Resume),
-		Retire: r.apply(fleet.Retire), Away: b.fleet.Absent, Logger: b.log,
+		World: lease.World{Records: records, Ready: b.overview.Ready, Market: r.Accounts.Market(), Soon: r.Accounts.Market().Soon,
+			Node: b.overview.Row, NodeOf: r.nodeOf, Away: b.fleet.Absent, Logger: b.log},
+		Nodes: b.overview.Nodes, Busy: r.busy, Drain: r.apply(fleet.Drain), Resume: r.apply(fleet.Resume), Retire: r.apply(fleet.Retire),
 	})
-	r.Rents = rent.Open(rent.Config{
-		Records: records, Leases: r.Leases, Ready: b.overview.Ready, Cloud: m.Cloud, Instances: m.Instances, Sync: m.Sync, Soon: m.Soon,
-		Node: b.overview.Row, Named: r.named, NodeOf: r.nodeOf, Mint: r.mint, Revoke: r.revoke,
-		Accept: p.placement.Accept, Accepted: p.placement.Accepted, Allocation: r.allocation, Away: b.fleet.Absent, Logger: b.log,
-	})
+	r.Rents = rent.Open(rent.Config{Leases: r.Leases, Named: r.named, Mint: r.mint, Revoke: r.revoke, Accept: p.placement.Accept,
+		Accepted: p.placement.Accepted, Allocation: r.allocation})
 	return r, nil
 }
 
@@ -77,8 +74,8 @@ func (r *rental) supply(ctx context.Context, w placement.Wanted) string {
 	if !w.Rent {
 		return ""
 	}
-	says, err := r.Rents.Serve(ctx, rent.Wish{Allocation: w.ID, Owner: w.Owner, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs,
-		Count: w.Machines, MaxPrice: &w.MaxPrice, TTL: w.TTL})
+	says, err := r.Rents.Serve(ctx, w.Owner, providers.Renting{ID: w.ID, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Machines,
+		MaxPrice: &w.MaxPrice, TTLSeconds: int(w.TTL / time.Second)})
 	if err != nil {
 		return "nothing is rented for it: " + err.Error()
 	}
@@ -86,7 +83,7 @@ func (r *rental) supply(ctx context.Context, w placement.Wanted) string {
 }
 
 // nodeOf finds the node that says that it is this instance, also a retired one; the newest of several.
-func (r *rental) nodeOf(_ context.Context, kind, instance string) (*api.NodeRow, bool) {
+func (r *rental) nodeOf(kind, instance string) (*api.NodeRow, bool) {
 	rows, _ := r.overview.Rows(view.Query{All: true})
 	var found *api.NodeRow
 	for _, n := range rows {
@@ -142,8 +139,8 @@ func ofPeople(tasks []store.Task) (work []string) {
 }
 
 // apply moves a node. What the reason was, the events of its lease say.
-func (r *rental) apply(verb fleet.Verb) func(ctx context.Context, nodeID, why string) error {
-	return func(ctx context.Context, nodeID, _ string) error {
+func (r *rental) apply(verb fleet.Verb) func(ctx context.Context, nodeID string) error {
+	return func(ctx context.Context, nodeID string) error {
 		return r.fleet.Provide(ctx, nodeID, verb, true, store.Actor{Name: "gateway"})
 	}
 }

@@ -38,7 +38,7 @@ func TestNodeOfInstance(t *testing.T) {
 	r := &rental{base: base{sight: &sight{overview: seen}}}
 	for _, c := range []struct{ kind, instance, want string }{{cloud.Vast, "7", "new"}, {cloud.RunPod, "7", "pod"}, {cloud.Lambda, "", ""},
 		{cloud.Vast, "8", ""}} {
-		n, known := r.nodeOf(t.Context(), c.kind, c.instance)
+		n, known := r.nodeOf(c.kind, c.instance)
 		if known != (c.want != "") || known && n.ID != c.want {
 			t.Errorf("%s/%s: %+v", c.kind, c.instance, n)
 		}

@@ -84,7 +84,7 @@ type settings struct {
 	agents      fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
-// usualSettings are those if nothing is given.
+// usualSettings returns the defaults.
 func usualSettings(getenv func(string) string) settings {
 	return settings{
 		Data: defaultData(getenv), Listen: ":7443", CertTTL: 24 * time.Hour, RenewGrace: 72 * time.Hour, HeartbeatInterval: wire.UsualInterval,

@@ -14,7 +14,7 @@ type Clock struct {
 // NewClock begins at a time.
 func NewClock(at time.Time) *Clock { return &Clock{at: at} }
 
-// Now is the time.
+// Now returns the time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // update is read once the test's program has read its flags.
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// Updating is true if golden files are to be written anew: go test -update.
+// Updating reports whether golden files are to be written anew: go test -update.
 func Updating() bool { return *update }
 
 // Golden compares a text with a file of testdata, or writes it there.

@@ -9,7 +9,7 @@ import (
 	"muster/store/storetest"
 )
 
-// Store is a store with nothing in it, whose clock is now; nil: time.Now. It is closed at the end of the test.
+// Store returns a store with nothing in it, whose clock is now; nil: time.Now. It is closed at the end of the test.
 func Store(t testing.TB, now func() time.Time) *store.Store {
 	t.Helper()
 	return storetest.Open(t, now)

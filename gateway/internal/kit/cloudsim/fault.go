@@ -53,7 +53,7 @@ func (s *Sim) Heal() {
 	s.faults = nil
 }
 
-// Calls is how often an endpoint was called.
+// Calls returns how often an endpoint was called.
 func (s *Sim) Calls(endpoint string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *Call) Read(v any) error {
 	return json.NewDecoder(io.LimitReader(c.Body, 1<<20)).Decode(v)
 }
 
-// Rows are those of a list, with the fault that it may have.
+// Rows returns the rows of a list, changed by the fault that the list may have.
 func (c *Call) Rows(rows []any) []any {
 	switch {
 	case len(rows) == 0:
@@ -104,7 +104,7 @@ func (c *Call) Rows(rows []any) []any {
 	return rows
 }
 
-// Do does something and says that it went well, unless a fault has it do only one of both.
+// Do does something and answers well, unless a fault makes it only do it or only answer.
 func (c *Call) Do(do func(), well, failed Answer) Answer {
 	if c.Fault.Kind != Nothing {
 		do()
@@ -199,7 +199,7 @@ func (a Answer) write(w http.ResponseWriter, fault string) {
 	_, _ = w.Write(body)
 }
 
-// TooSoon is true for a call of an endpoint that comes before its time, where the simulator keeps limits.
+// TooSoon reports whether a call of an endpoint comes before its time, if the simulator keeps limits.
 func (s *Sim) TooSoon(endpoint string, every time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *Sim) TooSoon(endpoint string, every time.Duration) bool {
 	return false
 }
 
-// May says whether an API key is one, and whether it has a scope.
+// May reports whether an API key exists, and whether it has a scope.
 func (s *Sim) May(key, scope string) (known, may bool) {
 	scopes, known := s.Keys[key]
 	return known, known && (len(scopes) == 0 || slices.Contains(scopes, scope))

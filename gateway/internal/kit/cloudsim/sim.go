@@ -23,7 +23,7 @@ const (
 	Gone    = "gone"
 )
 
-// Config says how a simulator behaves. A zero value is one whose machines run at once.
+// Config says how a simulator behaves. With the zero value, machines run at once.
 type Config struct {
 	Now  func() time.Time    // nil: time.Now
 	Keys map[string][]string // API keys and their scopes; none: it may do all
@@ -32,14 +32,14 @@ type Config struct {
 	Halt time.Duration // from the order to stop to its end
 	End  time.Duration // from the order to destroy to its end
 
-	// Limits has calls that come too soon refused, as the company does.
+	// Limits makes the simulator refuse calls that come too soon, as the company does.
 	Limits bool
 
-	// OnStart is told of a machine that runs now, OnStop of one that does not any more, and OnDestroy of one that is gone. They are called
-	// one after the other, and may call the simulator. nil: nobody is told.
+	// OnStart is called with a machine that begins to run, OnStop with one that stops running, and OnDestroy with one that is gone. They
+	// are called one after the other, and may call the simulator. nil: nobody is told.
 	OnStart, OnStop, OnDestroy func(Machine)
 
-	// OnCall is told of a call before it is done. It may change what is there; nil: nobody is told.
+	// OnCall is called before a call is done. It may change what is there; nil: nobody is told.
 	OnCall func(endpoint string)
 }
 
@@ -107,7 +107,8 @@ func New(c Config, rate func(*Machine) int64) *Sim {
 	return &Sim{Config: c, rate: charged, lastID: 1000, called: map[string]int{}, last: map[string]time.Time{}}
 }
 
-// With does something with the machines, after what is due. Nobody else does meanwhile. The methods that say so may be called in it alone.
+// With does something with the machines, after everything that is due. Nobody else touches them meanwhile. Methods marked "Only in With"
+// may be called only from do.
 func (s *Sim) With(do func(now time.Time)) {
 	s.mu.Lock()
 	now := s.Now()
@@ -210,7 +211,7 @@ func (s *Sim) Place(m *Machine, now time.Time) {
 	s.Restart(m, now)
 }
 
-// NextID is an id that no machine has. It is higher than those before. Only in With.
+// NextID returns an id that no machine has. It is higher than all ids before it. Only in With.
 func (s *Sim) NextID() string {
 	s.lastID++
 	return strconv.FormatInt(s.lastID, 10)
@@ -246,7 +247,7 @@ func (s *Sim) Destroy(m *Machine, now time.Time) {
 	s.soon(m, Gone, now, s.End)
 }
 
-// Find is a machine that is not gone; nil: there is none. Only in With.
+// Find returns a machine that is not gone; nil: there is none. Only in With.
 func (s *Sim) Find(id string) *Machine {
 	i := slices.IndexFunc(s.machines, func(m *Machine) bool { return m.ID == id && m.State != Gone })
 	if i < 0 {
@@ -255,12 +256,12 @@ func (s *Sim) Find(id string) *Machine {
 	return s.machines[i]
 }
 
-// Live are the machines that are not gone, by age. Only in With.
+// Live returns the machines that are not gone, by age. Only in With.
 func (s *Sim) Live() []*Machine {
 	return slices.DeleteFunc(slices.Clone(s.machines), func(m *Machine) bool { return m.State == Gone })
 }
 
-// Machines are copies of all machines that ever were.
+// Machines returns copies of all machines that ever were.
 func (s *Sim) Machines() []Machine {
 	var all []Machine
 	s.With(func(time.Time) {
@@ -293,7 +294,7 @@ func (s *Sim) become(id, state string) (found bool) {
 	return found
 }
 
-// Overbid has somebody else pay more for a machine: it is stopped, and goes on being wanted.
+// Overbid has somebody else pay more for a machine: the machine stops, but its owner still wants it to run.
 func (s *Sim) Overbid(id string) (found bool) {
 	s.With(func(now time.Time) {
 		if m := s.Find(id); m != nil && m.Bid {
@@ -304,7 +305,7 @@ func (s *Sim) Overbid(id string) (found bool) {
 	return found
 }
 
-// Spoil has a field of a machine's row be another; nil: it is null.
+// Spoil replaces a field of a machine's row by a value; nil: null.
 func (s *Sim) Spoil(id, field string, value any) (found bool) {
 	s.With(func(time.Time) {
 		if m := s.Find(id); m != nil {
@@ -321,7 +322,7 @@ func (s *Sim) Spoil(id, field string, value any) (found bool) {
 	return found
 }
 
-// Charged is what a machine has cost until now, in millionths of a dollar.
+// Charged returns what a machine has cost until now, in millionths of a dollar.
 func (s *Sim) Charged(id string) (sum int64) {
 	s.With(func(time.Time) {
 		for _, m := range s.machines {
@@ -333,7 +334,7 @@ func (s *Sim) Charged(id string) (sum int64) {
 	return sum
 }
 
-// Rate is what all machines cost an hour now, in millionths of a dollar.
+// Rate returns what all machines cost an hour now, in millionths of a dollar.
 func (s *Sim) Rate() (sum int64) {
 	s.With(func(time.Time) {
 		for _, m := range s.machines {

@@ -65,11 +65,19 @@ func (b *Box) Write(path, text string, mode os.FileMode) {
 	b.lab.T.Helper()
 	err := os.MkdirAll(filepath.Dir(b.Path(path)), 0o755)
 	if err == nil {
-		err = os.WriteFile(b.Path(path), []byte(text), mode)
+		err = writeFile(b.Path(path), []byte(text), mode)
 	}
 	if err != nil {
 		b.lab.T.Fatal(err)
 	}
+}
+
+// writeFile writes a file that may be a program. A child that another goroutine starts meanwhile would hold the file open for a moment, and
+// nothing can start a program that somebody writes.
+func writeFile(path string, content []byte, mode os.FileMode) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, content, mode)
 }
 
 // Link is where a symbolic link of the box points, also while the box is off.

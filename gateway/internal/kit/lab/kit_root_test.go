@@ -98,7 +98,7 @@ func busyboxTree(busybox, root string) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "bin", "busybox"), program, 0o755); err != nil {
+	if err := writeFile(filepath.Join(root, "bin", "busybox"), program, 0o755); err != nil {
 		return err
 	}
 	out, err := exec.Command("chroot", root, "/bin/busybox", "--install", "-s", "/bin").CombinedOutput()

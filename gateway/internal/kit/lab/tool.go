@@ -22,7 +22,7 @@ const (
 	StepCAVersion = "v0.30.2"
 )
 
-// Program gives the path of a Go program of others at a fixed version. It is built from the Go module proxy on first use, without
+// Program returns the path of a Go program of others at a fixed version. It is built from the Go module proxy on first use, without
 // cgo, and kept in the user's cache for the next run.
 func Program(program, version string) (file string, err error) {
 	cache, err := cacheDir()

@@ -16,7 +16,7 @@ type user struct {
 	consumer, token, secret string // no consumer: the key was deleted; no token: only its row
 }
 
-// Key is the API key of the user muster, who is an admin.
+// Key returns the API key of the user muster, who is an admin.
 func (s *Sim) Key() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Sim) Key() string {
 
 func (u *user) key() string { return u.consumer + ":" + u.token + ":" + u.secret }
 
-// AddUser makes a user, or gives one a new key in the place of the old one, and gives the key.
+// AddUser makes a user, or replaces the key of one, and returns the key.
 func (s *Sim) AddUser(name string, admin bool) (key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 	faultsEnd
 )
 
-// Faults are all of them.
+// Faults returns all faults.
 func Faults() []Fault {
 	var all []Fault
 	for f := range faultsEnd {
@@ -36,7 +36,7 @@ func Faults() []Fault {
 	return all
 }
 
-// Done tells whether what was asked is done all the same.
+// Done reports whether the operation is done although it fails.
 func (f Fault) Done() bool {
 	return f == ErrorAfter || f == LostAfter || f == HalfAfter || f == SilentAfter
 }

@@ -14,10 +14,10 @@ import (
 // Config says how the simulated machines behave.
 type Config struct {
 	Now func() time.Time // nil: time.Now
-	// OnBoot is called when a machine that is being deployed has fetched its user data, which makes it Deployed. It may ask the simulator.
-	// nil: a machine fetches nothing by itself, but with Fetch.
+	// OnBoot is called when a machine that is being deployed has fetched its user data, which makes it Deployed. It may call the simulator.
+	// nil: a machine fetches nothing by itself; only Fetch does.
 	OnBoot func(m Machine, userData []byte)
-	// Between is called before each operation of a client is done, with the machine or tag that it names: a second client may act there.
+	// Between is called before each operation of a client, with the machine or tag that the operation names: a second client may act there.
 	Between func(op, id string)
 
 	Power      time.Duration // until a machine is switched; 0: 10 s
@@ -88,7 +88,7 @@ func New(c Config) *Sim {
 	return s
 }
 
-// Add enlists a machine, and gives its system_id. A zero Status is New; Power is off unless it is given.
+// Add enlists a machine, and returns its system_id. A zero Status is New; Power is off unless it is set.
 func (s *Sim) Add(m Machine) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Sim) add(m Machine) *Machine {
 	return &m
 }
 
-// Machine is a copy of a machine, and false where there is none.
+// Machine returns a copy of a machine; false if there is none.
 func (s *Sim) Machine(id string) (Machine, bool) {
 	defer s.unlock()
 	s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *Sim) Machine(id string) (Machine, bool) {
 	return Machine{}, false
 }
 
-// Machines are copies of all.
+// Machines returns copies of all machines.
 func (s *Sim) Machines() []Machine {
 	defer s.unlock()
 	s.mu.Lock()
@@ -170,14 +170,14 @@ func (s *Sim) Remove(id string) {
 	s.machines = slices.DeleteFunc(s.machines, func(m *Machine) bool { return m.ID == id })
 }
 
-// Count says how often an operation was done: a refusal is not counted, an answer that was lost is.
+// Count returns how often an operation was done. A refusal does not count; an operation whose answer was lost does.
 func (s *Sim) Count(op string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[op]
 }
 
-// Counts are the counts of all operations.
+// Counts returns the counts of all operations.
 func (s *Sim) Counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,8 @@ func (s *Sim) Tick() {
 	s.tick()
 }
 
-// Fetch is the installed system's first start: it fetches its user data, and the machine is Deployed. A later start fetches it again.
+// Fetch plays the first start of the installed system: it fetches the user data, which makes the machine Deployed. A later start fetches it
+// again.
 func (s *Sim) Fetch(id string) ([]byte, error) {
 	defer s.unlock()
 	s.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -74,16 +75,14 @@ func (s *swarm) beat(ctx context.Context) error {
 	if s.rate == 0 && !s.inTurns {
 		s.connectAll(ctx)
 	}
-	queues, err := s.signAhead(ctx, p)
-	if err != nil {
-		return err
-	}
-	end := time.Now().Add(s.duration)
-	s.measure(ctx, "heartbeat", func(w *worker) {
-		b := beater{worker: w, pattern: p, end: end}
-		if queues != nil {
-			b.queues = queues[w.number]
+	prepared := s.signs() && s.rate == 0 && s.duration <= signAhead
+	if prepared {
+		if err := s.signAhead(p); err != nil {
+			return err
 		}
+	}
+	s.measure(ctx, "heartbeat", s.signs(), func(w *worker) {
+		b := beater{worker: w, pattern: p, prepared: prepared}
 		b.run(ctx)
 	})
 	return nil
@@ -91,16 +90,13 @@ func (s *swarm) beat(ctx context.Context) error {
 
 // connectAll opens the connections of the nodes on mTLS: each is a full handshake.
 func (s *swarm) connectAll(ctx context.Context) {
-	direct := false
-	for _, n := range s.nodes {
-		direct = direct || n.direct && n.conn == nil
-	}
-	if !direct {
+	closed := func(n *node) bool { return n.direct && n.conn == nil }
+	if !slices.ContainsFunc(s.nodes, closed) {
 		return
 	}
-	s.measure(ctx, "connect", func(w *worker) {
+	s.measure(ctx, "connect", false, func(w *worker) {
 		w.share(ctx, func(n *node) {
-			if !n.direct || n.conn != nil {
+			if !closed(n) {
 				return
 			}
 			started := time.Now()
@@ -115,69 +111,42 @@ func (s *swarm) connectAll(ctx context.Context) {
 }
 
 // signAhead signs heartbeats before the clock starts, for as long as the run will take. The gateway has more work with each than the
-// signer, so there will be enough. It gives each worker a queue for each of its nodes; nil: heartbeats are signed as they are sent.
-func (s *swarm) signAhead(ctx context.Context, p pattern) ([]map[*node][]ahead, error) {
-	switch {
-	case s.transport == viaMTLS || s.rate > 0:
-		return nil, nil
-	case s.duration > signAhead:
-		fmt.Fprintf(s.say, "swarm: signing while reporting, for it takes longer than %s: the signatures take their share of this machine\n",
-			signAhead)
-		return nil, nil
-	}
-	side := &swarm{options: s.options, nodes: s.nodes, dialer: s.dialer, epoch: s.epoch}
-	queues := make([]map[*node][]ahead, min(s.conns, max(len(s.nodes), 1)))
-	failed := make([]error, len(queues))
+// signer, so there will be enough.
+func (s *swarm) signAhead(p pattern) error {
 	end := time.Now().Add(s.duration)
-	side.measure(ctx, "", func(w *worker) {
-		queues[w.number], failed[w.number] = w.queue(ctx, p, end)
-	})
-	for _, err := range failed {
-		if err != nil {
-			return nil, err
+	for _, n := range s.nodes {
+		n.ahead = nil
+	}
+	for turn := 0; time.Now().Before(end) && (s.beats == 0 || turn < s.beats); turn++ {
+		if err := s.prepare(s.nodes, func(n *node) error {
+			if n.direct || time.Now().After(end) {
+				return nil
+			}
+			counter := n.counter + uint64(len(n.ahead)) + 1
+			head, nonce, err := s.signed(n, wire.HeartbeatPath(n.id), p.appendTo(nil, n, counter))
+			n.ahead = append(n.ahead, ahead{head, nonce, counter})
+			return err
+		}); err != nil {
+			return err
 		}
 	}
-	return queues, nil
-}
-
-func (w *worker) queue(ctx context.Context, p pattern, end time.Time) (map[*node][]ahead, error) {
-	queues := map[*node][]ahead{}
-	var body []byte
-	var failed error
-	for more := true; more && failed == nil; {
-		more = false
-		w.share(ctx, func(n *node) {
-			if n.direct || failed != nil || time.Now().After(end) {
-				return
-			}
-			counter := n.counter + uint64(len(queues[n])) + 1
-			body = p.appendTo(body[:0], n, counter)
-			head, nonce, err := w.signed(n, wire.HeartbeatPath(n.id), body)
-			queues[n] = append(queues[n], ahead{head, nonce, counter})
-			more = w.beats == 0 || len(queues[n]) < w.beats
-			failed = err
-		})
-	}
-	return queues, failed
+	return nil
 }
 
 // beater is a worker that reports.
 type beater struct {
 	*worker
-	pattern pattern
-	queues  map[*node][]ahead // nil: heartbeats are signed as they are sent
-	end     time.Time
-	done    int    // heartbeats so far
-	body    []byte // reused, as raw is: making new ones would cost as much as the gateway's own work
-	raw     []byte
-	dry     bool // there is nothing more to send
+	pattern  pattern
+	prepared bool   // heartbeats were signed ahead, else they are signed as they are sent
+	body     []byte // reused, as raw is: making new ones would cost as much as the gateway's own work
+	raw      []byte
+	dry      bool // there is nothing more to send
 }
 
 func (b *beater) run(ctx context.Context) {
-	started := time.Now()
 	for turn := 0; ctx.Err() == nil && !b.dry && (b.beats == 0 || turn < b.beats); turn++ {
 		b.share(ctx, func(n *node) {
-			due, ok := b.next(ctx, started)
+			due, ok := b.next(ctx)
 			if ok && !b.dry {
 				b.one(ctx, n, due)
 			}
@@ -186,73 +155,45 @@ func (b *beater) run(ctx context.Context) {
 	}
 }
 
-// next waits for the time of the next heartbeat when there is a pace to keep. ok is false at the end.
-func (b *beater) next(ctx context.Context, started time.Time) (due time.Time, ok bool) {
-	if b.rate > 0 {
-		place := float64(b.done*b.of + b.number)
-		due = started.Add(time.Duration(place / b.rate * float64(time.Second)))
-		if due.After(b.end) {
-			pause(ctx, time.Until(b.end))
-			return due, false
-		}
-		if wait := time.Until(due); wait > 0 {
-			pause(ctx, wait)
-		}
-	}
-	b.done++
-	return due, time.Now().Before(b.end) && ctx.Err() == nil
-}
-
 // one sends one heartbeat.
 func (b *beater) one(ctx context.Context, n *node, due time.Time) {
-	q := sent{from: due}
-	switch {
-	case n.direct:
-		n.counter++
-		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
-		b.raw = append(appendHead(b.raw[:0], b.dialer.host, wire.HeartbeatPath(n.id), len(b.body)), "\r\n"...)
-		b.raw = append(b.raw, b.body...)
-	case b.queues != nil:
-		made, ok := b.ahead(n)
-		if !ok {
-			b.dry = true
-			return
-		}
-		n.counter = made.counter
-		q.nonce = made.nonce
-		b.raw = b.pattern.appendTo(append(b.raw[:0], made.head...), n, made.counter)
-	default:
-		n.counter++
-		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
-		head, nonce, err := b.signed(n, wire.HeartbeatPath(n.id), b.body)
-		if err != nil {
-			b.tally.refuse(codeForeign, err.Error())
-			return
-		}
-		b.raw = append(append(b.raw[:0], head...), b.body...)
-		q.nonce = nonce
+	q, err := b.heartbeat(n)
+	if err != nil {
+		b.tally.refuse(codeForeign, err.Error())
 	}
-	if q.nonce != "" && !b.peer && (b.verify || b.done%proofSample == 0) {
-		q.prove = b.proof(q.nonce)
+	if err != nil || b.dry {
+		return
 	}
-	q.raw = b.raw
+	q.from = due
+	if b.peer || !b.verify && b.done%proofSample != 0 {
+		q.prove = nil
+	}
 	b.send(ctx, n, q)
 }
 
-// ahead takes the node's next heartbeat that was signed before. After a restart of the gateway the others are of no use: from then
-// on each is signed when it is sent.
-func (b *beater) ahead(n *node) (ahead, bool) {
-	queue := b.queues[n]
-	if len(queue) == 0 {
-		return ahead{}, false
+// heartbeat makes the node's next one, or takes one that was signed ahead.
+func (b *beater) heartbeat(n *node) (sent, error) {
+	if b.prepared && !n.direct {
+		if len(n.ahead) == 0 {
+			b.dry = true
+			return sent{}, nil
+		}
+		made := n.ahead[0]
+		if ofEpoch(made.nonce, b.epoch.String()) {
+			n.ahead = n.ahead[1:]
+			n.counter = made.counter
+			b.raw = b.pattern.appendTo(append(b.raw[:0], made.head...), n, n.counter)
+			return sent{raw: b.raw, prove: b.proof(made.nonce), nonce: made.nonce}, nil
+		}
+		b.prepared = false // the gateway was restarted: the others are of no use either
 	}
-	if !ofEpoch(queue[0].nonce, b.epoch.String()) {
-		b.queues = nil
-		n.counter++
-		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
-		head, nonce, err := b.signed(n, wire.HeartbeatPath(n.id), b.body)
-		return ahead{head, nonce, n.counter}, err == nil
+	n.counter++
+	path := wire.HeartbeatPath(n.id)
+	b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
+	if !n.direct {
+		return b.request(n, path, b.body)
 	}
-	b.queues[n] = queue[1:]
-	return queue[0], true
+	b.raw = append(appendHead(b.raw[:0], b.dialer.host, path, len(b.body)), "\r\n"...)
+	b.raw = append(b.raw, b.body...)
+	return sent{raw: b.raw}, nil
 }

@@ -78,7 +78,7 @@ func (k keptNode) node(direct bool) (*node, error) {
 
 // save writes the nodes' identities to the file of -keep, all or nothing. Nodes in the file that this run does not play stay in it.
 func (s *swarm) save() error {
-	if s.keep == "" || s.peer || len(s.nodes) == 0 {
+	if s.keep == "" || len(s.nodes) == 0 {
 		return nil
 	}
 	k := kept{Roots: s.pinned.rootsPEM, AnswerKey: sign.EncodeKey(s.pinned.answerKey)}

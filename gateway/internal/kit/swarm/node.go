@@ -30,11 +30,14 @@ type node struct {
 
 	runID   string
 	counter uint64
+	ahead   []ahead  // heartbeats that were signed before the clock started
 	conn    *conn    // over mTLS
 	from    net.Addr // the address that it connects from over mTLS; nil: the system chooses
 
-	next *ecdsa.PrivateKey // the key of a renewal
-	csr  string            // for key or next, PEM
+	next   *ecdsa.PrivateKey // the key of a renewal
+	csr    string            // for key or next, PEM
+	asks   sent              // the request to enrol, before the clock starts
+	answer []byte            // to an enrolment or a renewal, until the clock has stopped
 }
 
 // newRun gives the node a run id, as an agent has one per start.

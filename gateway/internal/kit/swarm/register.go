@@ -44,15 +44,7 @@ func parseCredential(text string) (credential, error) {
 	return credential{id: token.Public(), key: key}, err
 }
 
-// applicant is a node on its way in: its request, ready to be sent, and the answer.
-type applicant struct {
-	*node
-	raw     []byte
-	prove   func(a answer) error // nil: the connection proves the answer
-	welcome []byte
-}
-
-// enrol brings the fleet up to the number of nodes asked for.
+// enrol brings the fleet up to the number of nodes asked for, and keeps them.
 func (s *swarm) enrol(ctx context.Context) error {
 	missing := s.options.nodes - len(s.nodes)
 	if missing <= 0 {
@@ -66,38 +58,45 @@ func (s *swarm) enrol(ctx context.Context) error {
 		return err
 	}
 	hardware := reading(s.gpus)
-	applicants, err := s.applicants(missing, func(a *applicant) error { return a.write(by, s.dialer.host, hardware) })
-	if err != nil {
+	if err := s.register(ctx, missing, func(n *node) error { return n.apply(by, s.dialer.host, hardware) }, s.join); err != nil {
 		return err
 	}
-	s.register(ctx, applicants)
-	for _, a := range applicants {
-		if a.welcome == nil {
-			continue
-		}
-		if err := s.join(a); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return s.save()
 }
 
-// applicants makes nodes. write makes each one's key and request, on all cores. That comes before the clock starts: it is the nodes'
-// work and not the gateway's.
-func (s *swarm) applicants(missing int, write func(*applicant) error) ([]*applicant, error) {
+// register makes nodes and sends the request of each once. apply makes a node's key and its request, on all cores. That comes before the
+// clock starts: it is the nodes' work and not the gateway's. join reads what was answered, after the clock has stopped.
+func (s *swarm) register(ctx context.Context, missing int, apply, join func(*node) error) error {
 	var random [3]byte
 	rand.Read(random[:])
 	prefix := "swarm-" + hex.EncodeToString(random[:])
-	applicants := make([]*applicant, missing)
 	nodes := make([]*node, missing)
-	byNode := make(map[*node]*applicant, missing)
-	for i := range applicants {
+	for i := range nodes {
 		number := len(s.nodes) + i
 		nodes[i] = &node{name: fmt.Sprintf("%s-%06d", prefix, number), direct: s.directly(number), from: s.source(number)}
-		applicants[i] = &applicant{node: nodes[i]}
-		byNode[nodes[i]] = applicants[i]
 	}
-	return applicants, s.prepare(nodes, func(n *node) error { return write(byNode[n]) })
+	if err := s.prepare(nodes, apply); err != nil {
+		return err
+	}
+	s.measure(ctx, "register", true, func(w *worker) { // nodes without an identity share connections
+		for i := w.number; i < len(nodes) && ctx.Err() == nil; i += w.of {
+			if answered, ok := w.send(ctx, &node{}, nodes[i].asks); ok {
+				nodes[i].answer = answered.body
+			}
+			nodes[i].asks = sent{}
+		}
+	})
+	for _, n := range nodes {
+		if n.answer == nil {
+			continue
+		}
+		if err := join(n); err != nil {
+			return err
+		}
+		n.answer = nil
+		s.nodes = append(s.nodes, n)
+	}
+	return ctx.Err()
 }
 
 // directly tells whether the node of this number uses mTLS. It depends on the number alone, so a later run gives the same answer.
@@ -116,26 +115,26 @@ func (s *swarm) source(number int) net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 1, byte(number/hosts%hosts), byte(number%hosts+1))}
 }
 
-func (a *applicant) write(by credential, host string, hardware []byte) (err error) {
-	if a.key, err = a.newKey(); err != nil {
+// apply makes the node's key, and its request to enrol.
+func (n *node) apply(by credential, host string, hardware []byte) (err error) {
+	if n.key, err = n.newKey(); err != nil {
 		return err
 	}
 	var nonce [16]byte
 	rand.Read(nonce[:])
 	asked := base64.StdEncoding.EncodeToString(nonce[:])
-	a.prove = func(got answer) error {
-		return sign.VerifyWelcome(got.proof, by.key, asked, got.status, got.body)
-	}
 	body, err := json.Marshal(wire.RegisterRequest{
-		Protocol: wire.ProtocolVersion, Name: a.name, Nonce: asked, Time: time.Now().UTC(), CSR: a.csr,
+		Protocol: wire.ProtocolVersion, Name: n.name, Nonce: asked, Time: time.Now().UTC(), CSR: n.csr,
 		Labels: map[string]string{"swarm": "true"}, Hardware: hardware, Agent: agentInfo(),
 	})
 	if err != nil {
 		return err
 	}
-	a.raw = appendHead(make([]byte, 0, 512+len(body)), host, wire.PathRegister, len(body))
-	a.raw = append(a.raw, "Authorization: "+sign.Authorization(by.id, by.key, body)+"\r\n\r\n"...)
-	a.raw = append(a.raw, body...)
+	raw := appendHead(make([]byte, 0, 512+len(body)), host, wire.PathRegister, len(body))
+	raw = append(raw, "Authorization: "+sign.Authorization(by.id, by.key, body)+"\r\n\r\n"...)
+	n.asks = sent{raw: append(raw, body...), prove: func(got answer) error {
+		return sign.VerifyWelcome(got.proof, by.key, asked, got.status, got.body)
+	}}
 	return nil
 }
 
@@ -143,35 +142,17 @@ func agentInfo() wire.AgentInfo {
 	return wire.AgentInfo{Version: "swarm", OS: runtime.GOOS, Arch: runtime.GOARCH}
 }
 
-// register sends every request once, and keeps what was answered to read it afterwards.
-func (s *swarm) register(ctx context.Context, applicants []*applicant) {
-	// One request each. They share connections, as they have no identity yet.
-	waiting := &swarm{options: s.options, dialer: s.dialer, nodes: make([]*node, len(applicants))}
-	s.phases = append(s.phases, waiting.measure(ctx, "register", func(w *worker) {
-		for i := w.number; i < len(applicants) && ctx.Err() == nil; i += w.of {
-			a := applicants[i]
-			answered, ok := w.send(ctx, &node{}, sent{raw: a.raw, prove: a.prove})
-			if ok {
-				a.welcome = answered.body
-			}
-			a.raw = nil
-		}
-	}))
-}
-
 // join reads a proven welcome.
-func (s *swarm) join(a *applicant) error {
+func (s *swarm) join(n *node) error {
 	var w wire.Welcome
-	if err := json.Unmarshal(a.welcome, &w); err != nil {
-		return fmt.Errorf("the welcome of %s: %w", a.name, err)
+	if err := json.Unmarshal(n.answer, &w); err != nil {
+		return fmt.Errorf("the welcome of %s: %w", n.name, err)
 	}
-	a.welcome = nil
-	if err := a.adopt(a.key, w.Certificate); err != nil {
+	if err := n.adopt(n.key, w.Certificate); err != nil {
 		return err
 	}
-	a.id = w.NodeID
-	a.newRun()
-	s.nodes = append(s.nodes, a.node)
+	n.id = w.NodeID
+	n.newRun()
 	s.epoch.learn(w.Epoch)
 	if s.pinned.roots != nil {
 		return nil

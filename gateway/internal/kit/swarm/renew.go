@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 
 	"muster/agent/wire"
 )
@@ -15,23 +14,15 @@ func (s *swarm) renewAll(ctx context.Context) error {
 		return err
 	}
 	s.connectAll(ctx)
-	var mu sync.Mutex
-	answers := map[*node][]byte{}
-	s.measure(ctx, "renew", func(w *worker) {
-		w.share(ctx, func(n *node) {
-			if body, ok := w.renewal(ctx, n); ok {
-				mu.Lock()
-				answers[n] = body
-				mu.Unlock()
-			}
-		})
+	s.measure(ctx, "renew", s.signs(), func(w *worker) {
+		w.share(ctx, func(n *node) { n.answer = w.renewal(ctx, n) })
 	})
 	for _, n := range s.nodes {
 		var a wire.RenewAnswer
-		if answers[n] == nil {
+		if n.answer == nil {
 			continue
 		}
-		if err := json.Unmarshal(answers[n], &a); err != nil {
+		if err := json.Unmarshal(n.answer, &a); err != nil {
 			return fmt.Errorf("the renewal of %s: %w", n.name, err)
 		}
 		if err := n.adopt(n.next, a.Certificate); err != nil {
@@ -44,20 +35,21 @@ func (s *swarm) renewAll(ctx context.Context) error {
 	return s.firstUse(ctx)
 }
 
-// renewal asks for one certificate, and gives the answer's body.
-func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
+// renewal asks for one certificate, and gives the answer's body, nil if there is none.
+func (w *worker) renewal(ctx context.Context, n *node) []byte {
 	asked, err := json.Marshal(wire.RenewRequest{CSR: n.csr})
+	var q sent
+	if err == nil {
+		q, err = w.request(n, wire.RenewPath(n.id), asked)
+	}
 	if err != nil {
 		w.tally.refuse(codeForeign, err.Error())
-		return nil, false
+		return nil
 	}
-	q, err := w.request(n, wire.RenewPath(n.id), asked)
-	if err != nil {
-		w.tally.refuse(codeForeign, err.Error())
-		return nil, false
+	if a, ok := w.send(ctx, n, q); ok {
+		return a.body
 	}
-	a, ok := w.send(ctx, n, q)
-	return a.body, ok
+	return nil
 }
 
 // firstUse sends one heartbeat with each new certificate. It is a phase of its own, because it costs the gateway a durable write.
@@ -67,7 +59,7 @@ func (s *swarm) firstUse(ctx context.Context) error {
 		return err
 	}
 	s.connectAll(ctx)
-	s.measure(ctx, "first use", func(w *worker) {
+	s.measure(ctx, "first use", s.signs(), func(w *worker) {
 		w.share(ctx, func(n *node) {
 			n.counter++
 			q, err := w.request(n, wire.HeartbeatPath(n.id), p.appendTo(nil, n, n.counter))

@@ -62,24 +62,12 @@ func (s *swarm) playStepCA(ctx context.Context) error {
 	if err := s.pin(by.Roots, nil); err != nil {
 		return err
 	}
-	applicants, err := s.applicants(s.options.nodes, func(a *applicant) error { return s.writeSigning(a, by) })
-	if err != nil {
+	err = s.register(ctx, s.options.nodes, func(n *node) error { return s.writeSigning(n, by) }, (*node).joinStepCA)
+	if err != nil || !s.renew {
 		return err
 	}
-	s.register(ctx, applicants)
-	for _, a := range applicants {
-		if a.welcome == nil {
-			continue
-		}
-		if err := s.joinStepCA(a); err != nil {
-			return err
-		}
-	}
-	if !s.renew || ctx.Err() != nil {
-		return ctx.Err()
-	}
 	s.connectAll(ctx)
-	s.measure(ctx, "renew", func(w *worker) {
+	s.measure(ctx, "renew", false, func(w *worker) {
 		w.share(ctx, func(n *node) {
 			raw := append(appendHead(nil, s.dialer.host, stepRenew, 0), "\r\n"...)
 			w.send(ctx, n, sent{raw: raw})
@@ -90,22 +78,19 @@ func (s *swarm) playStepCA(ctx context.Context) error {
 }
 
 // writeSigning makes the request to sign, with key, certificate request and one-time token.
-func (s *swarm) writeSigning(a *applicant, by provisioner) (err error) {
-	a.name += ".example" // step-ca wants a name in the certificate
-	if a.key, err = a.newKey(a.name); err != nil {
+func (s *swarm) writeSigning(n *node, by provisioner) (err error) {
+	n.name += ".example" // step-ca wants a name in the certificate
+	if n.key, err = n.newKey(n.name); err != nil {
 		return err
 	}
-	token, err := by.token(a.name, s.gateway.Scheme+"://"+s.gateway.Host+stepSign)
+	token, err := by.token(n.name, s.gateway.Scheme+"://"+s.gateway.Host+stepSign)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(map[string]string{"csr": a.csr, "ott": token})
-	if err != nil {
-		return err
-	}
-	a.raw = append(appendHead(nil, s.dialer.host, stepSign, len(body)), "\r\n"...)
-	a.raw = append(a.raw, body...)
-	return nil
+	body, err := json.Marshal(map[string]string{"csr": n.csr, "ott": token})
+	raw := append(appendHead(nil, s.dialer.host, stepSign, len(body)), "\r\n"...)
+	n.asks.raw = append(raw, body...)
+	return err
 }
 
 // token is a one-time token for one name (a JWT, ES256).
@@ -139,18 +124,16 @@ func (p provisioner) token(name, audience string) (string, error) {
 func b64url(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 // joinStepCA reads what step-ca answered: the certificates, leaf first.
-func (s *swarm) joinStepCA(a *applicant) error {
+func (n *node) joinStepCA() error {
 	var signed struct {
 		Chain []string `json:"certChain"`
 	}
-	if err := json.Unmarshal(a.welcome, &signed); err != nil {
-		return fmt.Errorf("the certificate of %s: %w", a.name, err)
+	if err := json.Unmarshal(n.answer, &signed); err != nil {
+		return fmt.Errorf("the certificate of %s: %w", n.name, err)
 	}
-	a.welcome = nil
 	if len(signed.Chain) == 0 {
 		return errors.New("step-ca gave no certificate")
 	}
-	a.direct = true
-	s.nodes = append(s.nodes, a.node)
-	return a.adopt(a.key, strings.Join(signed.Chain, ""))
+	n.direct = true
+	return n.adopt(n.key, strings.Join(signed.Chain, ""))
 }

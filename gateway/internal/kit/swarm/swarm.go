@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,9 +73,6 @@ func (s *swarm) play(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := s.enrol(ctx); err != nil {
 		return err
 	}
-	if err := s.save(); err != nil {
-		return err
-	}
 	if s.inTurns {
 		err := s.playTurns(ctx, in, out)
 		s.hangUp()
@@ -131,6 +127,8 @@ func (s *swarm) hangUp() {
 type worker struct {
 	*swarm
 	number, of int
+	started    time.Time // of the phase
+	done       int       // requests that came due so far
 	tally      tally
 	again      tally     // of those that lost a connection first
 	lastAgain  time.Time // when the last of these was answered
@@ -144,18 +142,44 @@ func (w *worker) share(ctx context.Context, work func(n *node)) {
 	}
 }
 
-// measure runs one phase with a bounded number of workers and keeps what came of it.
-func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) *phase {
-	p := &phase{name: name}
-	workers := make([]*worker, min(s.conns, max(len(s.nodes), 1)))
-	for i := range workers {
-		workers[i] = &worker{swarm: s, number: i, of: len(workers)}
+// next waits for the time of the next request when there is a pace to keep. ok is false when the time of the run is over.
+func (w *worker) next(ctx context.Context) (due time.Time, ok bool) {
+	if w.rate > 0 {
+		place := float64(w.done*w.of + w.number)
+		due = w.started.Add(time.Duration(place / w.rate * float64(time.Second)))
+		if due.After(w.end()) {
+			pause(ctx, time.Until(w.end()))
+			return due, false
+		}
+		pause(ctx, time.Until(due))
 	}
-	s.dialShared(ctx, workers)
-	var wait sync.WaitGroup
+	w.done++
+	return due, time.Now().Before(w.end()) && ctx.Err() == nil
+}
+
+func (w *worker) end() time.Time { return w.started.Add(w.duration) }
+
+// signs tells whether nodes sign, and so share connections.
+func (s *swarm) signs() bool { return s.transport != viaMTLS }
+
+// measure runs one phase with a bounded number of workers and keeps what came of it. If the workers' nodes share connections, each worker
+// opens one before the clock runs. If that fails, the first request tries again.
+func (s *swarm) measure(ctx context.Context, name string, shared bool, work func(w *worker)) {
+	p := &phase{name: name}
+	workers := make([]*worker, min(s.conns, s.options.nodes))
+	var dial, wait sync.WaitGroup
+	for i := range workers {
+		w := &worker{swarm: s, number: i, of: len(workers)}
+		workers[i] = w
+		if shared {
+			dial.Go(func() { w.shared, _ = w.dialer.dial(ctx, nil) })
+		}
+	}
+	dial.Wait()
 	started := time.Now()
 	spent := processor()
 	for _, w := range workers {
+		w.started = started
 		wait.Go(func() { work(w) })
 	}
 	wait.Wait()
@@ -174,19 +198,6 @@ func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) 
 	if len(back.tally.latency) > 0 {
 		s.phases = append(s.phases, back)
 	}
-	return p
-}
-
-// dialShared opens the connections that nodes share before the clock runs. If that fails, the first request tries again.
-func (s *swarm) dialShared(ctx context.Context, workers []*worker) {
-	if !slices.ContainsFunc(s.nodes, func(n *node) bool { return n == nil || !n.direct }) {
-		return
-	}
-	var wait sync.WaitGroup
-	for _, w := range workers {
-		wait.Go(func() { w.shared, _ = w.dialer.dial(ctx, nil) })
-	}
-	wait.Wait()
 }
 
 // prepare runs work for every node on all cores, outside of any phase, and gives the first error.

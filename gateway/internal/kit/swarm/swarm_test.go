@@ -52,11 +52,12 @@ func newGateway(t *testing.T) *gateway {
 	g.start = func(epoch string) {
 		info := &reply.Info{Epoch: epoch}
 		mux := http.NewServeMux()
-		nodeapi.New(nodeapi.Config{
+		nodes := nodeapi.New(nodeapi.Config{
 			Fleet: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
 			Address: func(r *http.Request) string { return r.RemoteAddr }, Interval: 30_000_000_000,
-		}).Routes(mux)
-		handler := info.Strict(mux)
+		})
+		nodes.Routes(mux)
+		handler := nodes.Guard(info.Strict(mux), nodeapi.Doors{})
 		g.serving.Store(&handler)
 	}
 	g.start("epoch")

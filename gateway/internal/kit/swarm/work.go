@@ -24,55 +24,46 @@ const (
 type work struct {
 	*swarm
 
-	mu      sync.Mutex
-	given   map[string]time.Time // when the request for a task was sent, by its id
-	claims  tally                // from there to the answer of the wait
-	queued  tally                // from there to the answer of the request
-	lastOne time.Time            // when the last task was claimed
+	mu     sync.Mutex
+	given  map[string]time.Time // when the request for a task was sent, by its id
+	claims tally                // from there to the answer of the wait
 }
 
 // giveWork lets all nodes wait for work, gives tasks to nodes at random, and measures how long a task takes from the operator's request
 // to the node. A node ends each task at once, and waits again.
 func (s *swarm) giveWork(ctx context.Context) error {
 	w := &work{swarm: s, given: map[string]time.Time{}}
+	s.measure(ctx, "connect", false, func(o *worker) {
+		o.share(ctx, func(n *node) {
+			err := n.connect(ctx, w.dialer, w.pinned.roots)
+			if err == nil { // the first wait follows at once: a gateway closes connections that stay silent
+				_, err = n.conn.Write(w.question(n))
+			}
+			if err != nil {
+				n.hangUp()
+				o.lost(ctx, err)
+			}
+		})
+	})
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	var nodes, connected sync.WaitGroup
-	connected.Add(len(s.nodes))
-	places := make(chan struct{}, s.conns)
+	var nodes sync.WaitGroup
 	for _, n := range s.nodes {
-		nodes.Go(func() {
-			places <- struct{}{}
-			err := w.waits(ctx, n)
-			<-places
-			connected.Done()
-			w.node(waiting, n, err)
-		})
+		if n.conn != nil {
+			nodes.Go(func() { w.node(waiting, n) })
+		}
 	}
-	connected.Wait()
 	pause(ctx, settleWait)
 	fmt.Fprintf(s.say, "%d nodes wait for work\n", len(s.nodes))
-	spent := processor()
 	begun := time.Now()
-	w.operators(ctx, begun.Add(s.duration))
+	s.measure(ctx, "queue a task", true, func(o *worker) { w.operate(ctx, o) })
 	w.claimed(ctx)
-	took := w.lastOne.Sub(begun)
-	spent = processor() - spent
+	took := time.Since(begun)
 	stop()
 	s.hangUp()
 	nodes.Wait()
-	s.phases = append(s.phases, &phase{name: "queue a task", tally: w.queued, elapsed: took, spent: spent},
-		&phase{name: "task claimed", tally: w.claims, elapsed: took, spent: spent})
+	s.phases = append(s.phases, &phase{name: "task claimed", tally: w.claims, elapsed: took})
 	return ctx.Err()
-}
-
-// waits connects a node and sends its first wait at once: a gateway closes connections that stay silent.
-func (w *work) waits(ctx context.Context, n *node) error {
-	if err := n.connect(ctx, w.dialer, w.pinned.roots); err != nil {
-		return err
-	}
-	_, err := n.conn.Write(w.question(n))
-	return err
 }
 
 // question is the request of a wait.
@@ -82,11 +73,7 @@ func (w *work) question(n *node) []byte {
 }
 
 // node takes the answer of its first wait, and waits again and again, until the run ends.
-func (w *work) node(ctx context.Context, n *node, err error) {
-	if err != nil {
-		w.refuse(codeNetwork, err.Error())
-		return
-	}
+func (w *work) node(ctx context.Context, n *node) {
 	var request []byte // the first one is on its way already
 	for ; ctx.Err() == nil; request = w.question(n) {
 		a, err := n.conn.ask(request, waitTime)
@@ -125,7 +112,6 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 	if known {
 		delete(w.given, task.TaskID)
 		w.claims.latency = append(w.claims.latency, at.Sub(from))
-		w.lastOne = at
 	}
 	w.mu.Unlock()
 	exit := 0
@@ -141,64 +127,24 @@ func (w *work) finish(n *node, body []byte, at time.Time) error {
 	return err
 }
 
-// operators give tasks until the time is over: at the rate of the options, or as fast as the gateway takes them.
-func (w *work) operators(ctx context.Context, end time.Time) {
-	var all sync.WaitGroup
-	due := make(chan struct{})
-	for range w.conns {
-		all.Go(func() { w.operator(ctx, due) })
-	}
-	gone := make(chan struct{}) // an operator whose request fails gives up
-	go func() {
-		all.Wait()
-		close(gone)
-	}()
-	for next := time.Now(); ctx.Err() == nil && time.Now().Before(end); {
-		if w.rate > 0 {
-			next = next.Add(time.Duration(float64(time.Second) / w.rate))
-			pause(ctx, time.Until(next))
-		}
-		select {
-		case due <- struct{}{}:
-		case <-gone:
+// operate gives tasks until the time is over, or until the gateway refuses one.
+func (w *work) operate(ctx context.Context, o *worker) {
+	operator := &node{} // it has no connection of its own
+	for {
+		if _, ok := o.next(ctx); !ok {
 			return
-		case <-ctx.Done():
 		}
-	}
-	close(due)
-	<-gone
-}
-
-// operator gives one task for each tick.
-func (w *work) operator(ctx context.Context, due <-chan struct{}) {
-	c, err := w.dialer.dial(ctx, nil)
-	if err != nil {
-		w.refuse(codeNetwork, err.Error())
-		return
-	}
-	defer c.Close()
-	for range due {
 		id := wire.NewTaskID()
-		node := w.nodes[rand.IntN(len(w.nodes))]
-		body := fmt.Appendf(nil, `{"id":%q,"node":%q,"type":%q,"params":{}}`, id, node.id, worked)
+		to := w.nodes[rand.IntN(len(w.nodes))]
+		body := fmt.Appendf(nil, `{"id":%q,"node":%q,"type":%q,"params":{}}`, id, to.id, worked)
 		request := appendHead(nil, w.dialer.host, wire.PrefixAdmin+"tasks", len(body))
 		request = append(request, "Authorization: Bearer "+w.apiToken+"\r\n\r\n"...)
-		from := time.Now()
 		w.mu.Lock()
-		w.given[id] = from
+		w.given[id] = time.Now()
 		w.mu.Unlock()
-		a, err := c.exchange(append(request, body...))
-		if err != nil {
-			w.refuse(codeNetwork, err.Error())
+		if _, ok := o.send(ctx, operator, sent{raw: append(request, body...)}); !ok {
 			return
 		}
-		if a.status != http.StatusCreated {
-			w.refuse(codeForeign, shorten(a.body))
-			return
-		}
-		w.mu.Lock()
-		w.queued.latency = append(w.queued.latency, time.Since(from))
-		w.mu.Unlock()
 	}
 }
 

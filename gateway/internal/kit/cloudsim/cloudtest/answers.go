@@ -21,8 +21,8 @@ type Answers struct {
 	asked []string
 }
 
-// Answering starts one that gives these answers to who has the key. An answer is STATUS BODY. A body that begins with < is a page for
-// people.
+// Answering starts a company that gives these answers to a caller with the key. An answer is STATUS BODY. A body that begins with < is a
+// page for people.
 func Answering(t testing.TB, key string, give ...string) *Answers {
 	t.Helper()
 	a := &Answers{give: give}
@@ -37,7 +37,7 @@ func Answering(t testing.TB, key string, give ...string) *Answers {
 	return a
 }
 
-// Asked are the requests: METHOD PATH BODY.
+// Asked returns the requests: METHOD PATH BODY.
 func (a *Answers) Asked() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"muster/gateway/internal/kit/cloudsim"
 )
 
-// CheckLists asks for a list under random faults, which are on an endpoint. One that comes without an error must have all the machines.
-// Odd are answers of another form, which come with 200.
+// CheckLists asks for a list under random faults of an endpoint. A list that comes without an error must have all the machines. odd are
+// answers of another form, which come with status 200.
 func CheckLists(t testing.TB, s *cloudsim.Sim, endpoint string, machines int, odd []string, list func() (n int, err error)) {
 	t.Helper()
 	failed, whole := 0, 0

@@ -11,16 +11,16 @@ import (
 	"muster/gateway/internal/kit/cloudsim"
 )
 
-// Key is that of the account in a World.
+// Key is the API key of the account in a World.
 const Key = "secret_of_the_simulator"
 
-// World is where a simulated company stands. Its clock goes only when somebody waits.
+// World is the surroundings of a simulated company. Its clock moves only when somebody waits.
 type World struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-// Config completes that of the simulator: it keeps to the company's limits, by this clock.
+// Config completes the Config of a simulator: it keeps the company's limits, by this clock.
 func (w *World) Config(c cloudsim.Config) cloudsim.Config {
 	w.now = time.Date(2026, 11, 29, 4, 0, 0, 0, time.UTC)
 	c.Now, c.Limits = w.Time, true
@@ -44,13 +44,13 @@ func (w *World) Wait(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-// Sleep is Wait for who can be interrupted.
+// Sleep does what Wait does, and ends early when ctx does.
 func (w *World) Sleep(ctx context.Context, d time.Duration) error {
 	w.Wait(d)
 	return ctx.Err()
 }
 
-// Time is what the clock says.
+// Time returns the time of the clock.
 func (w *World) Time() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,8 +45,8 @@ type guest struct {
 	done chan struct{}
 }
 
-// New makes Guests that run this agent, in folders of their own below dir. gpus says how many GPUs a host has where it has not as many as
-// it is paid for.
+// New makes Guests that run this agent, in folders of their own below dir. gpus says how many GPUs a host has, if that is not the number
+// that is paid for.
 func New(dir, agent string, gpus map[string]int) (*Guests, error) {
 	g := &Guests{dir: dir, agent: filepath.Join(dir, "muster-agent"), gpus: gpus, running: map[string]*guest{}, disks: map[string]int{}}
 	if err := os.Chmod(dir, 0o755); err != nil {
@@ -74,7 +74,8 @@ var (
 // inEnv is what has the script of a machine that only takes a command.
 const inEnv = "MUSTER_START"
 
-// Start runs the agent of a machine, as its start script would. It runs nothing where the script is not of muster, or where the agent runs.
+// Start runs the agent of a machine, as its start script would. It runs nothing if the script is not muster's, or if the agent runs
+// already.
 func (g *Guests) Start(m cloudsim.Machine) {
 	script := cmp.Or(m.Env[inEnv], m.Script)
 	token, url := inToken.FindString(script), inURL.FindString(script)
@@ -155,7 +156,7 @@ func (g *Guests) command(folder, url string, log io.Writer) *exec.Cmd {
 	return cmd
 }
 
-// Folder is where a machine's log, state and GPUs are.
+// Folder returns where a machine's log, state and GPUs are.
 func (g *Guests) Folder(id string) string { return filepath.Join(g.dir, id) }
 
 // Stop ends the agent of a machine that does not run any more.
@@ -167,7 +168,7 @@ func (g *Guests) Forget(id string) {
 	_ = os.RemoveAll(g.Folder(id))
 }
 
-// Kill ends the agent of a machine as a crash does. Its company does not see that. It says whether one ran.
+// Kill ends the agent of a machine as a crash does. Its company does not see that. It reports whether an agent ran.
 func (g *Guests) Kill(id string) bool {
 	g.mu.Lock()
 	one := g.running[id]

@@ -80,7 +80,7 @@ func (h *Host) offer(a asked, now time.Time) map[string]any {
 	return map[string]any{
 		"id": h.offerID(), "ask_contract_id": h.offerID(), "machine_id": h.ID, "host_id": h.ID + 1, "gpu_name": h.GPU, "num_gpus": h.GPUs,
 		"gpu_ram": h.MiB, "dph_base": dollars(gpus), "dph_total": total, "min_bid": dollars(h.MinBid), "storage_cost": 0.1,
-		"reliability2": 0.9987, "duration": 864000.5, "end_date": seconds(now.Add(240 * time.Hour)), "cpu_arch": cmp.Or(h.Arch, "amd64"),
+		"reliability2": 0.9987, "duration": 864000.5, "end_date": seconds(now.Add(240 * time.Hour)), "cpu_arch": "amd64",
 		"geolocation": h.Place, "verification": "verified", "rentable": true, "rented": false,
 	}
 }

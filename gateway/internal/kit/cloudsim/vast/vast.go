@@ -44,7 +44,6 @@ type Host struct {
 	MinBid int64 // the same for an interruptible instance; 0: there are none
 	Disk   int64 // of a GB, millionths of a dollar an hour
 	Place  string
-	Arch   string
 	Broken bool // containers do not start on it
 	Hidden bool // it is not offered
 }
