@@ -127,7 +127,8 @@ func TestBootstrapGivenUp(t *testing.T) {
 	write(t, credential, "robot:pass word\n")
 	address := freeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
-	h := agentsHouse(t, carriedAgents(t), "--listen", address, "--public-url", "https://gw.example:"+port, "--bootstrap-registry", "registry.example:5000", "--bootstrap-registry-credential", credential,
+	h := agentsHouse(t, carriedAgents(t), "--listen", address, "--public-url", "https://gw.example:"+port,
+		"--bootstrap-registry", "registry.example:5000", "--bootstrap-registry-credential", credential,
 		"--bootstrap-resolve-address", "127.0.0.1")
 	h.muster("node", "create", "gpu-7")
 	b := newRootBox(t)

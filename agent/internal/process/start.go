@@ -60,8 +60,8 @@ func (h Host) Start(ctx context.Context, job task.Job, params *wire.WorkloadProc
 			params.Name, before.Task, params.Name)
 	}
 	if known && len(before.survivors()) > 0 {
-		return task.Failf("the keeper of an earlier %s was killed, and its processes go on: end them first (muster run stop %s), or use another name",
-			params.Name, params.Name)
+		return task.Failf("the keeper of an earlier %s was killed, and its processes go on: end them first (muster run stop %s), "+
+			"or use another name", params.Name, params.Name)
 	}
 	if err := s.prepare(ctx, holders); err != nil {
 		return task.Failed(err)

@@ -265,7 +265,8 @@ func TestTwins(t *testing.T) {
 	h.must(h.store.MoveNode(t.Context(), store.Move{NodeID: "id-gpu-1", From: wire.StateActive, To: wire.StateUnavailable, At: h.now,
 		AddReasons: []store.Reason{{Reason: wire.ReasonConflict}}}))
 	got := b.get("/ui/nodes/gpu-1")
-	if buttons, copies := strings.Count(got.body, "Keep this one"), strings.Count(got.body, "the same certificate"); buttons != 2 || copies != 1 {
+	buttons, copies := strings.Count(got.body, "Keep this one"), strings.Count(got.body, "the same certificate")
+	if buttons != 2 || copies != 1 {
 		t.Errorf("%d choices, %d copies", buttons, copies)
 	}
 	if !strings.Contains(got.body, "– of 8 expected") || strings.Contains(got.body, "has no GPU") {

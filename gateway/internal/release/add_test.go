@@ -41,7 +41,8 @@ type built struct {
 }
 
 func good() built {
-	return built{kind: wire.MediaProgram, layers: map[string][]byte{"amd64": executable.Least("amd64", "one"), "arm64": executable.Least("arm64", "one")}}
+	return built{kind: wire.MediaProgram, layers: map[string][]byte{
+		"amd64": executable.Least("amd64", "one"), "arm64": executable.Least("arm64", "one")}}
 }
 
 // push puts a release into a repository and gives its digest.
@@ -237,7 +238,8 @@ func TestAddRefused(t *testing.T) {
 // TestImport: the carried agents are the first release, always under the same digest, and the default channel points at it once.
 func TestImport(t *testing.T) {
 	h := withRegistry(t, "n")
-	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executable.Least("amd64", "carried")}, "linux-arm64/muster-agent": {Data: executable.Least("arm64", "carried")}}
+	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executable.Least("amd64", "carried")},
+		"linux-arm64/muster-agent": {Data: executable.Least("arm64", "carried")}}
 	r, err := h.Import(t.Context(), agents, "1.0")
 	must(t, err)
 	if !r.Carried || r.Version != "1.0" || len(r.Platforms) != 2 || len(r.Channels) != 1 || r.SignedBy == "" {

@@ -69,7 +69,8 @@ func (n *Node) replace(file string) error {
 		return err
 	}
 	if counted > 0 {
-		statements = append(statements, "DELETE FROM main.sqlite_sequence", "INSERT INTO main.sqlite_sequence SELECT * FROM loaded.sqlite_sequence")
+		statements = append(statements, "DELETE FROM main.sqlite_sequence",
+			"INSERT INTO main.sqlite_sequence SELECT * FROM loaded.sqlite_sequence")
 	}
 	for _, statement := range append(statements, "DETACH loaded") {
 		if _, err := n.DB.Exec(statement); err != nil {

@@ -67,7 +67,8 @@ func TestRecordingFaults(t *testing.T) {
 		if r.Fault != nil {
 			fault = r.Fault.Error()
 		}
-		if got := lines(r); err != nil || !strings.HasPrefix(got, c.lines) || !strings.Contains(fault, c.fault) || (fault == "") != (c.fault == "") {
+		got := lines(r)
+		if err != nil || !strings.HasPrefix(got, c.lines) || !strings.Contains(fault, c.fault) || (fault == "") != (c.fault == "") {
 			t.Errorf("%s: %s, %q, %v", what, got, fault, err)
 		}
 	}
