@@ -55,7 +55,7 @@ type house struct {
 	pause       func(context.Context) error // instead of waiting
 	still       bool                        // waiting does not move the clock
 	machine     cli.Machine                 // zero: this machine itself
-	after       func(time.Duration, func()) func() bool
+	after       func(time.Duration, func()) func()
 }
 
 func newHouse(t testing.TB) *house {

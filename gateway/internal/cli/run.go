@@ -51,7 +51,7 @@ type Env struct {
 	Signals     func() (<-chan os.Signal, func())          // what a person interrupts with, until the func is called; nil: the process's
 	Now         func() time.Time                           // nil: time.Now
 	Pause       func(context.Context, time.Duration) error // between two looks; nil: a timer
-	After       func(time.Duration, func()) func() bool    // calls later, unless it is stopped before; nil: a timer
+	After       func(time.Duration, func()) func()         // calls later, unless it is stopped before; nil: after
 }
 
 // complete fills in what the caller left out.
@@ -76,7 +76,7 @@ func (e Env) complete() Env {
 		e.Pause = pause
 	}
 	if e.After == nil {
-		e.After = func(d time.Duration, do func()) func() bool { return time.AfterFunc(d, do).Stop }
+		e.After = after
 	}
 	e.Machine = e.Machine.complete()
 	return e

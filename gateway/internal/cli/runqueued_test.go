@@ -124,9 +124,9 @@ func TestTellWait(t *testing.T) {
 		h.journal.lines["agent"] = []wire.LogLine{{Time: h.now, Message: "begun"}}
 		h.journal.lines[wire.LogWorkload+"train"] = h.journal.lines["agent"]
 		stopped := 0
-		h.after = func(_ time.Duration, do func()) func() bool {
+		h.after = func(_ time.Duration, do func()) func() {
 			do()
-			return func() bool { stopped++; return true }
+			return func() { stopped++ }
 		}
 		_, _, stderr := h.muster(strings.Fields(args)...)
 		if strings.Contains(stderr, "waiting for") != (says != "") || !strings.Contains(stderr, says) || stopped == 0 {

@@ -152,12 +152,16 @@ const waitTime = 2 * time.Second
 // TellWait says after a while that the command waits for a node, until stop is called. quiet means that nothing may come for long, as with
 // a log that is followed: then it says so only if the node is away.
 func (s *Session) TellWait(ctx context.Context, node Target, quiet bool, say func(string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	stopped := s.After(waitTime, func() {
 		if heard, away := s.LastHeard(ctx, node.ID); ctx.Err() == nil && (away || !quiet) {
 			say("waiting for " + screen.Printable(node.Name) + ", which " + heard + "; ^C gives up")
 		}
 	})
-	return func() { stopped() }
+	return func() {
+		cancel()
+		stopped()
+	}
 }
 
 // PublicPart cuts a whole token down to the part that may stand in a URL and on a screen.

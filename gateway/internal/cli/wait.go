@@ -49,6 +49,21 @@ func Await[T any](ctx context.Context, s *Session, path string, every time.Durat
 	return now, nil
 }
 
+// after calls do after d in another goroutine, unless stop is called before. stop returns when do has ended or will never begin, so what do
+// writes does not come between later lines.
+func after(d time.Duration, do func()) (stop func()) {
+	ended := make(chan struct{})
+	timer := time.AfterFunc(d, func() {
+		defer close(ended)
+		do()
+	})
+	return sync.OnceFunc(func() {
+		if !timer.Stop() {
+			<-ended
+		}
+	})
+}
+
 // Passing reports whether trouble may pass by itself: it is on the way or in the gateway. A refusal does not pass.
 func Passing(err error) bool {
 	switch Code(err) {

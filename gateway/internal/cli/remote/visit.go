@@ -23,6 +23,7 @@ type passage struct {
 	free     func() bool
 	leave    func()
 	over     atomic.Bool // the node has said how the session ended
+	saying   sync.Mutex
 }
 
 // open opens a session, and waits until the node has begun. When ctx is done, the node is told that nobody is there any more.
@@ -75,8 +76,12 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// say prints a line of muster's own on standard error.
-func (v *passage) say(line string) { fmt.Fprintf(v.Stderr, "muster: %s\n", screen.Printable(line)) }
+// say prints a line of muster's own on standard error. It is safe for concurrent use.
+func (v *passage) say(line string) {
+	v.saying.Lock()
+	defer v.saying.Unlock()
+	fmt.Fprintf(v.Stderr, "muster: %s\n", screen.Printable(line))
+}
 
 // ended reads how the node ended the session. The error is the node's.
 func (v *passage) ended(data []byte) (pipe.Exit, error) {

@@ -105,7 +105,7 @@ func (g *Gateway) Run(ctx context.Context, args ...string) (code int, stdout, st
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(string) string { return "" }, Stdin: strings.NewReader(g.Stdin), Stdout: &out,
 		Stderr: &errs, Gateway: &client.Client{BaseURL: g.server.URL, HTTP: g.server.Client()}, Screen: func() int { return g.Screen },
 		Interactive: func() bool { return g.Persons }, Now: func() time.Time { return g.Now },
-		After: func(time.Duration, func()) func() bool { return func() bool { return true } },
+		After: func(time.Duration, func()) func() { return func() {} },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			g.Now = g.Now.Add(d)
 			if g.Pause != nil {
