@@ -3,14 +3,12 @@ package remote
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/work"
 )
 
@@ -23,7 +21,7 @@ type passage struct {
 	free     func() bool
 	leave    func()
 	over     atomic.Bool // the node has said how the session ended
-	saying   sync.Mutex
+	say      func(string)
 }
 
 // open opens a session, and waits until the node has begun. When ctx is done, the node is told that nobody is there any more.
@@ -41,7 +39,7 @@ func open(ctx context.Context, s *cli.Session, node, kind string, params wire.Se
 		return nil, err
 	}
 	life, cut := context.WithCancel(context.WithoutCancel(ctx))
-	v := &passage{Session: s, cut: cut}
+	v := &passage{Session: s, cut: cut, say: sayer(s)}
 	early := context.AfterFunc(ctx, cut)
 	if v.attached, err = Open(life, c, node, ask); err != nil {
 		cut()
@@ -74,13 +72,6 @@ func interrupted(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// say prints a line of muster's own on standard error. It is safe for concurrent use.
-func (v *passage) say(line string) {
-	v.saying.Lock()
-	defer v.saying.Unlock()
-	fmt.Fprintf(v.Stderr, "muster: %s\n", screen.Printable(line))
 }
 
 // ended reads how the node ended the session. The error is the node's.

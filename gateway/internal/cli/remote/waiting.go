@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"muster/agent/pipe"
@@ -19,7 +20,12 @@ func begin(s *cli.Session, a *Session, say func(string)) (pipe.Ready, error) {
 	return a.Begin()
 }
 
-// sayer prints lines of muster's own on standard error.
+// sayer prints lines of muster's own on standard error. It is safe for concurrent use.
 func sayer(s *cli.Session) func(string) {
-	return func(line string) { fmt.Fprintf(s.Stderr, "muster: %s\n", screen.Printable(line)) }
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(s.Stderr, "muster: %s\n", screen.Printable(line))
+	}
 }
