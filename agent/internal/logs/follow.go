@@ -50,7 +50,13 @@ func (s *Shipper) read(ctx context.Context, source string, box *spool.Spool, pla
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() { stop(s.forbidden(ctx)) }()
-	well := time.AfterFunc(leastNo, func() { s.hold(source, nil) })
+	well := time.AfterFunc(leastNo, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ctx.Err() == nil { // else it has failed by now
+			delete(s.held, source)
+		}
+	})
 	defer well.Stop()
 	err := s.Follow(ctx, source, places.of(source), func(line wire.LogLine, position string) error {
 		keep(box, line)
@@ -77,12 +83,12 @@ func (s *Shipper) forbidden(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// hold notes why a source is not followed; nil: it is.
+// hold notes why a source is not followed.
 func (s *Shipper) hold(source string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, source)
-	if why != nil && len(s.held) < wire.MaxUnshipped {
+	if len(s.held) < wire.MaxUnshipped {
 		s.held[source] = wire.OneLine(why.Error(), wire.MaxUnshippedWhy)
 	}
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"muster/agent/disk/disktest"
@@ -50,6 +51,9 @@ func (w *Watch) Name() string { return w.name }
 func (w *Watch) Hangs(ctx context.Context, patience time.Duration) bool {
 	return w.hangs(ctx, patience)
 }
+
+// EndHung is endHung.
+func (w *Watch) EndHung(ctx context.Context, log *slog.Logger) { w.endHung(ctx, log) }
 
 // Hear is hear.
 func (w *Watch) Hear() (time.Duration, error) { return w.hear() }

@@ -140,7 +140,7 @@ func (m Manager) stopSupervisor(ctx context.Context) error {
 		return fmt.Errorf("a supervisor holds %s and does not say which process it is: end it by hand (muster-agent supervise)",
 			filepath.Join(m.Base, supervisorLock))
 	}
-	return m.endAgent(ctx)
+	return m.endAgent(ctx, m.Agent())
 }
 
 // Files lists what an installation of this kind writes outside of the state directory.

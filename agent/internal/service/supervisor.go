@@ -230,9 +230,8 @@ func end(ctx context.Context, grace time.Duration, left func() []int) error {
 	return fmt.Errorf("process %d: %w: see what it waits for (cat /proc/%d/stack), or restart the machine", pids[0], errStuck, pids[0])
 }
 
-// endAgent ends the agent that runs.
-func (m Manager) endAgent(ctx context.Context) error {
-	pid := m.Agent()
+// endAgent ends the agent with this process id, if it is the one that runs; 0: none is.
+func (m Manager) endAgent(ctx context.Context, pid int) error {
 	return end(ctx, stopTime, func() []int {
 		if pid == 0 || m.Agent() != pid {
 			return nil

@@ -184,7 +184,7 @@ func (w *Watch) endHung(ctx context.Context, log *slog.Logger) {
 		return
 	}
 	log.Warn("the agent that ran here already hangs: ending it", "process", pid)
-	if err := m.endAgent(ctx); err != nil {
+	if err := m.endAgent(ctx, pid); err != nil {
 		log.Error("the agent that hangs was not ended", "error", err)
 	}
 }

@@ -185,6 +185,53 @@ func TestKeeperEndsAnAgentThatItFound(t *testing.T) {
 	}
 }
 
+// onWarning calls itself with each warning that is logged.
+type onWarning func(text string)
+
+func (onWarning) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelWarn }
+
+func (f onWarning) Handle(_ context.Context, r slog.Record) error { f(r.Message); return nil }
+
+func (f onWarning) WithAttrs([]slog.Attr) slog.Handler { return f }
+
+func (f onWarning) WithGroup(string) slog.Handler { return f }
+
+// TestNextAgentIsSpared: what takes the place of an agent that hangs, before that is ended, is not ended for it.
+func TestNextAgentIsSpared(t *testing.T) {
+	k := newKept(t)
+	w, err := service.NewWatch(k.Base, short())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	start := func() (*exec.Cmd, <-chan error) {
+		agent := exec.Command(k.Program(), "run")
+		agent.Env = append(os.Environ(), "NOTIFY_SOCKET="+w.Name())
+		if err := agent.Start(); err != nil {
+			t.Fatal(err)
+		}
+		gone := make(chan error, 1)
+		go func() { gone <- agent.Wait() }()
+		t.Cleanup(func() { agent.Process.Kill() })
+		return agent, gone
+	}
+	hung, gone := start()
+	k.until("it is heard", func() bool { _, err := os.Stat(filepath.Join(k.Base, "heard")); return err == nil })
+	k.put("hang")
+	var next <-chan error
+	w.EndHung(t.Context(), slog.New(onWarning(func(text string) {
+		hung.Process.Kill()
+		<-gone
+		_, next = start()
+		k.until("the next agent runs", func() bool { return service.Manager{Base: k.Base}.Agent() != 0 })
+	})))
+	select {
+	case err := <-next:
+		t.Errorf("the next agent was ended: %v", err)
+	case <-time.After(50 * time.Millisecond): // for its end to be seen
+	}
+}
+
 // TestSilenceOfOthers: an agent that has given no sign is ended only if this process has started it.
 func TestSilenceOfOthers(t *testing.T) {
 	w, err := service.NewWatch(privateDir(t), service.Patience{Silence: time.Millisecond, Look: time.Millisecond})
