@@ -23,6 +23,7 @@ type Enrolment struct {
 	NewNode          bool
 	TakeOver         *TakeOver // not nil if NewNode is false: what must still be true
 	CredentialLabels map[string]string
+	SameLabels       bool // the credential has none, and a node that is taken over keeps those of the one before
 	AgentLabels      map[string]string
 	Certificate      Certificate // Fingerprint, PublicKey, Chain and times; stored as current, generation 1, of this enrolment and key
 	Agent            string      // JSON
@@ -146,7 +147,7 @@ func (e Enrolment) takeOver() []statement {
 		endBootstraps(e.Node.ID, e.Credential, e.At),
 	}
 	statements = append(statements, endTasks(e.Node.ID, e.At, "its node enrolled again")...)
-	return append(statements, replaceLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
+	return append(statements, e.replaceLabels()...)
 }
 
 // takeOverHolds aborts the batch if the node is no longer as TakeOver says.

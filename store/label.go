@@ -25,9 +25,13 @@ func insertLabels(nodeID string, labels map[string]string, origin int64) stateme
 }
 
 // replaceLabels replaces the labels of the earlier enrolment. The operator's labels stay.
-func replaceLabels(nodeID string, credential, agent map[string]string) []statement {
-	statements := []statement{do("DELETE FROM labels WHERE node_id = ? AND origin <> ?", nodeID, int64(originOperator))}
-	return append(statements, enrolmentLabels(nodeID, credential, agent)...)
+func (e Enrolment) replaceLabels() []statement {
+	stays := int64(originOperator)
+	if e.SameLabels {
+		stays = originCredential
+	}
+	statements := []statement{do("DELETE FROM labels WHERE node_id = ? AND origin > ?", e.Node.ID, stays)}
+	return append(statements, enrolmentLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 
 func enrolmentLabels(nodeID string, credential, agent map[string]string) []statement {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"maps"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -62,6 +63,18 @@ func TestTakeOver(t *testing.T) {
 			i.NodeEnrolmentID != e.ID {
 			t.Errorf("%s: got %+v, want it revoked at %v", fingerprint, i, e.At)
 		}
+	}
+	e = again("n", "-3")
+	e.TakeOver.EnrolmentID, e.TakeOver.State, e.SameLabels = got.EnrolmentID, got.State, true
+	must(t, s.Enrol(ctx, e))
+	if labels := node(t, s, "n").Labels; !maps.Equal(labels, want.Labels) {
+		t.Errorf("with a token that has no labels: got %v", labels)
+	}
+	e = again("n", "-4")
+	e.TakeOver.EnrolmentID = "enrolment-n-3"
+	must(t, s.Enrol(ctx, e))
+	if labels := node(t, s, "n").Labels; len(labels) != 1 {
+		t.Errorf("got %v, want those of the operator alone", labels)
 	}
 	if _, total := list(t, s, store.NodeQuery{Retired: true}); total != 1 {
 		t.Errorf("got %d nodes, want 1: no ghosts", total)

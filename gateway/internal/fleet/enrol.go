@@ -214,6 +214,7 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: proposed,
+		SameLabels:  len(a.Credential.Labels) == 0 && a.Credential.Name == p.node.Name,
 		Certificate: Certificate(p.node, issued, 1), Agent: report.Text(&a.Request.Agent), Hardware: report.Text(a.Hardware),
 		Notices: a.Notices,
 	}

@@ -135,7 +135,7 @@ func TestRenamedMachineComesBack(t *testing.T) {
 // TestTokenWithAName: the operator's name wins over the machine's, for a new node and for one that is replaced.
 func TestTokenWithAName(t *testing.T) {
 	f := newFleet(t)
-	k := f.token("mse_named", func(k *store.Token) { k.Name = "gpu-7" })
+	k := f.token("mse_named", func(k *store.Token) { k.Name, k.Labels = "gpu-7", map[string]string{"batch": "x"} })
 	key := newKey(t)
 	got, err := f.Enrol(t.Context(), f.applicant(k, "its-own", key))
 	if err != nil || !got.New || got.Node.Name != "gpu-7" || f.stored("gpu-7").ID != got.Node.ID {
@@ -155,8 +155,13 @@ func TestTokenWithAName(t *testing.T) {
 	f.clock.Forward(time.Hour)
 	third := f.token("mse_third", func(k *store.Token) { k.Name = "gpu-7" })
 	taken, err := f.Enrol(t.Context(), f.applicant(third, "its-own", newKey(t)))
-	if err != nil || taken.New || taken.Node.ID != got.Node.ID {
+	if err != nil || taken.New || taken.Node.ID != got.Node.ID || f.stored("gpu-7").Labels["batch"] != "x" {
 		t.Errorf("in the place of a silent node: %+v, %v", taken.Node, err)
+	}
+	f.clock.Forward(time.Hour)
+	anybody := f.token("mse_anybody", nil)
+	if taken, err = f.Enrol(t.Context(), f.applicant(anybody, "gpu-7", newKey(t))); err != nil || len(f.stored("gpu-7").Labels) != 0 {
+		t.Errorf("with a token that does not name it: %+v, %v", f.stored("gpu-7"), err)
 	}
 	for name, want := range map[string]string{"gpu-7": "ok", "free": "ok", "-": wire.CodeBadName, "n-0123456789abcdef": wire.CodeBadName} {
 		if got := code(f.Nameable(t.Context(), "platform", name)); got != want {
