@@ -51,6 +51,34 @@ func TestDeadNode(t *testing.T) {
 	}
 }
 
+// TestOutage: while the network is away for a moment, no wave ends for want of nodes: the next one would let all in at once.
+func TestOutage(t *testing.T) {
+	h := newHall(t, names(20)...)
+	out := func(is bool) {
+		for _, n := range h.nodes {
+			n.silent = is
+		}
+		h.pass(2 * time.Minute) // heartbeats are missed, and nobody counts as silent
+	}
+	v1 := h.release("v1")
+	out(true)
+	h.point(v1, waves())
+	h.look()
+	h.state(releases.Running)
+	out(false)
+	canary := one(t, h.look())
+	h.take(canary, "v1")
+	h.pass(8*time.Minute + 30*time.Second)
+	out(true)
+	if c := h.state(releases.Running); c.Wave != 2 || c.Counts.Admitted != 0 {
+		t.Errorf("after the canary: %+v", c)
+	}
+	out(false)
+	if offered := h.look(); len(offered) != 4 {
+		t.Errorf("the second wave is %v", offered)
+	}
+}
+
 // TestRetiredNode: a node leaves its channel's rollout at the moment when it is retired, also while its last heartbeat is new, whether it
 // was let in or not. A node that only moved to another state stays.
 func TestRetiredNode(t *testing.T) {

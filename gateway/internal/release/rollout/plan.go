@@ -38,11 +38,11 @@ func (p Plan) Together() bool {
 	return err == nil && !w.canary && w.Count() == 1
 }
 
-// Same reports whether two plans let nodes in alike, however they are written. What a way back leaves does not count.
+// Same reports whether two plans let nodes in and back alike, however they are written. What a way back leaves does not count.
 func (p Plan) Same(other Plan) bool {
 	a, err := p.Read()
 	b, failed := other.Read()
-	return err == nil && failed == nil && reflect.DeepEqual(a, b)
+	return err == nil && failed == nil && p.GoBack == other.GoBack && reflect.DeepEqual(a, b)
 }
 
 // Bounds of a plan.

@@ -8,12 +8,13 @@ import (
 // TestSame: plans are the same that let nodes in alike, however they are written.
 func TestSame(t *testing.T) {
 	plan := DefaultPlan()
-	short, back, other, bad := plan, plan, plan, plan
+	short, back, other, goBack, bad := plan, plan, plan, plan, plan
 	short.Steps = nil
 	back.Leaves = "sha256:x"
 	other.SoakSeconds = 1
+	goBack.GoBack = true
 	bad.MaxFailed = "many"
-	if !plan.Same(short) || !plan.Same(back) || plan.Same(other) || plan.Same(bad) || plan.Same(AllAtOnce()) {
+	if !plan.Same(short) || !plan.Same(back) || plan.Same(other) || plan.Same(goBack) || plan.Same(bad) || plan.Same(AllAtOnce()) {
 		t.Error("what is the same is not known")
 	}
 }

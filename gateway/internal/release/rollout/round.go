@@ -188,13 +188,16 @@ func (r *round) move() {
 		if r.halt() {
 			return
 		}
-		candidates, expected, shut := r.candidates()
+		candidates, expected, shut, missed := r.candidates()
 		t := r.count()
 		if t.let == 0 {
 			expected += shut // without this, nobody would try the release before all of them get it
 		}
 		reach := t.let
 		size := t.waves[r.o.Wave].size
+		if size == 0 {
+			expected += missed // without this, an outage of the network would end all waves, and then all nodes come at once
+		}
 		joins := size == 0 || r.Now.Sub(r.o.WaveAt) < joinTime
 		if joins {
 			reach = r.Waves.reach(r.o.Wave, t.let+len(candidates)+expected)
@@ -220,7 +223,7 @@ func (r *round) follow() {
 	if r.halt() {
 		return
 	}
-	candidates, _, _ := r.candidates()
+	candidates, _, _, _ := r.candidates()
 	r.admit(candidates)
 }
 
@@ -320,15 +323,16 @@ func (r *round) tell(kind, why string) {
 }
 
 // candidates are the nodes that may be let in now, in an order that looks random and stays the same. expected counts those that would be
-// among them, and that have not been heard since a start that was only just now. One that has just fallen silent is let in when it is heard
-// again. shut counts those whose window is closed.
-func (r *round) candidates() (ids []string, expected, shut int) {
+// among them, and that have not been heard since a start that was only just now. shut counts those whose window is closed, and missed those
+// that have just fallen silent: they are let in when they are heard again.
+func (r *round) candidates() (ids []string, expected, shut, missed int) {
 	for id, n := range r.Nodes {
 		if !n.Belongs || !n.Takes || !n.Online || n.Runs || !r.mayCome(id) {
 			continue
 		}
 		switch {
 		case n.Heard && n.Missed: // it would count as silent, for nothing that the release did
+			missed++
 		case n.Shut:
 			shut++
 		case n.Heard:
@@ -343,7 +347,7 @@ func (r *round) candidates() (ids []string, expected, shut int) {
 		keys[id] = sum[:]
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(bytes.Compare(keys[a], keys[b]), cmp.Compare(a, b)) })
-	return ids, expected, shut
+	return ids, expected, shut, missed
 }
 
 // mayCome tells whether a node can be let in. When the rollout is done, also one that was in it before and runs another release again.
