@@ -420,7 +420,8 @@ func (s *Service) dryRun(ctx context.Context, wanted ask) (api.Allocation, error
 	}
 	a.PerHour = choice.PerHour
 	if len(choice.Slots) == 0 {
-		a.WaitsFor = strings.Join(choice.Why, "; ")
+		why := strings.Join(choice.Why, "; ")
+		a.WaitsFor = cmp.Or(s.wouldGet(ctx, &wanted, why), why)
 		return a, nil
 	}
 	units := 0

@@ -122,7 +122,7 @@ func (s *Service) endOverdue(ctx context.Context) error {
 
 // warnOwners tells owners of an end, once.
 func (s *Service) warnOwners(ctx context.Context) error {
-	rows, err := s.Records.Warnable(ctx, s.Now(), WarnBefore)
+	rows, err := s.Records.Warnable(ctx, s.Now(), warnBefore)
 	for _, row := range rows {
 		e := s.about("allocation.ending", row, store.Actor{}, map[string]string{"ends": row.EndsAt.UTC().Format(time.RFC3339)})
 		if failed := s.Records.Warned(ctx, row.ID, *row.EndsAt, e); failed != nil && !errors.Is(failed, store.ErrConflict) {
@@ -132,13 +132,16 @@ func (s *Service) warnOwners(ctx context.Context) error {
 	return err
 }
 
-// Ending returns one hold of each allocation that ends soon.
+// Ending returns one hold of each allocation that ends soon, since when it does: from its beginning at the earliest.
 func (s *Service) Ending() (soon []inventory.Hold) {
 	now := s.Now()
 	seen := map[string]bool{}
 	for _, h := range s.Holds() {
-		if h.State == records.Held && h.EndsAt.Sub(now) <= WarnBefore && !seen[h.Allocation] {
+		if h.State == records.Held && h.EndsAt.Sub(now) <= warnBefore && !seen[h.Allocation] {
 			seen[h.Allocation] = true
+			if warned := h.EndsAt.Add(-warnBefore); warned.After(h.Since) {
+				h.Since = warned
+			}
 			soon = append(soon, h)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/internal/placement/inventory"
 	"muster/store"
+	"muster/store/engine"
 )
 
 // owned has a node that is the operator's own, and no container.
@@ -244,6 +245,40 @@ func TestCheck(t *testing.T) {
 	w.Round(t.Context())
 	if e, err := w.Evidence(t.Context(), "", "n-1"); err != nil || e.Pending != "" {
 		t.Errorf("a check that could not be sent: %+v, %v", e, err)
+	}
+}
+
+// TestCheckEnded: a check that has ended while its node was away is not under way, also after the gateway's start: the node is asked again.
+func TestCheckEnded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "n-1")
+	_, err := w.store.Records().Batch(t.Context(), []engine.Statement{engine.Do("UPDATE nodes SET enrolment_id = 'e'")})
+	w.must(err)
+	asked := map[string]bool{}
+	for _, again := range []struct {
+		what string
+		do   func()
+	}{
+		{"for the first time", func() {}},
+		{"enrolled again", func() { w.Take(t.Context(), []store.Event{{Kind: "node.enrolled", NodeID: "n-1"}}) }},
+		{"after the gateway's start", w.restart},
+	} {
+		again.do()
+		var orders []inventory.Order
+		for range 3 {
+			w.Round(t.Context())
+			orders = append(orders, w.sent(wire.TaskNodeCheck)...)
+		}
+		if len(orders) != 1 || asked[orders[0].ID] {
+			t.Fatalf("%s: %+v", again.what, orders)
+		}
+		asked[orders[0].ID] = true
+		if e, err := w.Evidence(t.Context(), "", "n-1"); err != nil || e.Pending != orders[0].ID {
+			t.Errorf("%s: under way is %q, %v", again.what, e.Pending, err)
+		}
+		w.must(w.store.CreateTask(t.Context(), store.Task{ID: orders[0].ID, NodeID: "n-1", EnrolmentID: "e", Type: wire.TaskNodeCheck,
+			CreatedBy: inventory.ByGateway, Payload: []byte("{}"), CreatedAt: w.clock(), ExpiresAt: w.clock().Add(time.Hour)}))
+		w.must(w.cancel(t.Context(), orders[0].ID, operator.By))
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	keepEnded = 90 * 24 * time.Hour
 )
 
-// WarnBefore is how long before the end of an allocation its owner is told.
-const WarnBefore = 15 * time.Minute
+// warnBefore is how long before the end of an allocation its owner is told.
+const warnBefore = 15 * time.Minute
 
 // Caller is who asks.
 type Caller = inventory.Caller

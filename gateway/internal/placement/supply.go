@@ -25,6 +25,7 @@ type Wanted struct {
 	Machines          int
 	Rent              bool    // it may cost money
 	MaxPrice          float64 // an hour, of one machine, where it may
+	DryRun            bool    // nothing is done: it is only said what would be got
 }
 
 // SupplyBy sets the functions that get machines for allocations that wait. supply gets them and says how far that is; "": it gets none.
@@ -64,9 +65,14 @@ func (s *Service) Supply(ctx context.Context) error {
 	}
 }
 
+// supplyAll gets machines for those that wait. All that their tenants' quotas allow together is got, and no more.
 func (s *Service) supplyAll(ctx context.Context) {
+	ahead := map[string]int{} // GPUs, by tenant
 	for _, w := range s.wanted() {
-		says := s.supply(ctx, w)
+		says := s.get(ctx, w, ahead[w.Tenant])
+		if !strings.HasPrefix(says, overQuota) {
+			ahead[w.Tenant] += w.GPUs * w.Machines
+		}
 		s.mu.Lock()
 		if _, waits := s.waits[w.ID]; waits && ctx.Err() == nil {
 			s.rents[w.ID] = says
@@ -75,15 +81,41 @@ func (s *Service) supplyAll(ctx context.Context) {
 	}
 }
 
-// wanted is what the allocations that wait need, in the order in which they are served. What their quota stops is not got either.
+// get gets machines, or says what would be got, unless their GPUs would be more than the tenant may have beside those ahead of them.
+func (s *Service) get(ctx context.Context, w Wanted, ahead int) string {
+	why, err := s.overQuota(ctx, w.Tenant, ahead+w.GPUs*w.Machines)
+	switch {
+	case err != nil:
+		return err.Error()
+	case why != "":
+		return why
+	}
+	return s.supply(ctx, w)
+}
+
+// isSupplied tells whether something is got for an allocation, by why it waits. What its quota stops is not got either.
+func isSupplied(a *ask, why string) bool {
+	return !strings.HasPrefix(why, overQuota) && a.wish.Selector == ""
+}
+
+// wouldGet says what would be got for an allocation that waits; "": nothing.
+func (s *Service) wouldGet(ctx context.Context, a *ask, why string) string {
+	if s.supply == nil || !isSupplied(a, why) {
+		return ""
+	}
+	w := wantedBy(a)
+	w.DryRun = true
+	return s.get(ctx, w, 0)
+}
+
+// wanted is what the allocations that wait need, in the order in which they are served.
 func (s *Service) wanted() (all []Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.queued {
-		if strings.HasPrefix(s.waits[a.ID], overQuota) || a.wish.Selector != "" {
-			continue
+		if isSupplied(a, s.waits[a.ID]) {
+			all = append(all, wantedBy(a))
 		}
-		all = append(all, wantedBy(a))
 	}
 	return all
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -125,7 +126,7 @@ func TestDoubtfulClaim(t *testing.T) {
 	w.have(bob, 1)
 }
 
-// TestSupplied: what no node has waits where something could get it, and what it waits for is what that says.
+// TestSupplied: what no node has waits where something could get it, and what it waits for is what that says. A dry run hears the same.
 func TestSupplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,14 +145,53 @@ func TestSupplied(t *testing.T) {
 	if _, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "b200", Rent: true, MaxPrice: new(2.5)}}); !errors.Is(err, never) {
 		t.Errorf("what can never be rented: %v", err)
 	}
-	a, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200", Count: 8}, Wait: true})
+	a, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200"}, DryRun: true})
+	if err != nil || a.WaitsFor != "a machine" || len(asked) != 1 || !asked[0].DryRun {
+		t.Errorf("a dry run: %+v, %v, asked for %+v", a, err, asked)
+	}
+	if w.supplyAll(t.Context()); len(asked) != 1 {
+		t.Errorf("a dry run was queued: %+v", asked)
+	}
+	asked = nil
+	a, err = w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200", Count: 8}, Wait: true})
 	w.must(err)
 	w.supplyAll(t.Context())
 	if got := w.state(a).WaitsFor; got != "a machine" {
 		t.Errorf("it waits for %q", got)
 	}
-	if len(asked) != 1 || asked[0].ID != a.ID || asked[0].GPUs != 8 || asked[0].Machines != 1 || asked[0].Rent {
+	if len(asked) != 1 || asked[0].ID != a.ID || asked[0].GPUs != 8 || asked[0].Machines != 1 || asked[0].Rent || asked[0].DryRun {
 		t.Errorf("asked for %+v", asked)
+	}
+}
+
+// TestSuppliedWithinQuota: nothing is got that a tenant may not have, also beside what is got for others of it.
+func TestSuppliedWithinQuota(t *testing.T) {
+	t.Parallel()
+	w := up(t, 2, "n-1")
+	_, err := w.SetQuota(t.Context(), operator, "platform", api.QuotaRequest{GPUs: new(4)})
+	w.must(err)
+	w.have(ada, 2)
+	var asked []string
+	w.SupplyBy(func(context.Context, Wanted) (bool, error) { return true, nil },
+		func(_ context.Context, a Wanted) string { asked = append(asked, a.ID); return "a machine" })
+	dry, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200", Count: 3}, DryRun: true})
+	if err != nil || !strings.HasPrefix(dry.WaitsFor, overQuota) {
+		t.Errorf("a dry run: %+v, %v", dry, err)
+	}
+	var all []api.Allocation
+	for _, count := range []int{3, 2, 1} {
+		a, err := w.ask(ada, api.NewAllocation{Wish: api.Wish{GPU: "h200", Count: count}, Wait: true})
+		w.must(err)
+		all = append(all, a)
+	}
+	w.supplyAll(t.Context())
+	if !slices.Equal(asked, []string{all[1].ID}) {
+		t.Errorf("got for %v of %v", asked, all)
+	}
+	for i, says := range []string{overQuota, "a machine", overQuota} {
+		if got := w.state(all[i]).WaitsFor; !strings.HasPrefix(got, says) {
+			t.Errorf("%d waits for %q", all[i].Wish.Count, got)
+		}
 	}
 }
 

@@ -178,13 +178,20 @@ func (s *Service) SendChecks(ctx context.Context) error {
 	}
 	var failed error
 	for _, o := range orders {
-		err := s.Send(ctx, o)
+		t, err := s.Store.Task(store.Fresh(ctx), "", o.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			err = s.Send(ctx, o)
+		}
 		s.mu.Lock()
-		if n := s.at(o.NodeID); err == nil {
-			n.check.sent(o.ID, now)
-		} else {
+		switch n := s.at(o.NodeID); {
+		case err != nil:
 			n.check.fail(now)
 			failed = err
+		case t.FinishedAt != nil: // it ended before this node enrolled again, or before the gateway's start
+			n.check.tries++
+			s.Wake()
+		default:
+			n.check.sent(o.ID, now)
 		}
 		s.mu.Unlock()
 	}
