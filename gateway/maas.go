@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -60,13 +59,13 @@ func openMAAS(ctx context.Context, b base, p *parts) (*maas.Service, error) {
 
 // ofMAAS is what an allocation wants, in the words of package maas.
 func ofMAAS(w placement.Wanted) maas.Wanted {
-	return maas.Wanted{Allocation: w.ID, Tenant: w.Tenant, Count: w.Machines, Fits: maas.Fits(w.GPU)}
+	return maas.Wanted{Allocation: w.ID, Tenant: w.Tenant, Count: w.Machines, Fits: maas.Fits(w.GPU), DryRun: w.DryRun}
 }
 
 // couldGet tells whether MAAS has machines of a tenant with GPUs that no node has shown yet, or they may be rented.
 func (p *parts) couldGet(ctx context.Context, w placement.Wanted) (bool, error) {
-	if could := p.maas.Could(ctx, ofMAAS(w)); could || !w.Rent {
-		return could, nil
+	if could, err := p.maas.Could(ctx, ofMAAS(w)); could || !w.Rent {
+		return could, err
 	}
 	return true, p.rental.Rents.CanServe(ctx, w.Tenant)
 }
@@ -75,9 +74,12 @@ func (p *parts) couldGet(ctx context.Context, w placement.Wanted) (bool, error) 
 func (p *parts) supply(ctx context.Context, w placement.Wanted) string {
 	nodes, err := p.maas.Serve(ctx, ofMAAS(w), store.Actor{Name: maas.Actor})
 	if err != nil || len(nodes) > 0 {
-		return maas.Says(nodes, err)
+		return maas.Says(nodes, p.rental.cost(nodes), err)
 	}
-	return cmp.Or(p.rental.supply(ctx, w), p.maas.Later(ctx, ofMAAS(w)))
+	if says := p.rental.supply(ctx, w); says != "" {
+		return says
+	}
+	return p.maas.Later(ctx, ofMAAS(w))
 }
 
 // mintUserData makes the script that a machine runs when its system is installed: it applies the profile, and joins.

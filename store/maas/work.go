@@ -29,6 +29,7 @@ type Work struct {
 	Profile   string     `json:"profile,omitempty"` // that the node gets first; empty: it keeps its own
 	Reimage   bool       `json:"reimage,omitempty"`
 	Erase     bool       `json:"erase,omitempty"`
+	Erasing   bool       `json:"erasing,omitempty"` // MAAS was seen to erase the disks
 	Force     bool       `json:"force,omitempty"`
 	Allocates string     `json:"allocation,omitempty"` // that it is for
 }

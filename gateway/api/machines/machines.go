@@ -9,6 +9,7 @@ type State struct {
 	URL      string     `json:"url"`
 	Version  string     `json:"version"` // of MAAS; empty: not known
 	SyncedAt *time.Time `json:"synced_at"`
+	Restored bool       `json:"restored"`  // the view is of before the gateway's start
 	FailedAt *time.Time `json:"failed_at"` // since when its machines cannot be seen; null: they can
 	Error    string     `json:"error"`
 	Known    bool       `json:"known"`    // the view is of now
@@ -104,6 +105,9 @@ const (
 	ActCommission   = "commission"
 	ActCancel       = "cancel" // ends what goes on with a machine
 )
+
+// FindingElsewhere is the Finding of a machine that another gateway has, or a person with muster's key.
+const FindingElsewhere = "acquired_elsewhere"
 
 // Conditions of which people are told.
 const (

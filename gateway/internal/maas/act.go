@@ -14,7 +14,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
-	"muster/gateway/internal/maas/recovery"
 	"muster/store"
 	records "muster/store/maas"
 )
@@ -25,7 +24,7 @@ func (s *Service) Act(ctx context.Context, q machines.Act, by store.Actor) (mach
 	out := machines.Acted{Machines: []machines.Machine{}, Refused: map[string]string{}}
 	acts := []string{machines.ActDeploy, machines.ActRelease, machines.ActReset, machines.ActDecommission, machines.ActCommission,
 		machines.ActCancel}
-	switch state := s.State(); {
+	switch state := s.now(ctx); {
 	case !slices.Contains(acts, q.Act):
 		return out, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there is no act %.40q", q.Act), "one of "+strings.Join(acts, ", "))
 	case q.Series != "" && !isSeries(q.Series):
@@ -46,8 +45,15 @@ func (s *Service) Act(ctx context.Context, q machines.Act, by store.Actor) (mach
 			return out, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no profile is called %.80q", q.Profile), "muster profile ls shows them")
 		}
 	}
+	if q.Act == machines.ActDeploy {
+		if err := s.hasImage(ctx, q.Series); err != nil {
+			return out, err
+		}
+	}
+	looks, over := context.WithTimeout(ctx, renewTime) // of all machines together
+	defer over()
 	for _, name := range q.Machines {
-		m, err := s.act(ctx, q, name, by)
+		m, err := s.act(ctx, looks, q, name, by)
 		var refused *wire.ErrorDetail
 		switch {
 		case errors.As(err, &refused):
@@ -61,7 +67,9 @@ func (s *Service) Act(ctx context.Context, q machines.Act, by store.Actor) (mach
 	return out, nil
 }
 
-func (s *Service) act(ctx context.Context, q machines.Act, name string, by store.Actor) (machines.Machine, error) {
+// act begins something with one machine. It is judged by what MAAS says of it now, and by the view where MAAS does not tell in the time of
+// looks.
+func (s *Service) act(ctx, looks context.Context, q machines.Act, name string, by store.Actor) (machines.Machine, error) {
 	all, err := s.load(store.Fresh(ctx))
 	if err != nil {
 		return machines.Machine{}, err
@@ -70,8 +78,8 @@ func (s *Service) act(ctx context.Context, q machines.Act, name string, by store
 	if err != nil {
 		return machines.Machine{}, err
 	}
+	s.renew(looks, m)
 	if q.Act == machines.ActCancel {
-		s.renew(ctx, m)
 		return s.cancel(ctx, m, by)
 	}
 	w := records.Work{SystemID: m.SystemID, ID: newID(), Act: q.Act, Begun: s.Now(), By: by.Name, Series: q.Series, Profile: q.Profile,
@@ -82,11 +90,7 @@ func (s *Service) act(ctx context.Context, q machines.Act, name string, by store
 	if w.Deadline = w.Begun.Add(giveUpAfter); q.Act == machines.ActDeploy && !q.Reimage { // an erasure may take hours
 		w.Deadline = w.Begun.Add(s.Deadline)
 	}
-	err = s.may(m, q.Tenant, &w)
-	if err != nil && s.renew(ctx, m) {
-		err = s.may(m, q.Tenant, &w)
-	}
-	if err != nil {
+	if err := s.may(m, q.Tenant, &w); err != nil {
 		return machines.Machine{}, err
 	}
 	if !q.DryRun {
@@ -99,9 +103,11 @@ func (s *Service) act(ctx context.Context, q machines.Act, name string, by store
 }
 
 // erases tells whether the disks are erased. If nobody says so, the profiles of a machine that is given back do: the one that it was
-// installed with last, and its node's. What nobody knows of a machine is taken for something to erase.
+// installed with last, and its node's. What nobody knows of a machine is taken for something to erase. MAAS erases nothing that is free.
 func (s *Service) erases(ctx context.Context, m *machine, q machines.Act) (erase bool, err error) {
 	switch {
+	case s.facts(m, s.whole(), s.Now()).Empty():
+		return false, nil
 	case q.Erase != nil:
 		return *q.Erase, nil
 	case q.Act == machines.ActDeploy, q.Act == machines.ActCommission:
@@ -115,7 +121,7 @@ func (s *Service) erases(ctx context.Context, m *machine, q machines.Act) (erase
 		names = append(names, e.Profile)
 	}
 	if len(names) == 0 {
-		return !recovery.Empty(m.Status), nil
+		return true, nil
 	}
 	all, err := s.Profiles(ctx)
 	for _, name := range names {
@@ -125,40 +131,37 @@ func (s *Service) erases(ctx context.Context, m *machine, q machines.Act) (erase
 	return erase, err
 }
 
-// renewTime is how long a person waits for what MAAS says of one machine now.
+// renewTime is how long a person waits for what MAAS says now.
 const renewTime = 10 * time.Second
 
-// renew reads a machine anew, so that nothing is refused for what was so at the last view. false: MAAS does not tell, or all is as it was.
-func (s *Service) renew(ctx context.Context, m *machine) bool {
+// renew reads a machine anew, so that nothing is begun, or refused, for what was so at the last view alone.
+func (s *Service) renew(ctx context.Context, m *machine) {
 	if !s.State().Known || m.GoneAt != nil {
-		return false
+		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewTime)
-	defer cancel()
 	now, err := s.Region.Machine(ctx, m.SystemID)
 	if err != nil || reflect.DeepEqual(now, m.seen) {
-		return false
+		return
 	}
 	if err := s.saw(ctx, m.Machine, now); err != nil {
 		s.Logger.Warn("MAAS: what was read of a machine is not kept", "machine", m.SystemID, "error", err)
 	}
 	m.seen, m.Status = now, now.Status
-	return true
 }
 
 // may refuses what the work could not do, so that the one who asks hears it before anything is done.
 func (s *Service) may(m *machine, tenant string, w *records.Work) error {
 	if m.work != nil {
-		return wire.Refuse(wire.CodeIllegalMove, m.SystemID+": "+m.work.Act+" goes on with it",
+		return wire.Refuse(wire.CodeIllegalMove, m.work.Act+" goes on with it",
 			"wait until it ends: muster maas show "+m.SystemID+", or end it: muster maas cancel "+m.SystemID)
 	}
 	if tenant != "" && m.node != nil && m.node.Tenant != tenant {
-		return wire.Refuse(wire.CodeNotFound, m.SystemID+" is no machine of tenant "+tenant, "see them: muster maas ls")
+		return wire.Refuse(wire.CodeNotFound, "it is no machine of tenant "+tenant, "see them: muster maas ls")
 	}
 	with := *m
 	with.work = w
 	if why, next := s.facts(&with, s.whole(), s.Now()).May(); why != "" {
-		return wire.Refuse(wire.CodeIllegalMove, m.SystemID+": "+why, m.fill(next))
+		return wire.Refuse(wire.CodeIllegalMove, why, m.fill(next))
 	}
 	return nil
 }

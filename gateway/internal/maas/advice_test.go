@@ -227,6 +227,7 @@ func TestAdviceOfEachRow(t *testing.T) {
 			w.pass(30 * time.Second)
 			w.clock.Forward(25 * time.Hour)
 		}, change(func(m *maassim.Machine) { m.Status = 15 })},
+		"not_commissioned":     {readyID, status(0), nil},
 		"commissioning_failed": {readyID, status(2), nil},
 		"tests_failed":         {readyID, status(22), change(func(m *maassim.Machine) { m.Status = 4 })},
 		"rescue_failed":        {readyID, status(18), change(func(m *maassim.Machine) { m.Status = 4 })},

@@ -17,7 +17,7 @@ func (s *Service) cancel(ctx context.Context, m *machine, by store.Actor) (machi
 		if records.ReadEnded(m.Ended).Canceled {
 			return s.shown(m, s.whole(), s.Now()), nil
 		}
-		return machines.Machine{}, wire.Refuse(wire.CodeIllegalMove, m.SystemID+": nothing goes on with it", "nothing is to be done")
+		return machines.Machine{}, wire.Refuse(wire.CodeIllegalMove, "nothing goes on with it", "nothing is to be done")
 	}
 	w := *m.work
 	if w.Canceled {
@@ -25,7 +25,7 @@ func (s *Service) cancel(ctx context.Context, m *machine, by store.Actor) (machi
 	}
 	f := s.facts(m, s.whole(), s.Now())
 	if why, next := f.MayCancel(); why != "" {
-		return machines.Machine{}, wire.Refuse(wire.CodeIllegalMove, m.SystemID+": "+why, m.fill(next))
+		return machines.Machine{}, wire.Refuse(wire.CodeIllegalMove, why, m.fill(next))
 	}
 	w.Canceled, w.Failed, w.Tries, w.TryAt, w.Why = true, by.Name+" canceled it", 0, nil, ""
 	e := store.Event{At: s.Now(), Kind: "maas.cancel", Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,

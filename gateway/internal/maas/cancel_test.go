@@ -127,6 +127,10 @@ func TestRefusalsAdvise(t *testing.T) {
 	w := newWorld(t)
 	id, node := w.deployed()
 	w.refused(machines.Act{Act: machines.ActReset, Machines: []string{id}}, "muster node drain "+node+", then muster maas release "+id)
+	w.refused(machines.Act{Act: machines.ActRelease, Machines: []string{id}},
+		"node "+node+" works: drain it first (muster node drain "+node+", then muster maas release "+id+")")
+	w.sim.Change(id, func(m *maassim.Machine) { m.Owner = "bob" })
+	w.refused(machines.Act{Act: machines.ActRelease, Machines: []string{id}}, "bob has the machine in MAAS")
 	gone := w.sim.Add(maassim.Machine{})
 	w.pass(30 * time.Second)
 	w.sim.Remove(gone)

@@ -34,9 +34,18 @@ func (s *Service) carry(ctx context.Context, systemID string) error {
 		return err
 	}
 	for range mostSteps {
+		if !s.State().Known { // not any more: it goes on after the next view
+			return nil
+		}
 		f, id, err := s.fresh(ctx, &w)
 		if err != nil {
 			return fmt.Errorf("machine %s: %w", w.SystemID, err)
+		}
+		if f.Erases() && !w.Erasing {
+			w.Erasing = true
+			if err := s.keep(ctx, &w); err != nil {
+				return err
+			}
 		}
 		again, err := s.follow(ctx, &w, id, f.Step(), f)
 		if err != nil || !again {
@@ -180,7 +189,7 @@ func (s *Service) ask(ctx context.Context, w *records.Work, what string, f recov
 	if err := s.keep(ctx, w); err != nil {
 		return false, err
 	}
-	if err = s.send(ctx, *w, what, f); err == nil {
+	if err = s.send(ctx, w, what, f); err == nil {
 		w.TryAt, w.Why = nil, ""
 		return true, s.keep(ctx, w)
 	}
@@ -214,17 +223,19 @@ func (s *Service) giveUp(ctx context.Context, w *records.Work, f recovery.Facts)
 }
 
 // send sends the request.
-func (s *Service) send(ctx context.Context, w records.Work, what string, f recovery.Facts) (err error) {
+func (s *Service) send(ctx context.Context, w *records.Work, what string, f recovery.Facts) (err error) {
 	id, comment := w.SystemID, "muster: "+w.Act+" "+w.ID
 	switch what {
 	case recovery.AskAcquire:
-		_, err = s.Region.Acquire(ctx, id, agentName(w), comment)
+		_, err = s.Region.Acquire(ctx, id, agentName(*w), comment)
 	case recovery.AskDeploy:
-		err = s.deploy(ctx, w, f, comment)
+		err = s.deploy(ctx, *w, f, comment)
 	case recovery.AskAbort:
 		err = s.Region.Abort(ctx, id, comment)
 	case recovery.AskRelease:
-		_, err = s.Region.Release(ctx, id, w.Erase, comment)
+		var now region.Machine
+		now, err = s.Region.Release(ctx, id, w.Erase, comment)
+		w.Erasing = w.Erasing || recovery.Machine{Status: now.Status}.Erases()
 	case recovery.AskCommission:
 		_, err = s.Region.Commission(ctx, id)
 	case recovery.AskFix:

@@ -23,10 +23,11 @@ func Fits(model string) func(machines.Machine) bool {
 	}
 }
 
-// Could reports whether the tenant has enough fitting machines for an allocation. Their state does not matter.
-func (s *Service) Could(ctx context.Context, q Wanted) bool {
+// Could reports whether the tenant has enough fitting machines for an allocation. Their state does not matter. It refuses what MAAS has no
+// image for.
+func (s *Service) Could(ctx context.Context, q Wanted) (bool, error) {
 	if !s.State().Known {
-		return false
+		return false, nil
 	}
 	all, err := s.load(ctx)
 	k, now := s.whole(), s.Now()
@@ -36,7 +37,11 @@ func (s *Service) Could(ctx context.Context, q Wanted) bool {
 			count++
 		}
 	}
-	return err == nil && count >= q.Count
+	if err != nil || count < q.Count {
+		return false, err
+	}
+	err = s.hasImage(ctx, "")
+	return err == nil, err
 }
 
 // Later says what in MAAS an allocation waits for, if Serve has begun nothing for it; empty: no machine could be deployed for it.
@@ -67,6 +72,9 @@ func (s *Service) Later(ctx context.Context, q Wanted) string {
 		return fmt.Sprintf("a machine of MAAS: the deployment of %s failed at %s, and another one begins at %s at the earliest", name,
 			last.At.UTC().Format(time.RFC3339), last.At.Add(serveAgain).UTC().Format(time.RFC3339))
 	case len(busy) > 0:
+		if err := s.hasImage(ctx, ""); err != nil {
+			return "an image: " + err.Error()
+		}
 		return "a machine of MAAS that is ready: " + strings.Join(busy, ", ")
 	}
 	return ""

@@ -20,23 +20,20 @@ func (s *Service) look(ctx context.Context) error {
 	s.mu.Lock()
 	s.state.AskedAt, s.state.NextAt = &begun, nil
 	s.mu.Unlock()
-	err := s.viewInTime(ctx, begun)
+	k, err := s.viewInTime(ctx, begun)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.AskedAt, s.begun = nil, begun
 	close(s.ended)
 	s.ended = make(chan struct{})
 	if err == nil {
-		s.state.SyncedAt, s.state.FailedAt, s.state.Error = &begun, nil, ""
+		s.seen, s.state.SyncedAt, s.state.FailedAt, s.state.Error = k, &begun, nil, ""
 		return nil
 	}
 	if ctx.Err() == nil {
 		s.state.Error = err.Error()
 		if s.state.FailedAt == nil {
 			s.state.FailedAt = &begun
-		}
-		if region.KindOf(err) == region.KeyRefused {
-			s.seen.user = "" // another key may be another user's
 		}
 	}
 	return err
@@ -45,8 +42,11 @@ func (s *Service) look(ctx context.Context) error {
 // syncTime is how long Sync waits.
 const syncTime = 20 * time.Second
 
-// Sync has Run take a view now, and waits for its end, but not for long: AskedAt says that it goes on.
+// Sync has Run take a view now, and waits for its end, but not for long: AskedAt says that it has not ended. If MAAS is off, nobody looks.
 func (s *Service) Sync(ctx context.Context) machines.State {
+	if s.Region == nil {
+		return s.State()
+	}
 	ctx, cancel := context.WithTimeout(ctx, syncTime)
 	defer cancel()
 	asked := s.Now()
@@ -59,12 +59,32 @@ func (s *Service) Sync(ctx context.Context) machines.State {
 		ended, begun := s.ended, s.begun
 		s.mu.Unlock()
 		if !begun.Before(asked) {
-			break
+			state := s.State()
+			state.AskedAt = nil // it is another one that goes on
+			return state
 		}
 		select {
 		case <-ended:
 		case <-ctx.Done():
 		}
+	}
+	return s.State()
+}
+
+// now returns how the gateway stands with MAAS. Where no view is of now, and one is taken, it waits for that, but not for long.
+func (s *Service) now(ctx context.Context) machines.State {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	state := s.State()
+	if state.Known || state.AskedAt == nil {
+		return state
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	select {
+	case <-ended:
+	case <-ctx.Done():
 	}
 	return s.State()
 }
@@ -75,14 +95,14 @@ const (
 )
 
 // viewInTime waits no longer for a view than what the last ones took lets expect.
-func (s *Service) viewInTime(ctx context.Context, begun time.Time) error {
+func (s *Service) viewInTime(ctx context.Context, begun time.Time) (known, error) {
 	limit := cmp.Or(s.patience, longestView)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	from := time.Now() // of the machine's own clock, as the limit is
-	err := s.view(ctx, begun)
+	k, err := s.view(ctx, begun)
 	s.patience = patience(limit, time.Since(from), err)
-	return err
+	return k, err
 }
 
 // patience is the limit of the next view, after one with a limit that took so long.
@@ -93,19 +113,21 @@ func patience(limit, took time.Duration, err error) time.Duration {
 	return min(max(shortestView, 4*took), longestView)
 }
 
-func (s *Service) view(ctx context.Context, begun time.Time) error {
+// view asks whose the key is until a view was complete: the key stays as long as the gateway runs.
+func (s *Service) view(ctx context.Context, begun time.Time) (known, error) {
 	k := known{defined: map[string]bool{}, tags: map[string]bool{}}
 	if k.user = s.whole().user; k.user == "" {
 		version, err := s.Region.Version(ctx)
 		if err != nil {
-			return err
+			return k, err
 		}
 		user, err := s.Region.WhoAmI(ctx)
 		if err != nil {
-			return err
+			return k, err
 		}
 		if !user.Admin {
-			return errors.New("the API key is of the user " + user.Name + ", who is no admin of MAAS: tags, commissioning and resets are for admins")
+			return k, errors.New("the API key is of the user " + user.Name +
+				", who is no admin of MAAS: tags, commissioning and resets are for admins")
 		}
 		k.user = user.Name
 		s.mu.Lock()
@@ -120,25 +142,19 @@ func (s *Service) view(ctx context.Context, begun time.Time) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return k, err
 	}
 	profiles, err := s.Profiles(ctx)
 	if err != nil {
-		return err
+		return k, err
 	}
 	k.profiles = slices.Sorted(slices.Values(api.Each(profiles, func(p api.Profile) string { return p.Name })))
-	if err := s.list(ctx, begun); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.seen = k
-	s.mu.Unlock()
-	return nil
+	return k, s.list(ctx, begun)
 }
 
 // list reads all machines, and stores what differs from the view before. What a work looked at meanwhile, it knows better.
 func (s *Service) list(ctx context.Context, begun time.Time) error {
-	isOld, release := s.holding()
+	isOld, release := s.holding(s.jobs.now())
 	defer release()
 	before, err := s.records.Machines(ctx)
 	if err != nil {
@@ -171,9 +187,8 @@ func (s *Service) list(ctx context.Context, begun time.Time) error {
 	return s.records.See(ctx, begun, changed, gone)
 }
 
-// holding holds machines that are read from now on, while that is stored. isOld is true for one that a work has, or had meanwhile.
-func (s *Service) holding() (isOld func(id string) bool, release func()) {
-	since := s.jobs.now()
+// holding holds machines until release. isOld is true for one that a work has, or had since: that one is not held.
+func (s *Service) holding(since int) (isOld func(id string) bool, release func()) {
 	var held []string
 	isOld = func(id string) bool {
 		if !s.jobs.hold(id, since) {

@@ -87,9 +87,10 @@ type Service struct {
 	told  []Told          // nil: there was no view since the start
 }
 
-// known is what the last round has learned of MAAS as a whole.
+// known is what the last complete view since the start has told of MAAS as a whole. What MAAS says of a machine is judged by it.
 type known struct {
-	user     string          // of our key; empty: not known
+	old      bool            // the view is not of now, or there was none: nothing follows from it
+	user     string          // of our key; empty: there was no view
 	defined  map[string]bool // the tags that MAAS sets itself
 	tags     map[string]bool // all tags
 	profiles []string        // sorted
@@ -141,11 +142,15 @@ func (s *Service) Run(ctx context.Context) error {
 
 // watch takes views, until ctx ends.
 func (s *Service) watch(ctx context.Context) {
-	for failures := 0; ctx.Err() == nil; {
-		if err := s.look(ctx); err != nil {
+	for failures := 0; ; {
+		err := s.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
 			failures++
 			s.Logger.Warn("MAAS: its machines cannot be seen", "error", err)
-		} else {
+		default:
 			failures = 0
 			s.wakeUp("")
 		}
@@ -239,14 +244,18 @@ func (s *Service) State() machines.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state := s.state
-	state.Known = state.Enabled && state.FailedAt == nil && state.SyncedAt != nil && s.Now().Sub(*state.SyncedAt) <= oldAfter*s.Every
+	state.Restored = state.SyncedAt != nil && s.seen.user == ""
+	state.Known = state.Enabled && state.FailedAt == nil && s.seen.user != "" && s.Now().Sub(*state.SyncedAt) <= oldAfter*s.Every
 	return state
 }
 
 func (s *Service) whole() known {
+	isKnown := s.State().Known
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen
+	k := s.seen
+	k.old = !isKnown
+	return k
 }
 
 // wakeUp has Run look now. of is a machine or a node of which there is news; empty: all.

@@ -184,11 +184,12 @@ func TestElsewhere(t *testing.T) {
 	if m := w.is(id, machines.StateDeployed, wire.StateDrained); m.Finding != "acquired_elsewhere" || m.Work != nil {
 		t.Errorf("%+v", m)
 	}
-	for _, act := range []string{machines.ActRelease, machines.ActDecommission} {
-		w.refused(machines.Act{Act: act, Machines: []string{other, id}}, "not by this gateway")
+	for _, act := range []string{machines.ActRelease, machines.ActDecommission, machines.ActReset, machines.ActCommission,
+		machines.ActDeploy} {
+		w.refused(machines.Act{Act: act, Machines: []string{other, id}}, "not by this gateway (find out who has it")
 	}
-	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{id}, Reimage: true, Force: true}, "not by this gateway")
-	w.refused(machines.Act{Act: machines.ActCommission, Machines: []string{other}}, "not by this gateway")
+	w.refused(machines.Act{Act: machines.ActDeploy, Machines: []string{other, id}, Reimage: true, Force: true},
+		"not by this gateway (find out who has it")
 	if w.sim.Count("release") != 0 {
 		t.Error("it was released")
 	}

@@ -98,7 +98,7 @@ func (m *machine) marks() []string {
 // ours.
 func (s *Service) facts(m *machine, k known, now time.Time) recovery.Facts {
 	f := recovery.Facts{Machine: s.said(m.seen, k), Node: m.node, Work: m.work, KeptOut: m.KeptOut, Profiles: k.profiles, Now: now,
-		Ref: s.Ref()}
+		Ref: s.Ref(), Old: k.old}
 	f.Since, f.Gone, f.Twin = m.Since, m.GoneAt != nil, m.twin
 	f.Mine = f.Ours && m.work != nil
 	f.Acquired = m.Acquired != ""

@@ -1,13 +1,8 @@
 package maas_test
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
-	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +12,6 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
-	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/kit/maassim"
 	"muster/store"
 )
@@ -223,6 +217,11 @@ func TestAfterStart(t *testing.T) {
 	if m := w.is(id, machines.StateDeployed, wire.StateActive); m.Heard != api.StatusUnheard || m.Finding != "" {
 		t.Errorf("just after the start: %q, %s", m.Heard, m.Finding)
 	}
+	w.sql("UPDATE nodes SET state = 'commissioned'")
+	if m := w.machine(id); m.Heard != wire.StatusPending {
+		t.Errorf("just after the start, and given back: %q", m.Heard)
+	}
+	w.sql("UPDATE nodes SET state = 'active'")
 	ref.Grace = false
 	if m := w.machine(id); m.Heard != wire.StatusStale || m.Finding != "node_silent" {
 		t.Errorf("later: %q, %s", m.Heard, m.Finding)
@@ -234,51 +233,35 @@ func TestAfterStart(t *testing.T) {
 	}
 }
 
-// TestReadBackLate: what is read back after a tag was written does not replace what a work has seen since.
-func TestReadBackLate(t *testing.T) {
+// TestTagAlone: while a tag is written to a machine, and the machine is read back, no work goes on with it: it could write another tag, or
+// see more than what is read back. It goes on after that.
+func TestTagAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id, node := w.deployed()
-	w.move(node, fleet.Drain)
-	w.sim.Change(id, func(m *maassim.Machine) { m.Tags = nil })
-	var late atomic.Bool
-	after := make(chan string, 1)
-	state := func() string {
-		m, err := w.Machine(context.Background(), id)
-		return cmp.Or(m.State, fmt.Sprint(err))
-	}
+	id := w.sim.Add(maassim.Machine{Status: 4, Passed: true})
+	w.pass(30 * time.Second)
+	node := w.machine(id).NodeID
+	var written, readBack atomic.Int32
 	w.server.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		answer := httptest.NewRecorder()
-		w.sim.ServeHTTP(answer, r)
-		switch {
-		case q.Has("id") && !q.Has("agent_name") && !late.Load(): // the machine is read back
-			_, err := w.Act(context.Background(), machines.Act{Act: machines.ActRelease, Machines: []string{id}}, ann)
-			for limit := time.Now().Add(time.Minute); err == nil && state() != machines.StateReleasing && time.Now().Before(limit); {
-				runtime.Gosched()
-			}
-			late.Store(true)
-		case late.Load() && strings.Contains(r.URL.Path, id):
-			select {
-			case after <- state():
-			default:
+		q, counted := r.URL.Query(), &readBack
+		if q.Get("op") == "update_nodes" {
+			counted = &written
+		}
+		if counted == &written || q.Has("id") && !q.Has("agent_name") {
+			if counted.Add(1); !w.Busy(id) {
+				t.Error("a work could go on with it")
 			}
 		}
-		maps.Copy(rw.Header(), answer.Header())
-		rw.WriteHeader(answer.Code)
-		_, _ = rw.Write(answer.Body.Bytes())
+		w.sim.ServeHTTP(rw, r)
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- w.Run(ctx) }()
-	select {
-	case got := <-after:
-		if got != machines.StateReleasing {
-			t.Errorf("after it was read back it is %s", got)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Error("it is not looked at again")
+	w.profile(node, api.ProfileSliceVM)
+	w.pass(time.Minute)
+	w.profile(node, "")
+	w.pass(time.Minute)
+	if m := w.machine(id); written.Load() != 2 || readBack.Load() != 2 || w.Busy(id) || len(m.Tags) > 0 {
+		t.Errorf("written %d times, read back %d times, tags %v", written.Load(), readBack.Load(), m.Tags)
 	}
-	cancel()
-	<-done
+	w.act(machines.Act{Act: machines.ActDeploy, Machines: []string{id}, Profile: api.ProfileBareMetal})
+	w.pass(15 * time.Minute)
+	w.is(id, machines.StateDeployed, wire.StateActive)
 }

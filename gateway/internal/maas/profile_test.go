@@ -182,3 +182,65 @@ func TestErases(t *testing.T) {
 		}
 	}
 }
+
+// TestNotErased: what somebody released in MAAS by hand does not count as erased, until a person says that this is well.
+func TestNotErased(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		q      machines.Act
+		erases bool
+	}{
+		{machines.Act{Act: machines.ActRelease}, true},
+		{machines.Act{Act: machines.ActDecommission}, true},
+		{machines.Act{Act: machines.ActDeploy, Reimage: true, Erase: ptr(true)}, true},
+		{machines.Act{Act: machines.ActRelease, Erase: ptr(false)}, false},
+	} {
+		w := newWorld(t)
+		id, node := w.deployed()
+		w.move(node, fleet.Drain)
+		c.q.Machines = []string{id}
+		w.act(c.q)
+		w.sim.Change(id, func(m *maassim.Machine) { m.Locked = true })
+		w.pass(time.Minute)
+		w.sim.Change(id, func(m *maassim.Machine) { m.Status, m.Locked, m.Owner, m.AgentName = 4, false, "", "" })
+		w.pass(2 * time.Minute)
+		m := w.is(id, machines.StateReady, wire.StateReady)
+		if says := m.Ended != nil && strings.Contains(m.Ended.Why, "was not seen to erase its disks"); m.Work != nil || says != c.erases {
+			t.Errorf("%+v: %+v", c.q, m.Ended)
+		}
+		if is := m.Finding == "last_work_failed"; is != c.erases {
+			t.Errorf("%+v: found %q", c.q, m.Finding)
+		}
+		if w.sim.Count("release") != 0 {
+			t.Error("it was released by muster")
+		}
+		if c.erases {
+			w.act(machines.Act{Act: machines.ActReset, Machines: []string{id}})
+			w.pass(time.Minute)
+			if m := w.is(id, machines.StateReady, wire.StateReady); m.Finding != "" {
+				t.Errorf("after a reset: %q, %+v", m.Finding, m.Ended)
+			}
+		}
+		w.harmless()
+	}
+}
+
+// TestErasedAtOnce: an erasure that has ended before the machine is read again counts.
+func TestErasedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id, node := w.deployed()
+	w.move(node, fleet.Drain)
+	w.act(machines.Act{Act: machines.ActRelease, Machines: []string{id}})
+	released := false
+	w.watching(func(op string) {
+		if op == "read" && released {
+			w.sim.Change(id, func(m *maassim.Machine) { m.Status, m.Owner, m.AgentName, m.Erased = 4, "", "", "secure" })
+		}
+		released = released || op == "release"
+	})
+	w.pass(time.Minute)
+	if m := w.is(id, machines.StateReady, wire.StateReady); m.Finding != "" || m.Ended == nil || m.Ended.Why != "" {
+		t.Errorf("%q, %+v", m.Finding, m.Ended)
+	}
+}

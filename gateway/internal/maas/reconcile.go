@@ -39,16 +39,18 @@ func (s *Service) reconcile(ctx context.Context, all []*machine, since int) erro
 			}
 		}
 	}
-	if k.user != "" { // there was a view since the start
-		s.mu.Lock()
-		s.told = told
-		s.mu.Unlock()
-	}
+	s.mu.Lock()
+	s.told = told
+	s.mu.Unlock()
 	for profile, ids := range untagged {
-		s.do(ctx, "the tag "+profile, func(ctx context.Context) error { return s.tag(ctx, profile, ids...) })
+		s.do(ctx, "the tag "+profile, func(ctx context.Context) error {
+			return s.retag(ctx, ids, since, func(some []string) error { return s.tag(ctx, profile, some...) })
+		})
 	}
 	for old, ids := range tagged {
-		s.do(ctx, "the old tag "+old, func(ctx context.Context) error { return s.retag(ctx, old, nil, ids) })
+		s.do(ctx, "the old tag "+old, func(ctx context.Context) error {
+			return s.retag(ctx, ids, since, func(some []string) error { return s.Region.Retag(ctx, old, nil, some) })
+		})
 	}
 	return failed
 }
@@ -90,35 +92,33 @@ func (s *Service) tag(ctx context.Context, profile string, ids ...string) error 
 	if err := s.records.Tags(ctx, profile, ids...); err != nil {
 		return err
 	}
-	return s.retag(ctx, profile, ids, nil)
+	return s.Region.Retag(ctx, profile, ids, nil)
 }
 
-// retag gives machines a tag, or takes it from others, and reads them back.
-func (s *Service) retag(ctx context.Context, tag string, add, remove []string) error {
-	all := slices.Concat(add, remove)
-	for some := range slices.Chunk(all, mostTagged) {
-		var err error
-		if len(add) > 0 {
-			err = s.Region.Retag(ctx, tag, some, nil)
-		} else {
-			err = s.Region.Retag(ctx, tag, nil, some)
+// retag writes a tag of machines, and reads them back. Nothing else goes on with them meanwhile: a work may write another tag. Where
+// something was at one since, the next step knows more.
+func (s *Service) retag(ctx context.Context, ids []string, since int, write func(some []string) error) (err error) {
+	isOld, release := s.holding(since)
+	ids = slices.DeleteFunc(ids, isOld)
+	defer func() {
+		if release(); err == nil && len(ids) > 0 {
+			s.wakeUp(ids[0])
 		}
-		if err == nil {
+	}()
+	for some := range slices.Chunk(ids, mostTagged) {
+		if err = write(some); err == nil {
 			err = s.readBack(ctx, some)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	s.wakeUp(all[0])
 	return nil
 }
 
-// readBack reads how machines look now. What a work looked at meanwhile, it knows better.
+// readBack reads how machines look now. The caller holds them.
 func (s *Service) readBack(ctx context.Context, ids []string) error {
 	var seen []records.Seen
-	isOld, release := s.holding()
-	defer release()
 	err := s.Region.Machines(ctx, region.Filter{IDs: ids}, func(m region.Machine) error {
 		row, err := seenOf(m)
 		seen = append(seen, row)
@@ -127,7 +127,6 @@ func (s *Service) readBack(ctx context.Context, ids []string) error {
 	if err != nil {
 		return err
 	}
-	seen = slices.DeleteFunc(seen, func(row records.Seen) bool { return isOld(row.SystemID) })
 	if err = s.records.Saw(ctx, s.Now(), seen...); err == nil {
 		for _, row := range seen {
 			s.jobs.touch(row.SystemID)

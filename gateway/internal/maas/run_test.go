@@ -299,8 +299,9 @@ func TestCould(t *testing.T) {
 		tenant, model string
 		want          bool
 	}{{"platform", "h200", true}, {"platform", "h100", false}, {"rival", "h200", false}} {
-		if got := w.Could(t.Context(), maas.Wanted{Tenant: c.tenant, Count: 1, Fits: maas.Fits(c.model)}); got != c.want {
-			t.Errorf("%s for %s: %t", c.model, c.tenant, got)
+		got, err := w.Could(t.Context(), maas.Wanted{Tenant: c.tenant, Count: 1, Fits: maas.Fits(c.model)})
+		if got != c.want || err != nil {
+			t.Errorf("%s for %s: %t, %v", c.model, c.tenant, got, err)
 		}
 	}
 }

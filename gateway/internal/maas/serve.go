@@ -24,6 +24,7 @@ type Wanted struct {
 	Allocation, Tenant string
 	Count              int // machines
 	Fits               func(machines.Machine) bool
+	DryRun             bool // nothing is begun and nothing is given back
 }
 
 // Serve begins to deploy ready machines for an allocation that no node fits: the first machines of its tenant that fit, and all that it
@@ -60,13 +61,18 @@ func (s *Service) Serve(ctx context.Context, q Wanted, by store.Actor) (nodes []
 	if failed < mostServed {
 		begun = s.free(all, q, q.Count-len(has), by)
 	}
-	switch {
-	case len(has)+len(begun) < q.Count:
+	switch isEnough := len(has)+len(begun) >= q.Count; {
+	case !isEnough && q.DryRun:
+		return nil, nil
+	case !isEnough:
 		return nil, s.giveBackEach(ctx, has)
 	case soon && !works: // what fails may be what it needs
 		return nodes, nil
+	case s.hasImage(ctx, "") != nil: // Later says so
+		return nil, nil
+	case !q.DryRun:
+		err = s.begin(ctx, by, begun...)
 	}
-	err = s.begin(ctx, by, begun...)
 	var refused *wire.ErrorDetail
 	if errors.As(err, &refused) { // somebody was faster: the next time, others are found
 		return nil, nil
@@ -165,7 +171,7 @@ func (s *Service) giveBack(ctx context.Context, m *machine) error {
 	w := records.Work{SystemID: m.SystemID, ID: newID(), Act: machines.ActRelease, Begun: now, Deadline: now.Add(giveUpAfter), By: Actor,
 		Erase: erase}
 	if err := s.may(m, "", &w); err != nil {
-		return err
+		return fmt.Errorf("machine %s: %w", m.SystemID, err)
 	}
 	if active {
 		if err := s.Move(ctx, m.node.ID, recovery.MoveDrain, false, itself()); err != nil {
@@ -175,11 +181,18 @@ func (s *Service) giveBack(ctx context.Context, m *machine) error {
 	return s.begin(ctx, itself(), start{m, w})
 }
 
-// Says puts into words what Serve has done, or why it could not.
-func Says(nodes []string, err error) string {
+// Says puts into words what Serve has done, or why it could not. cost is that of an hour; empty: it is not known.
+func Says(nodes []string, cost string, err error) string {
 	if err != nil {
-		return "no machine of MAAS is deployed for it: " + err.Error()
+		return "a machine of MAAS: " + err.Error()
 	}
-	return fmt.Sprintf("the machines %s, which MAAS installs for it, and the approval of their slots: muster slot ls --node %s",
-		strings.Join(nodes, ", "), nodes[0])
+	if cost != "" {
+		cost = " for " + cost + " an hour"
+	}
+	what, slots := "the machine", "its slots"
+	if len(nodes) > 1 {
+		what, slots = "the machines", "their slots"
+	}
+	return fmt.Sprintf("%s %s, which MAAS installs for it%s, and the approval of %s: muster slot ls --node %s", what,
+		strings.Join(nodes, ", "), cost, slots, nodes[0])
 }

@@ -42,8 +42,12 @@ func (s *Service) Machine(ctx context.Context, name string) (machines.Machine, e
 
 // unseen refuses what needs a view of now.
 func unseen(state machines.State) error {
-	return wire.Refuse(wire.CodeUnavailable, "the machines cannot be seen now: "+cmp.Or(state.Error, "there is no view of now"),
-		"nothing is done on an old view: muster maas ls says more, and muster maas sync looks now")
+	text := "the machines cannot be seen now: "
+	if state.Restored {
+		text = "the machines were not seen since the gateway's start: "
+	}
+	return wire.Refuse(wire.CodeUnavailable, text+cmp.Or(state.Error, "MAAS has not answered yet"),
+		"nothing is done on an old view, and MAAS is asked again by itself: muster maas ls says when, and muster maas sync asks now")
 }
 
 // find finds a machine. A system id comes before a node's name, and that before a hostname. Only a view of now tells that there is none.
@@ -163,10 +167,13 @@ func (s *Service) shown(m *machine, k known, now time.Time) machines.Machine {
 func (s *Service) heard(n *records.Node) string {
 	ref := s.Ref()
 	status := ref.Status(n.State, n.LastSeen, n.Interval)
-	if status == store.StatusOnline && !ref.Heard(*n.LastSeen) {
-		return api.StatusUnheard
+	switch {
+	case status != store.StatusOnline || ref.Heard(*n.LastSeen):
+		return status
+	case !store.HasAgent(n.State): // it is not waited for
+		return store.StatusPending
 	}
-	return status
+	return api.StatusUnheard
 }
 
 // seenAt is when a machine was last in a complete view.

@@ -277,6 +277,11 @@ func (w *world) refused(q machines.Act, words string) {
 	if err != nil || len(got.Refused) != len(q.Machines) || !strings.Contains(fmt.Sprint(got.Refused), words) {
 		w.t.Errorf("%s: got %v, %v, want %q", q.Act, got.Refused, err, words)
 	}
+	for id, why := range got.Refused {
+		if strings.HasPrefix(why, id) {
+			w.t.Errorf("%s: the refusal of %s names it again: %s", q.Act, id, why)
+		}
+	}
 }
 
 func (w *world) harmless() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
@@ -99,7 +100,16 @@ func agree(ctx context.Context, s *cli.Session, q machines.Act, verb string, pic
 	case q.Reimage:
 		deed += " anew: what is on the disks is lost"
 	}
-	if q.Force {
+	var elsewhere []string
+	for _, m := range picked {
+		if m.Finding == machines.FindingElsewhere {
+			elsewhere = append(elsewhere, name(m))
+		}
+	}
+	switch {
+	case q.Force && len(elsewhere) > 0:
+		deed += ", although another gateway or person with muster's key has " + screen.Printable(strings.Join(elsewhere, ", "))
+	case q.Force:
 		deed += ", although somebody may work there"
 	}
 	for _, m := range picked {
@@ -134,13 +144,25 @@ func about(m machines.Machine) string {
 func tell(s *cli.Session, q machines.Act, begun []machines.Machine) {
 	for _, m := range begun {
 		if q.DryRun {
-			s.Printf("%s\n", name(m)+": would begin; first, "+m.Next)
+			s.Printf("%s\n", name(m)+": would begin"+disks(q.Act, m)+"; first, "+m.Next)
 			continue
 		}
 		if m.Work == nil { // nothing of it is left
 			s.Printf("%s: %s is done\n", name(m), q.Act)
 			continue
 		}
-		s.Printf("%s: %s has begun; muster maas show %s says how far it is\n", name(m), q.Act, m.SystemID)
+		s.Printf("%s: %s has begun%s; muster maas show %s says how far it is\n", name(m), q.Act, disks(q.Act, m), m.SystemID)
 	}
+}
+
+// disks says what becomes of what is on the disks of a machine with which an act begins; empty: it is not given back, or nobody has it.
+func disks(act string, m machines.Machine) string {
+	isBack := act == machines.ActRelease || act == machines.ActReset || act == machines.ActDecommission
+	switch {
+	case !isBack || m.Work == nil || m.State == machines.StateReady || m.State == machines.StateNew:
+		return ""
+	case m.Work.Erase:
+		return "; its disks are erased"
+	}
+	return "; what is on its disks stays"
 }

@@ -2,6 +2,7 @@ package maas_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func acting(t *testing.T) *scripted.Gateway {
 func TestActs(t *testing.T) {
 	t.Parallel()
 	g := acting(t)
-	g.On("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
+	g.On("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateInstalled, "", "")}})
 	const ids = `"machines":["abc123"]`
 	for args, want := range map[string]string{
 		"deploy rack-1": `{"act":"deploy",` + ids + `}`,
@@ -45,19 +46,23 @@ func TestActs(t *testing.T) {
 		code, out, errs := g.Muster(strings.Fields("maas " + args)...)
 		asked := g.Requests()
 		act, _, _ := strings.Cut(args, " ")
+		stays := ""
+		if slices.Contains([]string{machines.ActRelease, machines.ActReset, machines.ActDecommission}, act) {
+			stays = "; what is on its disks stays"
+		}
 		if code != 0 || asked[len(asked)-1] != "POST maas/machines "+want ||
-			out != "rack-1: "+act+" has begun; muster maas show abc123 says how far it is\n" {
+			out != "rack-1: "+act+" has begun"+stays+"; muster maas show abc123 says how far it is\n" {
 			t.Errorf("%s: %d %s%s%q", args, code, out, errs, asked)
 		}
 	}
 	g.On("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")},
-		Refused: map[string]string{"bad9": "bad9: it is failed in MAAS (muster maas reset bad9)"}})
+		Refused: map[string]string{"bad9": "it is failed in MAAS (muster maas reset bad9)"}})
 	g.Requests()
 	code, out, errs := g.Muster("maas", "deploy", "rack-1", "rack-2", "--dry-run")
 	asked := g.Requests()
 	if code != 1 || asked[2] != `POST maas/machines {"act":"deploy","machines":["abc123","bad9"],"dry_run":true}` ||
 		out != "rack-1: would begin; first, deploy: waits for: its agent\n" ||
-		!strings.Contains(errs, "rack-2: bad9: it is failed in MAAS (muster maas reset bad9)") {
+		!strings.Contains(errs, "rack-2: it is failed in MAAS (muster maas reset bad9)") {
 		t.Errorf("a plan: %d %s%s%q", code, out, errs, asked)
 	}
 	if code, out, _ := g.Muster("maas", "deploy", "rack-1", "-o", "json"); code != 1 || !strings.HasPrefix(out, `{"machines":[{"system_id":`) {
@@ -74,9 +79,9 @@ func TestActs(t *testing.T) {
 func TestAsks(t *testing.T) {
 	t.Parallel()
 	g := acting(t)
-	erased := deploying(machines.StateReady, "", "")
+	erased := deploying(machines.StateInstalled, "", "")
 	erased.Work.Erase = true
-	plan := machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", ""), erased}}
+	plan := machines.Acted{Machines: []machines.Machine{deploying(machines.StateInstalled, "", ""), erased}}
 	g.On("POST", "maas/machines", plan)
 	for args, deed := range map[string]string{
 		"release rack-1":                     "release 1 machine, and erase what is on the disks", // as its profile says
@@ -91,6 +96,18 @@ func TestAsks(t *testing.T) {
 		if code != 2 || out != "" || !strings.Contains(errs, "to "+deed+" needs a yes") || !strings.Contains(errs, "add --yes") {
 			t.Errorf("%s: %d %s%s", args, code, out, errs)
 		}
+	}
+	theirs := ready()
+	theirs.Finding = machines.FindingElsewhere
+	g.On("GET", "maas/machines/rack-5", theirs)
+	if _, _, errs := g.Muster("maas", "release", "rack-5", "new7", "--force"); !strings.Contains(errs, "to release 2 machines, "+
+		"and erase what is on the disks, although another gateway or person with muster's key has rack-1 needs a yes") {
+		t.Errorf("another gateway's: %s", errs)
+	}
+	if code, out, errs := g.Muster("maas", "release", "rack-1", "--dry-run"); code != 0 || errs != "" ||
+		!strings.HasPrefix(out, "rack-1: would begin; what is on its disks stays; first, ") ||
+		!strings.Contains(out, "\nrack-1: would begin; its disks are erased; first, ") {
+		t.Errorf("a plan: %d %s%s", code, out, errs)
 	}
 	const shown = "  rack-1 (abc123): ready in MAAS, node rack-1 (ready)\n  new7 (new7): new in MAAS, no node\n"
 	plan.Machines = plan.Machines[:1]
@@ -149,6 +166,17 @@ func TestWait(t *testing.T) {
 	if code, _, errs := g.Muster("maas", "release", "rack-1", "--wait"); code != 1 || !strings.Contains(errs, "did not succeed: it is gone") {
 		t.Errorf("a machine that vanishes: %d %s", code, errs)
 	}
+	erased := deploying(machines.StateInstalled, "", "")
+	erased.Work.Act, erased.Work.Erase = machines.ActRelease, true
+	given := ready()
+	given.Ended = &machines.Ended{Act: machines.ActRelease, At: *at(0)}
+	g.On("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{erased}})
+	g.On("GET", "maas/machines", list(given))
+	if code, out, _ := g.Muster("maas", "release", "rack-1", "--wait", "--erase", "-y"); code != 0 ||
+		out != "rack-1: release is done: ready in MAAS, node rack-1 ready; its disks are erased\n" {
+		t.Errorf("a release with erase: %d %s", code, out)
+	}
+	g.On("POST", "maas/machines", machines.Acted{Machines: []machines.Machine{deploying(machines.StateReady, "", "")}})
 	out1 := ready()
 	out1.Node, out1.NodeState, out1.Ended = "", "", &machines.Ended{Act: machines.ActDecommission, At: *at(0)}
 	g.On("GET", "maas/machines", list(out1))

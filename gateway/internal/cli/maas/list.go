@@ -66,16 +66,17 @@ func seen(m machines.State, now time.Time) string {
 	}
 	switch {
 	case m.Known:
-		return text
 	case m.FailedAt != nil:
 		text += "; MAAS cannot be seen since " + screen.Age(now.Sub(*m.FailedAt)) + ": " + screen.Printable(m.Error)
+	case m.Restored:
+		text += ", before the gateway's start: nothing is done until there is a view of now"
 	case m.SyncedAt != nil:
 		text += ", which is old: nothing is done until there is a view of now"
 	}
 	switch {
 	case m.AskedAt != nil:
 		text += "; it is looked at now, with no answer yet since " + screen.Age(now.Sub(*m.AskedAt))
-	case m.NextAt != nil:
+	case m.NextAt != nil && !m.Known:
 		text += "; it is looked at again " + screen.When(now, *m.NextAt) + ", or now: muster maas sync"
 	}
 	return text
@@ -280,15 +281,16 @@ func mustDo(s *cli.Session, steps []machines.Step) {
 // sync has MAAS looked at now.
 func sync(ctx context.Context, s *cli.Session) error {
 	m, err := cli.Send[machines.State](ctx, s, http.MethodPost, api.PathMAASSync, nil)
+	isSeen := m.Known && m.AskedAt == nil
 	switch {
 	case err != nil:
 		return err
 	case s.Form == cli.FormJSON:
 		err = s.WriteJSON(m)
-	case m.Known:
+	case isSeen:
 		s.Printf("MAAS: %s\n", seen(m, s.Now()))
 	}
-	if err == nil && !m.Known {
+	if err == nil && !isSeen {
 		return cli.Hinted(seen(m, s.Now()), "what was seen last is kept: muster maas ls")
 	}
 	return err

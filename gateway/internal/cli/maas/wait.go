@@ -21,14 +21,18 @@ type waiting struct {
 	act   string
 	acted *machines.Acted
 	print func(thing, line string)
-	over  map[string]bool // by system id
-	bad   int             // works that did not end well
+	disks map[string]string // what becomes of what is on them, by system id
+	over  map[string]bool
+	bad   int // works that did not end well
 }
 
 // await shows each step of each machine once, until no work goes on. The machines are then as they are at the end; failed counts the
 // works that did not succeed.
 func await(ctx context.Context, s *cli.Session, act string, acted *machines.Acted) (failed int, err error) {
-	w := &waiting{Session: s, act: act, acted: acted, print: s.Changes(), over: map[string]bool{}}
+	w := &waiting{Session: s, act: act, acted: acted, print: s.Changes(), disks: map[string]string{}, over: map[string]bool{}}
+	for _, m := range acted.Machines {
+		w.disks[m.SystemID] = disks(act, m)
+	}
 	if len(acted.Machines) > 0 {
 		fmt.Fprintln(s.Stderr, "^C leaves it at work")
 	}
@@ -104,7 +108,7 @@ func (w *waiting) end(m machines.Machine, begun *machines.Work) {
 	}
 	if how != nil && (how.Why == "" || canceled) {
 		if w.Form != cli.FormJSON {
-			w.Printf("%s\n", name(m)+": "+w.act+" is done: "+text)
+			w.Printf("%s\n", name(m)+": "+w.act+" is done: "+text+w.disks[m.SystemID])
 		}
 		return
 	}

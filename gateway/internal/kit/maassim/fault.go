@@ -47,7 +47,7 @@ type fault struct {
 }
 
 // Fail has an operation fail so often; below 0: until Heal. Operations have MAAS's names, or list, read, enlist, tags, tag, create_tag,
-// tagged, events and version; * is any. What was told first comes first.
+// tagged, events, images and version; * is any. What was told first comes first.
 func (s *Sim) Fail(op string, f Fault, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -52,3 +52,23 @@ func (m *Machine) fits(c *call) bool {
 	has := func(tag string) bool { return slices.Contains(m.Tags, tag) }
 	return !slices.ContainsFunc(c.query["not_tags"], has) && !slices.ContainsFunc(c.query["tags"], func(t string) bool { return !has(t) })
 }
+
+// listImages has an image for each kernel of a system, and what starts machines over the network.
+func (s *Sim) listImages(*call) reply {
+	all := []any{}
+	add := func(kind, name, architecture string) {
+		all = append(all, map[string]any{"id": len(all) + 1, "type": kind, "name": name, "architecture": architecture, "last_deployed": nil,
+			"resource_uri": fmt.Sprintf("%sboot-resources/%d/", pathAPI, len(all)+1)})
+	}
+	add("Synced", "grub-efi-signed/uefi", "amd64/generic")
+	add("Synced", "pxelinux/pxe", "i386/generic")
+	for _, name := range s.images {
+		if uploaded, custom := strings.CutPrefix(name, "custom/"); custom {
+			add("Uploaded", uploaded, "amd64/generic")
+			continue
+		}
+		add("Synced", name, "amd64/ga-24.04")
+		add("Synced", name, "amd64/ga-24.04-lowlatency")
+	}
+	return asJSON(http.StatusOK, all)
+}

@@ -1,14 +1,12 @@
 package maassim
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 )
-
-// series are what can be installed.
-var series = map[string]bool{"noble": true, "jammy": true}
 
 func conflict(format string, args ...any) reply {
 	return text(http.StatusConflict, fmt.Sprintf(format, args...))
@@ -71,15 +69,15 @@ func (s *Sim) deploy(c *call) reply {
 	if m.Status != allocated {
 		return conflict("Can't deploy a machine that is in the '%s' state", statusNames[m.Status])
 	}
-	release := strings.TrimPrefix(c.form.Get("distro_series"), "ubuntu/")
-	if release == "" {
-		release = "noble"
+	series := c.form.Get("distro_series")
+	at := slices.IndexFunc(s.images, func(name string) bool {
+		return name == cmp.Or(series, "ubuntu/noble") || strings.HasSuffix(name, "/"+series)
+	})
+	if at < 0 {
+		return form("distro_series", fmt.Sprintf("'%s' is not a valid distro_series.  It should be one of: '', '%s'.", series,
+			strings.Join(s.images, "', '")))
 	}
-	if !series[release] {
-		return form("distro_series", fmt.Sprintf("'%s' is not a valid distro_series.  It should be one of: '', 'ubuntu/jammy', 'ubuntu/noble'.",
-			c.form.Get("distro_series")))
-	}
-	m.OSystem, m.Series = "ubuntu", release
+	m.OSystem, m.Series, _ = strings.Cut(s.images[at], "/")
 	m.Ephemeral, m.HWSync = c.flag("ephemeral_deploy"), c.flag("enable_hw_sync")
 	s.start(m, c)
 	return asJSON(http.StatusOK, m.json())

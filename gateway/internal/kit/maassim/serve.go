@@ -94,11 +94,12 @@ func routes() map[string]route {
 		"events GET query":              {"events", view, (*Sim).queryEvents},
 		"maas GET get_config":           {"get_config", view, (*Sim).getConfig},
 		"users GET whoami":              {"whoami", view, (*Sim).whoami},
+		"boot-resources GET ":           {"images", view, (*Sim).listImages},
 		"version GET ":                  {"version", view, (*Sim).version},
 	}
 }
 
-var path = regexp.MustCompile(`^/MAAS/api/2\.0/(machines|tags|events|maas|users|version)/(?:([^/]+)/)?$`)
+var path = regexp.MustCompile(`^/MAAS/api/2\.0/(machines|tags|events|maas|users|boot-resources|version)/(?:([^/]+)/)?$`)
 
 // ServeHTTP answers a request.
 func (s *Sim) ServeHTTP(w http.ResponseWriter, r *http.Request) {

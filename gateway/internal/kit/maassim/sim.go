@@ -54,6 +54,7 @@ type Sim struct {
 	machines []*Machine // in the order in which they came
 	tags     map[string]*tag
 	settings map[string]any
+	images   []string
 	events   []event
 	faults   map[string][]fault
 	counts   map[string]int
@@ -82,6 +83,7 @@ func New(c Config) *Sim {
 	s := &Sim{
 		config: c, users: map[string]*user{}, nonces: map[string]time.Time{}, tags: map[string]*tag{}, faults: map[string][]fault{},
 		counts:   map[string]int{},
+		images:   []string{"ubuntu/jammy", "ubuntu/noble"},
 		settings: map[string]any{"maas_name": "lab", "default_distro_series": "noble", "node_timeout": 30},
 	}
 	s.AddUser(muster, true)
@@ -209,6 +211,13 @@ func (s *Sim) Set(name string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settings[name] = value
+}
+
+// SetImages says what can be installed, such as ubuntu/noble, or custom/NAME for what people have uploaded.
+func (s *Sim) SetImages(names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.images = names
 }
 
 func (s *Sim) find(id string) *Machine {

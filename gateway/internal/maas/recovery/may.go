@@ -9,9 +9,15 @@ import (
 )
 
 // May says why a work that has not begun could not be done, by the node and by MAAS, and what a person does then. Both are empty if it may
-// begin.
+// begin. Whose the machine is comes first, and what a person can end by a drain comes last.
 func (f Facts) May() (why, next string) {
 	f.Mine = false
+	if f.Old {
+		return "MAAS is not seen now", "muster maas sync looks now"
+	}
+	if !f.Gone && f.elsewhere() && !f.Work.Force {
+		return f.taken(), "find out who has it, and have them give it back: muster maas show SYSTEM says more"
+	}
 	if f.Work.Act == machines.ActDeploy {
 		return f.mayDeploy()
 	}
@@ -30,7 +36,14 @@ func (f Facts) May() (why, next string) {
 	case o.Wait != "" && f.Locked:
 		return "it is locked in MAAS", "unlock it there"
 	case o.End && o.Why != "":
-		return o.Why, "see muster maas show SYSTEM; --force where that is meant"
+		freed, before := f.freed()
+		if before == "" {
+			return o.Why, "see muster maas show SYSTEM; --force where that is meant"
+		}
+		if why, next := freed.May(); why != "" {
+			return why, next
+		}
+		return o.Why, before + "muster maas " + act + " SYSTEM"
 	}
 	return "", ""
 }
@@ -46,8 +59,6 @@ func (f Facts) mayDeploy() (why, next string) {
 		return f.Owner + " has it in MAAS", "have them release it"
 	case f.Locked:
 		return "it is locked in MAAS", "unlock it there"
-	case f.taken() != "" && !n.Held && n.State == wire.StateDrained && w.Reimage:
-		return f.taken(), "give it back first: muster maas release SYSTEM --force"
 	case n.State == wire.StateCommissioned && cmp.Or(w.Profile, n.Profile) == "":
 		return "its node has no profile", "muster maas deploy SYSTEM --profile PROFILE"
 	case (n.State == wire.StateReady || n.State == wire.StateCommissioned) && f.State() != machines.StateReady:

@@ -23,6 +23,7 @@ type Facts struct {
 	Profiles []string      // the names of all that there are, sorted
 	Defined  bool          // MAAS itself sets the tag of the node's profile
 	Wrote    string        // the tag of a profile that muster wrote to it last, and that MAAS does not set itself; empty: none
+	Old      bool          // MAAS is not seen now: what it said is shown, and nothing follows from it
 	Now      time.Time
 	Ref      store.StatusRef // by which its node is online, at Now
 }
@@ -90,10 +91,17 @@ const (
 	statusNotTested        = 22
 )
 
-// Empty reports whether a machine in this status can have nothing of a tenant on it.
-func Empty(status int) bool {
-	return slices.Contains([]int{statusNew, statusCommissioning, statusNotCommissioned, statusReady}, status)
+// Empty reports whether a machine can have nothing of a tenant on it: nobody has it, and its node was not at work since.
+func (f Facts) Empty() bool {
+	isFree := f.Owner == "" || slices.Contains([]int{statusNew, statusCommissioning, statusNotCommissioned, statusReady}, f.Status)
+	return isFree && (f.Node == nil || f.in(wire.StateCommissioned) || f.in(wire.StateReady) || f.in(wire.StateRetired))
 }
+
+// Erases reports whether MAAS erases its disks.
+func (m Machine) Erases() bool { return m.Status == statusErasing }
+
+// unerased is true for a machine whose disks the work was to have erased, where MAAS did not do so as far as was seen.
+func (f Facts) unerased() bool { return f.Work.Erase && !f.Work.Erasing }
 
 // State returns the machine's state in the words of machines.Machine.
 func (f Facts) State() string {

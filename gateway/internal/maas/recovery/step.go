@@ -58,6 +58,9 @@ var done = Order{End: true}
 
 // Step returns what comes next in the work. It follows from what is there now, so that a step whose answer was lost is not done twice.
 func (f Facts) Step() Order {
+	if f.Old {
+		return wait("MAAS, which is not seen now")
+	}
 	switch f.Work.Act {
 	case machines.ActDeploy:
 		return f.deploy()
@@ -219,6 +222,8 @@ func (f Facts) acquire() Order {
 	switch {
 	case !ours:
 		return fail("somebody took it away in MAAS: it is %s", f.State())
+	case f.Status == statusReady && f.unerased() && step != AskAcquire:
+		return fail(notErased)
 	case f.Status == statusReady:
 		return Order{Ask: AskAcquire}
 	case !f.Work.Reimage || step == AskAcquire:
@@ -305,6 +310,8 @@ func (f Facts) giveBack() Order {
 		return f.leftMAAS(leave, "")
 	case !left && (o.Ask != "" || o == done):
 		return leave
+	case o == done && f.unerased():
+		return end(notErased)
 	case o == done && f.Work.Act != machines.ActDecommission:
 		return f.accept()
 	case o != done:
@@ -325,6 +332,9 @@ func (f Facts) accept() Order {
 	}
 	return Order{Move: MoveAccept}
 }
+
+const notErased = "MAAS has it ready, and was not seen to erase its disks, as was asked: what was on them may be there still. " +
+	"To erase it, deploy it and release it with --erase"
 
 const lockedInMAAS = "somebody locked the machine in MAAS"
 
@@ -404,7 +414,7 @@ func (f Facts) back(reset bool) Order {
 	case statusTesting:
 		return wait("MAAS tests it")
 	}
-	return end("it is %s in MAAS: a person must look", f.State())
+	return end("it is %s in MAAS", f.State())
 }
 
 // commission has MAAS look at the machine's hardware.

@@ -35,11 +35,15 @@ type Row struct {
 	When     func(Facts) bool
 }
 
-// Find returns the rows of a table that are true of a machine, in their order. The Next of each is complete.
+// Find returns the rows of a table that are true of a machine, in their order. The Next of each is complete. Of an old view, what is wrong
+// stays, and nothing is done about it.
 func Find(table []Row, f Facts) []Row {
 	var found []Row
 	for _, r := range table {
-		if r.When(f) {
+		if f.Old && r.Does != Continues {
+			r.Does = ""
+		}
+		if r.When(f) && (r.Severity != "" || r.Does != "" || r.Next != "") {
 			r.Text, r.Next = f.named(r.Text), f.next(r)
 			found = append(found, r)
 		}
@@ -66,17 +70,8 @@ func (f Facts) next(r Row) string {
 
 // remedy is the command for the first act that may begin; empty: none may. What works is drained first.
 func (f Facts) remedy(acts []string) string {
-	before := ""
-	if f.Node != nil {
-		n := *f.Node
-		if n.Held {
-			n.Held, before = false, "end its allocations (muster alloc ls), then "
-		}
-		if n.State == wire.StateActive {
-			n.State, before = wire.StateDrained, before+"muster node drain NODE, then "
-		}
-		f.Node = &n
-	}
+	f, before := f.freed()
+	f.Old = false // it is advice for when MAAS is seen again
 	if f.Work != nil {
 		return ""
 	}
@@ -91,6 +86,22 @@ func (f Facts) remedy(acts []string) string {
 	return ""
 }
 
+// freed is the same machine where its node does not work and nobody has a part of it, and what a person does to that end.
+func (f Facts) freed() (freed Facts, before string) {
+	if f.Node == nil {
+		return f, ""
+	}
+	n := *f.Node
+	if n.Held {
+		n.Held, before = false, "end its allocations (muster alloc ls), then "
+	}
+	if n.State == wire.StateActive {
+		n.State, before = wire.StateDrained, before+"muster node drain NODE, then "
+	}
+	f.Node = &n
+	return f, before
+}
+
 // Table returns the recovery table, the gravest first.
 func Table() []Row {
 	return slices.Concat(lost(), stuck(), barred(), usual())
@@ -98,9 +109,10 @@ func Table() []Row {
 
 // What more than one place says.
 const (
-	assignOne      = "muster profile assign PROFILE NODE"
-	otherTag       = "MAAS has the tag of another profile on it than that of its node: OTHER, which muster did not set"
-	otherTagNext   = "decide which is right: take the tag OTHER from it in MAAS, or give its node that profile: " + assignOne
+	assignOne    = "muster profile assign PROFILE NODE"
+	otherTag     = "MAAS has the tag of another profile on it than that of its node: OTHER, which muster did not set"
+	otherTagNext = "decide which is right: take the tag OTHER from it in MAAS, or give its node that profile: " +
+		"muster profile assign OTHER NODE"
 	definedTag     = "MAAS itself sets the tag of its profile: what muster adds does not last"
 	definedTagNext = "remove the tag's definition in MAAS"
 )
@@ -161,9 +173,9 @@ func lost() []Row {
 			When: func(f Facts) bool { return f.Work == nil && f.Status == statusDeployed && f.silent() },
 		},
 		{
-			Name: "acquired_elsewhere", Severity: warn,
+			Name: machines.FindingElsewhere, Severity: warn,
 			Text: "it was acquired with muster's key, and not by this gateway: muster does not touch it",
-			Next: "find out who has it; only where nobody does, give it back", Acts: back(),
+			Next: "find out who has it; give it back only where nobody does:", Acts: back(),
 			When: func(f Facts) bool { return f.Work == nil && !f.Gone && f.elsewhere() },
 		},
 		{
@@ -242,9 +254,11 @@ func stuck() []Row {
 		},
 		{
 			Name: "last_work_failed", Severity: warn,
-			Text: "the last that was done with it failed",
-			Next: "see why: muster maas show SYSTEM", Acts: []string{machines.ActReset, machines.ActRelease, machines.ActCommission},
-			When: func(f Facts) bool { return f.Work == nil && f.Ended != "" && f.Status != statusDeployed && !f.Gone },
+			Text: "the last that was done with it failed: WHY",
+			Acts: []string{machines.ActReset, machines.ActRelease, machines.ActCommission},
+			When: func(f Facts) bool {
+				return f.Work == nil && f.Ended != "" && f.Status != statusDeployed && f.Status != statusBroken && !f.Gone
+			},
 		},
 	}
 }
@@ -319,6 +333,14 @@ func usual() []Row {
 			},
 		},
 		{
+			Name: "not_commissioned",
+			Text: "MAAS has not looked at its hardware",
+			Next: "muster maas commission SYSTEM",
+			When: func(f Facts) bool {
+				return f.Status == statusNew && f.Work == nil && !f.KeptOut && !f.Gone && !f.Locked && !f.others() && !f.working()
+			},
+		},
+		{
 			Name: "not_ready", Severity: warn, Does: Withdraws,
 			Text: "its node is ready, and the machine is not: the node is commissioned until it is",
 			When: func(f Facts) bool {
@@ -368,7 +390,7 @@ func usual() []Row {
 }
 
 // others is true for a machine that somebody else has, or may have.
-func (f Facts) others() bool { return f.foreign() || f.elsewhere() || f.Unsure && f.Owner != "" }
+func (f Facts) others() bool { return f.foreign() || f.elsewhere() }
 
 // alive is true for a machine that is a node.
 func (f Facts) alive() bool { return f.Node != nil && f.Node.State != wire.StateRetired }
@@ -407,5 +429,7 @@ func (f Facts) wrote() bool { return f.Wrote != "" && slices.Contains(f.Tags, f.
 // oldTag is true if that tag is of a profile that its node has no more.
 func (f Facts) oldTag() bool { return f.wrote() && f.Node.Profile != f.Wrote }
 
-// named puts the name of the other tag into a text.
-func (f Facts) named(text string) string { return strings.ReplaceAll(text, "OTHER", f.otherTag()) }
+// named puts the name of the other tag into a text, and why the last work failed.
+func (f Facts) named(text string) string {
+	return strings.NewReplacer("OTHER", f.otherTag(), "WHY", f.Ended).Replace(text)
+}

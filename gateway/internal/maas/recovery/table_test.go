@@ -69,6 +69,7 @@ func TestTable(t *testing.T) {
 		"unknown_state":           with(status(99)),
 		"in_work":                 with(func(f *recovery.Facts) { f.Work = &deploy }),
 		"no_node":                 with(func(f *recovery.Facts) { f.Node = nil }),
+		"not_commissioned":        with(func(f *recovery.Facts) { free(wire.StateCommissioned)(f); f.Status = 0 }),
 		"not_ready":               with(func(f *recovery.Facts) { f.Status, f.Node = 8, node(wire.StateReady) }),
 		"node_retired":            with(func(f *recovery.Facts) { f.Node = node(wire.StateRetired) }),
 		"deploying_alone":         with(free(wire.StateDeploying)),
@@ -93,6 +94,41 @@ func TestTable(t *testing.T) {
 	}
 	if len(names) != len(cases) {
 		t.Errorf("%d rows, %d cases", len(names), len(cases))
+	}
+}
+
+// TestNext: what a person does names the profile that is meant, gives no command that only shows, and says the gravest only once.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	failed := "it is broken in MAAS, while it is installed"
+	for name, c := range map[string]struct {
+		facts recovery.Facts
+		row   recovery.Row // the first one: its name, and what its text and its next end with
+	}{
+		"another tag": {recovery.Facts{Machine: recovery.Machine{Status: 4, Tags: []string{"q"}}, Profiles: []string{"p", "q"},
+			Node: &records.Node{State: wire.StateCommissioned, Profile: "p"}}, recovery.Row{Name: "tag_conflict",
+			Text: "q, which muster did not set", Next: "or give its node that profile: muster profile assign q NODE"}},
+		"elsewhere": {recovery.Facts{Machine: recovery.Machine{Status: 6, Owner: "muster", Ours: true}}, recovery.Row{Name: "acquired_elsewhere",
+			Next: "give it back only where nobody does: muster maas release SYSTEM --force"}},
+		"failed": {recovery.Facts{Machine: recovery.Machine{Status: 4}, Ended: "it hangs",
+			Node: &records.Node{State: wire.StateCommissioned, Profile: "p"}}, recovery.Row{Name: "last_work_failed",
+			Text: "failed: it hangs", Next: "muster maas reset SYSTEM"}},
+		"failed and broken": {recovery.Facts{Machine: recovery.Machine{Status: 8}, Ended: failed,
+			Node: &records.Node{State: wire.StateCommissioned, Profile: "p"}}, recovery.Row{Name: "broken",
+			Next: "mend it; then muster maas reset SYSTEM"}},
+		"new": {recovery.Facts{}, recovery.Row{Name: "not_commissioned", Next: "muster maas commission SYSTEM"}},
+	} {
+		got := recovery.Find(recovery.Table(), c.facts)
+		if len(got) == 0 || got[0].Name != c.row.Name || !strings.HasSuffix(got[0].Text, c.row.Text) ||
+			!strings.HasSuffix(got[0].Next, c.row.Next) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	f := recovery.Facts{Machine: recovery.Machine{Status: 8, Owner: "muster", Ours: true, Mine: true},
+		Node: &records.Node{State: wire.StateCommissioned}, Work: &records.Work{Act: machines.ActDeploy, Step: recovery.Installs,
+			Failed: failed}}
+	if o := f.Step(); o.Why != failed {
+		t.Errorf("a deployment that broke: %+v", o)
 	}
 }
 
@@ -135,7 +171,7 @@ func theirs(f recovery.Facts) bool {
 	return f.Ours && !f.Mine && !f.Acquired && slices.Contains([]int{5, 6, 8, 9, 10, 11, 12, 13, 14, 15}, f.Status)
 }
 
-// TestUnsure: while the user of our key is not known, nobody is said to be another owner, and nothing is done.
+// TestUnsure: while the user of our key is not known, nobody is said to be another owner.
 func TestUnsure(t *testing.T) {
 	t.Parallel()
 	table := recovery.Table()
@@ -143,7 +179,7 @@ func TestUnsure(t *testing.T) {
 		f := recovery.Facts{Machine: recovery.Machine{Status: status, Owner: "muster", Unsure: true}, Now: start}
 		for _, f.Node = range nodes() {
 			for _, row := range recovery.Find(table, f) {
-				if row.Name == "foreign_owner" || row.Name == "acquired_elsewhere" || row.Does == recovery.Adds || row.Does == recovery.Tags {
+				if row.Name == "foreign_owner" || row.Name == "acquired_elsewhere" {
 					t.Errorf("%s: %s", row.Name, describe(f, recovery.Order{}))
 				}
 			}

@@ -18,7 +18,7 @@ func (c *Client) Ask(ctx context.Context, path, op string, query, form url.Value
 	return text, err
 }
 
-// ReadMachine, ReadMachines and ReadTags read what MAAS writes.
+// ReadMachine, ReadMachines, ReadImages and ReadTags read what MAAS writes.
 func ReadMachine(from io.Reader) (m Machine, err error) {
 	err = readOne(from, func(raw rawMachine) (err error) { m, err = raw.machine(); return err })
 	return m, err
@@ -26,6 +26,10 @@ func ReadMachine(from io.Reader) (m Machine, err error) {
 
 func ReadMachines(from io.Reader, each func(Machine) error) error {
 	return readRows(from, rawMachine.machine, each)
+}
+
+func ReadImages(from io.Reader, each func(string) error) error {
+	return readRows(from, rawImage.name, each)
 }
 
 func ReadTags(from io.Reader, each func(Tag) error) error { return readRows(from, Tag.checked, each) }
