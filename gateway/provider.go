@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func openRental(ctx context.Context, b base, p *parts) (*rental, error) {
 	var err error
 	r.Accounts, err = provider.Open(ctx, provider.Config{
 		Config: market.Config{Store: b.store, Records: records, Dial: dial.Company, Logger: b.log},
-		Ready:  b.overview.Ready, NodeCosts: b.costs.Sums,
+		Ready:  b.overview.Ready, NodeCosts: b.costs.Sums, Down: b.overview.Down,
 		Nodes: func() []*api.NodeRow {
 			rows, _ := b.overview.Rows(view.Query{All: true})
 			return rows
@@ -74,10 +75,10 @@ func (r *rental) supply(ctx context.Context, w placement.Wanted) string {
 	if !w.Rent {
 		return ""
 	}
-	says, err := r.Rents.Serve(ctx, w.Owner, providers.Renting{ID: w.ID, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, Count: w.Machines,
-		MaxPrice: &w.MaxPrice, TTLSeconds: int(w.TTL / time.Second)})
+	says, err := r.Rents.Serve(ctx, w.Owner, providers.Renting{ID: w.ID, Tenant: w.Tenant, GPU: w.GPU, GPUs: w.GPUs, MoreGPUs: true,
+		Count: w.Machines, MaxPrice: &w.MaxPrice, TTLSeconds: int(w.TTL / time.Second), Plan: w.DryRun})
 	if err != nil {
-		return "nothing is rented for it: " + err.Error()
+		return "a machine that can be rented: " + err.Error()
 	}
 	return says
 }
@@ -102,6 +103,19 @@ func (r *rental) named(name string) (*api.NodeRow, bool) {
 		return rows[i], true
 	}
 	return nil, false
+}
+
+// cost is what nodes cost an hour together, by their labels; empty: that is not known.
+func (r *rental) cost(nodes []string) string {
+	sum := 0.0
+	for _, name := range nodes {
+		n, known := r.named(name)
+		if !known || n.PricePerHour == nil {
+			return ""
+		}
+		sum += *n.PricePerHour
+	}
+	return fmt.Sprintf("$%.2f", sum)
 }
 
 // busy is what works on a node: allocations that are not over, and the tasks and programs of people. What cannot be read counts as work.

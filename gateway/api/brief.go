@@ -20,6 +20,7 @@ type Brief struct {
 	GPUsExpected *int              `json:"gpus_expected"`
 	GPUs         []BriefGPU        `json:"gpus"`
 	PricePerHour *float64          `json:"price_per_hour"`
+	DownCost     *float64          `json:"down_cost,omitempty"`
 	IdleSince    *time.Time        `json:"idle_since"`
 	Findings     []Finding         `json:"findings"`
 	Live
@@ -49,8 +50,8 @@ type Values [4]*float64
 // BriefOf takes what the page shows.
 func BriefOf(g *NodeRow) Brief {
 	b := Brief{Name: g.Name, Tenant: g.Tenant, Provider: g.Provider, Labels: g.Labels, State: g.State, StateReasons: g.StateReasons,
-		Status: g.Status, Unheard: g.Unheard, Fresh: g.Fresh, GPUsExpected: g.GPUsExpected, PricePerHour: g.PricePerHour, IdleSince: g.IdleSince,
-		Findings: g.Findings, Live: LiveOf(g)}
+		Status: g.Status, Unheard: g.Unheard, Fresh: g.Fresh, GPUsExpected: g.GPUsExpected, PricePerHour: g.PricePerHour, DownCost: g.DownCost,
+		IdleSince: g.IdleSince, Findings: g.Findings, Live: LiveOf(g)}
 	if g.GPUs != nil {
 		b.GPUs = make([]BriefGPU, len(g.GPUs))
 	}

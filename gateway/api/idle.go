@@ -19,14 +19,19 @@ func (t *Today) KnownIdleCost() *float64 {
 	return t.IdleCost
 }
 
-// IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.
-func (g *NodeRow) IdleShare() *float64 {
+// Shares are of the node's GPUs, from 0 to 1: those that are idle now, and those of which it is known whether they work. Nobody knows that
+// of a GPU that is missing, or whose use its node does not say.
+func (g *NodeRow) Shares() (idle, known float64) {
 	all := g.paidGPUs()
 	if !g.Fresh || g.Status != wire.StatusOnline || g.State == wire.StateRetired || all == 0 {
-		return nil
+		return 0, 0
 	}
-	share := float64(g.IdleGPUs()) / float64(all)
-	return &share
+	for i := range g.GPUs {
+		if g.GPUs[i].Use != "" {
+			known++
+		}
+	}
+	return float64(g.IdleGPUs()) / float64(all), known / float64(all)
 }
 
 // paidGPUs is among how many GPUs the node's price is shared. One that is missing costs its share too.
@@ -55,10 +60,10 @@ func (g *NodeRow) IdleGPUs() int {
 
 // IdleCostPerHour is what the GPUs that are idle now cost in an hour; nil: there is no price, or nobody knows what the GPUs do.
 func (g *NodeRow) IdleCostPerHour() *float64 {
-	share := g.IdleShare()
-	if share == nil || g.PricePerHour == nil {
+	idle, known := g.Shares()
+	if known == 0 || g.PricePerHour == nil {
 		return nil
 	}
-	cost := *share * *g.PricePerHour
+	cost := idle * *g.PricePerHour
 	return &cost
 }

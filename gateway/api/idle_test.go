@@ -15,7 +15,7 @@ func TestIdleCost(t *testing.T) {
 	expected := 8
 	good := func() *api.NodeRow {
 		return &api.NodeRow{State: wire.StateActive, Status: wire.StatusOnline, Fresh: true, PricePerHour: &price,
-			GPUs: []api.GPU{{IdleSince: &since}, {}}}
+			GPUs: []api.GPU{{IdleSince: &since, Use: api.UseIdle}, {Use: api.UseBusy}}}
 	}
 	for what, c := range map[string]struct {
 		change func(*api.NodeRow)
@@ -28,7 +28,9 @@ func TestIdleCost(t *testing.T) {
 		"not heard":         {func(g *api.NodeRow) { g.Status = wire.StatusStale }, -1},
 		"retired":           {func(g *api.NodeRow) { g.State = wire.StateRetired }, -1},
 		"no GPU":            {func(g *api.NodeRow) { g.GPUs = nil }, -1},
-		"no GPU of several": {func(g *api.NodeRow) { g.GPUs = nil; g.GPUsExpected = &expected }, 0},
+		"no GPU of several": {func(g *api.NodeRow) { g.GPUs = nil; g.GPUsExpected = &expected }, -1},
+		"of one not known":  {func(g *api.NodeRow) { g.GPUs[1].Use = "" }, 2},
+		"of all not known":  {func(g *api.NodeRow) { g.GPUs = []api.GPU{{}, {}} }, -1},
 	} {
 		g := good()
 		c.change(g)

@@ -37,6 +37,7 @@ type Node struct {
 
 	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
 	PricePerHour    *float64 `json:"price_per_hour"`   // by its label; null: no price, or none that can be read
+	DownCost        *float64 `json:"down_cost"`        // as that of NodeRow
 	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says
 
 	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in

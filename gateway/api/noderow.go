@@ -47,6 +47,7 @@ type NodeRow struct {
 	Load1         *float64   `json:"load1"`
 
 	PricePerHour *float64   `json:"price_per_hour"` // by its label; null: no price, or none that can be read
+	DownCost     *float64   `json:"down_cost"`      // an hour, while its company says that it does not run; null: it does not say that
 	IdleSince    *time.Time `json:"idle_since"`     // since when all its GPUs are idle; null: not idle, or not known
 	Today        *Today     `json:"today"`          // what was seen of it on this day; null: nothing, or not known yet
 	Findings     []Finding  `json:"findings"`       // what is wrong with it, the severe first

@@ -274,7 +274,7 @@ type NewAllocation struct {
 	TTLSeconds int    `json:"ttl_seconds,omitempty"` // from the claim; 0: the operator's default
 	Priority   int    `json:"priority,omitempty"`    // the higher is served first; -100 to 100; above 0 needs placement:write
 	Wait       bool   `json:"wait,omitempty"`        // in the queue, where it cannot be placed now
-	DryRun     bool   `json:"dry_run,omitempty"`     // only say what it would get
+	DryRun     bool   `json:"dry_run,omitempty"`     // only say what it would get or wait for
 	Note       string `json:"note,omitempty"`
 
 	User   *AllocationUser `json:"user,omitempty"`   // account that its owner gets on each node

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -14,7 +15,7 @@ type Rent struct {
 
 	PricePerHour      *float64 `json:"price_per_hour"`       // of the priced nodes
 	IdleCostPerHour   *float64 `json:"idle_cost_per_hour"`   // of the GPUs that are idle now, by their share of their nodes' prices
-	SilentCostPerHour *float64 `json:"silent_cost_per_hour"` // of the priced nodes that are not heard from
+	SilentCostPerHour *float64 `json:"silent_cost_per_hour"` // of the priced nodes that are not heard from, unless they are known to be down
 }
 
 // RentOf sums nodes. Retired nodes cost nothing any more.
@@ -34,9 +35,9 @@ func (r *Rent) add(g *NodeRow) {
 		return
 	}
 	r.Priced++
-	Add(&r.PricePerHour, g.PricePerHour)
+	Add(&r.PricePerHour, cmp.Or(g.DownCost, g.PricePerHour))
 	Add(&r.IdleCostPerHour, g.IdleCostPerHour())
-	if g.Status != wire.StatusOnline || g.Unheard {
+	if g.Status != wire.StatusOnline && g.DownCost == nil {
 		Add(&r.SilentCostPerHour, g.PricePerHour)
 	}
 }

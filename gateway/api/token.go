@@ -11,6 +11,7 @@ type TokenRequest struct {
 	GPUs         int               `json:"gpus,omitempty"`
 	BindInstance bool              `json:"bind_instance,omitempty"`
 	Name         string            `json:"name,omitempty"`    // of the node that joins, whatever its machine asks for; for one use alone
+	Node         string            `json:"-"`                 // id of the one node that joins with it, even if that was just heard; empty: any
 	Gateway      string            `json:"gateway,omitempty"` // the URL in the command, where the machine cannot reach the public one
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/store"
@@ -160,5 +161,9 @@ func (r Records) Passed(ctx context.Context, x Rental) error {
 }
 
 func dollars(millionths int64) string {
-	return "$" + strconv.FormatFloat(float64(millionths)/1e6, 'f', -1, 64)
+	text := "$" + strconv.FormatFloat(float64(millionths)/1e6, 'f', -1, 64)
+	if at := strings.IndexByte(text, '.'); at == len(text)-2 {
+		text += "0"
+	}
+	return text
 }

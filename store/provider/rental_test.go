@@ -69,7 +69,7 @@ func TestLimitToTheCent(t *testing.T) {
 			}
 		}
 	}
-	refused(rental("r1", 1, 1_500_001), "tenant platform may cost $4 an hour", "costs $2.5", "$1.500001")
+	refused(rental("r1", 1, 1_500_001), "tenant platform may cost $4 an hour", "costs $2.50, ", "$1.500001")
 	must(t, r.Intend(t.Context(), rental("r1", 1, 1_500_000)))
 	must(t, r.SetTenantLimit(t.Context(), "platform", nil, start, "account:ops"))
 	refused(rental("r2", 2, 1_000_001), "account a may cost $5 an hour", "costs $4", "$1.000001")

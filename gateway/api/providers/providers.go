@@ -134,7 +134,7 @@ const (
 	FoundBilledSilent  = "billed_silent"    // it runs there, and its node is not heard
 	FoundNeverEnrolled = "never_enrolled"   // it runs there, and no node says that it is this
 	FoundDown          = "down_at_provider" // its node is in the fleet, and it does not run there
-	FoundGone          = "gone_at_provider" // its node is heard, and it is not there
+	FoundGone          = "gone_at_provider" // its node is in the fleet, and it is not there
 	FoundStorage       = "storage_billed"   // it is stopped, and its disk costs
 	FoundEndsSoon      = "ends_soon"        // the company ends it
 	FoundOutbid        = "outbid"
@@ -163,16 +163,18 @@ type Finding struct {
 type Plan struct {
 	Providers []Account  `json:"providers"`
 	Findings  []Finding  `json:"findings"`
-	PerDay    float64    `json:"cost_per_day"` // of the findings whose cost is known, each machine once
+	PerDay    float64    `json:"cost_per_day"` // of the findings and of what is being given back, where it is known, each machine once
 	Unjudged  []Unjudged `json:"not_judged"`
 	Foreign   []Unjudged `json:"foreign"` // machines that another gateway has rented: see Instance
 }
 
 // Unjudged are machines of an account of which nobody can say, or can say yet, whether something is wrong with them.
 type Unjudged struct {
-	Provider string `json:"provider"`
-	Machines int    `json:"machines"`
-	Why      string `json:"why"`
+	Provider string  `json:"provider"`
+	Instance string  `json:"instance_id,omitempty"` // of the one machine that is being given back
+	Machines int     `json:"machines"`
+	Why      string  `json:"why"`
+	PerDay   float64 `json:"cost_per_day,omitzero"` // until it is gone; absent: nothing, or not known
 }
 
 // Lease is the time until which somebody has decided to pay for a machine.
@@ -232,9 +234,10 @@ type Renting struct {
 	Provider   string            `json:"provider"` // name of the account
 	Tenant     string            `json:"tenant,omitempty"`
 	GPU        string            `json:"gpu"`
-	GPUs       int               `json:"gpus,omitempty"`  // in one machine; 0: one
-	Count      int               `json:"count,omitempty"` // machines; 0: one
-	MaxPrice   *float64          `json:"max_price"`       // an hour, of one machine
+	GPUs       int               `json:"gpus,omitempty"`      // in one machine; 0: one, or as many as the offers have that are chosen
+	MoreGPUs   bool              `json:"more_gpus,omitempty"` // a machine may have more
+	Count      int               `json:"count,omitempty"`     // machines; 0: one
+	MaxPrice   *float64          `json:"max_price"`           // an hour, of one machine
 	Memory     int64             `json:"gpu_mib,omitempty"`
 	Region     string            `json:"region,omitempty"`
 	DiskGB     int               `json:"disk_gb,omitempty"`
@@ -262,6 +265,7 @@ type Offer struct {
 	Until       *time.Time `json:"until"`
 	Known       string     `json:"known"` // what muster knows of the host from before
 	Chosen      bool       `json:"chosen"`
+	Misfit      string     `json:"misfit,omitempty"` // why it cannot be chosen
 }
 
 // OfferList answers GET offers, and a Renting that is a plan.
@@ -359,7 +363,7 @@ type CostRow struct {
 	Used       *float64 `json:"used"`       // of that, while its GPUs were seen at work; null: they were never seen
 	Idle       *float64 `json:"idle"`       // while they were seen idle
 	Silent     *float64 `json:"silent"`     // while it was not heard, and charged
-	Storage    *float64 `json:"storage"`    // while it was stopped
+	Storage    *float64 `json:"storage"`    // while only its disk was charged
 	Unmeasured *float64 `json:"unmeasured"` // while it was heard, and nobody saw what its GPUs did
 	Estimate   bool     `json:"estimate"`   // some of it is by price and time, or by a label
 	Unpriced   int      `json:"unpriced"`   // machines whose price is not known: they are not in the sums

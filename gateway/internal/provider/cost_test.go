@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	"muster/store"
+	rentals "muster/store/provider"
 )
 
 // says is a report: each group with its machines, hours, and money as rented/used/idle/silent/storage/unmeasured.
@@ -76,6 +77,42 @@ func TestMeter(t *testing.T) {
 	}
 	if got := h.says(providers.CostReportFilter{By: "tenant"}); got !=
 		"lab 4 7 h 22.1 - - 16 0.1 6 1 unpriced;  4 7 h 22.1 - - 16 0.1 6 1 unpriced" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestShortLife: a machine counts from its order, where the company does not tell its start, and as one that runs from when its node was
+// heard, though the company showed it for the last time before that.
+func TestShortLife(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.pass(0)
+	h.must(h.records.PutLease(t.Context(), rentals.Lease{Account: "vast", Instance: "1", Tenant: "lab", Owner: "ada", Rental: "r",
+		State: providers.LeaseLive, Act: providers.ActDestroy, EndsAt: h.now.Add(time.Hour), CreatedAt: h.now.Add(9 * time.Second)}))
+	loading := machine("1", 0.36, func(i *cloud.Instance) { i.State, i.Running = cloud.Starting, to(36*cloud.Dollar) })
+	h.shows(loading, machine("2", 1))
+	h.pass(19 * time.Second) // ten of it at the price of the disk, a tenth of a cent
+	heard := node("gpu-1", "1")
+	heard.LastSeen, heard.State = to(h.now.Add(5*time.Second)), wire.StateRetired
+	h.nodes = []*api.NodeRow{heard}
+	h.pass(30 * time.Second) // a cent a second
+	h.pass(10 * time.Second) // it was not heard since, so it starts again
+	rows, err := h.records.Costs(t.Context(), 0, 1<<40)
+	h.must(err)
+	if len(rows) != 2 || rows[0].Seconds != 50 || rows[0].Billed != 302_000 || rows[1].Seconds != 40 {
+		t.Errorf("got %+v", rows)
+	}
+}
+
+// TestBroken: a broken machine that is charged in full is silent, or not measured, and no storage.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, node("heard", "1"))
+	broken := func(i *cloud.Instance) { i.State, i.Running = cloud.Broken, to(3*cloud.Dollar) }
+	h.shows(machine("1", 3, broken), machine("2", 3, broken), machine("3", 0.1, broken))
+	h.pass(0)
+	h.pass(time.Hour)
+	if got := h.says(providers.CostReportFilter{}); got != "vast 3 3 h 6.1 - - 3 0.1 3;  3 3 h 6.1 - - 3 0.1 3" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -217,6 +254,23 @@ func TestReport(t *testing.T) {
 	h.ready = false
 	if _, err := h.Costs(t.Context(), providers.CostReportFilter{}); code(err) != wire.CodeUnavailable {
 		t.Errorf("before the fleet is read: %v", err)
+	}
+}
+
+// TestJustJoined: a node that the last view did not know yet is one machine with its instance, which has a price.
+func TestJustJoined(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.shows(machine("1", 2))
+	h.pass(0)
+	h.pass(30 * time.Minute)
+	h.nodes = []*api.NodeRow{node("gpu-1", "C.1")}
+	h.costs[h.now.Format(time.DateOnly)] = map[string]*api.NodeCost{"gpu-1": {WatchedSeconds: 36}}
+	if got := h.says(providers.CostReportFilter{}); got != "vast 1 0.5 h 1 - - 1 0 0;  1 0.5 h 1 - - 1 0 0" {
+		t.Errorf("got %s", got)
+	}
+	if got := h.says(providers.CostReportFilter{Selector: "team=red"}); got != " 0 0 h - - - - - -" {
+		t.Errorf("of others: %s", got)
 	}
 }
 

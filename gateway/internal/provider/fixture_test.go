@@ -46,6 +46,7 @@ var operator = store.Actor{Name: "operator:socket"}
 
 // house is a Service on a store of its own, with an account "vast" and a clock that the test sets.
 type house struct {
+	down map[string]float64
 	*provider.Service
 	t       testing.TB
 	store   *store.Store
@@ -80,6 +81,7 @@ func (h *house) open() {
 		Config: market.Config{Store: h.store, Records: h.records, Now: func() time.Time { return h.now },
 			Dial:   func(string, market.Dial) (market.Cloud, error) { return h.cloud, nil },
 			Logger: slog.New(slog.NewTextHandler(&h.log, nil))},
+		Down:  func(costs map[string]float64) { h.down = costs },
 		Ready: func() bool { return h.ready }, Nodes: func() []*api.NodeRow { return h.nodes },
 		NodeCosts: func(_ context.Context, from, to time.Time, nodes func(string) bool) (map[string]*api.NodeCost, error) {
 			if !from.Equal(to) {
@@ -186,11 +188,25 @@ func (h *house) replace(id string, change func(*api.NodeRow)) {
 func working(gpus, idle int) func(*api.NodeRow) {
 	return func(n *api.NodeRow) {
 		n.Fresh, n.GPUs = true, make([]api.GPU, gpus)
-		for i := range idle {
-			n.GPUs[i].IdleSince = &n.CreatedAt
+		for i := range n.GPUs {
+			if n.GPUs[i].Use = api.UseBusy; i < idle {
+				n.GPUs[i].Use, n.GPUs[i].IdleSince = api.UseIdle, &n.CreatedAt
+			}
 		}
 	}
 }
+
+// mute makes that nobody knows whether the first GPUs of a node work.
+func mute(gpus int) func(*api.NodeRow) {
+	return func(n *api.NodeRow) {
+		n.GPUs = slices.Clone(n.GPUs)
+		for i := range gpus {
+			n.GPUs[i].Use, n.GPUs[i].IdleSince = "", nil
+		}
+	}
+}
+
+func expects(gpus int) func(*api.NodeRow) { return func(n *api.NodeRow) { n.GPUsExpected = &gpus } }
 
 func silent(n *api.NodeRow) { n.Status = wire.StatusStale }
 func heard(n *api.NodeRow)  { n.Status = wire.StatusOnline }

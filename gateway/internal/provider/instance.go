@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -39,7 +40,7 @@ func (s *Service) Instances(ctx context.Context, tenant, name string) (providers
 		case m.Account != name || tenant != "" && m.Tenant() != tenant:
 		case m.Seen != nil:
 			list.Instances = append(list.Instances, shown(m, rejoins))
-		case m.Gone:
+		case m.Gone != nil:
 			list.Gone = append(list.Gone, m.Node.ID)
 		}
 	}
@@ -78,8 +79,9 @@ func shown(m *reconcile.Machine, rejoins []rentals.Rejoin) providers.Instance {
 			i.Status = n.State
 		}
 	}
+	i.Rental = m.Rental
 	if m.Lease != nil {
-		i.Rental = m.Lease.Rental
+		i.Rental = cmp.Or(m.Lease.Rental, m.Rental)
 		i.Lease = new(lease.Shown(*m.Lease, i.Node))
 	}
 	for _, x := range rejoins {

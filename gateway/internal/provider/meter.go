@@ -108,8 +108,15 @@ func (t *meter) count(m *reconcile.Machine, to time.Time, passed time.Duration, 
 	if at := m.Seen.StartedAt; at != nil && at.Before(began) {
 		began = *at
 	}
+	if l := m.Lease; l != nil && l.Rental != "" && l.CreatedAt.Before(began) { // made when the company had taken the order
+		began = l.CreatedAt
+	}
 	passed = min(passed, max(to.Sub(began), 0))
-	price, isStopped := rate(m.Seen.Instance)
+	i := m.Seen.Instance
+	if n := m.Node; i.State == cloud.Starting && n != nil && n.LastSeen != nil && n.LastSeen.After(to.Add(-passed)) {
+		i.State, i.Price = cloud.Running, i.Running // it has run since the company said so
+	}
+	price, isDisk := rate(i)
 	wasSeen := passed <= longestLook && !to.Add(-passed).Before(started)
 	for passed > 0 {
 		n := dayOf(to.Add(-1)) // the day that ends with to
@@ -119,14 +126,14 @@ func (t *meter) count(m *reconcile.Machine, to time.Time, passed time.Duration, 
 			row = &sums{}
 			t.days[n][[2]string{m.Account, m.ID}] = row
 		}
-		row.add(m, part, price, isStopped, wasSeen)
+		row.add(m, part, price, isDisk, wasSeen)
 		to, passed = to.Add(-part), passed-part
 	}
 }
 
 // add counts a part of a day. Without a price only that the machine was there is on record. What is neither used nor idle, silent nor
 // storage was not measured.
-func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money, isStopped, wasSeen bool) {
+func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money, isDisk, wasSeen bool) {
 	r.isNew = true
 	r.tenant = m.Seen.Tenant
 	isHeard := m.Node != nil && m.Node.State != wire.StateRetired && m.Node.Status == wire.StatusOnline
@@ -140,25 +147,28 @@ func (r *sums) add(m *reconcile.Machine, part time.Duration, price *cloud.Money,
 	r.seconds += part.Seconds()
 	r.billed += money
 	switch {
-	case isStopped:
+	case isDisk:
 		r.storage += money
 	case !isHeard:
 		r.silent += money
 	case wasSeen:
-		if idle := m.Node.IdleShare(); idle != nil {
-			r.used += money * (1 - *idle)
-			r.idle += money * *idle
-		}
+		idle, known := m.Node.Shares()
+		r.used += money * (known - idle)
+		r.idle += money * idle
 	}
 }
 
-// rate is what a machine is charged an hour in its state; nil: that is not known.
-func rate(i cloud.Instance) (perHour *cloud.Money, isStopped bool) {
+// rate is what a machine is charged an hour in its state; nil: that is not known. isDisk is true if that is for its disk alone.
+func rate(i cloud.Instance) (perHour *cloud.Money, isDisk bool) {
 	switch i.State {
 	case cloud.Running:
 		return cmp.Or(i.Price, i.Running), false
-	case cloud.Stopped, cloud.Broken:
+	case cloud.Stopped:
 		return cmp.Or(i.Price, i.Storage), true
+	case cloud.Broken: // some companies charge it in full
+		perHour = cmp.Or(i.Price, i.Storage)
+		isFull := perHour != nil && i.Running != nil && *perHour >= *i.Running
+		return perHour, !isFull
 	case cloud.Starting:
 		return cmp.Or(i.Price, i.Storage), false
 	}

@@ -26,17 +26,23 @@ func (s *Service) Plan(ctx context.Context, tenant string) (providers.Plan, erro
 	p := providers.Plan{Providers: list.Providers, Findings: []providers.Finding{}, Unjudged: counted(waiting, tenant),
 		Foreign: counted(others, tenant)}
 	paid := map[[2]string]float64{} // of each machine, once
+	pay := func(account, instance string, perDay float64) {
+		machine := [2]string{account, instance}
+		more := max(perDay-paid[machine], 0)
+		paid[machine] += more
+		p.PerDay += more
+	}
 	for _, f := range found {
 		if tenant != "" && f.Tenant != tenant {
 			continue
 		}
 		p.Findings = append(p.Findings, f)
 		if f.PerDay != nil {
-			machine := [2]string{f.Provider, f.Instance}
-			more := max(*f.PerDay-paid[machine], 0)
-			paid[machine] += more
-			p.PerDay += more
+			pay(f.Provider, f.Instance, *f.PerDay)
 		}
+	}
+	for _, u := range p.Unjudged {
+		pay(u.Provider, u.Instance, u.PerDay)
 	}
 	return p, nil
 }
@@ -46,7 +52,7 @@ func counted(waiting map[reconcile.Waiting]int, tenant string) []providers.Unjud
 	sums := map[providers.Unjudged]int{}
 	for w, n := range waiting {
 		if tenant == "" || w.Tenant == tenant {
-			sums[providers.Unjudged{Provider: w.Account, Why: w.Why}] += n
+			sums[providers.Unjudged{Provider: w.Account, Instance: w.Instance, Why: w.Why, PerDay: w.PerDay}] += n
 		}
 	}
 	all := make([]providers.Unjudged, 0, len(sums))
@@ -55,7 +61,7 @@ func counted(waiting map[reconcile.Waiting]int, tenant string) []providers.Unjud
 		all = append(all, u)
 	}
 	slices.SortFunc(all, func(a, b providers.Unjudged) int {
-		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Why, b.Why))
+		return cmp.Or(strings.Compare(a.Provider, b.Provider), strings.Compare(a.Instance, b.Instance), strings.Compare(a.Why, b.Why))
 	})
 	return all
 }

@@ -2,9 +2,12 @@ package provider_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	rentals "muster/store/provider"
@@ -38,6 +41,22 @@ func TestNotJudged(t *testing.T) {
 	}
 }
 
+// TestGivenBack: what a machine costs while it is given back is in the sum of the plan, beside the findings, and once.
+func TestGivenBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, node("gpu-1", "1"))
+	h.shows(machine("1", 2, func(i *cloud.Instance) { i.EndsAt = to(h.now.Add(time.Hour)) }), machine("2", 0, stopped))
+	h.replace("gpu-1", func(n *api.NodeRow) { n.State, n.StateSince = wire.StateRetired, h.now })
+	h.pass(0)
+	p, err := h.Plan(t.Context(), "lab")
+	h.must(err)
+	want := providers.Unjudged{Provider: "vast", Instance: "1", Machines: 1, Why: "its node was just given back at $2 an hour", PerDay: 48}
+	if found := h.plan(); found != "storage_billed 2, ends_soon 1" || math.Abs(p.PerDay-50.4) > 1e-9 || len(p.Unjudged) != 1 ||
+		p.Unjudged[0] != want {
+		t.Errorf("found %s at %g a day, beside %+v", found, p.PerDay, p.Unjudged)
+	}
+}
+
 // TestForeign: a machine with the name of a rental that is not on record is another gateway's, whatever lease it has here. The plan counts
 // it apart, and what it costs is not this fleet's. One whose node is here is this fleet's.
 func TestForeign(t *testing.T) {
@@ -62,10 +81,10 @@ func TestForeign(t *testing.T) {
 	h.must(err)
 	text := ""
 	for _, i := range list.Instances {
-		text += fmt.Sprint(i.ID, " ", i.Foreign, ", ")
+		text += fmt.Sprint(i.ID, " ", i.Foreign, i.Rental, ", ")
 	}
-	if text != "1 true, 2 false, 3 false, 4 true, 5 true, 6 false, 7 true, " {
-		t.Errorf("foreign: %s", text)
+	if text != "1 true, 2 false, 3 falseours, 4 true, 5 true, 6 false, 7 true, " {
+		t.Errorf("foreign, or of a rental: %s", text)
 	}
 	p, err := h.Plan(t.Context(), "")
 	h.must(err)

@@ -76,6 +76,29 @@ func charged(m *reconcile.Machine) (cloud.Money, bool) {
 	return *m.Seen.Price, true
 }
 
+// down are the nodes whose machines are stopped, broken or gone by views of now, with what they are charged an hour, in dollars.
+func down(accounts []reconcile.Account, machines []reconcile.Machine) map[string]float64 {
+	known := map[string]bool{}
+	for _, a := range accounts {
+		known[a.Name] = a.Known
+	}
+	costs := map[string]float64{}
+	for i := range machines {
+		m := &machines[i]
+		if m.Node == nil || m.Node.State == wire.StateRetired || !known[m.Account] {
+			continue
+		}
+		if m.Gone != nil {
+			costs[m.Node.ID] = 0
+		} else if m.Seen != nil && (m.Seen.State == cloud.Stopped || m.Seen.State == cloud.Broken) {
+			if price, _ := rate(m.Seen.Instance); price != nil {
+				costs[m.Node.ID] = price.Dollars()
+			}
+		}
+	}
+	return costs
+}
+
 // isTold is true if a node shows another price than the one that it was given, and has had the time to show that.
 func (s *Service) isTold(nodeID string, now time.Time) bool {
 	p := s.prices[nodeID]

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Config struct {
 	market.Config
 	Ready func() bool           // all nodes are known
 	Nodes func() []*api.NodeRow // all of them, the retired too; nobody changes them
+	// Down is told after each round what the nodes cost an hour whose machines do not run, by id; nil: nobody is told.
+	Down func(costs map[string]float64)
 	// NodeCosts sums what nodes cost by themselves, and how idle they were, over whole days.
 	NodeCosts func(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*api.NodeCost, error)
 }
@@ -84,6 +87,9 @@ func (s *Service) complete() {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
+	if s.Down == nil {
+		s.Down = func(map[string]float64) {}
+	}
 	if s.Logger == nil {
 		s.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -128,6 +134,7 @@ func (s *Service) Round(ctx context.Context) {
 	defer s.rounding.Unlock()
 	accounts, machines, err := s.machines(ctx)
 	if err == nil {
+		s.Down(down(accounts, machines))
 		err = errors.Join(s.meter.read(ctx, s, accounts, machines), s.setPrices(ctx, machines), s.settle(ctx, accounts, machines), s.prune(ctx))
 	}
 	if err != nil && ctx.Err() == nil {
@@ -153,12 +160,12 @@ func (s *Service) machines(ctx context.Context) ([]reconcile.Account, []reconcil
 	return accounts, machines, errors.Join(s.markForeign(ctx, machines), s.markGone(ctx, accounts, machines))
 }
 
-// markForeign marks the machines that another gateway has rented, and that did not join here.
+// markForeign marks the machines that another gateway has rented, and that did not join here, and those that this one has rented.
 func (s *Service) markForeign(ctx context.Context, machines []reconcile.Machine) error {
 	unknown := map[string][]*reconcile.Machine{} // by account
 	names := map[string][]string{}
 	for i := range machines {
-		if m := &machines[i]; m.Seen != nil && m.Node == nil {
+		if m := &machines[i]; m.Seen != nil && (m.Node == nil || m.Lease == nil) {
 			unknown[m.Account] = append(unknown[m.Account], m)
 			names[m.Account] = append(names[m.Account], m.Seen.Name)
 		}
@@ -169,7 +176,10 @@ func (s *Service) markForeign(ctx context.Context, machines []reconcile.Machine)
 			return err
 		}
 		for _, m := range all {
-			m.Foreign = foreign[m.Seen.Name]
+			m.Foreign = foreign[m.Seen.Name] && m.Node == nil
+			if id, made := strings.CutPrefix(m.Seen.Name, rentals.NamePrefix); made && !foreign[m.Seen.Name] {
+				m.Rental = id
+			}
 		}
 	}
 	return nil
@@ -194,7 +204,7 @@ func (s *Service) markGone(ctx context.Context, accounts []reconcile.Account, ma
 			i, isGone := gone[m.ID]
 			isKnown := slices.ContainsFunc(accounts, func(a reconcile.Account) bool { return a.Name == i.Account && a.Known })
 			if isGone && isKnown && !i.GoneAt.Before(m.Node.CreatedAt) {
-				m.Account, m.Gone, m.Unsure = i.Account, true, false
+				m.Account, m.Gone, m.Unsure = i.Account, i.GoneAt, false
 			}
 		}
 	}

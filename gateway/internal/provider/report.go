@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/provider/cloud"
+	"muster/gateway/internal/provider/reconcile"
 	rentals "muster/store/provider"
 )
 
@@ -78,7 +79,13 @@ func (s *Service) newBill(f providers.CostReportFilter) (*bill, error) {
 	case !s.Ready():
 		return nil, wire.Refuse(wire.CodeUnavailable, "the gateway still reads the fleet", "try again in a few seconds")
 	}
+	accounts := s.market.Accounts()
 	for _, n := range s.Nodes() {
+		for _, a := range accounts { // until the next view says so
+			if a.Kind == n.Provider && n.InstanceID != "" && n.State != wire.StateRetired {
+				b.nodeOf[[2]string{a.Name, reconcile.InstanceID(a.Kind, n.InstanceID)}] = n.ID
+			}
+		}
 		if (b.tenant == "" || n.Tenant == b.tenant) && label.Matches(terms, n) {
 			b.nodes[n.ID] = n
 		}

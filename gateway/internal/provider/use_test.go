@@ -34,7 +34,11 @@ func TestUse(t *testing.T) {
 		{"no view for long", func() { h.replace("gpu-1", working(4, 0)) }, time.Hour, "1.5 h 9 0.75 1.25 0 0 7"},
 		{"the gateway did not run", func() { h.now = h.now.Add(5 * time.Minute); h.open() }, 5 * time.Minute, "1.667 h 10 0.75 1.25 0 0 8"},
 		{"it is seen again", func() {}, 10 * time.Minute, "1.833 h 11 1.75 1.25 0 0 8"},
-		{"it is silent", func() { h.replace("gpu-1", silent) }, 10 * time.Minute, "2 h 12 1.75 1.25 1 0 8"},
+		{"half of it says nothing", func() { h.replace("gpu-1", mute(2)) }, 10 * time.Minute, "2 h 12 2.25 1.25 0 0 8.5"},
+		{"all of it says nothing", func() { h.replace("gpu-1", mute(4)) }, 10 * time.Minute, "2.167 h 13 2.25 1.25 0 0 9.5"},
+		{"half of it is missing", func() { h.replace("gpu-1", working(2, 1)); h.replace("gpu-1", expects(4)) }, 10 * time.Minute,
+			"2.333 h 14 2.5 1.5 0 0 10"},
+		{"it is silent", func() { h.replace("gpu-1", silent) }, 10 * time.Minute, "2.5 h 15 2.5 1.5 1 0 10"},
 	} {
 		step.do()
 		h.pass(step.pass)
@@ -122,6 +126,7 @@ func condition(r *rand.Rand) func(*api.NodeRow) {
 	gpus := r.IntN(5)
 	return func(n *api.NodeRow) {
 		working(gpus, r.IntN(gpus+1))(n)
+		mute(r.IntN(gpus + 1))(n)
 		n.Fresh = r.IntN(4) > 0
 		n.Status = []string{wire.StatusOnline, wire.StatusOnline, wire.StatusOnline, wire.StatusStale, wire.StatusPending}[r.IntN(5)]
 		if n.State = wire.StateActive; r.IntN(12) == 0 {

@@ -40,6 +40,41 @@ func TestWatchIsSmall(t *testing.T) {
 	}
 }
 
+// TestDown: a node shows what it costs while it does not run, also when it is read again, and until it may run.
+func TestDown(t *testing.T) {
+	p := Open(Config{})
+	says := func() string {
+		text := ""
+		for _, id := range []string{"a", "b", "c"} {
+			p.put(&node{row: &api.NodeRow{ID: id, Name: id}})
+			row, _ := p.Row(id)
+			text += fmt.Sprint(row.DownCost != nil)
+			if row.DownCost != nil {
+				text += fmt.Sprint(*row.DownCost)
+			}
+			text += " "
+		}
+		return text
+	}
+	says()
+	for _, c := range []struct {
+		costs   map[string]float64
+		changed uint64
+		want    string
+	}{
+		{map[string]float64{"a": 0, "b": .5, "d": 1}, 2, "true0 true0.5 false "},
+		{map[string]float64{"a": 0, "b": .5, "d": 1}, 0, "true0 true0.5 false "},
+		{map[string]float64{"b": .25, "c": 3}, 3, "false true0.25 true3 "},
+		{nil, 2, "false false false "},
+	} {
+		was := p.version
+		p.Down(c.costs)
+		if changed := p.version - was; changed != c.changed || says() != c.want {
+			t.Errorf("%v: %d rows, %s", c.costs, changed, says())
+		}
+	}
+}
+
 // TestClockStepIsOneRound: after a step of the clock the nodes are not read one by one.
 func TestClockStepIsOneRound(t *testing.T) {
 	p := Open(Config{})

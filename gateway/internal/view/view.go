@@ -49,6 +49,7 @@ type Fleet struct {
 	allAgain bool                     // all nodes are to be read again
 	found    map[string][]api.Finding // by node
 	placed   map[string]*api.NodePlacement
+	down     map[string]float64 // as Down says
 }
 
 // Open makes a Fleet. It reads nothing yet: Run does.
@@ -188,6 +189,34 @@ func (p *Fleet) Placed(nodeID string, placement *api.NodePlacement) {
 	p.replace(nodeID, func(next *api.NodeRow) { next.Placement = placement })
 }
 
+// Down takes what the nodes cost an hour that do not run, as their companies say: all of them. Nobody changes it after that.
+func (p *Fleet) Down(costs map[string]float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.down
+	p.down = costs
+	show := func(id string) { p.replace(id, func(next *api.NodeRow) { next.DownCost = p.downCost(id) }) }
+	for id, cost := range was {
+		if now, still := costs[id]; !still || now != cost {
+			show(id)
+		}
+	}
+	for id := range costs {
+		if _, known := was[id]; !known {
+			show(id)
+		}
+	}
+}
+
+// downCost is what a node costs that does not run; nil: it may run.
+func (p *Fleet) downCost(nodeID string) *float64 {
+	cost, known := p.down[nodeID]
+	if !known {
+		return nil
+	}
+	return &cost
+}
+
 // findings is never nil, because a list in the API is never null.
 func (p *Fleet) findings(nodeID string) []api.Finding {
 	if found := p.found[nodeID]; found != nil {
@@ -222,6 +251,7 @@ func (p *Fleet) put(n *node) {
 	id := n.row.ID
 	n.row.Findings = p.findings(id)
 	n.row.Placement = p.placed[id]
+	n.row.DownCost = p.downCost(id)
 	was := p.nodes[id]
 	if was == nil {
 		n.place = len(p.nodes)

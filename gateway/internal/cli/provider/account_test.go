@@ -177,8 +177,15 @@ func TestPlan(t *testing.T) {
 		"There is no account. muster provider add": {},
 		"FINDING         INSTANCE": {Providers: accounts().Providers,
 			Findings: thePlan().Findings[1:2]},
-		"Nothing is found.\n  vast: 3 instances, 6.25 an hour, seen 36s ago\n1 machine is not judged yet:\n  1 of vast: node just given back\n": {
-			Providers: accounts().Providers[:1], Unjudged: []providers.Unjudged{{Provider: "vast", Machines: 1, Why: "node just given back"}}},
+		"Nothing is found.\n  vast: 3 instances, 6.25 an hour, seen 36s ago\n1 machine is not judged yet:\n  1 of vast: still to join\n": {
+			Providers: accounts().Providers[:1], Unjudged: []providers.Unjudged{{Provider: "vast", Machines: 1, Why: "still to join"}}},
+		"1 machine being given back, 48.05 a day\n  vast: 3 instances, 6.25 an hour, seen 36s ago\n1 machine is being given back:\n" +
+			"  vast/7: it is being destroyed at $2.002 an hour\n1 machine is not judged yet:\n": {
+			Providers: accounts().Providers[:1], PerDay: 48.05, Unjudged: []providers.Unjudged{
+				{Provider: "vast", Machines: 1, Why: "still to join"},
+				{Provider: "vast", Instance: "7", Machines: 1, PerDay: 48.05, Why: "it is being destroyed at $2.002 an hour"}}},
+		"2 machines being given back, whose cost is not known\n": {Providers: accounts().Providers[:1], Unjudged: []providers.Unjudged{
+			{Provider: "vast", Instance: "7", Machines: 1}, {Provider: "vast", Instance: "8", Machines: 1}}},
 		"Nothing is found, as far as the accounts were seen.\n": {Providers: accounts().Providers},
 	} {
 		g.On("GET", "providers/plan", p)

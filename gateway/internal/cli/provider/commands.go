@@ -117,7 +117,8 @@ func rentCommands() []cli.Command {
 		{Name: "rent", Run: rent, Flags: []string{"provider", "gpu", "gpus", "count", "max-price", "gpu-memory", "region", "disk",
 			"interruptible", "offer", "image", "ttl", "idle-end", "act", "label", "tenant", "no-accept", "plan", "yes", "output"},
 			Says: map[string]string{"provider": "the account that pays, if there are several", "gpu": "machines with this model, such as H100",
-				"gpus": "so many GPUs in one machine (1)", "count": "so many machines (1)", "max-price": "at most so much an hour for one machine, " +
+				"gpus": "just so many GPUs in one machine (1, or those of --offer)", "count": "so many machines (1)",
+				"max-price": "at most so much an hour for one machine, " +
 					"else what the offers that it shows cost", "ttl": "how long they are paid for", "label": "a label for the nodes; may be repeated",
 				"image": "the container that the machine runs, where the company runs containers", "tenant": "whose nodes they are",
 				"output": "table, wide or json; json prints the rental at its end"},
@@ -130,7 +131,7 @@ func rentCommands() []cli.Command {
 				"muster rent --provider vast_ai --gpu H100 --gpus 8 --plan", "muster rent --gpu H100 --max-price 2.5 --ttl 1h --yes -o json"}},
 		{Name: "rent ls", Flags: []string{"all", "tenant", "output"}, Run: cli.With(rentalList),
 			Says: map[string]string{"all": "also those whose machines are all given back"}, Summary: "list the requests for machines",
-			Text:     "READY is how many machines are in the fleet. SPENT is what muster cost counts, as of the last look at the account.",
+			Text:     "READY is how many machines are in the fleet. SPENT is what muster cost counts, as of the last look; - is not known.",
 			Examples: []string{"muster rent ls", "muster rent ls --all"}},
 		{Name: "rent show", Args: "RENTAL...", Least: 1, Most: -1, Flags: []string{"output"}, Run: rentalShow,
 			Says: map[string]string{"output": oneJSON}, Summary: "show a request for machines, and how far each is",

@@ -54,14 +54,22 @@ func cost(ctx context.Context, s *cli.Session, o costFlags) error {
 
 func costRow(r providers.CostRow) []string {
 	rented := screen.Money(r.Rented)
-	if r.Estimate && r.Rented != nil {
-		rented = "~" + rented
+	if r.Estimate {
+		rented = estimate(r.Rented)
 	}
 	cells := []string{r.Group, strconv.Itoa(r.Machines), fmt.Sprintf("%.1f", r.Hours), rented}
 	for _, part := range addUp(r.Rented, r.Used, r.Idle, r.Silent, r.Storage, r.Unmeasured) {
 		cells = append(cells, screen.Money(part))
 	}
 	return cells
+}
+
+// estimate is money by price and time; "-": it is not known.
+func estimate(dollars *float64) string {
+	if dollars == nil {
+		return screen.Money(nil)
+	}
+	return "~" + screen.Money(dollars)
 }
 
 // addUp rounds the parts of a sum to cents, so that they add up to the sum as it is shown: the cents that are missing go to those that lose

@@ -1,6 +1,8 @@
 package provider_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,11 +116,12 @@ func TestReturnTwice(t *testing.T) {
 	g := scripted.New(t, commands.All())
 	there := givenBack("gpu-7", "39467543")
 	there.State, there.Status = wire.StateDrained, wire.StatusOnline
-	g.On("GET", "nodes/gpu-7", there, givenBack("gpu-7", "39467543"))
+	g.On("GET", "nodes/gpu-7", there)
+	g.On("GET", "nodes/id-gpu-7", there, givenBack("gpu-7", "39467543"))
 	g.On("POST", "tasks", api.Task{ID: "t1", Status: wire.TaskQueued})
 	g.On("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskLost, Error: "the node was retired"})
 	code, out, errs := g.Muster("node", "return", "gpu-7", "--yes")
-	if code != 0 || !strings.HasPrefix(out, "gpu-7: was given back by somebody else meanwhile\n") || errs != "" {
+	if code != 0 || !strings.HasPrefix(out, "gpu-7: was given back by somebody else meanwhile\n") || errs != "  gpu-7: its machine stays\n" {
 		t.Errorf("code %d\n%s%s\n%s", code, out, errs, strings.Join(g.Requests(), "\n"))
 	}
 }
@@ -133,9 +136,11 @@ func TestReturnStays(t *testing.T) {
 	g.On("GET", "nodes/id-gpu-7", givenBack("gpu-7", "39467543"))
 	g.On("GET", "providers/vast/instances/39467543", silentOne())
 	g.On("POST", "leases", providers.Lease{State: providers.LeaseEnding})
-	const still = "still to be destroyed at the provider:\n  vast_ai 39467543 (gpu-7)\n"
+	const goesOn = "being destroyed, which goes on; muster lease ls shows how far it is:\n  vast/39467543 (gpu-7)\n"
+	const still = "still to be destroyed at the provider:\n  vast/39467543 (gpu-7)\n" +
+		"it is charged on until then: muster provider destroy vast/39467543\n"
 	code, out, errs := g.Muster("node", "return", "gpu-7", "--destroy", "--yes")
-	if code != 1 || !strings.HasSuffix(out, still) || !strings.Contains(errs, "vast/39467543 is still there after 30m") ||
+	if code != 1 || !strings.HasSuffix(out, goesOn) || !strings.Contains(errs, "vast/39467543 is still there after 30m") ||
 		!strings.Contains(errs, "muster provider plan") {
 		t.Errorf("it stays: %d %s%s", code, out, errs)
 	}
@@ -164,5 +169,95 @@ func TestReturnStays(t *testing.T) {
 	if code, out, errs := g.Muster("node", "return", "gpu-7", "--destroy", "--yes"); code != 1 || out != "" || !strings.Contains(errs,
 		"providers:read") {
 		t.Errorf("without the scope nothing is begun: %d %s%s", code, out, errs)
+	}
+}
+
+// TestReturnThroughRestart: while the gateway starts anew the command waits, says so once, and goes on where it was.
+func TestReturnThroughRestart(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	away := &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "it has just started"}
+	there, heard := givenBack("gpu-7", "39467543"), givenBack("gpu-7", "39467543")
+	there.State, there.Status = wire.StateActive, wire.StatusOnline
+	heard.State, heard.Status = wire.StateDrained, wire.StatusOnline
+	done := api.Task{ID: "t1", Status: wire.TaskCompleted}
+	ended := silentOne()
+	ended.Lease = &providers.Lease{State: providers.LeaseEnded}
+	g.On("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.On("GET", "providers/vast/instances", machines())
+	g.On("GET", "nodes/gpu-7", there)
+	g.On("GET", "nodes/id-gpu-7", away, away, there, away, givenBack("gpu-7", "39467543"))
+	g.On("POST", "nodes/id-gpu-7/drain", away, heard)
+	g.On("POST", "tasks", func() {}, func() {}, func() {}, done)
+	g.On("GET", "tasks/t1", away, done)
+	g.On("POST", "leases", away, *ended.Lease)
+	g.On("GET", "providers/vast/instances/39467543", away, ended)
+	code, out, errs := g.Muster("node", "return", "gpu-7", "--destroy", "--yes")
+	if code != 0 || !strings.HasSuffix(out, "gpu-7: vast/39467543 is gone\n") || strings.Contains(out, "still") ||
+		!strings.Contains(errs, "the gateway does not answer now (it has just started); it goes on when it is back\n") {
+		t.Errorf("code %d\n%s%s\n%s", code, out, errs, strings.Join(g.Requests(), "\n"))
+	}
+	var ids []string
+	for _, one := range g.Requests() {
+		if strings.HasPrefix(one, "POST tasks") && !slices.Contains(ids, one) {
+			ids = append(ids, one)
+		}
+	}
+	if len(ids) != 3 {
+		t.Errorf("three steps are tasks %q", ids)
+	}
+}
+
+// TestReturnLeft: who presses ^C is told what goes on, what does not, and how to go on with that.
+func TestReturnLeft(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	there := givenBack("gpu-7", "39467543")
+	there.State, there.Status = wire.StateDrained, wire.StatusOnline
+	g.On("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.On("GET", "providers/vast/instances", machines())
+	g.On("GET", "providers/vast/instances/39467543", silentOne())
+	g.On("POST", "leases", providers.Lease{State: providers.LeaseEnding})
+	g.On("POST", "tasks", api.Task{ID: "t1", Status: wire.TaskQueued})
+	g.On("GET", "tasks/t1", api.Task{ID: "t1", Status: wire.TaskQueued})
+	for _, c := range []struct {
+		node api.Node
+		want string
+	}{
+		{there, "\nnot given back yet:\n  gpu-7\nto go on: muster node return gpu-7 --destroy\n"},
+		{givenBack("gpu-7", "39467543"),
+			"\nbeing destroyed, which goes on; muster lease ls shows how far it is:\n  vast/39467543 (gpu-7)\n"},
+	} {
+		g.On("GET", "nodes/gpu-7", c.node)
+		g.On("GET", "nodes/id-gpu-7", c.node)
+		ctx, cancel := context.WithCancel(t.Context())
+		g.Pause = func(context.Context) error { cancel(); return ctx.Err() }
+		if code, out, errs := g.Run(ctx, "node", "return", "gpu-7", "--destroy", "--yes"); code != 130 || !strings.HasSuffix(errs, c.want) {
+			t.Errorf("code %d\n%s%s", code, out, errs)
+		}
+	}
+}
+
+// TestReturnCharged: without --destroy too it is said what a machine costs, and how to end that.
+func TestReturnCharged(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	g.Persons, g.Stdin, g.Screen = true, "y\n", 60
+	g.On("GET", "providers", providers.List{Providers: accounts().Providers[:1]})
+	g.On("GET", "providers/vast/instances", machines())
+	g.On("GET", "nodes/gpu-7", givenBack("gpu-7", "39467543"))
+	g.On("GET", "nodes/id-gpu-7", givenBack("gpu-7", "39467543"))
+	code, out, errs := g.Muster("node", "return", "gpu-7")
+	const asks = "  gpu-7: vast/39467543, 8x H100 SXM, running,\n    2.125 an hour; it stays, and is charged\n" +
+		"clean and give back 1 node? [y/N] "
+	const next = "still to be destroyed at the provider:\n  vast/39467543 (gpu-7)\n" +
+		"it is charged on until then: muster provider destroy vast/39467543\n"
+	if code != 0 || errs != asks || !strings.HasSuffix(out, next) {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+	g.On("GET", "providers", &wire.ErrorDetail{Code: wire.CodeForbidden, Message: "this account lacks the scope providers:read"})
+	if code, out, errs := g.Muster("node", "return", "gpu-7"); code != 0 || !strings.HasPrefix(errs, "  gpu-7: its machine stays\n") ||
+		!strings.HasSuffix(out, "still to be destroyed at the provider:\n  vast_ai 39467543 (gpu-7)\n") {
+		t.Errorf("without the scope: code %d\n%s%s", code, out, errs)
 	}
 }

@@ -137,7 +137,7 @@ func actOn(act, verb string) func(context.Context, *cli.Session) error {
 			return err
 		}
 		for _, i := range picked {
-			fmt.Fprintln(s.Stderr, "  "+screen.Printable(about(i)))
+			fmt.Fprintln(s.Stderr, listed(s, about(i)))
 		}
 		deed := verb + " " + screen.Plural(len(picked), "machine")
 		if err := s.Agree(deed, deed); err != nil {
@@ -186,11 +186,16 @@ func did(i providers.Instance) string {
 	case i.Lease == nil || i.Lease.State == providers.LeaseLive:
 		return text
 	case i.Lease.State == providers.LeaseDraining:
-		return text + "; its node takes no new work, and has time to finish; then: " + i.Lease.Act
+		text += "; its node takes no new work, and has time to finish; then: " + i.Lease.Act
 	case i.Lease.State == providers.LeaseEnding:
-		return text + "; " + i.Lease.Act + " is asked for, and is looked at until it is done"
+		text += "; " + i.Lease.Act + " is asked for, and is looked at until it is done"
+	default:
+		text += "; " + i.Lease.Act + " is done"
 	}
-	return text + "; " + i.Lease.Act + " is done"
+	if i.Lease.Act == providers.ActStop {
+		text += "; its disk is charged on, " + screen.Price(i.Storage) + " an hour, until muster provider destroy " + i.Provider + "/" + i.ID
+	}
+	return text
 }
 
 // about says in one line what a machine is, so that nobody ends another one than they mean.
@@ -203,6 +208,11 @@ func about(i providers.Instance) string {
 		return text + ", " + othersText
 	}
 	return text + ", no node"
+}
+
+// listed is one line of a list of machines, on a screen perhaps on several lines.
+func listed(s *cli.Session, text string) string {
+	return screen.Fold("  "+screen.Printable(text), s.Screen(), "    ")
 }
 
 // pick gets the instances that the words name: ACCOUNT/INSTANCE, or the name of a node.

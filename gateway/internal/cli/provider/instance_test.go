@@ -109,6 +109,14 @@ func TestActs(t *testing.T) {
 		`{"provider":"vast","kind"`) {
 		t.Errorf("stop: %d %s", code, out)
 	}
+	storage := 0.0024
+	off := providers.Instance{Provider: "vast", ID: "2", State: "stopped", Storage: &storage,
+		Lease: &providers.Lease{State: providers.LeaseEnded, Act: providers.ActStop}}
+	g.On("POST", "providers/vast/instances/2", off)
+	const says = "vast/2: it is stopped there; stop is done; its disk is charged on, 0.0024 an hour, until muster provider destroy vast/2\n"
+	if code, out, _ := g.Muster("provider", "stop", "vast/2", "-y"); code != 0 || out != says {
+		t.Errorf("stop: %d %s", code, out)
+	}
 	for name, args := range map[string][]string{"no instance is the node": {"gpu-9"}, "given twice": {"gpu-7", "id-gpu-7"},
 		"there is no": {"vast/404"}} {
 		code, _, errs := g.Muster(append([]string{"provider", "stop", "-y"}, args...)...)
@@ -137,6 +145,27 @@ func TestForeign(t *testing.T) {
 		code, _, errs := g.Muster(append(strings.Fields(line), "vast/9", "--yes")...)
 		if code != 0 || !strings.Contains(errs, "  vast/9: 1x RTX 4090, running, - an hour, rented by another gateway, which may use it") {
 			t.Errorf("%s: %d %s", line, code, errs)
+		}
+	}
+}
+
+// TestQuestionsFitTheScreen: what a person is asked about does not run over the edge of the screen.
+func TestQuestionsFitTheScreen(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	g.Persons, g.Stdin, g.Screen = true, "n\n", 80
+	leased := foreignOne()
+	leased.Lease = &providers.Lease{State: providers.LeaseLive, EndsAt: *at(8), Act: providers.ActKeep}
+	g.On("GET", "providers/vast/instances/9", leased)
+	for _, line := range []string{"provider destroy", "provider stop", "provider start", "lease end"} {
+		code, _, errs := g.Muster(append(strings.Fields(line), "vast/9")...)
+		if code != 1 || !strings.Contains(errs, "rented by another gateway,\n    which may use it") {
+			t.Errorf("%s: %d %s", line, code, errs)
+		}
+		for one := range strings.Lines(errs) {
+			if utf8.RuneCountInString(one) > 81 {
+				t.Errorf("%s: too wide: %s", line, one)
+			}
 		}
 	}
 }
@@ -200,21 +229,12 @@ func TestLeases(t *testing.T) {
 	}
 	g.Requests()
 	g.On("POST", "leases", live)
-	g.On("GET", "providers/vast/instances/2", machines().Instances[1])
 	code, out, _ := g.Muster("lease", "set", "gpu-7", "vast/2", "8h", "--act", "destroy", "--idle-end", "2h")
 	asked := g.Requests()
-	if code != 0 || len(asked) != 3 || asked[0] != `POST leases {"node":"gpu-7","ttl_seconds":28800,"act":"destroy","idle_seconds":7200}` ||
-		asked[2] != `POST leases {"provider":"vast","instance_id":"2","ttl_seconds":28800,"act":"destroy","idle_seconds":7200}` ||
+	if code != 0 || len(asked) != 2 || asked[0] != `POST leases {"node":"gpu-7","ttl_seconds":28800,"act":"destroy","idle_seconds":7200}` ||
+		asked[1] != `POST leases {"provider":"vast","instance_id":"2","ttl_seconds":28800,"act":"destroy","idle_seconds":7200}` ||
 		!strings.HasPrefix(out, "gpu-7: its lease ends at 2026-11-21T18:00:00Z, in 8h; then: destroy; or when it has been idle for 2h\n") {
 		t.Errorf("set: %d %s%q", code, out, asked)
-	}
-	g.On("GET", "providers/vast/instances/9", foreignOne())
-	if code, _, errs := g.Muster("lease", "set", "vast/9", "8h"); code != 0 ||
-		errs != "warning: vast/9 was rented by another gateway, which may use it\n" {
-		t.Errorf("set for one of another gateway: %d %s", code, errs)
-	}
-	if code, _, _ := g.Muster("lease", "extend", "vast/404", "8h"); code != 1 {
-		t.Errorf("one that there is not: %d", code)
 	}
 	g.Requests()
 	if code, _, _ := g.Muster("lease", "extend", "gpu-7", "90m"); code != 0 ||
@@ -223,6 +243,9 @@ func TestLeases(t *testing.T) {
 	}
 	if code, _, errs := g.Muster("lease", "extend", "gpu-7", "90m", "--act", "destroy"); code != 2 || len(g.Requests()) > 0 {
 		t.Errorf("extend with an act: %d %s", code, errs)
+	}
+	if _, _, errs := g.Muster("lease", "set", "gpu-7", "99999d"); !strings.Contains(errs, `"99999d" is too long: 36500d is the most`) {
+		t.Errorf("too long: %s", errs)
 	}
 	for _, args := range [][]string{{"gpu-7", "long"}, {"gpu-7", "0s"}, {"gpu-7", "1500ms"}, {"gpu-7", "8h", "--act", "burn"}} {
 		if code, _, errs := g.Muster(append([]string{"lease", "set"}, args...)...); code != 2 || !strings.Contains(errs, "hint: ") {
@@ -257,30 +280,36 @@ func TestInstancesOfNone(t *testing.T) {
 	}
 }
 
-// TestIDsAreWhole: on a screen of 80 columns no list is wider, and the longest ids can be copied.
+// TestIDsAreWhole: no list is wider than the screen, and from 80 columns on the longest ids can be copied. What is wider is a command.
 func TestIDsAreWhole(t *testing.T) {
 	t.Parallel()
 	g := scripted.New(t, commands.All())
-	g.Screen = 80
 	const id = "0920582c7ff041399e34823a0be62541"
 	i := silentOne()
-	i.Provider, i.ID, i.Node = "lambda", id, "muster-4sl5ucv6e2vnxq7a"
+	i.Provider, i.Kind, i.ID, i.Node, i.SSH = "lambda", "lambda", id, "muster-4sl5ucv6e2vnxq7a", "ubuntu@198.51.100.201:22"
 	i.Lease = &providers.Lease{Provider: "lambda", Instance: id, Node: i.Node, State: providers.LeaseDraining, Act: providers.ActDestroy,
 		Owner: "ada", Why: "ended by ada; not done yet: HTTP 503: busy", EndsAt: g.Now}
 	p := thePlan()
 	p.Findings = p.Findings[:1]
-	p.Findings[0].Provider, p.Findings[0].Instance = "lambda", id
+	p.Findings[0].Provider, p.Findings[0].Instance, p.Findings[0].Node = "lambda", id, i.Node
 	g.On("GET", "providers/lambda/instances", providers.InstanceList{Known: true, SyncedAt: at(0), Instances: []providers.Instance{i}})
 	g.On("GET", "leases", providers.LeaseList{Leases: []providers.Lease{*i.Lease}})
 	g.On("GET", "providers/plan", p)
-	for _, args := range [][]string{{"provider", "instances", "lambda"}, {"lease", "ls"}, {"provider", "plan"}} {
-		code, out, errs := g.Muster(args...)
-		if code != 0 || !strings.Contains(out, "lambda/"+id) {
-			t.Errorf("%v: %d\n%s%s", args, code, out, errs)
-		}
-		for line := range strings.Lines(out) {
-			if n := utf8.RuneCountInString(line); n > 81 {
-				t.Errorf("%v has a row of %d: %s", args, n, line)
+	for _, costs := range []string{"", "the disk of the container is emptied, and the machine restarts"} {
+		i.RejoinCosts = costs
+		g.On("GET", "providers/lambda/instances/"+id, i)
+		for _, g.Screen = range []int{60, 80, 100, 140} {
+			for _, command := range []string{"provider instances lambda", "lease ls", "provider plan", "provider onboard --plan",
+				"provider onboard --plan --rewrite"} {
+				code, out, errs := g.Muster(strings.Fields(command)...)
+				if row := strings.Index(out, "lambda/"+id+" "); code != 0 || g.Screen >= 80 && row < 0 {
+					t.Errorf("%s on %d columns: %d\n%s%s", command, g.Screen, code, out, errs)
+				}
+				for line := range strings.Lines(out) {
+					if n := utf8.RuneCountInString(line) - 1; n > g.Screen && !strings.HasPrefix(line, "  muster ") {
+						t.Errorf("%s on %d columns has a row of %d: %s", command, g.Screen, n, line)
+					}
+				}
 			}
 		}
 	}

@@ -81,7 +81,10 @@ func leaseExtend(ctx context.Context, s *cli.Session) error {
 func changeLeases(ctx context.Context, s *cli.Session, change func(seconds int) providers.LeaseRequest) error {
 	last := len(s.Words) - 1
 	length, err := flags.ParseDuration(s.Words[last])
-	if err != nil || length < time.Second || length%time.Second != 0 {
+	if err != nil {
+		return cli.Usagef("write muster "+s.Name+" NODE 8h", "%s", err)
+	}
+	if length < time.Second || length%time.Second != 0 {
 		return cli.Usagef("write muster "+s.Name+" NODE 8h", "%q is no time", s.Words[last])
 	}
 	return sendLeases(ctx, s, s.Words[:last], change(int(length/time.Second)))
@@ -109,9 +112,6 @@ func sendLeases(ctx context.Context, s *cli.Session, names []string, change prov
 		} else {
 			q.Node = t.ID
 		}
-		if err := warnForeign(ctx, s, q); err != nil {
-			return "", err
-		}
 		l, err := cli.Send[providers.Lease](ctx, s, http.MethodPost, api.PathLeases, q)
 		switch {
 		case err != nil:
@@ -132,18 +132,6 @@ func sendLeases(ctx context.Context, s *cli.Session, names []string, change prov
 	})
 }
 
-// warnForeign says it where a machine that a person names is another gateway's: at the end of its lease it is acted on all the same.
-func warnForeign(ctx context.Context, s *cli.Session, q providers.LeaseRequest) error {
-	if q.Instance == "" || q.End {
-		return nil
-	}
-	i, err := cli.Get[providers.Instance](ctx, s, api.At(api.PathInstance, q.Provider, q.Instance), nil)
-	if err == nil && i.Foreign {
-		s.Say("warning: " + reference(q.Provider, q.Instance) + " was " + othersText)
-	}
-	return err
-}
-
 // leaseEnd ends leases now, after it has shown what that ends.
 func leaseEnd(ctx context.Context, s *cli.Session, o leaseFlags) error {
 	change, err := o.request(s)
@@ -157,7 +145,7 @@ func leaseEnd(ctx context.Context, s *cli.Session, o leaseFlags) error {
 	}
 	var names []string
 	for _, i := range picked {
-		fmt.Fprintln(s.Stderr, "  "+screen.Printable(about(i))+"; lease: "+leaseText(i.Lease, s.Now()))
+		fmt.Fprintln(s.Stderr, listed(s, about(i)+"; lease: "+leaseText(i.Lease, s.Now())))
 		names = append(names, i.Provider+"/"+i.ID)
 	}
 	deed := "end the lease of " + screen.Plural(len(picked), "machine") + " now"

@@ -28,7 +28,9 @@ func plan(ctx context.Context, s *cli.Session) error {
 		for _, one := range p.Providers {
 			fmt.Fprintln(s.Stdout, screen.Fold("  "+screen.Printable(accountLine(one, now)), s.Screen(), "    "))
 		}
-		notJudged(s, p.Unjudged, "is not judged yet", "are not judged yet")
+		leaving, waiting := leaving(p)
+		notJudged(s, leaving, "is being given back", "are being given back")
+		notJudged(s, waiting, "is not judged yet", "are not judged yet")
 		notJudged(s, p.Foreign, "is another gateway's, and is not judged", "are another gateway's, and are not judged")
 		settle(s, p.Findings)
 	})
@@ -53,9 +55,22 @@ func reference(account, instance string) string {
 	return screen.Printable(account + "/" + instance)
 }
 
-// planSum counts the findings and their cost. What is not known is said, and is no zero.
+// leaving are the machines of a plan that are being given back, and those that cannot be judged for another reason.
+func leaving(p providers.Plan) (leaving, waiting []providers.Unjudged) {
+	for _, u := range p.Unjudged {
+		if u.Instance != "" {
+			leaving = append(leaving, u)
+		} else {
+			waiting = append(waiting, u)
+		}
+	}
+	return leaving, waiting
+}
+
+// planSum counts the findings, what is being given back, and their cost. What is not known is said, and is no zero.
 func planSum(p providers.Plan) string {
-	if len(p.Findings) == 0 {
+	leaving, _ := leaving(p)
+	if len(p.Findings)+len(leaving) == 0 {
 		for _, one := range p.Providers {
 			if !one.Known {
 				return "Nothing is found, as far as the accounts were seen."
@@ -69,10 +84,23 @@ func planSum(p providers.Plan) string {
 			unknown++
 		}
 	}
-	if unknown == len(p.Findings) {
-		return screen.Plural(unknown, "finding") + ", whose cost is not known"
+	for _, u := range leaving {
+		if u.PerDay == 0 {
+			unknown++
+		}
 	}
-	text := fmt.Sprintf("%s, %.2f a day", screen.Plural(len(p.Findings), "finding"), p.PerDay)
+	var parts []string
+	if n := len(p.Findings); n > 0 {
+		parts = append(parts, screen.Plural(n, "finding"))
+	}
+	if n := len(leaving); n > 0 {
+		parts = append(parts, screen.Plural(n, "machine")+" being given back")
+	}
+	text := strings.Join(parts, " and ")
+	if unknown == len(p.Findings)+len(leaving) {
+		return text + ", whose cost is not known"
+	}
+	text += fmt.Sprintf(", %.2f a day", p.PerDay)
 	if unknown > 0 {
 		text += fmt.Sprintf("; of %d the cost is not known, or there is none", unknown)
 	}
@@ -95,6 +123,9 @@ func notJudged(s *cli.Session, all []providers.Unjudged, one, many string) {
 	}
 	for _, u := range all {
 		line := fmt.Sprintf("  %d of %s: %s", u.Machines, screen.Printable(u.Provider), screen.Printable(u.Why))
+		if u.Instance != "" {
+			line = fmt.Sprintf("  %s: %s", reference(u.Provider, u.Instance), screen.Printable(u.Why))
+		}
 		fmt.Fprintln(s.Stdout, screen.Fold(line, s.Screen(), "    "))
 	}
 }

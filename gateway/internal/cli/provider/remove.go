@@ -81,7 +81,7 @@ func showRemains(ctx context.Context, s *cli.Session, name string) (count int, e
 	}
 	s.Printf("%s\n", accountLine(a, s.Now()))
 	for _, line := range lines {
-		fmt.Fprintln(s.Stdout, screen.Fold("  "+screen.Printable(line), s.Screen(), "    "))
+		fmt.Fprintln(s.Stdout, listed(s, line))
 	}
 	if len(lines) > 0 {
 		s.Printf("All of that may be charged on. Their leases end as given up, and nothing is stopped or destroyed. A new key is the better way:"+

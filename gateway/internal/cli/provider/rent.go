@@ -87,6 +87,14 @@ func (r *renting) read(ctx context.Context) error {
 	if _, err := r.Flags.OneOf("act", "", acts()...); err != nil {
 		return err
 	}
+	if !r.Flags.Given("gpus") { // the variable of this one is about nodes that join
+		w.GPUs = 0
+	}
+	for name, n := range map[string]int{"gpus": w.GPUs, "count": w.Count} {
+		if n < 1 && r.Flags.Given(name) {
+			return r.Flags.Wrong(name, "write a whole number from 1, or leave it out", "")
+		}
+	}
 	w.ID, w.Count = wire.NewTaskID(), max(w.Count, 1)
 	w.Memory, w.DiskGB = mebibytes(f.Memory), f.Disk
 	w.TTLSeconds, w.IdleEnd = int(f.TTL/time.Second), int(f.IdleEnd/time.Second)
@@ -158,15 +166,25 @@ func (r *renting) choose(l providers.OfferList) error {
 		fmt.Fprintf(r.Stdout, "%d more: -o wide shows all\n", n)
 	}
 	for _, id := range r.want.Offers {
-		isThere := slices.ContainsFunc(l.Offers, func(o providers.Offer) bool { return o.ID == id })
-		if !isThere && len(chosen) < r.want.Count {
+		at := slices.IndexFunc(l.Offers, func(o providers.Offer) bool { return o.ID == id })
+		if at >= 0 && l.Offers[at].Misfit != "" {
+			return cli.Hinted("the offer "+screen.Printable(id)+" cannot be taken: "+screen.Printable(l.Offers[at].Misfit),
+				"choose another one, or change what is asked for")
+		}
+		if at < 0 && len(chosen) < r.want.Count {
 			return cli.Hinted(fmt.Sprintf("the offer %s is taken by somebody else, or %s has none that is called so", screen.Printable(id),
 				r.want.Provider), "leave out --offer to see what there is now: --plan")
 		}
 	}
+	if len(l.Offers) == 0 {
+		return cli.Hinted(fmt.Sprintf("%s offers no machine that has %q in the name of its GPU, and the rest that is asked for", r.want.Provider,
+			r.want.GPU), "write the model as the company does, such as H100 or RTX 4090; pay more (--max-price); leave out --gpus, --region, "+
+			"--gpu-memory and --disk")
+	}
 	if len(chosen) < r.want.Count {
 		return cli.Hinted(fmt.Sprintf("%s of %d can be had from %s now", screen.Plural(len(chosen), "machine"), r.want.Count, r.want.Provider),
-			"ask for fewer (--count), pay more (--max-price), or leave out --region, --gpu-memory and --disk")
+			"ask for fewer (--count), pay more (--max-price), take as many GPUs as the offers have (--gpus), or leave out --region, "+
+				"--gpu-memory and --disk")
 	}
 	if l.Refused != "" {
 		return cli.Hinted("these would not be rented: "+screen.Printable(l.Refused), "muster provider limit shows and sets limits")
@@ -211,18 +229,22 @@ func (r *renting) agree(l providers.OfferList) error {
 	w := r.want
 	deed := "rent " + screen.Plural(w.Count, "machine")
 	question := fmt.Sprintf("%s of %s for %s (%s an hour, at most %s each), and then %s", deed, w.Provider,
-		screen.Age(time.Duration(w.TTLSeconds)*time.Second), screen.Price(&l.PerHour), screen.Price(w.MaxPrice), thenAct(w.Act))
+		screen.Age(time.Duration(w.TTLSeconds)*time.Second), screen.Price(&l.PerHour), screen.Price(w.MaxPrice), thenAct(w.Act, w.Count))
 	return r.Agree(question, deed)
 }
 
-func thenAct(act string) string {
+func thenAct(act string, machines int) string {
+	which := "them"
+	if machines == 1 {
+		which = "it"
+	}
 	switch act {
 	case providers.ActStop:
-		return "stop them"
+		return "stop " + which
 	case providers.ActKeep:
 		return "only tell"
 	}
-	return "destroy them"
+	return "destroy " + which
 }
 
 // send makes the request, and makes it again where no answer came.

@@ -43,7 +43,12 @@ func TestRent(t *testing.T) {
 	if asked[2] != want || wire.CheckTaskID(id) != nil {
 		t.Errorf("got\n%s\nwant\n%s", asked[2], want)
 	}
-	g.Stdin = "no\n"
+	g.Stdin, g.Screen = "no\n", 80
+	if code, _, errs := g.Muster("rent", "--gpu", "H100", "--count", "1", "--ttl", "8h"); code != 1 || !strings.HasSuffix(errs,
+		"rent 1 machine of vast for 8h (4.10 an hour, at most 2.10 each),\n  and then destroy it? [y/N] muster: nothing was done\n") {
+		t.Errorf("on a screen: %d %s", code, errs)
+	}
+	g.Screen = 0
 	if code, _, errs := g.Muster("rent", "--gpu", "H100", "--count", "2", "--ttl", "8h"); code != 1 || !strings.Contains(errs,
 		"nothing was done") ||
 		strings.Contains(strings.Join(g.Requests(), "\n"), "POST") {
@@ -121,6 +126,17 @@ func TestRentPlan(t *testing.T) {
 		!strings.Contains(errs, "the offer 404 is taken by somebody else") {
 		t.Errorf("an offer that is taken: %d %s", code, errs)
 	}
+	dear := offers()
+	dear.Offers[0].Misfit = "it is too dear"
+	g.On("GET", "offers", dear, providers.OfferList{Offers: []providers.Offer{}})
+	if code, _, errs := g.Muster("rent", "--gpu", "H100", "--ttl", "1h", "--offer", "101", "--max-price", "2", "-y"); code != 1 ||
+		!strings.Contains(errs, "the offer 101 cannot be taken: it is too dear") {
+		t.Errorf("an offer that is too dear: %d %s", code, errs)
+	}
+	if code, _, errs := g.Muster("rent", "--gpu", "Z9", "--ttl", "1h", "-y"); code != 1 ||
+		!strings.Contains(errs, `vast offers no machine that has "Z9" in the name of its GPU`) {
+		t.Errorf("a model that there is not: %d %s", code, errs)
+	}
 	g.Requests()
 	for args, says := range map[string]string{"--ttl 1h": "--gpu H100", "--gpu H100": "--ttl 8h",
 		"--gpu H100 --ttl 1h --max-price cheap": "2.50",
@@ -157,7 +173,7 @@ func TestRentLeave(t *testing.T) {
 	}
 	code, out, errs := g.Run(ctx, "rent", "--provider", "vast", "--gpu", "H100", "--count", "2", "--ttl", "1h", "-y")
 	if code != 130 || !strings.Contains(errs,
-		"\n"+rentalID+" goes on: 2 machines, 1 ready.\nmuster rent show "+rentalID+" shows it, muster rent cancel ") ||
+		"\n"+rentalID+" goes on: 2 machines, 1 ready.\nmuster rent show "+rentalID+" shows it,\nmuster rent cancel ") ||
 		strings.Contains(out, "rental ") {
 		t.Errorf("code %d\n%s%s", code, out, errs)
 	}
@@ -193,6 +209,10 @@ func TestRentals(t *testing.T) {
 	if code, _, errs := g.Muster("rent", "ls"); code != 0 || !strings.Contains(errs, "--all shows those that are given back too") {
 		t.Errorf("none: %d %s", code, errs)
 	}
+	g.On("GET", "rentals/"+rentalID, over)
+	if _, out, _ := g.Muster("rent", "show", rentalID); !strings.Contains(out, "state    done, all given back\n") {
+		t.Errorf("show what is over:\n%s", out)
+	}
 	g.On("GET", "rentals/"+rentalID, rentingOne(1))
 	if _, out, _ := g.Muster("rent", "show", rentalID); !strings.Contains(out, "next     muster rent cancel "+rentalID+"\n") {
 		t.Errorf("show:\n%s", out)
@@ -207,5 +227,23 @@ func TestRentals(t *testing.T) {
 	}
 	if code, _, errs := g.Muster("rent", "cancel", "gone"); code != 1 || !strings.Contains(errs, "gone: there is no") {
 		t.Errorf("one that is not there: %d %s", code, errs)
+	}
+}
+
+// TestNumbers: what is rented has just so many GPUs, from one on, whatever a variable says of nodes that join.
+func TestNumbers(t *testing.T) {
+	t.Parallel()
+	g := scripted.New(t, commands.All())
+	g.On("GET", "offers", offers())
+	for _, flag := range []string{"--gpus", "--count"} {
+		for _, n := range []string{"0", "-1", "x"} {
+			if code, _, errs := g.Muster("rent", "--provider", "vast", "--gpu", "H100", "--plan", flag, n); code != 2 || len(g.Requests()) > 0 {
+				t.Errorf("%s %s: %d %s", flag, n, code, errs)
+			}
+		}
+	}
+	_, _, _ = g.Muster("rent", "--provider", "vast", "--gpu", "H100", "--plan", "--gpus", "3")
+	if asked := g.Requests(); len(asked) != 1 || !strings.Contains(asked[0], "&gpus=3&") {
+		t.Errorf("asked %q", asked)
 	}
 }

@@ -25,7 +25,8 @@ func (r *renting) await(ctx context.Context, rented providers.Rented) (providers
 		for _, m := range now.Machines {
 			if text := progress(m); said[m.ID] != text {
 				said[m.ID] = text
-				fmt.Fprintf(r.Stderr, "%d of %d ready: %s\n", now.Ready, now.Count, screen.Printable(text))
+				line := fmt.Sprintf("%d of %d ready: %s", now.Ready, now.Count, screen.Printable(text))
+				fmt.Fprintln(r.Stderr, screen.Fold(line, r.Screen(), "  "))
 			}
 		}
 		return now.State != providers.RentedRenting
@@ -59,7 +60,7 @@ func progress(m providers.Rental) string {
 
 // leave says how a person who does not wait any more looks at a request, and stops it.
 func leave(s *cli.Session, text, id string) error {
-	const next = "%s\nmuster rent show %s shows it, muster rent cancel %s gives up what is not ready."
+	const next = "%s\nmuster rent show %s shows it,\nmuster rent cancel %s gives up what is not ready."
 	return s.Left(fmt.Sprintf(next, text, id, id))
 }
 
@@ -80,7 +81,7 @@ func rentalList(ctx context.Context, s *cli.Session, o struct{ All bool }) error
 	now := s.Now()
 	err = s.List(columns).Write(cli.Rows(l.Rentals, func(r providers.Rented) []string {
 		return []string{r.ID, r.Provider, wants(r), r.State, fmt.Sprintf("%d/%d", r.Ready, r.Count), screen.Ago(now, r.CreatedAt),
-			screen.Money(r.Spent), r.Why, r.Owner, r.Tenant}
+			estimate(r.Spent), r.Why, r.Owner, r.Tenant}
 	}))
 	if len(l.Rentals) == 0 && !o.All {
 		s.Say("muster rent --gpu MODEL --ttl 8h rents machines; --all shows those that are given back too")
@@ -95,6 +96,14 @@ func lives(r providers.Rented) bool {
 	})
 }
 
+// readiness says how many machines are ready, or that those that were are given back.
+func readiness(r providers.Rented) string {
+	if r.State == providers.RentedDone && !lives(r) {
+		return "all given back"
+	}
+	return fmt.Sprintf("%d of %d ready", r.Ready, r.Count)
+}
+
 func wants(r providers.Rented) string {
 	return screen.Printable(fmt.Sprintf("%d with %dx %s", r.Count, max(r.GPUs, 1), r.GPU))
 }
@@ -106,17 +115,17 @@ func rentalShow(ctx context.Context, s *cli.Session) error {
 // showRental prints a request with its machines, and what one may want next.
 func showRental(s *cli.Session, r providers.Rented) {
 	rows := [][]string{{"rental", r.ID},
-		{"state", fmt.Sprintf("%s, %d of %d ready", screen.OrUnknown(r.State), r.Ready, r.Count)},
+		{"state", screen.OrUnknown(r.State) + ", " + readiness(r)},
 		{"wants", wants(r) + " of " + screen.OrUnknown(r.Provider)},
 		{"owner", screen.OrUnknown(r.Owner) + ", tenant " + screen.OrUnknown(r.Tenant)}, {"asked", screen.Stamp(&r.CreatedAt)}}
 	rows = append(rows, screen.Known([][]string{{"done", screen.Stamp(r.DoneAt)}, {"why", r.Why}})...)
 	if r.Spent != nil {
-		rows = append(rows, []string{"spent", screen.Money(r.Spent) + ", by price and time"})
+		rows = append(rows, []string{"spent", estimate(r.Spent) + ", by price and time"})
 	}
 	for _, m := range r.Machines {
 		text := progress(m)
-		if m.Spent != nil {
-			text += "; spent " + screen.Money(m.Spent)
+		if m.Instance != "" {
+			text += "; spent " + estimate(m.Spent)
 		}
 		rows = append(rows, []string{"machine", text})
 	}

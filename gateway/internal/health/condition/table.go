@@ -215,8 +215,9 @@ func ofProviders() []Condition {
 			Meaning: "A node is in the fleet, and its machine does not run at its company.",
 			Next:    "Start it there, or give it back: muster provider plan has the command."},
 		{Name: providers.FoundGone, Fleet: true, Severity: warn, Told: once(), Over: once(), Topic: topic,
-			Meaning: "A node is heard, and none of the accounts of its company has its machine.",
-			Next:    "Look whose account it is on, and add that: muster provider add. Else two machines may use one identity."},
+			Meaning: "A node is in the fleet, and none of the accounts of its company has its machine.",
+			Next: "If it is gone: muster node retire NAME. If it is heard, look whose account it is on, and add that: muster provider add. Else " +
+				"two machines may use one identity."},
 		{Name: providers.FoundStorage, Fleet: true, Severity: warn, Told: lasts(30 * time.Minute), Over: once(), Topic: topic,
 			Meaning: "A machine is stopped, no node is there, and its company charges for its disk.",
 			Next:    "Start it, or destroy it with all that is on its disk: muster provider plan has the command."},

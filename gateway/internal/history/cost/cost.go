@@ -183,7 +183,8 @@ func (d *Service) add(rows []*api.NodeRow, passed time.Duration) {
 func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	s.isNew = true
 	s.price = nil
-	if g.Fresh {
+	idle, known := g.Shares()
+	if known > 0 || g.Fresh && len(g.GPUs) == 0 {
 		s.watched += passed
 		s.idle += passed * time.Duration(g.IdleGPUs())
 	}
@@ -193,10 +194,8 @@ func (s *sums) add(g *api.NodeRow, passed time.Duration) {
 	s.price = new(int64(math.Round(*g.PricePerHour * millionths)))
 	cost := float64(*s.price) * passed.Hours()
 	s.cost += cost
-	if idle := g.IdleShare(); idle != nil {
-		s.measured += cost
-		s.idleCost += cost * *idle
-	}
+	s.measured += cost * known
+	s.idleCost += cost * idle
 }
 
 // row is what the database keeps: whole seconds and millionths.

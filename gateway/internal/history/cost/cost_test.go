@@ -86,7 +86,7 @@ func node(id string, gpus, idle int, price float64) *api.NodeRow {
 		g.PricePerHour = &price
 	}
 	for i := range gpus {
-		g.GPUs = append(g.GPUs, api.GPU{UUID: fmt.Sprint("GPU-", i)})
+		g.GPUs = append(g.GPUs, api.GPU{UUID: fmt.Sprint("GPU-", i), Use: api.UseBusy})
 		if i < idle {
 			g.GPUs[i].IdleSince = to(time.Unix(0, 0))
 		}
@@ -98,13 +98,18 @@ func node(id string, gpus, idle int, price float64) *api.NodeRow {
 func TestHour(t *testing.T) {
 	missing := node("missing", 3, 3, 4)
 	missing.GPUsExpected = to(4)
+	mute := node("mute", 2, 0, 4)
+	mute.GPUs[0].Use, mute.GPUs[1].Use = "", ""
+	half := node("half", 2, 1, 4)
+	half.GPUs[1].Use = ""
 	hung := node("hung", 4, 4, 4)
 	hung.Fresh = false
 	stale := node("stale", 4, 4, 4)
 	stale.Status = wire.StatusStale
 	retired := node("retired", 4, 4, 4)
 	retired.State = wire.StateRetired
-	h := newHouse(t, node("one", 4, 1, 4), node("all", 2, 2, 3), node("free", 2, 2, 0), node("bare", 0, 0, 1), missing, hung, stale, retired)
+	h := newHouse(t, node("one", 4, 1, 4), node("all", 2, 2, 3), node("free", 2, 2, 0), node("bare", 0, 0, 1), missing, mute, half, hung,
+		stale, retired)
 	h.Look(t.Context())
 	h.passes(time.Hour)
 	for id, want := range map[string]string{
@@ -113,6 +118,8 @@ func TestHour(t *testing.T) {
 		"free":    "2026-11-22 watched 3600 idle 7200",
 		"bare":    "2026-11-22 watched 3600 idle 0 cost 0.00 of 1.00",
 		"missing": "2026-11-22 watched 3600 idle 10800 cost 3.00 of 4.00",
+		"mute":    "2026-11-22 watched 0 idle 0 cost - of 4.00",
+		"half":    "2026-11-22 watched 3600 idle 3600 cost 2.00 of 4.00",
 		"hung":    "2026-11-22 watched 0 idle 0 cost - of 4.00",
 		"stale":   "nothing", "retired": "nothing", "none": "nothing",
 	} {
@@ -122,7 +129,7 @@ func TestHour(t *testing.T) {
 	}
 	sums, err := h.Sums(t.Context(), h.now, h.now, func(string) bool { return true })
 	h.must(err)
-	for id, want := range map[string]float64{"one": 4, "all": 3, "bare": 0, "missing": 4, "hung": 0} {
+	for id, want := range map[string]float64{"one": 4, "all": 3, "bare": 0, "missing": 3, "mute": 0, "half": 2, "hung": 0} {
 		if got := sums[id].MeasuredCost; got == nil || math.Abs(*got-want) > 1e-5 {
 			t.Errorf("%s: measured %v, want %g", id, got, want)
 		}

@@ -88,8 +88,8 @@ func (s *Service) target(ctx context.Context, tenant string, q providers.LeaseRe
 
 // isThere refuses a machine that its company does not show.
 func (s *Service) isThere(a rentals.Account, instance string) error {
-	switch listed, at := s.listed(a.Name, instance); {
-	case listed:
+	switch seen, at := s.listed(a.Name, instance); {
+	case seen != nil:
 		return nil
 	case at == nil:
 		return wire.Refuse(wire.CodeUnavailable, "the machines of "+a.Name+" were not seen yet", "muster provider sync "+a.Name+" looks now")
@@ -126,7 +126,7 @@ func (s *Service) ofNode(ctx context.Context, tenant, name string) (rentals.Acco
 			continue
 		}
 		id := reconcile.InstanceID(a.Kind, n.InstanceID)
-		if listed, _ := s.listed(a.Name, id); listed {
+		if seen, _ := s.listed(a.Name, id); seen != nil {
 			return a, id, nil
 		}
 	}

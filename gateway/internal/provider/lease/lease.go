@@ -100,6 +100,8 @@ type note struct {
 	list   time.Time     // the last list that left it out
 	lists  int           // how many did
 	listed bool          // it was there before
+
+	isAbsent bool // when it was looked at last
 }
 
 // Open makes a Service.

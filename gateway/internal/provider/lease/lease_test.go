@@ -12,6 +12,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/provider/market"
+	rentals "muster/store/provider"
 )
 
 // TestStopped: a machine under a lease is drained at its end, has time to finish, is stopped, and takes work again under a new lease.
@@ -74,6 +75,51 @@ func TestSoon(t *testing.T) {
 		t.Error("nobody asks for lists")
 	}
 	w.wantState("before a list", "1", providers.LeaseEnding)
+}
+
+// TestStopIsListed: a lease ends with a stop when a list shows that, so that the machine never seems to run while nobody ends it.
+func TestStopIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	asked := 0
+	w.config.Soon = func(string) { asked++ }
+	w.restart()
+	w.look()
+	_, err := w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActStop, By: ada, Hurry: true})
+	w.must(err)
+	for range 3 {
+		w.step(20 * time.Second)
+		w.Round(t.Context())
+	}
+	w.wantState("before a list", "1", providers.LeaseEnding)
+	if asked == 0 || w.company.asked("stop 1") != 1 {
+		t.Errorf("lists are asked for %d times: %v", asked, w.company.calls)
+	}
+	w.look()
+	w.step(time.Minute)
+	w.Round(t.Context())
+	w.wantState("by the list", "1", providers.LeaseEnded)
+}
+
+// TestGoneAtOnce: a machine that the lists have just lost is looked for at once, and not at the next try.
+func TestGoneAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	w.company.deaf = true
+	w.look()
+	_, err := w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActDestroy, By: ada, Hurry: true})
+	w.must(err)
+	w.pass(30 * time.Minute) // by now it waits for ten minutes between two tries
+	w.Round(t.Context())
+	w.company.set(func() { delete(w.company.machines, "1") })
+	for range 3 {
+		w.step(30 * time.Second)
+		w.look()
+		w.Round(t.Context())
+	}
+	w.wantState("as soon as no list has it", "1", providers.LeaseEnded)
 }
 
 // TestDestroyed: a destroy that answers well and does nothing is asked for again and again, and a machine is gone only when the lists say
@@ -303,4 +349,57 @@ func TestRun(t *testing.T) {
 			t.Error("the clocks are not complete")
 		}
 	})
+}
+
+// TestForeign: no lease ends a machine that another gateway has rented, unless a person ends it by name.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	lease := func(act string) error {
+		return errOf(w.SetLease(t.Context(), "platform", providers.LeaseRequest{Provider: "acme", Instance: "1", TTLSeconds: 60, Act: act}, ada,
+			maySpend))
+	}
+	w.must(lease(providers.ActDestroy)) // while it is a node here
+	w.company.set(func() { w.company.machines["1"].Name = rentals.NamePrefix + "theirs" })
+	w.must(w.act("retire", wire.StateRetired)(t.Context(), "n-1"))
+	w.look()
+	for _, act := range []string{"", providers.ActStop, providers.ActDestroy} {
+		w.refused("a lease with "+act, wire.CodeIllegalMove, lease(act))
+	}
+	w.pass(30 * time.Minute)
+	if l := w.lease("1"); l.State != providers.LeaseLive || l.Act != providers.ActKeep || l.Why != "another gateway has rented it" {
+		t.Errorf("after its end the lease is %+v", l)
+	}
+	w.must(lease(providers.ActKeep))
+	w.pass(30 * time.Minute)
+	if w.company.asked("destroy 1")+w.company.asked("stop 1") != 0 {
+		t.Errorf("the company was asked: %v", w.company.calls)
+	}
+	w.must(errOf(w.End(t.Context(), Ending{Account: "acme", Instance: "1", Act: providers.ActDestroy, By: ada})))
+	w.pass(10 * time.Minute)
+	w.wantState("that a person has ended", "1", providers.LeaseEnded)
+}
+
+// TestKept: a machine that is kept is never ended, whether its time is over, it is idle, or it was about to be ended.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.add("1")
+	w.add("2")
+	w.nodes["n-1"].IdleSince = new(start)
+	w.put(providers.LeaseRequest{Node: "node-1", TTLSeconds: 36000, Act: providers.ActKeep, IdleSeconds: new(600)})
+	w.put(providers.LeaseRequest{Node: "node-2", TTLSeconds: 60})
+	w.busy["n-2"] = []string{"task 7"}
+	w.pass(5 * time.Minute)
+	w.wantState("after its end", "2", providers.LeaseDraining)
+	w.put(providers.LeaseRequest{Node: "node-2", Act: providers.ActKeep})
+	w.pass(30 * time.Minute)
+	if l := w.lease("1"); l.State != providers.LeaseLive || l.Why != "it was idle for 10m0s" || l.EndsAt.After(w.clock()) {
+		t.Errorf("the lease of what is idle is %+v", l)
+	}
+	w.wantState("what was about to be ended", "2", providers.LeaseLive)
+	if len(w.company.calls) == 0 || w.company.asked("destroy 1")+w.company.asked("stop 2")+w.company.asked("destroy 2") != 0 {
+		t.Errorf("the company was asked: %v", w.company.calls)
+	}
 }

@@ -22,6 +22,9 @@ type sight struct {
 	now    time.Time
 	passed bool                                   // this process has seen its end pass for long enough
 	absent bool                                   // complete lists leave the machine out
+	listed bool                                   // and some before had it
+	news   bool                                   // they do so for the first time
+	state  string                                 // of the machine in the last complete list; empty: it is not there
 	quiet  time.Duration                          // for which this process has seen that it is idle
 	away   func(from, to time.Time) time.Duration // for which the gateway was away, or its clock has skipped
 	node   *api.NodeRow                           // nil: no node says that it is this machine
@@ -51,7 +54,7 @@ func next(l rentals.Lease, v sight) step {
 	case providers.LeaseDraining:
 		return nextDraining(l, v)
 	case providers.LeaseEnding:
-		if isDue(l.TryAt, v.now) {
+		if isDue(l.TryAt, v.now) || v.news {
 			return try
 		}
 	}
@@ -60,14 +63,15 @@ func next(l rentals.Lease, v sight) step {
 
 func nextLive(l rentals.Lease, v sight) step {
 	switch over := !v.now.Before(l.EndsAt); {
-	case v.absent && v.now.Sub(l.CreatedAt) > lagging && isDue(l.TryAt, v.now):
+	case v.absent && (v.listed || v.now.Sub(l.CreatedAt) > lagging) && isDue(l.TryAt, v.now):
 		return lookGone
-	case over && v.passed && l.Act != providers.ActKeep:
-		return end
-	case over:
-		return rest // where it is kept, that its time is over is told of until a person decides
+	case over && l.Act != providers.ActKeep:
+		if v.passed {
+			return end
+		}
 	case l.Drained && v.node != nil:
 		return resume
+	case over: // that its time is over is told of until a person decides
 	case l.Idle != nil && v.quiet >= *l.Idle:
 		return endIdle
 	case !l.Warned && l.EndsAt.Sub(v.now) <= reconcile.WarnBefore:

@@ -32,6 +32,7 @@ func TestNext(t *testing.T) {
 	told := with(func(l *rentals.Lease) { l.EndsAt, l.Warned = start.Add(reconcile.WarnBefore), true })
 	fresh := with(func(l *rentals.Lease) { l.CreatedAt = start.Add(-time.Minute) })
 	back := with(func(l *rentals.Lease) { l.Drained = true })
+	keptBack := with(func(l *rentals.Lease) { l.EndsAt, l.Act, l.Drained = start, providers.ActKeep, true })
 	draining := with(func(l *rentals.Lease) { l.State, l.DrainedAt = providers.LeaseDraining, at(-grace+time.Second) })
 	patient := with(func(l *rentals.Lease) { l.State, l.DrainedAt = providers.LeaseDraining, at(-grace) })
 	ending := with(func(l *rentals.Lease) { l.State, l.AskedAt = providers.LeaseEnding, at(-time.Hour) })
@@ -56,7 +57,11 @@ func TestNext(t *testing.T) {
 		{"it may be idle for ever", live, sight{quiet: 20 * time.Hour}, rest},
 		{"no list has it", live, sight{absent: true}, lookGone},
 		{"no list has it yet", fresh, sight{absent: true}, rest},
+		{"its company was asked, and waits", later, sight{absent: true}, rest},
+		{"its company was asked, and the lists have just lost it", later, sight{absent: true, news: true}, try},
+		{"no list has it any more", fresh, sight{absent: true, listed: true}, lookGone},
 		{"it was extended after its node was drained", back, sight{node: drained}, resume},
+		{"it is kept after its node was drained, and its end", keptBack, sight{passed: true, node: drained}, resume},
 		{"and has no node", back, sight{}, rest},
 		{"its node takes work", draining, sight{node: active}, drain},
 		{"something works there", draining, sight{node: drained, busy: []string{"task"}}, rest},

@@ -80,7 +80,8 @@ func check(q providers.LeaseRequest) error {
 	case q.TTLSeconds != 0 && q.AddSeconds != 0, q.End && q.TTLSeconds+q.AddSeconds != 0:
 		return bad("a lease cannot both end at one time and be extended or ended", "choose one of the three")
 	case q.TTLSeconds != 0 && (q.TTLSeconds < int(shortest/time.Second) || q.TTLSeconds > most):
-		return bad(fmt.Sprintf("a lease cannot last for %d seconds", q.TTLSeconds), "from a minute to 366 days; then muster lease extend")
+		return bad(fmt.Sprintf("a lease cannot last for %s", time.Duration(q.TTLSeconds)*time.Second),
+			"from a minute to 366 days; then muster lease extend")
 	case q.AddSeconds < 0 || q.AddSeconds > most:
 		return bad(fmt.Sprintf("a lease cannot be extended by %d seconds", q.AddSeconds), "from a second to 366 days")
 	case q.Act != "" && q.Act != providers.ActStop && q.Act != providers.ActDestroy && q.Act != providers.ActKeep:
@@ -131,7 +132,11 @@ func (s *Service) set(ctx context.Context, l *rentals.Lease, isNew bool, a renta
 	if ended {
 		l.CreatedAt, l.Owner = now, Owner(by)
 	}
-	if l.EndsAt.After(now) {
+	act := cmp.Or(q.Act, l.Act, usualAct(a.Kind, l.Rental))
+	if err := s.mayEnd(ctx, a, *l, act); err != nil {
+		return "", err
+	}
+	if l.EndsAt.After(now) || act == providers.ActKeep {
 		l.State, l.DrainedAt, l.AskedAt, l.EndedAt, l.TryAt, l.Tries = providers.LeaseLive, nil, nil, nil, nil, 0
 	}
 	if q.TTLSeconds+q.AddSeconds != 0 {
@@ -141,7 +146,7 @@ func (s *Service) set(ctx context.Context, l *rentals.Lease, isNew bool, a renta
 		l.Why = "it was about to " + l.Act + " the machine, and " + Owner(by) + " has taken that back"
 	}
 	l.Warned = l.Warned && l.EndsAt.Sub(now) <= reconcile.WarnBefore
-	l.Act = cmp.Or(q.Act, l.Act, usualAct(a.Kind, l.Rental))
+	l.Act = act
 	if q.IdleSeconds != nil {
 		l.Idle = nil
 		if *q.IdleSeconds > 0 {
@@ -149,6 +154,17 @@ func (s *Service) set(ctx context.Context, l *rentals.Lease, isNew bool, a renta
 		}
 	}
 	return kind, nil
+}
+
+// mayEnd refuses a lease that would end a machine of another gateway.
+func (s *Service) mayEnd(ctx context.Context, a rentals.Account, l rentals.Lease, act string) error {
+	foreign, err := s.isForeign(ctx, l, s.nodeOf(a, l))
+	if err != nil || !foreign || act == providers.ActKeep {
+		return err
+	}
+	name := l.Account + "/" + l.Instance
+	return wire.Refuse(wire.CodeIllegalMove, "another gateway has rented "+name+", and may use it: no lease here can "+act+" it",
+		"--act keep only tells; muster provider "+act+" "+name+" does it now all the same")
 }
 
 // decided says who has decided the end of a lease, where that is not its owner.

@@ -66,11 +66,21 @@ func (s *Service) resume(ctx context.Context, l rentals.Lease, v sight) error {
 	return s.Records.PutLease(ctx, l)
 }
 
-// begin ends the time of a lease: what works there may finish.
+// begin ends the time of a lease: what works there may finish. A machine that is kept goes on, and its owner is told that its time is over.
+// So does one that another gateway has rented.
 func (s *Service) begin(ctx context.Context, l rentals.Lease, v sight) error {
-	l.State, l.DrainedAt, l.TryAt = providers.LeaseDraining, &v.now, nil
-	l.Drained = v.node != nil && v.node.State == wire.StateActive
+	foreign, err := s.isForeign(ctx, l, v.node)
+	if err != nil {
+		return err
+	}
 	l.Why = cmp.Or(l.Why, "its time is over")
+	if foreign {
+		l.Act, l.Why = providers.ActKeep, "another gateway has rented it"
+	}
+	if l.Act != providers.ActKeep {
+		l.State, l.DrainedAt, l.TryAt = providers.LeaseDraining, &v.now, nil
+		l.Drained = v.node != nil && v.node.State == wire.StateActive
+	}
 	return s.Records.PutLease(ctx, l, s.event("lease.ending", l, store.Actor{}, nil))
 }
 
@@ -82,7 +92,10 @@ func (s *Service) look(a rentals.Account, l *rentals.Lease) sight {
 		l.NodeID, v.busy = v.node.ID, s.Busy(v.node.ID)
 		idle = v.node.Status == wire.StatusOnline && v.node.Fresh && v.node.IdleSince != nil && len(v.busy) == 0
 	}
-	listed, at := s.listed(l.Account, l.Instance)
+	seen, at := s.listed(l.Account, l.Instance)
+	if seen != nil {
+		v.state = seen.State
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.notes[key{l.Account, l.Instance}]
@@ -93,7 +106,9 @@ func (s *Service) look(a rentals.Account, l *rentals.Lease) sight {
 	up := s.Elapsed()
 	v.passed = n.passed(l.EndsAt, v.now, up)
 	v.quiet = n.idleFor(idle, up)
-	v.absent = n.absent(listed, at, l)
+	v.absent = n.absent(seen != nil, at, l)
+	v.listed, v.news = n.listed, v.absent && !n.isAbsent
+	n.isAbsent = v.absent
 	return v
 }
 
@@ -108,11 +123,24 @@ func (s *Service) nodeOf(a rentals.Account, l rentals.Lease) *api.NodeRow {
 	return nil
 }
 
-// listed says whether the last complete list of an account has an instance, and of when that list is; nil: there was none.
-func (s *Service) listed(account, instance string) (bool, *time.Time) {
+// listed is an instance in the last complete list of its account, nil if that lacks it, and of when the list is; nil: there was none.
+func (s *Service) listed(account, instance string) (*market.Seen, *time.Time) {
 	all, at, _ := s.Market.Instances(account)
-	_, listed := slices.BinarySearchFunc(all, instance, func(i *market.Seen, id string) int { return strings.Compare(i.ID, id) })
-	return listed, at
+	i, listed := slices.BinarySearchFunc(all, instance, func(i *market.Seen, id string) int { return strings.Compare(i.ID, id) })
+	if !listed {
+		return nil, at
+	}
+	return all[i], at
+}
+
+// isForeign is true for a machine that another gateway has rented, and that is no node here: no lease here ends it by itself.
+func (s *Service) isForeign(ctx context.Context, l rentals.Lease, node *api.NodeRow) (bool, error) {
+	seen, _ := s.listed(l.Account, l.Instance)
+	if seen == nil || node != nil && node.State != wire.StateRetired {
+		return false, nil
+	}
+	foreign, err := s.Records.Foreign(ctx, l.Account, []string{seen.Name})
+	return foreign[seen.Name], err
 }
 
 // passed is true when an end has passed for long enough.
@@ -188,6 +216,9 @@ func (s *Service) try(ctx context.Context, l rentals.Lease, v sight) error {
 	case gone && l.AskedAt != nil:
 		s.Soon(l.Account)
 		return s.later(ctx, l, errors.New("the company says that it is gone, and its lists are not yet of after that"))
+	case !gone && err == nil && l.Act == providers.ActStop && seen.State == cloud.Stopped && v.state != "" && v.state != cloud.Stopped:
+		s.Soon(l.Account) // until then it seems to run, and nobody to be giving it back
+		return s.later(ctx, l, errors.New("the company says that it is stopped, and its lists are not yet of after that"))
 	case !gone && err == nil && l.Act == providers.ActStop && seen.State == cloud.Stopped:
 		return s.done(ctx, l, v, "it is stopped")
 	case !gone && err == nil && l.Act == providers.ActDestroy && seen.State == cloud.Ending && l.AskedAt != nil:

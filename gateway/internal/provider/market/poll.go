@@ -164,10 +164,11 @@ func (d *Service) failed(ctx context.Context, a *account, err error) error {
 	since := *a.FailedAt
 	a.Error = text
 	a.fails++
-	a.again = 0
-	if said := new(cloud.Error); errors.As(err, &said) {
-		a.again = said.Again
+	said := &cloud.Error{Kind: cloud.Unclear, Text: text}
+	if was := new(cloud.Error); errors.As(err, &was) {
+		said = &cloud.Error{Kind: was.Kind, Status: was.Status, Text: plain(errors.New(was.Text), a.key), Again: was.Again}
 	}
+	a.again = said.Again
 	d.mu.Unlock()
 	var events []store.Event
 	if isFirst {
@@ -180,13 +181,5 @@ func (d *Service) failed(ctx context.Context, a *account, err error) error {
 		d.Logger.Error("a failure of a provider is not written", "account", a.Name, "error", err)
 	}
 	d.Changed()
-	return &cloud.Error{Kind: kindOf(err), Text: text}
-}
-
-// kindOf is what went wrong.
-func kindOf(err error) string {
-	if said := new(cloud.Error); errors.As(err, &said) {
-		return said.Kind
-	}
-	return cloud.Unclear
+	return said
 }

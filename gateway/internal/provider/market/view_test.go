@@ -143,7 +143,10 @@ func TestFails(t *testing.T) {
 	synced := h.now
 	h.cloud.fails(cloud.KeyRefused)
 	for range 3 {
-		h.sees()
+		h.now = h.now.Add(time.Minute)
+		if err := h.Sync(t.Context(), cloud.Vast); err == nil || err.Error() != "HTTP 503: key *** is bad (key_refused)" {
+			t.Errorf("it says %v", err)
+		}
 	}
 	p, err := h.Show(cloud.Vast, "")
 	h.must(err)

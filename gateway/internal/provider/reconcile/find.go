@@ -37,8 +37,13 @@ type finder struct {
 	waiting  map[Waiting]int
 }
 
-// Waiting is what some machines that cannot be judged yet have in common.
-type Waiting struct{ Account, Tenant, Why string }
+// Waiting is what some machines that cannot be judged yet have in common. One that is being given back stands by itself.
+type Waiting struct {
+	Account, Tenant, Why string
+
+	Instance string  // empty: the machines are not being given back
+	PerDay   float64 // in dollars, until it is gone; 0: nothing, or that is not known, as Why says
+}
 
 // Find returns what is wrong, in the order of accounts and machines. The caller sets Since. PerDay is the money wasted per day; null if
 // unknown. The map counts the machines that cannot be judged yet, by what they wait for.
@@ -98,6 +103,7 @@ func (f *finder) look(m *Machine) {
 	}
 	if m.Seen != nil && !m.Foreign {
 		f.ends(m)
+		f.leaves(m)
 	}
 	if m.Lease != nil {
 		f.lease(m, m.Lease)
@@ -106,8 +112,32 @@ func (f *finder) look(m *Machine) {
 		f.waits = "no complete view of the account is of now"
 	}
 	if f.waits != "" {
-		f.waiting[Waiting{m.Account, m.Tenant(), f.waits}]++
+		f.waiting[f.waitingFor(m)]++
 	}
+}
+
+// leaves waits for the end of a machine that is asked for, until that takes too long. What still works there is not in vain.
+func (f *finder) leaves(m *Machine) {
+	isHeard := m.Node != nil && m.Node.State != wire.StateRetired && m.Node.Status == wire.StatusOnline && !m.Node.Unheard
+	if l := m.Lease; isEnding(l) && !f.isOverdue(l) && (l.State == providers.LeaseEnding || !isHeard) {
+		f.waits = "it is being destroyed"
+		if l.Act == providers.ActStop {
+			f.waits = "it is being stopped"
+		}
+	}
+}
+
+// waitingFor says why a machine cannot be judged yet, and what it costs if nobody wants it any more.
+func (f *finder) waitingFor(m *Machine) Waiting {
+	w := Waiting{Account: m.Account, Tenant: m.Tenant(), Why: f.waits}
+	if f.known[m.Account] && m.Seen != nil && (isEnding(m.Lease) || m.Node != nil && m.Node.State == wire.StateRetired) {
+		price := cmp.Or(m.Seen.Price, m.Seen.Running)
+		w.Instance, w.Why = m.ID, w.Why+f.paid(price)
+		if price != nil {
+			w.PerDay = (*price * 24).Dollars()
+		}
+	}
+	return w
 }
 
 // unheard waits for a node that could not be heard yet.
@@ -124,14 +154,21 @@ func (f *finder) unheard(n *api.NodeRow) {
 // absent is a node whose instance no company shows.
 func (f *finder) absent(m *Machine) {
 	zero := cloud.Money(0)
-	switch m.Node.Status {
-	case wire.StatusOnline:
+	retire := "muster node retire " + m.Node.Name
+	isHeard := m.Node.Status == wire.StatusOnline
+	switch {
+	case m.Gone != nil && isEnding(m.Lease):
+		f.waits = "it is gone, and is being given back"
+	case isHeard && m.Gone != nil && (m.Node.LastSeen == nil || !m.Node.LastSeen.After(*m.Gone)):
+		f.waits = "its machine is gone, and its node is not heard since"
+	case isHeard && m.Gone != nil:
+		f.add(m, providers.FoundGone, &zero, "the company has it no longer since "+stamp(*m.Gone)+", and the node is still heard: another "+
+			"machine may use its identity", retire)
+	case isHeard:
 		f.add(m, providers.FoundGone, &zero, "the node is heard, and the company shows no such instance: it may be on an account that "+
-			"muster does "+
-			"not have, or the list is wrong", "muster provider sync "+m.Account)
-	case wire.StatusStale:
-		f.add(m, providers.FoundDown, &zero, "the company has no such instance any more, and the node is "+f.since(m.Node),
-			"muster node retire "+m.Node.Name)
+			"muster does not have, or the list is wrong", "muster provider sync "+m.Account)
+	case m.Node.Status == wire.StatusStale:
+		f.add(m, providers.FoundGone, &zero, "the company has no such instance any more, and the node is "+f.since(m.Node), retire)
 	}
 }
 
@@ -149,7 +186,7 @@ func (f *finder) running(m *Machine) {
 				f.onboard(m))
 		}
 	case n.State == wire.StateRetired && !f.passed(n.StateSince, returns):
-		f.waits = "node just given back"
+		f.waits = "its node was just given back"
 	case n.State == wire.StateRetired:
 		if !isEnding(m.Lease) {
 			f.add(m, providers.FoundBilledSilent, price, "it runs"+f.paid(price)+", and its node was given back at "+stamp(n.StateSince),
@@ -200,7 +237,11 @@ func (f *finder) stopped(m *Machine) {
 		}
 		f.add(m, providers.FoundDown, price, word+f.paid(price)+f.why(m)+", and its node is "+f.since(m.Node), next)
 	case price == nil || *price > 0:
-		f.add(m, providers.FoundStorage, price, word+", and its disk is charged"+f.paid(price), f.destroy(m))
+		charged := ", and its disk is charged"
+		if s.State == cloud.Broken {
+			charged = ", and it is charged"
+		}
+		f.add(m, providers.FoundStorage, price, word+charged+f.paid(price), f.destroy(m))
 	}
 }
 

@@ -34,8 +34,9 @@ type Machine struct {
 	Node    *api.NodeRow   // nil: no node says that it is this
 	Lease   *rentals.Lease // that has not ended; nil: none
 	Unsure  bool           // no company has it, as far as that is known
-	Gone    bool           // the account had it, and by its view of now has it no longer
+	Gone    *time.Time     // since when the account is known to have it no longer, by its view of now; nil: that is not known
 	Foreign bool           // another gateway has rented it: nothing of it is this fleet's to judge
+	Rental  string         // by which this gateway has rented it, where it has no lease or no node
 }
 
 // Tenant returns the tenant of a machine.

@@ -112,7 +112,7 @@ func TestStates(t *testing.T) {
 		"unknown none":     providers.FoundUnknown, "unknown stale": providers.FoundUnknown, "unknown pending": providers.FoundUnknown,
 		"unknown retired": providers.FoundUnknown,
 		"absent online":   providers.FoundGone, "absent unheard": providers.FoundGone, "absent drained": providers.FoundGone,
-		"absent stale": providers.FoundDown,
+		"absent stale": providers.FoundGone,
 	}
 	for _, state := range []string{cloud.Stopped, cloud.Broken} {
 		for node := range nodes() {
@@ -267,6 +267,8 @@ func TestWords(t *testing.T) {
 		"broken and down": {seen(cloud.Broken, func(s *market.Seen) { s.Price = to(cloud.Money(0)) }), nodes()["stale"], nil,
 			"gpu-1 (vast/7): it is broken (raw_broken) at $0 an hour, and its node is not heard from since 2026-11-29T11:00:00Z", 0,
 			"muster provider destroy vast/7"},
+		"broken, and no node is there": {seen(cloud.Broken, func(s *market.Seen) { s.Price = to(2 * cloud.Dollar) }), nil, nil,
+			"vast/7: it is broken (raw_broken), and it is charged at $2 an hour", 48, "muster provider destroy vast/7"},
 		"outbid": {seen(cloud.Stopped, func(s *market.Seen) { s.Outbid = true }), nodes()["stale"], nil,
 			"gpu-1 (vast/7): somebody else pays more, so it is stopped at $0.25 an hour; it goes on by itself if it can", 6,
 			"muster provider destroy vast/7"},

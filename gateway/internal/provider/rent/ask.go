@@ -78,19 +78,23 @@ func (s *Service) Offers(ctx context.Context, tenant string, q providers.Renting
 		isChosen := slices.ContainsFunc(chosen, func(c cloud.Offer) bool { return c.ID == one.ID })
 		list.Offers = append(list.Offers, providers.Offer{ID: one.ID, Host: one.Host, Region: one.Region, GPU: one.GPU, GPUs: one.GPUs,
 			MemoryMiB: one.GPUMiB, PerHour: one.Price.Dollars(), Reliability: one.Reliability, Until: one.Until, Known: known[one.Host],
-			Chosen: isChosen})
+			Chosen: isChosen, Misfit: misfit(one, q, o.at(q).bad)})
 	}
 	slices.SortStableFunc(list.Offers, func(a, b providers.Offer) int { return cmp.Compare(a.PerHour, b.PerHour) })
-	p := plan{chosen: chosen}
+	p := &plan{account: a, chosen: chosen}
 	list.PerHour = p.price().Dollars()
-	limit := s.Records.Passed(store.Fresh(ctx), rentals.Rental{Account: a.Name, Tenant: a.Tenant, Price: int64(p.price())})
-	switch {
+	switch limit := s.passed(ctx, p); {
 	case errors.Is(limit, rentals.ErrLimit) && len(chosen) > 0:
 		list.Refused = limit.Error()
 	case limit != nil && !errors.Is(limit, rentals.ErrLimit):
 		return list, limit
 	}
 	return list, nil
+}
+
+// passed returns the ErrLimit that says which limit does not allow a plan.
+func (s *Service) passed(ctx context.Context, p *plan) error {
+	return s.Records.Passed(store.Fresh(ctx), rentals.Rental{Account: p.account.Name, Tenant: p.account.Tenant, Price: int64(p.price())})
 }
 
 // known is what muster knows of hosts from before.
@@ -132,6 +136,7 @@ func (s *Service) check(ctx context.Context, q *providers.Renting) (rentals.Acco
 		return rentals.Account{}, wire.Refuse(wire.CodeNotFound, text, "muster provider ls shows the accounts and whose they are")
 	}
 	a := accounts[i]
+	q.MoreGPUs = q.MoreGPUs || q.GPUs == 0 && len(q.Offers) > 0
 	q.Tenant, q.Count, q.GPUs = a.Tenant, max(q.Count, 1), max(q.GPUs, 1)
 	if a.Kind == cloud.Lambda && a.SSHKey == "" {
 		return a, wire.Refuse(wire.CodeBadRequest, "Lambda Cloud needs the name of an ssh key, and the account "+a.Name+" has none",
@@ -164,7 +169,7 @@ func checkWant(q *providers.Renting) error {
 	case odd(q.Region, mostWord), odd(q.Image, mostImage), strings.ContainsRune(q.Image, ' '), len(q.Offers) > mostMachines:
 		return bad("the region, the image or the list of offers cannot be read", "muster rent --gpu MODEL --plan shows regions and offers")
 	case q.TTLSeconds < int(time.Minute/time.Second) || q.TTLSeconds > int(lease.Longest/time.Second):
-		return bad(fmt.Sprintf("a machine cannot be rented for %d seconds", q.TTLSeconds),
+		return bad(fmt.Sprintf("a machine cannot be rented for %s", time.Duration(q.TTLSeconds)*time.Second),
 			"--ttl 8h: from a minute to 366 days; then muster lease extend")
 	case q.Act != "" && q.Act != providers.ActStop && q.Act != providers.ActDestroy:
 		return bad("what is rented is destroyed or stopped at the end of its lease", "destroy or stop")

@@ -56,6 +56,8 @@ func misfit(o cloud.Offer, q providers.Renting, bad map[string]string) string {
 		return "it is too dear"
 	case o.GPUs < max(q.GPUs, 1):
 		return "it has too few GPUs"
+	case o.GPUs > max(q.GPUs, 1) && !q.MoreGPUs:
+		return "it has more GPUs"
 	case q.Memory > 0 && (o.GPUMiB == nil || *o.GPUMiB < q.Memory):
 		return "its GPUs have too little memory"
 	case o.Host != "" && bad[o.Host] != "":
@@ -73,7 +75,7 @@ func dollars(m cloud.Money) string { return fmt.Sprintf("$%.2f", m.Dollars()) }
 // wantOf is what offers must have. What is chosen by id is found whatever it costs.
 func wantOf(q providers.Renting) cloud.Want {
 	w := cloud.Want{GPU: q.GPU, GPUs: max(q.GPUs, 1), GPUMiB: q.Memory, Region: q.Region, DiskGB: q.DiskGB, Bid: q.Bid}
-	if q.MaxPrice != nil {
+	if q.MaxPrice != nil && len(q.Offers) == 0 {
 		w.MaxPrice = money(*q.MaxPrice)
 	}
 	return w

@@ -128,14 +128,15 @@ func TestChoose(t *testing.T) {
 	}{
 		{"the cheapest", offers, providers.Renting{}, 1, "", nil, "b"},
 		{"each on its own host", offers, providers.Renting{}, 3, "", nil, "b d a"},
-		{"one host twice, where there is no other way", offers, providers.Renting{}, 4, "", nil, "b d a c"},
-		{"fewer than are wanted", offers, providers.Renting{}, 9, "", nil, "b d a c"},
-		{"for no more than this", offers, providers.Renting{MaxPrice: new(2.0)}, 3, "", nil, "b d c"},
+		{"one host twice, where there is no other way", offers, providers.Renting{MoreGPUs: true}, 4, "", nil, "b d a c"},
+		{"fewer than are wanted, since the rest has more GPUs", offers, providers.Renting{}, 9, "", nil, "b d a"},
+		{"for no more than this", offers, providers.Renting{MaxPrice: new(2.0), MoreGPUs: true}, 3, "", nil, "b d c"},
 		{"with two GPUs", offers, providers.Renting{GPUs: 2}, 3, "", nil, "c"},
 		{"with a known memory", offers, providers.Renting{Memory: 80_000}, 3, "", nil, ""},
 		{"not on a bad host", offers, providers.Renting{}, 3, "y", nil, "d a"},
 		{"not on one in use", offers, providers.Renting{}, 1, "", []string{"y", ""}, "d"},
-		{"that a person has named", offers, providers.Renting{Offers: []string{"a", "c"}}, 2, "y", nil, "c a"},
+		{"that a person has named", offers, providers.Renting{Offers: []string{"a", "c"}, MoreGPUs: true}, 2, "y", nil, "c a"},
+		{"that a person has named, with so many GPUs", offers, providers.Renting{Offers: []string{"a", "c"}, GPUs: 2}, 2, "", nil, "c"},
 		{"of a kind as many as are wanted", kinds, providers.Renting{}, 3, "", []string{""}, "k k k"},
 		{"each kind that a person has named", kinds, providers.Renting{Offers: []string{"k", "l"}}, 3, "", nil, "k l k"},
 	} {
@@ -149,6 +150,16 @@ func TestChoose(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// TestWantOf: a company is asked for offers within the price, but for what is chosen by id whatever it costs.
+func TestWantOf(t *testing.T) {
+	t.Parallel()
+	for _, q := range []providers.Renting{{MaxPrice: new(2.0)}, {MaxPrice: new(2.0), Offers: []string{"a"}}} {
+		if w := wantOf(q); (w.MaxPrice == 0) != (len(q.Offers) > 0) {
+			t.Errorf("for %+v it wants %+v", q, w)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (s *Service) beginRejoin(ctx context.Context, m silent, by store.Actor) (x 
 	}
 	for _, n := range m.nodes {
 		if n.State != wire.StateRetired && n.Tenant == m.Tenant {
-			x.NodeID, q.Name = n.ID, n.Name
+			x.NodeID, q.Node, q.Name = n.ID, n.ID, n.Name
 		}
 	}
 	token, err := s.Mint(ctx, q, store.Actor{Name: byGateway})
@@ -209,14 +209,22 @@ func (s *Service) rejoined(ctx context.Context, x rentals.Rejoin, answer error) 
 		return nil
 	case !isKnown || failed.Kind == cloud.Unclear:
 		x.Why = wire.Plain("the company's answer is not clear: "+answer.Error(), wire.MaxText)
-		return s.Records.PutRejoin(context.WithoutCancel(ctx), x)
+		return unlessEnded(s.Records.PutRejoin(context.WithoutCancel(ctx), x))
 	}
 	refused := cloud.Refusal(answer, "the company does not start "+x.Instance+" with another script", "muster provider onboard "+x.Account+"/"+
 		x.Instance+" --plan has the command for doing it by hand")
-	if err := s.endRejoin(context.WithoutCancel(ctx), x, "the company refuses it: "+failed.Error()); err != nil {
+	if err := unlessEnded(s.endRejoin(context.WithoutCancel(ctx), x, "the company refuses it: "+failed.Error())); err != nil {
 		return err
 	}
 	return refused
+}
+
+// unlessEnded leaves out that a round has ended it before the company answered: then the record says how.
+func unlessEnded(err error) error {
+	if errors.Is(err, store.ErrConflict) {
+		return nil
+	}
+	return err
 }
 
 // watchRejoins looks at the machines that were asked to start again.

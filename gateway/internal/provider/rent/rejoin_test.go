@@ -184,7 +184,8 @@ func TestRejoin(t *testing.T) {
 				}
 			}
 			q := s.minted["mse_1"]
-			if q.Uses != 1 || !q.BindInstance || q.Name != "gpu-1" || q.Tenant != "platform" || q.TTL != api.Duration(tokenTTL) || q.GPUs != 1 {
+			if q.Uses != 1 || !q.BindInstance || q.Name != "gpu-1" || q.Tenant != "platform" || q.TTL != api.Duration(tokenTTL) || q.GPUs != 1 ||
+				q.Node != "n" {
 				t.Errorf("its token is %+v", q)
 			}
 			s.pass(32 * time.Minute)
@@ -239,6 +240,33 @@ func TestRejoinAtOnce(t *testing.T) {
 	s.pass(32 * time.Minute)
 	if x := s.last(); x.State != providers.RejoinFailed || !s.revoked[x.Token] {
 		t.Errorf("after a start of the gateway: %+v", x)
+	}
+}
+
+// TestRejoinEnded: a round ends it while the company is asked. Whatever the company answers then, the record says how it has ended.
+func TestRejoinEnded(t *testing.T) {
+	t.Parallel()
+	for refused, fault := range map[string]cloudsim.Fault{
+		"":                      {On: vastsim.Update, Kind: cloudsim.Lost, Times: 1},
+		wire.CodeProviderFailed: {On: vastsim.Update, Kind: cloudsim.Status, Status: 401, Times: 1},
+	} {
+		s := newShop(t, cloud.Vast)
+		s.dead = true
+		s.sim.Add(fault)
+		s.sim.OnCall = func(endpoint string) {
+			if x := s.last(); endpoint == vastsim.Update {
+				x.State, x.Why, x.EndedAt = providers.RejoinFailed, "its lease is over", new(s.clock())
+				s.must(s.records.PutRejoin(s.t.Context(), x))
+			}
+		}
+		if err := s.rejoin(); refused != "" {
+			s.refused("it", refused, err)
+		} else {
+			s.must(err)
+		}
+		if x := s.last(); x.State != providers.RejoinFailed || x.Why != "its lease is over" {
+			t.Errorf("it has ended so: %+v", x)
+		}
 	}
 }
 

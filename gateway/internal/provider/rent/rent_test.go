@@ -333,3 +333,21 @@ func TestLambda(t *testing.T) {
 		t.Errorf("the lease is %+v, %v", l, err)
 	}
 }
+
+// TestNumberOfGPUs: a machine has just as many GPUs as are asked for, unless a person has chosen it, or it is for an allocation.
+func TestNumberOfGPUs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	w.company.offers = []cloud.Offer{{ID: "big", Host: "h", GPU: "H100", GPUs: 8, Price: cloud.Dollar}}
+	for what, q := range map[string]providers.Renting{"one": {}, "three": {GPUs: 3}, "three of it": {GPUs: 3, Offers: []string{"big"}}} {
+		q.ID, q.Provider, q.GPU, q.MaxPrice, q.TTLSeconds = wire.NewTaskID(), "acme", "H100", new(20.0), 3600
+		_, _, err := w.Rent(t.Context(), q, ada)
+		w.refused(what, wire.CodeNoCapacity, err)
+	}
+	for what, q := range map[string]providers.Renting{"eight": {GPUs: 8}, "chosen": {Offers: []string{"big"}}, "more": {MoreGPUs: true}} {
+		q.Provider, q.GPU, q.MaxPrice = "acme", "H100", new(20.0)
+		if l, err := w.Offers(t.Context(), "", q); err != nil || len(l.Offers) != 1 || !l.Offers[0].Chosen {
+			t.Errorf("%s: %+v, %v", what, l, err)
+		}
+	}
+}

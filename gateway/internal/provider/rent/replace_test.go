@@ -9,6 +9,7 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/provider/lease"
+	rentals "muster/store/provider"
 )
 
 // TestReplaced: a machine that does not come up, does not pass or breaks is given back, its host is remembered, and another one takes its
@@ -51,6 +52,22 @@ func TestGivenUp(t *testing.T) {
 	if len(got.Machines) != 1+replacements || !strings.Contains(got.Why, "0 of 1 are ready; what failed has cost about $0.") ||
 		*got.Spent <= 0 {
 		t.Errorf("it is so: %+v", got)
+	}
+}
+
+// TestWasted: what nobody has seen is not said to have cost nothing.
+func TestWasted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, cloud.Vast)
+	failed := rentals.Rental{State: providers.RentalFailed, Account: "acme", OfferJSON: "{}", CreatedAt: w.clock()}
+	none, got := failed, "about $0.00"
+	lost := failed
+	lost.Instance = "77"
+	for _, all := range [][]rentals.Rental{{none}, {none, lost}} {
+		if text, err := w.wasted(t.Context(), all); err != nil || text != got {
+			t.Errorf("%q %v, want %q", text, err, got)
+		}
+		got = "about $0.00, and of 1 it is not known"
 	}
 }
 

@@ -37,28 +37,34 @@ func (s *Service) advance(ctx context.Context, a rentals.Account, q rentals.Requ
 		if err != nil {
 			return err
 		}
-		return s.endRequest(ctx, q, providers.RentedFailed, fmt.Sprintf("%d of %d are ready; what failed has cost about %s; %s", p.ready, q.Count,
+		return s.endRequest(ctx, q, providers.RentedFailed, fmt.Sprintf("%d of %d are ready; what failed has cost %s; %s", p.ready, q.Count,
 			cost, strings.Join(p.lost, "; ")))
 	}
 	return s.endRequest(ctx, q, providers.RentedDone, "")
 }
 
-// wasted is what the machines of a request have cost that came to nothing.
+// wasted says what the machines of a request have cost that came to nothing.
 func (s *Service) wasted(ctx context.Context, all []rentals.Rental) (string, error) {
-	sum := 0.0
+	sum, unknown := 0.0, 0
 	for _, r := range all {
-		if r.State != providers.RentalFailed && (r.State != providers.RentalEnded || r.ReadyAt != nil) {
+		if r.Instance == "" || r.State != providers.RentalFailed && (r.State != providers.RentalEnded || r.ReadyAt != nil) {
 			continue
 		}
 		one, err := s.machine(ctx, r)
-		if err != nil {
+		switch {
+		case err != nil:
 			return "", err
-		}
-		if one.Spent != nil {
+		case one.Spent == nil:
+			unknown++
+		default:
 			sum += *one.Spent
 		}
 	}
-	return fmt.Sprintf("$%.2f", sum), nil
+	text := fmt.Sprintf("about $%.2f", sum)
+	if unknown > 0 {
+		text += fmt.Sprintf(", and of %d it is not known", unknown)
+	}
+	return text, nil
 }
 
 // fill intends machines for these places. What stands in the way is noted, and tried again.

@@ -22,7 +22,8 @@ const afterAllocation = 10 * time.Minute
 
 // Serve rents what an allocation waits for, within the limits, from the account of its tenant that offers it for least. The id of the
 // request is the allocation's, and its time is how long the allocation lasts. The same again rents nothing more, and says how far it is. A
-// refusal says why nothing is rented, or why what was rented is not enough. What was rented is given back when the allocation ends.
+// refusal says why nothing is rented, or why what was rented is not enough. What was rented is given back when the allocation ends. A
+// request that is a plan rents nothing, and is told what it would.
 func (s *Service) Serve(ctx context.Context, owner string, want providers.Renting) (waitsFor string, err error) {
 	found, err := s.Records.Requests(store.Fresh(ctx), rentals.RequestQuery{ID: want.ID})
 	if err != nil {
@@ -37,7 +38,7 @@ func (s *Service) Serve(ctx context.Context, owner string, want providers.Rentin
 			"muster rent ls shows it; ask for another allocation")
 	case q.State == providers.RentedFailed:
 		return "", wire.Refuse(wire.CodeNoCapacity, "not all that it needs can be rented: "+q.Why,
-			"muster rent ls shows what failed and what it cost")
+			"muster rent show "+q.ID+" shows what failed and what it cost")
 	case q.State == providers.RentedDone:
 		return "its machines are rented, and their slots are not free yet: muster slot ls", nil
 	default:
@@ -93,6 +94,13 @@ func (s *Service) serve(ctx context.Context, owner string, want providers.Rentin
 	}
 	if best == nil {
 		return "", refused
+	}
+	if want.Plan {
+		limit := s.passed(ctx, best)
+		if errors.Is(limit, rentals.ErrLimit) {
+			limit = wire.Refuse(wire.CodeOverQuota, best.says()+", does not fit: "+limit.Error(), "muster provider limit shows and sets limits")
+		}
+		return best.says(), limit
 	}
 	q, err := s.begin(ctx, best, owner, want.ID, store.Actor{})
 	if err != nil {
@@ -164,6 +172,21 @@ type plan struct {
 	account rentals.Account
 	want    providers.Renting
 	chosen  []cloud.Offer
+}
+
+// says is what is to be rented, in words.
+func (p *plan) says() string {
+	what := "a machine"
+	if len(p.chosen) > 1 {
+		what = fmt.Sprintf("%d machines", len(p.chosen))
+	}
+	var kinds []string
+	for _, o := range p.chosen {
+		if kind := fmt.Sprintf("%d x %s", o.GPUs, o.GPU); !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return fmt.Sprintf("%s with %s, rented from %s for %s an hour", what, strings.Join(kinds, " or "), p.account.Name, dollars(p.price()))
 }
 
 func (p *plan) price() (sum cloud.Money) {

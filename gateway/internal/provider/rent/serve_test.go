@@ -9,14 +9,28 @@ import (
 	"muster/gateway/api/providers"
 	"muster/gateway/internal/label"
 	"muster/gateway/internal/provider/cloud"
+	rentals "muster/store/provider"
 )
 
-// TestServe: what an allocation waits for is rented once, follows its end, and is given back with it.
+// TestServe: what an allocation waits for is rented once, follows its end, and is given back with it. Of a plan nothing is rented.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, cloud.Vast)
 	q := providers.Renting{ID: wire.NewTaskID(), Tenant: "platform", GPU: "H100", GPUs: 1, Count: 2, MaxPrice: new(2.0),
 		TTLSeconds: 3600}
+	plan := q
+	plan.Plan = true
+	const says = "2 machines with 1 x H100, rented from acme for $"
+	if why, err := w.Serve(t.Context(), "ada", plan); err != nil || !strings.HasPrefix(why, says) || !strings.HasSuffix(why, " an hour") {
+		t.Errorf("a plan: %q, %v", why, err)
+	}
+	w.must(w.records.SetTenantLimit(t.Context(), "platform", new(int64(1)), start, "ada"))
+	_, err := w.Serve(t.Context(), "ada", plan)
+	w.refused("a plan above the limit", wire.CodeOverQuota, err)
+	w.must(w.records.SetTenantLimit(t.Context(), "platform", nil, start, "ada"))
+	if all, err := w.records.Requests(t.Context(), rentals.RequestQuery{ID: q.ID}); err != nil || len(all) > 0 {
+		t.Errorf("of a plan there is on record: %+v, %v", all, err)
+	}
 	for range 3 {
 		if why, err := w.Serve(t.Context(), "ada", q); err != nil || why != "0 of 2 machines are rented and ready" {
 			t.Errorf("got %q, %v", why, err)

@@ -39,7 +39,7 @@ func (s *Sim) row(m *cloudsim.Machine) map[string]any {
 		"id": id, "machine_id": host, "host_id": host + 1, "label": orNull(m.Name), "actual_status": words[m.State][0],
 		"cur_state": words[m.State][1], "next_state": m.Wanted, "intended_status": m.Wanted, "status_msg": msg, "gpu_name": m.GPU,
 		"num_gpus": m.GPUs, "gpu_ram": m.MiB, "gpu_util": nil, "disk_space": m.DiskGB, "disk_usage": -1, "image_uuid": m.Image,
-		"ssh_host": "ssh5.vast.ai", "ssh_port": 10000 + id%50000, "public_ipaddr": "127.0.0.1", "start_date": seconds(m.CreatedAt),
+		"ssh_host": "ssh5.vast.invalid", "ssh_port": 10000 + id%50000, "public_ipaddr": "127.0.0.1", "start_date": seconds(m.CreatedAt),
 		"end_date": seconds(m.EndsAt), "is_bid": m.Bid, "dph_base": dollars(m.Running - m.Storage), "dph_total": dollars(m.Running),
 		"storage_total_cost": dollars(m.Storage), "geolocation": m.Region, "verification": "verified",
 		"instance": prices(now, m.Storage), "search": prices(m.Running, m.Storage),

@@ -152,7 +152,7 @@ func TestList(t *testing.T) {
 	if i.Name != "train-3" || i.State != cloud.Running || i.Raw != "running" || i.Host != "3" || i.Region != "Oregon, US" ||
 		i.GPU != "H100 SXM" || i.GPUs != 8 || *i.GPUMiB != 81559 || *i.Price != 16_202_400 || *i.Running != 16_202_400 || *i.Storage != 2400 ||
 		i.Outbid || !i.StartedAt.Equal(rented.Truncate(time.Second)) || i.EndsAt != nil ||
-		i.SSH == nil || i.SSH.Host != "ssh5.vast.ai" || i.SSH.User != "root" {
+		i.SSH == nil || i.SSH.Host != "ssh5.vast.invalid" || i.SSH.User != "root" {
 		t.Errorf("the third is %+v", i)
 	}
 	if strings.Contains(fmt.Sprintf("%+v", all), vastsim.Secret) {
