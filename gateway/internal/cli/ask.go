@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/cli/tty"
 )
 
 // shownNames is how many of the matches a question shows where what it asks for can be undone.
@@ -59,9 +60,10 @@ func (s *Session) Agree(question, deed string) error {
 	if !s.Interactive() {
 		return Usagef("add --yes", "to %s needs a yes, and there is no terminal to ask on", deed)
 	}
-	fmt.Fprintf(s.Stderr, "%s? [y/N] ", screen.Printable(question))
-	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')
+	fmt.Fprint(s.Stderr, screen.Fold(screen.Printable(question)+"? [y/N]", s.Screen(), "  ")+" ")
+	answer, err := bufio.NewReader(s.Input()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintln(s.Stderr) // nobody has ended the line of the question
 		return err
 	}
 	switch strings.ToLower(strings.TrimSpace(answer)) {
@@ -69,4 +71,9 @@ func (s *Session) Agree(question, deed string) error {
 		return nil
 	}
 	return errors.New("nothing was done")
+}
+
+// Input returns standard input, whose reads end when the command is to end.
+func (s *Session) Input() io.Reader {
+	return tty.Reader{From: s.Stdin, Until: s.ctx, Err: &EndedWith{Code: 130, Err: errors.New("interrupted")}}
 }

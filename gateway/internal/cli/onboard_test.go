@@ -143,10 +143,11 @@ func TestOnboard(t *testing.T) {
 	two := b.box("gpu-2")
 	seven := b.box("gpu-7")
 	m := newMarket(b.api.Routes())
+	m.change("2", func(i *providers.Instance) { i.GPUs = 8 })
 	run := func(args ...string) (int, string, string) { t.Helper(); return onboard(t, b, m, args...) }
 	code, out, errs := run("--plan")
 	const first = "muster push root@gpu-1:39467 --provider vast_ai --instance-id 1 --tenant research\n"
-	const second = "muster push root@gpu-2:22 --provider vast_ai --instance-id 2 --tenant research --name lost\n"
+	const second = "muster push root@gpu-2:22 --provider vast_ai --instance-id 2 --tenant research --name lost --gpus 8\n"
 	if code != 0 || errs != "" || !strings.Contains(out, "run what its command prints:\n  muster token create --tenant research\n") ||
 		!strings.HasSuffix(out, "What would be done:\n  "+first+"  "+second) || strings.Contains(out, "vast/4") || strings.Contains(out,
 		"vast/5") || !strings.Contains(out, "1 machine not rented by muster, and left alone unless named:\n  muster provider onboard vast/7\n") {
@@ -175,7 +176,8 @@ func TestOnboard(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(seven, "joined")); err == nil {
 		t.Error("a machine was joined that nobody has named")
 	}
-	if list := b.done("token", "ls", "--all", "-o", "json"); strings.Count(list, `"tenant":"research"`) != 2 || b.liveTokens() != 0 {
+	if list := b.done("token", "ls", "--all", "-o", "json"); strings.Count(list, `"tenant":"research"`) != 2 ||
+		!strings.Contains(list, `"gpus":8`) || b.liveTokens() != 0 {
 		t.Errorf("the tokens are %s", list)
 	}
 	b.write(filepath.Join(two, "broken"), "")
@@ -229,7 +231,7 @@ func TestOnboardRewrite(t *testing.T) {
 		m.change(id, func(i *providers.Instance) { i.RejoinCosts = emptied })
 	}
 	code, out, errs := run("--plan")
-	if code != 0 || strings.Count(out, "--rewrite   # "+emptied) != 3 || len(m.asked) != 0 {
+	if code != 0 || strings.Count(out, "--rewrite\n    # "+emptied+"\n") != 3 || len(m.asked) != 0 {
 		t.Errorf("a plan without it: %d\n%s%s", code, out, errs)
 	}
 	m.change("1", func(i *providers.Instance) { i.RejoinCosts = "" })
@@ -242,7 +244,7 @@ func TestOnboardRewrite(t *testing.T) {
 	if code, _, errs := run("--rewrite"); code != 2 || !strings.Contains(errs, deed) || len(m.asked) != 0 {
 		t.Errorf("without a yes: %d %s", code, errs)
 	}
-	const other = "muster provider onboard vast/2 --rewrite   # " + emptied
+	const other = "muster provider onboard vast/2 --rewrite\n    # " + emptied
 	if code, out, _ := run("--yes"); code != 1 || len(m.asked) != 0 || !strings.Contains(out, other) {
 		t.Errorf("a yes without it: %d, asked for %q\n%s", code, m.asked, out)
 	}

@@ -235,7 +235,11 @@ func TestPushFails(t *testing.T) {
 		shown bool // the agent's own words, as they came
 	}{
 		{name: "host key", set: func(b *boxes, box string) { b.write(filepath.Join(box, "refused"), changedKey) },
-			says: []string{"HAS CHANGED", "known_hosts:7", "gpu-1: Host key verification failed", "compare the key"}},
+			says: []string{"HAS CHANGED", "known_hosts:7", "gpu-1: Host key verification failed", "compare the key", "forget its old key"}},
+		{name: "unknown host key", set: func(b *boxes, box string) {
+			b.write(filepath.Join(box, "refused"), "Host key verification failed.\n")
+		},
+			says: []string{"gpu-1: Host key verification failed", "compare the key", "accept it by connecting once"}},
 		{name: "no key", set: func(b *boxes, box string) {
 			b.write(filepath.Join(box, "refused"), "gpu-1: Permission denied (publickey).\n")
 		},
@@ -256,6 +260,11 @@ func TestPushFails(t *testing.T) {
 			says: []string{"could not be copied: cat: write error: No space left", "10 MB"}},
 		{name: "join fails", set: func(b *boxes, box string) { b.write(filepath.Join(box, "home", "broken"), "") },
 			says: []string{"muster: gpu-1: [2/2] failed: no GPU here: the driver is missing", "may be given again"}, shown: true},
+		{name: "no tool", set: func(b *boxes, box string) {
+			if err := os.Remove(filepath.Join(box, "bin", "mktemp")); err != nil {
+				b.t.Fatal(err)
+			}
+		}, says: []string{"gpu-1: this machine lacks mktemp, which joining needs: install coreutils"}},
 		{name: "no folder", set: func(b *boxes, box string) {
 			b.write(filepath.Join(box, "bin", "mktemp"), "#!/bin/sh\nexit 1\n")
 		}, says: []string{"no folder here"}},

@@ -85,7 +85,7 @@ func (e Env) complete() Env {
 // Run runs one of the commands and gives the exit code: 0 done, 1 failed, 2 used wrongly; a command that runs a program elsewhere gives
 // that one's.
 func Run(ctx context.Context, env Env, commands []Command) int {
-	s := &Session{Env: env.complete(), commands: commands}
+	s := &Session{Env: env.complete(), ctx: ctx, commands: commands}
 	err := s.execute(ctx)
 	var usage *flags.Error
 	var ended *EndedWith

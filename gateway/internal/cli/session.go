@@ -25,6 +25,7 @@ type Session struct {
 	Name   string   // of the command: "node ls"
 	Form   string   // of its output
 
+	ctx      context.Context // of the command, for reads of standard input
 	commands catalog
 	plainOut io.Writer // Stdout as the process has it
 	files    string    // the data directory that the command works on without a gateway; empty: it does not
@@ -78,7 +79,7 @@ const longestSecretFile = 64 << 10 // bytes
 
 // ReadFile reads a small file; "-" is standard input.
 func (s *Session) ReadFile(name string) ([]byte, error) {
-	from := s.Stdin
+	from := s.Input()
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {

@@ -30,23 +30,35 @@ func (s *Session) Poll(ctx context.Context, every, timeout time.Duration, look f
 // Await gets a path again and again until done says so, and returns the last answer; now is the first one. It goes on through trouble that
 // may pass, and says once what the trouble is.
 func Await[T any](ctx context.Context, s *Session, path string, every time.Duration, now T, done func(T) bool) (T, error) {
-	away := ""
 	for !done(now) {
 		if err := s.Pause(ctx, every); err != nil {
 			return now, err
 		}
-		next, err := Get[T](ctx, s, path, nil)
-		switch {
-		case err == nil:
-			now, away = next, ""
-		case ctx.Err() != nil || !Passing(err):
+		next, err := Through(ctx, s, every, s.Say, func() (T, error) { return Get[T](ctx, s, path, nil) })
+		if err != nil {
 			return now, err
-		case err.Error() != away:
-			away = err.Error()
-			s.Say("the gateway does not answer now (" + screen.Printable(away) + "); it goes on when it is back")
 		}
+		now = next
 	}
 	return now, nil
+}
+
+// Through calls ask again and again until there is no trouble that may pass, and says once what the trouble is.
+func Through[T any](ctx context.Context, s *Session, every time.Duration, say func(string), ask func() (T, error)) (T, error) {
+	away := ""
+	for {
+		answer, err := ask()
+		if err == nil || ctx.Err() != nil || !Passing(err) {
+			return answer, err
+		}
+		if err.Error() != away {
+			away = err.Error()
+			say("the gateway does not answer now (" + screen.Printable(away) + "); it goes on when it is back")
+		}
+		if err := s.Pause(ctx, every); err != nil {
+			return answer, err
+		}
+	}
 }
 
 // after calls do after d in another goroutine, unless stop is called before. stop returns when do has ended or will never begin, so what do

@@ -23,11 +23,11 @@ const (
 // atProvider finds the instances of all accounts, by the nodes that they are. The key is a node's id, or provider and instance id as a node
 // has them.
 func (g *giveBack) atProvider(ctx context.Context) error {
-	g.instances, g.gone = map[string]providers.Instance{}, map[string]string{}
 	accounts, err := cli.Get[providers.List](ctx, g.Session, api.PathProviders, nil)
 	if err != nil {
 		return err
 	}
+	g.instances, g.gone = map[string]providers.Instance{}, map[string]string{}
 	for _, account := range accounts.Providers {
 		list, err := cli.Get[providers.InstanceList](ctx, g.Session, api.At(api.PathInstances, account.Name), nil)
 		if err != nil {
@@ -55,13 +55,13 @@ func (g *giveBack) instanceOf(node api.Node) (providers.Instance, bool) {
 	return i, found && node.InstanceID != ""
 }
 
-// chosenToDestroy are the nodes that were named or selected, after the person has seen what each is and agreed. It always asks.
-func (g *giveBack) chosenToDestroy(ctx context.Context) ([]cli.Target, error) {
+// chosen are the nodes that were named or selected, after the person has seen what each is and costs, and agreed. It always asks.
+func (g *giveBack) chosen(ctx context.Context) ([]cli.Target, error) {
 	nodes, _, err := g.Targets(ctx, g.Words)
-	if err == nil {
-		err = g.atProvider(ctx)
-	}
 	if err != nil {
+		return nil, err
+	}
+	if err := g.atProvider(ctx); err != nil && g.flags.Destroy {
 		return nil, err
 	}
 	destroyed := 0
@@ -71,21 +71,37 @@ func (g *giveBack) chosenToDestroy(ctx context.Context) ([]cli.Target, error) {
 			return nil, err
 		}
 		nodes[i] = cli.Target{ID: node.ID, Name: node.Name}
-		text := "no account of muster has its machine, which stays"
-		if i, found := g.instanceOf(node); found {
+		if _, found := g.instanceOf(node); found {
 			destroyed++
-			text = fmt.Sprintf("%s/%s, %dx %s, %s, %s an hour", i.Provider, i.ID, i.GPUs, screen.Model(i.GPU), screen.OrUnknown(i.State),
-				screen.Price(i.PerHour))
-			if node.State != wire.StateRetired && node.Status != wire.StatusOnline {
-				text += "; its node is " + node.Status + ", so it is destroyed as it is"
-			}
-		} else if account := g.goneAt(node); account != "" {
-			text = itsGone(account)
 		}
-		fmt.Fprintf(g.Stderr, "  %s: %s\n", screen.Printable(node.Name), screen.Printable(text))
+		fmt.Fprintln(g.Stderr, screen.Fold("  "+screen.Printable(node.Name+": "+g.about(node)), g.Screen(), "    "))
 	}
-	deed := "clean and give back " + screen.Plural(len(nodes), "node") + ", and destroy " + screen.Plural(destroyed, "machine")
+	deed := "clean and give back " + screen.Plural(len(nodes), "node")
+	if g.flags.Destroy {
+		deed += ", and destroy " + screen.Plural(destroyed, "machine")
+	}
 	return nodes, g.Agree(deed, deed)
+}
+
+// about says what a node's machine is, and what becomes of it.
+func (g *giveBack) about(node api.Node) string {
+	i, found := g.instanceOf(node)
+	account := g.goneAt(node)
+	text := fmt.Sprintf("%s/%s, %dx %s, %s, %s an hour", i.Provider, i.ID, i.GPUs, screen.Model(i.GPU), screen.OrUnknown(i.State),
+		screen.Price(i.PerHour))
+	switch {
+	case account != "":
+		return itsGone(account)
+	case found && !g.flags.Destroy:
+		return text + "; it stays, and is charged"
+	case !found && g.instances == nil:
+		return "its machine stays"
+	case !found:
+		return "no account of muster has its machine, which stays"
+	case node.State != wire.StateRetired && node.Status != wire.StatusOnline:
+		return text + "; its node is " + node.Status + ", so it is destroyed as it is"
+	}
+	return text
 }
 
 // goneAt is the account that had a node's machine, which is gone; empty: that is not known.
@@ -110,23 +126,26 @@ func (g *giveBack) isLost(ctx context.Context, node api.Node) bool {
 
 // destroy ends the machine of a node that was given back, and waits until its company does not show it any more. gone is false where no
 // account has it or had it.
-func (g *giveBack) destroy(ctx context.Context, node api.Node) (gone bool, err error) {
+func (g *giveBack) destroy(ctx context.Context, f *fate, node api.Node) (gone bool, err error) {
 	instance, found := g.instanceOf(node)
 	if !found {
-		return g.goneAt(node) != "", nil
+		return f.bill == "" || g.goneAt(node) != "", nil
 	}
 	name := instance.Provider + "/" + instance.ID
-	_, err = cli.Send[providers.Lease](ctx, g.Session, http.MethodPost, api.PathLeases, providers.LeaseRequest{Provider: instance.Provider,
-		Instance: instance.ID, Act: providers.ActDestroy, End: true})
+	q := providers.LeaseRequest{Provider: instance.Provider, Instance: instance.ID, Act: providers.ActDestroy, End: true}
+	_, err = through(ctx, g, func() (providers.Lease, error) {
+		return cli.Send[providers.Lease](ctx, g.Session, http.MethodPost, api.PathLeases, q)
+	})
 	if err != nil && !client.IsNotFound(err) {
 		return false, err
 	}
 	if err == nil {
+		f.asked = true
 		g.say(node, screen.Printable(name)+" is being destroyed")
 	}
 	say, began := g.Now().Add(quietAgain), g.Now()
 	done, err := g.Poll(ctx, gonePause, goneTime, func() (bool, error) {
-		i, err := cli.Get[providers.Instance](ctx, g.Session, api.At(api.PathInstance, instance.Provider, instance.ID), nil)
+		i, err := get[providers.Instance](ctx, g, api.At(api.PathInstance, instance.Provider, instance.ID))
 		switch {
 		case client.IsNotFound(err):
 			return g.absent(ctx, instance)
@@ -153,7 +172,7 @@ func (g *giveBack) destroy(ctx context.Context, node api.Node) (gone bool, err e
 // absent is true if the company's machines were all seen, and this one is none of them. An account that is not there any more is an error:
 // then nobody knows.
 func (g *giveBack) absent(ctx context.Context, instance providers.Instance) (bool, error) {
-	list, err := cli.Get[providers.InstanceList](ctx, g.Session, api.At(api.PathInstances, instance.Provider), nil)
+	list, err := get[providers.InstanceList](ctx, g, api.At(api.PathInstances, instance.Provider))
 	there := slices.ContainsFunc(list.Instances, func(i providers.Instance) bool { return i.ID == instance.ID })
 	return err == nil && list.Known && !there, err
 }

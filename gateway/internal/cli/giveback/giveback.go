@@ -37,11 +37,11 @@ func Commands() []cli.Command {
 		Summary: "clean machines, remove the agent, and retire the nodes",
 		Text: "Each node is drained; then its workloads are stopped, the users that muster made are removed, and the agent with all that it " +
 			"put on the machine, logins to registries included; then the node is retired. What could not be done is said, and the node is " +
-			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
-			"provider. It asks first unless --yes is given.\n\nWith --destroy the gateway also destroys the machines, where it has an account " +
-			"with their company (muster provider ls), and the command waits until they are gone. A node that is not heard cannot be cleaned: its " +
-			"machine is destroyed as it is, and one whose machine is gone is only retired. One that is heard and could not be cleaned keeps " +
-			"its machine.",
+			"kept: the same command goes on where it was. It shows the nodes and what their machines cost, and asks unless --yes is given. The " +
+			"last lines are what still has to be destroyed at the provider.\n\nWith --destroy the gateway also destroys the machines, where it " +
+			"has an account with their company (muster provider ls), and the command waits until they are gone, also through a restart of the " +
+			"gateway. A node that is not heard cannot be cleaned: its machine is destroyed as it is, and one whose machine is gone is only " +
+			"retired. One that is heard and could not be cleaned keeps its machine.",
 		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes",
 			"muster node return gpu-7 --force --yes", "muster node return -l batch=x --destroy"}}}
 }
@@ -50,79 +50,76 @@ func Commands() []cli.Command {
 type giveBack struct {
 	*cli.Session
 	flags returnFlags
-	// instances are those of all accounts, by the nodes that they are, where machines are destroyed.
+	// instances are those of all accounts, by the nodes that they are; nil: this account may not see them.
 	instances map[string]providers.Instance
 	gone      map[string]string // nodes whose machines are gone, by id: the account that had each
 
-	mu      sync.Mutex
-	failed  bool
-	remains []string // instances to be destroyed
+	mu     sync.Mutex
+	failed bool
+	away   string // the trouble that was last told
 }
 
 // returnFlags are those of node return.
 type returnFlags struct{ RemoveHome, Force, Destroy bool }
 
-func nodeReturn(ctx context.Context, s *cli.Session, flags returnFlags) (err error) {
+func nodeReturn(ctx context.Context, s *cli.Session, flags returnFlags) error {
 	g := &giveBack{Session: s, flags: flags}
-	var nodes []cli.Target
-	if g.flags.Destroy {
-		nodes, err = g.chosenToDestroy(ctx)
-	} else {
-		nodes, err = s.Chosen(ctx, s.Words, "clean and give back", true)
-	}
+	nodes, err := g.chosen(ctx)
 	if err != nil {
 		return err
 	}
-	g.all(ctx, nodes)
-	if len(g.remains) > 0 {
-		fmt.Fprintln(s.Stdout, "still to be destroyed at the provider:")
-	}
-	for _, line := range g.remains {
-		fmt.Fprintln(s.Stdout, "  "+line)
-	}
+	all := g.all(ctx, nodes)
+	left := g.left(all, ctx.Err() != nil)
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
-	case g.failed:
+		return s.Left(left)
+	case left != "":
+		fmt.Fprint(s.Stdout, s.PastedText(left))
+	}
+	if g.failed {
 		return cli.ErrReported
 	}
 	return nil
 }
 
-func (g *giveBack) all(ctx context.Context, nodes []cli.Target) {
+func (g *giveBack) all(ctx context.Context, nodes []cli.Target) []*fate {
+	all := make([]*fate, len(nodes))
 	cli.AtOnce(len(nodes), returnsAtOnce, func(i int) {
+		all[i] = &fate{Target: nodes[i]}
 		if ctx.Err() != nil {
 			return
 		}
-		if err := g.one(ctx, nodes[i]); err != nil && ctx.Err() == nil {
+		all[i].begun = true
+		if err := g.one(ctx, all[i]); err != nil && ctx.Err() == nil {
 			g.trouble(ctx, nodes[i].Name, err)
 		}
 	})
+	return all
 }
 
 // one gives one node back. Each step looks at how things are, so a second call does what is left.
-func (g *giveBack) one(ctx context.Context, target cli.Target) error {
-	node, err := g.look(ctx, target.ID)
+func (g *giveBack) one(ctx context.Context, f *fate) error {
+	node, err := g.look(ctx, f.ID)
 	if err != nil {
 		return err
 	}
 	if node.State == wire.StateRetired {
 		g.say(node, "is retired already")
-		return g.end(ctx, node)
+		return g.end(ctx, f, node)
 	}
 	unclean := g.clean(ctx, node)
-	if now, err := g.look(ctx, target.ID); unclean != nil && err == nil && now.State == wire.StateRetired {
+	if now, err := g.look(ctx, f.ID); unclean != nil && err == nil && now.State == wire.StateRetired {
 		g.say(node, "was given back by somebody else meanwhile")
-		return g.end(ctx, node)
+		return g.end(ctx, f, node)
 	}
 	if unclean == nil {
-		unclean = g.left(ctx, node)
+		unclean = g.leaves(ctx, node)
 	}
 	if unclean != nil && (ctx.Err() != nil || !g.flags.Force && !g.isLost(ctx, node)) {
 		return unclean
 	}
 	if unclean != nil {
-		if err := g.retire(ctx, node); err != nil {
+		if err := g.move(ctx, node, "retire"); err != nil {
 			return err
 		}
 	}
@@ -134,17 +131,14 @@ func (g *giveBack) one(ctx context.Context, target cli.Target) error {
 		did += ", not cleaned: " + screen.Printable(why)
 	}
 	g.say(node, did)
-	return g.end(ctx, node)
+	return g.end(ctx, f, node)
 }
 
 // end destroys the machine of a node that is retired, where that is asked for, and else notes what is still charged.
-func (g *giveBack) end(ctx context.Context, node api.Node) error {
-	gone, err := false, error(nil)
+func (g *giveBack) end(ctx context.Context, f *fate, node api.Node) (err error) {
+	g.bill(f, node)
 	if g.flags.Destroy {
-		gone, err = g.destroy(ctx, node)
-	}
-	if !gone {
-		g.remember(node)
+		f.isOver, err = g.destroy(ctx, f, node)
 	}
 	return err
 }
@@ -154,7 +148,7 @@ const bringBack = "its machine was not cleaned: bring it back and give the same 
 // clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
 func (g *giveBack) clean(ctx context.Context, node api.Node) error {
 	if node.State == wire.StateActive {
-		if _, err := cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+"drain", nil); err != nil {
+		if err := g.move(ctx, node, "drain"); err != nil {
 			return err
 		}
 		g.say(node, "drained")
@@ -193,13 +187,14 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	if err != nil {
 		return err
 	}
-	task, err := work.Queue(ctx, g.Session, nil, api.NewTask{Node: node.ID, Type: s.kind, Params: params}, stepTime)
+	q := api.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params}
+	task, err := through(ctx, g, func() (api.Task, error) { return work.Queue(ctx, g.Session, nil, q, stepTime) })
 	if err != nil {
 		return err
 	}
 	say := g.Now().Add(quietTime)
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
-		now, err := cli.Get[api.Task](ctx, g.Session, api.At(api.PathTask, task.ID), nil)
+		now, err := get[api.Task](ctx, g, api.At(api.PathTask, task.ID))
 		if err == nil {
 			task = now
 		}
@@ -229,8 +224,8 @@ func (g *giveBack) do(ctx context.Context, node api.Node, s step) error {
 	return nil
 }
 
-// left waits for a node to retire itself, which its agent does before it removes itself.
-func (g *giveBack) left(ctx context.Context, node api.Node) error {
+// leaves waits for a node to retire itself, which its agent does before it removes itself.
+func (g *giveBack) leaves(ctx context.Context, node api.Node) error {
 	say := g.Now().Add(quietTime)
 	done, err := g.Poll(ctx, waitPause, leavingTime, func() (bool, error) {
 		now, err := g.look(ctx, node.ID)
@@ -247,34 +242,45 @@ func (g *giveBack) left(ctx context.Context, node api.Node) error {
 		"muster-agent leave --force removes it there; then: muster node retire "+paste.Quote(node.Name))
 }
 
-// retire retires a node that was not cleaned.
-func (g *giveBack) retire(ctx context.Context, node api.Node) error {
-	_, err := cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+"retire", nil)
+// move moves a node as a verb says. A node that is in that state already stays there.
+func (g *giveBack) move(ctx context.Context, node api.Node, verb string) error {
+	_, err := through(ctx, g, func() (api.Node, error) {
+		return cli.Send[api.Node](ctx, g.Session, "POST", api.At(api.PathNode, node.ID)+"/"+verb, nil)
+	})
 	return err
 }
 
 func (g *giveBack) look(ctx context.Context, id string) (api.Node, error) {
-	return cli.Get[api.Node](ctx, g.Session, api.At(api.PathNode, id), nil)
+	return get[api.Node](ctx, g, api.At(api.PathNode, id))
 }
 
-// remember notes what the provider still bills.
-func (g *giveBack) remember(node api.Node) {
+func get[T any](ctx context.Context, g *giveBack, path string) (T, error) {
+	return through(ctx, g, func() (T, error) { return cli.Get[T](ctx, g.Session, path, nil) })
+}
+
+// through goes on when the gateway starts anew meanwhile. What it asks for may come twice.
+func through[T any](ctx context.Context, g *giveBack, ask func() (T, error)) (T, error) {
+	answer, err := cli.Through(ctx, g.Session, waitPause, g.tellAway, ask)
+	if err == nil {
+		g.tellAway("")
+	}
+	return answer, err
+}
+
+// tellAway says why the gateway does not answer, once for all nodes; empty: it answers.
+func (g *giveBack) tellAway(why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if node.InstanceID == "" && node.PricePerHour != nil {
-		g.remains = append(g.remains, fmt.Sprintf("%s, which costs %.4g an hour by its label", screen.Printable(node.Name), *node.PricePerHour))
+	if why != "" && why != g.away {
+		g.Say(why)
 	}
-	if node.InstanceID == "" {
-		return
-	}
-	g.remains = append(g.remains, fmt.Sprintf("%s %s (%s)", screen.OrUnknown(node.Provider), screen.Printable(node.InstanceID),
-		screen.Printable(node.Name)))
+	g.away = why
 }
 
 func (g *giveBack) say(node api.Node, what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.Printf("%s: %s\n", node.Name, what)
+	fmt.Fprint(g.Stdout, g.PastedText(screen.Fold(screen.Printable(node.Name+": "+what), g.Screen(), "  ")+"\n"))
 }
 
 // heard is how long ago a node was heard.

@@ -19,6 +19,7 @@ type box struct {
 	text string // as it was written, without the name
 
 	tenant string   // of its token; "": as --tenant says
+	gpus   int      // of its token; 0: as --gpus says
 	join   []string // flags for its agent's join, beside those that all boxes get
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"muster/agent/wire"
@@ -238,7 +239,7 @@ func newcomerOf(f providers.Finding, i providers.Instance) newcomer {
 	n := newcomer{Instance: f.Provider + "/" + f.Instance, Finding: f.Kind, Node: f.Node, PerDay: f.PerDay, Costs: i.RejoinCosts,
 		path: api.At(api.PathInstance, f.Provider, f.Instance), isAsked: isAsked(i)}
 	b, why := parseHost(i.SSH)
-	b.text, b.name, b.tenant = n.Instance, f.Node, i.Tenant
+	b.text, b.name, b.tenant, b.gpus = n.Instance, f.Node, i.Tenant, i.GPUs
 	b.join = []string{"--provider", i.Kind, "--instance-id", i.ID}
 	line := []string{"muster", "token", "create"}
 	if why == "" {
@@ -250,13 +251,16 @@ func newcomerOf(f providers.Finding, i providers.Instance) newcomer {
 			line = append(line, flag[0], flag[1])
 		}
 	}
+	if i.GPUs > 0 {
+		line = append(line, "--gpus", strconv.Itoa(i.GPUs))
+	}
 	n.Command = paste.Line(line...)
 	return n
 }
 
 func showNewcomers(s *cli.Session, all []newcomer) {
-	columns := []screen.Column{{Name: "INSTANCE", Least: 12, Most: 40}, {Name: "FINDING", Rank: 1},
-		{Name: "NODE", Rank: 2, Least: 8, Most: 40}, {Name: "SSH", Least: 12, Most: 50}, {Name: "A DAY"}}
+	columns := []screen.Column{{Name: "INSTANCE", Least: 40, Most: 40}, {Name: "FINDING", Rank: 1}, // the whole id can be copied
+		{Name: "NODE", Rank: 2, Least: 8, Most: 40}, {Name: "SSH", Rank: 3, Least: 12, Most: 50}, {Name: "A DAY"}}
 	_ = s.List(columns).Write(cli.Rows(all, func(n newcomer) []string {
 		return []string{n.Instance, n.Finding, n.Node, n.SSH, screen.Money(n.PerDay)}
 	}))
@@ -272,7 +276,8 @@ func byHand(s *cli.Session, line string, all []newcomer, isOther bool) {
 	for _, n := range all {
 		text.WriteString("  " + n.Command + "\n")
 		if isOther && n.Costs != "" {
-			fmt.Fprintf(&text, "  %s   # %s\n", paste.Line("muster", "provider", "onboard", n.Instance, "--rewrite"), screen.Printable(n.Costs))
+			line := paste.Line("muster", "provider", "onboard", n.Instance, "--rewrite")
+			fmt.Fprintf(&text, "  %s\n%s\n", line, screen.Fold("    # "+n.Costs, s.Screen(), "    # "))
 		}
 	}
 	fmt.Fprint(s.Stdout, s.PastedText(text.String()))

@@ -181,6 +181,7 @@ func (p *push) one(ctx context.Context, to box, out *screen.Lines) error {
 	request := p.token
 	request.Name = to.name
 	request.Tenant = cmp.Or(to.tenant, request.Tenant)
+	request.GPUs = cmp.Or(to.gpus, request.GPUs)
 	minted, err := cli.Send[api.NewToken](ctx, p.Session, "POST", api.PathTokens, request)
 	if err != nil {
 		return errors.Join(err, p.clean(ctx, to, dir))

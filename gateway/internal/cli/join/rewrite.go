@@ -29,7 +29,8 @@ func showCosts(s *cli.Session, all []newcomer, isRewritten bool) {
 	if !isRewritten {
 		return
 	}
-	fmt.Fprintln(s.Stdout, "\nWhere ssh does not get onto a machine, its company starts it again with a new start script:")
+	const first = "Where ssh does not get onto a machine, its company starts it again with a new start script:"
+	fmt.Fprintln(s.Stdout, "\n"+screen.Fold(first, s.Screen(), ""))
 	for _, n := range all {
 		costs := n.Costs
 		switch {
@@ -38,7 +39,7 @@ func showCosts(s *cli.Session, all []newcomer, isRewritten bool) {
 		case costs == "":
 			costs = "not this one: its company cannot do that"
 		}
-		s.Printf("%s\n", "  "+n.Instance+": "+costs)
+		fmt.Fprintln(s.Stdout, screen.Fold(screen.Printable("  "+n.Instance+": "+costs), s.Screen(), "    "))
 	}
 }
 

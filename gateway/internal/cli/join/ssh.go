@@ -43,7 +43,9 @@ func broken(err error) bool {
 
 // lookScript prints the platform and a private folder from which programs may run: /tmp may be mounted noexec. It is one
 // line, because every login shell can pass on one line. If nobody is left to read the folder's name, the box removes it itself.
-const lookScript = `umask 077; trap "" PIPE; uname -s; uname -m; ` +
+const lookScript = `umask 077; trap "" PIPE; ` +
+	`for tool in uname mktemp chmod cat rm; do command -v "$tool" >/dev/null || ` +
+	`{ echo "this machine lacks $tool, which joining needs: install coreutils, or busybox" >&2; exit 1; }; done; uname -s; uname -m; ` +
 	`for base in "$HOME" /var/tmp /tmp /dev/shm /run; do ` +
 	`case "$base" in ""|*[!A-Za-z0-9/._+-]*) continue;; esac; ` +
 	`d=$(mktemp -d "$base/.muster-push.XXXXXXXX" 2>/dev/null) || continue; ` +
@@ -187,6 +189,9 @@ func (e *remoteError) explain(ctx context.Context) {
 		e.hint = "--timeout allows more; muster node ls tells whether it joined meanwhile"
 	case ctx.Err() != nil:
 		e.why = "interrupted"
+	case strings.Contains(text, "HOST IDENTIFICATION HAS CHANGED"):
+		e.hint = "another machine may answer there: compare the key with what the machine's owner says. If it was made anew, forget its old " +
+			"key as ssh says above, and accept the new one by connecting once with ssh"
 	case strings.Contains(text, "Host key verification failed"):
 		e.hint = "compare the key with what the machine's owner says, then accept it by connecting once with ssh"
 	case strings.Contains(text, "Permission denied (") || strings.Contains(text, "Too many authentication failures"):

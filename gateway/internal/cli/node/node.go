@@ -54,7 +54,7 @@ func nodeList(ctx context.Context, s *cli.Session, o listFlags) error {
 	if counts.all > 0 {
 		cost = rentOf(ctx, s, filter)
 	}
-	fmt.Fprintln(s.Stdout, counts.footer(cost))
+	fmt.Fprintln(s.Stdout, screen.Fold(counts.footer(cost), s.Screen(), "  "))
 	counts.nameRuns(s.Stdout, s.Screen())
 	if columns := s.Screen(); columns > 0 && s.Form != cli.FormWide {
 		counts.explain(s.Stdout, columns)

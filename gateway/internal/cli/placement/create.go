@@ -38,7 +38,7 @@ type create struct {
 		Tenant, Note, MaxPrice, Priority, User, Launch string
 		SSHKeys                                        files         `flag:"ssh-key"`
 		TTL                                            time.Duration `flag:"ttl,seconds"`
-		DryRun, Wait, Sudo                             bool
+		DryRun, Wait, Sudo, Yes                        bool
 	}
 }
 
@@ -49,6 +49,11 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 	}
 	if err := s.AskTenant(ctx, c.wish.Tenant); err != nil {
 		return err
+	}
+	if c.wish.Rent && !c.wish.DryRun && !c.flags.Yes {
+		if err := c.agree(ctx); err != nil {
+			return err
+		}
 	}
 	a, err := c.send(ctx)
 	if err == nil && a.State == api.AllocationWaiting && c.wish.Wait && !c.wish.DryRun {
@@ -78,6 +83,10 @@ func (c *create) read() error {
 	}
 	if (w.SKU == "") == (w.GPU == "") {
 		return cli.Usagef("--gpu h100 --count 2, or --sku NAME; muster sku ls shows what there is", "what is to be allocated: a SKU or GPUs?")
+	}
+	if w.Rent && !f.DryRun && (f.TTL == 0 || f.MaxPrice == "") {
+		return cli.Usagef("--ttl 8h --max-price 4.50; muster alloc extend moves the end later",
+			"for how long, and for how much an hour? What is rented has an end and a price")
 	}
 	w.ID, w.Tenant, w.Note = wire.NewTaskID(), f.Tenant, f.Note
 	w.TTLSeconds, w.Wait, w.DryRun = int(f.TTL/time.Second), f.Wait, f.DryRun
@@ -160,6 +169,25 @@ func publicKeys(name, text string) (keys []string, err error) {
 	return keys, nil
 }
 
+// agree says what would be rented, and asks a person, with the most that it can cost. Where free slots fit, nothing is rented, even if
+// somebody else is faster.
+func (c *create) agree(ctx context.Context) error {
+	plan := c.wish
+	plan.DryRun = true
+	a, err := cli.Send[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, plan)
+	if err != nil {
+		return err
+	}
+	if len(a.Slots) > 0 {
+		c.wish.Rent = false
+		return nil
+	}
+	c.Say("It waits for " + screen.Printable(waitsFor(a)) + ".")
+	sum := *plan.MaxPrice * c.flags.TTL.Hours()
+	return c.Agree(fmt.Sprintf("rent for %s (at most %s an hour: %s, and what starting and cleaning take)", screen.Age(c.flags.TTL),
+		screen.Price(plan.MaxPrice), screen.Money(&sum)), "rent machines")
+}
+
 // send makes the request, and makes it again where no answer came.
 func (c *create) send(ctx context.Context) (api.Allocation, error) {
 	a, err := cli.SendSurely[api.Allocation](ctx, c.Session, http.MethodPost, api.PathAllocations, c.wish)
@@ -200,11 +228,11 @@ func next(id string) string {
 // plan prints what the allocation would get.
 func (c *create) plan(a api.Allocation) error {
 	if len(a.Slots) == 0 {
-		text := "It would wait for " + screen.OrUnknown(waitsFor(a))
-		if c.wish.Rent {
-			text += ", and rent it meanwhile, for at most " + screen.Price(c.wish.MaxPrice) + " an hour together"
+		text := "It would wait for "
+		if !c.wish.Wait && !c.wish.Rent {
+			text = "It would be refused. With --wait, it would wait for "
 		}
-		fmt.Fprintln(c.Stdout, text)
+		fmt.Fprintln(c.Stdout, text+screen.OrUnknown(waitsFor(a))+"\nNothing was done.")
 		return nil
 	}
 	rows := append([][]string{{"wants", wants(a)}}, slotRows(a)...)

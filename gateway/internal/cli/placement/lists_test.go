@@ -30,7 +30,8 @@ func lists(t *testing.T) *scripted.Gateway {
 	g.On("GET", "profiles", api.ProfileList{Profiles: []api.Profile{{Name: api.ProfileSliceVM, BuiltIn: true, Nodes: 3,
 		About:  "KVM, IOMMU, VFIO, Open vSwitch, libvirt: a host that is ready for virtual machines",
 		Checks: []string{wire.CheckKVM, wire.CheckIOMMU}, Slots: api.ProfileSlots{Shapes: []string{api.ShapeVM}, Sizes: []int{1, 2, 4}}},
-		{Name: "lab", UpdatedAt: noon(), UpdatedBy: "account:ops", Acceptance: true, CloudConfig: "#cloud-config\npackages: [a]"}}})
+		{Name: "lab", UpdatedAt: noon(), UpdatedBy: "account:ops", Acceptance: true, Erase: true,
+			CloudConfig: "#cloud-config\npackages: [a]"}}})
 	return g
 }
 
@@ -73,6 +74,11 @@ func TestListsFit(t *testing.T) {
 	_, wide, _ := g.Muster("slot", "ls", "-o", "wide")
 	if !strings.Contains(wide, "kill -9 4711") || !strings.Contains(wide, "0000:19:00.0=GPU-5ca1ab1e") {
 		t.Errorf("the wide list has no next step, or no GPUs:\n%s", wide)
+	}
+	_, wide, _ = g.Muster("profile", "ls", "-o", "wide")
+	if words := strings.Join(strings.Fields(wide), " "); !strings.Contains(words, "ACCEPTANCE ERASE RESTART ") ||
+		!strings.Contains(words, " yes yes no 2026") {
+		t.Errorf("the wide list of profiles does not say what is erased:\n%s", wide)
 	}
 }
 
@@ -125,7 +131,7 @@ func TestShown(t *testing.T) {
 	}
 	kit.Golden(t, "alloc-show.golden", all)
 	g.On("GET", "profiles/lab", api.Profile{
-		Name: "lab", UpdatedAt: noon(), UpdatedBy: "account:ops",
+		Name: "lab", UpdatedAt: noon(), UpdatedBy: "account:ops", Erase: true,
 		CloudConfig: "#cloud-config\npackages: [a]", Checks: []string{wire.CheckGPUs},
 		Slots: api.ProfileSlots{Shapes: []string{api.ShapeGPU, api.ShapeNode}}})
 	_, out, _ := g.Muster("profile", "show", "lab")

@@ -61,11 +61,12 @@ func gives(p api.ProfileSlots) string {
 
 func profileList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "NODES"}, {Name: "SLOTS", Rank: 1, Least: 12}, {Name: "ABOUT", Least: 16},
-		{Name: "CHECKS", Wide: true}, {Name: "ACCEPTANCE", Wide: true}, {Name: "CHANGED", Wide: true}, {Name: "BY", Wide: true}}
+		{Name: "CHECKS", Wide: true}, {Name: "ACCEPTANCE", Wide: true}, {Name: "ERASE", Wide: true}, {Name: "RESTART", Wide: true},
+		{Name: "CHANGED", Wide: true}, {Name: "BY", Wide: true}}
 	return cli.ShowList(ctx, s, api.PathProfiles, nil, columns, func(l api.ProfileList) [][]string {
 		return cli.Rows(l.Profiles, func(p api.Profile) []string {
-			return []string{p.Name, strconv.Itoa(p.Nodes), strings.TrimPrefix(gives(p.Slots), "slots: "), p.About, strings.Join(p.Checks, ","),
-				screen.YesNo(p.Acceptance), screen.Stamp(p.UpdatedAt), by(p)}
+			return []string{p.Name, strconv.Itoa(p.Nodes), strings.TrimPrefix(gives(p.Slots), "slots: "), p.About,
+				strings.Join(p.Checks, ","), screen.YesNo(p.Acceptance), screen.YesNo(p.Erase), screen.YesNo(p.Restart), screen.Stamp(p.UpdatedAt), by(p)}
 		})
 	})
 }
@@ -83,7 +84,7 @@ func profileShow(ctx context.Context, s *cli.Session) error {
 		rows := [][]string{{"profile", p.Name}, {"about", p.About}, {"by", by(p)},
 			{"changed", screen.Stamp(p.UpdatedAt)}, {"nodes", strconv.Itoa(p.Nodes)},
 			{"slots", strings.TrimPrefix(gives(p.Slots), "slots: ")}, {"checks", strings.Join(p.Checks, ", ")},
-			{"acceptance", screen.YesNo(p.Acceptance)}}
+			{"acceptance", screen.YesNo(p.Acceptance)}, {"erase", screen.YesNo(p.Erase)}, {"restart", screen.YesNo(p.Restart)}}
 		screen.Pairs(s.Stdout, s.Screen(), rows)
 		if p.CloudConfig != "" {
 			fmt.Fprint(s.Stdout, "\nWhat cloud-init does:\n\n"+screen.Indent(p.CloudConfig)+"\n")

@@ -23,7 +23,7 @@ func TestCreate(t *testing.T) {
 	g.On("POST", "allocations", allocatedOne())
 	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--count", "2", "-l", "tier=spot", "--ttl", "2h", "--max-price", "4.5",
 		"--priority", "-5", "--spread", "--note", "the demo", "--user", "ada", "--ssh-key", key, "--sudo", "--launch", launch, "--tenant", "lab",
-		"--wait", "--rent")
+		"--wait", "--rent", "--yes")
 	asked := g.Requests()
 	if code != 0 || len(asked) != 2 || !strings.Contains(out, "next        muster alloc extend "+allocation+" --for 2h\n") {
 		t.Fatalf("code %d\n%s%s\n%q", code, out, errs, asked)
@@ -60,35 +60,84 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("got\n%s", out)
 	}
 	code, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run", "--wait")
-	if code != 0 || out != "It would wait for 2 free h100 on one node; 1 ahead of it\n" {
+	if code != 0 || out != "It would wait for 2 free h100 on one node; 1 ahead of it\nNothing was done.\n" {
 		t.Errorf("%d %s", code, out)
+	}
+	g.On("POST", "allocations", waitingOne())
+	if _, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run"); !strings.HasPrefix(out,
+		"It would be refused. With --wait, it would wait for 2 free h100 on one node; 1 ahead of it\n") {
+		t.Errorf("without --wait: %s", out)
 	}
 }
 
-// TestDryRunRents says what would be rented, up to which price. The help says that the price is needed.
+// TestDryRunRents says what the gateway says of it. The help says that price and end are needed.
 func TestDryRunRents(t *testing.T) {
 	t.Parallel()
 	g := scripted.New(t, commands.All())
 	g.On("POST", "allocations", waitingOne())
 	code, out, _ := g.Muster("alloc", "create", "--gpu", "h100", "--dry-run", "--rent", "--max-price", "5")
-	const want = "It would wait for 2 free h100 on one node; 1 ahead of it, and rent it meanwhile, for at most 5.00 an hour together\n"
+	const want = "It would wait for 2 free h100 on one node; 1 ahead of it\nNothing was done.\n"
 	if code != 0 || out != want {
 		t.Errorf("%d %s", code, out)
 	}
-	if _, out, _ := g.Muster("alloc", "create", "--help"); !strings.Contains(strings.Join(strings.Fields(out), " "), "It needs --max-price.") {
+	_, out, _ = g.Muster("alloc", "create", "--help")
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), "It needs --max-price and --ttl,") {
 		t.Errorf("the help is\n%s", out)
 	}
 }
 
-// TestRentAlone: without --wait the command ends at once, and says what the allocation waits for and what may be done with it.
+// TestRentAlone: without --wait the command ends at once, and says what the allocation waits for and what may be done with it. With --yes
+// it asks nobody.
 func TestRentAlone(t *testing.T) {
 	t.Parallel()
 	g := scripted.New(t, commands.All())
 	g.On("POST", "allocations", waitingOne())
-	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--rent", "--max-price", "5")
+	code, out, errs := g.Muster("alloc", "create", "--gpu", "h100", "--rent", "--max-price", "5", "--ttl", "2h", "--yes")
 	if code != 0 || len(g.Requests()) != 1 || !strings.Contains(out, "waits for   2 free h100 on one node; 1 ahead of it\n") ||
 		errs != "muster alloc show "+allocation+" shows it, muster alloc release "+allocation+" gives it up.\n" {
 		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+}
+
+// TestRentAsks: what may cost money is shown with the most that it can cost, and needs a yes and an end. Where free slots fit, nobody is
+// asked, and nothing may be rented.
+func TestRentAsks(t *testing.T) {
+	t.Parallel()
+	const asks = "It waits for 2 free h100 on one node; 1 ahead of it.\n" +
+		"rent for 2h (at most 5.00 an hour: 10.00, and what starting and cleaning take)? [y/N] "
+	rent := []string{"alloc", "create", "--gpu", "h100", "--rent", "--max-price", "5", "--ttl", "2h"}
+	for _, c := range []struct {
+		name         string
+		args         []string
+		persons      bool
+		answer       string
+		plan         api.Allocation
+		code, made   int
+		says, isRent string
+	}{
+		{"a person says yes", rent, true, "y\n", waitingOne(), 0, 1, asks, `"rent":true`},
+		{"a person says no", rent, true, "n\n", waitingOne(), 1, 0, asks, ""},
+		{"nobody is there", rent, false, "", waitingOne(), 2, 0, "hint: add --yes", ""},
+		{"without an end", rent[:7], true, "y\n", waitingOne(), 2, 0, "What is rented has an end and a price\n  hint: --ttl 8h", ""},
+		{"without a price", append(rent[:5:5], "--ttl", "2h"), true, "y\n", waitingOne(), 2, 0, "an end and a price\n", ""},
+		{"free slots fit", rent, false, "", allocatedOne(), 0, 1, "", `"ttl_seconds":7200`},
+	} {
+		g := scripted.New(t, commands.All())
+		g.Persons, g.Stdin = c.persons, c.answer
+		g.On("POST", "allocations", c.plan, allocatedOne())
+		code, out, errs := g.Muster(c.args...)
+		made := 0
+		for _, one := range g.Requests() {
+			if !strings.Contains(one, `"dry_run":true`) {
+				made++
+				if !strings.Contains(one, c.isRent) || strings.Contains(one, `"rent":true`) != strings.Contains(c.isRent, "rent") {
+					t.Errorf("%s: it asked %s", c.name, one)
+				}
+			}
+		}
+		if code != c.code || made != c.made || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: %d, %d made\n%s%s", c.name, code, made, out, errs)
+		}
 	}
 }
 

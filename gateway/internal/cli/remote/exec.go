@@ -97,7 +97,7 @@ func (o *order) read() (several bool, err error) {
 	if !f.Stdin || !several {
 		return several, nil
 	}
-	o.copied, err = io.ReadAll(io.LimitReader(o.Stdin, mostCopied+1))
+	o.copied, err = io.ReadAll(io.LimitReader(o.Input(), mostCopied+1))
 	if err == nil && len(o.copied) > mostCopied {
 		err = cli.Hinted(fmt.Sprintf("standard input is longer than %d MiB", mostCopied>>20), "muster node cp brings a file to a node")
 	}

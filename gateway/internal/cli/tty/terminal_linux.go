@@ -31,7 +31,7 @@ type Terminal struct {
 	events chan Event
 	input  chan []byte
 
-	painting sync.Mutex // guards painter
+	painting sync.Mutex // guards painter, and is held while the terminal is somebody else's
 	painter  painter
 }
 
@@ -52,10 +52,8 @@ func Open(in, out *os.File) (*Terminal, error) {
 	return t, nil
 }
 
-// begin has the picture on the other screen, of which nothing is known.
+// begin has the picture on the other screen, of which nothing is known. The caller holds painting, unless nobody draws yet.
 func (t *Terminal) begin() error {
-	t.painting.Lock()
-	defer t.painting.Unlock()
 	t.painter.blank = true
 	_, err := io.WriteString(t.Raw, enter)
 	return err
@@ -152,7 +150,7 @@ func (t *Terminal) signalled(s os.Signal) {
 	case syscall.SIGTSTP:
 		t.suspend()
 	case syscall.SIGCONT: // it was stopped by a signal that nobody can catch
-		t.again()
+		t.away(func() {})
 	case syscall.SIGWINCH:
 		t.anew()
 	default:
@@ -168,12 +166,15 @@ func (t *Terminal) anew() {
 	t.tell(Event{})
 }
 
-// again takes the terminal over after somebody else had it.
-func (t *Terminal) again() {
+// away takes the terminal over after somebody else had it. Nothing is drawn from the beginning of their time on until then.
+func (t *Terminal) away(theirs func()) {
+	t.painting.Lock()
+	theirs()
 	err := t.Raw.again()
 	if err == nil {
 		err = t.begin()
 	}
+	t.painting.Unlock()
 	if !errors.Is(err, os.ErrClosed) {
 		t.tell(Event{End: err})
 	}
@@ -187,18 +188,18 @@ func (t *Terminal) suspend() {
 	if failed != 0 || int(session) == group {
 		return
 	}
-	t.mu.Lock()
-	if t.closed {
-		t.mu.Unlock()
-		return
-	}
-	t.giveBack()
-	signal.Ignore(syscall.SIGTSTP) // it is for the others
-	_ = syscall.Kill(0, syscall.SIGTSTP)
-	stopThread()
-	signal.Notify(t.signals, syscall.SIGTSTP)
-	t.mu.Unlock()
-	t.again()
+	t.away(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.closed {
+			return
+		}
+		t.giveBack()
+		signal.Ignore(syscall.SIGTSTP) // it is for the others
+		_ = syscall.Kill(0, syscall.SIGTSTP)
+		stopThread()
+		signal.Notify(t.signals, syscall.SIGTSTP)
+	})
 }
 
 // stopThread stops the program. A signal to the whole program could reach another thread first, and this one would go on for a moment.

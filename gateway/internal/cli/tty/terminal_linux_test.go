@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program shows how many keys were pressed, until q. p makes a goroutine panic.
+// program shows how many keys were pressed, until q. p makes a goroutine panic, and d makes one draw all the time.
 func program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -59,6 +60,13 @@ func program() int {
 				}()
 			case e.Key == 'm':
 				panic("on purpose")
+			case e.Key == 'd':
+				go func() {
+					defer t.Guard()
+					for i := 0; t.Draw([]string{fmt.Sprintf("picture %d", i)}) == nil; i++ {
+						runtime.Gosched()
+					}
+				}()
 			case e.Key != 0:
 				pressed++
 			}
@@ -272,4 +280,26 @@ func TestSuspends(t *testing.T) {
 			r.ends(0)
 		})
 	}
+}
+
+// TestSuspendsWhileDrawing: nothing is drawn onto the shell's own screen, when the program stops and when it goes on.
+func TestSuspendsWhileDrawing(t *testing.T) {
+	r := start(t, asShell)
+	r.see("0 keys")
+	r.press("d")
+	r.see("picture 9")
+	r.press("\x1a")
+	r.see("the shell sees it stopped")
+	said, _ := r.Said()
+	r.Forget()
+	_ = r.cmd.Process.Signal(syscall.SIGUSR1)
+	r.see("picture")
+	again, _ := r.Said()
+	for _, shown := range []string{said[strings.LastIndex(said, "\x1b[?1049l"):], again[:max(strings.Index(again, "\x1b[?1049h"), 0)]} {
+		if strings.Contains(shown, "picture") {
+			t.Errorf("the shell's screen shows %q", shown)
+		}
+	}
+	r.press("q")
+	r.ends(0)
 }

@@ -2,6 +2,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/x509"
@@ -80,9 +81,9 @@ func Session(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, node, 
 }
 
 // Queue gives a node a task; lasts is how long the task may wait for the node. The task's id is chosen here, so that a request whose answer
-// got lost can be sent again without making a second task. key signs the task; nil: the gateway does.
+// got lost can be sent again without making a second task, unless q has one. key signs the task; nil: the gateway does.
 func Queue(ctx context.Context, s *cli.Session, key ed25519.PrivateKey, q api.NewTask, lasts time.Duration) (api.Task, error) {
-	q.ID = wire.NewTaskID()
+	q.ID = cmp.Or(q.ID, wire.NewTaskID())
 	q.ExpiresSeconds = int(lasts.Seconds())
 	if key != nil {
 		signed, err := seal(ctx, s, key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, lasts)
