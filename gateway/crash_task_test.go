@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,10 +47,12 @@ func taskSteps() []step {
 	}
 }
 
-// checkpoint ends TLS between one agent and the gateway. It stops the agent's request at a step until it is opened, and loses it then.
+// checkpoint ends TLS between one agent and the gateway. It stops the agent's request at a step until it is opened, and loses it then. What
+// the gateway itself wants to know of the node, with a node.check, goes through.
 type checkpoint struct {
 	step
 	forward *httputil.ReverseProxy
+	task    atomic.Pointer[string] // the id of the task, once it was given to the agent
 	once    sync.Once
 	reached chan struct{}
 	opened  chan struct{}
@@ -58,17 +61,20 @@ type checkpoint struct {
 func (c *checkpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	silent := c.path == "/output" && !bytes.Contains(body, []byte(`"data"`))
-	if c.path == "" || !strings.HasSuffix(r.URL.Path, c.path) || silent || c.isOpen() {
+	wait := strings.HasSuffix(r.URL.Path, "/tasks/wait")
+	if id := c.task.Load(); c.path == "" || c.isOpen() || !wait && (id == nil || !strings.Contains(r.URL.Path, *id)) {
 		c.forward.ServeHTTP(w, r)
 		return
 	}
-	if !c.after {
+	silent := c.path == "/output" && !bytes.Contains(body, []byte(`"data"`))
+	stops := strings.HasSuffix(r.URL.Path, c.path) && !silent
+	if stops && !c.after {
 		c.stop(r)
 	}
 	answer := httptest.NewRecorder()
 	c.forward.ServeHTTP(answer, r)
-	if answer.Code == http.StatusOK { // a wait without a task goes on
+	given := !wait || c.gives(answer.Body.Bytes()) // a wait without the task goes on
+	if stops && given && answer.Code == http.StatusOK {
 		c.stop(r)
 	}
 	for name, values := range answer.Header() {
@@ -76,6 +82,17 @@ func (c *checkpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
+}
+
+// gives tells whether the answer to a wait has the task, and remembers its id.
+func (c *checkpoint) gives(answer []byte) bool {
+	var signed wire.SignedTask
+	var p wire.TaskPayload
+	if json.Unmarshal(answer, &signed) != nil || json.Unmarshal(signed.Payload, &p) != nil || p.Type != wire.TaskWorkloadStop {
+		return false
+	}
+	c.task.Store(&p.TaskID)
+	return true
 }
 
 func (c *checkpoint) isOpen() bool {
@@ -239,10 +256,16 @@ func (c *crew) runs(h *hand) int {
 	return n
 }
 
+// journal is what the hand's agent has written down.
+func (c *crew) journal(h *hand) (string, error) {
+	raw, err := os.ReadFile(filepath.Join(c.state(h), "tasks.journal"))
+	return string(raw), err
+}
+
 // noted tells whether the hand's journal says that its task got so far.
 func (c *crew) noted(h *hand, journalStep string) bool {
-	raw, _ := os.ReadFile(filepath.Join(c.state(h), "tasks.journal"))
-	return strings.Contains(string(raw), `{"task":"`+h.task+`","step":"`+journalStep+`"`)
+	text, _ := c.journal(h)
+	return strings.Contains(text, `{"task":"`+h.task+`","step":"`+journalStep+`"`)
 }
 
 // arrive waits until a hand's task is at its step.
@@ -252,7 +275,7 @@ func (c *crew) arrive(h *hand) {
 	case h.path != "":
 		select {
 		case <-h.check.reached:
-		case <-time.After(30 * time.Second):
+		case <-time.After(patience):
 			c.t.Fatalf("the task never got to %s: %+v\n%s", h.name, c.show(h), h.agent.text())
 		}
 	case h.worked:
@@ -262,7 +285,8 @@ func (c *crew) arrive(h *hand) {
 	}
 	c.until("the task of "+h.name+" is "+h.status, func() bool { return c.show(h).Status == h.status })
 	if h.name == "finished" && !c.noted(h, "finished") {
-		c.t.Error("a result was sent that is not in the journal")
+		text, err := c.journal(h)
+		c.t.Errorf("a result was sent that is not in the journal, %v:\n%s\n%s", err, text, h.agent.text())
 	}
 }
 

@@ -185,8 +185,7 @@ func wrong(b base, p *parts) (all []alert.Fact) {
 	}
 	for _, h := range p.placement.Ending() {
 		all = append(all, alert.Fact{Condition: condition.AllocationEnding, Subject: h.Allocation, Tenant: h.Tenant,
-			Since: h.EndsAt.Add(-placement.WarnBefore),
-			Text:  "the allocation " + h.Allocation + " of " + h.Owner + " ends at " + h.EndsAt.UTC().Format(time.RFC3339)})
+			Since: h.Since, Text: "the allocation " + h.Allocation + " of " + h.Owner + " ends at " + h.EndsAt.UTC().Format(time.RFC3339)})
 	}
 	all = append(all, p.rental.told()...)
 	all = append(all, api.Each(p.maas.Told(), func(t maas.Told) alert.Fact { return alert.Fact(t) })...)

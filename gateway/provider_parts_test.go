@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/placement/inventory"
 	"muster/gateway/internal/provider/cloud"
 	"muster/gateway/internal/view"
@@ -21,7 +22,8 @@ func TestWorkOfPeople(t *testing.T) {
 	}
 }
 
-// TestNodeOfInstance: a node is found by the instance that it says it is, in the words of its company; the newest of several.
+// TestNodeOfInstance: a node is found by the instance that it says it is, in the words of its company; the newest of several. What nodes
+// cost is known where each has a price.
 func TestNodeOfInstance(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -29,7 +31,11 @@ func TestNodeOfInstance(t *testing.T) {
 	for i, n := range []store.Node{{ID: "old", Provider: cloud.Vast, InstanceID: "7"}, {ID: "new", Provider: cloud.Vast, InstanceID: "C.7"},
 		{ID: "pod", Provider: cloud.RunPod, InstanceID: "7"}, {ID: "mute", Provider: cloud.Lambda}} {
 		n.Name, n.Tenant, n.CreatedAt, n.StateSince = n.ID, "lab", now.Add(time.Duration(i)*time.Minute), now
-		if err := s.CreateNode(t.Context(), n, nil); err != nil {
+		labels := map[string]string{}
+		if n.ID == "old" {
+			labels[label.Price] = "1.5"
+		}
+		if err := s.CreateNode(t.Context(), n, labels); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,6 +51,11 @@ func TestNodeOfInstance(t *testing.T) {
 	}
 	if n, known := r.named("old"); !known || n.ID != "old" {
 		t.Errorf("by name: %+v", n)
+	}
+	for want, names := range map[string][]string{"$3.00": {"old", "old"}, "": {"old", "pod"}} {
+		if got := r.cost(names); got != want {
+			t.Errorf("%v cost %q, want %q", names, got, want)
+		}
 	}
 	if _, known := r.named("none"); known {
 		t.Error("a name that nobody has was found")

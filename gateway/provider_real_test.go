@@ -193,8 +193,12 @@ func TestRentRejoined(t *testing.T) {
 func TestRentAllocation(t *testing.T) {
 	t.Parallel()
 	m := newBazaar(t, nil, nil, offered(2, 2)...)
-	a := bazaarAnswer[api.Allocation](m, "alloc", "create", "--gpu", "h100", "--count", "2", "--ttl", "1h", "--rent", "--max-price", "500",
-		"--wait", "-o", "json")
+	wish := []string{"alloc", "create", "--gpu", "h100", "--count", "2", "--ttl", "1h", "--rent", "--max-price", "500"}
+	if out := m.muster(append(wish, "--dry-run")...); !strings.HasPrefix(out, "It would wait for a machine with 2 x ") ||
+		!strings.HasSuffix(out, " an hour\nNothing was done.\n") || m.sim.Calls(vast.Create) > 0 {
+		t.Errorf("a dry run: %s", out)
+	}
+	a := bazaarAnswer[api.Allocation](m, append(wish, "--wait", "--yes", "-o", "json")...)
 	if a.State != api.AllocationAllocated || len(m.there()) == 0 {
 		t.Fatalf("allocated: %+v", a)
 	}

@@ -81,10 +81,11 @@ func TestProviderLimit(t *testing.T) {
 	t.Parallel()
 	m := newBazaar(t, nil, nil, offered(2, 1)...)
 	m.muster("provider", "limit", "vast_ai", "400")
-	for _, args := range [][]string{{"--count", "2", "--max-price", "250"}, {"--count", "1", "--max-price", "199"}} {
-		code, out, errs := m.try(append([]string{"rent", "--provider", "vast_ai", "--gpu", "H100", "--ttl", "1h", "--yes"}, args...)...)
-		if code != exitFailed || !strings.Contains(errs, "limit") && !strings.Contains(errs, "can be had") {
-			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+	for args, says := range map[string]string{"--count=2 --max-price=250": "limit", "--count=1 --max-price=199": "pay more"} {
+		code, out, errs := m.try(append([]string{"rent", "--provider", "vast_ai", "--gpu", "H100", "--ttl", "1h", "--yes"},
+			strings.Fields(args)...)...)
+		if code != exitFailed || !strings.Contains(errs, says) {
+			t.Errorf("%s: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
 	if all := m.sim.Machines(); len(all) != 0 || m.sim.Calls(vast.Create) != 0 {

@@ -74,7 +74,8 @@ func TestMAASRoutes(t *testing.T) {
 		t.Errorf("by the node's id: %d %s", status, body)
 	}
 	status, body = h.ask("GET", "maas/plan", looks, "")
-	if plan := decode[machines.Plan](t, body); status != 200 || len(plan.Steps) != 1 || plan.Steps[0].Finding != "no_profile" {
+	if plan := decode[machines.Plan](t, body); status != 200 || len(plan.Steps) != 2 || plan.Steps[0].Finding != "no_profile" ||
+		plan.Steps[1].Finding != "not_commissioned" {
 		t.Errorf("%d %s", status, body)
 	}
 	status, body = h.ask("POST", "maas/machines", acts, `{"act":"commission","machines":["rack-2","none"]}`)

@@ -75,7 +75,7 @@ func (s *server) node(n fleet.Node) api.Node {
 		out.Update = s.Releases.Updating(n.ID)
 	}
 	if row, known := s.Overview.Row(n.ID); known {
-		out.Placement = row.Placement
+		out.Placement, out.DownCost = row.Placement, row.DownCost
 	}
 	return out
 }

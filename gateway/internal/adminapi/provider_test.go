@@ -166,7 +166,7 @@ func TestProviderRoutes(t *testing.T) {
 		{"GET", "offers?provider=vast&gpu=H100&max_price=2.5", one, "", 200, `"chosen":true`, ""},
 		{"GET", "offers?provider=vast&gpu=H100", one, "", 200, `"chosen":true`, ""},
 		{"GET", "offers?provider=vast&gpu=H100", out, "", 404, "vast", ""},
-		{"GET", "offers?provider=vast&gpu=H100&ttl_seconds=1", one, "", 400, "for 1 seconds", ""},
+		{"GET", "offers?provider=vast&gpu=H100&ttl_seconds=1", one, "", 400, "for 1s", ""},
 		{"GET", "offers?provider=vast&gpu=H100&labels=batch%3Dx,tenant%3Dx", one, "", 400, "tenant", ""},
 		{"GET", "offers?provider=vast&gpu=H100&labels=batch%3Dx", one, "", 200, "account vast may cost", ""},
 		{"POST", "rentals", one, `{"provider":"vast","gpu":"H100","max_price":null,"ttl_seconds":60,"plan":true}`, 200, `"chosen":true`, ""},

@@ -41,7 +41,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q api.TokenRequest, by store.
 	now := b.config.Now()
 	row := store.Token{
 		ID: secret.Public(), Tenant: q.Tenant, Labels: q.Labels, Uses: q.Uses, GPUs: q.GPUs, BindInstance: q.BindInstance,
-		Name: q.Name, Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
+		Name: q.Name, NodeID: q.Node, Key: key, CreatedAt: now, ExpiresAt: now.Add(ttl), CreatedBy: by.Name,
 	}
 	e := b.event("token.created", q.Tenant, by)
 	e.Detail = map[string]string{"token": row.ID, "uses": strconv.Itoa(q.Uses), "expires": row.ExpiresAt.UTC().Format(time.RFC3339)}

@@ -25,13 +25,14 @@ func TestMintToken(t *testing.T) {
 	}
 	want := api.TokenRequest{
 		Tenant: "platform", Uses: 100_000, TTL: api.Duration(720 * time.Hour), Labels: map[string]string{"tier": "sovereign"}, GPUs: 64, BindInstance: true,
+		Node: "n-1",
 	}
 	secret, row, err = d.MintToken(t.Context(), want, operator)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := d.Credential(t.Context(), row.ID)
-	if err != nil || got.Tenant != want.Tenant || got.Uses != want.Uses || got.GPUs != 64 || !got.BindInstance ||
+	if err != nil || got.Tenant != want.Tenant || got.Uses != want.Uses || got.GPUs != 64 || !got.BindInstance || got.NodeID != "n-1" ||
 		!maps.Equal(got.Labels, want.Labels) || !got.ExpiresAt.Equal(start.Add(time.Duration(want.TTL))) {
 		t.Errorf("got %+v, %v, want what was asked for", got, err)
 	}

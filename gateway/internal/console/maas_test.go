@@ -97,7 +97,9 @@ func TestMAASPage(t *testing.T) {
 		t.Error("the states are not in the order of a machine's life")
 	}
 	got = b.get("/ui/maas?state=failed")
-	lacks(t, "one state", got, "All states", `Machines <span class="count">1</span>`, `aria-current="true"><b>1</b>`)
+	lacks(t, "one state", got, "All states", `Machines <span class="count">1</span>`, `aria-current="true"><b>1</b>`,
+		`What comes next <span class="count">1</span>`, "deploy failed elsewhere")
+	lacks(t, "a state that is well", b.get("/ui/maas?state=ready"), "Nothing is to be done with machines that are ready.")
 	lacks(t, "no such state", b.get("/ui/maas?state=none"), "No machine is none.")
 	for range 500 {
 		h.desk.metal.Machines = append(h.desk.metal.Machines, machines.Machine{SystemID: "n", State: machines.StateReady})

@@ -30,7 +30,8 @@ func (h *house) rented() {
 				Text: "it is stopped, and its disk is charged", Next: "muster provider destroy vast/2"},
 			{Kind: providers.FoundUnknown, Severity: api.SeverityWarn, Provider: "lab", Since: *at(-1), Text: "lab: not seen since 08:00",
 				Next: "muster provider sync lab"}},
-		Unjudged: []providers.Unjudged{{Provider: "vast", Machines: 2, Why: "starting for less than 30 minutes"}}}
+		Unjudged: []providers.Unjudged{{Provider: "vast", Machines: 2, Why: "starting for less than 30 minutes"},
+			{Provider: "vast", Instance: "9", Machines: 1, Why: "it is being destroyed", PerDay: 48}}}
 	lease := providers.Lease{Provider: "vast", Instance: "39467543", Node: "hgx-1", Owner: "ada", State: providers.LeaseLive, EndsAt: *at(3),
 		Act: providers.ActDestroy}
 	over := providers.Lease{Provider: "vast", Instance: "2", Owner: "ada", State: providers.LeaseEnding, EndsAt: *at(-.3),
@@ -58,7 +59,7 @@ func TestProvidersPage(t *testing.T) {
 	got := b.get("/ui/providers")
 	lacks(t, "providers", got, "<b>52.56</b> a day", "and 2 whose cost is not known", "■</span> billed silent", "◌</span> storage billed",
 		"<code>muster provider onboard vast/39467543</code>", `href="/ui/nodes/id-hgx-1"`, "vast_ai: 2.19 an hour, at most 20.00",
-		"not seen since", "Not judged yet: 2 of vast (starting for less than 30 minutes).",
+		"not seen since", "Not judged yet: 2 of vast (starting for less than 30 minutes); <code>vast/9</code> (it is being destroyed).",
 		"HTTP 503: busy", "not seen yet", "●</span> running", "▲</span> stopped", "■</span> broken", "◌</span> unknown", "◐</span> starting",
 		`title="offline: its host is gone"`, "■</span> stale", "8 × H100 SXM", "of another gateway", "◐</span> ending", ">destroy</td>", "in 3 h",
 		"/ui/assets/refresh.js", "1 without a price", "<b>40.50</b>", ">20.25<", ">10.12<", ">6.50<", ">1.25<",

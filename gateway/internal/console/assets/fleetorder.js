@@ -97,7 +97,7 @@ export const count = (nodes) => {
     if (n.idle_since) t.idleNodes++;
     t.expected += n.gpus_expected ?? 0;
     if (known(n.price_per_hour)) {
-      t.price += n.price_per_hour;
+      t.price += n.down_cost ?? n.price_per_hour;
       t.priced++;
     }
     if (!n.fresh) {

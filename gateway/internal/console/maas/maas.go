@@ -76,14 +76,17 @@ func (p *Machines) Fill(ctx context.Context, c *client.Client) error {
 			grave[step.SystemID] = step.Severity
 		}
 	}
+	listed := map[string]bool{}
 	for _, m := range l.Machines {
 		p.count(m.State)
 		if p.State == "" || p.State == m.State {
+			listed[m.SystemID] = true
 			drawn := MachineOf(m)
 			drawn.Grave = cmp.Or(grave[m.SystemID], drawn.Grave)
 			p.List = append(p.List, drawn)
 		}
 	}
+	p.Steps = slices.DeleteFunc(p.Steps, func(step machines.Step) bool { return !listed[step.SystemID] && p.State != "" })
 	slices.SortFunc(p.Counts, func(a, b Count) int {
 		return slices.Index(machines.States(), a.State) - slices.Index(machines.States(), b.State)
 	})

@@ -94,8 +94,11 @@ func SilenceOf(n *api.NodeDetail, last Last, now time.Time) *Silence {
 	if n.Status != wire.StatusStale || n.State == wire.StateRetired || n.LastSeen == nil {
 		return nil
 	}
-	s := &Silence{Since: n.LastSeen, Price: n.PricePerHour, Sample: last.Sample, Words: slices.Clone(n.Notices)}
-	if n.PricePerHour != nil {
+	s := &Silence{Since: n.LastSeen, Sample: last.Sample, Words: slices.Clone(n.Notices)}
+	if n.DownCost != nil {
+		s.Words = append(s.Words, fmt.Sprintf("its company says that it does not run: it costs %.4g an hour now", *n.DownCost))
+	} else if n.PricePerHour != nil {
+		s.Price = n.PricePerHour
 		s.Cost = strconv.FormatFloat(max(now.Sub(*n.LastSeen).Hours(), 0)**n.PricePerHour, 'f', 2, 64)
 	}
 	if last.Starts != nil && last.Starts.Why != "" {

@@ -63,7 +63,12 @@ func TestSilence(t *testing.T) {
 		!s.Events[0].At.Equal(heard) || s.Meaning == "" || !strings.Contains(s.WhatToDo, "gpu-1") || strings.Contains(s.WhatToDo, "NAME") {
 		t.Fatalf("got %+v", s)
 	}
-	n.PricePerHour = nil
+	n.DownCost = new(0.25)
+	if s := picture.SilenceOf(n, picture.Last{}, noon()); s.Cost != "" || s.Price != nil ||
+		strings.Join(s.Words, ", ") != "low disk, its company says that it does not run: it costs 0.25 an hour now" {
+		t.Errorf("stopped there: %+v", s)
+	}
+	n.PricePerHour, n.DownCost = nil, nil
 	if s := picture.SilenceOf(n, picture.Last{}, noon()); s == nil || s.Cost != "" {
 		t.Errorf("without a price: %+v", s)
 	}

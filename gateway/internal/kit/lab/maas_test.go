@@ -19,6 +19,7 @@ import (
 	"muster/gateway/api"
 	"muster/gateway/api/machines"
 	"muster/gateway/internal/kit/lab"
+	"muster/gateway/internal/kit/maassim"
 )
 
 const (
@@ -73,14 +74,14 @@ func (r *region) prepare() {
 	}
 }
 
-// deploy has the machine installed, and boots it when MAAS says so, for the first time, with the user-data that it got.
-func (r *region) deploy() (box *lab.Box) {
+// deploy has a command get the machine installed, and boots it when MAAS says so, for the first time, with the user-data that it got.
+func (r *region) deploy(args ...string) (box *lab.Box) {
 	r.Helper()
-	deploy := r.lab.Start("maas deploy", r.gateway.Command("maas", "deploy", rack, "--wait"))
+	deploy := r.lab.Start(args[0]+" "+args[1], r.gateway.Command(args...))
 	var b booted
 	r.lab.Within(twoLooks, "MAAS has installed the machine", func() bool {
 		if deploy.Ended() {
-			r.Fatalf("maas deploy has ended: %s", deploy.Text())
+			r.Fatalf("%q has ended: %s", args, deploy.Text())
 		}
 		r.sim.Tick()
 		select {
@@ -135,7 +136,7 @@ func (r *region) deploy() (box *lab.Box) {
 			r.Errorf("%s\n gives %q, want %q\n%s", script, strings.TrimSpace(got), want, log)
 		}
 	}
-	r.lab.Within(twoLooks, "maas deploy ends", deploy.Ended)
+	r.lab.Within(twoLooks, "the command that had it deployed ends", deploy.Ended)
 	r.Log(deploy.Text())
 	m := r.here()
 	if m.State != machines.StateDeployed || m.NodeState != wire.StateActive || m.Work != nil || !r.heard(rack, start) ||
@@ -193,8 +194,8 @@ func (r *region) allocate() {
 	})
 }
 
-// release gives the machine back. Its agent, while it still runs, is refused.
-func (r *region) release(box *lab.Box) {
+// release has a command give the machine back, with its disks erased. Its agent, while it still runs, is refused.
+func (r *region) release(box *lab.Box, args ...string) {
 	r.Helper()
 	refused := func() bool {
 		out, _ := box.Try("root", "/var/lib/muster-agent/current/muster-agent status -o json")
@@ -203,13 +204,11 @@ func (r *region) release(box *lab.Box) {
 	if refused() {
 		r.Error("the agent is refused before the release")
 	}
-	release := r.lab.Start("maas release", r.gateway.Command("maas", "release", rack, "--erase", "--yes", "--wait"))
+	r.sim.Change(r.id, func(m *maassim.Machine) { m.Erased = "" })
+	release := r.lab.Start(args[0]+" "+args[1], r.gateway.Command(args...))
 	r.lab.Within(twoLooks, "the agent's certificate is refused", refused)
 	box.PowerCut()
-	r.lab.Within(3*time.Minute, "maas release ends", func() bool {
-		r.sim.Tick()
-		return release.Ended()
-	})
+	r.lab.Within(3*time.Minute, "MAAS has released it, and the command ends", func() bool { return r.there().Status == 4 && release.Ended() })
 	r.Log(release.Text())
 	if m := r.there(); m.Erased != "secure" || m.Status != 4 || m.Owner != "" || m.Power != "off" {
 		r.Errorf("MAAS has not erased and released the machine: %+v", m)
@@ -217,9 +216,48 @@ func (r *region) release(box *lab.Box) {
 	r.ready()
 }
 
+// demand has an allocation that no slot is free for get the machine. A dry run says so before, and does nothing.
+func (r *region) demand() (box *lab.Box, allocation string) {
+	r.Helper()
+	wish := []string{"alloc", "create", "--gpu", "h100", "--ttl", "1h", "--tenant", "platform"}
+	said := r.gateway.Muster(append(wish, "--dry-run")...)
+	if m := r.here(); m.Work != nil || !contains(said, "With --wait, it would wait for the machine "+rack+", which MAAS installs",
+		"Nothing was done.") {
+		r.Errorf("the dry run says %s, and the machine is %+v", said, m)
+	}
+	r.gateway.Muster("slot", "approve", "-l", "provider=maas", "--keep", "racks", "--yes")
+	box = r.deploy(append(wish, "--wait", "-o", "json")...)
+	var l api.AllocationList
+	text := r.gateway.Muster("alloc", "ls", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &l); err != nil || len(l.Allocations) != 1 || l.Allocations[0].State != api.AllocationAllocated ||
+		len(l.Allocations[0].Slots) != 1 || l.Allocations[0].Slots[0].Node != rack {
+		r.Fatalf("what was allocated: %v\n%s", err, text)
+	}
+	return box, l.Allocations[0].ID
+}
+
+// returned checks that the agent has cleaned the GPUs of an allocation before its machine was given back, and that both lists say so.
+func (r *region) returned(allocation string) {
+	r.Helper()
+	var a api.Allocation
+	text := r.gateway.Muster("alloc", "show", allocation, "-o", "json")
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a.State != api.AllocationReleased ||
+		!slices.ContainsFunc(a.Tasks, func(t api.AllocationTask) bool {
+			return t.Type == wire.TaskGPUClean && t.Status == wire.TaskCompleted && t.Node == rack
+		}) {
+		r.Errorf("the allocation: %v\n%s", err, text)
+	}
+	if list := strings.Fields(r.gateway.Muster("maas", "ls")); !contains(strings.Join(list, " "), rack+" ready "+rack+" ready") {
+		r.Errorf("maas ls: %q", list)
+	}
+	if n := r.node(rack); n.State != wire.StateReady { // of node ls
+		r.Errorf("the node: %+v", n)
+	}
+}
+
 // TestMAAS takes a machine all the way: it was commissioned and tagged in MAAS, boots with cloud-init, gets its profile, joins with the
-// one-time token, works, renews its certificate, is drained, cleaned, and released with erasure, and is ready again. Then it is installed
-// a second time: its disks are empty, and it is the same node with another key.
+// one-time token, works, renews its certificate, is drained, cleaned, and released with erasure, and is ready again. Then an allocation has
+// it installed a second time: its disks are empty, and it is the same node with another key. The end of the allocation gives it back.
 func TestMAAS(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -241,7 +279,7 @@ func TestMAAS(t *testing.T) {
 			r.prepare()
 			was := r.node(rack)
 			r.step("deploy")
-			box := r.deploy()
+			box := r.deploy("maas", "deploy", rack, "--wait")
 			if now := r.node(rack); now.ID != was.ID {
 				t.Errorf("the node is %s, and was made as %s", now.ID, was.ID)
 			}
@@ -253,18 +291,21 @@ func TestMAAS(t *testing.T) {
 			r.allocate()
 			r.step("release")
 			_, before := r.identity(box).identity()
-			r.release(box)
-			r.step("deploy it again")
-			box = r.deploy()
+			r.release(box, "maas", "release", rack, "--erase", "--yes", "--wait")
+			r.step("an allocation has it deployed again")
+			box, allocation := r.demand()
 			_, after := r.identity(box).identity()
 			if now := r.node(rack); now.ID != was.ID || bytes.Equal(before[0].RawSubjectPublicKeyInfo, after[0].RawSubjectPublicKeyInfo) {
 				t.Errorf("the node is %s, and was made as %s", now.ID, was.ID)
 			}
-			if counts := r.sim.Counts(); counts["deploy"] != 2 || counts["release"] != 1 || counts["power_on"] != 0 {
-				t.Errorf("what MAAS was asked: %v", counts)
-			}
 			r.step("a task of the second life")
 			r.work(box)
+			r.step("the end of the allocation gives it back")
+			r.release(box, "alloc", "release", allocation)
+			r.returned(allocation)
+			if counts := r.sim.Counts(); counts["deploy"] != 2 || counts["release"] != 2 || counts["power_on"] != 0 {
+				t.Errorf("what MAAS was asked: %v", counts)
+			}
 		})
 	}
 }
