@@ -198,7 +198,7 @@ func TestRentAllocation(t *testing.T) {
 		!strings.HasSuffix(out, " an hour\nNothing was done.\n") || m.sim.Calls(vast.Create) > 0 {
 		t.Errorf("a dry run: %s", out)
 	}
-	a := bazaarAnswer[api.Allocation](m, append(wish, "--wait", "--yes", "-o", "json")...)
+	a := bazaarAnswer[api.Allocation](m, append(wish, "--wait", "-o", "json")...)
 	if a.State != api.AllocationAllocated || len(m.there()) == 0 {
 		t.Fatalf("allocated: %+v", a)
 	}

@@ -18,8 +18,8 @@ func allocCommands() []cli.Command {
 				"out for each priority, and ^C leaves it there.\n\nBefore the end you are told; muster alloc extend moves it. At the end your " +
 				"programs, containers and the account of --user are removed, and the GPUs are looked at before somebody else gets them.\n\n" +
 				"--max-price is for an hour of all of it, by the label price_per_hour of the nodes.\n\nWith --rent, what no free slot can serve " +
-				"is rented within the spending limits, and given back when the allocation ends. It needs --max-price and --ttl, says what would " +
-				"be rented and the most that it can cost, and asks unless --yes is given. It takes minutes: with " +
+				"is rented within the spending limits, and given back when the allocation ends. It needs --max-price. On a terminal it says " +
+				"what would be rented and the most that it can cost, and asks unless --yes is given. It takes minutes: with " +
 				"--wait this command waits too, and without it the allocation waits alone. muster help providers says more.\n\n" +
 				"With --dry-run nothing is done: you see which slots you would get, or what you would wait for, such as a machine of MAAS or one " +
 				"that would be rented, and its price if that is known.",

@@ -50,7 +50,7 @@ func allocCreate(ctx context.Context, s *cli.Session) error {
 	if err := s.AskTenant(ctx, c.wish.Tenant); err != nil {
 		return err
 	}
-	if c.wish.Rent && !c.wish.DryRun && !c.flags.Yes {
+	if c.wish.Rent && !c.wish.DryRun && !c.flags.Yes && s.Interactive() {
 		if err := c.agree(ctx); err != nil {
 			return err
 		}
@@ -83,10 +83,6 @@ func (c *create) read() error {
 	}
 	if (w.SKU == "") == (w.GPU == "") {
 		return cli.Usagef("--gpu h100 --count 2, or --sku NAME; muster sku ls shows what there is", "what is to be allocated: a SKU or GPUs?")
-	}
-	if w.Rent && !f.DryRun && (f.TTL == 0 || f.MaxPrice == "") {
-		return cli.Usagef("--ttl 8h --max-price 4.50; muster alloc extend moves the end later",
-			"for how long, and for how much an hour? What is rented has an end and a price")
 	}
 	w.ID, w.Tenant, w.Note = wire.NewTaskID(), f.Tenant, f.Note
 	w.TTLSeconds, w.Wait, w.DryRun = int(f.TTL/time.Second), f.Wait, f.DryRun
@@ -169,8 +165,8 @@ func publicKeys(name, text string) (keys []string, err error) {
 	return keys, nil
 }
 
-// agree says what would be rented, and asks a person, with the most that it can cost. Where free slots fit, nothing is rented, even if
-// somebody else is faster.
+// agree says what would be rented, and asks a person, with the most that it can cost: a script has said that with its --max-price. Where
+// free slots fit, nothing is rented, even if somebody else is faster.
 func (c *create) agree(ctx context.Context) error {
 	plan := c.wish
 	plan.DryRun = true
@@ -183,8 +179,9 @@ func (c *create) agree(ctx context.Context) error {
 		return nil
 	}
 	c.Say("It waits for " + screen.Printable(waitsFor(a)) + ".")
-	sum := *plan.MaxPrice * c.flags.TTL.Hours()
-	return c.Agree(fmt.Sprintf("rent for %s (at most %s an hour: %s, and what starting and cleaning take)", screen.Age(c.flags.TTL),
+	lasts := time.Duration(a.TTLSeconds) * time.Second
+	sum := *plan.MaxPrice * lasts.Hours()
+	return c.Agree(fmt.Sprintf("rent for %s (at most %s an hour: %s, and what starting and cleaning take)", screen.Age(lasts),
 		screen.Price(plan.MaxPrice), screen.Money(&sum)), "rent machines")
 }
 
