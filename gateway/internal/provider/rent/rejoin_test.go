@@ -365,6 +365,7 @@ func TestRejoinRental(t *testing.T) {
 	if q := w.minted["mse_2"]; q.Name != name || q.Labels["batch"] != "x" || q.Labels["gpu_model"] == "" {
 		t.Errorf("its token is %+v", q)
 	}
+	w.boot = time.Hour // no other node is this machine
 	w.nodes["n-2"] = &api.NodeRow{ID: "n-2", Name: name, Tenant: "platform", Provider: cloud.Vast, InstanceID: "1001",
 		Status: wire.StatusOnline, State: wire.StateActive, LastSeen: new(w.clock().Add(time.Second))}
 	w.pass(time.Minute)

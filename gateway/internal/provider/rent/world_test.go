@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,8 +199,8 @@ func (w *world) nodeFor(kind, instance string) (*api.NodeRow, bool) {
 func (w *world) find(is func(*api.NodeRow) bool) (*api.NodeRow, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, n := range w.nodes {
-		if is(n) {
+	for _, id := range slices.Sorted(maps.Keys(w.nodes)) {
+		if n := w.nodes[id]; is(n) {
 			return n, true
 		}
 	}
